@@ -69,7 +69,11 @@ async function demo(words: readonly string[], { byNobody, path, noSensor, stopAf
       soFar += bytes.toString();
       if (stopAfter === undefined || stopping || !stopAfter.said.test(soFar.replaceAll(waits, ''))) return;
       stopping = true;
-      const interrupt = () => child.exitCode ?? process.kill(-(child.pid ?? 0), 'SIGINT');
+      const interrupt = () => {
+        // Its ID, and that of its group, belong to it only as long as it runs.
+        if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
+        process.kill(-child.pid, 'SIGINT');
+      };
       setTimeout(interrupt, stopAfter.forMs);
       // Twice: npm passes it on, and people are impatient.
       setTimeout(interrupt, stopAfter.forMs + 30);

@@ -15,6 +15,13 @@ interface FailedTest {
   readonly name: string;
 }
 
+/** What node:test throws for a test; of a process, with how it ended. */
+interface ProcessFailure {
+  readonly failureType?: string;
+  readonly exitCode?: number | null;
+  readonly signal?: string | null;
+}
+
 /** Collects the events of a run. */
 export class TestReport {
   readonly #top: string;
@@ -63,14 +70,15 @@ export class TestReport {
 
   #fail(data: Extract<TestEvent, { type: 'test:fail' }>['data'], isProcess: boolean): void {
     const { file = '', line, name, details } = data;
-    const kind = (details.error as { readonly failureType?: string }).failureType;
+    const error = details.error as ProcessFailure;
     // Its parts have told already.
-    if (kind === 'subtestsFailed') return;
+    if (error.failureType === 'subtestsFailed') return;
     const batch = this.#batches.get(isProcess ? name : file);
     if (batch !== undefined) {
       const open = batch.filter((path) => !this.#ended.has(path));
       for (const path of open.length > 0 ? open : batch) {
-        this.#failed.push({ file: path, place: path, name: 'its process ended before its tests had' });
+        const how = `its process ended before its tests had${endOf(error)}`;
+        this.#failed.push({ file: path, place: path, name: how });
       }
       return;
     }
@@ -146,6 +154,12 @@ export async function* asText(chunks: AsyncIterable<string | Buffer>): AsyncGene
       (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`,
     );
   }
+}
+
+/** A process that was killed has no last words of its own. */
+function endOf({ exitCode, signal }: ProcessFailure): string {
+  if (typeof signal === 'string') return `, by ${signal}`;
+  return typeof exitCode === 'number' ? `, with exit code ${exitCode}` : '';
 }
 
 function shellWord(text: string): string {

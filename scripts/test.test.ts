@@ -83,15 +83,23 @@ suite('npm test', () => {
     assert.match(stdout, /npm test -- lib\/a\.test\.ts$/m);
   });
 
-  test('names the files of a process that ended before their tests had', () => {
-    using checkout = new Checkout({
-      'lib/a.test.ts': passing,
-      'lib/b.test.ts': `${head}test('never ends', () => process.exit(3));\n`,
-    });
-    const { status, stdout } = checkout.run();
-    assert.equal(status, 1);
-    assert.match(stdout, /^ {2}lib\/b\.test\.ts {2}its process ended before its tests had$/m);
-    assert.match(stdout, /npm test -- lib\/b\.test\.ts$/m);
+  test('names the files of a process that ended before their tests had, and how it ended', () => {
+    for (const [ends, how] of [
+      ['process.exit(3)', 'with exit code 3'],
+      ["process.kill(process.pid, 'SIGKILL')", 'by SIGKILL'],
+    ]) {
+      using checkout = new Checkout({
+        'lib/a.test.ts': passing,
+        'lib/b.test.ts': `${head}test('never ends', async () => {\n  ${ends};\n  await new Promise(() => undefined);\n});\n`,
+      });
+      const { status, stdout } = checkout.run();
+      assert.equal(status, 1);
+      assert.ok(
+        stdout.includes(`\n  lib/b.test.ts  its process ended before its tests had, ${how}\n`),
+        stdout,
+      );
+      assert.match(stdout, /npm test -- lib\/b\.test\.ts$/m);
+    }
   });
 
   test('passes, and leaves out what repeats for depth unless it is named', () => {

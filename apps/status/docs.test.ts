@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import { processWith, running } from '../../guard/processes.fixture.ts';
 import type { SectionReport } from '../../guard/status-section.ts';
 import { bpfPrograms } from '../../guards/bpf-programs/guard.ts';
+import { parentKind } from '../../guards/bpf-programs/parent-kind.fixture.ts';
 import type { ParentObject } from '../../guards/bpf-programs/api.ts';
 import { section as bpfSection } from '../../guards/bpf-programs/status/section.ts';
 import { networkPolicy } from '../../guards/network-policy/guard.ts';
@@ -99,7 +100,7 @@ function fullReport(): object {
         exceptions: [exception],
       }),
     ],
-    [bpfPrograms, bpfSection([{ kind: 'XdpProgram', parent, objects: [] }], [], nowMs)],
+    [bpfPrograms, bpfSection([{ kind: parentKind('XdpProgram'), parent, objects: [] }], [], nowMs)],
   ];
   const coverage = { mode: 'fentry', blindSpots: ['metadata'], losses: { accesses: 1 } };
   const states = {

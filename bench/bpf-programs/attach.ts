@@ -141,7 +141,7 @@ function cpuMsSince(before: NodeJS.CpuUsage): number {
 }
 
 function check(outcome: Outcome): void {
-  if (outcome.state === 'failed') throw new Error(outcome.message);
+  if (outcome.state !== 'loaded') throw new Error(JSON.stringify(outcome));
 }
 
 function row(label: string, times: readonly Took[]): ReportRow {

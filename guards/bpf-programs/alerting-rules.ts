@@ -12,6 +12,16 @@ export const alertingRules: readonly AlertingRule[] = [
     next: 'rampart status names the object and the reason. rampart bpf checks whether the kernel accepts an image.',
   },
   {
+    name: 'RampartProgramOutdated',
+    expr: 'rampart_bpf_programs_outdated > 0',
+    for: '10m',
+    severity: 'warning',
+    summary: '{{ $labels.node }} runs eBPF programs in an earlier version than requested',
+    what: 'A new version of a program cannot run, so the last one that did stays attached.',
+    why: 'A tag or file has changed to something that does not load, or the object was edited and cannot be applied.',
+    next: 'rampart status names the object and the reason. Correct the object, the file or the image.',
+  },
+  {
     name: 'RampartProgramDrift',
     expr: 'increase(rampart_bpf_programs_drift_repaired_total[1h]) > 0',
     severity: 'warning',

@@ -47,9 +47,17 @@ suite('the kinds of bpfman.io/v1alpha1', () => {
     assert.ok(made, `${object.kind} ${object.metadata.name}`);
   };
 
-  test('there are 16 kinds that people write, of which 6 are namespaced', () => {
-    assert.equal(parentKinds.length, 16);
-    assert.equal(parentKinds.filter(({ scope }) => scope === 'Namespaced').length, 6);
+  test('there are 16 kinds that people write, of which 6 are namespaced; and 2 of v0.6', () => {
+    const old = parentKinds.filter(({ api }) => api === 'v0.5');
+    assert.equal(old.length, 16);
+    assert.equal(old.filter(({ scope }) => scope === 'Namespaced').length, 6);
+    assert.deepEqual(
+      parentKinds.filter(({ api }) => api === 'v0.6').map(({ kind, scope }) => [kind, scope]),
+      [
+        ['ClusterBpfApplication', 'Cluster'],
+        ['BpfApplication', 'Namespaced'],
+      ],
+    );
   });
 
   test('all samples of bpfman-operator are taken as they are', async () => {
@@ -169,6 +177,22 @@ suite('the kinds of bpfman.io/v1alpha1', () => {
       { ...xdp, containers: { namespace: 'acme' } },
       /spec\.containers\.pods: Required/,
     ],
+    ...(
+      [
+        ['not base64', 'globaldata that is not base64', /spec\.globaldata\.limit.* must be of type byte/],
+        ['', 'empty globaldata', /spec\.globaldata\.limit.* must be of type byte/],
+        [[], 'globaldata without bytes', /spec\.globaldata\.limit.* at least 1 items/],
+        [[1, 256], 'globaldata with an item that is no byte', /spec\.globaldata\.limit\[1\].* 255/],
+        [['1'], 'globaldata with an item that is no number', /spec\.globaldata\.limit\[0\].* integer/],
+        [7, 'globaldata that is a number', /spec\.globaldata\.limit.* must be of type byte/],
+        [{}, 'globaldata that is an object', /spec\.globaldata\.limit.* must be of type byte/],
+      ] as const
+    ).map(([limit, what, pattern]): [string, string, object, RegExp] => [
+      what,
+      'XdpProgram',
+      { ...xdp, globaldata: { limit } },
+      pattern,
+    ]),
     ['no programs', 'BpfApplication', app(), /spec\.programs.*at least 1/],
     ['a type without its member', 'BpfApplication', app({ type: 'XDP' }), /xdp is required when type is XDP/],
     [
@@ -209,6 +233,24 @@ suite('the kinds of bpfman.io/v1alpha1', () => {
       await assert.rejects(cluster.create(kind, 'refused', spec, namespace), pattern);
     });
   }
+
+  test('globaldata are base64 or lists of bytes, also in server-side apply', async () => {
+    for (const limit of [[0, 16, 0, 255], 'ABAAAA==']) {
+      const { type } = parentKind('XdpProgram');
+      const spec = { ...xdp, globaldata: { limit } };
+      const applied = await cluster.client.apply(
+        type,
+        { metadata: { name: 'global' }, spec } as unknown as Parameters<
+          typeof cluster.client.apply<never>
+        >[1],
+        { fieldManager: 'test', force: true },
+      );
+      assert.deepEqual((applied as { spec: object }).spec, {
+        ...(applied as { spec: object }).spec,
+        globaldata: { limit },
+      });
+    }
+  });
 
   test('a namespaced kind has no field for another namespace', async () => {
     const { type } = parentKind('XdpNsProgram');

@@ -1,17 +1,12 @@
 /**
  * The resources of this guard: the kinds of `bpfman.io/v1alpha1` as bpfman-operator v0.5.5 serves them, plus the two names that
- * its design gives to applications. All are generated from one table.
+ * its design gives to applications, generated from one table; and those of v0.6 (application-api.ts). `bpfapplications` is a name of both:
+ * it is cluster-scoped in v0.5.5 and namespaced in v0.6, and an API serves one of them.
  *
  * The manifests in `crd/` are generated from this file: `node scripts/manifests.ts --write`.
  */
 import { conditionList } from '../../lib/kube/crd/condition-list.ts';
-import {
-  ageColumn,
-  defineResource,
-  type PrinterColumn,
-  type Resource,
-  resourceType,
-} from '../../lib/kube/crd/resource.ts';
+import { ageColumn, type PrinterColumn, type Resource, resourceType } from '../../lib/kube/crd/resource.ts';
 import {
   type Fields,
   list,
@@ -24,6 +19,9 @@ import {
   string,
 } from '../../lib/kube/crd/schema.ts';
 import type { KubeObject, ResourceType } from '../../lib/kube/object/object.ts';
+import { defineApplication, defineConfig, defineState } from './application-api.ts';
+import { inGroup, statusColumn, version } from './group.ts';
+import { tenantTypes } from './kernel/tenant/allowed.ts';
 import {
   applicationTcxFields,
   commonFields,
@@ -47,9 +45,6 @@ import {
   xdpFields,
   type XdpSpec,
 } from './spec-schema.ts';
-
-export const group = 'bpfman.io';
-const version = 'v1alpha1';
 
 /** A program; its type determines its fields. */
 export type TypedProgram =
@@ -125,19 +120,11 @@ const members: readonly (TypeRow & { readonly name: string; readonly type: Progr
   { name: 'Tracepoint', type: 'tracepoint', ...types.tracepoint },
 ];
 
-/** Those that can be confined to a namespace. */
-const namespacedTypes: ReadonlySet<ProgramType> = new Set(['xdp', 'tc', 'tcx', 'uprobe', 'uretprobe']);
-
 /** By the value of `type` in an application. */
 export const memberTypes: ReadonlyMap<string, ProgramType> = new Map(
   members.map(({ name, type }) => [name, type]),
 );
 
-const statusColumn: PrinterColumn = {
-  name: 'Status',
-  type: 'string',
-  jsonPath: '.status.conditions[0].reason',
-};
 const nodeSelectorColumn: PrinterColumn = {
   name: 'NodeSelector',
   type: 'string',
@@ -178,13 +165,8 @@ function define({ kind, scope, single }: KindRow): Resource {
   });
 }
 
-function inGroup(kind: string, scope: Scope, served: Resource['versions'][string]): Resource {
-  const plural = `${kind.toLowerCase()}s`;
-  return defineResource({ group, kind, plural, scope, versions: { [version]: served } });
-}
-
 function application(scope: Scope): TypeRow {
-  const allowed = members.filter(({ type }) => scope === 'Cluster' || namespacedTypes.has(type));
+  const allowed = members.filter(({ type }) => scope === 'Cluster' || tenantTypes.has(type));
   const fields = Object.fromEntries(
     allowed.map(({ name, type, rules, fields: of }) => [
       type,
@@ -231,6 +213,9 @@ function defineNodeKind(kind: string, scope: Scope): Resource {
   });
 }
 
+/** The version of bpfman-operator whose API a kind belongs to. */
+export type Api = 'v0.5' | 'v0.6';
+
 const cluster = (kind: string, single?: SingleType): KindRow => ({ kind, scope: 'Cluster', single });
 const namespaced = (kind: string, single?: SingleType): KindRow => ({ kind, scope: 'Namespaced', single });
 
@@ -258,46 +243,94 @@ type Status = { readonly conditions?: Conditions };
 
 /** An object of any of the kinds that users write. */
 export interface ParentObject extends KubeObject {
+  /** Of v0.5.5; ApplicationSpec in the kinds of v0.6. */
   readonly spec: CommonSpec & Readonly<Record<string, unknown>>;
   readonly status?: Status;
 }
 
-/** A BpfProgram or BpfNsProgram. */
+/** A BpfProgram or BpfNsProgram; or a State object, which has no specification. */
 export interface NodeObject extends KubeObject {
-  readonly spec: { readonly type?: string };
+  readonly spec?: { readonly type?: string };
   readonly status?: Status;
 }
 
 /** Everything that differs between the kinds that users write. */
 export interface ParentKind extends KindRow {
+  readonly api: Api;
   readonly resource: Resource;
   readonly type: ResourceType<ParentObject>;
   /** The kind of its per-node objects. */
   readonly nodeType: ResourceType<NodeObject>;
+  /** Names the finalizer of its per-node objects. */
+  readonly controller: string;
 }
 
 const nodeKinds = {
   Cluster: defineNodeKind('BpfProgram', 'Cluster'),
   Namespaced: defineNodeKind('BpfNsProgram', 'Namespaced'),
 } as const;
+const stateKinds = { Cluster: defineState('Cluster'), Namespaced: defineState('Namespaced') } as const;
 
-export const nodeTypes: Readonly<Record<Scope, ResourceType<NodeObject>>> = {
-  Cluster: resourceType(nodeKinds.Cluster, version) as unknown as ResourceType<NodeObject>,
-  Namespaced: resourceType(nodeKinds.Namespaced, version) as unknown as ResourceType<NodeObject>,
+type NodeTypes = Readonly<Record<Scope, ResourceType<NodeObject>>>;
+
+/** Of v0.5.5: one object for each program and place. */
+export const nodeTypes: NodeTypes = nodeTypesOf(nodeKinds);
+/** Of v0.6: one object for each application. */
+export const stateTypes: NodeTypes = nodeTypesOf(stateKinds);
+/** All that is written for nodes. */
+export const allNodeTypes: readonly ResourceType<NodeObject>[] = [
+  ...Object.values(nodeTypes),
+  ...Object.values(stateTypes),
+];
+
+function nodeTypesOf(kinds: Readonly<Record<Scope, Resource>>): NodeTypes {
+  const typeOf = (resource: Resource): ResourceType<NodeObject> => resourceType(resource, version);
+  return { Cluster: typeOf(kinds.Cluster), Namespaced: typeOf(kinds.Namespaced) };
+}
+
+function parentKind(row: KindRow, api: Api, resource: Resource, controller: string): ParentKind {
+  const type = resourceType(resource, version) as unknown as ResourceType<ParentObject>;
+  const nodeType = (api === 'v0.5' ? nodeTypes : stateTypes)[row.scope];
+  return { ...row, api, resource, type, nodeType, controller };
+}
+
+function applicationKind(scope: Scope, controller: string): ParentKind {
+  const resource = defineApplication(scope);
+  return parentKind({ kind: resource.kind, scope, single: undefined }, 'v0.6', resource, controller);
+}
+
+export const parentKinds: readonly ParentKind[] = [
+  ...rows.map((row) => parentKind(row, 'v0.5', define(row), row.kind.toLowerCase())),
+  applicationKind('Cluster', 'clbpfapplication'),
+  applicationKind('Namespaced', 'nsbpfapplication'),
+];
+
+/** The two meanings of `bpfapplications`, by API. */
+const bpfApplications = parentKinds.filter(({ kind }) => kind === 'BpfApplication');
+export const bpfApplicationOf: Readonly<Record<Api, ParentKind>> = {
+  'v0.5': ofApi('v0.5'),
+  'v0.6': ofApi('v0.6'),
 };
 
-export const parentKinds: readonly ParentKind[] = rows.map((row) => {
-  const resource = define(row);
-  return {
-    ...row,
-    resource,
-    type: resourceType(resource, version) as unknown as ResourceType<ParentObject>,
-    nodeType: nodeTypes[row.scope],
-  };
-});
+function ofApi(api: Api): ParentKind {
+  const found = bpfApplications.find((one) => one.api === api);
+  if (found === undefined) throw new TypeError(`no BpfApplication of ${api}`);
+  return found;
+}
 
-/** All kinds, including the per-node kinds. */
+/** Whether an object with this key in the cache of its plural is of this kind: of the two BpfApplications, one has namespaces. */
+export function isOfKind({ scope }: Pick<ParentKind, 'scope'>, key: string): boolean {
+  return key.includes('/') === (scope === 'Namespaced');
+}
+
+const config = defineConfig();
+export type Config = KubeObject & { readonly status?: Status };
+export const configType = resourceType(config, version) as unknown as ResourceType<Config>;
+
+/** All kinds, including the per-node kinds; of BpfApplication that of v0.5.5. */
 export const bpfResources: readonly Resource[] = [
-  ...parentKinds.map(({ resource }) => resource),
+  ...parentKinds.filter((one) => one !== bpfApplicationOf['v0.6']).map(({ resource }) => resource),
   ...Object.values(nodeKinds),
+  ...Object.values(stateKinds),
+  config,
 ];

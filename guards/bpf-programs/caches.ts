@@ -1,8 +1,8 @@
 /** The API objects that the agent and the operator cache for this guard. */
 import type { CacheQuery } from '../../lib/kube/cache/shared-caches.ts';
-import { type NodeObject, nodeTypes, type ParentKind, type ParentObject } from './api.ts';
+import type { ResourceType } from '../../lib/kube/object/object.ts';
+import type { NodeObject, ParentKind, ParentObject } from './api.ts';
 import { nodeOf } from './engine/parent-condition.ts';
-import type { Scope } from './spec-schema.ts';
 
 /** Few objects are read twice between two changes. */
 const FEW = 64;
@@ -12,9 +12,12 @@ export function parentQuery({ type }: ParentKind): CacheQuery<ParentObject> {
 }
 
 /** Indexes `owner`: the uid of the user's object, and `node`: the value of the label. */
-export function nodeObjectQuery(scope: Scope, labelSelector?: string): CacheQuery<NodeObject> {
+export function nodeObjectQuery(
+  type: ResourceType<NodeObject>,
+  labelSelector?: string,
+): CacheQuery<NodeObject> {
   return {
-    type: nodeTypes[scope],
+    type,
     labelSelector,
     indexes: { owner: ownerOf, node: nodesOf },
     parsedLimit: FEW,

@@ -2,10 +2,12 @@
 import { type GuardRights, type PodNeeds, right } from '../../guard/guard.ts';
 import { btfMount, hostMount, runtimeMount } from '../../guard/mounts.ts';
 import { isLabelOfNode, labelOf, onlyMetadata } from '../../guard/write-limits.ts';
-import { group, nodeTypes, parentKinds } from './api.ts';
+import { allNodeTypes, configType, type ParentKind, parentKinds } from './api.ts';
+import { group } from './group.ts';
 
-const parents = parentKinds.map(({ type }) => type.plural);
-const ofNodes = Object.values(nodeTypes).map(({ plural }) => plural);
+/** Once, where two are of one name. */
+const parents = [...new Set(parentKinds.map(({ type }) => type.plural))];
+const ofNodes = allNodeTypes.map(({ plural }) => plural);
 const statusOf = (plural: string): string => `${plural}/status`;
 
 export const rights: GuardRights = {
@@ -33,6 +35,8 @@ export const rights: GuardRights = {
     right(group, ofNodes, ['get', 'list', 'watch', 'patch', 'delete'], {
       why: 'patch, delete: those of removed nodes.',
     }),
+    right(group, [configType.plural], ['list', 'watch']),
+    right(group, [statusOf(configType.plural)], ['patch'], { why: 'To say that it is not used.' }),
     right('', ['nodes'], ['get', 'list', 'watch']),
   ],
   viewer: [right(group, [...parents, ...ofNodes], ['get', 'list', 'watch'])],
@@ -53,8 +57,27 @@ export const rights: GuardRights = {
       why: "Pull secrets. Not bound by default: the owner of a namespace binds it there to the agents' service account if programs name Secrets of it.",
       rules: [right('', ['secrets'], ['get'])],
     },
+    ...parentKinds.filter(({ api }) => api === 'v0.6').flatMap(applicationRoles),
   ],
 };
+
+/** Those that bpfman ships, by their names: applications that read their own State object bind the viewer's. */
+function applicationRoles({
+  type: { plural, kind },
+  nodeType,
+}: ParentKind): NonNullable<GuardRights['roles']> {
+  const state = nodeType.plural;
+  const reading = right(group, [plural, statusOf(plural), state, statusOf(state)], ['get', 'list', 'watch']);
+  const name = `bpfman-${kind.toLowerCase()}`;
+  return [
+    { name: `${name}-viewer-role`, why: `Reads ${kind} objects.`, rules: [reading] },
+    {
+      name: `${name}-editor-role`,
+      why: `Writes ${kind} objects.`,
+      rules: [reading, right(group, [plural], ['create', 'delete', 'patch', 'update'])],
+    },
+  ];
+}
 
 export const pod: PodNeeds = {
   capabilities: [

@@ -9,6 +9,12 @@ const nodeHealth: readonly HealthPart[] = [
   { on: 'node', name: 'programs-listed', what: 'all kinds of programs are listed' },
   { on: 'node', name: 'bpfprograms', what: 'the BpfPrograms of the node are listed' },
   { on: 'node', name: 'bpfnsprograms', what: 'the BpfNsPrograms of the node are listed' },
+  {
+    on: 'node',
+    name: 'clusterbpfapplicationstates',
+    what: 'the ClusterBpfApplicationStates of the node are listed',
+  },
+  { on: 'node', name: 'bpfapplicationstates', what: 'the BpfApplicationStates of the node are listed' },
   { on: 'node', name: 'pods', what: 'the pods of the node are listed' },
   { on: 'node', name: 'node', what: 'the Node is known, if there is one' },
   { on: 'node', name: 'programs', what: 'the programs were requested from the kernel' },
@@ -19,12 +25,22 @@ const clusterHealth: readonly HealthPart[] = [
   { on: 'cluster', name: 'programs', what: 'all kinds of programs are listed, while it leads' },
   { on: 'cluster', name: 'bpfprograms', what: 'BpfPrograms are listed, while it leads' },
   { on: 'cluster', name: 'bpfnsprograms', what: 'BpfNsPrograms are listed, while it leads' },
+  {
+    on: 'cluster',
+    name: 'clusterbpfapplicationstates',
+    what: 'ClusterBpfApplicationStates are listed, while it leads',
+  },
+  {
+    on: 'cluster',
+    name: 'bpfapplicationstates',
+    what: 'BpfApplicationStates are listed, while it leads',
+  },
   { on: 'cluster', name: 'nodes', what: 'nodes are listed, while it leads' },
 ];
 
 export const bpfPrograms = defineGuard({
   name: 'bpf-programs',
-  summary: 'loads the eBPF programs that XdpProgram, TcNsProgram and similar objects request',
+  summary: 'loads the eBPF programs that ClusterBpfApplication, XdpProgram and similar objects request',
   resources: bpfResources,
   containers: 'used',
   directory: {

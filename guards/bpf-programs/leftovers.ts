@@ -4,18 +4,19 @@ import { join } from 'node:path';
 
 import { defineLeftovers } from '../../guard/leftovers.ts';
 import { createLogger } from '../../lib/telemetry/log.ts';
-import { nodeTypes, parentKinds } from './api.ts';
+import { allNodeTypes as types, bpfApplicationOf, parentKinds } from './api.ts';
 import { nodeFinalizer, ofNode, parentFinalizer } from './engine/names.ts';
 import type { BpfProgramsOptions } from './options.ts';
 
-const types = Object.values(nodeTypes);
+/** Those of both APIs with one plural are one resource, whatever their scope. */
+const parents = parentKinds.filter((kind) => kind !== bpfApplicationOf['v0.5']);
 
 export const bpfProgramsLeftovers = defineLeftovers<BpfProgramsOptions>({
   finalizers: [
-    ...parentKinds.map(({ type }) => ({ type, finalizers: [parentFinalizer] })),
+    ...parents.map(({ type }) => ({ type, finalizers: [parentFinalizer] })),
     ...types.map((type) => ({
       type,
-      finalizers: parentKinds.map(({ kind }) => nodeFinalizer(kind)),
+      finalizers: parentKinds.map(({ controller }) => nodeFinalizer(controller)),
       ofNode: (nodeName: string) => ({ labelSelector: ofNode(nodeName) }),
     })),
   ],

@@ -27,6 +27,24 @@ export const bpfStateOption: GuardOption = {
   default: '/run/rampart/bpf-programs',
 };
 
+export const tenantHelpersOption: GuardOption = {
+  flags: '--bpf-tenant-helpers <name>',
+  description:
+    'a helper or kernel function that programs of namespaced kinds may call besides those of the guide, such as bpf_probe_read_kernel, with which they read all memory of the node; repeatable',
+  on: ['agent', 'standalone'],
+  repeatable: true,
+  parse: functionName,
+};
+
+export const tenantMapMemoryOption: GuardOption = {
+  flags: '--bpf-tenant-map-memory <MiB>',
+  description:
+    'memory for the maps of all programs of one namespace on a node; a program may have a quarter of it',
+  on: ['agent', 'standalone'],
+  default: defaultMapMemoryMiB,
+  parse: mebibytes,
+};
+
 export const bpfProgramsOptions: readonly GuardOption[] = [
   bpffsOption,
   bpfStateOption,
@@ -42,22 +60,8 @@ export const bpfProgramsOptions: readonly GuardOption[] = [
     on: ['agent', 'standalone'],
     repeatable: true,
   },
-  {
-    flags: '--bpf-tenant-helpers <name>',
-    description:
-      'a helper or kernel function that programs of namespaced kinds may call besides those of the guide, such as bpf_probe_read_kernel, with which they read all memory of the node; repeatable',
-    on: ['agent', 'standalone'],
-    repeatable: true,
-    parse: functionName,
-  },
-  {
-    flags: '--bpf-tenant-map-memory <MiB>',
-    description:
-      'memory for the maps of all programs of one namespace on a node; a program may have a quarter of it',
-    on: ['agent', 'standalone'],
-    default: defaultMapMemoryMiB,
-    parse: mebibytes,
-  },
+  tenantHelpersOption,
+  tenantMapMemoryOption,
 ];
 
 /** @throws {RangeError} */
@@ -80,9 +84,14 @@ export function parseBpfProgramsOptions(values: OptionValues): BpfProgramsOption
     bpfState: text(values, 'bpfState'),
     bpfRegistries: optionalText(values, 'bpfRegistries'),
     bpfInsecureRegistry: texts(values, 'bpfInsecureRegistry'),
-    tenants: {
-      helpers: new Set(texts(values, 'bpfTenantHelpers')),
-      mapMemoryBytes: number(values, 'bpfTenantMapMemory') * 1024 * 1024,
-    },
+    tenants: tenantRules(values),
+  };
+}
+
+/** Of `--bpf-tenant-helpers` and `--bpf-tenant-map-memory`. */
+export function tenantRules(values: OptionValues): TenantRules {
+  return {
+    helpers: new Set(texts(values, 'bpfTenantHelpers')),
+    mapMemoryBytes: number(values, 'bpfTenantMapMemory') * 1024 * 1024,
   };
 }

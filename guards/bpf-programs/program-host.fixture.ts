@@ -1,13 +1,15 @@
 /**
  * Programs of a kernel that there is not: for tests of what asks for them. The real one stands beside it in tests of its own.
  */
-import type {
-  AttachType,
-  DesiredProgram,
-  Drift,
-  Outcome,
-  ProgramHost,
-  RunningProgram,
+import {
+  type AttachType,
+  type DesiredProgram,
+  type Drift,
+  type Failure,
+  type Outcome,
+  type ProgramHost,
+  programTypeOf,
+  type RunningProgram,
 } from './kernel/desired.ts';
 
 /** Outlives the hosts that are opened on it, as a kernel does. */
@@ -60,16 +62,18 @@ export class FixtureKernel {
 
   async #one(desired: DesiredProgram): Promise<Outcome> {
     const { attach, id, digest, mapOwner } = desired;
-    this.#asked.set(attach.type, this.asked(attach.type) + 1);
-    const fail = (
-      reason: Extract<Outcome, { state: 'failed' }>['reason'],
-      message: string,
-      mayPass = false,
-    ): Outcome => {
+    const type = programTypeOf(attach);
+    const { blocked } = desired;
+    if (blocked === undefined) this.#asked.set(type, this.asked(type) + 1);
+    const fail = (reason: Failure['reason'], message: string, mayPass = false): Outcome => {
+      const failure: Failure = { state: 'failed', reason, message, mayPass };
+      const before = this.programs.get(id);
+      if (before !== undefined && !['attach', 'displaced', 'not-allowed'].includes(reason))
+        return { state: 'kept', programId: before.programId, digest: before.digest, notes: [], failure };
       this.programs.delete(id);
-      return { state: 'failed', reason, message, mayPass };
+      return failure;
     };
-    const refusal = this.refused.get(attach.type);
+    const refusal = blocked === undefined ? this.refused.get(type) : undefined;
     if (refusal !== undefined) return fail('load', refusal);
     if ('hook' in attach && !this.interfaces.has(attach.hook.interface)) {
       return fail('attach', `There is no interface ${attach.hook.interface}.`, true);
@@ -84,6 +88,7 @@ export class FixtureKernel {
     if (known?.digest === digest && same(known.desired, desired)) {
       return { state: 'loaded', programId: known.programId, notes: [] };
     }
+    if (blocked !== undefined) return fail(blocked.reason, blocked.message, blocked.mayPass);
     try {
       await desired.bytecode();
     } catch (error) {
@@ -94,9 +99,11 @@ export class FixtureKernel {
     this.programs.set(id, {
       ...{ id, digest, programId, desired, mapIds: [] },
       owner: desired.owner,
-      type: attach.type,
+      source: desired.source,
+      type,
       functionName: desired.functionName,
-      attachPoint: 'hook' in attach ? attach.hook.interface : attach.type,
+      attachPoint: 'hook' in attach ? attach.hook.interface : type,
+      ...{ pod: desired.pod, container: desired.container },
     });
     return { state: 'loaded', programId, notes: [] };
   }

@@ -4,8 +4,8 @@
  * cannot handle is rejected here, and the message says why.
  */
 import {
-  anyValue,
   boolean,
+  bytes,
   integer,
   list,
   mapOf,
@@ -22,13 +22,13 @@ import {
 export type Scope = 'Cluster' | 'Namespaced';
 
 /** The kernel's limit is 16 bytes, one of them the last 0 (IFNAMSIZ). */
-const MAX_INTERFACE_NAME = 15;
+export const MAX_INTERFACE_NAME = 15;
 /** Of PATH_MAX. */
-const MAX_PATH = 4095;
+export const MAX_PATH = 4095;
 /** KSYM_NAME_LEN. */
-const MAX_SYMBOL = 511;
+export const MAX_SYMBOL = 511;
 
-const labelSelector = (description: string) =>
+export const labelSelector = (description: string) =>
   object(
     {
       matchLabels: optional(mapOf(string(), { description: 'All of these labels, with these values.' })),
@@ -102,8 +102,7 @@ export function commonFields(scope: Scope) {
     nodeselector: labelSelector('The nodes to run on; {} selects all.'),
     bytecode: bytecode[scope],
     globaldata: optional(
-      // No type: the API server also accepts lists of integers for `format: byte`, and people write both.
-      mapOf(anyValue(), {
+      mapOf(bytes(), {
         description:
           'Values of global variables, by name: the bytes as a list of integers, or in base64. The size must be that of the variable.',
       }),
@@ -153,9 +152,12 @@ const interfaceSelector = object(
       }),
     ),
     primarynodeinterface: optional(
-      boolean('Selects the interface of the default route. The only valid value is true.', {
-        rules: [rule('self', 'only true is accepted; to name interfaces, use interfaces')],
-      }),
+      boolean(
+        'Selects the interface that has the InternalIP of the Node, or else the one of the default route. The only valid value is true.',
+        {
+          rules: [rule('self', 'only true is accepted; to name interfaces, use interfaces')],
+        },
+      ),
     ),
   },
   {

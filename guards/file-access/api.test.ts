@@ -113,6 +113,8 @@ suite('KivePolicy', () => {
       { ip: '10.0.0.1' },
       { ip: 'fd00::1' },
       { containerName: '.*' },
+      { pod: '' },
+      { namespace: '', matchLabels: {} },
       { namespace: 'shop', containerName: '', ip: '', matchLabels: {} },
       { 'container-name': 'web.*' },
       { containerName: 'regex:^web-[0-9]+$' },
@@ -121,7 +123,7 @@ suite('KivePolicy', () => {
     ] satisfies KiveMatch[]) {
       assertTaken('kivepolicies', policyWith({ matchAny: [match, { pod: 'other' }] }));
     }
-    for (const alertVersion of ['', 'v1', 'v99']) {
+    for (const alertVersion of ['', 'v1', 'v2alpha1', 'v99']) {
       assertTaken('kivepolicies', { ...policyWith({}), spec: { alertVersion, traps: [] } });
     }
   });
@@ -163,11 +165,6 @@ suite('KivePolicy', () => {
       'a name of at most 253 characters',
       { callback: 'https://sink/', callbackSecret: 'a'.repeat(254) },
       'spec.traps[0].callbackSecret: Too long',
-    ],
-    [
-      'an item that is not empty',
-      { matchAny: [{ containerName: '', matchLabels: {} }] },
-      'spec.traps[0].matchAny[0]: Required value',
     ],
     [
       'a regular expression',

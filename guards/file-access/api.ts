@@ -55,21 +55,21 @@ function containerName(description: string) {
 
 const match = object(
   {
-    pod: optional(string('The name of the pod.', { minLength: 1, maxLength: 253 })),
+    pod: optional(string('The name of the pod. An empty value matches all.', { maxLength: 253 })),
     namespace: optional(
       string(
-        'The namespace of the pod. A policy outside kivebpf-system and rampart-system matches only pods of its own namespace, and cannot name another one, unless the agents and the operator run with --kive-policy-namespaces.',
-        { minLength: 1, maxLength: 63 },
+        'The namespace of the pod. A policy outside kivebpf-system and rampart-system matches only pods of its own namespace, and cannot name another one, unless the agents and the operator run with --kive-policy-namespaces. An empty value matches all that the policy may match.',
+        { maxLength: 63 },
       ),
     ),
     containerName: optional(
       containerName(
-        'The name of the container. A value with characters that container names cannot have, such as ".*", is an RE2 regular expression. The prefix "regex:" or "glob:" selects the kind of pattern explicitly. Patterns match the whole name: "web" does not match "web-proxy". An empty value is ignored.',
+        'The name of the container. A value with characters that container names cannot have, such as ".*", is an RE2 regular expression. The prefix "regex:" or "glob:" selects the kind of pattern explicitly. Patterns match the whole name: "web" does not match "web-proxy". An empty value matches all.',
       ),
     ),
     'container-name': optional(containerName('An older spelling of containerName. Set only one of the two.')),
     ip: optional(
-      string('One of the IP addresses of the pod, as in its status. An empty value is ignored.', {
+      string('One of the IP addresses of the pod, as in its status. An empty value matches all.', {
         maxLength: 45,
         pattern: '^[0-9A-Fa-f:.]*$',
       }),
@@ -83,9 +83,8 @@ const match = object(
     minProperties: 1,
     rules: [
       rule(
-        "has(self.pod) || has(self.__namespace__) || (has(self.ip) && self.ip != '') || (has(self.containerName) && " +
-          "self.containerName != '') || (has(self.container__dash__name) && self.container__dash__name != '') || " +
-          '(has(self.matchLabels) && size(self.matchLabels) > 0)',
+        'has(self.pod) || has(self.__namespace__) || has(self.ip) || has(self.containerName) || has(self.container__dash__name) || ' +
+          'has(self.matchLabels)',
         'At least one match block with one match item must be present: an empty block would match every container. To watch them all, ' +
           'write containerName: ".*"',
         { reason: 'FieldValueRequired' },
@@ -171,7 +170,9 @@ function policyFields(rules: readonly Rule[]) {
   return {
     spec: object({
       alertVersion: optional(
-        string('The version of the alert format. If empty or unknown, the newest, v1, is used.'),
+        string(
+          'The version of the alert format, v1 or v2alpha1. They have the same keys; alerts name the version. If empty or unknown, v1 is used.',
+        ),
       ),
       traps: list(trap, { description: 'The watched files.', maxItems: 1000 }),
     }),

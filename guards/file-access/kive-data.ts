@@ -3,7 +3,7 @@ import { labelValue } from '../../lib/kube/selectors/label-names.ts';
 import { type FileIdentity, fileKey } from '../../lib/sensor/access.ts';
 import type { AlertContext } from './alert/alert.ts';
 import { type KiveData, kiveDataNamespace } from './api.ts';
-import { alertVersion, type CompiledTrap, type PodView } from './policy/matching.ts';
+import { alertVersionOf, type CompiledTrap, type PodView } from './policy/matching.ts';
 import { MAX_MOVED_FILES } from './node/moved-files.ts';
 import { annotationOf, fileNumbersOf, kernelOf, oldFinalizer } from './policy/spellings.ts';
 import { kiveDataName } from './policy/trap-id.ts';
@@ -85,7 +85,7 @@ export function kiveDataOf(
       namespace: kiveDataNamespace,
       labels: { [trapIdLabel]: trap.id, [kernelLabel]: kernelId, [nodeLabel]: labelValue(nodeName) },
       annotations: {
-        'kive-alert-version': alertVersion,
+        'kive-alert-version': trap.alertVersion,
         'kive-policy-name': trap.policyName,
         callback: trap.callback,
         'pod-name': pod.name ?? '',
@@ -177,6 +177,7 @@ export function callbackSecretOf(data: KiveData): string | undefined {
 export function alertContextOf(data: KiveData): AlertContext {
   const text = (name: string): string => annotationOf(data, name);
   return {
+    alertVersion: alertVersionOf(text('kive-alert-version')),
     policyName: text('kive-policy-name'),
     policyNamespace: policyNamespaceOf(data),
     kernelId: kernelOf(data),

@@ -44,6 +44,10 @@ export const command = {
   PROG_LOAD: 5,
   OBJ_PIN: 6,
   OBJ_GET: 7,
+  PROG_GET_NEXT_ID: 11,
+  MAP_GET_NEXT_ID: 12,
+  PROG_GET_FD_BY_ID: 13,
+  MAP_GET_FD_BY_ID: 14,
   OBJ_GET_INFO_BY_FD: 15,
   PROG_QUERY: 16,
   RAW_TRACEPOINT_OPEN: 17,
@@ -51,6 +55,8 @@ export const command = {
   BTF_GET_FD_BY_ID: 19,
   LINK_CREATE: 28,
   LINK_UPDATE: 29,
+  LINK_GET_FD_BY_ID: 30,
+  LINK_GET_NEXT_ID: 31,
   ENABLE_STATS: 32,
   LINK_DETACH: 34,
 } as const;
@@ -273,6 +279,10 @@ export interface PerfEventRequest {
   /** `config2`: the offset in that function or file. */
   readonly probeOffset?: bigint;
   readonly samplePeriod?: bigint;
+  /** PERF_SAMPLE_* of perf_event.h. */
+  readonly sampleType?: bigint;
+  /** After how many samples whoever polls is woken. */
+  readonly wakeupEvents?: number;
   /** -1 for every process, 0 for this one. */
   readonly pid: number;
   /** -1 for every CPU, only together with a process. */
@@ -281,6 +291,7 @@ export interface PerfEventRequest {
 
 const PERF_FLAG_FD_CLOEXEC = 8;
 const PERF_EVENT_IOC_SET_BPF = 0x40042408;
+const PERF_EVENT_IOC_ENABLE = 0x2400;
 
 /** perf_event_open(2) of a disabled event. The caller disposes the descriptor. */
 export function openPerfEvent(request: PerfEventRequest): Outcome {
@@ -289,7 +300,9 @@ export function openPerfEvent(request: PerfEventRequest): Outcome {
     .u32(4, 112)
     .u64(8, request.config)
     .u64(16, request.samplePeriod ?? 0n)
+    .u64(24, request.sampleType ?? 0n)
     .u32(40, 1)
+    .u32(48, request.wakeupEvents ?? 0)
     .u64(64, request.probeOffset ?? 0n);
   if (request.name !== undefined) attr.pointer(56, nulTerminated(request.name));
   const { pid, cpu } = request;
@@ -304,4 +317,9 @@ export function openPerfEvent(request: PerfEventRequest): Outcome {
 export function setPerfEventProgram(event: Descriptor, program: Descriptor): Refusal | undefined {
   const result = libc.ioctl(event.fd, PERF_EVENT_IOC_SET_BPF, program.fd);
   return result < 0 ? { errno: errno(), log: '' } : undefined;
+}
+
+/** An event counts from now on; undefined when the kernel took it. */
+export function enablePerfEvent(event: Descriptor): Refusal | undefined {
+  return libc.ioctl(event.fd, PERF_EVENT_IOC_ENABLE, 0) < 0 ? { errno: errno(), log: '' } : undefined;
 }

@@ -132,6 +132,15 @@ export const fileCalls = {
   pread: c<(fd: number, buffer: number, sizeBytes: number, offset: number) => number>(
     'long pread64(int, uintptr_t, size_t, int64_t)',
   ),
+  /** glibc 2.26. `vector` is a `struct iovec`: address and length. */
+  preadv2: c<(fd: number, vector: number, count: number, offset: number, flags: number) => number>(
+    'long preadv64v2(int, uintptr_t, int, int64_t, int)',
+  ),
+  lseek: c<(fd: number, offset: number, whence: number) => number>('int64_t lseek64(int, int64_t, int)'),
+  /** Returns the errno. */
+  fadvise: c<(fd: number, offset: number, sizeBytes: number, advice: number) => number>(
+    'int posix_fadvise64(int, int64_t, int64_t, int)',
+  ),
   recv: c<(fd: number, buffer: number, sizeBytes: number, flags: number) => number>(
     'long recv(int, uintptr_t, size_t, int)',
   ),
@@ -240,6 +249,7 @@ function declarePrograms(f: Declare) {
     programAttachRawTracepoint: f<(program: Pointer, name: string) => Pointer | null>(
       'void *bpf_program__attach_raw_tracepoint(void *, const char *)',
     ),
+    programType: f<(program: Pointer) => number>('int bpf_program__type(void *)'),
     programSetType: f<(program: Pointer, type: number) => number>('int bpf_program__set_type(void *, int)'),
     programSetExpectedAttachType: f<(program: Pointer, type: number) => number>(
       'int bpf_program__set_expected_attach_type(void *, int)',
@@ -267,6 +277,8 @@ function declareMaps(f: Declare) {
     mapSetPinPath: f<(map: Pointer, path: string | null) => number>(
       'int bpf_map__set_pin_path(void *, const char *)',
     ),
+    /** Where libbpf would pin it; null: nowhere. */
+    mapPinPath: f<(map: Pointer) => string | null>('const char *bpf_map__pin_path(void *)'),
     mapType: f<(map: Pointer) => number>('int bpf_map__type(void *)'),
     mapFlags: f<(map: Pointer) => number>('uint32_t bpf_map__map_flags(void *)'),
     mapFd: f<(map: Pointer) => number>('int bpf_map__fd(void *)'),
@@ -274,6 +286,12 @@ function declareMaps(f: Declare) {
       'int bpf_map__set_max_entries(void *, uint32_t)',
     ),
     mapMaxEntries: f<(map: Pointer) => number>('uint32_t bpf_map__max_entries(void *)'),
+    mapSetKeySize: f<(map: Pointer, sizeBytes: number) => number>(
+      'int bpf_map__set_key_size(void *, uint32_t)',
+    ),
+    mapSetValueSize: f<(map: Pointer, sizeBytes: number) => number>(
+      'int bpf_map__set_value_size(void *, uint32_t)',
+    ),
     mapKeySize: f<(map: Pointer) => number>('uint32_t bpf_map__key_size(void *)'),
     mapValueSize: f<(map: Pointer) => number>('uint32_t bpf_map__value_size(void *)'),
     /** The map's initial bytes (.rodata, .bss); writable until the object is loaded. */

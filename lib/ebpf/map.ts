@@ -55,6 +55,16 @@ export class BpfMap {
     return libbpf().mapValueSize(this.#pointer);
   }
 
+  /** Only before the object is loaded. */
+  setSizes(keySizeBytes: number, valueSizeBytes: number): void {
+    const lib = libbpf();
+    if (
+      lib.mapSetKeySize(this.#pointer, keySizeBytes) !== 0 ||
+      lib.mapSetValueSize(this.#pointer, valueSizeBytes) !== 0
+    )
+      throw this.#failed('resize', errno());
+  }
+
   /** enum bpf_map_type. */
   get type(): number {
     return libbpf().mapType(this.#pointer);
@@ -68,6 +78,11 @@ export class BpfMap {
   /** Whether libbpf made it of a section of global variables (`.rodata`, `.bss`). */
   get internal(): boolean {
     return libbpf().mapIsInternal(this.#pointer);
+  }
+
+  /** Whether the file asks for a pin of its name (LIBBPF_PIN_BY_NAME). Until {@link neverPin}. */
+  get pinnedByName(): boolean {
+    return libbpf().mapPinPath(this.#pointer) !== null;
   }
 
   /** The file may ask for a pin of its own (LIBBPF_PIN_BY_NAME), by which strangers would share it. Only before loading. */

@@ -79,6 +79,11 @@ export class BpfProgram {
     return libbpf().programSectionName(this.#pointer);
   }
 
+  /** enum bpf_prog_type: as the section says, until {@link setType}; 0 for a section that libbpf does not know. */
+  get type(): number {
+    return libbpf().programType(this.#pointer);
+  }
+
   /** Overrides what the section says: enum bpf_prog_type and bpf_attach_type. Only before loading. */
   setType(type: number, expectedAttachType: number): void {
     const lib = libbpf();

@@ -9,6 +9,13 @@ const RTM_GETLINK = 18;
 const IFLA_IFNAME = 3;
 const IFLA_LINKINFO = 18;
 const IFLA_INFO_KIND = 1;
+const IFLA_XDP = 43;
+/** IFLA_XDP_*_PROG_ID of include/uapi/linux/if_link.h: in the driver, in the network stack, in the hardware. */
+const xdpModes = [
+  [5, 'native'],
+  [6, 'generic'],
+  [7, 'offload'],
+] as const;
 /** struct ifinfomsg. */
 const IFINFO_BYTES = 16;
 /** IFNAMSIZ with the NUL. */
@@ -17,6 +24,32 @@ const NAME_BYTES = 16;
 interface NetworkInterface {
   readonly index: number;
   readonly name: string;
+}
+
+export interface ListedInterface extends NetworkInterface {
+  /** `veth`, `bridge`; '' for one of hardware. */
+  readonly kind: string;
+  /** At most one in each mode. */
+  readonly xdp: readonly { readonly mode: 'generic' | 'native' | 'offload'; readonly programId: number }[];
+}
+
+/** In the socket's network namespace. @throws {KernelRefusal} */
+export function listInterfaces(socket: RouteSocket): readonly ListedInterface[] {
+  const messages = socket.dump('cannot list the interfaces', RTM_GETLINK, Buffer.alloc(IFINFO_BYTES));
+  return messages.map(({ body }) => {
+    const found = attributesOf(body.subarray(IFINFO_BYTES));
+    const inner = (type: number): Map<number, Buffer> => attributesOf(found.get(type) ?? Buffer.alloc(0));
+    const xdp = inner(IFLA_XDP);
+    return {
+      index: body.readInt32LE(4),
+      name: textOf(found.get(IFLA_IFNAME)),
+      kind: textOf(inner(IFLA_LINKINFO).get(IFLA_INFO_KIND)),
+      xdp: xdpModes.flatMap(([type, mode]) => {
+        const programId = xdp.get(type)?.readUInt32LE(0);
+        return programId === undefined ? [] : [{ mode, programId }];
+      }),
+    };
+  });
 }
 
 /** In the socket's network namespace; undefined where there is none. @throws {KernelRefusal} */
@@ -34,12 +67,14 @@ export function findInterface(socket: RouteSocket, name: string): NetworkInterfa
   }
 }
 
+/** The names of all, in the socket's network namespace. @throws {KernelRefusal} */
+export function interfaceNames(socket: RouteSocket): string[] {
+  return socket
+    .dump('cannot list the interfaces', RTM_GETLINK, Buffer.alloc(IFINFO_BYTES))
+    .map(({ body }) => textOf(attributesOf(body.subarray(IFINFO_BYTES)).get(IFLA_IFNAME)));
+}
+
 /** Their names, in the socket's network namespace. @throws {KernelRefusal} */
 export function bridgesOf(socket: RouteSocket): string[] {
-  const messages = socket.dump('cannot list the interfaces', RTM_GETLINK, Buffer.alloc(IFINFO_BYTES));
-  return messages.flatMap(({ body }) => {
-    const found = attributesOf(body.subarray(IFINFO_BYTES));
-    const kind = attributesOf(found.get(IFLA_LINKINFO) ?? Buffer.alloc(0)).get(IFLA_INFO_KIND);
-    return textOf(kind) === 'bridge' ? [textOf(found.get(IFLA_IFNAME))] : [];
-  });
+  return listInterfaces(socket).flatMap(({ name, kind }) => (kind === 'bridge' ? [name] : []));
 }

@@ -8,7 +8,7 @@ import { readFinding } from '../../guard/stream/read-finding.ts';
 import { deepTest } from '../../lib/testing/depth.fixture.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { cable, ip, obstacle, ownNetwork, send } from '../../guards/bpf-programs/kernel/lab.fixture.ts';
-import { RegistryFixture } from '../../lib/oci/registry.fixture.ts';
+import { RegistryFixture, registryUser } from '../../lib/oci/registry.fixture.ts';
 import { bytecodeImage, countObject } from '../../guards/bpf-programs/image.fixture.ts';
 import { BpfStandalone } from './standalone.fixture.ts';
 
@@ -190,7 +190,13 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     };
     const program = {
       ...{ id: 'string', owner: 'string', programId: 'number', type: 'string' },
-      ...{ functionName: 'string', digest: 'string', attachPoint: 'string', mapIds: ['number'] },
+      ...{
+        functionName: 'string',
+        source: 'string',
+        digest: 'string',
+        attachPoint: 'string',
+        mapIds: ['number'],
+      },
     };
     const member = {
       ...{ id: 'string', owner: 'string', programId: 'number', functionName: 'string' },
@@ -199,6 +205,7 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     const shape = { interface: 'string', kind: 'string', programId: 'number', notes: [], members: [member] };
     // Nothing ran meanwhile.
     const ran = { runs: 'number', nsPerRun: 'null' };
+    const inTime = { ...ran, cpuPercent: 'number' };
     const { status: statusShape, ...others } = Object.fromEntries(
       Object.entries(shapes).map(([name, { stdout }]) => [name, shapeOf(JSON.parse(stdout))]),
     );
@@ -209,14 +216,15 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
       },
     ]);
     assert.deepEqual(others, {
-      list: { programs: [program] },
-      chain: { chains: [shape] },
+      list: { schema: 'string', programs: [program] },
+      chain: { schema: 'string', chains: [shape] },
       stats: {
-        measuredMs: 'number',
-        programs: [{ ...program, ...ran }],
-        chains: [{ chain: shape, ...ran }],
+        ...{ schema: 'string', measuredMs: 'number' },
+        programs: [{ ...program, ...ran, cpuPercent: 'null' }],
+        chains: [{ chain: shape, ...inTime }],
       },
       dump: {
+        schema: 'string',
         ...{ name: 'string', id: 'number', truncated: 'boolean' },
         entries: [{ key: 'number', value: 'number' }],
       },
@@ -272,7 +280,7 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     };
     for (const { stdout } of [ran, told]) {
       const { programs: all, ...rest } = JSON.parse(stdout) as { programs: readonly unknown[] };
-      assert.deepEqual(shapeOf(rest), { subject: 'string', digest: 'string' });
+      assert.deepEqual(shapeOf(rest), { schema: 'string', subject: 'string', digest: 'string' });
       for (const one of all) assert.deepEqual(shapeOf(one), program);
     }
   });
@@ -302,7 +310,7 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     const mirrored = ['bpf', 'verify', '--registries', machine.process.at('registries.conf')];
     const through = await machine.rampart(...mirrored, 'images.example/team/count:v1');
     assert.equal(through.code, 0, through.stderr);
-    assert.match(through.stdout, /^xdp_count +xdp +taken +\d+$/m);
+    assert.match(through.stdout, /^xdp_count +xdp +accepted +\d+$/m);
     for (const [args, says] of [
       [[...mirrored, 'images.example/team/other:v1'], /team\/other/],
       [['bpf', 'verify', '--registries', '/no/such.conf', reference], /cannot read \/no\/such\.conf/],
@@ -320,6 +328,16 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     const strangers = await machine.rampart('bpf', 'verify', overTls);
     assert.equal(strangers.code, 2);
     assert.match(strangers.stderr, /is loopback; to call it, configure the certificate authority/);
+    await using closed = await RegistryFixture.start({ tls: true, password: true });
+    const { reference: ofUser } = await closed.push('team/count', 'v1', image);
+    const open = await machine.rampart('bpf', 'verify', '--insecure', ofUser);
+    assert.equal(open.code, 2, open.stdout);
+    const { username, password } = registryUser;
+    const auth = Buffer.from(`${username}:${password}`).toString('base64');
+    machine.process.write('config.json', JSON.stringify({ auths: { [closed.host]: { auth } } }));
+    const credentials = ['--credentials', machine.process.at('config.json')];
+    const known = await machine.rampart('bpf', 'verify', '--insecure', ...credentials, ofUser);
+    assert.equal(known.code, 0, known.stderr);
     assert.equal(
       (await machine.rampart('bpf', 'list', '--bpffs', machine.bpffs, '--bpf-state', machine.state)).stdout,
       'No eBPF programs of Rampart are loaded in this kernel.',

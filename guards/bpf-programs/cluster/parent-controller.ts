@@ -21,15 +21,14 @@ import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
 import type { Node } from '../../../lib/kube/object/object.ts';
 import { controllerOf } from '../../../lib/kube/object/owner-references.ts';
-import { type NodeObject, type ParentKind, type ParentObject } from '../api.ts';
+import { isOfKind, type NodeObject, type ParentKind, type ParentObject } from '../api.ts';
 import { parentFinalizer } from '../engine/names.ts';
 import { isHeld, parentCondition } from '../engine/parent-condition.ts';
-import type { Scope } from '../spec-schema.ts';
 
 export interface ParentControllerOptions extends ControllerContext {
   readonly parents: readonly { readonly kind: ParentKind; readonly cache: IndexedCache<ParentObject> }[];
-  /** With the index `owner`. */
-  readonly objects: Readonly<Record<Scope, IndexedCache<NodeObject>>>;
+  /** Of all kinds, with the index `owner`. */
+  readonly objects: readonly IndexedCache<NodeObject>[];
   readonly nodes: IndexedCache<Node>;
 }
 
@@ -49,7 +48,7 @@ export async function runParentController(options: ParentControllerOptions): Pro
   };
   for (const { kind, cache } of parents)
     stack.use(cache.subscribe(({ key }) => queue.add(`${kind.kind}/${key}`)));
-  for (const cache of Object.values(objects)) {
+  for (const cache of objects) {
     stack.use(
       cache.subscribe(({ object }) => {
         const owner = controllerOf(object);
@@ -70,25 +69,24 @@ export async function runParentController(options: ParentControllerOptions): Pro
 
 class ParentController {
   readonly #options: ParentControllerOptions;
-  readonly #caches: ReadonlyMap<string, ParentControllerOptions['parents'][number]>;
 
   constructor(options: ParentControllerOptions) {
     this.#options = options;
-    this.#caches = new Map(options.parents.map((one) => [one.kind.kind, one]));
   }
 
   /** `XdpNsProgram/web/count`. */
   readonly reconcile = async (id: string, signal: AbortSignal): Promise<Result> => {
     const slash = id.indexOf('/');
-    const of = this.#caches.get(id.slice(0, slash));
-    const parent = of?.cache.get(id.slice(slash + 1));
+    const [name, key] = [id.slice(0, slash), id.slice(slash + 1)];
+    const of = this.#options.parents.find(({ kind: one }) => one.kind === name && isOfKind(one, key));
+    const parent = of?.cache.get(key);
     if (of === undefined || parent === undefined) return done;
     const { client } = this.#options;
     const { kind } = of;
     const objects = this.#objectsOf(kind, parent);
     if (isDeleting(parent)) {
       if (!hasFinalizer(parent, parentFinalizer)) return done;
-      if (!isHeld(kind.kind, objects)) {
+      if (!isHeld(kind, objects)) {
         await removeFinalizer(client, kind.type, parent, parentFinalizer, { signal });
         return done;
       }
@@ -100,8 +98,9 @@ class ParentController {
     return done;
   };
 
-  #objectsOf({ scope }: ParentKind, { metadata: { uid = '' } }: ParentObject): NodeObject[] {
-    return [...this.#options.objects[scope].byIndex('owner', uid)];
+  #objectsOf({ nodeType }: ParentKind, { metadata: { uid = '' } }: ParentObject): NodeObject[] {
+    const cache = this.#options.objects.find(({ type }) => type.kind === nodeType.kind);
+    return cache === undefined ? [] : [...cache.byIndex('owner', uid)];
   }
 
   #nodeLabels(): string[] {
@@ -115,7 +114,7 @@ class ParentController {
     signal: AbortSignal,
   ): Promise<void> {
     const { generation = 0, name = '', namespace } = parent.metadata;
-    const facts = { kind: kind.kind, deleting: isDeleting(parent), generation };
+    const facts = { kind, deleting: isDeleting(parent), generation };
     const { type, reason, message } = parentCondition(facts, objects, this.#nodeLabels());
     const before = parent.status?.conditions ?? [];
     const conditions = setCondition(

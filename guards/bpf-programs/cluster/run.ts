@@ -6,7 +6,7 @@ import { nodeFacts } from '../../../lib/kube/object/facts.ts';
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import { nodes } from '../../../lib/kube/object/object.ts';
 import { whenSynced } from '../../../lib/kube/controller/run-parts.ts';
-import { parentKinds } from '../api.ts';
+import { allNodeTypes, parentKinds } from '../api.ts';
 import { nodeObjectQuery, parentQuery } from '../caches.ts';
 import { isNodeFinalizer } from '../engine/names.ts';
 import { nodeOf } from '../engine/parent-condition.ts';
@@ -23,19 +23,16 @@ async function work(context: GuardContext): Promise<void> {
     const missing = parents.filter(({ cache }) => !cache.isSynced).map(({ kind }) => kind.kind);
     return missing.length === 0 ? undefined : `not listed yet: ${missing.join(', ')}`;
   });
-  const objects = {
-    Cluster: context.cache(nodeObjectQuery('Cluster'), 'bpfprograms'),
-    Namespaced: context.cache(nodeObjectQuery('Namespaced'), 'bpfnsprograms'),
-  };
+  const objects = allNodeTypes.map((type) => context.cache(nodeObjectQuery(type), type.plural));
   const allNodes = context.cache({ type: nodes, projection: nodeFacts }, 'nodes');
   const caches: readonly Pick<IndexedCache<never>, 'synced'>[] = [
     ...parents.map(({ cache }) => cache),
-    ...Object.values(objects),
+    ...objects,
     allNodes,
   ];
   const metrics = context.metrics?.controllers;
   const common = { client, nodes: allNodes, signal, logger, metrics };
-  const kinds = Object.values(objects).map((cache) => ({ cache, nodeOf, isHold: isNodeFinalizer }));
+  const kinds = objects.map((cache) => ({ cache, nodeOf, isHold: isNodeFinalizer }));
   await whenSynced(caches, signal, async () => {
     await Promise.all([
       runParentController({ ...common, parents, objects }),

@@ -1,56 +1,53 @@
 /** `rampart bpf`: options only; the implementation is loaded on demand. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
-import { bpffsOption, bpfStateOption } from '../options.ts';
-import { failWith } from '../../../lib/cli/failure.ts';
+import { tenantHelpersOption, tenantMapMemoryOption } from '../options.ts';
 import { optionOf } from '../../../guard/guard-options.ts';
-import { outputOption } from '../../../lib/cli/options.ts';
-
-export interface BpfOptions {
-  readonly bpffs: string;
-  readonly bpfState: string;
-  readonly output: 'json' | 'table';
-}
+import { failWith } from '../../../lib/cli/failure.ts';
+import { criSocketOption, outputOption } from '../../../lib/cli/options.ts';
+import { mapCommand } from './map-command.ts';
+import type { AttachType } from '../kernel/desired.ts';
+import { type BpfOptions, inspecting } from './options.ts';
 
 export interface StatsOptions extends BpfOptions {
   /** Milliseconds. */
   readonly time: number;
+  readonly top?: true;
+  readonly sort: (typeof sortKeys)[number];
+  readonly all?: true;
+}
+
+const sortKeys = ['id', 'cpu', 'runs', 'time'] as const;
+
+export interface NetOptions extends BpfOptions {
+  readonly netns?: string;
+  /** `NAMESPACE/NAME`. */
+  readonly pod?: string;
+  readonly criSocket?: string;
 }
 
 export interface VerifyOptions {
   readonly output: 'json' | 'table';
   readonly function?: string;
+  readonly type?: AttachType;
   readonly insecure?: true;
   readonly registries?: string;
+  readonly credentials?: string;
+  readonly namespaced?: true;
+  readonly bpfTenantHelpers: readonly string[];
+  readonly bpfTenantMapMemory: number;
 }
+
+export const attachTypes: readonly AttachType[] = [
+  ...(['fentry', 'fexit', 'kprobe', 'kretprobe', 'tc', 'tcx'] as const),
+  ...(['tracepoint', 'uprobe', 'uretprobe', 'xdp'] as const),
+];
 
 function seconds(text: string): number {
   const value = Number(text);
   if (!(value > 0) || value > 3600)
     throw new InvalidArgumentError('It must be a number of seconds up to 3600, such as 1 or 0.5.');
   return value * 1000;
-}
-
-/** For commands that inspect the programs of the agent. */
-function inspecting(command: Command): Command {
-  return command
-    .addOption(optionOf(bpffsOption))
-    .addOption(optionOf(bpfStateOption))
-    .addOption(outputOption('table', 'json'));
-}
-
-function dumpCommand(): Command {
-  return inspecting(
-    new Command('dump')
-      .argument('<program>', 'its kernel ID, its owner (XdpProgram/count), or the name of its BpfProgram')
-      .argument('<map>', 'the name of the map in the program'),
-  )
-    .summary("show the entries of a program's map")
-    .description('Shows the entries of a map, decoded with the key and value types of the program.')
-    .action(async (program: string, map: string, options: BpfOptions) => {
-      const { runDump } = await import('./run.ts');
-      runDump(program, map, options);
-    });
 }
 
 function verifyCommand(): Command {
@@ -61,15 +58,29 @@ function verifyCommand(): Command {
     )
     .summary('check whether this kernel accepts the programs of an image or file')
     .description(
-      'Loads each program and unloads it again; attaches nothing. Shows the output of the verifier. Exit codes: 0 the kernel accepts all, 1 it refuses one, 2 the check failed.',
+      'Loads each program and unloads it again; attaches nothing. Shows the output of the verifier. Exit codes: 0 all are accepted, 1 one is refused, 2 the check failed.',
     )
     .option('--function <name>', 'only this program')
+    .addOption(
+      new Option('--type <type>', 'of programs whose section and labels do not tell it').choices(attachTypes),
+    )
+    .option(
+      '--namespaced',
+      'also check what programs of namespaced kinds may do, with the two options below as the agents have them',
+    )
+    .addOption(optionOf(tenantHelpersOption))
+    .addOption(optionOf(tenantMapMemoryOption))
     .option('--insecure', 'accept any certificate from the registry, or plain HTTP')
     .option(
       '--registries <file>',
       "a registries.conf with mirrors, insecure and blocked registries, like the agent's --bpf-registries",
     )
+    .option('--credentials <file>', 'a config.json of docker or podman with credentials for the registry')
     .addOption(outputOption('table', 'json'))
+    .addHelpText(
+      'after',
+      '\nExamples:\n  rampart bpf verify ./count.bpf.o\n  rampart bpf verify --credentials ~/.docker/config.json registry.example/team/count:v1',
+    )
     .action(async (what: string, options: VerifyOptions) => {
       // 1 means that a program was refused.
       failWith(2);
@@ -78,55 +89,97 @@ function verifyCommand(): Command {
     });
 }
 
-export function bpfCommand(): Command {
-  const list = inspecting(new Command('list'))
+function listCommand(): Command {
+  return inspecting(new Command('list'))
     .summary('list the eBPF programs that run for objects')
     .description(
       'Lists the eBPF programs that this machine runs for objects such as XdpProgram: where they are attached, their bytecode, and the object.',
     )
+    .addHelpText('after', '\nExample:\n  rampart bpf list')
     .action(async (options: BpfOptions) => {
       const { runList } = await import('./run.ts');
       runList(options);
     });
-  const chain = inspecting(new Command('chain').argument('[interface]', 'the interface; default: all'))
+}
+
+function chainCommand(): Command {
+  return inspecting(new Command('chain').argument('[interface]', 'the interface; default: all'))
     .summary('show the programs of an interface in their order')
     .description(
-      'Shows the XDP and TC programs of an interface in the order they run, and the return codes after which the next one runs.',
+      'Shows the XDP, TCX and TC programs of an interface in the order they run, and the return codes after which the next one runs. Exit codes: 0 there are some, 1 there are none.',
     )
+    .addHelpText('after', '\nExample:\n  rampart bpf chain eth0')
     .action(async (name: string | undefined, options: BpfOptions) => {
       const { runChain } = await import('./run.ts');
       process.exitCode = runChain(name, options);
     });
-  const stats = inspecting(new Command('stats'))
+}
+
+function netCommand(): Command {
+  return inspecting(new Command('net').argument('[interface]', 'the interface; default: all'))
+    .summary('show every program on network interfaces, whoever attached it')
+    .description(
+      'Shows all XDP, TCX, TC and netkit programs of interfaces, those of other tools included, and the mode of XDP. Exit codes: 0 there are some, 1 there are none, 2 failed.',
+    )
+    .addOption(
+      new Option('--netns <name>', 'in this network namespace: a name of ip netns, or a path').conflicts(
+        'pod',
+      ),
+    )
+    .option('--pod <namespace/name>', 'in the network of this pod')
+    .addOption(criSocketOption())
+    .addHelpText('after', '\nExamples:\n  rampart bpf net eth0\n  rampart bpf net --pod shop/web-0')
+    .action(async (name: string | undefined, options: NetOptions) => {
+      // 1 means that nothing runs there.
+      failWith(2);
+      const { runNet } = await import('./net.ts');
+      process.exitCode = await runNet(name, options);
+    });
+}
+
+function statsCommand(): Command {
+  return inspecting(new Command('stats'))
     .summary('show how often programs run, and for how long')
     .description(
-      'Measures for the given time. The kernel counts runs only on request; members of chains are always counted.',
+      'Measures for the given time. The kernel counts runs only on request; members of chains are always counted. CPU is the share of one CPU.',
     )
     .addOption(
       new Option('-t, --time <seconds>', 'how long to measure').argParser(seconds).default(1000, '1'),
     )
+    .option('--top', 'on a terminal, measure again and again until interrupted')
+    .addOption(new Option('--sort <column>', 'largest first, except for id').choices(sortKeys).default('id'))
+    .option('--all', 'all programs of the kernel')
+    .addHelpText('after', '\nExample:\n  rampart bpf stats --top --all --sort cpu')
     .action(async (options: StatsOptions) => {
-      const { runStats } = await import('./run.ts');
+      const { runStats } = await import('./stats.ts');
       await runStats(options);
     });
-  const cleanup = inspecting(new Command('cleanup'))
+}
+
+function cleanupCommand(): Command {
+  return inspecting(new Command('cleanup'))
     .summary('remove all eBPF programs of Rampart')
     .description(
       'Detaches and unloads everything that Rampart loaded on this machine for objects. Refused while an agent runs, because it would load them again.',
     )
+    .addHelpText('after', '\nExample:\n  rampart bpf cleanup')
     .action(async (options: BpfOptions) => {
       const { runCleanup } = await import('./run.ts');
       await runCleanup(options);
     });
+}
+
+export function bpfCommand(): Command {
   return new Command('bpf')
     .summary('inspect the eBPF programs of this machine')
     .description(
-      'Inspects the eBPF programs that this machine runs for objects such as XdpProgram and TcNsProgram. Requires root.',
+      'Inspects the eBPF programs that this machine runs for objects such as XdpProgram and TcNsProgram, and those of other tools. Requires root.',
     )
-    .addCommand(list)
-    .addCommand(chain)
-    .addCommand(stats)
-    .addCommand(new Command('map').summary('inspect maps of programs').addCommand(dumpCommand()))
+    .addCommand(listCommand())
+    .addCommand(chainCommand())
+    .addCommand(netCommand())
+    .addCommand(statsCommand())
+    .addCommand(mapCommand())
     .addCommand(verifyCommand())
-    .addCommand(cleanup);
+    .addCommand(cleanupCommand());
 }

@@ -1,7 +1,17 @@
-/** Printing for the commands of `rampart bpf`. */
+/** What the commands of `rampart bpf` have in common: where they read, and how they print. */
 import { visibleJson } from '../../../lib/output/printable.ts';
 import { renderTable, type Row } from '../../../lib/output/table.ts';
 import { outputOptions } from '../../../lib/cli/output.ts';
+import type { ReadOptions } from '../kernel/read/kept.ts';
+import { readingPlace } from '../node/locked-host.ts';
+import type { PlaceOptions } from './options.ts';
+
+export const noPrograms = 'No eBPF programs of Rampart are loaded in this kernel.\n';
+
+/** @throws {RampartError} as {@link readingPlace}. */
+export function place({ bpffs, bpfState }: PlaceOptions): ReadOptions {
+  return readingPlace({ bpffs, stateDirectory: bpfState });
+}
 
 export function print(head: readonly string[], rows: readonly Row[]): void {
   process.stdout.write(`${renderTable(rows, { head, ...outputOptions(100) })}\n`);

@@ -1,42 +1,41 @@
-/** `rampart bpf list`, `chain`, `stats`, `map dump` and `cleanup`. */
+/** `rampart bpf list`, `chain` and `cleanup`. */
 import { createLogger } from '../../../lib/telemetry/log.ts';
 import { printable } from '../../../lib/output/printable.ts';
 import { renderTable } from '../../../lib/output/table.ts';
-import { sleep, systemClock } from '../../../lib/time/clock.ts';
-import {
-  type ChainView,
-  dumpMap,
-  readChain,
-  type ReadOptions,
-  readPrograms,
-  readStats,
-} from '../kernel/read/reading.ts';
-import { openLockedHost, readingPlace } from '../node/locked-host.ts';
-import { stopSignal } from '../../../lib/cli/process.ts';
-import type { BpfOptions, StatsOptions } from './command.ts';
-import { print, printJson } from './print.ts';
+import { type ChainView, readChain } from '../kernel/read/chains.ts';
+import { readPrograms } from '../kernel/read/programs.ts';
+import { openLockedHost } from '../node/locked-host.ts';
+import type { BpfOptions } from './options.ts';
+import { noPrograms, place, print, printJson } from './print.ts';
 import { outputOptions } from '../../../lib/cli/output.ts';
-
-function place({ bpffs, bpfState }: BpfOptions): ReadOptions {
-  return readingPlace({ bpffs, stateDirectory: bpfState });
-}
-
-const nothing = 'No eBPF programs of Rampart are loaded in this kernel.\n';
 
 export function runList(options: BpfOptions): void {
   const programs = readPrograms(place(options));
   if (options.output === 'json') {
-    printJson({ programs });
+    printJson({ schema: 'rampart.dev/bpf-list/v1', programs });
     return;
   }
   if (programs.length === 0) {
-    process.stdout.write(nothing);
+    process.stdout.write(noPrograms);
     return;
   }
+  const inPods = programs.some(({ pod }) => pod !== undefined);
   print(
-    ['ID', 'TYPE', 'FUNCTION', 'ATTACHED TO', 'REQUESTED BY', 'BYTECODE'],
-    programs.map(({ programId, type, functionName, attachPoint, owner, digest }) => ({
-      cells: [String(programId), type, functionName, attachPoint, owner, shortDigest(digest)].map(printable),
+    [
+      'ID',
+      'TYPE',
+      'FUNCTION',
+      'ATTACHED TO',
+      ...(inPods ? ['POD', 'CONTAINER'] : []),
+      'REQUESTED BY',
+      'BYTECODE',
+    ],
+    programs.map(({ programId, type, functionName, attachPoint, pod, container, owner, digest }) => ({
+      cells: [
+        ...[String(programId), type, functionName, attachPoint],
+        ...(inPods ? [pod ?? '-', container ?? '-'] : []),
+        ...[owner, shortDigest(digest)],
+      ].map(printable),
     })),
   );
 }
@@ -44,9 +43,11 @@ export function runList(options: BpfOptions): void {
 /** @returns the exit code: 1 if nothing runs there. */
 export function runChain(name: string | undefined, options: BpfOptions): number {
   const chains = readChain(place(options), name);
-  if (options.output === 'json') printJson({ chains });
+  if (options.output === 'json') printJson({ schema: 'rampart.dev/bpf-chain/v1', chains });
   else if (chains.length === 0) {
-    process.stdout.write(`No XDP or TC program of Rampart runs on ${name ?? 'any interface'}.\n`);
+    process.stdout.write(
+      `No XDP, TC or TCX program of Rampart runs on ${printable(name ?? 'any interface')}.\n`,
+    );
   } else process.stdout.write(`${chains.map(chainText).join('\n\n')}\n`);
   return chains.length === 0 ? 1 : 0;
 }
@@ -54,91 +55,27 @@ export function runChain(name: string | undefined, options: BpfOptions): number 
 function chainText({
   interface: name,
   container,
+  pod,
   kind,
   direction,
   programId,
   members,
   notes,
 }: ChainView): string {
-  const where = container === undefined ? '' : ` of network namespace ${container}`;
+  const namespace = container === undefined ? '' : ` of network namespace ${container}`;
+  const where = pod === undefined ? namespace : ` of pod ${pod}`;
   const hook = direction === undefined ? kind : `${kind} ${direction}`;
   const table = renderTable(
     members.map(({ priority, owner, functionName, programId: id, proceedOn, runs }) => ({
       cells: [
-        ...[String(priority), owner, functionName, String(id)],
-        ...[proceedOn.join(' ') || '-', String(runs)],
+        ...[String(priority ?? '-'), owner ?? "(not Rampart's)", functionName, String(id)],
+        ...[proceedOn.join(' ') || '-', String(runs ?? '-')],
       ].map(printable),
     })),
     { head: ['PRIORITY', 'REQUESTED BY', 'FUNCTION', 'ID', 'PROCEEDS ON', 'RUNS'], ...outputOptions(100) },
   );
-  return [`${name}${where}, ${hook}, program ${programId}`, table, ...notes.map(printable)].join('\n');
-}
-
-export async function runStats(options: StatsOptions): Promise<void> {
-  const stop = stopSignal();
-  const reading = place(options);
-  // Earlier runs do not count: the kernel's counters are not reset.
-  const before = await readStats(reading);
-  const { programs, chains } = await readStats(reading, () => sleep(systemClock, options.time, stop.signal));
-  const programsBefore = new Map(before.programs.map((one) => [one.program.programId, one]));
-  const chainsBefore = new Map(before.chains.map((one) => [one.chain.programId, one]));
-  const measured = programs.map(({ program, runs, runTimeNs }) => {
-    const was = programsBefore.get(program.programId);
-    const inTime = runs - (was?.runs ?? 0n);
-    return { ...program, runs: inTime, nsPerRun: perRun(inTime, runTimeNs, was?.runTimeNs) };
-  });
-  const hooks = chains.map(({ chain, runs, runTimeNs }) => {
-    const was = chainsBefore.get(chain.programId);
-    const inTime = runs - (was?.runs ?? 0n);
-    return { chain, runs: inTime, nsPerRun: perRun(inTime, runTimeNs, was?.runTimeNs) };
-  });
-  if (options.output === 'json') {
-    printJson({ measuredMs: options.time, programs: measured, chains: hooks });
-    return;
-  }
-  if (programs.length === 0) {
-    process.stdout.write(nothing);
-    return;
-  }
-  const perSecond = (runs: bigint): string => String(Math.round((Number(runs) * 1000) / options.time));
-  print(
-    ['ID', 'TYPE', 'ATTACHED TO', 'REQUESTED BY', 'RUNS/S', 'NS/RUN'],
-    [
-      ...measured.map(({ programId, type, attachPoint, owner, runs, nsPerRun }) => ({
-        cells: [
-          ...[String(programId), type, attachPoint, owner].map(printable),
-          ...[perSecond(runs), String(nsPerRun ?? '-')],
-        ],
-      })),
-      ...hooks.map(({ chain, runs, nsPerRun }) => ({
-        cells: [
-          ...[String(chain.programId), chain.kind],
-          ...[[chain.interface, chain.direction ?? ''].join(' ').trim(), `chain of ${chain.members.length}`],
-          ...[perSecond(runs), String(nsPerRun ?? '-')],
-        ],
-      })),
-    ],
-  );
-}
-
-/** Null if there is nothing to divide. */
-function perRun(runs: bigint, timeNs: bigint | undefined, beforeNs = 0n): number | null {
-  return timeNs === undefined || runs <= 0n ? null : Math.round(Number(timeNs - beforeNs) / Number(runs));
-}
-
-export function runDump(program: string, map: string, options: BpfOptions): void {
-  const dumped = dumpMap(place(options), program, map);
-  if (options.output === 'json') {
-    printJson(dumped);
-    return;
-  }
-  const text = (value: unknown): string =>
-    printable(typeof value === 'string' ? value : JSON.stringify(value));
-  print(
-    ['KEY', 'VALUE'],
-    dumped.entries.map(({ key, value }) => ({ cells: [text(key), text(value)] })),
-  );
-  if (dumped.truncated) process.stderr.write('rampart: the map has more entries than are shown\n');
+  const title = [`${name}${where}`, hook, ...(programId === undefined ? [] : [`program ${programId}`])];
+  return [printable(title.join(', ')), table, ...notes.map(printable)].join('\n');
 }
 
 /** @throws {RampartError} `IN_USE` while an agent holds them. */

@@ -1,19 +1,21 @@
 /** `rampart bpf verify`. */
-import { mkdtempDisposableSync } from 'node:fs';
+import { mkdtempDisposableSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
-import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../../../lib/errors/errors.ts';
+import { credentialsOfDockerConfig } from '../../../lib/oci/pull-secrets.ts';
+import type { CredentialsSource, PullOptions } from '../../../lib/oci/registry.ts';
 import { createLogger } from '../../../lib/telemetry/log.ts';
 import { printable } from '../../../lib/output/printable.ts';
 import { readObjectFile } from '../node/bytecode-file.ts';
 import { openBytecodeRegistry } from '../node/bytecode-registry.ts';
 import { objectOf, programTypesOf } from '../node/image-bytecode.ts';
-import type { AttachType } from '../kernel/desired.ts';
+import { tenantRules } from '../options.ts';
 import { ProgramFailure } from '../kernel/failure.ts';
 import { type VerifiedProgram, verifyBytecode } from '../kernel/load/verify-bytecode.ts';
 import { requireRoot, stopSignal } from '../../../lib/cli/process.ts';
-import type { VerifyOptions } from './command.ts';
+import { attachTypes, type VerifyOptions } from './command.ts';
 import { print, printJson } from './print.ts';
 
 interface Subject {
@@ -28,10 +30,10 @@ export async function runVerify(what: string, options: VerifyOptions): Promise<n
   const { digest, bytes, types } = isFile(what)
     ? { ...readObjectFile('/', resolve(what)), types: {} }
     : await pulled(what, options);
-  const programs = verified(what, bytes, types, options.function);
+  const programs = verified(what, bytes, types, options);
   if (options.output === 'json') {
     const told = programs.map((program) => ({ ...program, type: program.type ?? null }));
-    printJson({ subject: what, digest, programs: told });
+    printJson({ schema: 'rampart.dev/bpf-verify/v1', subject: what, digest, programs: told });
   } else {
     process.stdout.write(`${printable(what)}\n${digest}\n\n`);
     print(
@@ -40,7 +42,7 @@ export async function runVerify(what: string, options: VerifyOptions): Promise<n
         cells: [
           printable(functionName),
           type ?? '-',
-          loads ? { text: 'taken', style: 'green' } : { text: 'refused', style: 'red' },
+          loads ? { text: 'accepted', style: 'green' } : { text: 'refused', style: 'red' },
           loads ? String(verifiedInstructions) : '-',
         ],
         note: loads ? printable(statistics) : undefined,
@@ -56,20 +58,17 @@ export async function runVerify(what: string, options: VerifyOptions): Promise<n
   return programs.every(({ loads }) => loads) ? 0 : 1;
 }
 
-/** The type from the image takes precedence: a section need not determine it. */
 function verified(
   what: string,
   bytes: Uint8Array,
   types: Subject['types'],
-  only: string | undefined,
+  { function: only, type, namespaced, ...rules }: VerifyOptions,
 ): readonly VerifiedProgram[] {
   try {
-    const all = verifyBytecode(bytes, only === undefined ? {} : { functionName: only });
-    return all.map((one) => {
-      const { functionName } = one;
-      const type = attachTypes.find((name) => name === types[functionName]);
-      if (one.type !== undefined || type === undefined) return one;
-      return verifyBytecode(bytes, { functionName, type })[0] ?? one;
+    return verifyBytecode(bytes, {
+      ...(only !== undefined && { functionName: only }),
+      ...(namespaced && { tenants: tenantRules({ ...rules }) }),
+      otherwise: (functionName) => attachTypes.find((name) => name === types[functionName]) ?? type,
     });
   } catch (error) {
     if (!(error instanceof ProgramFailure)) throw error;
@@ -81,16 +80,14 @@ function verified(
   }
 }
 
-const attachTypes: readonly AttachType[] = [
-  ...(['fentry', 'fexit', 'kprobe', 'kretprobe', 'tc', 'tcx'] as const),
-  ...(['tracepoint', 'uprobe', 'uretprobe', 'xdp'] as const),
-];
-
 function isFile(what: string): boolean {
   return what.startsWith('/') || what.startsWith('.') || what.endsWith('.o');
 }
 
-async function pulled(reference: string, { insecure, registries }: VerifyOptions): Promise<Subject> {
+async function pulled(
+  reference: string,
+  { insecure, registries, credentials }: VerifyOptions,
+): Promise<Subject> {
   const stop = stopSignal();
   await using stack = new AsyncDisposableStack();
   const { path: directory } = stack.use(mkdtempDisposableSync(join(tmpdir(), 'rampart-verify-')));
@@ -105,8 +102,27 @@ async function pulled(reference: string, { insecure, registries }: VerifyOptions
       createLogger({ level: 'warn' }),
     ),
   );
-  const given = { signal: stop.signal, policy: 'Always' } as const;
+  const given: PullOptions = {
+    ...{ signal: stop.signal, policy: 'Always' as const },
+    ...(credentials !== undefined && { credentials: readCredentials(credentials) }),
+  };
   const artifact = await registry.pull(reference, given);
   const bytes = await objectOf(registry, artifact, given);
   return { digest: artifact.digest, bytes, types: programTypesOf(artifact) ?? {} };
+}
+
+/** @throws {RampartError} `INPUT` */
+function readCredentials(path: string): CredentialsSource {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `cannot read ${path}`,
+      why: messageOf(error),
+      next: 'Use the config.json that `docker login` or `podman login --authfile` writes',
+      cause: error,
+    });
+  }
+  return credentialsOfDockerConfig(text, path);
 }

@@ -6,9 +6,9 @@ import * as fc from '../../../lib/testing/fast-check.fixture.ts';
 import { type NodeObject, type ParentObject } from '../api.ts';
 import { parentKind } from '../parent-kind.fixture.ts';
 import { samples } from '../samples.fixture.ts';
-import type { Outcome } from '../kernel/desired.ts';
+import type { Failure } from '../kernel/desired.ts';
 import { labels, nodeObjectName, sanitized } from './names.ts';
-import { conditionOf } from './node-condition.ts';
+import { conditionOf, nodeCondition } from './node-condition.ts';
 import { parentCondition } from './parent-condition.ts';
 import { type Parent, parentOf, readGlobalData } from './parent.ts';
 import { type NodeView, type SelectedContainer, tcMask, type Wanted, wantedOf, xdpMask } from './wanted.ts';
@@ -31,7 +31,9 @@ const container = (change: Partial<SelectedContainer> = {}): SelectedContainer =
 
 const node = (containers: readonly SelectedContainer[] = []): NodeView => ({
   name: 'n1',
-  primaryInterface: 'ens3',
+  primaryInterface: () => ({ name: 'ens3', why: 'ens3 has the default route' }),
+  networks: () => [],
+  interfacesIn: () => [],
   select: () => containers,
 });
 
@@ -336,7 +338,7 @@ test('global data are base64 or lists of bytes, and what is neither is named', (
 suite('conditions', () => {
   const [one] = wantedOf(parent('XdpProgram', xdp), node());
   assert.ok(one);
-  const failed = (reason: Extract<Outcome, { state: 'failed' }>['reason']) =>
+  const failed = (reason: Failure['reason']) =>
     conditionOf(one, {
       outcome: { state: 'failed', reason, message: 'Why.', mayPass: reason === 'target' },
       digest: 'sha256:1',
@@ -368,6 +370,22 @@ suite('conditions', () => {
     );
     assert.equal(failed('load').message, 'fn of sha256:1: Why.');
     assert.equal(failed('target').message, 'fn of sha256:1: Why.\nRetrying.');
+  });
+
+  test('what keeps running is said beside why the new version does not, and is never Loaded', () => {
+    const failure: Failure = { state: 'failed', reason: 'load', message: 'Why.', mayPass: false };
+    const kept = { state: 'kept', programId: 7, digest: 'sha256:1', notes: ['slow'], failure } as const;
+    const runs = 'The last version that ran, sha256:1, keeps running as program 7; slow.';
+    assert.deepEqual(conditionOf(one, { outcome: kept, digest: 'sha256:2' }), {
+      type: 'NotLoaded',
+      reason: 'bpfmanNotLoaded',
+      message: `fn of sha256:2: Why.\n${runs}`,
+    });
+    const condition = nodeCondition('BytecodeSelectorError', 'No file.');
+    assert.deepEqual(conditionOf(one, { condition, kept }), {
+      ...condition,
+      message: `No file.\n${runs}`,
+    });
   });
 
   const object = (hostname: string, type: string, generation = 1, message = 'm'): NodeObject =>
@@ -438,10 +456,11 @@ suite('conditions', () => {
   ];
   for (const [what, objects, type, message] of rows) {
     test(`${what}: ${type}`, () => {
-      const found = parentCondition({ kind: 'XdpProgram', deleting: false, generation: 1 }, objects, [
-        'n1',
-        'n2',
-      ]);
+      const found = parentCondition(
+        { kind: parentKind('XdpProgram'), deleting: false, generation: 1 },
+        objects,
+        ['n1', 'n2'],
+      );
       assert.equal(found.type, type);
       assert.match(found.message, message);
       assert.equal(found.reason, type === 'NotYetLoaded' ? 'ProgramsNotYetLoaded' : type);

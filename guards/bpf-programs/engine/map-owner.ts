@@ -15,7 +15,7 @@ export function mapOwnerOf(one: Wanted, all: readonly Wanted[], isTried: (id: st
   if ('condition' in found) return found;
   const { owners } = found;
   if (owners === undefined) return { owner: undefined };
-  const field = `${one.member.field}.mapownerselector`;
+  const field = one.member.fields.mapOwnerSelector;
   const where =
     one.parent.namespace === undefined ? 'BpfProgram' : `BpfNsProgram of namespace ${one.parent.namespace}`;
   const [owner] = owners;
@@ -60,7 +60,7 @@ function selectedOwners(
     };
   } catch (error) {
     if (!(error instanceof SelectorError)) throw error;
-    return notFound(`${one.member.field}.mapownerselector: ${error.message}.`);
+    return notFound(`${one.member.fields.mapOwnerSelector}: ${error.message}.`);
   }
 }
 

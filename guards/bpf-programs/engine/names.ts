@@ -24,9 +24,9 @@ export const annotations = {
 /** On users' objects: it stays until no node runs any part of them. */
 export const parentFinalizer = `${prefix}.operator/finalizer`;
 
-/** On per-node objects: they stay until the node's kernel has nothing of them. */
-export function nodeFinalizer(kind: string): string {
-  return `${prefix}.${kind.toLowerCase()}controller/finalizer`;
+/** On per-node objects: they stay until the node's kernel has nothing of them. @param controller - Of the kind of their parent. */
+export function nodeFinalizer(controller: string): string {
+  return `${prefix}.${controller}controller/finalizer`;
 }
 
 /** Whether it is that of any kind. */

@@ -1,5 +1,5 @@
 /** The one condition of a per-node object. */
-import type { Outcome } from '../kernel/desired.ts';
+import type { Failure, Outcome } from '../kernel/desired.ts';
 import type { Wanted } from './wanted.ts';
 
 /** Types and reasons, as in bpfman-operator. */
@@ -28,33 +28,45 @@ export function nodeCondition(type: NodeConditionType, message: string): NodeCon
   return { type, reason: reasons[type], message };
 }
 
-/** The outcome of one program: what the kernel said, or why it was not tried. */
+type Kept = Extract<Outcome, { state: 'kept' }>;
+
+/** The outcome of one program: what the kernel said, or why it was not tried, and what runs nevertheless. */
 export type Verdict =
   | { readonly outcome: Outcome; readonly digest: string; readonly notes?: readonly string[] }
-  | { readonly condition: NodeCondition };
+  | { readonly condition: NodeCondition; readonly kept?: Kept | undefined };
 
 export function conditionOf(wanted: Wanted, verdict: Verdict): NodeCondition {
-  if ('condition' in verdict) return verdict.condition;
+  if ('condition' in verdict) return withKept(verdict.condition, verdict.kept);
   const { outcome, digest, notes = [] } = verdict;
   const what = `${wanted.member.spec.bpffunctionname} of ${digest}`;
   if (outcome.state === 'loaded') {
-    const text = [`${what} runs as program ${outcome.programId}`, ...notes, ...outcome.notes].join('; ');
+    const isAttached = !('attach' in wanted.goal && wanted.goal.attach.type === 'nowhere');
+    const how = isAttached ? 'runs' : 'is loaded, and attached to nothing,';
+    const text = [`${what} ${how} as program ${outcome.programId}`, ...notes, ...outcome.notes].join('; ');
     return nodeCondition('Loaded', text);
   }
-  const { reason, message, mayPass } = outcome;
+  const { reason, message, mayPass } = outcome.state === 'kept' ? outcome.failure : outcome;
   const text = [`${what}: ${message}`, ...notes, ...(mayPass ? ['Retrying.'] : [])].join('\n');
-  switch (reason) {
-    case 'bytecode':
-      return nodeCondition('BytecodeSelectorError', text);
-    case 'map-owner-not-found':
-      return nodeCondition('MapOwnerNotFound', text);
-    case 'map-owner-not-loaded':
-      return nodeCondition('MapOwnerNotLoaded', text);
-    case 'attach':
-    case 'displaced':
-    case 'load':
-    case 'not-allowed':
-    case 'target':
-      return nodeCondition('NotLoaded', text);
-  }
+  return withKept(nodeCondition(failedTypes[reason], text), outcome.state === 'kept' ? outcome : undefined);
 }
+
+/** What was asked for does not run, whatever does. */
+function withKept(condition: NodeCondition, kept: Kept | undefined): NodeCondition {
+  if (kept === undefined) return condition;
+  const { digest, programId, notes } = kept;
+  const runs = [`The last version that ran, ${digest}, keeps running as program ${programId}`, ...notes].join(
+    '; ',
+  );
+  return { ...condition, message: `${condition.message}\n${runs}.` };
+}
+
+const failedTypes: Readonly<Record<Failure['reason'], NodeConditionType>> = {
+  bytecode: 'BytecodeSelectorError',
+  'map-owner-not-found': 'MapOwnerNotFound',
+  'map-owner-not-loaded': 'MapOwnerNotLoaded',
+  attach: 'NotLoaded',
+  displaced: 'NotLoaded',
+  load: 'NotLoaded',
+  'not-allowed': 'NotLoaded',
+  target: 'NotLoaded',
+};

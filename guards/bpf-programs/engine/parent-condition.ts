@@ -1,16 +1,20 @@
 /** The one condition of a user's object, derived from those of its per-node objects. */
 import { hasFinalizer } from '../../../lib/kube/controller/finalizers.ts';
-import type { NodeObject } from '../api.ts';
+import type { NodeObject, ParentKind } from '../api.ts';
 import { labels, nodeFinalizer } from './names.ts';
+import { countsOf } from './state-counts.ts';
 
 export interface ParentFacts {
-  readonly kind: string;
+  readonly kind: Pick<ParentKind, 'api' | 'controller'>;
   readonly deleting: boolean;
   readonly generation: number;
 }
 
+/** As v0.5.5 names them. */
+type Verdict = 'DeleteError' | 'NotYetLoaded' | 'ReconcileError' | 'ReconcileSuccess';
+
 export interface ParentCondition {
-  readonly type: 'DeleteError' | 'NotYetLoaded' | 'ReconcileError' | 'ReconcileSuccess';
+  readonly type: Verdict | 'Error' | 'Pending' | 'Success';
   readonly reason: string;
   readonly message: string;
 }
@@ -18,9 +22,12 @@ export interface ParentCondition {
 /** At most this many nodes or programs are named; the others are counted. */
 const MAX_NAMED = 5;
 
+/** Of objects of nodes, in both APIs. */
 const failures = new Set([
   ...['NotLoaded', 'NotUnLoaded', 'MapOwnerNotFound', 'MapOwnerNotLoaded', 'BytecodeSelectorError'],
+  ...['Error', 'UnloadError', 'ProgramListChangedError'],
 ]);
+const waits = new Set(['None', 'Pending']);
 
 /**
  * @param generation - Of the parent: what a node reported for an older one does not count.
@@ -31,8 +38,9 @@ export function parentCondition(
   objects: readonly NodeObject[],
   nodeLabels: readonly string[],
 ): ParentCondition {
+  const make = (type: Verdict, message: string): ParentCondition => made(kind, type, message);
   if (deleting) {
-    const held = objects.filter((object) => hasFinalizer(object, nodeFinalizer(kind)));
+    const held = objects.filter((object) => hasFinalizer(object, nodeFinalizer(kind.controller)));
     return make('DeleteError', `The agents have not removed it from ${named(held.map(nodeOf))} yet.`);
   }
   const states = objects.map((object) => ({ object, node: nodeOf(object), ...stateOf(object, generation) }));
@@ -50,12 +58,13 @@ export function parentCondition(
   if (missing.length > 0) {
     return make('NotYetLoaded', `No agent with this guard has reported from ${named(missing)} yet.`);
   }
-  const waiting = states.filter(({ type }) => type === 'None');
+  const waiting = states.filter(({ type }) => waits.has(type));
   if (waiting.length > 0) {
     const [first] = waiting;
     const why = first === undefined || first.message === '' ? '' : `: ${first.message}`;
     return make('NotYetLoaded', `Not loaded yet on ${nodes(waiting)}${why}`);
   }
+  if (kind.api === 'v0.6') return make('ReconcileSuccess', applied(objects));
   const loaded = states.filter(({ type }) => type === 'Loaded');
   const empty = states.filter(({ type }) => type === 'NoContainersOnNode');
   if (loaded.length === 0) {
@@ -69,13 +78,36 @@ export function parentCondition(
   return make('ReconcileSuccess', text + without);
 }
 
-/** Whether an agent still has to remove something. */
-export function isHeld(kind: string, objects: readonly NodeObject[]): boolean {
-  return objects.some((object) => hasFinalizer(object, nodeFinalizer(kind)));
+/** In v0.6, a success may attach nothing, or run nowhere. */
+function applied(objects: readonly NodeObject[]): string {
+  const counts = objects.map((object) => ({ node: nodeOf(object), ...countsOf(object) }));
+  const selected = counts.filter(({ isSelected }) => isSelected);
+  if (selected.length === 0) return 'It runs on no node: spec.nodeSelector selects none.';
+  const links = selected.reduce((sum, { attached }) => sum + attached, 0);
+  const programs = selected.reduce((sum, { loaded }) => sum + loaded, 0);
+  const are = (count: number, what: string): string => `${count} ${what}${count === 1 ? ' is' : 's are'}`;
+  const text = `${are(programs, 'program')} loaded and ${are(links, 'link')} attached`;
+  return `${text} on ${named(selected.map(({ node }) => node))}.`;
 }
 
-function make(type: ParentCondition['type'], message: string): ParentCondition {
-  return { type, reason: type === 'NotYetLoaded' ? 'ProgramsNotYetLoaded' : type, message };
+/** Whether an agent still has to remove something. */
+export function isHeld(
+  { controller }: Pick<ParentKind, 'controller'>,
+  objects: readonly NodeObject[],
+): boolean {
+  return objects.some((object) => hasFinalizer(object, nodeFinalizer(controller)));
+}
+
+const newTypes = {
+  NotYetLoaded: 'Pending',
+  ReconcileSuccess: 'Success',
+  ReconcileError: 'Error',
+  DeleteError: 'DeleteError',
+} as const;
+
+function made({ api }: Pick<ParentKind, 'api'>, verdict: Verdict, message: string): ParentCondition {
+  if (api === 'v0.6') return { type: newTypes[verdict], reason: newTypes[verdict], message };
+  return { type: verdict, reason: verdict === 'NotYetLoaded' ? 'ProgramsNotYetLoaded' : verdict, message };
 }
 
 /** The value of its label. */

@@ -8,16 +8,19 @@ import {
   type ProgramType,
   type TypedProgram,
 } from '../api.ts';
-import type { ProgramSpec } from '../spec-schema.ts';
+import type { ApplicationSpec } from '../application-schema.ts';
+import type { Bytecode, CommonSpec, ProgramSpec } from '../spec-schema.ts';
+import { bytecodeOf, membersOfApplication } from './application.ts';
+import { type Member, programFields } from './member.ts';
 import { sanitized } from './names.ts';
 
-/** One program of a parent. */
-export type Member = TypedProgram & {
-  /** Label of its per-node objects: '' unless it belongs to an application. */
-  readonly appProgramId: string;
-  /** `spec`, `spec.programs[2].xdp`: for messages. */
-  readonly field: string;
-};
+/** How its API spells the fields that messages name. */
+interface ParentFields {
+  readonly nodeSelector: string;
+  readonly bytecode: string;
+  readonly globalData: string;
+  readonly pullSecret: string;
+}
 
 export interface Parent {
   readonly kind: ParentKind;
@@ -29,6 +32,9 @@ export interface Parent {
   readonly namespace: string | undefined;
   readonly uid: string;
   readonly deleting: boolean;
+  readonly nodeSelector: CommonSpec['nodeselector'];
+  readonly bytecode: Bytecode;
+  readonly fields: ParentFields;
   readonly globals: GlobalData;
   readonly members: readonly Member[];
 }
@@ -44,13 +50,57 @@ export function parentOf(kind: ParentKind, object: ParentObject): Parent {
     namespace: isNamespaced ? (namespace ?? '') : undefined,
     uid,
     deleting: isDeleting(object),
-    globals: readGlobalData(object.spec.globaldata),
-    members: kind.single === undefined ? membersOf(object) : [single(kind.single, object)],
+    ...(kind.api === 'v0.5' ? programsOf(kind, object) : applicationOf(object)),
   };
 }
 
+type Requested = Pick<Parent, 'bytecode' | 'fields' | 'globals' | 'members' | 'nodeSelector'>;
+
+function programsOf({ single: type }: ParentKind, object: ParentObject): Requested {
+  const { nodeselector, bytecode, globaldata } = object.spec;
+  const fields = {
+    nodeSelector: 'spec.nodeselector',
+    bytecode: 'spec.bytecode',
+    globalData: 'spec.globaldata',
+    pullSecret: 'imagepullsecret',
+  };
+  return {
+    nodeSelector: nodeselector,
+    bytecode,
+    fields,
+    globals: readGlobalData(globaldata, fields.globalData),
+    members: type === undefined ? membersOf(object) : [single(type, object)],
+  };
+}
+
+function applicationOf(object: ParentObject): Requested {
+  const spec = object.spec as unknown as ApplicationSpec;
+  const fields = {
+    nodeSelector: 'spec.nodeSelector',
+    bytecode: 'spec.byteCode',
+    globalData: 'spec.globalData',
+    pullSecret: 'imagePullSecret',
+  };
+  return {
+    nodeSelector: spec.nodeSelector,
+    bytecode: bytecodeOf(spec.byteCode),
+    fields,
+    globals: readGlobalData(spec.globalData, fields.globalData),
+    members: membersOfApplication(spec),
+  };
+}
+
+/** Where its object says its bytecode is. */
+export function sourceOf({ bytecode: { path, image } }: Parent): string {
+  return path ?? image?.url ?? '';
+}
+
 function single(type: ProgramType, { spec }: ParentObject): Member {
-  return { ...typed(type, spec as unknown as ProgramSpec), appProgramId: '', field: 'spec' };
+  const field = 'spec';
+  return {
+    ...typed(type, spec as unknown as ProgramSpec),
+    ...{ appProgramId: '', field, fields: programFields(field) },
+  };
 }
 
 function membersOf({ spec }: ParentObject): Member[] {
@@ -66,11 +116,12 @@ function membersOf({ spec }: ParentObject): Member[] {
     // bpfman gives two programs of one type and function the same id, and loses one.
     const count = (seen.get(id) ?? 0) + 1;
     seen.set(id, count);
+    const field = `spec.programs[${index}].${type}`;
     return [
       {
         ...member,
         appProgramId: labelValue(count === 1 ? id : `${id}-${count}`),
-        field: `spec.programs[${index}].${type}`,
+        ...{ field, fields: programFields(field) },
       },
     ];
   });
@@ -99,11 +150,14 @@ export type GlobalData =
   /** A whole sentence that names the field. */
   | { readonly problem: string };
 
-export function readGlobalData(written: Readonly<Record<string, unknown>> = {}): GlobalData {
+export function readGlobalData(
+  written: Readonly<Record<string, unknown>> = {},
+  field = 'spec.globaldata',
+): GlobalData {
   const values: Record<string, Uint8Array> = {};
   for (const [name, value] of Object.entries(written)) {
     const bytes = bytesOf(value);
-    if (typeof bytes === 'string') return { problem: `spec.globaldata.${name} ${bytes}.` };
+    if (typeof bytes === 'string') return { problem: `${field}.${name} ${bytes}.` };
     values[name] = bytes;
   }
   return { values };

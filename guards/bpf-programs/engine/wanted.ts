@@ -4,16 +4,12 @@
  */
 import { labelValue } from '../../../lib/kube/selectors/label-names.ts';
 import { SelectorError } from '../../../lib/kube/selectors/selectors.ts';
-import {
-  type ContainerSelector,
-  type InterfaceSelector,
-  tcActions,
-  type TcSpec,
-  type XdpSpec,
-} from '../spec-schema.ts';
+import { type ContainerSelector, tcActions, type TcSpec, type XdpSpec } from '../spec-schema.ts';
 import type { Attach, ContainerPlace, InterfaceHook } from '../kernel/desired.ts';
 import { annotations, kindAnnotation, labels, nodeFinalizer, nodeObjectName, sanitized } from './names.ts';
-import type { Member, Parent } from './parent.ts';
+import { type DiscoveredNetwork, type InterfaceFilter, interfaceFilter } from './interface-discovery.ts';
+import type { AnyInterfaceSelector, Member } from './member.ts';
+import type { Parent } from './parent.ts';
 
 /** A container that a selector has selected. */
 export interface SelectedContainer {
@@ -28,11 +24,20 @@ export interface SelectedContainer {
   readonly problem?: string;
 }
 
+export interface PrimaryInterface {
+  readonly name: string;
+  /** A phrase for people: `eth0 is the primary interface: it has 10.0.0.5, an InternalIP of the Node`. */
+  readonly why: string;
+}
+
 /** What is known of the node. */
 export interface NodeView {
   readonly name: string;
-  /** The interface of the default route, where there is one. */
-  readonly primaryInterface: string | undefined;
+  readonly primaryInterface: () => PrimaryInterface | undefined;
+  /** The node's own network namespace first, and those that have a name. */
+  readonly networks: () => readonly DiscoveredNetwork[];
+  /** Of the container's network namespace; empty if that is gone. */
+  readonly interfacesIn: (container: ContainerPlace) => readonly string[];
   /** In an order that is stable while they run. @throws {SelectorError} */
   readonly select: (parent: Parent, selector: ContainerSelector) => readonly SelectedContainer[];
 }
@@ -49,11 +54,14 @@ export interface Wanted {
   readonly finalizer: string;
   readonly specType: string;
   readonly attachPoint: string;
+  /** `NAMESPACE/NAME` of the pod that it is attached in; and the container, unless all of the pod share the hook. */
+  readonly pod?: string | undefined;
+  readonly container?: string | undefined;
   readonly goal: Goal;
 }
 
 export type Goal =
-  | { readonly attach: Attach }
+  | { readonly attach: Attach; readonly note?: string }
   /** Attached once for the pod, by the object with this id. */
   | { readonly sameAs: string }
   | { readonly noContainers: string }
@@ -66,43 +74,80 @@ interface Place {
   readonly apart?: string;
   /** Without the prefix of the kind. */
   readonly annotations: Readonly<Record<string, string>>;
+  readonly pod?: string;
+  readonly container?: string;
   readonly goal: (idOf: (place: PlaceName) => string) => Goal;
 }
 
 type PlaceName = Pick<Place, 'apart' | 'attachPoint'>;
 
 export function wantedOf(parent: Parent, node: NodeView): Wanted[] {
-  return parent.members.flatMap((member) => {
-    const idOf = (place: PlaceName): string => idIn(parent, nameOf(parent, member, node, place));
-    return placesOf(parent, member, node).map((place): Wanted => {
-      const name = nameOf(parent, member, node, place);
-      const { kind } = parent.kind;
-      return {
-        id: idIn(parent, name),
-        name,
-        parent,
-        member,
-        labels: {
-          [labels.ownedByProgram]: labelValue(parent.name),
-          [labels.appProgramId]: member.appProgramId,
-          [labels.hostname]: labelValue(node.name),
-        },
-        annotations: {
-          [annotations.attachPoint]: place.attachPoint,
-          ...Object.fromEntries(
-            Object.entries(place.annotations).map(([key, value]) => [
-              kindAnnotation(parent.kind.single === undefined ? controllerKind(parent, member) : kind, key),
-              value,
-            ]),
-          ),
-        },
-        finalizer: nodeFinalizer(kind),
-        specType: parent.kind.single ?? 'application',
-        attachPoint: place.attachPoint,
-        goal: place.goal(idOf),
-      };
-    });
+  const all = parent.members.flatMap((member) => wantedOfMember(parent, member, node));
+  return parent.kind.api === 'v0.6' ? linksOf(all) : all;
+}
+
+function wantedOfMember(parent: Parent, member: Member, node: NodeView): Wanted[] {
+  const idOf = (place: PlaceName): string => idIn(parent, nameOf(parent, member, node, place));
+  const { kind, controller, single } = parent.kind;
+  return placesOf(parent, member, node).map((place): Wanted => {
+    const name = nameOf(parent, member, node, place);
+    return {
+      id: idIn(parent, name),
+      name,
+      parent,
+      member,
+      labels: {
+        [labels.ownedByProgram]: labelValue(parent.name),
+        [labels.appProgramId]: member.appProgramId,
+        [labels.hostname]: labelValue(node.name),
+      },
+      annotations: {
+        [annotations.attachPoint]: place.attachPoint,
+        ...Object.fromEntries(
+          Object.entries(place.annotations).map(([key, value]) => [
+            kindAnnotation(single === undefined ? controllerKind(parent, member) : kind, key),
+            value,
+          ]),
+        ),
+      },
+      finalizer: nodeFinalizer(controller),
+      specType: single ?? 'application',
+      attachPoint: place.attachPoint,
+      pod: place.pod,
+      container: place.container,
+      goal: place.goal(idOf),
+    };
   });
+}
+
+/**
+ * In v0.6, a pod's network has one link whatever its containers, links of one program that are equal are one, and a program without a link on
+ * this node is loaded for itself.
+ */
+function linksOf(all: readonly Wanted[]): Wanted[] {
+  const links = new Set<string>();
+  const counts = new Map<string, number>();
+  const kept = all.flatMap((one): Wanted[] => {
+    const { goal, member, id, name } = one;
+    if ('sameAs' in goal) return [];
+    if ('attach' in goal) {
+      const link = JSON.stringify([member.appProgramId, goal.attach], (_, value: unknown) =>
+        typeof value === 'bigint' ? String(value) : value,
+      );
+      if (links.has(link)) return [];
+      links.add(link);
+    }
+    // Two at one place, with other priorities.
+    const count = (counts.get(id) ?? 0) + 1;
+    counts.set(id, count);
+    return count === 1 ? [one] : [{ ...one, id: `${id}-${count}`, name: `${name}-${count}` }];
+  });
+  const linked = new Set(
+    kept.flatMap(({ goal, member }) =>
+      'attach' in goal && member.unlinked === undefined ? [member.program] : [],
+    ),
+  );
+  return kept.filter(({ member }) => member.unlinked === undefined || !linked.has(member.program));
 }
 
 function idIn({ namespace }: Parent, name: string): string {
@@ -138,7 +183,11 @@ function controllerKind({ kind }: Parent, { type }: Member): string {
 }
 
 function placesOf(parent: Parent, member: Member, node: NodeView): Place[] {
-  const { spec, type } = member;
+  const { spec, type, unlinked } = member;
+  if (unlinked !== undefined) {
+    const attach: Attach = { type: 'nowhere', ...unlinked };
+    return [{ attachPoint: '', annotations: {}, goal: () => ({ attach }) }];
+  }
   switch (type) {
     case 'xdp':
       return interfacePlaces(parent, member, spec, node, '', (hook) => ({
@@ -196,6 +245,7 @@ function placesOf(parent: Parent, member: Member, node: NodeView): Place[] {
       if (!('containers' in selected)) return [noContainers(attachPoint, known, selected.goal)];
       return selected.containers.map((one) => ({
         ...inContainer(attachPoint, known, one),
+        container: one.name,
         goal: () => ({ attach: attach(one.place) }),
       }));
     }
@@ -207,7 +257,7 @@ function functionPlace(name: string, attach: Attach): Place {
 }
 
 interface InterfaceSpec {
-  readonly interfaceselector: InterfaceSelector;
+  readonly interfaceselector: AnyInterfaceSelector;
   readonly containers?: ContainerSelector;
 }
 
@@ -219,39 +269,49 @@ function interfacePlaces(
   direction: string,
   attachTo: (hook: InterfaceHook) => Attach,
 ): Place[] {
-  const names = interfacesOf(spec.interfaceselector, node);
+  const found = interfacesOf(spec.interfaceselector, node);
+  const goalTo = (hook: InterfaceHook): Goal => ({
+    attach: attachTo(hook),
+    ...(typeof found !== 'string' && found.note !== undefined && { note: found.note }),
+  });
   const point = (name: string): string => (direction === '' ? name : `${name}-${direction}`);
-  if (names === undefined) {
-    const problem = `${member.field}.interfaceselector.primarynodeinterface: the node has no default route, so there is no primary interface. Retrying. To name one, use interfaces.`;
+  if (typeof found === 'string') {
+    const problem = `${found === 'no-primary' ? member.fields.primaryNodeInterface : member.fields.interfaceSelector}: ${found === 'no-primary' ? noPrimary : `${found}.`}`;
     return [{ attachPoint: point('primarynodeinterface'), annotations: {}, goal: () => ({ problem }) }];
   }
   if (!needsContainers(parent, spec)) {
-    return names.map((name) => ({
+    return found.onNode.map(({ name, ...network }) => ({
       attachPoint: point(name),
+      ...(network.namespacePath !== undefined && { apart: network.namespacePath }),
       annotations: { interface: name },
-      goal: () => ({ attach: attachTo({ interface: name, container: undefined }) }),
+      goal: () => goalTo({ interface: name, container: undefined, ...network }),
     }));
   }
   const selected = selectedBy(parent, member, spec, node);
-  return names.flatMap((name) => {
-    const known = { interface: name };
-    if (!('containers' in selected)) return [noContainers(point(name), known, selected.goal)];
-    // The containers of a pod share one network: the program is attached there once, for the first of them.
-    const firsts = new Map<bigint, PlaceName>();
-    return selected.containers.map((one): Place => {
-      const place = inContainer(point(name), known, one);
+  if (!('containers' in selected)) {
+    return found.names.map((name) => noContainers(point(name), { interface: name }, selected.goal));
+  }
+  // The containers of a pod share one network: the program is attached there once, for the first of them.
+  const firsts = new Map<string, PlaceName>();
+  const isPerPod = parent.kind.api === 'v0.6';
+  return selected.containers.flatMap((one) =>
+    found.inContainer(one.place).map((name): Place => {
+      const place = inContainer(point(name), { interface: name }, one, isPerPod);
       const { network } = one;
       const refusal = hostRefusal(parent, one);
       if (refusal !== undefined || network === undefined) {
         return { ...place, goal: () => ({ problem: refusal ?? one.problem ?? 'The container is gone.' }) };
       }
-      const first = firsts.get(network);
+      const first = firsts.get(`${network} ${name}`);
       if (first !== undefined) return { ...place, goal: (idOf) => ({ sameAs: idOf(first) }) };
-      firsts.set(network, place);
-      return { ...place, goal: () => ({ attach: attachTo({ interface: name, container: one.place }) }) };
-    });
-  });
+      firsts.set(`${network} ${name}`, place);
+      return { ...place, goal: () => goalTo({ interface: name, container: one.place }) };
+    }),
+  );
 }
+
+const noPrimary =
+  'no interface has an InternalIP of the Node, and there is no default route, so there is no primary interface. Retrying. To name one, use interfaces.';
 
 /** A namespaced program may see only its pods; the node's interfaces carry everybody's packets. */
 function hostRefusal(
@@ -259,21 +319,48 @@ function hostRefusal(
   { hostNetwork, namespace, podName }: SelectedContainer,
 ): string | undefined {
   if (kind.scope === 'Cluster' || !hostNetwork) return undefined;
-  return `Pod ${namespace}/${podName} uses the node's network, to which namespaced programs must not be attached. Select other pods, or use ${kind.kind.replace('Ns', '')}.`;
+  return `Pod ${namespace}/${podName} uses the node's network, to which namespaced programs must not be attached. Select other pods, or use ${kind.api === 'v0.6' ? `Cluster${kind.kind}` : kind.kind.replace('Ns', '')}.`;
 }
 
-/** Undefined: the primary interface is requested, and there is none. */
+interface FoundInterfaces {
+  /** For programs that are not in containers. */
+  readonly onNode: readonly { readonly name: string; readonly namespacePath?: string }[];
+  readonly inContainer: (container: ContainerPlace) => readonly string[];
+  /** For what is said where there is no container. */
+  readonly names: readonly string[];
+  readonly note?: string;
+}
+
+/** `no-primary`: the primary interface is requested, and there is none; another text: what is wrong with the selector. */
 function interfacesOf(
-  { interfaces }: InterfaceSelector,
-  { primaryInterface }: NodeView,
-): readonly string[] | undefined {
-  if (interfaces !== undefined) return [...new Set(interfaces)];
-  return primaryInterface === undefined ? undefined : [primaryInterface];
+  { interfaces, discovery }: AnyInterfaceSelector,
+  node: NodeView,
+): FoundInterfaces | string {
+  if (discovery === undefined) {
+    const primary = interfaces === undefined ? node.primaryInterface() : undefined;
+    const names = interfaces === undefined ? primary && [primary.name] : [...new Set(interfaces)];
+    if (names === undefined) return 'no-primary';
+    const onNode = names.map((name) => ({ name }));
+    return { onNode, inContainer: () => names, names, ...(primary && { note: primary.why }) };
+  }
+  const filter: InterfaceFilter | string = interfaceFilter(discovery);
+  if (typeof filter === 'string') return filter;
+  return {
+    onNode: node
+      .networks()
+      .flatMap(({ path, interfaces: all }) =>
+        all.filter(filter).map((name) => ({ name, ...(path !== undefined && { namespacePath: path }) })),
+      ),
+    inContainer: (container) => node.interfacesIn(container).filter(filter),
+    names: ['discovered'],
+  };
 }
 
 /** Whether one of its programs is attached in containers. */
 export function selectsContainers(parent: Parent): boolean {
-  return parent.members.some(({ spec }) => 'containers' in spec && needsContainers(parent, spec));
+  return parent.members.some(
+    ({ spec, unlinked }) => unlinked === undefined && 'containers' in spec && needsContainers(parent, spec),
+  );
 }
 
 /** A namespaced program is never attached on the node itself, whatever its object says. */
@@ -286,19 +373,19 @@ function needsContainers(
 
 function selectedBy(
   parent: Parent,
-  { field }: Member,
+  { fields }: Member,
   { containers }: { readonly containers?: ContainerSelector },
   node: NodeView,
 ): { readonly containers: readonly SelectedContainer[] } | { readonly goal: Goal } {
   if (containers === undefined) {
-    return { goal: { problem: `${field}.containers is required in ${parent.kind.kind}.` } };
+    return { goal: { problem: `${fields.containers} is required in ${parent.kind.kind}.` } };
   }
   let selected: readonly SelectedContainer[];
   try {
     selected = node.select(parent, containers);
   } catch (error) {
     if (!(error instanceof SelectorError)) throw error;
-    return { goal: { problem: `${field}.containers.pods: ${error.message}.` } };
+    return { goal: { problem: `${fields.containers}.pods: ${error.message}.` } };
   }
   if (selected.length > 0) return { containers: selected };
   const where = parent.namespace ?? containers.namespace ?? '';
@@ -307,7 +394,7 @@ function selectedBy(
   const which = named.length === 0 ? 'container' : `container named ${named.join(' or ')}`;
   return {
     goal: {
-      noContainers: `${field}.containers selects no ${which} on ${node.name} in a pod ${of}. The program is attached as soon as there is one.`,
+      noContainers: `${fields.containers} selects no ${which} on ${node.name} in a pod ${of}. The program is attached as soon as there is one.`,
     },
   };
 }
@@ -316,10 +403,12 @@ function inContainer(
   attachPoint: string,
   known: Readonly<Record<string, string>>,
   { namespace, podName, name, place }: SelectedContainer,
-): Pick<Place, 'annotations' | 'apart' | 'attachPoint'> {
+  isPerPod = false,
+): Pick<Place, 'annotations' | 'apart' | 'attachPoint' | 'pod'> {
   return {
-    attachPoint: `${attachPoint}-${podName}-${name}`,
+    attachPoint: `${attachPoint}-${podName}${isPerPod ? '' : `-${name}`}`,
     apart: namespace,
+    pod: `${namespace}/${podName}`,
     annotations: { ...known, containerpid: String(place.pid) },
   };
 }

@@ -5,8 +5,11 @@ import { dateBefore } from '../../../lib/output/date-before.ts';
 import { clockTime, printable } from '../../../lib/output/printable.ts';
 import { paint } from '../../../lib/output/table.ts';
 
-/** `displaced`: a program that is not Rampart's is in its place. */
-export type ProgramVerdict = 'displaced' | 'not-loaded' | 'repaired' | 'running';
+/**
+ * `displaced`: a program that is not Rampart's is in its place. `outdated`: the last version that ran goes on, because the new one cannot
+ * run. `map-lost`: with a new version, contents of its maps are gone.
+ */
+export type ProgramVerdict = 'displaced' | 'map-lost' | 'not-loaded' | 'outdated' | 'repaired' | 'running';
 
 /** The keys of its lines, after those of a FindingHead. */
 export interface ProgramFinding {
@@ -23,7 +26,9 @@ export interface ProgramFinding {
 const kind = 'ProgramFinding';
 const severities = {
   'not-loaded': 'high',
+  outdated: 'medium',
   displaced: 'medium',
+  'map-lost': 'low',
   repaired: 'medium',
   running: 'info',
 } as const;

@@ -1,7 +1,7 @@
 /** Where a program is attached, in readable form. */
 import type { Attach } from './desired.ts';
 
-/** `eth0`, `eth0 ingress`, `/usr/lib/libc.so.6:malloc` */
+/** `eth0`, `eth0 ingress`, `/usr/lib/libc.so.6:malloc`; '' for nowhere. */
 export function attachPoint(attach: Attach): string {
   switch (attach.type) {
     case 'xdp':
@@ -20,6 +20,8 @@ export function attachPoint(attach: Attach): string {
     case 'uprobe':
     case 'uretprobe':
       return `${attach.target}:${attach.functionName ?? ''}${offsetText(attach.offset)}`;
+    case 'nowhere':
+      return '';
   }
 }
 

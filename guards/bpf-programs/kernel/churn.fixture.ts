@@ -36,7 +36,8 @@ if (process.argv[1] === import.meta.filename) {
   });
   for (;;) {
     const outcomes = await host.apply([...staying(), ...changing(random)]);
-    for (const outcome of outcomes.values()) if (outcome.state === 'failed') throw new Error(outcome.message);
+    for (const outcome of outcomes.values())
+      if (outcome.state !== 'loaded') throw new Error(JSON.stringify(outcome));
     process.stdout.write('applied\n');
     await new Promise(setImmediate);
   }

@@ -16,16 +16,33 @@ export interface DesiredProgram {
   readonly name: string;
   /** Undefined: cluster-scoped. Maps are never shared across namespaces. */
   readonly namespace: string | undefined;
+  /** Where its object says the bytecode is: `registry.example/team/count:v1`, `/root/count.bpf.o`. */
+  readonly source: string;
   /** Of the bytecode: `sha256:...`. Two programs with the same digest come from the same object file. */
   readonly digest: string;
   /** The object file. Called only if the program is not in the kernel yet. */
   readonly bytecode: () => Promise<Uint8Array>;
   readonly functionName: string;
+  /** Its type by the labels of its image, for messages. */
+  readonly labelledType?: string | undefined;
   /** Values of global variables by their BTF names; the size must be exact. */
   readonly globals: Readonly<Record<string, Uint8Array>>;
+  /**
+   * Programs with the same group come from one load of the object file: what is one map there is one map of all of them. The key of the
+   * application; undefined: it has maps of its own.
+   */
+  readonly mapGroup: string | undefined;
+  /** Of a group: none of this version is loaded if one of them cannot be. */
+  readonly allOrNothing: boolean;
   /** `id` of the program whose maps it shares, if it does. */
   readonly mapOwner: string | undefined;
+  /** Why it cannot be loaded, known before the kernel is asked: a version that runs already is kept, nothing else is done. */
+  readonly blocked: Failure | undefined;
   readonly attach: Attach;
+  /** The pod that it is attached in, `NAMESPACE/NAME`, to be shown. */
+  readonly pod?: string | undefined;
+  /** The container in it; undefined where it is attached for all of them. */
+  readonly container?: string | undefined;
 }
 
 export type Attach =
@@ -56,14 +73,28 @@ export type Attach =
       /** Only this process; undefined: all, or those of the container. */
       readonly pid: number | undefined;
       readonly container: ContainerPlace | undefined;
+    }
+  /** Loaded, with its maps, and attached to nothing. */
+  | {
+      readonly type: 'nowhere';
+      readonly programType: AttachType;
+      /** Of fentry and fexit, which are loaded for one function. */
+      readonly kernelFunction: string | undefined;
     };
+
+/** What a program is loaded as. */
+export function programTypeOf(attach: Attach): AttachType {
+  return attach.type === 'nowhere' ? attach.programType : attach.type;
+}
 
 export type Direction = 'egress' | 'ingress';
 
 export interface InterfaceHook {
   readonly interface: string;
-  /** Undefined: the node's own network namespace. */
+  /** Undefined: a network namespace of the node. */
   readonly container: ContainerPlace | undefined;
+  /** `/run/netns/blue`: one of the node's with a name. Default: its own. */
+  readonly namespacePath?: string | undefined;
 }
 
 /** A process of the container: its namespaces and root are those of the container. */
@@ -88,28 +119,41 @@ export type Outcome =
       readonly programId: number;
       /** What a user should know although it runs: `generic mode: the MTU of eth0 is above what the driver takes`. */
       readonly notes: readonly string[];
+      /** Once, when a new version takes the place of another one: what is gone of the contents of its maps. In complete sentences. */
+      readonly lost?: readonly string[];
     }
+  /** What is asked for does not run; the last version that did is still attached, until a new one is. Never a success. */
   | {
-      readonly state: 'failed';
-      readonly reason:
-        | 'attach'
-        | 'bytecode'
-        /** What is not Rampart's is in its place, and left alone. */
-        | 'displaced'
-        | 'load'
-        | 'map-owner-not-found'
-        | 'map-owner-not-loaded'
-        /** A namespaced program that asks for more than it may have: nothing of it runs, not even a previous version. */
-        | 'not-allowed'
-        | 'target';
-      /** In complete sentences: the last lines of the kernel or verifier, and what to do. */
-      readonly message: string;
-      /**
-       * Retrying may help without a change of the object: the interface does not exist yet, for example. The previous version, if
-       * there is one, keeps running meanwhile, and the message says so.
-       */
-      readonly mayPass: boolean;
-    };
+      readonly state: 'kept';
+      /** Of the version that runs. */
+      readonly programId: number;
+      /** Of the bytecode of the version that runs. */
+      readonly digest: string;
+      readonly notes: readonly string[];
+      /** Why the new version does not run. */
+      readonly failure: Failure;
+    }
+  | Failure;
+
+/** Why a program does not run as it is asked for. */
+export interface Failure {
+  readonly state: 'failed';
+  readonly reason:
+    | 'attach'
+    | 'bytecode'
+    /** What is not Rampart's is in its place, and left alone. */
+    | 'displaced'
+    | 'load'
+    | 'map-owner-not-found'
+    | 'map-owner-not-loaded'
+    /** A namespaced program that asks for more than it may have: nothing of it runs, not even a previous version. */
+    | 'not-allowed'
+    | 'target';
+  /** In complete sentences: the last lines of the kernel or verifier, and what to do. */
+  readonly message: string;
+  /** Retrying may help without a change of the object: the interface does not exist yet, for example. */
+  readonly mayPass: boolean;
+}
 
 /** Something that another program, or a person, has changed. */
 export interface Drift {
@@ -126,9 +170,14 @@ export interface RunningProgram {
   readonly programId: number;
   readonly type: AttachType;
   readonly functionName: string;
+  readonly source: string;
   readonly digest: string;
   /** `eth0`, `eth0 ingress`, `/usr/lib/libc.so.6:malloc` */
   readonly attachPoint: string;
+  /** `NAMESPACE/NAME`; undefined on the node itself. */
+  readonly pod: string | undefined;
+  /** Undefined also where it is attached for all containers of the pod. */
+  readonly container: string | undefined;
   readonly mapIds: readonly number[];
 }
 

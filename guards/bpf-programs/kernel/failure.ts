@@ -1,12 +1,12 @@
-/** The reason why a program does not run, as an error that becomes an {@link Outcome}. */
+/** The reason why a program does not run, as an error that becomes a {@link Failure}. */
 import { constants } from 'node:os';
 
 import { SystemCallError } from '../../../lib/ebpf/libc.ts';
 import { KernelRefusal } from '../../../lib/ebpf/refusal.ts';
 import { RampartError } from '../../../lib/errors/errors.ts';
-import type { Outcome } from './desired.ts';
+import type { Failure } from './desired.ts';
 
-export type FailureReason = Extract<Outcome, { state: 'failed' }>['reason'];
+export type FailureReason = Failure['reason'];
 
 /** One program cannot run; others are not affected. */
 export class ProgramFailure extends Error {
@@ -21,7 +21,11 @@ export class ProgramFailure extends Error {
     this.mayPass = mayPass;
   }
 
-  get outcome(): Outcome {
+  static of({ reason, message, mayPass }: Failure): ProgramFailure {
+    return new ProgramFailure(reason, message, mayPass);
+  }
+
+  get outcome(): Failure {
     return { state: 'failed', reason: this.reason, message: this.message, mayPass: this.mayPass };
   }
 }

@@ -7,12 +7,22 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { settleChains } from './chain/chain-hooks.ts';
 import { Chains } from './chain/chain.ts';
-import type { DesiredProgram, Drift, Outcome, ProgramHost, RunningProgram } from './desired.ts';
+import {
+  type AttachType,
+  type DesiredProgram,
+  type Drift,
+  type Failure,
+  type Outcome,
+  type ProgramHost,
+  programTypeOf,
+  type RunningProgram,
+} from './desired.ts';
 import { oncePerPod } from './once-per-pod.ts';
-import { failureOf, type ProgramFailure } from './failure.ts';
+import { failureOf, ProgramFailure } from './failure.ts';
 import { Pins } from './pins/pins.ts';
 import { settleProbes } from './probe/probes.ts';
-import { type LoadedProgram, ownersFirst, Programs } from './load/programs.ts';
+import { loadUnits } from './load/load-key.ts';
+import { type LoadedProgram, Programs } from './load/programs.ts';
 import { type ProgramRecord, Records, runningProgram } from './records.ts';
 import { Refusals } from './refusals.ts';
 import { settleTcx } from './chain/tcx-hooks.ts';
@@ -64,18 +74,23 @@ export async function openProgramHost(options: ProgramHostOptions): Promise<Prog
   return new KernelProgramHost(join(bpffs, name), Records.open(stateDirectory), options);
 }
 
-/**
- * A registry that does not respond is no reason to remove what runs. A rule for namespaced programs is one; and so is that nobody but this
- * program has the maps that it shares, which nobody would count then.
- */
-function mayGoOn(
-  { namespace, sharedWith }: ProgramRecord,
-  { mayPass, reason }: ProgramFailure,
-  loaded: readonly LoadedProgram[],
-): boolean {
-  if (!mayPass || reason === 'not-allowed') return false;
-  const isShared = namespace !== undefined && sharedWith !== undefined;
-  return !isShared || loaded.some(({ record }) => record.programId === sharedWith.programId);
+/** What of an earlier version can be attached in the place of one of this type: probes have links of their own, whatever they are. */
+function mayGoOn({ type }: ProgramRecord, { attach }: DesiredProgram): boolean {
+  const isProbe = (one: AttachType): boolean => one !== 'xdp' && one !== 'tc' && one !== 'tcx';
+  const wanted = programTypeOf(attach);
+  return type === wanted || (isProbe(type) && isProbe(wanted));
+}
+
+/** The one reason for which a version that runs does not stay. */
+function removed(error: unknown): ProgramFailure {
+  const { reason, message, mayPass } = failureOf(error, 'not-allowed');
+  return new ProgramFailure(reason, `${message} The version that ran is removed.`, mayPass, error);
+}
+
+/** Programs of one group have the same maps without asking for them. */
+function withoutInnerOwner(program: DesiredProgram, owner: DesiredProgram | undefined): DesiredProgram {
+  const isInner = program.mapGroup !== undefined && owner?.mapGroup === program.mapGroup;
+  return isInner ? { ...program, mapOwner: undefined } : program;
 }
 
 /** Whether process 1 has it mounted too; assumed if that cannot be seen. */
@@ -111,24 +126,28 @@ class KernelProgramHost implements ProgramHost {
     signal?: AbortSignal,
   ): Promise<ReadonlyMap<string, Outcome>> {
     const verdicts = new Verdicts(this.#refusals, this.#logger);
-    const { once, others } = oncePerPod(desired, this.#programs, this.#chains.known);
-    if (new Set(desired.map(({ id }) => id)).size < desired.length)
-      throw new TypeError('program IDs must be unique on a node');
+    const all = new Map(desired.map((program) => [program.id, program]));
+    if (all.size < desired.length) throw new TypeError('program IDs must be unique on a node');
+    const { once, others } = oncePerPod(
+      desired.map((program) => withoutInnerOwner(program, all.get(program.mapOwner ?? ''))),
+      this.#programs,
+      this.#chains.known,
+    );
     const byId = new Map(once.map((program) => [program.id, program]));
     const loaded: LoadedProgram[] = [];
+    const settled = new Map<string, Failure | ProgramRecord>();
     const room = this.#programs.mapRoom(byId);
-    for (const program of ownersFirst(once, byId)) {
+    for (const unit of loadUnits(once, byId)) {
       signal?.throwIfAborted();
-      try {
-        loaded.push(await this.#programs.ensureLoaded(program, byId, verdicts.outcomes, room));
-      } catch (error) {
-        const before = this.#programs.known.get(program.id);
-        const goesOn =
-          before?.type === program.attach.type &&
-          mayGoOn(before, failureOf(error, 'load'), loaded) &&
-          this.#keepsToRules(before, room);
-        if (goesOn) loaded.push({ program, record: before, previous: undefined });
-        verdicts.failed(program, error, 'load', { goesOn });
+      for (const one of await this.#programs.ensureLoaded(unit, { desired: byId, settled, room })) {
+        if ('record' in one) {
+          loaded.push(one);
+          settled.set(one.program.id, one.record);
+          continue;
+        }
+        const kept = this.#previous(one.program, one.error, room, verdicts);
+        if (kept !== undefined) loaded.push(kept);
+        settled.set(one.program.id, kept?.record ?? failureOf(one.error, 'load').outcome);
       }
     }
     // From here on, nothing is awaited.
@@ -136,13 +155,54 @@ class KernelProgramHost implements ProgramHost {
     settleChains(this.#chains, this.#pins, loaded, verdicts);
     settleTcx(this.#programs, this.#pins, loaded, verdicts);
     settleProbes(this.#programs, this.#pins, this.#records, loaded, verdicts, this.#hostRoot);
-    this.#programs.sweep(new Set(loaded.map(({ program }) => program.id)));
+    const waiting = this.#take(loaded, verdicts);
+    this.#programs.sweep(new Set(loaded.map(({ program }) => program.id)), waiting);
     for (const key of this.#pins.chains()) if (!this.#chains.known.has(key)) this.#pins.removeChain(key);
     for (const [id, first] of others) {
       const outcome = verdicts.outcomes.get(first);
       if (outcome !== undefined) verdicts.outcomes.set(id, outcome);
     }
     return verdicts.outcomes;
+  }
+
+  /** The version that goes on because a new one cannot be loaded, if there is one and the rules allow it. */
+  #previous(
+    program: DesiredProgram,
+    error: unknown,
+    room: MapRoom,
+    verdicts: Verdicts,
+  ): LoadedProgram | undefined {
+    const before = this.#programs.known.get(program.id);
+    const { reason } = failureOf(error, 'load');
+    const goesOn =
+      before !== undefined &&
+      reason !== 'not-allowed' &&
+      mayGoOn(before, program) &&
+      this.#keepsToRules(before, room);
+    if (!goesOn) {
+      verdicts.failed(
+        program,
+        before !== undefined && reason === 'not-allowed' ? removed(error) : error,
+        'load',
+      );
+      return undefined;
+    }
+    verdicts.keep(program, before, error, 'load');
+    return { program, record: before, previous: undefined, lost: [] };
+  }
+
+  /** New versions that are attached take the place of those before. @returns the ids of those that are not attached yet. */
+  #take(loaded: readonly LoadedProgram[], { outcomes }: Verdicts): ReadonlySet<string> {
+    const waiting = new Set<string>();
+    for (const { program, record, previous, lost } of loaded) {
+      const outcome = outcomes.get(program.id);
+      if (outcome?.state === 'loaded' && lost.length > 0) outcomes.set(program.id, { ...outcome, lost });
+      if (previous === undefined) continue;
+      if (outcome?.state !== 'loaded') waiting.add(program.id);
+      else if (this.#programs.known.get(program.id)?.programId !== record.programId)
+        this.#programs.remember(record);
+    }
+    return waiting;
   }
 
   #keepsToRules(record: ProgramRecord, room: MapRoom): boolean {

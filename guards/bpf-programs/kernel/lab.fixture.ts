@@ -6,12 +6,12 @@ import { join } from 'node:path';
 
 import type { Descriptor } from '../../../lib/ebpf/bpf-call.ts';
 import { errno, libc, libbpf } from '../../../lib/ebpf/ffi.ts';
-import { programInfo } from './info.ts';
+import { type MapInfo, mapInfo, programInfo } from './info.ts';
 import { openPin } from './pins/pin.ts';
 import { findInterface } from '../../../lib/netlink/interface.ts';
 import { RouteSocket } from '../../../lib/netlink/route.ts';
 import { createLogger } from '../../../lib/telemetry/log.ts';
-import type { Attach, DesiredProgram, Outcome, ProgramHost } from './desired.ts';
+import type { Attach, DesiredProgram, Failure, Outcome, ProgramHost } from './desired.ts';
 import { openProgramHost } from './host.ts';
 import { keyOf } from './records.ts';
 import type { TenantRules } from './tenant/rules.ts';
@@ -139,6 +139,12 @@ export class Lab implements AsyncDisposable {
       throw new Error(`update: ${errno()}`);
   }
 
+  /** What the kernel says of a map of a program. */
+  mapInfo(id: string, map: string): MapInfo {
+    using pinned = this.#map(id, map);
+    return mapInfo(pinned.fd);
+  }
+
   #map(id: string, map: string): Descriptor {
     const [generation = ''] = readdirSync(this.programPins(id));
     const pinned = openPin(join(this.programPins(id), generation, 'maps', map));
@@ -214,11 +220,15 @@ export function desired(id: string, attach: Attach, rest: Partial<DesiredProgram
     owner: `XdpProgram/${id}`,
     name: id,
     namespace: undefined,
+    source: 'registry.example/count:v1',
     digest: 'sha256:count',
     bytecode: () => Promise.resolve(bytecode('count')),
     functionName: `${attach.type === 'xdp' ? 'xdp' : 'tc'}_count`,
     globals: {},
+    mapGroup: undefined,
+    allOrNothing: false,
     mapOwner: undefined,
+    blocked: undefined,
     attach,
     ...rest,
   };
@@ -240,16 +250,29 @@ export function u64(value: number): Uint8Array {
 export function failed(
   outcomes: ReadonlyMap<string, Outcome>,
   id: string,
-  reason: Extract<Outcome, { state: 'failed' }>['reason'],
+  reason: Failure['reason'],
 ): string {
   const outcome = outcomes.get(id);
   if (outcome?.state === 'failed' && outcome.reason === reason) return outcome.message;
   throw new Error(`${id} should have failed for ${reason}: ${JSON.stringify(outcome)}`);
 }
 
+/** What is said of a program of which the version before runs. @throws {Error} when it is otherwise, or for another reason */
+export function kept(
+  outcomes: ReadonlyMap<string, Outcome>,
+  id: string,
+  reason: Failure['reason'],
+  programId?: number,
+): string {
+  const outcome = outcomes.get(id);
+  const isKept = outcome?.state === 'kept' && outcome.failure.reason === reason;
+  if (isKept && (programId ?? outcome.programId) === outcome.programId) return outcome.failure.message;
+  throw new Error(`${id} should be kept for ${reason}: ${JSON.stringify(outcome)}`);
+}
+
 /** The id of a program that runs. @throws {Error} with what the outcome says, when it does not */
 export function loaded(outcomes: ReadonlyMap<string, Outcome>, id: string): number {
   const outcome = outcomes.get(id);
   if (outcome?.state === 'loaded') return outcome.programId;
-  throw new Error(`${id} is not loaded: ${outcome?.message ?? 'nothing is said of it'}`);
+  throw new Error(`${id} is not loaded: ${JSON.stringify(outcome)}`);
 }

@@ -5,7 +5,8 @@
 import { statSync } from 'node:fs';
 
 import type { DesiredProgram } from './desired.ts';
-import { loadKeyOf, type Programs } from './load/programs.ts';
+import { loadKeyOf } from './load/load-key.ts';
+import type { Programs } from './load/programs.ts';
 import type { ChainRecord, ProgramRecord } from './records.ts';
 
 export interface OncePerPod {
@@ -36,9 +37,11 @@ export function oncePerPod(
     if (chosen === undefined) return [];
     for (const { id } of group) if (id !== chosen.id) others.set(id, chosen.id);
     if (!programs.known.has(chosen.id)) {
-      const left = [...programs.known.values()].find(
+      const candidates = [...programs.known.values()].filter(
         (record) => !wanted.has(record.id) && isSuccessor(chosen, record, chains),
       );
+      // Another version of it is one that goes on until this one is attached.
+      const left = candidates.find(({ loadKey }) => loadKey === loadKeyOf(chosen)) ?? candidates[0];
       if (left !== undefined) programs.handOver(left, chosen.id);
     }
     return [chosen];
@@ -76,7 +79,11 @@ function isSuccessor(
   chains: ReadonlyMap<string, ChainRecord>,
 ): boolean {
   const inode = podInode(program);
-  if (record.owner !== program.owner || record.name !== program.name || record.loadKey !== loadKeyOf(program))
+  if (
+    record.owner !== program.owner ||
+    record.name !== program.name ||
+    record.functionName !== program.functionName
+  )
     return false;
   if (record.type === 'tcx') return record.attachKey.endsWith(` ${inode}`);
   const { attach } = program;

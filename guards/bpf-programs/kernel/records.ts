@@ -21,6 +21,14 @@ export interface KeptMap {
   readonly id: number;
   /** Its file below `maps/` of the program. */
   readonly pin: string;
+  /** LIBBPF_PIN_BY_NAME: one map with those of the same name in its namespace. */
+  readonly byName?: boolean;
+  /** It is that of the program whose maps this one shares. */
+  readonly shared?: boolean;
+  /** Of global variables: where they are and what they were before the program ran. Undefined: not to be carried over. */
+  readonly initial?: string;
+  /** Of a namespaced program: the memory that it counts for. */
+  readonly bytes?: number;
 }
 
 export interface ProgramRecord {
@@ -33,6 +41,8 @@ export interface ProgramRecord {
   readonly owner: string;
   readonly name: string;
   readonly namespace: string | undefined;
+  /** Undefined in the records of earlier versions. */
+  readonly source?: string;
   readonly digest: string;
   readonly functionName: string;
   readonly type: AttachType;
@@ -41,6 +51,11 @@ export interface ProgramRecord {
   /** Of where it is attached individually; '' for members of chains. */
   readonly attachKey: string;
   readonly attachPoint: string;
+  /** As in {@link DesiredProgram}. */
+  readonly pod?: string | undefined;
+  readonly container?: string | undefined;
+  /** Of TCX, as of when it was put in order. */
+  readonly priority?: number;
   readonly programId: number;
   readonly gpl: boolean;
   readonly hasFrags: boolean;
@@ -89,8 +104,10 @@ export function keyOf(id: string): string {
 
 /** As `rampart bpf list` shows it. */
 export function runningProgram(record: ProgramRecord): RunningProgram {
-  const { id, owner, programId, type, functionName, digest, attachPoint, maps } = record;
-  return { id, owner, programId, type, functionName, digest, attachPoint, mapIds: maps.map((map) => map.id) };
+  const { id, owner, programId, type, functionName, source = '', digest, maps } = record;
+  const place = { attachPoint: record.attachPoint, pod: record.pod, container: record.container };
+  const mapIds = maps.map((map) => map.id);
+  return { id, owner, programId, type, functionName, source, digest, ...place, mapIds };
 }
 
 /** The records in a directory. One process at a time writes them. */
@@ -121,9 +138,13 @@ export class Records {
     return readAll<ChainRecord>(this.#chains);
   }
 
-  putProgram(record: ProgramRecord, instructions?: Instructions): void {
-    if (instructions !== undefined) replaceFile(this.#instructionsPath(record), instructions.bytes);
+  putProgram(record: ProgramRecord): void {
     replaceFile(join(this.#programs, `${record.key}.json`), JSON.stringify(record));
+  }
+
+  /** Before the record that has that generation. */
+  putInstructions(place: Pick<ProgramRecord, 'generation' | 'key'>, instructions: Instructions): void {
+    replaceFile(this.#instructionsPath(place), instructions.bytes);
   }
 
   putChain(record: ChainRecord): void {
@@ -131,14 +152,14 @@ export class Records {
   }
 
   /** With maps by their index in the record. @throws {Error} of the file system */
-  instructions(record: ProgramRecord): Instructions {
-    return new Instructions(readFileSync(this.#instructionsPath(record)));
+  instructions(place: Pick<ProgramRecord, 'generation' | 'key'>): Instructions {
+    return new Instructions(readFileSync(this.#instructionsPath(place)));
   }
 
   /** Drops the records and instructions of all programs but these. */
-  keepPrograms(programs: ReadonlyMap<string, ProgramRecord>): void {
+  keepPrograms(programs: Iterable<ProgramRecord>): void {
     const kept = new Set<string>();
-    for (const record of programs.values()) {
+    for (const record of programs) {
       kept.add(`${record.key}.json`);
       kept.add(`${record.key}.${record.generation}.insns`);
     }
@@ -150,7 +171,7 @@ export class Records {
     rmSync(join(this.#chains, `${key}.json`), { force: true });
   }
 
-  #instructionsPath({ key, generation }: ProgramRecord): string {
+  #instructionsPath({ key, generation }: Pick<ProgramRecord, 'generation' | 'key'>): string {
     return join(this.#programs, `${key}.${generation}.insns`);
   }
 }

@@ -2,9 +2,16 @@
 import { probeFeatures } from '../../../lib/ebpf/features/features.ts';
 import type { AttachType } from './desired.ts';
 import { ProgramFailure } from './failure.ts';
-import type { AttachKind, Feature, KernelFeatures, ProgramKind } from '../../../lib/ebpf/features/feature.ts';
+import {
+  type AttachKind,
+  attachKinds,
+  type Feature,
+  type KernelFeatures,
+  type ProgramKind,
+  programKinds,
+} from '../../../lib/ebpf/features/feature.ts';
 
-const programKinds: Readonly<Record<AttachType, ProgramKind>> = {
+const kindOf: Readonly<Record<AttachType, ProgramKind>> = {
   fentry: 'fentry',
   fexit: 'fexit',
   kprobe: 'kprobe',
@@ -19,15 +26,19 @@ const programKinds: Readonly<Record<AttachType, ProgramKind>> = {
 
 /** Probes the kernel once for each kind, when a program of that kind was refused. */
 export class Refusals {
-  readonly #answers = new Map<AttachType, Feature>();
+  readonly #answers = new Map<string, Feature>();
   readonly #probe: (kinds: readonly AttachKind[]) => KernelFeatures;
 
   constructor(probe: (kinds: readonly AttachKind[]) => KernelFeatures = probeFeatures) {
     this.#probe = probe;
   }
 
-  /** The failure, with the reason if no program of this kind can run here. */
-  explain(failure: ProgramFailure, type: AttachType): ProgramFailure {
+  /**
+   * The failure, with the reason if no program of this type can run here.
+   *
+   * @param type - Also one that no kind of object names, such as `lsm`; the kernel is not probed for all of them.
+   */
+  explain(failure: ProgramFailure, type: string): ProgramFailure {
     if ((failure.reason !== 'load' && failure.reason !== 'attach') || failure.mayPass) return failure;
     const answer = this.answer(type);
     if (answer.available) return failure;
@@ -41,19 +52,27 @@ export class Refusals {
     );
   }
 
-  /** Whether programs of a kind can run here. */
-  answer(type: AttachType): Feature {
+  /** Whether programs of a type can run here, as far as the kernel is probed for it. */
+  answer(type: string): Feature {
     let answer = this.#answers.get(type);
     if (answer === undefined) {
-      const { programs, attach } = this.#probe([type]);
-      const program = programs[programKinds[type]];
-      answer = program.available ? attach[type] : program;
+      const way = attachKinds.find((name) => name === type);
+      const kind = isAttachType(type) ? kindOf[type] : programKinds.find((name) => name === type);
+      const { programs, attach } = this.#probe(way === undefined ? [] : [way]);
+      const available = { available: true } as const;
+      const program = kind === undefined ? available : programs[kind];
+      answer = program.available && way !== undefined ? attach[way] : program;
       // We mount tracefs if it is missing, so its absence means nothing.
       if (!answer.available && answer.reason === 'no_tracefs') answer = { available: true };
       this.#answers.set(type, answer);
     }
     return answer;
   }
+}
+
+/** Whether a kind of object names it. */
+export function isAttachType(type: string): type is AttachType {
+  return Object.hasOwn(kindOf, type);
 }
 
 const nextSteps: Partial<Record<string, string>> = {

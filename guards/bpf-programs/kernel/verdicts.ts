@@ -1,13 +1,15 @@
 /** The outcome of each program of one {@link ProgramHost.apply}. */
 import type { Logger } from '../../../lib/telemetry/log.ts';
-import type { DesiredProgram, Outcome } from './desired.ts';
-import { type FailureReason, failureOf, ProgramFailure } from './failure.ts';
+import { type DesiredProgram, type Outcome, programTypeOf } from './desired.ts';
+import { type FailureReason, failureOf, type ProgramFailure } from './failure.ts';
+import type { LoadedProgram } from './load/programs.ts';
+import type { ProgramRecord } from './records.ts';
 import type { Refusals } from './refusals.ts';
 
 export class Verdicts {
   readonly outcomes = new Map<string, Outcome>();
-  /** Those whose previous version keeps running. */
-  readonly #outdated = new Set<string>();
+  /** Why the version before takes the place of the one that was asked for, by id. */
+  readonly #kept = new Map<string, { readonly digest: string; readonly failure: ProgramFailure }>();
   readonly #refusals: Refusals;
   readonly #logger: Logger;
 
@@ -16,30 +18,38 @@ export class Verdicts {
     this.#logger = logger;
   }
 
+  /** It is attached, or for a program that is kept: the version before is. */
   loaded({ id }: DesiredProgram, programId: number, notes: readonly string[]): void {
-    if (!this.#outdated.has(id)) this.outcomes.set(id, { state: 'loaded', programId, notes });
+    const kept = this.#kept.get(id);
+    this.outcomes.set(
+      id,
+      kept === undefined
+        ? { state: 'loaded', programId, notes }
+        : { state: 'kept', programId, digest: kept.digest, notes, failure: kept.failure.outcome },
+    );
   }
 
   /**
+   * Nothing of it runs.
+   *
    * @param reason - Unless the error says it itself.
-   * @param goesOn - Whether the previous version runs meanwhile: nothing that happens to it changes the verdict.
    * @throws what is a bug of ours
    */
-  failed(
-    { id, owner, attach }: DesiredProgram,
+  failed(program: DesiredProgram, error: unknown, reason: FailureReason = 'attach'): void {
+    // That the version before cannot be attached either is not what the user has to mend.
+    const failure = this.#kept.get(program.id)?.failure ?? this.#explained(program, error, reason);
+    this.outcomes.set(program.id, failure.outcome);
+  }
+
+  /** From now on, {@link loaded} is said of the version before. @throws what is a bug of ours */
+  keep(
+    program: DesiredProgram,
+    { digest }: ProgramRecord,
     error: unknown,
     reason: FailureReason = 'attach',
-    { goesOn = false }: { readonly goesOn?: boolean } = {},
   ): void {
-    if (this.#outdated.has(id)) return;
-    let failure = this.#refusals.explain(failureOf(error, reason), attach.type);
-    if (goesOn) {
-      this.#outdated.add(id);
-      const message = `${failure.message.replace(/\.$/, '')}. The previous version keeps running.`;
-      failure = new ProgramFailure(failure.reason, message, failure.mayPass, failure);
-    }
-    this.#logger.debug({ program: owner, id, reason: failure.reason }, failure.message);
-    this.outcomes.set(id, failure.outcome);
+    if (!this.#kept.has(program.id))
+      this.#kept.set(program.id, { digest, failure: this.#explained(program, error, reason) });
   }
 
   /** An error is a failure of these programs, and of no others. */
@@ -49,5 +59,27 @@ export class Verdicts {
     } catch (error) {
       for (const program of programs) this.failed(program, error);
     }
+  }
+
+  /**
+   * Attaches the version that was asked for; if it cannot be attached, the one before stays where it is, or is attached again.
+   *
+   * @param attach - Returns notes for the user.
+   */
+  attach(one: LoadedProgram, attach: (record: ProgramRecord) => readonly string[]): void {
+    const { program, record, previous } = one;
+    try {
+      this.loaded(program, record.programId, attach(record));
+    } catch (error) {
+      if (previous === undefined) return this.failed(program, error);
+      this.keep(program, previous, error);
+      this.attach({ ...one, record: previous, previous: undefined }, attach);
+    }
+  }
+
+  #explained({ id, owner, attach }: DesiredProgram, error: unknown, reason: FailureReason): ProgramFailure {
+    const failure = this.#refusals.explain(failureOf(error, reason), programTypeOf(attach));
+    this.#logger.debug({ program: owner, id, reason: failure.reason }, failure.message);
+    return failure;
   }
 }

@@ -18,8 +18,8 @@ export type BytecodeState =
 export interface PulledBytecode {
   readonly digest: string;
   readonly bytes: () => Promise<Uint8Array>;
-  /** Functions that the image declares; undefined if it declares none. */
-  readonly functions?: readonly string[] | undefined;
+  /** Programs that the labels of the image declare, with their types; undefined if it has no such labels. */
+  readonly types?: Readonly<Record<string, string>> | undefined;
   /** Why it is not known whether this is the newest. */
   readonly stale?: string | undefined;
 }
@@ -80,17 +80,18 @@ export class BytecodeSource implements Disposable {
 
   /** Starts to fetch it if it is not there yet; `onChange` is called when it is. Files are checked each time. */
   stateOf(parent: Parent): BytecodeState {
-    const { path, image } = parent.object.spec.bytecode;
+    const { path, image } = parent.bytecode;
+    const { bytecode: field } = parent.fields;
     if (image !== undefined && path === undefined) return this.#image(parent, image);
     if (path === undefined || image !== undefined) {
-      return failed('spec.bytecode: set exactly one of image and path.');
+      return failed(`${field}: set exactly one of image and path.`);
     }
     if (isOfTenant(parent)) {
       return failed(
-        `spec.bytecode.path: a ${parent.kind.kind} may not read files of the node. Use image, or the cluster-scoped kind.`,
+        `${field}.path: a ${parent.kind.kind} may not read files of the node. Use image, or the cluster-scoped kind.`,
       );
     }
-    return this.#file(path);
+    return this.#file(path, field);
   }
 
   /**
@@ -135,7 +136,7 @@ export class BytecodeSource implements Disposable {
     this.keepOnly(new Set());
   }
 
-  #file(path: string): BytecodeState {
+  #file(path: string, field: string): BytecodeState {
     const { hostRoot } = this.#options;
     try {
       const { key } = fileState(hostRoot, path);
@@ -158,7 +159,7 @@ export class BytecodeSource implements Disposable {
       };
     } catch (error) {
       return failed(
-        `spec.bytecode.path: ${messageOf(error)}. Put the object file on this node, or use image. Retrying.`,
+        `${field}.path: ${messageOf(error)}. Put the object file on this node, or use image. Retrying.`,
       );
     }
   }
@@ -200,7 +201,7 @@ export class BytecodeSource implements Disposable {
       entry.dueMs = image.imagepullpolicy === 'Always' ? systemClock.monotonicMs() + ALWAYS_MS : Infinity;
     } catch (error) {
       if (signal.aborted) return;
-      const message = `spec.bytecode.image: ${messageOf(this.#told(error, parent))}`;
+      const message = `${parent.fields.bytecode}.image: ${messageOf(this.#told(error, parent))}`;
       entry.state = before.is === 'ready' ? { ...before, stale: message } : failed(`${message}\nRetrying.`);
       entry.dueMs = systemClock.monotonicMs() + entry.backoff.nextMs();
     } finally {

@@ -37,11 +37,10 @@ export function imagePuller({ registry, client }: ImageOptions): PullBytecode {
     const credentials = await credentialsFor(client, image, parent, signal);
     const options: PullOptions = { policy: image.imagepullpolicy, signal, credentials };
     const artifact = await registry.pull(image.url, options);
-    const programs = programTypesOf(artifact);
     return {
       digest: artifact.digest,
       bytes: () => objectOf(registry, artifact, options),
-      functions: programs && Object.keys(programs),
+      types: programTypesOf(artifact),
       stale: artifact.stale && messageOf(isOfTenant(parent) ? forTenant(artifact.stale) : artifact.stale),
     };
   };
@@ -50,14 +49,14 @@ export function imagePuller({ registry, client }: ImageOptions): PullBytecode {
 async function credentialsFor(
   client: KubeClient,
   { imagepullsecret: named }: BytecodeImage,
-  { namespace: own, kind }: Parent,
+  { namespace: own, kind, fields: { pullSecret: field } }: Parent,
   signal: AbortSignal,
 ): Promise<CredentialsSource | undefined> {
   if (named === undefined) return undefined;
   const { name, namespace } = named;
   if (own !== undefined && namespace !== own) {
     throw new RampartError(errorCodes.INPUT, {
-      what: `imagepullsecret.namespace is ${namespace}`,
+      what: `${field}.namespace is ${namespace}`,
       why: `a ${kind.kind} may use only Secrets of its own namespace, which is ${own}`,
     });
   }
@@ -67,13 +66,13 @@ async function credentialsFor(
   } catch (error) {
     if (isNotFound(error)) {
       throw new RampartError(errorCodes.NOT_FOUND, {
-        what: `imagepullsecret: there is no Secret ${namespace}/${name}`,
+        what: `${field}: there is no Secret ${namespace}/${name}`,
         next: `Create it: kubectl -n ${namespace} create secret docker-registry ${name} ...`,
       });
     }
     if (!isForbidden(error)) throw error;
     throw new RampartError(errorCodes.PRIVILEGE, {
-      what: `imagepullsecret: the agent may not read Secret ${namespace}/${name}`,
+      what: `${field}: the agent may not read Secret ${namespace}/${name}`,
       next: `Allow it: kubectl -n ${namespace} create rolebinding rampart-bpf-pull-secrets --clusterrole=rampart-bpf-pull-secrets --serviceaccount=rampart-system:rampart-agent`,
       cause: error,
     });

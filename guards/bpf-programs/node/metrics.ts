@@ -12,6 +12,7 @@ export class NodeCounts {
   /** Now. */
   loaded = 0;
   failed = 0;
+  outdated = 0;
   folded: () => number = () => 0;
 }
 
@@ -20,6 +21,11 @@ export function registerNodeMetrics(metrics: MetricsRegistry, counts: NodeCounts
   const { counter, gauge } = metricFamily(metrics, 'rampart_bpf_programs');
   gauge('loaded', 'eBPF programs that the kernel runs for objects of this guard.', () => counts.loaded);
   gauge('not_loaded', 'Requested eBPF programs that do not run.', () => counts.failed);
+  gauge(
+    'outdated',
+    'eBPF programs of which the last version that ran is kept, because the requested one cannot run.',
+    () => counts.outdated,
+  );
   counter('passes', 'Reconciliations of all programs requested for this node.', () => counts.passes);
   gauge('last_pass_timestamp_seconds', 'When the last reconciliation ended, since the Unix epoch.', () =>
     counts.lastPassMs === undefined ? [] : [{ labels: {}, value: counts.lastPassMs / 1000 }],

@@ -1,29 +1,18 @@
-/** Writes the per-node objects: BpfProgram and BpfNsProgram. */
+/** Writes the objects of this node. */
 import { deleteSame } from '../../../lib/kube/client/delete-same.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { isAlreadyExists, isNotFound, orUndefined } from '../../../lib/kube/client/client-errors.ts';
-import { type Condition, setCondition } from '../../../lib/kube/object/conditions.ts';
+import type { Condition } from '../../../lib/kube/object/conditions.ts';
 import { hasFinalizer, isDeleting, removeFinalizer } from '../../../lib/kube/controller/finalizers.ts';
 import type { CacheChange, IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import { objectKey } from '../../../lib/kube/object/object.ts';
 import { controllerOf, withController } from '../../../lib/kube/object/owner-references.ts';
 import { isOlder } from '../../../lib/kube/object/resource-version.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
-import { type NodeObject, nodeTypes } from '../api.ts';
+import type { NodeObject } from '../api.ts';
 import { annotations as names, isNodeFinalizer } from '../engine/names.ts';
-import type { NodeCondition } from '../engine/node-condition.ts';
-import type { Wanted } from '../engine/wanted.ts';
-import type { Scope } from '../spec-schema.ts';
-
-/** What an object should say. */
-export interface Told {
-  readonly wanted: Wanted;
-  readonly condition: NodeCondition;
-  /** Once it is loaded. */
-  readonly programId: number | undefined;
-  /** Whether it does not run because what is not Rampart's is in its place. */
-  readonly isDisplaced: boolean;
-}
+import { keptStatus, objectsOf, type WantedObject } from '../engine/node-object.ts';
+import type { Told } from '../engine/told.ts';
 
 /** Told of each condition before it is written. */
 export interface ConditionListener {
@@ -34,8 +23,9 @@ export interface ConditionListener {
 
 export interface NodeObjectsOptions {
   readonly client: KubeClient;
-  /** Those of this node. */
-  readonly caches: Readonly<Record<Scope, IndexedCache<NodeObject>>>;
+  readonly nodeName: string;
+  /** Those of this node, of each kind. */
+  readonly caches: readonly IndexedCache<NodeObject>[];
   readonly findings: ConditionListener;
   readonly logger: Logger;
 }
@@ -43,28 +33,58 @@ export interface NodeObjectsOptions {
 /** How many requests run at the same time. */
 const PARALLEL = 8;
 
-export class NodeObjects implements Disposable {
-  readonly #options: NodeObjectsOptions;
+/** The objects of one kind. */
+class ObjectsOfKind implements Disposable {
+  readonly cache: IndexedCache<NodeObject>;
   /** The API's last responses, until the cache has caught up: a second write based on an old state would be refused. */
-  readonly #latest: Readonly<Record<Scope, Map<string, NodeObject>>> = {
-    Cluster: new Map(),
-    Namespaced: new Map(),
-  };
-  readonly #following = new DisposableStack();
+  readonly latest = new Map<string, NodeObject>();
+  readonly #following: Disposable;
 
-  constructor(options: NodeObjectsOptions) {
-    this.#options = options;
-    for (const scope of ['Cluster', 'Namespaced'] as const) {
-      this.#following.use(
-        options.caches[scope].subscribe(({ type, key }) => {
-          if (type === 'deleted') this.#latest[scope].delete(key);
-        }),
-      );
-    }
+  constructor(cache: IndexedCache<NodeObject>) {
+    this.cache = cache;
+    this.#following = cache.subscribe(({ type, key }) => {
+      if (type === 'deleted') this.latest.delete(key);
+    });
   }
 
   [Symbol.dispose](): void {
-    this.#following.dispose();
+    this.#following[Symbol.dispose]();
+  }
+
+  get(key: string): NodeObject | undefined {
+    const cached = this.cache.get(key);
+    const latest = this.latest.get(key);
+    if (latest === undefined) return cached;
+    const version = (object: NodeObject): string => object.metadata.resourceVersion ?? '';
+    if (cached !== undefined && !isOlder(version(cached), version(latest))) {
+      this.latest.delete(key);
+      return cached;
+    }
+    return latest;
+  }
+
+  keep(object: NodeObject): NodeObject {
+    this.latest.set(objectKey(object), object);
+    return object;
+  }
+
+  keys(): Set<string> {
+    return new Set([...this.cache.keys(), ...this.latest.keys()]);
+  }
+}
+
+export class NodeObjects implements Disposable {
+  readonly #options: NodeObjectsOptions;
+  /** By kind. */
+  readonly #kinds: ReadonlyMap<string, ObjectsOfKind>;
+
+  constructor(options: NodeObjectsOptions) {
+    this.#options = options;
+    this.#kinds = new Map(options.caches.map((cache) => [cache.type.kind, new ObjectsOfKind(cache)]));
+  }
+
+  [Symbol.dispose](): void {
+    for (const kind of this.#kinds.values()) kind[Symbol.dispose]();
   }
 
   /**
@@ -74,14 +94,14 @@ export class NodeObjects implements Disposable {
    * @returns whether everything is written; otherwise, call it again.
    */
   async write(all: readonly Told[], kept: string | undefined, signal: AbortSignal): Promise<boolean> {
-    const wantedIds = { Cluster: new Set<string>(), Namespaced: new Set<string>() };
-    for (const { wanted } of all) wantedIds[wanted.parent.kind.scope].add(wanted.id);
-    const tells = all.map((told) => () => this.#tell(told.wanted.parent.kind.scope, told, signal));
-    const ends = (['Cluster', 'Namespaced'] as const).flatMap((scope) =>
-      [...new Set([...this.#options.caches[scope].keys(), ...this.#latest[scope].keys()])].flatMap((key) => {
-        const object = this.#get(scope, key);
-        if (object === undefined || wantedIds[scope].has(key)) return [];
-        return [() => this.#end(scope, object, kept, signal)];
+    const wanted = objectsOf(all, this.#options.nodeName);
+    const keys = new Set(wanted.map(({ type, key }) => `${type.kind} ${key}`));
+    const tells = wanted.map((one) => () => this.#tell(one, signal));
+    const ends = [...this.#kinds].flatMap(([name, kind]) =>
+      [...kind.keys()].flatMap((key) => {
+        const object = kind.get(key);
+        if (object === undefined || keys.has(`${name} ${key}`)) return [];
+        return [() => this.#end(kind, object, kept, signal)];
       }),
     );
     this.#options.findings.keepOnly(all);
@@ -112,48 +132,33 @@ export class NodeObjects implements Disposable {
   /** Whether a change of a cache is a write of this process. */
   isOwn({ type, key, object }: CacheChange<NodeObject>): boolean {
     if (type === 'deleted') return false;
-    const scope = object.kind === nodeTypes.Cluster.kind ? 'Cluster' : 'Namespaced';
-    return this.#latest[scope].get(key)?.metadata.resourceVersion === object.metadata.resourceVersion;
+    const latest = this.#kinds.get(object.kind ?? '')?.latest.get(key);
+    return latest?.metadata.resourceVersion === object.metadata.resourceVersion;
   }
 
-  #get(scope: Scope, key: string): NodeObject | undefined {
-    const cached = this.#options.caches[scope].get(key);
-    const latest = this.#latest[scope].get(key);
-    if (latest === undefined) return cached;
-    const version = (object: NodeObject): string => object.metadata.resourceVersion ?? '';
-    if (cached !== undefined && !isOlder(version(cached), version(latest))) {
-      this.#latest[scope].delete(key);
-      return cached;
-    }
-    return latest;
-  }
-
-  async #tell(scope: Scope, told: Told, signal: AbortSignal): Promise<void> {
-    const { wanted, programId } = told;
-    const wantedAnnotations = {
-      ...wanted.annotations,
-      ...(programId !== undefined && { [names.programId]: String(programId) }),
-    };
-    let object = this.#get(scope, wanted.id);
-    if (object !== undefined && (isDeleting(object) || controllerOf(object)?.uid !== wanted.parent.uid)) {
+  async #tell(wanted: WantedObject, signal: AbortSignal): Promise<void> {
+    const { type, key, parent, told, statusAfter, conditionIn } = wanted;
+    const kind = this.#kinds.get(type.kind);
+    if (kind === undefined) throw new TypeError(`no cache of ${type.kind}`);
+    let object = kind.get(key);
+    if (object !== undefined && (isDeleting(object) || controllerOf(object)?.uid !== parent.uid)) {
       // Somebody deleted it, or it is left over from a parent of the same name: it is created again once it is gone.
-      await this.#end(scope, object, undefined, signal);
+      await this.#end(kind, object, undefined, signal);
       return;
     }
-    if (object === undefined) object = await this.#create(scope, wanted, wantedAnnotations, signal);
-    else object = await this.#correct(scope, object, wanted, wantedAnnotations, signal);
+    if (object === undefined) object = await this.#create(kind, wanted, signal);
+    else object = await this.#correct(kind, object, wanted, signal);
     if (object === undefined) return;
-    this.#options.findings.condition(told, object.status?.conditions);
-    await this.#setCondition(scope, object, told.condition, wanted.parent.object.metadata.generation, signal);
+    const { status } = object;
+    for (const one of told) this.#options.findings.condition(one, conditionIn(status, one));
+    await this.#setStatus(kind, object, statusAfter(status), signal);
   }
 
   async #create(
-    scope: Scope,
-    wanted: Wanted,
-    annotations: Readonly<Record<string, string>>,
+    kind: ObjectsOfKind,
+    { type, name, parent, labels, annotations, finalizer, spec }: WantedObject,
     signal: AbortSignal,
   ): Promise<NodeObject | undefined> {
-    const { name, parent, labels, finalizer, specType } = wanted;
     const bare: NodeObject = {
       metadata: {
         name,
@@ -162,11 +167,11 @@ export class NodeObjects implements Disposable {
         annotations: { ...annotations },
         finalizers: [finalizer],
       },
-      spec: { type: specType },
+      ...(spec && { spec }),
     };
     try {
       const object = withController(bare, parent.kind.type, parent.object);
-      return this.#keep(scope, await this.#options.client.create(nodeTypes[scope], object, { signal }));
+      return kind.keep(await this.#options.client.create(type, object, { signal }));
     } catch (error) {
       // The cache will show it; its namespace may be terminating.
       if (isAlreadyExists(error) || isNotFound(error)) return undefined;
@@ -176,10 +181,9 @@ export class NodeObjects implements Disposable {
 
   /** Labels, annotations and the finalizer, where somebody or the kernel changed them. */
   async #correct(
-    scope: Scope,
+    kind: ObjectsOfKind,
     object: NodeObject,
-    { labels, finalizer, parent }: Wanted,
-    annotations: Readonly<Record<string, string>>,
+    { type, labels, annotations, finalizer }: WantedObject,
     signal: AbortSignal,
   ): Promise<NodeObject | undefined> {
     const changed: Record<string, unknown> = {};
@@ -197,56 +201,45 @@ export class NodeObjects implements Disposable {
     if (Object.keys(changed).length === 0) return object;
     const { name = '', namespace } = object.metadata;
     const patch = { type: 'merge', body: { metadata: changed } } as const;
-    const { client } = this.#options;
     const patched = await orUndefined(
-      client.patch(parent.kind.nodeType, { name, namespace }, patch, { signal }),
+      this.#options.client.patch(type, { name, namespace }, patch, { signal }),
     );
-    return patched && this.#keep(scope, patched);
+    return patched && kind.keep(patched);
   }
 
-  async #setCondition(
-    scope: Scope,
+  async #setStatus(
+    kind: ObjectsOfKind,
     object: NodeObject,
-    { type, reason, message }: NodeCondition,
-    generation: number | undefined,
+    status: NodeObject['status'],
     signal: AbortSignal,
   ): Promise<void> {
-    const before = object.status?.conditions ?? [];
-    const same = before.filter((one) => one.type === type);
-    const conditions = setCondition(same, {
-      ...{ type, reason, message, status: 'True' },
-      observedGeneration: generation,
-    });
-    if (before.length === 1 && conditions[0] === before[0]) return;
+    if (status === object.status) return;
     const { name = '', namespace } = object.metadata;
-    const patch = { type: 'merge', body: { status: { conditions } } } as const;
+    const patch = { type: 'merge', body: { status } } as const;
     const target = { name, namespace, subresource: 'status' };
-    const patched = await orUndefined(
-      this.#options.client.patch(nodeTypes[scope], target, patch, { signal }),
-    );
-    if (patched === undefined) this.#latest[scope].delete(objectKey(object));
-    else this.#keep(scope, patched);
+    const patched = await orUndefined(this.#options.client.patch(kind.cache.type, target, patch, { signal }));
+    if (patched === undefined) kind.latest.delete(objectKey(object));
+    else kind.keep(patched);
   }
 
-  async #end(scope: Scope, object: NodeObject, kept: string | undefined, signal: AbortSignal): Promise<void> {
+  async #end(
+    kind: ObjectsOfKind,
+    object: NodeObject,
+    kept: string | undefined,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { type } = kind.cache;
     if (kept !== undefined) {
-      const condition: NodeCondition = { type: 'NotUnLoaded', reason: 'bpfmanNotUnloaded', message: kept };
-      await this.#setCondition(scope, object, condition, undefined, signal);
+      await this.#setStatus(kind, object, keptStatus(type, object.status, kept), signal);
       return;
     }
-    const type = nodeTypes[scope];
     let current: NodeObject | undefined = object;
     for (const finalizer of object.metadata.finalizers ?? []) {
       if (!isNodeFinalizer(finalizer) || current === undefined) continue;
       current = await removeFinalizer(this.#options.client, type, current, finalizer, { signal });
     }
-    this.#latest[scope].delete(objectKey(object));
+    kind.latest.delete(objectKey(object));
     if (current === undefined || isDeleting(object)) return;
     await deleteSame(this.#options.client, type, object, { signal });
-  }
-
-  #keep(scope: Scope, object: NodeObject): NodeObject {
-    this.#latest[scope].set(objectKey(object), object);
-    return object;
   }
 }

@@ -23,7 +23,16 @@ import {
 import { createLogger } from '../../../lib/telemetry/log.ts';
 import { systemNamespace } from '../../../guard/guard.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
-import { bpfResources, type NodeObject, nodeTypes, parentKinds, type ParentObject } from '../api.ts';
+import {
+  allNodeTypes,
+  type Api,
+  bpfApplicationOf,
+  bpfResources,
+  type NodeObject,
+  nodeTypes,
+  parentKinds,
+  type ParentObject,
+} from '../api.ts';
 import { parentKind } from '../parent-kind.fixture.ts';
 import { bpfPrograms } from '../guard.ts';
 import { runBpfProgramsNode } from './run.ts';
@@ -36,7 +45,7 @@ const crdType: ResourceType = customResourceDefinitions;
 
 const clearedTypes: readonly ResourceType[] = [
   ...parentKinds.map(({ type }) => type),
-  ...Object.values(nodeTypes),
+  ...allNodeTypes,
   ...[pods, nodes, secrets],
 ];
 
@@ -79,6 +88,8 @@ export class FixtureContainers implements ContainerSource {
 }
 
 export interface ClusterOptions {
+  /** Whose BpfApplication is served. */
+  readonly api?: Api;
   readonly pull?: PullBytecode;
 }
 
@@ -110,13 +121,16 @@ export class BpfCluster implements AsyncDisposable {
       logger: createLogger({ level: 'silent' }),
     });
     const cluster = new BpfCluster(server, options);
-    for (const resource of bpfResources) {
+    // Those of v0.5.5, unless a test is about the others.
+    const { resource: applications, kind } = bpfApplicationOf[options.api ?? 'v0.5'];
+    const resources = bpfResources.map((one) => (one.kind === kind ? applications : one));
+    for (const resource of resources) {
       await cluster.client.apply(crdType, crdManifest(resource), {
         fieldManager: 'test',
         force: true,
       });
     }
-    for (const { plural, group } of bpfResources) {
+    for (const { plural, group } of resources) {
       await established(cluster.client, `${plural}.${group}`, {
         timeoutMs: 30_000,
         signal: AbortSignal.timeout(60_000),

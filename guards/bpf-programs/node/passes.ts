@@ -6,19 +6,20 @@ import { followAttachmentChanges } from '../kernel/attachment-changes.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { Backoff } from '../../../lib/time/backoff.ts';
 import { sleep, systemClock } from '../../../lib/time/clock.ts';
-import type { NodeObject, ParentKind, ParentObject } from '../api.ts';
+import { isOfKind, type NodeObject, type ParentKind, type ParentObject } from '../api.ts';
 import { labels } from '../engine/names.ts';
 import { type Parent, parentOf } from '../engine/parent.ts';
+import type { PrimaryInterface } from '../engine/wanted.ts';
 import type { Drift, ProgramHost } from '../kernel/desired.ts';
-import type { Scope } from '../spec-schema.ts';
 import { BytecodeSource, type PullBytecode } from './bytecode.ts';
 import type { NodeCounts } from './metrics.ts';
 import { NodeObjects } from './node-objects.ts';
+import { primaryInterface } from './primary-interface.ts';
 import { ProgramFindings } from './program-findings.ts';
 import { Reconciler } from './reconciler.ts';
+import { interfacesIn, networksOf } from './networks.ts';
 import { selectContainers } from './selected-containers.ts';
 import { messageOf } from '../../../lib/errors/errors.ts';
-import { readFileSync } from 'node:fs';
 
 /** Changes that arrive together are handled together. */
 const SETTLE_MS = 5;
@@ -41,7 +42,7 @@ export interface NodeCaches {
   readonly parents: ParentCaches;
   readonly pods: IndexedCache<Pod>;
   readonly node: IndexedCache<Node>;
-  readonly objects: Readonly<Record<Scope, IndexedCache<NodeObject>>>;
+  readonly objects: readonly IndexedCache<NodeObject>[];
 }
 
 /** Whether the request has changed: the finalizer and the condition, which the operator writes, do not matter to a node. */
@@ -79,17 +80,18 @@ function compiledParents(caches: ParentCaches): () => Parent[] {
   return (): Parent[] => {
     const seen = new Set<string>();
     const all = caches.flatMap(({ kind, cache }) =>
-      [...cache.keys()].map((key): Parent => {
+      [...cache.keys()].flatMap((key): Parent[] => {
+        if (!isOfKind(kind, key)) return [];
         const id = `${kind.kind}/${key}`;
         seen.add(id);
         const version = cache.versionOf(key) ?? '';
         const known = compiled.get(id);
-        if (known?.version === version) return known.parent;
+        if (known?.version === version) return [known.parent];
         const object = cache.get(key);
         if (object === undefined) throw new TypeError(`${id} is not in its cache`);
         const parent = parentOf(kind, object);
         compiled.set(id, { version, parent });
-        return parent;
+        return [parent];
       }),
     );
     for (const id of compiled.keys()) if (!seen.has(id)) compiled.delete(id);
@@ -121,10 +123,13 @@ export class Passes implements AsyncDisposable {
     this.#caches = caches;
     this.#counts = counts;
     this.#parents = compiledParents(caches.parents);
-    const { client, logger } = context;
+    const { client, logger, nodeName } = context;
     this.#findings = new ProgramFindings({ context, recorder: context.recorder() });
     counts.folded = () => this.#findings.folded;
-    this.#written = new NodeObjects({ client, caches: caches.objects, findings: this.#findings, logger });
+    this.#written = new NodeObjects({
+      ...{ client, nodeName, logger },
+      ...{ caches: caches.objects, findings: this.#findings },
+    });
     void context.containers.synced.then(() => {
       this.#containersKnown = true;
       this.#wake();
@@ -179,7 +184,7 @@ export class Passes implements AsyncDisposable {
         }),
       );
     }
-    for (const cache of Object.values(objects)) {
+    for (const cache of objects) {
       stack.use(
         cache.subscribe((change) => {
           // What was written here need not be handled again.
@@ -199,17 +204,21 @@ export class Passes implements AsyncDisposable {
 
   /** Whether everything was done; otherwise, retry soon. */
   async #pass(reconciler: Reconciler): Promise<boolean> {
-    const { nodeName, signal, containers } = this.#context;
+    const { nodeName, signal, containers, hostRoot } = this.#context;
     for (const drift of await this.#lookForDrift())
       if (!this.#drift.some(({ what }) => what === drift.what)) this.#drift.push(drift);
     const { node, pods } = this.#caches;
+    // Few objects ask for it, and reading routes and addresses takes a while where there are many pods.
+    let primary: { readonly found: PrimaryInterface | undefined } | undefined;
     const result = await reconciler.pass(
       {
         parents: this.#parents(),
         nodeLabels: node.get(nodeName)?.metadata.labels ?? { [labels.hostname]: nodeName },
         node: {
           name: nodeName,
-          primaryInterface: primaryInterface(),
+          primaryInterface: () => (primary ??= { found: primaryInterface(node.get(nodeName)) }).found,
+          networks: () => networksOf(hostRoot),
+          interfacesIn,
           select: (parent, of) => selectContainers({ containers, pods }, parent, of),
         },
         containersKnown: this.#containersKnown,
@@ -227,7 +236,8 @@ export class Passes implements AsyncDisposable {
       this.#problem = 'the container runtime has not responded yet';
       return false;
     }
-    [this.#counts.loaded, this.#counts.failed] = [result.loaded, result.failed];
+    const { loaded, failed, outdated } = result;
+    Object.assign(this.#counts, { loaded, failed, outdated });
     this.#problem = result.told.length > 0 ? result.kept : undefined;
     return !result.retry && isWritten;
   }
@@ -245,59 +255,5 @@ export class Passes implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#host?.[Symbol.asyncDispose]();
     this.#written[Symbol.dispose]();
-  }
-}
-
-/** `struct rtentry`: the route is usable, and goes through a gateway or not (include/uapi/linux/route.h). */
-const RTF_UP = 0x1;
-const RTF_REJECT = 0x200;
-
-/** Of several, the one with the lowest metric; IPv4 before IPv6. Undefined where there is none. */
-export function primaryInterface(): string | undefined {
-  return ipv4Default(textOf('/proc/net/route')) ?? ipv6Default(textOf('/proc/net/ipv6_route'));
-}
-
-/** `/proc/net/route`: interface, destination, gateway, flags, three counters, metric, mask. */
-function ipv4Default(text: string): string | undefined {
-  const routes = text
-    .split('\n')
-    .slice(1)
-    .map((line) => line.split(/\s+/));
-  return lowest(
-    routes.flatMap(([name = '', destination, , flags = '', , , metric = '', mask]) =>
-      destination === '00000000' && mask === '00000000' && isUsable(flags)
-        ? [{ name, metric: Number(metric) }]
-        : [],
-    ),
-  );
-}
-
-/** `/proc/net/ipv6_route`: destination, its length, source, its length, next hop, metric, two counters, flags, interface. */
-function ipv6Default(text: string): string | undefined {
-  const routes = text.split('\n').map((line) => line.trim().split(/\s+/));
-  return lowest(
-    routes.flatMap(([destination = '', length, , , , metric = '', , , flags = '', name = '']) =>
-      /^0{32}$/.test(destination) && length === '00' && isUsable(flags) && name !== 'lo'
-        ? [{ name, metric: Number.parseInt(metric, 16) }]
-        : [],
-    ),
-  );
-}
-
-function isUsable(flags: string): boolean {
-  const bits = Number.parseInt(flags, 16);
-  return (bits & RTF_UP) !== 0 && (bits & RTF_REJECT) === 0;
-}
-
-function lowest(routes: readonly { readonly name: string; readonly metric: number }[]): string | undefined {
-  return routes.toSorted((a, b) => a.metric - b.metric)[0]?.name;
-}
-
-function textOf(path: string): string {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch {
-    // No IPv6 in this kernel, for one.
-    return '';
   }
 }

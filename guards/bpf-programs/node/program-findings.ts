@@ -5,12 +5,13 @@ import { referenceTo } from '../../../lib/kube/events/event-object.ts';
 import type { EventRecorder } from '../../../lib/kube/events/event-recorder.ts';
 import type { Condition } from '../../../lib/kube/object/conditions.ts';
 import { type Clock, systemClock } from '../../../lib/time/clock.ts';
-import { nodeTypes } from '../api.ts';
 import type { Parent } from '../engine/parent.ts';
 import type { NodeConditionType } from '../engine/node-condition.ts';
+import type { Wanted } from '../engine/wanted.ts';
 import { onOneLine, programFindingLine, type ProgramVerdict } from '../findings/program-finding.ts';
 import type { Drift } from '../kernel/desired.ts';
-import type { ConditionListener, Told } from './node-objects.ts';
+import type { Told } from '../engine/told.ts';
+import type { ConditionListener } from './node-objects.ts';
 
 export interface ProgramFindingsOptions {
   readonly context: Pick<NodeContext, 'nodeName' | 'sink'>;
@@ -32,6 +33,8 @@ const events: Readonly<Record<ProgramVerdict, string>> = {
   running: 'Running',
   repaired: 'Repaired',
   displaced: 'Displaced',
+  outdated: 'Outdated',
+  'map-lost': 'MapContentsLost',
 };
 
 /** The reason is whole in its own key. */
@@ -57,15 +60,17 @@ export class ProgramFindings implements ConditionListener {
 
   /** Told before the object says it; of one that says it already, an earlier process has told. */
   condition(told: Told, before: readonly Condition[] | undefined): void {
-    const { wanted, condition, isDisplaced } = told;
+    const { wanted, condition, isDisplaced, isKept, lost } = told;
+    if (lost.length > 0) this.#tell('map-lost', told, lost.join(' '));
     const meaning = meanings[condition.type];
     if (meaning === undefined) return;
-    const key = `${wanted.parent.kind.scope} ${wanted.id}`;
+    const key = keyOf(wanted);
     const known = this.#told.get(key) ?? failureIn(before) ?? '';
     const now = meaning === 'runs' ? '' : failureOf(condition);
     this.#told.set(key, now);
     if (now === known) return;
-    const verdict = meaning === 'runs' ? 'running' : isDisplaced ? 'displaced' : 'not-loaded';
+    const failed = isKept ? 'outdated' : isDisplaced ? 'displaced' : 'not-loaded';
+    const verdict = meaning === 'runs' ? 'running' : failed;
     this.#tell(verdict, told, meaning === 'runs' ? '' : condition.message);
   }
 
@@ -83,7 +88,7 @@ export class ProgramFindings implements ConditionListener {
 
   /** Forgets the objects that are not among these. */
   keepOnly(all: readonly Told[]): void {
-    const wanted = new Set(all.map(({ wanted: { parent, id } }) => `${parent.kind.scope} ${id}`));
+    const wanted = new Set(all.map((one) => keyOf(one.wanted)));
     for (const key of this.#told.keys()) if (!wanted.has(key)) this.#told.delete(key);
   }
 
@@ -100,7 +105,7 @@ export class ProgramFindings implements ConditionListener {
           verdict,
           message,
           node: { name: nodeName },
-          object: { kind: nodeTypes[parent.kind.scope].kind, namespace, name },
+          object: { kind: parent.kind.nodeType.kind, namespace, name },
           policy: { kind: parent.kind.kind, namespace, name: parent.name },
         },
         { function: member.spec.bpffunctionname, attachPoint, reason, folded },
@@ -117,12 +122,19 @@ export class ProgramFindings implements ConditionListener {
   }
 }
 
+/** Unique on a node. */
+function keyOf({ parent, id }: Wanted): string {
+  return `${parent.kind.nodeType.kind} ${id}`;
+}
+
 function messageOf(verdict: ProgramVerdict, { key }: Parent, nodeName: string, reason: string): string {
   const told = onOneLine(reason.slice(0, MAX_REASON)).replace(/\.$/, '');
   const what = `A program of ${key}`;
   const messages = {
     'not-loaded': `${what} does not run on node ${nodeName}: ${told}.`,
     displaced: `${what} does not run on node ${nodeName}, because another one is in its place: ${told}.`,
+    outdated: `${what} runs on node ${nodeName} in its last version that could, because the requested one does not: ${told}.`,
+    'map-lost': `A new version of a program of ${key} runs on node ${nodeName}. ${told}.`,
     repaired: `${what} was repaired on node ${nodeName}: ${told}.`,
     running: `${what} runs again on node ${nodeName}.`,
   };

@@ -10,14 +10,21 @@ import {
   SelectorError,
 } from '../../../lib/kube/selectors/selectors.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
-import { type Clock, systemClock } from '../../../lib/time/clock.ts';
+import { systemClock } from '../../../lib/time/clock.ts';
 import { mapOwnerOf } from '../engine/map-owner.ts';
-import { conditionOf, nodeCondition, type Verdict } from '../engine/node-condition.ts';
-import type { Parent } from '../engine/parent.ts';
+import {
+  conditionOf,
+  type NodeCondition,
+  nodeCondition,
+  type NodeConditionType,
+  type Verdict,
+} from '../engine/node-condition.ts';
+import { type Parent, sourceOf } from '../engine/parent.ts';
+import type { Told } from '../engine/told.ts';
 import { type NodeView, selectsContainers, type Wanted, wantedOf } from '../engine/wanted.ts';
-import type { DesiredProgram, Outcome, ProgramHost, RunningProgram } from '../kernel/desired.ts';
+import type { DesiredProgram, Failure, Outcome, ProgramHost, RunningProgram } from '../kernel/desired.ts';
 import type { BytecodeSource, BytecodeState } from './bytecode.ts';
-import type { Told } from './node-objects.ts';
+import { RefusedPrograms } from './refused-programs.ts';
 
 /** What a pass needs to know. */
 export interface PassInput {
@@ -37,7 +44,10 @@ export interface PassResult {
   readonly retry: boolean;
   /** Programs that the kernel runs. */
   readonly loaded: number;
+  /** Programs of which it runs nothing. */
   readonly failed: number;
+  /** Programs of which it runs the last version that ran, as the one that is asked for cannot. */
+  readonly outdated: number;
 }
 
 export interface ReconcilerOptions {
@@ -50,8 +60,11 @@ export interface ReconcilerOptions {
 /** One program that the kernel is asked to run. */
 interface Tried {
   readonly desired: DesiredProgram;
-  readonly digest: string;
   readonly notes: readonly string[];
+  /** Why it cannot be loaded: then the kernel is only asked to keep what runs. */
+  readonly early?: NodeCondition;
+  /** What runs may be just what is asked for, though that cannot be looked at now. */
+  readonly mayBeCurrent?: boolean;
 }
 
 export class Reconciler {
@@ -85,8 +98,8 @@ export class Reconciler {
         ? nodeCondition('None', 'The container runtime of this node has not responded yet.')
         : selection(parent, input.nodeLabels);
       for (const one of of) {
-        const early = refusal ?? refusalOf(one);
-        if (early !== undefined) verdicts.set(one.id, { condition: early });
+        const condition = refusal ?? goalRefusal(one);
+        if (condition !== undefined) verdicts.set(one.id, { condition });
       }
       if (refusal === undefined) states.set(parent.key, this.#options.bytecode.stateOf(parent));
     }
@@ -98,24 +111,23 @@ export class Reconciler {
     const tried = new Map<string, Tried>();
     for (const one of wanted) {
       if (verdicts.has(one.id) || !('attach' in one.goal)) continue;
-      const found = tryIt(one, states.get(one.parent.key), running.get(one.id));
-      if ('condition' in found) verdicts.set(one.id, found);
-      else tried.set(one.id, found);
+      tried.set(one.id, tryIt(one, states.get(one.parent.key), [...running.values()]));
     }
-    resolveMapOwners(wanted, tried, verdicts, this.#refused);
-    const asked = new Map(
-      [...tried].filter(([, { desired }]) => this.#refused.failureOf(desired) === undefined),
-    );
-    const { outcomes, kept } = await this.#apply(host, asked, signal);
+    resolveMapOwners(wanted, tried);
+    for (const [id, entry] of tried) {
+      const blocked = entry.desired.blocked ?? this.#refused.failureOf(entry.desired);
+      tried.set(id, { ...entry, desired: { ...entry.desired, blocked } });
+    }
+    const { outcomes, kept } = await this.#apply(host, tried, signal);
     this.#refused.keepOnly(new Set(tried.keys()));
-    for (const [id, { desired, digest, notes }] of tried) {
-      const outcome = outcomes.get(id) ?? this.#refused.failureOf(desired);
-      if (asked.has(id)) this.#refused.note(desired, outcomes.get(id));
+    for (const [id, entry] of tried) {
+      const outcome = outcomes.get(id);
+      if (entry.desired.blocked === undefined) this.#refused.note(entry.desired, outcome);
       verdicts.set(
         id,
         outcome === undefined
           ? { condition: nodeCondition('NotLoaded', kept ?? 'It was not passed to the kernel. Retrying.') }
-          : { outcome, digest, notes },
+          : verdictOf(entry, outcome),
       );
     }
     return result(wanted, verdicts, kept);
@@ -153,92 +165,122 @@ export class Reconciler {
   }
 }
 
-/** Why nothing of a parent runs on this node: it does not select the node, or its selector is invalid. */
-function selection(
-  { object, kind }: Parent,
-  nodeLabels: Labels,
-): ReturnType<typeof nodeCondition> | undefined {
+/** Why nothing of a parent is to run on this node. */
+function selection({ nodeSelector, fields }: Parent, nodeLabels: Labels): NodeCondition | undefined {
+  if (selectorProblem(nodeSelector) !== undefined || labelsMatch(labelSelectorOf(nodeSelector), nodeLabels))
+    return undefined;
+  return nodeCondition('NotSelected', `${fields.nodeSelector} does not select this node.`);
+}
+
+function selectorProblem(selector: Parent['nodeSelector']): string | undefined {
   try {
-    if (labelsMatch(labelSelectorOf(object.spec.nodeselector), nodeLabels)) return undefined;
-    return nodeCondition('NotSelected', 'spec.nodeselector does not select this node.');
+    labelSelectorOf(selector);
+    return undefined;
   } catch (error) {
     if (!(error instanceof SelectorError)) throw error;
-    return nodeCondition('NotLoaded', `spec.nodeselector of this ${kind.kind}: ${error.message}.`);
+    return error.message;
   }
 }
 
-function refusalOf({ goal, parent }: Wanted): ReturnType<typeof nodeCondition> | undefined {
+/** Why there is nothing to attach it to. */
+function goalRefusal({ goal }: Wanted): NodeCondition | undefined {
   if ('noContainers' in goal) return nodeCondition('NoContainersOnNode', goal.noContainers);
   if ('problem' in goal) return nodeCondition('NotLoaded', goal.problem);
-  if ('problem' in parent.globals) return nodeCondition('NotLoaded', parent.globals.problem);
   return undefined;
 }
 
+/** What is wrong with an object as it is written. */
+function parentProblem({ kind, nodeSelector, fields, globals }: Parent): string | undefined {
+  const selector = selectorProblem(nodeSelector);
+  if (selector !== undefined) return `${fields.nodeSelector} of this ${kind.kind}: ${selector}.`;
+  return 'problem' in globals ? globals.problem : undefined;
+}
+
 function tryIt(
-  one: Wanted,
+  { parent, member, goal, id, pod, container }: Wanted,
   state: BytecodeState | undefined,
-  running: RunningProgram | undefined,
-): Tried | Extract<Verdict, { readonly condition: unknown }> {
-  const { parent, member, goal, id } = one;
-  if (!('attach' in goal) || !('values' in parent.globals)) throw new TypeError(`${id} is not to be tried`);
+  running: readonly RunningProgram[],
+): Tried {
+  if (!('attach' in goal)) throw new TypeError(`${id} is not to be tried`);
   const { bpffunctionname: functionName } = member.spec;
-  const desired = (digest: string, bytecode: () => Promise<Uint8Array>): DesiredProgram => ({
-    ...{ id, digest, bytecode, functionName },
+  const source = sourceOf(parent);
+  const desired = (digest: string, bytecode?: () => Promise<Uint8Array>): DesiredProgram => ({
+    ...{ id, digest, functionName, source },
+    bytecode: bytecode ?? (() => Promise.reject(new TypeError(`${id} is blocked`))),
     owner: parent.key,
     name: parent.name,
     namespace: parent.namespace,
     globals: 'values' in parent.globals ? parent.globals.values : {},
+    // The programs of an application are those of one object file.
+    mapGroup: parent.kind.single === undefined ? parent.key : undefined,
+    allOrNothing: parent.kind.api === 'v0.6',
     mapOwner: undefined,
+    blocked: undefined,
     attach: goal.attach,
+    ...{ pod, container },
   });
+  const problem = parentProblem(parent);
+  if (problem !== undefined) return blockedBy(desired(''), nodeCondition('NotLoaded', problem));
   if (state?.is === 'ready') {
-    const { digest, bytes, functions, stale } = state;
-    if (functions !== undefined && !functions.includes(functionName)) {
-      const has = functions.length === 0 ? 'none' : functions.toSorted().join(', ');
-      const message = `${member.field}.bpffunctionname: according to its labels, the image has no program ${functionName}; it has ${has}.`;
-      return { condition: nodeCondition('BytecodeSelectorError', message) };
+    const { digest, bytes, types, stale } = state;
+    if (types !== undefined && !Object.hasOwn(types, functionName)) {
+      const has = Object.keys(types).toSorted().join(', ') || 'none';
+      const message = `${member.fields.functionName}: according to its labels, the image has no program ${functionName}; it has ${has}.`;
+      return blockedBy(desired(digest), nodeCondition('BytecodeSelectorError', message));
     }
-    const notes = stale === undefined ? [] : [`this may not be the latest version: ${stale}`];
-    return { desired: desired(digest, bytes), digest, notes };
+    const notes = [
+      ...(goal.note === undefined ? [] : [goal.note]),
+      ...(stale === undefined ? [] : [`this may not be the latest version: ${stale}`]),
+    ];
+    return { desired: { ...desired(digest, bytes), labelledType: types?.[functionName] }, notes };
   }
   const message = state?.message ?? 'The bytecode has not been fetched yet.';
-  if (running === undefined) {
-    const type = state?.is === 'failed' ? 'BytecodeSelectorError' : 'None';
-    return { condition: nodeCondition(type, message) };
-  }
-  // What runs keeps running, whether or not its registry responds: only a change needs the bytes.
+  const isFailed = state?.is === 'failed';
+  // Of earlier versions of Rampart, it is not known where a program is from.
+  const mine = running.filter((one) => one.owner === parent.key && ['', source].includes(one.source));
+  const { digest } =
+    mine.find((one) => one.id === id) ?? mine.find((one) => one.functionName === functionName) ?? {};
+  const blocked = blockedBy(
+    desired(digest ?? ''),
+    nodeCondition(isFailed ? 'BytecodeSelectorError' : 'None', message),
+  );
+  // A registry that does not respond says nothing about what it has; a file that is not there does.
+  const isFile = parent.bytecode.path !== undefined;
+  if (digest === undefined || (isFailed && isFile)) return blocked;
+  const notes = isFailed ? [`it keeps running unchanged: ${message}`] : [];
+  return { ...blocked, notes, mayBeCurrent: true };
+}
+
+function blockedBy(desired: DesiredProgram, early: NodeCondition): Tried {
+  const reason = early.type === 'NotLoaded' ? 'load' : 'bytecode';
+  const blocked: Failure = { state: 'failed', reason, message: early.message, mayPass: false };
+  return { desired: { ...desired, blocked }, notes: [], early };
+}
+
+function verdictOf({ desired, notes, early, mayBeCurrent = false }: Tried, outcome: Outcome): Verdict {
+  const { digest, blocked } = desired;
+  const isCurrent = outcome.state === 'loaded' && mayBeCurrent;
+  const isForbidden = outcome.state === 'failed' && outcome.reason === 'not-allowed';
+  if (early === undefined || blocked === undefined || isCurrent || isForbidden)
+    return { outcome, digest, notes };
+  if (outcome.state === 'failed') return { condition: early };
   return {
-    desired: desired(running.digest, () => Promise.reject(new Error(message))),
-    digest: running.digest,
-    notes: state?.is === 'failed' ? [`it keeps running unchanged: ${message}`] : [],
+    condition: early,
+    kept: outcome.state === 'kept' ? outcome : { ...outcome, state: 'kept', digest, failure: blocked },
   };
 }
 
-/** Sets the owners, and drops those whose owner is unavailable, and in turn those that wait for them. */
-function resolveMapOwners(
-  wanted: readonly Wanted[],
-  tried: Map<string, Tried>,
-  verdicts: Map<string, Verdict>,
-  refused: RefusedPrograms,
-): void {
-  const isTried = (id: string): boolean => {
-    const owner = tried.get(id);
-    return owner !== undefined && refused.failureOf(owner.desired) === undefined;
-  };
-  for (let changed = true; changed;) {
-    changed = false;
-    for (const one of wanted) {
-      const entry = tried.get(one.id);
-      if (entry === undefined) continue;
-      const found = mapOwnerOf(one, wanted, isTried);
-      if ('condition' in found) {
-        tried.delete(one.id);
-        verdicts.set(one.id, found);
-        changed = true;
-      } else if (found.owner !== entry.desired.mapOwner) {
-        tried.set(one.id, { ...entry, desired: { ...entry.desired, mapOwner: found.owner } });
-      }
-    }
+/** Sets the owners of maps. Those that have none, though they should, keep the maps that they have. */
+function resolveMapOwners(wanted: readonly Wanted[], tried: Map<string, Tried>): void {
+  for (const one of wanted) {
+    const entry = tried.get(one.id);
+    if (entry === undefined) continue;
+    const found = mapOwnerOf(one, wanted, (id) => tried.has(id));
+    if ('condition' in found) {
+      const isBlocked = entry.early !== undefined && entry.mayBeCurrent !== true;
+      if (!isBlocked) tried.set(one.id, blockedBy(entry.desired, found.condition));
+    } else if (found.owner !== undefined)
+      tried.set(one.id, { ...entry, desired: { ...entry.desired, mapOwner: found.owner } });
   }
 }
 
@@ -247,85 +289,45 @@ function result(
   verdicts: ReadonlyMap<string, Verdict>,
   kept: string | undefined,
 ): PassResult {
-  let [loaded, failed, retry] = [0, 0, kept !== undefined];
+  let [loaded, failed, outdated, retry] = [0, 0, 0, kept !== undefined];
   const told = wanted.map((one): Told => {
     const shared = 'sameAs' in one.goal && !verdicts.has(one.id) ? one.goal.sameAs : undefined;
     const of = verdicts.get(shared ?? one.id);
     const waiting = nodeCondition('None', '');
-    if (of === undefined)
-      return { wanted: one, condition: waiting, programId: undefined, isDisplaced: false };
+    if (of === undefined) {
+      const nothing = { programId: undefined, isKept: false, isDisplaced: false, trouble: undefined };
+      return { wanted: one, condition: waiting, ...nothing, lost: [] };
+    }
     const once = 'attached once for the pod, because its containers share a network';
     const verdict: Verdict =
       shared === undefined || 'condition' in of ? of : { ...of, notes: [...(of.notes ?? []), once] };
     const condition = conditionOf(one, verdict);
-    const outcome = 'outcome' in verdict ? verdict.outcome : undefined;
-    if (outcome?.state === 'loaded') loaded++;
+    const outcome = 'outcome' in verdict ? verdict.outcome : verdict.kept;
+    const failure = outcome?.state === 'kept' ? outcome.failure : outcome;
+    if (outcome?.state === 'loaded' || outcome?.state === 'kept') loaded++;
     else if (condition.type !== 'NotSelected' && condition.type !== 'NoContainersOnNode') failed++;
-    if (outcome?.state === 'failed' && outcome.mayPass) retry = true;
+    if (outcome?.state === 'kept') outdated++;
+    if (failure?.state === 'failed' && failure.mayPass) retry = true;
     if ('problem' in one.goal || condition.type === 'None') retry = true;
     return {
       wanted: one,
       condition,
-      programId: outcome?.state === 'loaded' ? outcome.programId : undefined,
+      programId: outcome === undefined || outcome.state === 'failed' ? undefined : outcome.programId,
+      isKept: outcome?.state === 'kept',
       isDisplaced: outcome?.state === 'failed' && outcome.reason === 'displaced',
+      lost: outcome?.state === 'loaded' ? (outcome.lost ?? []) : [],
+      trouble: noTrouble.has(condition.type) ? undefined : troubleOf(one, failure),
     };
   });
-  return { told, kept, retry, loaded, failed };
+  return { told, kept, retry, loaded, failed, outdated };
 }
 
-/**
- * Programs that the kernel has refused. Verifying a large one takes a second of CPU: it is not tried again in each pass, which
- * may be caused by another program every second.
- */
-type Failure = Extract<Outcome, { state: 'failed' }>;
+const attachReasons: ReadonlySet<Failure['reason']> = new Set(['attach', 'displaced', 'target']);
+const noTrouble: ReadonlySet<NodeConditionType> = new Set([
+  ...(['Loaded', 'None', 'NotSelected', 'NoContainersOnNode'] as const),
+]);
 
-/** The verifier's answer stays the same until somebody loads a module, and rules do; bytecode may be fixed in its registry. */
-const AGAIN_MS = { load: 600_000, 'not-allowed': 600_000, bytecode: 30_000 } as const;
-
-interface Refused {
-  readonly key: string;
-  readonly failure: Failure;
-  readonly againAtMs: number;
-}
-
-export class RefusedPrograms {
-  readonly #clock: Pick<Clock, 'monotonicMs'>;
-  readonly #refused = new Map<string, Refused>();
-
-  constructor(clock: Pick<Clock, 'monotonicMs'>) {
-    this.#clock = clock;
-  }
-
-  /** What the kernel said about exactly this program, if it need not be tried again yet. */
-  failureOf(desired: DesiredProgram): Failure | undefined {
-    const known = this.#refused.get(desired.id);
-    if (known?.key !== keyOf(desired) || known.againAtMs <= this.#clock.monotonicMs()) return undefined;
-    return known.failure;
-  }
-
-  /** Records the outcome of a pass that reached the kernel. */
-  note(desired: DesiredProgram, outcome: Outcome | undefined): void {
-    const isRefused =
-      outcome?.state === 'failed' &&
-      (outcome.reason === 'load' || outcome.reason === 'not-allowed' || outcome.reason === 'bytecode');
-    // For bytecode, `mayPass` means that it can be fetched later; otherwise, that something else is in the way for a moment.
-    if (!isRefused || (outcome.reason !== 'bytecode' && outcome.mayPass)) {
-      this.#refused.delete(desired.id);
-      return;
-    }
-    const againAtMs = this.#clock.monotonicMs() + AGAIN_MS[outcome.reason];
-    this.#refused.set(desired.id, { key: keyOf(desired), failure: outcome, againAtMs });
-  }
-
-  /** Forgets the programs that are not among these. */
-  keepOnly(ids: ReadonlySet<string>): void {
-    for (const id of this.#refused.keys()) if (!ids.has(id)) this.#refused.delete(id);
-  }
-}
-
-/** Everything that the kernel's answer may depend on. */
-function keyOf({ digest, functionName, globals, mapOwner, attach }: DesiredProgram): string {
-  return JSON.stringify([digest, functionName, globals, mapOwner, attach], (_, value: unknown) =>
-    typeof value === 'bigint' ? String(value) : value,
-  );
+function troubleOf({ goal }: Wanted, failure: Outcome | undefined): Told['trouble'] {
+  if (failure?.state === 'failed') return attachReasons.has(failure.reason) ? 'attach' : 'load';
+  return 'problem' in goal ? 'place' : 'load';
 }

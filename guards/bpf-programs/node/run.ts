@@ -9,7 +9,7 @@ import type { NodePart } from '../../../guard/guard.ts';
 import { nodeFacts, podFacts } from '../../../lib/kube/object/facts.ts';
 import { nodes, pods } from '../../../lib/kube/object/object.ts';
 import { whenSynced } from '../../../lib/kube/controller/run-parts.ts';
-import { parentKinds } from '../api.ts';
+import { allNodeTypes, parentKinds } from '../api.ts';
 import { nodeObjectQuery, parentQuery } from '../caches.ts';
 import { ofNode } from '../engine/names.ts';
 import type { Registry } from '../../../lib/oci/registry.ts';
@@ -59,7 +59,7 @@ export async function runBpfProgramsNode(context: NodeContext, options: PassesOp
     const missing = parents.filter(({ cache }) => !cache.isSynced).map(({ kind }) => kind.kind);
     return missing.length === 0 ? undefined : `not listed yet: ${missing.join(', ')}`;
   });
-  const awaited = [...parents.map(({ cache }) => cache), ...Object.values(objects), allPods, node];
+  const awaited = [...parents.map(({ cache }) => cache), ...objects, allPods, node];
   await whenSynced(awaited, signal, async () => {
     await using made = (passes = new Passes(context, options, caches, counts));
     await made.run();
@@ -78,9 +78,6 @@ function openCaches(context: NodeContext): NodeCaches {
       { type: nodes, projection: nodeFacts, fieldSelector: `metadata.name=${nodeName}`, parsedLimit: 1 },
       'node',
     ),
-    objects: {
-      Cluster: context.cache(nodeObjectQuery('Cluster', ofNode(nodeName)), 'bpfprograms'),
-      Namespaced: context.cache(nodeObjectQuery('Namespaced', ofNode(nodeName)), 'bpfnsprograms'),
-    },
+    objects: allNodeTypes.map((type) => context.cache(nodeObjectQuery(type, ofNode(nodeName)), type.plural)),
   };
 }

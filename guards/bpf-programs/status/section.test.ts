@@ -9,6 +9,7 @@ import type { Condition } from '../../../lib/kube/object/conditions.ts';
 import type { NodeObject, ParentObject } from '../api.ts';
 import { labels } from '../engine/names.ts';
 import { bpfPrograms } from '../guard.ts';
+import { parentKind } from '../parent-kind.fixture.ts';
 import { section } from './section.ts';
 
 const plain = { widthColumns: 200, colour: false };
@@ -33,7 +34,7 @@ function on(node: string, type = 'Loaded', change: Partial<Condition> = {}): Nod
 }
 
 function sectionOf(objects: readonly NodeObject[], all = nodes): SectionReport {
-  return section([{ kind: 'XdpProgram', parent, objects }], all, timeMs);
+  return section([{ kind: parentKind('XdpProgram'), parent, objects }], all, timeMs);
 }
 
 function verdictOf({ objects = [] }: SectionReport, processes: Partial<Processes> = {}): Verdict {

@@ -7,8 +7,17 @@ import { changedAtMs } from '../../../lib/kube/object/changed-at.ts';
 import { labelValue } from '../../../lib/kube/selectors/label-names.ts';
 import { labelSelectorOf, labelsMatch } from '../../../lib/kube/selectors/selectors.ts';
 import { paint, renderTable, type Row } from '../../../lib/output/table.ts';
-import { type NodeObject, type ParentObject, nodeTypes, parentKinds } from '../api.ts';
+import {
+  allNodeTypes,
+  bpfApplicationOf,
+  type NodeObject,
+  type ParentKind,
+  parentKinds,
+  type ParentObject,
+} from '../api.ts';
+import type { ApplicationSpec } from '../application-schema.ts';
 import { nodeOf } from '../engine/parent-condition.ts';
+import { countsOf } from '../engine/state-counts.ts';
 
 /** A user's object, as in `--format json`. */
 export interface ProgramReport {
@@ -19,29 +28,40 @@ export interface ProgramReport {
   readonly guarded: boolean;
   /** The type of its condition, by the operator; `null` before the operator has evaluated it. */
   readonly condition: string | null;
-  /** Of its per-node objects: how many are Loaded, and how many should be but are not. */
+  /** At how many places its programs run, and how many should but do not. In v0.6: programs without links, and links. */
   readonly loaded: number;
   readonly notLoaded: number;
 }
 
 /** A user's object with its per-node objects. */
 export interface ProgramView {
-  readonly kind: string;
+  readonly kind: ParentKind;
   readonly parent: ParentObject;
   readonly objects: readonly NodeObject[];
 }
 
 /** Nothing is meant to run there. */
-const quiet = new Set(['Loaded', 'NotSelected', 'NoContainersOnNode']);
+const quiet = new Set(['Loaded', 'Success', 'NotSelected', 'NoContainersOnNode']);
 
 export const bpfProgramsStatus: StatusSection = {
   async read(context) {
     const { namespace } = context;
-    const written: { readonly kind: string; readonly object: ParentObject }[] = [];
+    const written: { readonly kind: ParentKind; readonly object: ParentObject }[] = [];
     const readable = await context.orForbidden('bpfman.io', async () => {
-      for (const { kind, type } of parentKinds) {
-        const target = type.namespaced ? { namespace } : {};
-        await context.list(type, (object) => void written.push({ kind, object }), target);
+      for (const kind of parentKinds) {
+        const { 'v0.5': old, 'v0.6': current } = bpfApplicationOf;
+        if (kind === old) continue;
+        // The API has one of both: with which scope is seen by its objects.
+        const target = kind.type.namespaced && kind !== current ? { namespace } : {};
+        await context.list(
+          kind.type,
+          (object) => {
+            const { namespace: own } = object.metadata;
+            if (own !== undefined && namespace !== undefined && own !== namespace) return;
+            written.push({ kind: kind === current && own === undefined ? old : kind, object });
+          },
+          target,
+        );
       }
       return true;
     });
@@ -51,10 +71,10 @@ export const bpfProgramsStatus: StatusSection = {
       byOwner.set(uid, [...(byOwner.get(uid) ?? []), object]);
     };
     if (readable === true) {
-      await context.orForbidden('bpfprograms', () => context.list(nodeTypes.Cluster, add));
-      await context.orForbidden('bpfnsprograms', () =>
-        context.list(nodeTypes.Namespaced, add, { namespace }),
-      );
+      for (const type of allNodeTypes) {
+        const target = type.namespaced ? { namespace } : {};
+        await context.orForbidden(type.plural, () => context.list(type, add, target));
+      }
     }
     const nodes = (await context.nodes()) ?? [];
     if (readable !== true) return section(undefined, nodes, context.timeMs);
@@ -68,21 +88,25 @@ export const bpfProgramsStatus: StatusSection = {
 };
 
 /** The agents of the nodes that it selects; a machine without a Node object is selected. */
-function needsOf({ parent, objects }: ProgramView, nodes: readonly NodeView[]): Need[] {
+function needsOf({ kind, parent, objects }: ProgramView, nodes: readonly NodeView[]): Need[] {
   const byNode = Map.groupBy(objects, nodeOf);
-  const names = nodes.length > 0 ? nodes.filter((node) => isSelected(parent, node)) : undefined;
+  const names = nodes.length > 0 ? nodes.filter((node) => isSelected(kind, parent, node)) : undefined;
   const labels = names?.map(({ name }) => name) ?? [...byNode.keys()];
   return labels.map((node) => ({
     process: 'agent',
     node,
-    why: 'spec.nodeselector selects it',
+    why: `${selectorField(kind)} selects it`,
     seen: seenOf(byNode.get(labelValue(node)) ?? [], parent),
   }));
 }
 
-function isSelected({ spec }: ParentObject, { labels = {} }: NodeView): boolean {
+const selectorField = ({ api }: ParentKind): string =>
+  api === 'v0.6' ? 'spec.nodeSelector' : 'spec.nodeselector';
+
+function isSelected({ api }: ParentKind, { spec }: ParentObject, { labels = {} }: NodeView): boolean {
+  const selector = api === 'v0.6' ? (spec as unknown as ApplicationSpec).nodeSelector : spec.nodeselector;
   try {
-    return labelsMatch(labelSelectorOf(spec.nodeselector), labels);
+    return labelsMatch(labelSelectorOf(selector), labels);
   } catch {
     // The agents say what is wrong with it.
     return true;
@@ -112,19 +136,20 @@ function guardedObject(view: ProgramView, nodes: readonly NodeView[]): GuardedOb
     if (condition === undefined || quiet.has(condition.type)) return [];
     const node = nodeOf(object);
     // Its image is pulled.
-    const isPending = condition.type === 'None';
+    const isPending = condition.type === 'None' || condition.type === 'Pending';
     return [
       {
         ...{ kind: isPending ? 'loading' : 'not-loaded', by: 'agent', node: nameOf.get(node) ?? node },
         why: `${isPending ? 'not loaded yet' : condition.type}: ${condition.message.replace(/\.$/, '')}`,
-        next: `kubectl describe ${namespace === null ? 'bpfprogram' : `-n ${namespace} bpfnsprogram`} ${object.metadata.name}`,
+        next: `kubectl describe ${namespace === null ? '' : `-n ${namespace} `}${kind.nodeType.kind.toLowerCase()} ${object.metadata.name}`,
         sinceMs: Date.parse(condition.lastTransitionTime),
       },
     ];
   });
   if (needs.length === 0) {
-    const next = 'Compare spec.nodeselector with the labels of the nodes';
-    problems.push({ kind: 'no-node', field: 'spec.nodeselector', why: 'it selects no node', next });
+    const field = selectorField(kind);
+    const next = `Compare ${field} with the labels of the nodes`;
+    problems.push({ kind: 'no-node', field, why: 'it selects no node', next });
   } else if (problems.length === 0 && objects.length > 0 && !objects.some(isLoaded)) {
     const [condition] = objects[0]?.status?.conditions ?? [];
     if (condition !== undefined) {
@@ -133,14 +158,30 @@ function guardedObject(view: ProgramView, nodes: readonly NodeView[]): GuardedOb
     }
   }
   return {
-    ...{ kind, namespace, name, revision: generation, changedMs: changedAtMs(parent) },
+    ...{ kind: kind.kind, namespace, name, revision: generation, changedMs: changedAtMs(parent) },
     needs,
     problems,
   };
 }
 
 function isLoaded({ status }: NodeObject): boolean {
-  return status?.conditions?.[0]?.type === 'Loaded';
+  const { type } = status?.conditions?.[0] ?? {};
+  return type === 'Loaded' || type === 'Success';
+}
+
+function countOf({ kind: { api }, objects }: ProgramView): Pick<ProgramReport, 'loaded' | 'notLoaded'> {
+  if (api === 'v0.5') {
+    const isMissing = ({ status }: NodeObject): boolean =>
+      !quiet.has(status?.conditions?.[0]?.type ?? 'None');
+    return { loaded: objects.filter(isLoaded).length, notLoaded: objects.filter(isMissing).length };
+  }
+  const counts = objects.map(countsOf);
+  const sum = (of: (count: (typeof counts)[number]) => number): number =>
+    counts.reduce((total, count) => total + of(count), 0);
+  return {
+    loaded: sum(({ attached, unlinked }) => attached + unlinked),
+    notLoaded: sum(({ notAttached, notLoaded }) => notAttached + notLoaded),
+  };
 }
 
 export function section(
@@ -149,16 +190,15 @@ export function section(
   timeMs: number,
 ): SectionReport {
   const programs = (all ?? []).map((view) => {
-    const { kind, parent, objects } = view;
+    const { kind, parent } = view;
     const { namespace = null, name = '' } = parent.metadata;
     return {
       object: guardedObject(view, nodes),
       isDeleting: isDeleting(parent),
       report: {
-        ...{ kind, namespace, name },
+        ...{ kind: kind.kind, namespace, name },
         condition: parent.status?.conditions?.[0]?.type ?? null,
-        loaded: objects.filter(isLoaded).length,
-        notLoaded: objects.filter(({ status }) => !quiet.has(status?.conditions?.[0]?.type ?? 'None')).length,
+        ...countOf(view),
       },
     };
   });

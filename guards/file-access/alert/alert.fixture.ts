@@ -98,6 +98,7 @@ export const anyAccess: fc.Arbitrary<Access> = fc.record({
 // before. The line is right; only reading it back here would not be.
 const metadataKey = text.filter((key) => !key.includes('\\'));
 export const anyContext: fc.Arbitrary<AlertContext> = fc.record({
+  alertVersion: fc.constantFrom('v1', 'v2alpha1'),
   policyName: text,
   policyNamespace: text,
   kernelId: text,

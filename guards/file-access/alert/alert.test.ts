@@ -41,7 +41,7 @@ function plainAlert(c: AlertContext, a: Access) {
     policy: reference('KivePolicy', c.policyNamespace ?? '', c.policyName),
     verdict: a.verdict,
     message: `${printable(program)} ${did} ${printable(c.path + place)} (${describeMask(a.mask).join(', ')}).`,
-    'kive-alert-version': 'v1',
+    'kive-alert-version': c.alertVersion ?? 'v1',
     'kive-policy-name': c.policyName,
     'kive-policy-namespace': c.policyNamespace,
     timestamp: rfc3339(a.timeNs),

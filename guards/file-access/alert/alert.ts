@@ -6,8 +6,14 @@ import type { FindingHead, ObjectReference, Severity } from '../../../guard/stre
 import { clockTime, printable, visibleJson } from '../../../lib/output/printable.ts';
 import { type Access, type AccessWord, describeMask, type Verdict } from '../../../lib/sensor/access.ts';
 
+/** Kive's versions of its alert; they have the same keys. */
+export const alertVersions = ['v1', 'v2alpha1'] as const;
+export type AlertVersion = (typeof alertVersions)[number];
+
 /** What is the same for every alert of one target: one trap on one file of one container. */
 export interface AlertContext {
+  /** Default: v1. */
+  readonly alertVersion?: AlertVersion;
   /** Name of the KivePolicy; empty without a cluster. */
   readonly policyName: string;
   /** Its namespace; empty, as where it is left out, without a cluster. */
@@ -48,7 +54,7 @@ export interface KiveAlert extends FindingHead {
   /** The pod whose file was accessed. */
   readonly object: ObjectReference | null;
   readonly verdict: Verdict;
-  readonly 'kive-alert-version': 'v1';
+  readonly 'kive-alert-version': AlertVersion;
   readonly 'kive-policy-name': string;
   /** Ours: policies of one name in two namespaces are two. */
   readonly 'kive-policy-namespace': string;
@@ -215,7 +221,7 @@ export class AlertEncoder {
     const file = quotedPart(`${context.path}${place}`);
     this.#accessed = eachVerdict((verdict) => ` ${didWhat[verdict]} ${file} (`);
     this.#head =
-      `).","kive-alert-version":"v1","kive-policy-name":${quote(context.policyName)},` +
+      `).","kive-alert-version":"${context.alertVersion ?? 'v1'}","kive-policy-name":${quote(context.policyName)},` +
       `"kive-policy-namespace":${quote(context.policyNamespace ?? '')},"timestamp":"`;
     this.#afterTimestamp = `Z","metadata":{"path":${quote(context.path)},"inode":`;
     this.#afterMask = `,"kernel-id":${quote(context.kernelId)},"callback":${quote(context.callback)},"device":`;

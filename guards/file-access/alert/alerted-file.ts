@@ -36,6 +36,7 @@ export function alertedOfFound(
     identity,
     moved,
     context: {
+      alertVersion: trap.alertVersion,
       policyName: trap.policyName,
       policyNamespace: trap.policyNamespace,
       kernelId,

@@ -112,6 +112,7 @@ suite('the KiveData of a file', () => {
     assert.deepEqual(schema.prune(structuredClone(data)), []);
     assert.deepEqual(identityOf(data), identity);
     assert.deepEqual(alertContextOf(data), {
+      alertVersion: 'v1',
       policyName: 'kive-sample-policy',
       policyNamespace: 'kivebpf-system',
       kernelId: on.kernelId,

@@ -149,6 +149,7 @@ function saysSame(a: PlannedAlert, b: PlannedAlert): boolean {
 
 function sameContext(a: AlertContext, b: AlertContext): boolean {
   return (
+    a.alertVersion === b.alertVersion &&
     a.policyName === b.policyName &&
     a.policyNamespace === b.policyNamespace &&
     a.kernelId === b.kernelId &&

@@ -62,6 +62,8 @@ suite('a trap and a container of nginx-pod', () => {
     [[{ containerName: 'regex:^n.*x$' }], 'nginx', true],
     [[{ containerName: 'glob:gin' }], 'nginx', false],
     [[{ containerName: 'glob:ng*' }], 'nginx', true],
+    [[{ pod: '' }], 'init', true],
+    [[{ namespace: '' }], 'init', true],
     [[{ pod: 'nginx-pod', containerName: '' }], 'init', true],
     [[{ pod: 'nginx-pod', containerName: '', ip: '', matchLabels: {} }], 'init', true],
     [

@@ -1,4 +1,5 @@
 /** Which traps match which containers. */
+import { type AlertVersion, alertVersions } from '../alert/alert.ts';
 import type { KiveMatch, KivePolicy, KiveTrap } from '../api.ts';
 import { defaultModeBits, parseFileMode } from './file-mode.ts';
 import { canonicalIp } from './ip-address.ts';
@@ -38,6 +39,7 @@ export interface CompiledTrap {
   readonly slot: string;
   /** The label `trap-id`. */
   readonly id: string;
+  readonly alertVersion: AlertVersion;
   readonly path: string;
   readonly create: boolean;
   readonly modeBits: number;
@@ -66,8 +68,10 @@ export interface CompiledPolicy {
   readonly problems: readonly PolicyProblem[];
 }
 
-/** There is one version; what is unknown or empty is that too. */
-export const alertVersion = 'v1';
+/** What is unknown or empty is the first, as in Kive. */
+export function alertVersionOf(asked: string | undefined): AlertVersion {
+  return alertVersions.find((version) => version === asked) ?? 'v1';
+}
 
 /**
  * Compiles a policy. Never throws: what cannot work is among the problems.
@@ -81,6 +85,7 @@ export function compilePolicy(policy: KivePolicy, scope: PolicyScope = defaultSc
   const problems = validatePolicy(policy, scope);
   const withPath = new Map<string, number>();
   const traps: CompiledTrap[] = [];
+  const alertVersion = alertVersionOf(policy.spec.alertVersion);
   policy.spec.traps.forEach((trap, index) => {
     if (problems.has(index)) return;
     const number = withPath.get(trap.path) ?? 0;
@@ -93,6 +98,7 @@ export function compilePolicy(policy: KivePolicy, scope: PolicyScope = defaultSc
       index,
       slot: `${number}:${trap.path}`,
       id: trapId(trap, alertVersion),
+      alertVersion,
       path: trap.path,
       create: trap.create === true,
       modeBits: 'bits' in mode ? mode.bits : defaultModeBits,

@@ -125,6 +125,17 @@ function pathFaults(path: string): Fault[] {
   if (names.at(-1) === '') {
     return [['path', what, 'it is the path of a directory', 'Name a file; directories are not watched']];
   }
+  const [, link] = /^(\/proc\/(?:thread-)?self)(?:\/|$)/.exec(path) ?? [];
+  if (link !== undefined) {
+    return [
+      [
+        'path',
+        what,
+        `it cannot be followed: ${link} is another directory for each process that opens it, its own`,
+        'Name a file that is the same for all processes',
+      ],
+    ];
+  }
   return [];
 }
 
@@ -182,13 +193,12 @@ const nextItem =
 const noMatch: Fault = ['matchAny', 'a trap without a match', 'it matches no container', nextItem];
 
 function noItem(field: string): Fault {
-  return [field, 'a match without a match item', 'it would match every container of the cluster', nextItem];
+  return [field, 'a match without a match item', 'it would match every container', nextItem];
 }
 
-/** Whether an item says anything: empty ones are as if they were not there, as in Kive. */
+/** Whether an item was written. An empty one matches all, as in Kive; an empty block may be a slip. */
 export function hasItem(match: KiveMatch): boolean {
-  const { pod, namespace, ip, matchLabels = {} } = match;
-  return Boolean(pod || namespace || containerNameOf(match) || ip) || Object.keys(matchLabels).length > 0;
+  return Object.values(match).some((item) => item !== undefined);
 }
 
 function matchFaults(match: KiveMatch, field: string): Fault[] {

@@ -237,8 +237,8 @@ export class JobWatch implements AsyncDisposable {
       if (one !== path) asked.set(one, { path: one, author: authorBelow });
     if (seen.isCut) this.#lose('more has changed in a directory than is checked at once');
     else {
-      for (const one of this.job.findings.paths()) {
-        if (one.startsWith(`${path}/`) && !asked.has(one)) asked.set(one, { path: one });
+      for (const one of this.job.findings.pathsBelow(path)) {
+        if (!asked.has(one)) asked.set(one, { path: one });
       }
     }
     this.#tell(

@@ -296,7 +296,7 @@ export class Job implements AsyncDisposable {
     counts.scans.check++;
     this.#times.checked();
     this.#isChecking = false;
-    this.#findings.endScan(result.report, clock.wallMs());
+    this.#findings.endScan(result.report, clock.wallMs(), result.counted);
     this.#failure = undefined;
     this.#times.succeeded();
     const { problems } = result.report;

@@ -22,6 +22,7 @@ import type {
   IntegrityProvider,
   RunOptions,
 } from '../provider/provider.ts';
+import { CountedPaths } from '../model/counted-paths.ts';
 import { collectReport } from '../report/collect.ts';
 import { runFacts } from '../check/run-facts.ts';
 import { Scanner, type ScanOptions } from '../scan/scanner.ts';
@@ -184,10 +185,12 @@ export class NativeProvider implements IntegrityProvider {
       digestStart: (entry, sizeBytes, aborted = signal) => scanner.digestStart(entry, sizeBytes, aborted),
       signal,
     });
-    const report = await collectReport({ differences: comparison, totals: comparison.totals, options });
+    const counted = new CountedPaths();
+    const { totals } = comparison;
+    const report = await collectReport({ differences: comparison, totals, options, counted });
     const program = `Rampart ${this.#options.version}`;
     const facts = runFacts(conf, { action: 'check', program, startedMs });
-    return { report, options, facts };
+    return { report, options, facts, counted };
   }
 
   #scanner({ root }: IntegrityJob): Scanner {

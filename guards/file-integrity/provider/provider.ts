@@ -5,6 +5,7 @@
 import type { Baseline } from '../database/read-baseline.ts';
 import type { SigningKey } from '../database/signature.ts';
 import type { ByteString } from '../model/entry.ts';
+import type { CountedPaths } from '../model/counted-paths.ts';
 import type { Report, ReportOptions, RunFacts } from '../model/report.ts';
 import type { NewestBaseline } from '../database/newest-baseline.ts';
 
@@ -54,6 +55,8 @@ export interface CheckResult {
   readonly report: Report;
   readonly options: ReportOptions;
   readonly facts: RunFacts;
+  /** Changes that the report counts and does not have. Without it, only their number is known. */
+  readonly counted?: CountedPaths;
 }
 
 /** Why a baseline is made; kept with it. */

@@ -3,6 +3,7 @@
  */
 import type { Batches } from '../model/batches.ts';
 import type { ComparisonTotals, Difference } from '../compare/compare.ts';
+import type { CountedPaths } from '../model/counted-paths.ts';
 import { describeDifference, describeRedefinition } from './describe.ts';
 import { compareInTree } from './report.ts';
 import type { AttributeDetail, Report, ReportedChange, ReportOptions } from '../model/report.ts';
@@ -16,6 +17,8 @@ export interface CollectOptions {
   readonly totals: ComparisonTotals;
   readonly options: ReportOptions;
   readonly limitCharacters?: number;
+  /** Gets the changes that are only counted. */
+  readonly counted?: CountedPaths;
 }
 
 /** @throws what `differences` throws */
@@ -24,6 +27,7 @@ export async function collectReport({
   totals,
   options,
   limitCharacters = defaultLimit,
+  counted,
 }: CollectOptions): Promise<Report> {
   const counts = { added: 0, removed: 0, changed: 0, problems: 0 };
   const changes: ReportedChange[] = [];
@@ -58,6 +62,7 @@ export async function collectReport({
       if (change === undefined) continue;
       counts[change.kind]++;
       if (keep(sizeOf(change))) changes.push(change);
+      else counted?.set(change.path, change.kind);
     }
   }
   const byPath = (a: { path: string }, b: { path: string }): number => compareInTree(a.path, b.path);

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from '../../../lib/testing/fast-check.fixture.ts';
 import type { ChangeAuthor, FindingChange } from '../model/finding.ts';
+import { CountedPaths } from '../model/counted-paths.ts';
 import { CurrentFindings, hostPath } from './findings.ts';
 import type { Report, ReportedChange } from '../model/report.ts';
 
@@ -255,4 +256,61 @@ test('whatever comes, lines and counts agree with what is held', () => {
     }),
     { numRuns: 2000 },
   );
+});
+
+test('beyond the limit, counts are those of what differs, whatever comes', () => {
+  const path = fc.constantFrom('/a', '/b', '/c', '/d', '/e', '/f');
+  const kind = fc.constantFrom('added', 'changed');
+  const event = fc.record({ path, kind: fc.option(kind), value: fc.constantFrom('x', 'y') });
+  const step = fc.oneof(
+    { weight: 4, arbitrary: event },
+    { weight: 1, arbitrary: fc.constantFrom('begin' as const, 'end' as const) },
+  );
+  const changeOf = (one: { path: string; kind: string; value: string }): ReportedChange =>
+    one.kind === 'added' ? added(one.path) : changed(one.path, one.value);
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 40 }), fc.integer({ min: 0, max: 3 }), (steps, named) => {
+      const bench = new Bench(2);
+      bench.scan();
+      /** What differs; and what the scan that is under way has seen: at its beginning. */
+      const differs = new Map<string, ReportedChange>();
+      let seen: ReportedChange[] | undefined;
+      for (const one of steps) {
+        if (one === 'begin') {
+          seen = [...differs.values()];
+          bench.findings.beginScan();
+        } else if (one === 'end') {
+          if (seen === undefined) continue;
+          const counted = new CountedPaths();
+          for (const change of seen.slice(named)) counted.set(change.path, change.kind);
+          const { counts } = reportOf(seen);
+          bench.findings.endScan({ ...reportOf(seen.slice(0, named)), counts }, 1, counted);
+          seen = undefined;
+        } else {
+          const change = one.kind === null ? undefined : changeOf({ ...one, kind: one.kind });
+          if (change === undefined) differs.delete(one.path);
+          else differs.set(one.path, change);
+          bench.findings.update([{ path: `/hostroot${one.path}`, change }], 2);
+        }
+        const { added: more, changed: others } = bench.findings.counts;
+        const expected = [...differs.values()];
+        assert.equal(more, expected.filter((each) => each.kind === 'added').length);
+        assert.equal(others, expected.filter((each) => each.kind === 'changed').length);
+      }
+    }),
+    { numRuns: 1000 },
+  );
+});
+
+test('what is known by number alone is counted as the last scan did', () => {
+  const counted = new CountedPaths(1);
+  for (const path of ['/hostroot/1', '/hostroot/2']) counted.set(path, 'changed');
+  const bench = new Bench(1);
+  bench.findings.beginScan();
+  bench.findings.endScan(reportOf([changed('/0')], { changed: 2 }), 1, counted);
+  for (let again = 0; again < 5; again++)
+    bench.findings.update([{ path: '/hostroot/2', change: changed('/2', String(again)) }], 2);
+  assert.equal(bench.findings.counts.changed, 3);
+  bench.scan(changed('/0'));
+  assert.equal(bench.findings.counts.changed, 1);
 });

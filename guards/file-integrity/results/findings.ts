@@ -16,13 +16,14 @@ import {
 } from '../model/finding.ts';
 import { printable } from '../report/printable.ts';
 import { compareInTree } from '../report/report.ts';
+import { type ChangeCounts, type ChangeKind, CountedPaths } from '../model/counted-paths.ts';
 import { differing, extentOf, extentOfFinding } from './extent.ts';
 import type { Report, ReportCounts, ReportedChange } from '../model/report.ts';
 
 /** Findings of one job that are held, at some kilobytes each at the most; more are counted. */
 const maxHeldFindings = 10_000;
 /** Paths that are remembered while a scan runs. */
-const maxTouched = 100_000;
+const maxTouched = 300_000;
 
 /** What is known of one path now. */
 export interface PathUpdate {
@@ -54,9 +55,6 @@ export interface HeldFinding {
   readonly finding: Finding;
 }
 
-const kinds = ['added', 'removed', 'changed'] as const;
-type Omitted = Record<(typeof kinds)[number], number>;
-
 export class CurrentFindings {
   readonly #prefix: ByteString;
   readonly #onChange: (changes: readonly FindingChange[]) => void;
@@ -64,7 +62,9 @@ export class CurrentFindings {
   /** The one that was seen last is last. */
   #held = new Map<ByteString, HeldFinding>();
   /** Counted, and not held. */
-  #omitted: Omitted = noneOmitted();
+  #omitted = new CountedPaths();
+  /** The counts of the last scan, while the names of some that are counted are not known. */
+  #fixed: ReportCounts | undefined;
   #scanned: Pick<Report, 'redefined' | 'problems'> & {
     /** Entries without what is added, and with what is removed. */
     readonly unchangedTotal: number;
@@ -101,8 +101,10 @@ export class CurrentFindings {
     for (const one of held) this.#held.set(one.change.path, one);
   }
 
+  /** Exact, also of what is only counted; beyond 300,000 of these as of the last scan. */
   get counts(): ReportCounts {
-    const counts = { ...this.#omitted };
+    if (this.#fixed !== undefined) return this.#fixed;
+    const counts = { ...this.#omitted.counts };
     for (const { change } of this.#held.values()) counts[change.kind]++;
     // As AIDE: what is there now.
     const total = this.#scanned.unchangedTotal + counts.added - counts.removed;
@@ -110,7 +112,7 @@ export class CurrentFindings {
   }
 
   get omitted(): number {
-    return sum(this.#omitted);
+    return this.#omitted.size;
   }
 
   get(path: ByteString): Finding | undefined {
@@ -124,11 +126,17 @@ export class CurrentFindings {
       .map(([path]) => path);
   }
 
+  /** What is in a directory and differs, also what is only counted. */
+  pathsBelow(directory: ByteString): ByteString[] {
+    const all = [...this.#held.keys(), ...this.#omitted.paths];
+    return all.filter((path) => path.startsWith(`${directory}/`));
+  }
+
   /** Those that were seen last, the latest first, and how many more there are. */
   latest(count: number): { readonly findings: readonly Finding[]; readonly omitted: number } {
     const all = [...this.#held.values()];
     const findings = all.slice(Math.max(0, all.length - count)).reverse();
-    const omitted = all.length - findings.length + sum(this.#omitted);
+    const omitted = all.length - findings.length + this.#omitted.size;
     return { findings: findings.map(({ finding }) => finding), omitted };
   }
 
@@ -155,17 +163,23 @@ export class CurrentFindings {
     this.#touched = undefined;
   }
 
-  /** What the scan that began last has found takes the place of all that was known before it began. */
-  endScan(report: Report, atMs: number): void {
+  /**
+   * What the scan that began last has found takes the place of all that was known before it began.
+   *
+   * @param counted changes that the report counts and does not have; without it, nothing is known of them but their number
+   */
+  endScan(report: Report, atMs: number, counted?: CountedPaths): void {
     const touched = this.#touched ?? new Set();
-    // Too many to be remembered: the scan is what there is.
-    if (touched.size >= maxTouched) touched.clear();
     this.#touched = undefined;
+    // Too many to be remembered: the scan is what there is, and its counts.
+    const isForgetful = touched.size >= maxTouched;
+    if (isForgetful) touched.clear();
     const before = this.#held;
+    const omittedBefore = this.#omitted;
     const changes: FindingChange[] = [];
     const fresh: [ByteString, HeldFinding][] = [];
     const kept = new Map<ByteString, HeldFinding>();
-    const omitted = omittedOf(report);
+    const omitted = counted ?? unknownOf(report);
     for (const change of report.changes) {
       const { path } = change;
       if (touched.has(path)) continue;
@@ -178,6 +192,11 @@ export class CurrentFindings {
       // Of what cannot be read a scan says nothing.
       if (touched.has(path) || isAtOrBelowAny(path, unread)) kept.set(path, known);
     }
+    for (const path of touched) omitted.delete(path);
+    for (const path of omittedBefore.paths) {
+      const kind = touched.has(path) || isAtOrBelowAny(path, unread) ? omittedBefore.get(path) : undefined;
+      if (kind !== undefined) omitted.set(path, kind);
+    }
     // In the order in which they were seen.
     this.#held = new Map();
     for (const [path] of before) {
@@ -186,34 +205,37 @@ export class CurrentFindings {
     }
     for (const [path, held] of fresh) this.#held.set(path, held);
     this.#omitted = omitted;
+    this.#fixed = undefined;
+    const { redefined, problems, counts } = report;
+    const omittedOthers = Math.max(0, report.omitted - sum(unnamedOf(report)));
+    const unchangedTotal = counts.total - counts.added + counts.removed;
+    this.#scanned = { redefined, problems, unchangedTotal, omittedOthers };
+    this.#problems = counts.problems;
+    if (isForgetful) this.#fixed = counts;
     this.#limitHeld();
     for (const [path, { finding }] of fresh) {
       if (this.#held.has(path)) changes.push({ state: 'found', path, finding });
     }
-    // What is not told may be among what is only counted.
-    if (sum(omitted) === 0) {
+    // It may be one of those without a name.
+    if (omitted.isComplete) {
       for (const [path, { finding }] of before) {
-        if (!this.#held.has(path)) changes.push({ state: 'gone', path, finding });
+        if (!this.#held.has(path) && omitted.get(path) === undefined)
+          changes.push({ state: 'gone', path, finding });
       }
     }
-    const { redefined, problems, counts } = report;
-    const omittedOthers = Math.max(0, report.omitted - sum(omitted));
-    const unchangedTotal = counts.total - counts.added + counts.removed;
-    this.#scanned = { redefined, problems, unchangedTotal, omittedOthers };
-    this.#problems = counts.problems;
     this.#isKnown = true;
     this.#tell(changes);
   }
 
   /** What events have led to: these paths are so now. */
   update(updates: readonly PathUpdate[], atMs: number): void {
-    if (this.#touched !== undefined) {
-      for (const { path } of updates) if (this.#touched.size < maxTouched) this.#touched.add(path);
-    }
     const changes: FindingChange[] = [];
+    let isCounted = false;
     for (const update of updates) {
       const { path, change } = update;
       const known = this.#held.get(path);
+      if (this.#touched !== undefined && this.#touched.size < maxTouched) this.#touched.add(path);
+      if (this.#omitted.delete(path) !== undefined) isCounted = true;
       if (change === undefined) {
         if (known === undefined) continue;
         this.#held.delete(path);
@@ -232,7 +254,7 @@ export class CurrentFindings {
       changes.push({ state: 'found', path, finding: held.finding });
     }
     this.#limitHeld();
-    this.#tell(changes);
+    this.#tell(changes, isCounted);
   }
 
   /** They are in the baseline now. */
@@ -259,7 +281,8 @@ export class CurrentFindings {
       finding,
     }));
     this.#held = new Map();
-    this.#omitted = noneOmitted();
+    this.#omitted = new CountedPaths();
+    this.#fixed = undefined;
     this.#scanned = { ...nothing, unchangedTotal: entries };
     this.#problems = unread;
     this.#isKnown = true;
@@ -271,7 +294,7 @@ export class CurrentFindings {
     const { redefined, problems, omittedOthers } = this.#scanned;
     const changes = [...this.#held.values()].map(({ change }) => change);
     changes.sort((a, b) => compareInTree(a.path, b.path));
-    return { counts: this.counts, changes, redefined, problems, omitted: sum(this.#omitted) + omittedOthers };
+    return { counts: this.counts, changes, redefined, problems, omitted: this.#omitted.size + omittedOthers };
   }
 
   /** What is held of a path from now on, where something else was or nothing. */
@@ -310,14 +333,17 @@ export class CurrentFindings {
   /** The ones that were seen first are only counted then. */
   #limitHeld(): void {
     for (const [path, { change }] of this.#held) {
-      if (this.#held.size <= this.#limit) return;
+      if (this.#held.size <= this.#limit) break;
       this.#held.delete(path);
-      this.#omitted[change.kind]++;
+      this.#omitted.set(path, change.kind);
     }
+    // From here on, one that is counted could be counted again.
+    if (!this.#omitted.isComplete) this.#fixed ??= this.counts;
   }
 
-  #tell(changes: readonly FindingChange[]): void {
-    if (changes.length === 0) return;
+  /** @param isCounted the counts alone have changed */
+  #tell(changes: readonly FindingChange[], isCounted = false): void {
+    if (changes.length === 0 && !isCounted) return;
     this.#version++;
     this.#onChange(changes);
   }
@@ -325,18 +351,21 @@ export class CurrentFindings {
 
 const nothing = { redefined: [], problems: [], unchangedTotal: 0, omittedOthers: 0 };
 
-function noneOmitted(): Omitted {
-  return { added: 0, removed: 0, changed: 0 };
-}
-
-function sum({ added, removed, changed }: Omitted): number {
+function sum({ added, removed, changed }: ChangeCounts): number {
   return added + removed + changed;
 }
 
 /** What a report counts and does not tell. */
-function omittedOf({ counts, changes }: Report): Omitted {
-  const omitted = { added: counts.added, removed: counts.removed, changed: counts.changed };
-  for (const { kind } of changes) omitted[kind]--;
+function unnamedOf({ counts, changes }: Report): Record<ChangeKind, number> {
+  const unnamed = { added: counts.added, removed: counts.removed, changed: counts.changed };
+  for (const { kind } of changes) unnamed[kind]--;
+  return unnamed;
+}
+
+function unknownOf(report: Report): CountedPaths {
+  const omitted = new CountedPaths();
+  const unnamed = unnamedOf(report);
+  for (const kind of ['added', 'removed', 'changed'] as const) omitted.count(kind, unnamed[kind]);
   return omitted;
 }
 

@@ -1,15 +1,25 @@
 /** Reads a file for its checksums. */
-import { createHash, hash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { constants } from 'node:os';
 
 import { errno, fileCalls } from '../../../lib/ebpf/ffi.ts';
 import { FixedBuffer } from '../../../lib/ebpf/libc.ts';
 import { putLatin1 } from '../database/bytes.ts';
+import { blockBytes, ContentDigest } from './content-digest.ts';
 import type { ReadRate, RunState } from './shared-state.ts';
 
 /** Larger files are read in parts of this size. */
-const bufferBytes = 512 * 1024;
-const { EINTR } = constants.errno;
+const bufferBytes = 8 * blockBytes;
+/** After so many bytes, it is checked whether reading on makes sense, and the page cache is given back. */
+const stageBytes = 16 * 1024 * 1024;
+const { EINTR, EAGAIN, EOPNOTSUPP } = constants.errno;
+/** include/uapi/linux/fs.h */
+const SEEK_DATA = 3;
+const SEEK_HOLE = 4;
+/** Only what is in the page cache; else EAGAIN. EOPNOTSUPP where a file system cannot tell, such as overlayfs. Linux 4.14. */
+const RWF_NOWAIT = 8;
+/** include/uapi/linux/fadvise.h */
+const POSIX_FADV_DONTNEED = 4;
 
 export interface Digests {
   readonly sha256: Buffer;
@@ -21,17 +31,38 @@ export interface Wanted {
   readonly sha512: boolean;
 }
 
+/** What is to be read. */
+export interface OpenContent {
+  readonly fd: number;
+  readonly sizeBytes: number;
+  /** Of 512 bytes, on the disk. With fewer of them than its size needs, a file may have holes. */
+  readonly blockCount: number;
+  /** Whether it is still the file that was looked at, and as long; asked while a large one is read. */
+  readonly isStill: () => boolean;
+}
+
 const none = Buffer.alloc(0);
 
-/** One for each thread: its buffers are used again. */
+/**
+ * One for each thread: its buffers are used again.
+ *
+ * A scan leaves the page cache as it was: else it would displace what the node needs, and count as memory of the agent's cgroup.
+ * A file that is in there stays; of one that is in there partly, what follows the first missing page is given back, since what
+ * the kernel reads ahead for us cannot be told apart.
+ */
 export class ContentReader {
   readonly #buffer = new FixedBuffer(bufferBytes);
+  /** `struct iovec`: address and length, in four words of 32 bits. */
+  readonly #vector = new FixedBuffer(16);
+  readonly #vectorWords = new Uint32Array(this.#vector.bytes.buffer, this.#vector.bytes.byteOffset, 4);
   readonly #sha256 = Buffer.alloc(32);
   readonly #sha512 = Buffer.alloc(64);
   readonly #rate: ReadRate;
   readonly mayWait: boolean;
   /** See {@link ThreadPoolOptions.restMs}; undefined where files are always looked at before they are read. */
   readonly restMs: number | undefined;
+  /** From here on, this file was not in the page cache; -1 while all of it was. */
+  #uncachedFrom = -1;
 
   /** @param mayWait whether the thread may be held up, as for the rate; without it no file is read that was not looked at */
   constructor(rate: ReadRate, mayWait: boolean, restMs: number) {
@@ -43,29 +74,26 @@ export class ContentReader {
 
   /**
    * The checksums of the first `sizeBytes` bytes of an open file, in buffers that the next call uses again; the errno as a
-   * negative number where it cannot be read; undefined where it has fewer bytes.
+   * negative number where it cannot be read; undefined where it has fewer bytes, or is not the same any more.
    *
    * @throws StoppedError
    */
   digest(
-    fd: number,
-    sizeBytes: number,
+    content: OpenContent,
     wanted: Wanted,
     state: RunState,
     thread: number,
   ): Digests | number | undefined {
-    const stopFlag = this.mayWait ? state.stopFlag : undefined;
-    const chunkBytes = Math.min(bufferBytes, this.#rate.chunkBytes);
-    if (sizeBytes > chunkBytes) return this.#digestInParts(fd, sizeBytes, wanted, state, thread);
-    let length = 0;
-    while (length < sizeBytes) {
-      this.#rate.take(sizeBytes - length, stopFlag);
-      const read = this.#read(fd, length, sizeBytes - length);
-      if (read < 0) return read;
-      if (read === 0) return undefined;
-      length += read;
+    const { fd, sizeBytes } = content;
+    this.#uncachedFrom = -1;
+    try {
+      if (sizeBytes > bufferBytes) return this.#digestInParts(content, wanted, state, thread);
+      const length = this.#fill(fd, 0, sizeBytes, state);
+      if (length < 0) return length;
+      return length < sizeBytes ? undefined : this.digestsOf(length, wanted, state, thread);
+    } finally {
+      this.#releaseCache(fd, 0);
     }
-    return this.digestsOf(length, wanted, state, thread);
   }
 
   /**
@@ -73,8 +101,10 @@ export class ContentReader {
    * FIFO it gets nothing, since that has no start (pread(2), ESPIPE).
    */
   readStart(fd: number): number {
-    const read = fileCalls.pread(fd, this.#buffer.address, bufferBytes, 0);
-    return read >= 0 ? read : -errno();
+    this.#uncachedFrom = -1;
+    const read = this.#read(fd, 0, bufferBytes, 0);
+    this.#releaseCache(fd, 0);
+    return read;
   }
 
   /** Of the bytes that {@link readStart} got; in buffers that the next call uses again. */
@@ -89,38 +119,109 @@ export class ContentReader {
   }
 
   #digestInParts(
-    fd: number,
-    sizeBytes: number,
+    { fd, sizeBytes, blockCount, isStill }: OpenContent,
     wanted: Wanted,
     state: RunState,
     thread: number,
   ): Digests | number | undefined {
-    const stopFlag = this.mayWait ? state.stopFlag : undefined;
-    const sha256 = wanted.sha256 ? createHash('sha256') : undefined;
-    const sha512 = wanted.sha512 ? createHash('sha512') : undefined;
-    const chunkBytes = Math.min(bufferBytes, this.#rate.chunkBytes);
-    for (let rest = sizeBytes; rest > 0;) {
+    const algorithms = [...(wanted.sha256 ? ['sha256'] : []), ...(wanted.sha512 ? ['sha512'] : [])];
+    const digest = new ContentDigest(algorithms);
+    const mayHaveHoles = blockCount * 512 < sizeBytes;
+    let dataEnd = mayHaveHoles ? 0 : sizeBytes;
+    let stageAt = stageBytes;
+    for (let at = 0; at < sizeBytes;) {
       state.throwIfStopped();
-      const most = Math.min(rest, chunkBytes);
-      this.#rate.take(most, stopFlag);
-      const read = this.#read(fd, 0, most);
+      if (at >= stageAt) {
+        if (!isStill()) return undefined;
+        this.#releaseCache(fd, at);
+        stageAt = at + stageBytes;
+      }
+      if (at >= dataEnd) {
+        const data = seek(fd, at, SEEK_DATA, sizeBytes);
+        const hole = wholeBlocks(Math.min(data, sizeBytes) - at);
+        if (hole > 0) {
+          // Those that are skipped are skipped in one step.
+          const left = digest.hashedZeroBlocks;
+          const count = left === 0 ? hole : Math.min(hole, left, stageBytes / blockBytes);
+          digest.zeroBlocks(count);
+          at += count * blockBytes;
+          continue;
+        }
+        dataEnd = data >= sizeBytes ? sizeBytes : seek(fd, data, SEEK_HOLE, sizeBytes);
+        // What is neither whole blocks of data nor of holes is read.
+        dataEnd = Math.min(sizeBytes, Math.max(at + blockBytes, upToBlock(dataEnd)));
+      }
+      const most = Math.min(dataEnd - at, bufferBytes);
+      const read = this.#fill(fd, at, most, state);
       if (read < 0) return read;
-      if (read === 0) return undefined;
-      const bytes = this.#buffer.bytes.subarray(0, read);
-      sha256?.update(bytes);
-      sha512?.update(bytes);
+      if (read < most) return undefined;
+      digest.update(this.#buffer.bytes.subarray(0, read));
       state.add(thread, 0, read);
-      rest -= read;
+      at += read;
     }
-    return { sha256: sha256?.digest() ?? none, sha512: sha512?.digest() ?? none };
+    const sums = digest.digests();
+    return {
+      sha256: wanted.sha256 ? (sums[0] ?? none) : none,
+      sha512: wanted.sha512 ? (sums.at(-1) ?? none) : none,
+    };
   }
 
-  #read(fd: number, at: number, most: number): number {
+  /** Reads so many bytes into the buffer, as fast as the rate allows; fewer where the file ends. The errno as a negative number. */
+  #fill(fd: number, offset: number, sizeBytes: number, state: RunState): number {
+    const stopFlag = this.mayWait ? state.stopFlag : undefined;
+    let length = 0;
+    while (length < sizeBytes) {
+      const most = Math.min(sizeBytes - length, this.#rate.chunkBytes);
+      this.#rate.take(most, stopFlag);
+      const read = this.#read(fd, length, most, offset + length);
+      if (read < 0) return read;
+      if (read === 0) break;
+      length += read;
+    }
+    return length;
+  }
+
+  #read(fd: number, at: number, most: number, offset: number): number {
+    const address = this.#buffer.address + at;
+    const words = this.#vectorWords;
+    words[0] = address;
+    words[1] = address / 2 ** 32;
+    words[2] = most;
+    words[3] = 0;
+    let isCached = true;
     for (;;) {
-      const read = fileCalls.read(fd, this.#buffer.address + at, most);
+      const read = isCached
+        ? fileCalls.preadv2(fd, this.#vector.address, 1, offset, RWF_NOWAIT)
+        : fileCalls.pread(fd, address, most, offset);
       if (read >= 0) return read;
       const number = errno();
-      if (number !== EINTR) return -number;
+      if (isCached && number === EAGAIN && this.#uncachedFrom < 0) this.#uncachedFrom = offset;
+      if (isCached && (number === EAGAIN || number === EOPNOTSUPP)) isCached = false;
+      else if (number !== EINTR) return -number;
     }
   }
+
+  /** @param to before this offset; 0 for all of the file, with what was read ahead */
+  #releaseCache(fd: number, to: number): void {
+    const from = this.#uncachedFrom;
+    if (from < 0) return;
+    fileCalls.fadvise(fd, from, to === 0 ? 0 : to - from, POSIX_FADV_DONTNEED);
+    this.#uncachedFrom = to === 0 ? -1 : to;
+  }
+}
+
+/** The start of the next data or hole, the size where none follows or the file system does not say (lseek(2)). */
+function seek(fd: number, at: number, whence: number, sizeBytes: number): number {
+  const found = fileCalls.lseek(fd, at, whence);
+  if (found >= 0) return found;
+  // ENXIO: a hole up to the end. Any other errno: all is read.
+  return whence === SEEK_DATA && errno() !== constants.errno.ENXIO ? at : sizeBytes;
+}
+
+function wholeBlocks(sizeBytes: number): number {
+  return Math.floor(sizeBytes / blockBytes);
+}
+
+function upToBlock(sizeBytes: number): number {
+  return Math.ceil(sizeBytes / blockBytes) * blockBytes;
 }

@@ -185,7 +185,7 @@ export class FileLook {
     const hasContent = (this.#union() & checksums) !== 0;
     if (hasContent && this.#stat.sizeBytes > this.maxBytes) return 'not here';
     const beside = this.#finish(directoryFd, fd, path, 'f');
-    const outcome = hasContent ? this.#digest(fd, isLast) : 'seen';
+    const outcome = hasContent ? this.#digest(directoryFd, fd, isLast) : 'seen';
     return outcome === 'seen' ? beside : outcome;
   }
 
@@ -242,10 +242,15 @@ export class FileLook {
     return fd;
   }
 
-  #digest(fd: number, isLast: boolean): LookOutcome | 'again' {
+  #digest(directoryFd: number, fd: number, isLast: boolean): LookOutcome | 'again' {
     const union = this.#union();
     const { sizeBytes } = this.#stat;
-    const digests = this.#content.digest(fd, sizeBytes, wantedOf(union), this.#state, this.#thread);
+    const isStill = (): boolean =>
+      this.#again.readAt(directoryFd, this.#name.address) === 0 &&
+      this.#again.isSameFile(this.#stat) &&
+      (this.#again.isUnchanged(this.#stat) || this.#hasOnlyGrown());
+    const content = { fd, sizeBytes, blockCount: this.#stat.blockCount, isStill };
+    const digests = this.#content.digest(content, wantedOf(union), this.#state, this.#thread);
     if (typeof digests === 'number') {
       if (swapped.has(-digests) && !isLast) return 'again';
       this.#forget(checksums);
@@ -256,14 +261,18 @@ export class FileLook {
       this.entry.sha512 = digests.sha512;
       if (this.#again.readFd(fd) === 0) {
         if (this.#again.isUnchanged(this.#stat)) return 'seen';
-        // What was there when it was looked at is there still, and more behind it.
-        if (this.#again.sizeBytes >= sizeBytes && this.known.every(mayGrow)) return 'seen';
+        if (this.#hasOnlyGrown()) return 'seen';
       }
     }
     if (!isLast) return 'again';
     const isWhole = digests !== undefined && this.#again.sizeBytes >= sizeBytes;
     this.known = this.known.map((set) => (set !== -1 && !(isWhole && mayGrow(set)) ? set & ~checksums : set));
     return this.#alwaysChanges();
+  }
+
+  /** What was there when it was looked at is there still, and more behind it; nobody asks for that. */
+  #hasOnlyGrown(): boolean {
+    return this.#again.sizeBytes >= this.#stat.sizeBytes && this.known.every(mayGrow);
   }
 
   #changed(path: () => string): LookOutcome {

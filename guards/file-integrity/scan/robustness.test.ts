@@ -41,6 +41,86 @@ class Beside implements AsyncDisposable {
   }
 }
 
+/** Up to when a scan must have ended that would else take minutes: nothing is measured. */
+const longScan = { skip: needsRoot, timeout: 60_000 };
+
+test('holes are not read, and the checksum is that of the content', async () => {
+  await using scene = new Scene();
+  const MiB = 2 ** 20;
+  const shapes: Record<string, readonly (readonly [offset: number, text: string])[]> = {
+    hole: [],
+    start: [[0, 'x']],
+    middle: [[5 * MiB + 12_345, 'middle']],
+    several: [
+      [0, 'a'],
+      [65_536, 'b'],
+      [3 * MiB - 1, 'cc'],
+      [9 * MiB + 77, 'e'],
+    ],
+  };
+  for (const [name, parts] of Object.entries(shapes)) {
+    const file = fs.openSync(scene.path(name), 'w');
+    for (const [offset, text] of parts) fs.writeSync(file, text, offset);
+    fs.ftruncateSync(file, 10 * MiB + 4321);
+    fs.closeSync(file);
+  }
+  const found = (await scene.scan('/ f s+sha256+sha512')).filter(isEntry);
+  assert.equal(found.length, 4);
+  for (const { path, sha256, sha512 } of found) {
+    const content = fs.readFileSync(scene.path(path));
+    assert.equal(
+      Buffer.from(sha256).toString('hex'),
+      createHash('sha256').update(content).digest('hex'),
+      path,
+    );
+    assert.equal(
+      Buffer.from(sha512).toString('hex'),
+      createHash('sha512').update(content).digest('hex'),
+      path,
+    );
+  }
+});
+
+test('a file of terabytes of holes, with a byte somewhere', longScan, async () => {
+  await using scene = new Scene();
+  const sums = new Set<string>();
+  for (const at of [undefined, 0, 5e9, 12e12]) {
+    fs.rmSync(scene.path('file'), { force: true });
+    const file = fs.openSync(scene.path('file'), 'w');
+    fs.ftruncateSync(file, 12e12 + 1);
+    if (at !== undefined) fs.writeSync(file, 'x', at);
+    fs.closeSync(file);
+    const found = await scene.scan('/ f s+sha256');
+    assert.deepEqual(pathsOf(found), ['/file']);
+    sums.add(Buffer.from(found.filter(isEntry)[0]?.sha256 ?? []).toString('hex'));
+  }
+  assert.equal(sums.size, 4);
+});
+
+for (const how of ['removed', 'cut'] as const) {
+  test(`a large file that is ${how} ends its read`, longScan, async () => {
+    const sizeBytes = 64 * 2 ** 20;
+    // Slow enough that it is not read when it is gone.
+    await using scene = new Scene({ readBytesPerSecond: sizeBytes / 2 });
+    fs.writeFileSync(scene.path('large'), Buffer.alloc(sizeBytes, 'x'));
+    let isBegun = false;
+    let readBytes = 0;
+    const [stream] = scene.scanner.scan([confOf('/ f s+sha256')], {
+      signal: new AbortController().signal,
+      onProgress: ({ bytes }) => {
+        readBytes = bytes;
+        if (bytes === 0 || isBegun) return;
+        isBegun = true;
+        if (how === 'removed') fs.rmSync(scene.path('large'));
+        else fs.truncateSync(scene.path('large'), 1);
+      },
+    });
+    const found = await all(stream ?? []);
+    assert.deepEqual(pathsOf(found), how === 'removed' ? [] : ['/large']);
+    assert.ok(readBytes < sizeBytes, `${readBytes} bytes were read`);
+  });
+}
+
 test('FIFOs, sockets and devices are seen and never opened', { skip: needsRoot }, async () => {
   await using scene = new Scene();
   execFileSync('mkfifo', [scene.path('fifo')]);

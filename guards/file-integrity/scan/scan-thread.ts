@@ -43,7 +43,10 @@ function digestStart(
     fd = openName(directory.fd, name, openFlags.NOFOLLOW);
     if (fd < 0 || stat.readFd(fd) !== 0 || stat.type !== 'f') return undefined;
     if (inode !== 0n && stat.inode !== inode) return undefined;
-    const digests = content.digest(fd, sizeBytes, { sha256: true, sha512: true }, state, thread);
+    const { blockCount } = stat;
+    const isStill = (): boolean => stat.readFd(fd) === 0 && stat.linkCount > 0 && stat.sizeBytes >= sizeBytes;
+    const wanted = { sha256: true, sha512: true };
+    const digests = content.digest({ fd, sizeBytes, blockCount, isStill }, wanted, state, thread);
     if (digests === undefined || typeof digests === 'number') return undefined;
     return { sha256: Uint8Array.from(digests.sha256), sha512: Uint8Array.from(digests.sha512) };
   } finally {

@@ -9,9 +9,11 @@ import { isNotFound } from '../../../lib/kube/client/client-errors.ts';
 import {
   type ConfigMap,
   configMaps,
+  type Deployment,
   deployments,
   type KubeObject,
   namespaces,
+  pods,
   type ResourceType,
 } from '../../../lib/kube/object/object.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
@@ -29,6 +31,7 @@ import { policyAudit } from '../guard.ts';
 import { AskedCluster } from '../policies/asked-cluster.ts';
 import { PolicySet } from '../policies/policy-set.ts';
 import { runtimesOf } from '../policies/runtimes.ts';
+import { serverLabel } from '../server-label.ts';
 import { runPolicyServers } from './run-policy-servers.ts';
 import { UnansweredWebhooks } from './webhook-calls.fixture.ts';
 
@@ -91,6 +94,7 @@ export class Cluster extends TestApi {
             ...{ namespace: system, trials, exceptions },
             image: async () => 'registry.example/rampart:1',
             now: () => this.now,
+            askAgainMs: 50,
             readings: (readyPods) => {
               this.readyPods = readyPods;
               return { [Symbol.dispose]: () => undefined };
@@ -138,13 +142,15 @@ export class Cluster extends TestApi {
   }
 
   /** As the controllers of Kubernetes do it once the pods are ready. */
-  async rollOut(server = 'default', ready = 1): Promise<void> {
+  async rollOut(server = 'default', given?: number): Promise<void> {
     const name = `policy-server-${server}`;
-    const { metadata } = await until(() => this.find(deployments, name));
+    const { metadata, spec } = (await until(() => this.find(deployments, name))) as Deployment;
+    const replicas = spec?.replicas ?? 1;
+    const ready = given ?? replicas;
     const status = {
       observedGeneration: metadata.generation,
-      replicas: 1,
-      updatedReplicas: 1,
+      replicas,
+      updatedReplicas: replicas,
       readyReplicas: ready,
       availableReplicas: ready,
     };
@@ -152,6 +158,25 @@ export class Cluster extends TestApi {
       deployments,
       { name, namespace: system, subresource: 'status' },
       { type: 'merge', body: { status } },
+    );
+  }
+
+  /** A ready pod, whose readiness probe is here. As the kubelet reports it. */
+  async setPod(name: string, probeUrl: string, server = 'default'): Promise<void> {
+    const { hostname, port } = new URL(probeUrl);
+    const target = { name, namespace: system };
+    const image = 'registry.example/rampart:1';
+    await this.client.create(pods, {
+      metadata: { ...target, labels: { [serverLabel]: server } },
+      spec: {
+        containers: [{ name: 'server', image, ports: [{ name: 'readiness', containerPort: Number(port) }] }],
+      },
+    });
+    const conditions = [{ type: 'Ready', status: 'True' }];
+    await this.client.patch(
+      pods,
+      { ...target, subresource: 'status' },
+      { type: 'merge', body: { status: { phase: 'Running', podIP: hostname, conditions } } },
     );
   }
 

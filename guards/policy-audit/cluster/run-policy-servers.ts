@@ -2,10 +2,9 @@
  * Runs Kubewarden's PolicyServers in a cluster: for each, a Deployment with its Service, ConfigMap and certificate; for each of its
  * policies, the webhook that calls it, once the server has loaded it, and the status that says so.
  */
-import { managedSelector } from '../../../guard/managed-by.ts';
 import type { GuardContext } from '../../../guard/context.ts';
 import { removalOf } from '../../../guard/removal.ts';
-import { isForbidden, orUndefined } from '../../../lib/kube/client/client-errors.ts';
+import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
 import { type Condition, findCondition } from '../../../lib/kube/object/conditions.ts';
 import { referenceTo } from '../../../lib/kube/events/event-object.ts';
 import type { EventRecorder } from '../../../lib/kube/events/event-recorder.ts';
@@ -25,13 +24,15 @@ import type { PolicySet } from '../policies/policy-set.ts';
 import type { Scanner } from '../scanner/scanner.ts';
 import {
   activeStatus,
+  isMissingOnPods,
+  missingOnPods,
   openingStatus,
+  policyActive,
   refusedStatus,
   type Status,
   waiting,
   withAnswers,
 } from '../policies/policy-status.ts';
-import { policyId } from '../policies/read-policy.ts';
 import { type ExceptionSet, exceptionsFile } from '../exceptions/exception-set.ts';
 import { entriesOf, policiesFileOf } from './policies-entry.ts';
 import { canRun, pending, type Scheduled, scheduled } from './scheduled-policies.ts';
@@ -50,8 +51,10 @@ import {
   type Wanted,
 } from './server-objects.ts';
 import { serverLabel } from '../server-label.ts';
-import { serverReady, withAudit, withPart, withReadiness } from './server-status.ts';
-import { mutatingType, validatingType, webhookOf } from './webhooks.ts';
+import { askPods, type PodStates } from './server-pods.ts';
+import { serverReady, withAudit, withPart, withPodStates, withReadiness } from './server-status.ts';
+import { ServerWebhooks } from './server-webhooks.ts';
+import { webhookOf } from './webhooks.ts';
 
 export interface PolicyServersOptions {
   /** Where the servers run. */
@@ -68,12 +71,16 @@ export interface PolicyServersOptions {
   readonly readings?: (readyPods: () => Map<string, number>) => Disposable;
   /** For tests. Default: the clock of the machine. */
   readonly now?: () => Date;
+  /** How often pods that do not evaluate a policy are asked whether they do. For tests. Default: 10 s. */
+  readonly askAgainMs?: number;
 }
 
 const finalizer = 'kubewarden.io/finalizer';
 /** How often certificates are checked, and manual changes are reverted. */
 const RESYNC_MS = 10 * 60_000;
 const PROGRESS_MS = 30_000;
+/** Pods that do not evaluate a policy try again by themselves, and nothing tells when they do. */
+const ASK_AGAIN_MS = 10_000;
 /** A pod that is told to stop has 30 s, for finalizers too. */
 const WITHDRAW_MS = 10_000;
 
@@ -113,6 +120,7 @@ class PolicyServers {
   readonly #deployments: IndexedCache<KubeObject>;
   readonly #recorder: EventRecorder;
   readonly #certificates: StoredCertificates;
+  readonly #webhooks: ServerWebhooks;
   readonly #policies: readonly (readonly [ResourceType, IndexedCache<AnyKubewardenPolicy>])[];
 
   constructor(context: GuardContext, options: PolicyServersOptions) {
@@ -126,6 +134,7 @@ class PolicyServers {
     });
     this.#recorder = context.recorder();
     this.#certificates = new StoredCertificates(context.client, options.namespace);
+    this.#webhooks = new ServerWebhooks(context.client);
     this.#policies = kubewardenTypes.map(
       (type) => [type, context.cache<AnyKubewardenPolicy>({ type })] as const,
     );
@@ -179,13 +188,8 @@ class PolicyServers {
   }
 
   /** Servers whose webhooks exist: including those deleted while nobody was watching. */
-  async leftBehind(signal = this.#context.signal): Promise<Set<string>> {
-    const names = new Set<string>();
-    for (const type of [validatingType, mutatingType]) {
-      for (const { metadata } of await this.#webhooks(type, signal))
-        names.add(metadata.labels?.[serverLabel] ?? '');
-    }
-    return names;
+  leftBehind(signal = this.#context.signal): Promise<Set<string>> {
+    return this.#webhooks.servers(signal);
   }
 
   /** Rampart is being removed, and all servers with it. */
@@ -201,7 +205,7 @@ class PolicyServers {
     why: string,
     signal: AbortSignal,
   ): Promise<void> {
-    await this.#removeWebhooks(name, new Set(), signal);
+    await this.#webhooks.remove(name, new Set(), signal);
     for (const { object, type } of policies) {
       await this.#tell(
         type,
@@ -247,24 +251,35 @@ class PolicyServers {
     const origins = policies.map(({ type, object }) => `${type.kind}/${object.metadata.name}`);
     const exceptions = exceptionsFile(this.#options.exceptions?.objects ?? [], new Set(origins));
     const parts = serverObjects({ server, namespace, policiesFile, exceptions, certificate, image });
+    const ids = [...entriesOf(policiesFile).keys()];
     // The cache may be older than this.
-    const deployment = await this.#applyParts(server, parts, signal);
+    const { deployment, states } = await this.#applyParts(server, parts, ids, signal);
     if (!hasReplicas) return requeueAfter(this.#resyncMs());
+    const resyncMs = this.#resyncMs(states, ids);
     if (!isRolledOut(deployment)) {
-      await this.#whileRollingOut(policies, hasReadyPod(deployment), signal);
-      await this.#removeWebhooks(name, new Set(policies.map(({ id }) => id)), signal);
-      return requeueAfter(this.#resyncMs());
+      await this.#whileRollingOut(policies, states, signal);
+      await this.#webhooks.remove(name, new Set(policies.map(({ id }) => id)), signal);
+      return requeueAfter(resyncMs);
     }
     const service = serviceReference(server, namespace);
     for (const { id, object, policy, type, problem, isTried } of policies) {
+      const missing = states?.missing(id);
       if (!isTried) {
+        const isActive = object.status?.policyStatus === 'active';
+        if (isActive && missing !== undefined)
+          await this.#tell(type, object, servedStatus(object, states, missing), signal);
         // Its server answers for an active one.
-        if (object.status?.policyStatus === 'active') continue;
+        if (isActive || isMissingOnPods(object)) continue;
         await this.#tell(type, object, openingStatus(object, this.#options.trials.opening.get(id)), signal);
         continue;
       }
       if (policy === undefined || problem !== '') {
-        await this.#tell(type, object, await this.#refused(object, problem, signal), signal);
+        await this.#tell(type, object, await this.#refused(object, problem, missing, signal), signal);
+        continue;
+      }
+      if (missing !== undefined && !(await this.#webhooks.has(object, signal))) {
+        // As one that cannot run: what was never active refuses nothing.
+        await this.#tell(type, object, refusedStatus(object, missingOnPods(missing), undefined), signal);
         continue;
       }
       const webhook = webhookOf({
@@ -272,31 +287,44 @@ class PolicyServers {
         authorities: trusted(authority),
         systemNamespace: namespace,
       });
-      const refusal = await this.#enforce(webhook, signal);
-      const status = refusal === '' ? activeStatus(object) : await this.#refused(object, refusal, signal);
+      const refusal = await this.#webhooks.apply(webhook, signal);
+      const status =
+        refusal === ''
+          ? servedStatus(object, states, missing)
+          : await this.#refused(object, refusal, missing, signal);
       await this.#tell(type, object, status, signal);
     }
     // A policy that cannot run keeps its previous version: without its webhook, everything would be allowed.
     const kept = policies.map((one) => (canRun(one) ? `${one.id} ${one.policy?.isMutating}` : one.id));
-    await this.#removeWebhooks(name, new Set(kept), signal);
-    return requeueAfter(this.#resyncMs());
+    await this.#webhooks.remove(name, new Set(kept), signal);
+    return requeueAfter(resyncMs);
   }
 
-  /** While an audit passes, its progress is told. */
-  #resyncMs(): number {
-    return this.#options.audit?.passProgress === undefined ? RESYNC_MS : PROGRESS_MS;
+  /** While an audit passes, its progress is told. @param ids - of the policies that its pods should evaluate */
+  #resyncMs(states?: PodStates, ids: readonly string[] = []): number {
+    if (states !== undefined && ids.some((id) => states.missing(id) !== undefined))
+      return this.#options.askAgainMs ?? ASK_AGAIN_MS;
+    const isDue = this.#options.audit?.passProgress !== undefined || (states?.unread.length ?? 0) > 0;
+    return isDue ? PROGRESS_MS : RESYNC_MS;
   }
 
-  /** Writes what a server needs, and reports the outcome in its status. @returns the Deployment */
+  /**
+   * Writes what a server needs, and reports the outcome in its status.
+   *
+   * @param ids - Of the policies that it is given.
+   * @returns the Deployment, and what its pods say; without it if none is ready
+   */
   async #applyParts(
     server: PolicyServer,
     parts: readonly Wanted[],
+    ids: readonly string[],
     signal: AbortSignal,
-  ): Promise<KubeObject> {
+  ): Promise<{ readonly deployment: KubeObject; readonly states: PodStates | undefined }> {
     const { client } = this.#context;
     const { name = '' } = server.metadata;
     let conditions = server.status?.conditions;
     let deployment: KubeObject | undefined;
+    let states: PodStates | undefined;
     try {
       for (const { type, object } of parts) {
         try {
@@ -310,14 +338,15 @@ class PolicyServers {
         }
       }
       if (!parts.some(({ type }) => type === budgetType)) {
-        await this.#delete(
-          budgetType,
-          { name: serverName(server), namespace: this.#options.namespace },
-          signal,
-        );
+        const target = { name: serverName(server), namespace: this.#options.namespace };
+        await orUndefined(client.delete(budgetType, target, { signal }));
         conditions = withPart(conditions, server, budgetType);
       }
-      if (deployment !== undefined) conditions = withReadiness(conditions, server, hasReadyPod(deployment));
+      if (deployment !== undefined) {
+        conditions = withReadiness(conditions, server, hasReadyPod(deployment));
+        states = await this.#podStates(name, deployment, signal);
+        conditions = withPodStates(conditions, server, states, ids);
+      }
       conditions = withAudit(conditions, server, this.#options.audit);
     } finally {
       if (conditions !== server.status?.conditions && !signal.aborted) {
@@ -328,7 +357,18 @@ class PolicyServers {
       }
     }
     if (deployment === undefined) throw new TypeError('a policy server has a Deployment');
-    return deployment;
+    return { deployment, states };
+  }
+
+  async #podStates(
+    server: string,
+    deployment: KubeObject,
+    signal: AbortSignal,
+  ): Promise<PodStates | undefined> {
+    if (!hasReadyPod(deployment)) return undefined;
+    const { namespace } = this.#options;
+    const isRollingOut = !isRolledOut(deployment);
+    return askPods(this.#context.client, { server, namespace, isRollingOut }, signal);
   }
 
   /** That a server has lost its last ready pod, or has one again. */
@@ -364,44 +404,34 @@ class PolicyServers {
     );
   }
 
-  async #delete(
-    type: ResourceType,
-    target: { readonly name: string; readonly namespace?: string },
+  /** That it cannot run as written: its webhook stays, if it has one, and its pods answer with the previous version if they have it. */
+  async #refused(
+    object: AnyKubewardenPolicy,
+    problem: string,
+    missing: string | undefined,
     signal: AbortSignal,
-  ): Promise<void> {
-    await orUndefined(this.#context.client.delete(type, target, { signal }));
-  }
-
-  async #refused(object: AnyKubewardenPolicy, problem: string, signal: AbortSignal): Promise<Status> {
-    const found = await Promise.all(
-      [validatingType, mutatingType].map((type) => this.#webhooks(type, signal, object.spec.policyServer)),
-    );
-    signal.throwIfAborted();
-    const id = policyId(object);
-    const isAsked = found.flat().some(({ metadata }) => metadata.name === id);
-    return refusedStatus(object, problem, isAsked ? 'former' : undefined);
+  ): Promise<Status> {
+    const isCalled = await this.#webhooks.has(object, signal);
+    if (!isCalled || missing === undefined)
+      return refusedStatus(object, problem, isCalled ? 'former' : undefined);
+    return refusedStatus(object, `${problem}; its previous version: ${missingOnPods(missing)}`, 'pods');
   }
 
   /** Active policies stay active on the previous pods, if there are any; the others wait. */
   async #whileRollingOut(
     policies: readonly Scheduled[],
-    isAnswering: boolean,
+    states: PodStates | undefined,
     signal: AbortSignal,
   ): Promise<void> {
-    for (const { object, type, problem } of policies) {
-      const { status } = object;
-      const isActive = status?.policyStatus === 'active' && problem === '';
-      const next = isActive
-        ? status
-        : problem === ''
-          ? pending(object)
-          : await this.#refused(object, problem, signal);
-      await this.#tell(
-        type,
-        object,
-        next.policyStatus === 'active' ? withAnswers(object, next, isAnswering) : next,
-        signal,
-      );
+    for (const { id, object, type, problem } of policies) {
+      const missing = states?.missing(id);
+      let next: Status;
+      if (problem !== '') next = await this.#refused(object, problem, missing, signal);
+      else if (object.status?.policyStatus !== 'active' && !isMissingOnPods(object)) next = pending(object);
+      else if (missing !== undefined) next = servedStatus(object, states, missing);
+      else next = object.status ?? pending(object);
+      if (next.policyStatus === 'active') next = withAnswers(object, next, states !== undefined);
+      await this.#tell(type, object, next, signal);
     }
   }
 
@@ -411,38 +441,6 @@ class PolicyServers {
         .filter((object) => object.spec.policyServer === server && !isDeleting(object))
         .map((object) => scheduled(type, object, this.#options.trials.refusal(type, object))),
     );
-  }
-
-  /** @param keep - IDs of those that stay, or IDs with whether they mutate. */
-  async #removeWebhooks(server: string, keep: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
-    for (const type of [validatingType, mutatingType]) {
-      for (const { metadata } of await this.#webhooks(type, signal, server)) {
-        const { name = '' } = metadata;
-        if (keep.has(name) || keep.has(`${name} ${type === mutatingType}`)) continue;
-        await this.#delete(type, { name }, signal);
-      }
-    }
-  }
-
-  async #webhooks(type: ResourceType, signal: AbortSignal, server?: string): Promise<readonly KubeObject[]> {
-    const selector = server === undefined ? serverLabel : `${serverLabel}=${server}`;
-    const { items } = await this.#context.client.list(
-      type,
-      {},
-      { labelSelector: `${selector},${managedSelector}`, signal },
-    );
-    return items;
-  }
-
-  /** @returns why the cluster does not allow this webhook; the policies after it are not held up. */
-  async #enforce({ type, object }: Wanted, signal: AbortSignal): Promise<string> {
-    try {
-      await this.#apply(type, object, signal);
-      return '';
-    } catch (error) {
-      if (!isForbidden(error)) throw error;
-      return `its webhook is refused: ${(error as Error).message}`;
-    }
   }
 
   #apply(type: ResourceType, object: KubeObject, signal: AbortSignal): Promise<KubeObject> {
@@ -456,9 +454,32 @@ class PolicyServers {
     signal: AbortSignal,
   ): Promise<void> {
     if (status === object.status || JSON.stringify(status) === JSON.stringify(object.status)) return;
+    if (isMissingOnPods({ status }) && !isMissingOnPods(object)) {
+      this.#recorder.record({
+        regarding: referenceTo(type, object),
+        type: 'Warning',
+        reason: 'PolicyNotActive',
+        action: 'Serving',
+        note: findCondition(status.conditions, policyActive)?.message ?? '',
+      });
+    }
     const { name = '', namespace } = object.metadata;
     const target = { name, namespace, subresource: 'status' };
     const patch = { type: 'merge', body: { status } } as const;
     await orUndefined(this.#context.client.patch(type, target, patch, { fieldManager, signal }));
   }
+}
+
+/** The status of a policy with a webhook. @param missing - where it is not evaluated, and why */
+function servedStatus(
+  object: AnyKubewardenPolicy,
+  states: PodStates | undefined,
+  missing: string | undefined,
+): Status {
+  if (missing !== undefined) return refusedStatus(object, missingOnPods(missing), 'pods');
+  // What is known of a pod that cannot be asked is the last that was known.
+  const { status } = object;
+  return status !== undefined && isMissingOnPods(object) && states?.unread.length !== 0
+    ? status
+    : activeStatus(object);
 }

@@ -28,6 +28,8 @@ export interface Wanted {
 /** In its ConfigMap. */
 export const policiesKey = 'policies.yml';
 const exceptionsKey = 'exceptions.yml';
+/** The name of the port in its pods. */
+export const readinessPort = 'readiness';
 const servicePort = 443;
 const defaultMetricsPort = 8080;
 
@@ -244,7 +246,7 @@ function containerOf({ server, image }: ServerParts): object {
     env: [...environmentOf(server), ...(spec.env ?? [])],
     ports: [
       { name: 'policy-server', containerPort: webhook },
-      { name: 'readiness', containerPort: readiness },
+      { name: readinessPort, containerPort: readiness },
       { name: 'metrics', containerPort: metrics },
     ],
     readinessProbe: {

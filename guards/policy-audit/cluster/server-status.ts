@@ -2,12 +2,13 @@
  * The status of a PolicyServer: a condition for each of its parts, named as Kubewarden's controller names them
  * (api/policies/v1/policyserver_types.go). Pure.
  */
-import { type Condition, setCondition } from '../../../lib/kube/object/conditions.ts';
+import { type Condition, removeCondition, setCondition } from '../../../lib/kube/object/conditions.ts';
 import { configMaps, deployments, type ResourceType, secrets } from '../../../lib/kube/object/object.ts';
-import { counted } from '../../../lib/output/words.ts';
+import { counted, someOf } from '../../../lib/output/words.ts';
 import type { PolicyServer } from '../api.ts';
 import type { Scanner } from '../scanner/scanner.ts';
 import { budgetType, serviceType } from './server-objects.ts';
+import type { PodStates } from './server-pods.ts';
 
 const conditionTypes: ReadonlyMap<string, string> = new Map([
   [secrets.plural, 'CertSecretReconciled'],
@@ -35,6 +36,38 @@ export function withReadiness(
       : spec.replicas === 0
         ? 'it has no replicas: its policies are not enforced'
         : 'no pod is ready: what its policies apply to is refused, except by policies with failurePolicy Ignore',
+    observedGeneration: metadata.generation,
+  });
+}
+
+/** Whether all its ready pods evaluate all its policies. */
+const policiesLoaded = 'PoliciesLoaded';
+const MOST_NAMED = 10;
+
+/** The conditions with what its pods say of the policies with these IDs; the same list if nothing changes. */
+export function withPodStates(
+  conditions: readonly Condition[] | undefined,
+  { metadata }: PolicyServer,
+  states: PodStates | undefined,
+  ids: readonly string[],
+): readonly Condition[] | undefined {
+  // Without ready pods, `Ready` says enough.
+  if (states === undefined || states.count === 0) return removeCondition(conditions, policiesLoaded);
+  const { unread, count } = states;
+  const missing = ids.filter((id) => states.missing(id) !== undefined);
+  const [status, reason, message] =
+    missing.length > 0
+      ? (['False', 'PoliciesMissing', `not evaluated by all pods: ${someOf(missing, MOST_NAMED)}`] as const)
+      : unread.length > 0
+        ? ([
+            'Unknown',
+            'PodsUnread',
+            `${unread.length} of ${counted(count, 'pod')} cannot be asked which policies they evaluate: ` +
+              `${someOf(unread, MOST_NAMED)}; let the operator reach the port of their readiness probe`,
+          ] as const)
+        : (['True', 'PoliciesLoaded', 'all pods evaluate all policies'] as const);
+  return setCondition(conditions, {
+    ...{ type: policiesLoaded, status, reason, message },
     observedGeneration: metadata.generation,
   });
 }

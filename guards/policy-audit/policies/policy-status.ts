@@ -68,16 +68,39 @@ function fateOf({ spec }: AnyKubewardenPolicy): string {
   return `. Requests that it applies to are ${isRefused ? 'refused' : 'allowed unchecked'}`;
 }
 
-/** What stands in for a policy that cannot be evaluated as written: its previous version, its failurePolicy, or nothing. */
-export type Substitute = 'failurePolicy' | 'former' | undefined;
+/**
+ * What stands in for a policy that cannot be evaluated as written: its previous version, its failurePolicy, pods that refuse, as
+ * Kubewarden's policy server does whatever the failurePolicy is, or nothing.
+ */
+export type Substitute = 'failurePolicy' | 'former' | 'pods' | undefined;
+
+function consequenceOf(object: AnyKubewardenPolicy, substitute: Substitute): string {
+  if (substitute === 'former') return formerStays;
+  if (substitute === 'failurePolicy') return fateOf(object);
+  if (substitute === undefined) return '';
+  return `. What it applies to is ${object.spec.mode === 'monitor' ? 'allowed unchecked' : 'refused'} there`;
+}
+
+const notOnPods = 'its PolicyServer does not evaluate it ';
+
+/** @param where - On which pods, and why. */
+export function missingOnPods(where: string): string {
+  return notOnPods + where;
+}
+
+/** Whether its status says that its pods did not evaluate it, although the operator could open it. */
+export function isMissingOnPods({ status }: Pick<AnyKubewardenPolicy, 'status'>): boolean {
+  const { reason, message = '' } = findCondition(status?.conditions, policyActive) ?? {};
+  return reason === unavailable && message.includes(notOnPods);
+}
 
 /** The status of a policy that cannot be evaluated as written. */
 export function refusedStatus(object: AnyKubewardenPolicy, why: string, substitute: Substitute): Status {
   const isAsked = substitute === 'former';
   const condition = {
     status: 'False',
-    reason: isAsked ? formerActive : substitute === 'failurePolicy' ? unavailable : cannotRun,
-    message: `${why}${isAsked ? formerStays : substitute === 'failurePolicy' ? fateOf(object) : ''}`,
+    reason: isAsked ? formerActive : substitute === undefined ? cannotRun : unavailable,
+    message: why + consequenceOf(object, substitute),
     observedGeneration: object.metadata.generation,
   } as const;
   let conditions = setCondition(object.status?.conditions, { ...condition, type: policyActive });
@@ -147,7 +170,7 @@ export function refusalIn(object: AnyKubewardenPolicy | undefined): string | und
   if (object === undefined || condition?.status !== 'False') return undefined;
   const { message, reason } = condition;
   if (reason === cannotRun) return message;
-  if (reason !== formerActive && reason !== unavailable) return undefined;
+  if ((reason !== formerActive && reason !== unavailable) || isMissingOnPods(object)) return undefined;
   const end = reason === formerActive ? formerStays : fateOf(object);
   return message.endsWith(end) ? message.slice(0, -end.length) : message;
 }

@@ -1,7 +1,7 @@
 /**
  * The policy server on the network: HTTPS (HTTP without a certificate, as upstream), and the readiness probe.
  *
- *     POST /validate/ID  /audit/ID  /validate_raw/ID      GET /readiness
+ *     POST /validate/ID  /audit/ID  /validate_raw/ID      GET /readiness, and beside the probe /policies
  */
 import { once } from 'node:events';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
@@ -16,6 +16,7 @@ import { listen } from '../../../lib/net/listen.ts';
 import { createServer } from '../../../lib/net/node-http.ts';
 import { shareUnauthenticated, unauthenticatedServer } from '../../../lib/net/unauthenticated.ts';
 import type { CertificateTexts } from '../../../lib/net/certificate-files.ts';
+import { type PolicyStates, statesPath, statesText } from './policy-states.ts';
 import { ShapeError } from './review.ts';
 import type { Review, ReviewKind } from './reviewer.ts';
 
@@ -97,15 +98,21 @@ export async function servePolicies(options: HttpOptions): Promise<PolicyHttpSer
   };
 }
 
-/** A separate readiness probe, without TLS: the kubelet has no client certificate. @throws {RampartError} `SYSTEM` */
+/**
+ * A separate readiness probe, and the states of the policies, without TLS: the kubelet has no client certificate.
+ *
+ * @throws {RampartError} `SYSTEM`
+ */
 export async function serveReadiness(
   address: Address,
-  notReady: () => string | undefined,
+  { notReady, states }: Pick<HttpOptions, 'notReady'> & { readonly states: () => PolicyStates },
 ): Promise<AsyncDisposable & { readonly address: Address }> {
   const server = createServer(unauthenticatedServer, (request, response) => {
     request.resume();
-    if (request.url === '/readiness' && request.method === 'GET') sendReadiness(response, notReady());
-    else send(response, 404, { error: 'only GET /readiness is served here' });
+    const asked = `${request.method} ${request.url}`;
+    if (asked === 'GET /readiness') sendReadiness(response, notReady());
+    else if (asked === `GET ${statesPath}`) sendText(response, 200, statesText(states()));
+    else send(response, 404, { error: `only GET /readiness and GET ${statesPath} are served here` });
   });
   shareUnauthenticated(server);
   await listen(server, address, 'the readiness probe');
@@ -304,7 +311,10 @@ function refuse(request: IncomingMessage, response: ServerResponse, status: numb
 
 function send(response: ServerResponse, status: number, body: object): void {
   if (response.destroyed || response.headersSent) return;
-  const text = JSON.stringify(body);
+  sendText(response, status, JSON.stringify(body));
+}
+
+function sendText(response: ServerResponse, status: number, text: string): void {
   response.writeHead(status, {
     'content-type': 'application/json',
     'content-length': Buffer.byteLength(text),

@@ -4,6 +4,7 @@
  */
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import type { Evaluator } from '../engine/evaluator.ts';
+import type { PolicyStates } from './policy-states.ts';
 import type { ServedPolicy } from './served-policy.ts';
 import { errorCodes, messageOf, RampartError } from '../../../lib/errors/errors.ts';
 
@@ -67,6 +68,16 @@ export class PolicyTable implements AsyncDisposable {
   /** Policies that cannot be evaluated, because their modules are out of reach. */
   get outOfReach(): readonly string[] {
     return [...this.#entries].flatMap(([id, { isOutOfReach = false }]) => (isOutOfReach ? [id] : []));
+  }
+
+  /** Whether each is evaluated, for everybody: without what its module or its settings are. */
+  get states(): PolicyStates {
+    return new Map(
+      [...this.#entries].map(([id, { problem, isOutOfReach = false }]) => [
+        id,
+        problem === undefined ? '' : isOutOfReach ? 'its module is out of reach' : 'it cannot be opened',
+      ]),
+    );
   }
 
   /** Undefined if there is no such policy. Dispose it when the request is answered. */

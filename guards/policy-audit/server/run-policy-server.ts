@@ -145,7 +145,9 @@ export async function runPolicyServer(options: PolicyServerOptions): Promise<voi
   const server = opened.use(
     await servePolicies({ address, certificates, review, notLoaded, notReady, logger }),
   );
-  const probe = readinessAddress && opened.use(await serveReadiness(readinessAddress, notReady));
+  const probe =
+    readinessAddress &&
+    opened.use(await serveReadiness(readinessAddress, { notReady, states: () => table.states }));
   options.listening?.({ address: server.address, readinessAddress: probe?.address });
   try {
     await source.load(signal);

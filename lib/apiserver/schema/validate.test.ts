@@ -152,6 +152,32 @@ suite('strings', () => {
       'now',
       ['field: Invalid value: "now": field in body must be of type date-time: "now"'],
     ],
+    [
+      'a format without a type: a string of it',
+      { format: 'byte' },
+      'AQI',
+      ['field: Invalid value: "AQI": field in body must be of type byte: "AQI"'],
+    ],
+    ['or a list', { format: 'byte' }, [1, 2], []],
+    [
+      'whose items have a type',
+      { format: 'byte', minItems: 1, items: { type: 'integer', maximum: 255 } },
+      [1, 256],
+      ['field[1]: Invalid value: 256: field[1] in body should be less than or equal to 255'],
+    ],
+    ...(
+      [
+        [7, 'int64'],
+        [1.5, 'double'],
+        [true, ''],
+        [{}, ''],
+      ] as const
+    ).map(([value, found]): Case => [
+      `but not ${JSON.stringify(value)}`,
+      { format: 'byte' },
+      value,
+      [`field: Invalid value: "${found}": field in body must be of type byte: "${found}"`],
+    ]),
     ['an unknown format', { type: 'string', format: 'shoe-size' }, 'x', []],
     [
       'quoting as in Go',

@@ -56,6 +56,7 @@ export class Validation {
     }
     let passed = 1;
     if (node.types.length > 0) passed += this.#checkType(node, type);
+    else if (node.format !== undefined) passed += this.#checkUntyped(node.format.name, type);
     passed += this.#checkCombinations(value, node);
     if (typeof value === 'string') this.#checkString(value, node);
     else if (typeof value === 'number' || typeof value === 'bigint') checkNumber(value, node, this);
@@ -91,6 +92,15 @@ export class Validation {
         !types.includes('integer'));
     if (!fits) this.#wrongType(node, type);
     return fits ? 1 : 0;
+  }
+
+  /** A format without a type is for strings and lists; kube-openapi names what else is there by its own format. */
+  #checkUntyped(format: string, type: JsonType): number {
+    if (type === 'string' || type === 'array') return 1;
+    const found = type === 'integer' ? 'int64' : type === 'number' ? 'double' : '';
+    const detail = `${this.#where} must be of type ${format}: ${goQuote(found)}`;
+    this.problems.add(fieldError.typeInvalid(this.path, found, detail));
+    return 0;
   }
 
   #checkString(text: string, node: SchemaNode): void {

@@ -222,6 +222,17 @@ export function anyValue<const O extends Common<unknown>>(
   return make({ 'x-kubernetes-preserve-unknown-fields': true }, options);
 }
 
+/**
+ * Bytes, in base64 or as a list of integers. Without a type: `format` alone takes both (kube-openapi, `pkg/validation/validate/type.go`), and
+ * server-side apply takes no list for a string.
+ */
+export function bytes<const O extends Common<string | readonly number[]>>(
+  options?: O,
+): Schema<string | readonly number[], string | readonly number[], PresenceOf<O>> {
+  const items = { type: 'integer', minimum: 0, maximum: 255 };
+  return make({ 'x-kubernetes-preserve-unknown-fields': true, format: 'byte', minItems: 1, items }, options);
+}
+
 export function optional<S extends AnySchema>(schema: S): Schema<ReadOf<S>, WrittenOf<S>, 'optional'> {
   return { json: schema.json, presence: 'optional' };
 }

@@ -75,6 +75,7 @@ export function nodeFacts(node: Node): Node {
     keptNodeAnnotations.includes(key),
   );
   const bootID = status?.nodeInfo?.bootID;
+  const addresses = (status?.addresses ?? []).filter(({ type }) => type === 'InternalIP');
   return {
     ...fieldsOf(node, ['apiVersion', 'kind']),
     metadata: {
@@ -86,7 +87,10 @@ export function nodeFacts(node: Node): Node {
       ...(spec?.podCIDR !== undefined && { podCIDR: spec.podCIDR }),
       ...(spec?.podCIDRs && { podCIDRs: spec.podCIDRs }),
     },
-    ...(bootID !== undefined && { status: { nodeInfo: { bootID } } }),
+    status: {
+      ...(bootID !== undefined && { nodeInfo: { bootID } }),
+      ...(addresses.length > 0 && { addresses }),
+    },
   } as Node;
 }
 

@@ -102,6 +102,16 @@ export function readErrno(path: TrackedPath, number: number, missing: string, tr
   };
 }
 
+/** The state of a path that leads through `link`, procfs' link to whichever process follows it. */
+export function readOwnOfEach(path: TrackedPath, link: string): Reading {
+  const error = new RampartError(errorCodes.INPUT, {
+    what: `cannot follow ${path.path}`,
+    why: `${link} is another directory for each process that opens it: its own`,
+    next: 'Name a file that is the same for all processes',
+  });
+  return { state: { kind: 'unusable', error }, transient: false };
+}
+
 /** Why a path is not tracked at all. */
 export function cannotTrack({ path, root }: TrackedPath, code: ErrorCode, why: string): RampartError {
   return new RampartError(code, {

@@ -109,3 +109,18 @@ test('a hard link is another name of the same file', async () => {
   await tracking.untilWord('/file', 'absent /file');
   assert.equal(tracking.word('/link'), 'file');
 });
+
+test("procfs' link to whichever process follows it is not followed, by name or by a link", () => {
+  using root = new TemporaryDirectory();
+  symlinkSync('/proc/self/mounts', root.at('mtab'));
+  for (const path of ['/proc/self/environ', '/proc/thread-self/environ', '/proc/self', root.at('mtab')]) {
+    using tracking = new Tracking('/', [path]);
+    const state = tracking.states.get(path);
+    assert.ok(state?.kind === 'unusable', path);
+    assert.match(
+      state.error.message,
+      /cannot follow .*: \/proc\/(thread-)?self is another directory for each process/,
+    );
+    assert.equal(tracking.tracker.stats.retrying, 0);
+  }
+});

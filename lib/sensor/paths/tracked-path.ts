@@ -12,6 +12,7 @@ import {
 } from './inotify.ts';
 import {
   readErrno,
+  readOwnOfEach,
   readFile,
   type FileType,
   type Identify,
@@ -181,6 +182,7 @@ export class Entry implements Listener {
     }
     const { path } = this.path;
     const { end } = this.folder;
+    if (end?.ownOfEach) return readOwnOfEach(this.path, end.shown);
     if (this.name !== '') {
       // The name is listened to before it is looked up, so that no change can fall between.
       this.#ear.name(end?.directory, this.name);
@@ -190,6 +192,7 @@ export class Entry implements Listener {
       if (reading !== undefined) return reading;
     }
     const way = this.#ear.walk(root, toByteString(path));
+    if (way?.ownOfEach) return readOwnOfEach(this.path, way.shown);
     const number = tryOpenInRoot(root, path);
     if (number < 0) return readErrno(this.path, -number, way?.absent ? way.shown : path, !isLasting(-number));
     return this.#readAndClose(number, context.identify)!;

@@ -1,5 +1,5 @@
 /** Walks a path as the kernel does, component by component, to learn which directories decide about it. */
-import { constants as fsConstants } from 'node:fs';
+import { constants as fsConstants, statfsSync } from 'node:fs';
 import { constants } from 'node:os';
 
 import { Fd, fileTypeOf, openFlags, readLink, SystemCallError, tryOpenat2 } from '../../ebpf/libc.ts';
@@ -8,6 +8,8 @@ import { fromByteString } from './inotify.ts';
 
 /** MAXSYMLINKS of include/linux/namei.h: one more is ELOOP. */
 const MAX_SYMLINKS = 40;
+/** include/uapi/linux/magic.h */
+const PROC_SUPER_MAGIC = 0x9fa0;
 /** Components in one walk: forty links could name 80,000, each costing a watch and a descriptor. */
 const MAX_COMPONENTS = 1024;
 
@@ -46,6 +48,8 @@ export interface WalkEnd<D> {
   readonly shown: string;
   /** Whether {@link shown} does not exist. */
   readonly absent: boolean;
+  /** Whether {@link shown} is procfs' link to whichever process follows it: there the walk ends. */
+  readonly ownOfEach?: true;
 }
 
 interface Level<D> {
@@ -103,6 +107,9 @@ export function walk<D>(root: Fd, path: string, visitor: WalkVisitor<D>): WalkEn
       try {
         const type = fileTypeOf(number);
         if (type === fsConstants.S_IFLNK) {
+          if (isOwnOfEach(name, number)) {
+            return { directory: undefined, shown, absent: false, ownOfEach: true };
+          }
           symlinks += 1;
           if (symlinks > MAX_SYMLINKS) return { directory: undefined, shown, absent: false };
           const target = readLink(fd).toString('latin1');
@@ -124,4 +131,11 @@ export function walk<D>(root: Fd, path: string, visitor: WalkVisitor<D>): WalkEn
   } finally {
     while (stack.length > 1) pop();
   }
+}
+
+/** Followed here, it would lead to this process, or nowhere where the procfs is of another pid namespace (fs/proc/self.c). */
+function isOwnOfEach(name: string, fd: number): boolean {
+  return (
+    (name === 'self' || name === 'thread-self') && statfsSync(`/proc/self/fd/${fd}`).type === PROC_SUPER_MAGIC
+  );
 }

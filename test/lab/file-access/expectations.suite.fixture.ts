@@ -169,16 +169,21 @@ export function expectationCases(lab: () => GuardedLab): void {
     test('all keys of an alert, also where there is nothing to say; an unknown version is v1', async () => {
       const { pod, container } = await guarded.run({ name: 'keys' });
       const traps = [{ path: '/etc/shadow', matchAny: [{ pod: 'keys' }] }];
-      for (const alertVersion of ['v1', 'v7', '']) {
+      for (const [alertVersion, said] of [
+        ['v1', 'v1'],
+        ['v2alpha1', 'v2alpha1'],
+        ['v7', 'v1'],
+        ['', 'v1'],
+      ] as const) {
         const policy = {
           metadata: { name: 'keys', namespace: kiveDataNamespace },
           spec: { alertVersion, traps },
         };
         await guarded.client.apply(kivePolicyType, policy, { fieldManager: 'test', force: true });
         const [data] = await guarded.dataCount('keys', 1, DATA_MS);
-        assert.equal(data?.metadata.annotations?.['kive-alert-version'], 'v1');
+        assert.equal(data?.metadata.annotations?.['kive-alert-version'], said);
         const alert = await alertOf(container, '/etc/shadow');
-        assert.equal(alert['kive-alert-version'], 'v1');
+        assert.equal(alert['kive-alert-version'], said);
         const keys = keysOf(alert);
         assert.deepEqual(
           kiveKeys.filter((key) => !keys.includes(key)),

@@ -6,7 +6,7 @@ export type JsonValue =
   string | number | boolean | null | readonly JsonValue[] | { readonly [name: string]: JsonValue };
 
 /** Structures of structures deeper than this are not looked into. */
-const DEEPEST = 32;
+export const DEEPEST = 32;
 /** Elements of an array that are shown. */
 const MOST_ELEMENTS = 4096;
 
@@ -39,8 +39,17 @@ export function valueOf(btf: Btf, typeId: number, bytes: Buffer, depth = 0): Jso
     case 'other':
     case 'alias':
     case 'variable':
-    case 'section':
+    case 'function':
+    case 'prototype':
       return null;
+    case 'section':
+      return Object.fromEntries(
+        type.variables.flatMap(({ typeId: id, offset, sizeBytes }) => {
+          const variable = btf.types[id];
+          if (variable?.kind !== 'variable') return [];
+          return [[variable.name, valueOf(btf, id, bytes.subarray(offset, offset + sizeBytes), depth + 1)]];
+        }),
+      );
   }
 }
 

@@ -45,6 +45,9 @@ export type BtfType =
     }
   /** typedef, const, volatile, restrict, a tag; and a variable, which has a name. */
   | { readonly kind: 'alias' | 'variable'; readonly name: string; readonly typeId: number }
+  /** Its type is a prototype. */
+  | { readonly kind: 'function'; readonly name: string; readonly typeId: number }
+  | { readonly kind: 'prototype'; readonly name: string; readonly parameterTypeIds: readonly number[] }
   | {
       readonly kind: 'section';
       readonly name: string;
@@ -86,6 +89,14 @@ export class Btf {
     throw new RampartError(errorCodes.DECODE, { what: 'malformed BTF', why: `it has no type ${id}` });
   }
 
+  /** The ID of a structure, union, enumeration or typedef; undefined if there is none. */
+  idOf(name: string): number | undefined {
+    const isNamed = ({ kind, name: own }: BtfType): boolean =>
+      own === name && ['struct', 'union', 'enum', 'alias', 'int'].includes(kind);
+    const id = this.types.findIndex(isNamed);
+    return id < 0 ? undefined : id;
+  }
+
   /** The global variables, by name. */
   variables(): ReadonlyMap<string, { readonly section: string } & SectionVariable> {
     const found = new Map<string, { readonly section: string } & SectionVariable>();
@@ -97,6 +108,13 @@ export class Btf {
       }
     }
     return found;
+  }
+
+  /** Whether an object file says what is in a map: its variable is longer than its type then. */
+  hasInitialValues(mapName: string): boolean {
+    const variable = this.variables().get(mapName);
+    const type = variable && this.resolved(variable.typeId);
+    return type?.kind === 'struct' && variable !== undefined && variable.sizeBytes > type.sizeBytes;
   }
 }
 
@@ -224,12 +242,15 @@ function parseOne(bytes: Buffer, kind: number, raw: Raw): readonly [BtfType, num
     }
     case 16:
       return [{ kind: 'float', name, sizeBytes: value }, 0];
-    // A declaration without its definition, a function, its prototype, a tag of a declaration.
-    case 7:
     case 12:
+      return [{ kind: 'function', name, typeId: value }, 0];
+    case 13: {
+      const parameterTypeIds = entries(8, (at) => bytes.readUInt32LE(at + 4));
+      return [{ kind: 'prototype', name, parameterTypeIds }, count * 8];
+    }
+    // A declaration without its definition, a tag of a declaration.
+    case 7:
       return [{ kind: 'other', name }, 0];
-    case 13:
-      return [{ kind: 'other', name }, count * 8];
     case 17:
       return [{ kind: 'other', name }, 4];
     default:

@@ -4,13 +4,13 @@
 import { findInterface } from '../../../../lib/netlink/interface.ts';
 import { RouteSocket } from '../../../../lib/netlink/route.ts';
 import { type ChainHook, tcHook, xdpHook } from './chain-hook.ts';
-import { type Chains } from './chain.ts';
+import type { ChainResult, Chains } from './chain.ts';
 import type { DesiredProgram, InterfaceHook } from '../desired.ts';
 import { ProgramFailure } from '../failure.ts';
 import { NetworkPlace } from '../place/network-place.ts';
 import type { Pins } from '../pins/pins.ts';
 import type { LoadedProgram } from '../load/programs.ts';
-import { type ChainRecord, keyOf } from '../records.ts';
+import { type ChainRecord, keyOf, type ProgramRecord } from '../records.ts';
 import type { Verdicts } from '../verdicts.ts';
 import type { ChainPlace, WantedMember } from './chain-member.ts';
 
@@ -32,18 +32,18 @@ export function settleChains(
   const unknown = new Set<string>();
   const indexOf = interfaceIndexes();
   try {
-    for (const { program, record } of loaded) {
+    for (const { program, record, previous: fallback } of loaded) {
       const { attach } = program;
       if (attach.type !== 'xdp' && attach.type !== 'tc') continue;
       verdicts.attempt([program], () => {
         let network: NetworkPlace | undefined;
         try {
-          network = NetworkPlace.of(attach.hook.container);
+          network = NetworkPlace.of(attach.hook);
           const place = chainPlace(pins, network, indexOf(network, attach.hook), attach);
           const members = new Map<DesiredProgram, WantedMember>();
           const hook = hooks.get(place.key) ?? { place, network, members };
           hooks.set(place.key, hook);
-          hook.members.set(program, { record, ...attach.order });
+          hook.members.set(program, { record, fallback, ...attach.order });
         } catch (error) {
           if (!(error instanceof ProgramFailure)) unknown.add(program.id);
           throw error;
@@ -69,26 +69,51 @@ export function settleChains(
 
 /** A chain stays as it is while it is unknown whether one of its members still belongs to it. */
 function leave(known: ChainRecord, { place, members }: WantedHook, verdicts: Verdicts): void {
-  for (const [program, { record }] of members) {
-    if (known.members.some(({ programId }) => programId === record.programId))
-      verdicts.loaded(program, record.programId, known.notes);
-    else {
-      const why = `The chain on ${place.hook.shown} is left unchanged until the hooks of all its members are known.`;
-      verdicts.failed(program, new ProgramFailure('attach', why, true));
-    }
-  }
+  const why = `The chain on ${place.hook.shown} is left unchanged until the hooks of all its members are known.`;
+  for (const [program, member] of members)
+    goesOn(known, program, member, new ProgramFailure('attach', why, true), verdicts);
+}
+
+/** What is said of a program while its chain stays as it is. */
+function goesOn(
+  known: ChainRecord | undefined,
+  program: DesiredProgram,
+  { record, fallback }: WantedMember,
+  error: unknown,
+  verdicts: Verdicts,
+): void {
+  const isIn = (one: ProgramRecord): boolean =>
+    known?.members.some(({ programId }) => programId === one.programId) ?? false;
+  if (known !== undefined && isIn(record)) return verdicts.loaded(program, record.programId, known.notes);
+  if (known === undefined || fallback === undefined || !isIn(fallback))
+    return verdicts.failed(program, error);
+  verdicts.keep(program, fallback, error);
+  verdicts.loaded(program, fallback.programId, known.notes);
 }
 
 function settleHook(chains: Chains, { place, network, members }: WantedHook, verdicts: Verdicts): void {
-  const programs = [...members.keys()];
-  verdicts.attempt(programs, () => {
-    const { failures, notes } = network.visit(() => chains.settle(place, [...members.values()]));
-    for (const [program, { record }] of members) {
-      const failure = failures.get(program.id);
-      if (failure === undefined) verdicts.loaded(program, record.programId, notes);
-      else verdicts.failed(program, failure);
+  let result: ChainResult;
+  try {
+    result = network.visit(() => chains.settle(place, [...members.values()]));
+  } catch (error) {
+    const isDisplaced = error instanceof ProgramFailure && error.reason === 'displaced';
+    for (const [program, member] of members) {
+      // Of those that were asked for already, too: the chain is not as it should be.
+      if (isDisplaced || member.fallback === undefined) verdicts.failed(program, error);
+      else goesOn(chains.known.get(place.key), program, member, error, verdicts);
     }
-  });
+    return;
+  }
+  const { failures, running, notes } = result;
+  for (const [program, { record }] of members) {
+    const failure = failures.get(record.programId);
+    const runs = running.get(program.id);
+    if (runs === undefined) verdicts.failed(program, failure);
+    else {
+      if (failure !== undefined) verdicts.keep(program, runs, failure);
+      verdicts.loaded(program, runs.programId, notes);
+    }
+  }
 }
 
 /** {@link interfaceIndexOf}, called once for each interface: most chains have several members. */

@@ -5,6 +5,8 @@ import type { ChainHook } from './chain-hook.ts';
 /** One program of a hook. */
 export interface WantedMember {
   readonly record: ProgramRecord;
+  /** The version before, which runs in its place if the chain does not accept it. */
+  readonly fallback?: ProgramRecord | undefined;
   readonly priority: number;
   readonly proceedOn: number;
 }

@@ -22,8 +22,10 @@ import {
 import type { ChainPlace, WantedMember } from './chain-member.ts';
 
 export interface ChainResult {
-  /** Those that cannot join it, by id. */
-  readonly failures: ReadonlyMap<string, ProgramFailure>;
+  /** Those that cannot join it, by the ids of their programs. */
+  readonly failures: ReadonlyMap<number, ProgramFailure>;
+  /** What runs in it, by id: the version that was asked for, or the one before. */
+  readonly running: ReadonlyMap<string, ProgramRecord>;
   /** For all that are. */
   readonly notes: readonly string[];
 }
@@ -39,6 +41,17 @@ function inOrder(members: readonly WantedMember[]): WantedMember[] {
       compareText(a.record.name, b.record.name) ||
       compareText(a.record.id, b.record.id),
   );
+}
+
+/** Those that run: where one was refused, the version before. */
+function withoutRefused(
+  members: readonly WantedMember[],
+  failures: ChainResult['failures'],
+): readonly WantedMember[] {
+  return members.flatMap((member) => {
+    const record = [member.record, member.fallback].find((one) => one && !failures.has(one.programId));
+    return record === undefined ? [] : [{ ...member, record }];
+  });
 }
 
 /** The chains of this host. A member that could not join is tried again only when the chain changes. */
@@ -70,27 +83,37 @@ export class Chains {
   settle(place: ChainPlace, members: readonly WantedMember[]): ChainResult {
     const before = this.#known.get(place.key);
     const state = place.hook.look(before?.madeQdisc ?? false);
-    const wanted = JSON.stringify(members.map(({ record, proceedOn }) => [record.programId, proceedOn]));
+    const wanted = JSON.stringify(
+      members.map(({ record, fallback, proceedOn }) => [record.programId, fallback?.programId, proceedOn]),
+    );
     const refused = this.#refused.get(place.key);
     const failures = new Map(refused?.wanted === wanted ? refused.failures : []);
-    const joining = inOrder(members.filter(({ record }) => !failures.has(record.id)));
+    const joining = inOrder(withoutRefused(members, failures));
+    const running = new Map(joining.map(({ record }) => [record.id, record]));
     const segmentsPath = join(this.#pins.chain(place.key), 'segments');
     if (before !== undefined && isSame(before, state, joining)) {
       // No packet is in the previous one any more, and it holds the maps of its members.
       rmSync(`${segmentsPath}-old`, { force: true });
       this.#keep(place, before, before, joining);
-      return { failures, notes: before.notes };
+      return { failures, running, notes: before.notes };
     }
     using runs = this.#runs(place.key, before, joining);
     const composing = { place, slots: runs.slots, runs: runs.map, pins: this.#pins, records: this.#records };
     using composed = compose(composing, joining);
     const { program, segments, members: joined, refused: more } = composed;
-    for (const [id, failure] of more) failures.set(id, failure);
+    for (const { record } of joining) {
+      const failure = more.get(record.id);
+      if (failure === undefined) continue;
+      failures.set(record.programId, failure);
+      running.delete(record.id);
+    }
     if (failures.size > 0) this.#refused.set(place.key, { wanted, failures });
     else this.#refused.delete(place.key);
+    // The versions before take the places of those that were refused, before anything is changed.
+    if (withoutRefused(members, failures).length > joined.length) return this.settle(place, members);
     if (program === undefined) {
       this.remove(place.key, place.hook);
-      return { failures, notes: [] };
+      return { failures, running, notes: [] };
     }
     // A process that was killed may have changed the hook but not yet the pin.
     const known = before?.programId === state.programId ? before?.programId : undefined;
@@ -107,7 +130,8 @@ export class Chains {
       const others = newcomers.length > 0 && newcomers.length < joined.length;
       if (!(error instanceof KernelRefusal) || state.programId === undefined || !others) throw error;
       // The running chain continues without them.
-      for (const { record } of newcomers) failures.set(record.id, cannotJoinHook(place, record, error));
+      for (const { record } of newcomers)
+        failures.set(record.programId, cannotJoinHook(place, record, error));
       this.#refused.set(place.key, { wanted, failures });
       return this.settle(place, members);
     }
@@ -118,7 +142,7 @@ export class Chains {
     moveOver(`${segmentsPath}-next`, segmentsPath);
     const made = { programId: programInfo(program.fd).id, notes, madeQdisc: put.madeQdisc };
     this.#keep(place, { ...made, nextSlot: runs.nextSlot }, before, joined, runs.slots);
-    return { failures, notes };
+    return { failures, running, notes };
   }
 
   /** Removes the chain, within a visit of its network namespace; without `hook` if that is gone. */

@@ -10,6 +10,7 @@ import {
   desired,
   failed,
   ip,
+  kept,
   Lab,
   loaded,
   obstacle,
@@ -83,6 +84,7 @@ suite('chains of programs', { skip: obstacle() ?? false }, () => {
     ]);
     send('out0', 1);
     assert.equal(lab.counted('order/1', 'trace'), 123);
+    lab.clear('order/1', 'trace');
     // A code that no mask can name ends it too.
     await host.apply([digit(1, xdp('in0', 1, -1), 32), digit(2, xdp('in0', 2), XDP_PASS)]);
     send('out0', 1);
@@ -250,10 +252,10 @@ suite('chains of programs', { skip: obstacle() ?? false }, () => {
     assert.equal(lab.counted('five'), 50);
     assert.match(failed(outcomes, 'unknown', 'load'), /no such global variable\. It has: .*step, tc_verdict/);
     assert.match(failed(outcomes, 'short', 'load'), /it has 8 bytes, the value 4/);
-    // Other values are another program, in the same place of the chain.
+    // Other values are another program, in the same place of the chain, with the same map.
     await host.apply([desired('five', xdp('in0'), { globals: { step: u64(7) } })]);
     send('out0', 10);
-    assert.equal(lab.counted('five'), 70);
+    assert.equal(lab.counted('five'), 50 + 70);
   });
 
   test('maps are shared only where they are alike, with an owner of the same namespace that is loaded', async () => {
@@ -275,10 +277,13 @@ suite('chains of programs', { skip: obstacle() ?? false }, () => {
     assert.match(failed(outcomes, 'order/4', 'map-owner-not-loaded'), /invalid access to packet/);
     send('out0', 1);
     assert.equal(lab.counted('order/1', 'trace'), 15);
-    // The map is kept while somebody uses it.
+    // The map is kept while somebody uses it, also by a later process.
     const last = { ...digit(5, xdp('in0', 5), XDP_PASS) };
-    const without = await host.apply([last]);
-    assert.match(failed(without, 'order/5', 'map-owner-not-found'), /order\/1/);
+    for (const later of [host, await lab.restarted()]) {
+      assert.match(kept(await later.apply([last]), 'order/5', 'map-owner-not-found'), /order\/1/);
+      send('out0', 1);
+    }
+    assert.equal(lab.counted('order/5', 'trace'), 1555);
   });
 
   test('an interface that comes later gets its program, and again when it comes back', async () => {

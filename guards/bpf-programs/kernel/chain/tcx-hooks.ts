@@ -20,6 +20,8 @@ import type { Verdicts } from '../verdicts.ts';
 
 interface TcxMember extends LoadedProgram {
   readonly priority: number;
+  /** That of the version before, if this one cannot be attached. */
+  record: ProgramRecord;
   link: Descriptor | undefined;
 }
 
@@ -47,7 +49,7 @@ export function settleTcx(
       const { attach } = one.program;
       if (attach.type !== 'tcx') continue;
       verdicts.attempt([one.program], () => {
-        const network = NetworkPlace.of(attach.hook.container);
+        const network = NetworkPlace.of(attach.hook);
         try {
           const { direction } = attach;
           const key = `tcx ${attach.hook.interface} ${direction} ${network.inode}`;
@@ -83,14 +85,18 @@ function settleHook(programs: Programs, pins: Pins, hook: TcxHook, verdicts: Ver
   verdicts.attempt(
     members.map(({ program }) => program),
     () => {
-      for (const member of members) member.link = linkOf(pins, hook, member);
+      for (const member of members) takeLink(pins, hook, member, verdicts);
       leaveInOrder(hook);
       for (const [at, member] of members.entries()) {
-        verdicts.attempt([member.program], () => {
+        const { record: asked, previous } = member;
+        const one = { ...member, previous: asked === previous ? undefined : previous };
+        verdicts.attach(one, (record) => {
+          member.record = record;
           member.link ??= attachAt(pins, hook, member, placeOf(members, at));
-          if (member.record.attachKey !== hook.key)
-            programs.remember({ ...member.record, attachKey: hook.key });
-          verdicts.loaded(member.program, member.record.programId, []);
+          const { priority } = member;
+          if (record.attachKey !== hook.key || record.priority !== priority)
+            programs.remember({ ...record, attachKey: hook.key, priority });
+          return [];
         });
       }
     },
@@ -98,16 +104,22 @@ function settleHook(programs: Programs, pins: Pins, hook: TcxHook, verdicts: Ver
 }
 
 /** Its link on this hook; the link of the version it replaces is taken over with its position, in one step. */
-function linkOf(pins: Pins, hook: TcxHook, { record, previous }: TcxMember): Descriptor | undefined {
-  const mine = liveLink(pins, hook, record);
-  if (mine !== undefined || previous === undefined) return mine;
-  const theirs = liveLink(pins, hook, previous);
-  if (theirs === undefined) return undefined;
-  using program = openOwn(pins, record);
-  replaceProgram(theirs, program, undefined);
-  pin(theirs.fd, linkPath(pins, record));
+function takeLink(pins: Pins, hook: TcxHook, member: TcxMember, verdicts: Verdicts): void {
+  const { program, record, previous } = member;
+  member.link = liveLink(pins, hook, record);
+  if (member.link !== undefined || previous === undefined) return;
+  member.link = liveLink(pins, hook, previous);
+  if (member.link === undefined) return;
+  try {
+    using own = openOwn(pins, record);
+    replaceProgram(member.link, own, undefined);
+  } catch (error) {
+    verdicts.keep(program, previous, error);
+    member.record = previous;
+    return;
+  }
+  pin(member.link.fd, linkPath(pins, record));
   unpin(linkPath(pins, previous));
-  return theirs;
 }
 
 function liveLink(pins: Pins, hook: TcxHook, record: ProgramRecord): Descriptor | undefined {
@@ -115,7 +127,14 @@ function liveLink(pins: Pins, hook: TcxHook, record: ProgramRecord): Descriptor 
   if (link === undefined) return undefined;
   const info = linkInfo(link.fd);
   const there = queryTcx(hook.index, hook.direction).programs.some(({ linkId }) => linkId === info.id);
-  if (there && info.programId === record.programId) return link;
+  if (there) {
+    // A process that was killed may have switched it to a version that nobody knows of.
+    if (info.programId !== record.programId) {
+      using own = openOwn(pins, record);
+      replaceProgram(link, own, undefined);
+    }
+    return link;
+  }
   // On another interface, or on one that is gone.
   detach(link);
   link[Symbol.dispose]();

@@ -1,12 +1,14 @@
 /**
- * TCX: links with an order on an interface's ingress or egress, since 6.6. They run before the filters of clsact.
+ * TCX: links with an order on an interface's ingress or egress, since 6.6. They run before the filters of clsact. netkit interfaces have
+ * the same at both of their ends, since 6.7.
  */
 import { bpf, bpfDo, command, type Descriptor, Structure } from '../../../../lib/ebpf/bpf-call.ts';
 import { done, granted } from '../../../../lib/ebpf/refusal.ts';
 
 type TcxDirection = 'egress' | 'ingress';
 
-const attachTypes = { ingress: 46, egress: 47 } as const;
+/** The first two are of TCX, the others of netkit. */
+const attachTypes = { ingress: 46, egress: 47, primary: 54, peer: 55 } as const;
 const BPF_F_BEFORE = 8;
 const BPF_F_AFTER = 16;
 const BPF_F_LINK = 8192;
@@ -30,7 +32,7 @@ export type TcxPlace =
 /**
  * @throws {KernelRefusal} EINVAL before 6.6; ENODEV: no such interface in this thread's network namespace.
  */
-export function queryTcx(interfaceIndex: number, direction: TcxDirection): TcxState {
+export function queryTcx(interfaceIndex: number, direction: keyof typeof attachTypes): TcxState {
   const programs = new Uint32Array(MOST);
   const links = new Uint32Array(MOST);
   const attr = new Structure(64)

@@ -32,18 +32,44 @@ export function attachTracepoint(program: Descriptor, name: string): Descriptor 
 }
 
 function tracepointId(name: string): bigint {
+  return BigInt(readEvent(name, 'id').trim());
+}
+
+export interface RecordField {
+  readonly name: string;
+  /** From the beginning of the record. */
+  readonly offset: number;
+  readonly sizeBytes: number;
+}
+
+/**
+ * The record of a tracepoint, as programs see it.
+ *
+ * @throws {KernelRefusal} as {@link attachTracepoint}.
+ */
+export function recordFields(name: string): readonly RecordField[] {
+  const lines = readEvent(name, 'format').matchAll(/^\tfield:(.*);\toffset:(\d+);\tsize:(\d+);/gm);
+  return Array.from(lines, ([, declaration = '', offset, sizeBytes]) => ({
+    name: /(\w+)(?:\[.*\])?$/.exec(declaration)?.[1] ?? declaration,
+    offset: Number(offset),
+    sizeBytes: Number(sizeBytes),
+  }));
+}
+
+function readEvent(name: string, what: 'format' | 'id'): string {
   if (!/^[\w-]+\/[\w-]+$/.test(name)) throw missing(name);
   const mounted = mountPoints.find((directory) => existsSync(`${directory}/events`));
   if (mounted !== undefined) {
-    const id = `${mounted}/events/${name}/id`;
-    if (!existsSync(id)) throw missing(name);
-    return BigInt(readFileSync(id, 'latin1').trim());
+    const path = `${mounted}/events/${name}/${what}`;
+    if (!existsSync(path)) throw missing(name);
+    return readFileSync(path, 'latin1');
   }
   using tracefs = mountUnseen();
-  const fd = tryOpenat2(tracefs.fd, `events/${name}/id`, { flags: 0, resolve: resolveFlags.NO_MAGICLINKS });
+  const path = `events/${name}/${what}`;
+  const fd = tryOpenat2(tracefs.fd, path, { flags: 0, resolve: resolveFlags.NO_MAGICLINKS });
   if (fd < 0) throw missing(name, -fd);
   using file = new Fd(fd);
-  return BigInt(readFileSync(file.number, 'latin1').trim());
+  return readFileSync(file.number, 'latin1');
 }
 
 function mountUnseen(): Descriptor {

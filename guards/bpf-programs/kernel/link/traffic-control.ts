@@ -34,6 +34,10 @@ export interface Filter {
   /** Of an eBPF filter: its name, and its program's id. */
   readonly name: string;
   readonly programId: number;
+  /** Filters of other chains run only when a filter goes there. */
+  readonly chainIndex: number;
+  /** Of a block that several interfaces share; undefined for the interface's own. */
+  readonly block: number | undefined;
 }
 
 const RTM = {
@@ -48,11 +52,15 @@ const RTM = {
 const TCMSG_BYTES = 20;
 const TCA_KIND = 1;
 const TCA_OPTIONS = 2;
+const TCA_CHAIN = 11;
+/** In place of an interface, for what is in a shared block. */
+const TCM_IFINDEX_MAGIC_BLOCK = -1;
 const TCA_BPF = { fd: 6, name: 7, flags: 8, id: 11 } as const;
 const TCA_BPF_FLAG_ACT_DIRECT = 1;
 const TC_H_CLSACT = 0xfffffff1;
 const CLSACT_HANDLE = 0xffff0000;
-const parents = { ingress: 0xfffffff2, egress: 0xfffffff3 } as const;
+/** `root`: the classifier of the qdisc that sends, where there is one. */
+const parents = { ingress: 0xfffffff2, egress: 0xfffffff3, root: 0 } as const;
 /** ETH_P_ALL in network byte order. */
 const ALL_PROTOCOLS = 0x0300;
 
@@ -99,11 +107,11 @@ export function deleteClsact(socket: RouteSocket, interfaceIndex: number): void 
   socket.ask(`cannot delete the clsact qdisc of interface ${interfaceIndex}`, RTM.delQdisc, 0, body);
 }
 
-/** The filters of one direction, in the order they run. @throws {KernelRefusal} */
+/** The filters of one direction, by chain, in the order they run. @throws {KernelRefusal} */
 export function filters(
   socket: RouteSocket,
   interfaceIndex: number,
-  direction: FilterDirection,
+  direction: FilterDirection | 'root',
 ): readonly Filter[] {
   const body = tcmsg(interfaceIndex, 0, parents[direction]);
   const found: Filter[] = [];
@@ -122,6 +130,10 @@ export function filters(
       kind,
       name: eBpf ? textOf(options.get(TCA_BPF.name)) : '',
       programId: eBpf ? (options.get(TCA_BPF.id)?.readUInt32LE(0) ?? 0) : 0,
+      chainIndex: attributes.get(TCA_CHAIN)?.readUInt32LE(0) ?? 0,
+      // struct tcmsg has it where the parent is otherwise.
+      block:
+        message.body.readInt32LE(4) === TCM_IFINDEX_MAGIC_BLOCK ? message.body.readUInt32LE(12) : undefined,
     });
   }
   return found;

@@ -1,25 +1,55 @@
 /**
- * The loaded programs, each loaded alone and pinned with its maps; unchanged ones stay, changed ones are loaded beside them.
+ * The loaded programs, pinned with their maps; unchanged ones stay, changed ones are loaded beside them. What is known of a program is the
+ * version that runs: a new one takes its place once it is attached.
  */
-import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 
-import { openPin } from '../pins/pin.ts';
 import { attachPoint } from '../attach-point.ts';
-import type { Attach, DesiredProgram, Outcome } from '../desired.ts';
+import { type AttachType, type DesiredProgram, type Failure, programTypeOf } from '../desired.ts';
 import { failureOf, ProgramFailure } from '../failure.ts';
-import { loadAlone, type SharedMap } from './load-alone.ts';
+import { mapInfo } from '../info.ts';
+import { openPin, pin } from '../pins/pin.ts';
 import { openProgram, type Pins } from '../pins/pins.ts';
 import { keyOf, RECORD_VERSION, type ProgramRecord, type Records } from '../records.ts';
-import { MapRoom } from '../tenant/map-room.ts';
+import { holdsOf, type MapHold, MapRoom } from '../tenant/map-room.ts';
 import { checkUses, type TenantRules } from '../tenant/rules.ts';
+import { nameOf } from './existing-maps.ts';
+import { kernelFunctionOf, loadKeyOf, unitKeyOf } from './load-key.ts';
+import { type LoadedFunction, loadObject, type ProgramRequest } from './load-object.ts';
+import { lostContents, mapSources } from './replaced.ts';
 
 /** A program that is desired and loaded. */
 export interface LoadedProgram {
   readonly program: DesiredProgram;
   readonly record: ProgramRecord;
-  /** The program that it replaces: still attached, until the sweep. */
+  /** The version that runs until this one is attached. */
   readonly previous: ProgramRecord | undefined;
+  /** What is gone of the contents of its maps, in complete sentences. */
+  readonly lost: readonly string[];
+}
+
+interface FailedProgram {
+  readonly program: DesiredProgram;
+  readonly error: unknown;
+}
+
+/** What {@link Programs.ensureLoaded} has to know of one pass. */
+export interface LoadPass {
+  /** By id. */
+  readonly desired: ReadonlyMap<string, DesiredProgram>;
+  /** Of the programs before this one, by id: the version that runs or is about to; or why there is none. */
+  readonly settled: ReadonlyMap<string, Failure | ProgramRecord>;
+  /** Of {@link Programs.mapRoom}. */
+  readonly room: MapRoom;
+}
+
+type Place = Pick<ProgramRecord, 'generation' | 'id' | 'key'>;
+
+/** A program that is about to be loaded. */
+interface Missing extends ProgramRequest {
+  readonly type: AttachType;
+  readonly program: DesiredProgram;
+  readonly place: Place;
 }
 
 export class Programs {
@@ -27,8 +57,10 @@ export class Programs {
   readonly #records: Records;
   readonly #tenants: TenantRules;
   readonly #known = new Map<string, ProgramRecord>();
-  /** Memory for maps, by id, of programs that had no room: until there is some, their bytecode is not read again. */
-  readonly #waiting = new Map<string, { readonly loadKey: string; readonly mapBytes: number }>();
+  /** Loaded beside the version that runs, and not attached yet. A later process does not know them, and loads them again. */
+  readonly #next = new Map<string, LoadedProgram>();
+  /** Maps of programs that had no room, by unit: until there is some, their bytecode is not read again. */
+  readonly #waiting = new Map<string, { readonly id: string; readonly maps: readonly MapHold[] }>();
 
   /** Adopts those whose pins exist. */
   constructor(pins: Pins, records: Records, tenants: TenantRules) {
@@ -41,13 +73,14 @@ export class Programs {
     }
   }
 
+  /** The versions that run. */
   get known(): ReadonlyMap<string, ProgramRecord> {
     return this.#known;
   }
 
   /** What namespaces have left for maps when only these stay. */
   mapRoom(desired: ReadonlyMap<string, DesiredProgram>): MapRoom {
-    for (const id of this.#waiting.keys()) if (!desired.has(id)) this.#waiting.delete(id);
+    for (const [key, { id }] of this.#waiting) if (!desired.has(id)) this.#waiting.delete(key);
     return new MapRoom(
       this.#tenants,
       [...this.#known.values()].filter(({ id }) => desired.has(id)),
@@ -55,97 +88,171 @@ export class Programs {
   }
 
   /**
-   * Loads it unless it is already in the kernel as desired.
+   * Loads those that are not in the kernel as desired.
    *
-   * @param outcomes - Of those before it.
-   * @param room - Of {@link mapRoom}.
-   * @throws {ProgramFailure}
+   * @param unit - Of `loadUnits`.
    */
   async ensureLoaded(
-    program: DesiredProgram,
-    desired: ReadonlyMap<string, DesiredProgram>,
-    outcomes: ReadonlyMap<string, Outcome>,
-    room: MapRoom,
-  ): Promise<LoadedProgram> {
-    const before = this.#known.get(program.id);
-    const owner = this.#mapOwner(program, desired, outcomes);
-    const loadKey = loadKeyOf(program);
-    const current = this.#stillThere(before, loadKey, owner);
-    const tenants = this.#tenants;
-    if (current !== undefined) {
-      this.checkAgain(current, room);
-      const renamed = {
-        ...current,
-        owner: program.owner,
-        name: program.name,
-        attachPoint: attachPoint(program.attach),
-      };
-      if (JSON.stringify(renamed) === JSON.stringify(current))
-        return { program, record: current, previous: undefined };
-      this.remember(renamed);
-      return { program, record: renamed, previous: undefined };
+    unit: readonly DesiredProgram[],
+    pass: LoadPass,
+  ): Promise<readonly (FailedProgram | LoadedProgram)[]> {
+    const loaded = new Map<string, LoadedProgram>();
+    const failed: FailedProgram[] = [];
+    let missing: DesiredProgram[] = [];
+    for (const program of unit) {
+      try {
+        const there = this.#stillThere(program, pass);
+        if (there !== undefined) {
+          this.checkAgain(there.record, pass.room);
+          loaded.set(program.id, there);
+        } else if (program.blocked === undefined) missing.push(program);
+        else throw ProgramFailure.of(program.blocked);
+      } catch (error) {
+        failed.push({ program, error });
+      }
     }
-    const takeRoom = (mapBytes: number): void => {
-      if (program.namespace === undefined) return;
-      this.#waiting.set(program.id, { loadKey, mapBytes });
-      room.take(program.id, program.namespace, mapBytes);
-      this.#waiting.delete(program.id);
-    };
-    const waiting = this.#waiting.get(program.id);
-    if (waiting?.loadKey === loadKey) takeRoom(waiting.mapBytes);
-    let bytes: Uint8Array;
+    const sources = mapSources(missing, this.#all(), pass.desired);
+    const lostFrom = loaded.size;
+    let bytes: Uint8Array | undefined;
+    while (missing.length > 0) {
+      const rest: DesiredProgram[] = [];
+      const round: DesiredProgram[] = [];
+      for (const program of missing) {
+        const twin = twinOf(program, [...loaded.values()]);
+        if (twin !== undefined) loaded.set(program.id, this.#copy(twin, program));
+        else if (round.every(({ functionName }) => functionName !== program.functionName))
+          round.push(program);
+        else rest.push(program);
+      }
+      missing = rest;
+      if (round.length === 0) continue;
+      try {
+        bytes ??= await this.#bytecode(round, pass);
+        const sameLoad = [...loaded.values()].map(({ record }) => record);
+        for (const one of this.#load(round, bytes, { ...sources, sameLoad }, pass)) {
+          if ('error' in one) failed.push(one);
+          else loaded.set(one.program.id, one);
+        }
+      } catch (error) {
+        for (const program of round) failed.push({ program, error });
+      }
+    }
+    const results = [...loaded.values()];
+    if (results.length > lostFrom && sources.before.length > 0) this.#tellLost(results, lostFrom, sources);
+    return [...results, ...failed];
+  }
+
+  async #bytecode([first]: readonly DesiredProgram[], { room }: LoadPass): Promise<Uint8Array> {
+    if (first === undefined) throw new TypeError('nothing to load');
+    const waiting = this.#waiting.get(unitKeyOf(first));
+    if (waiting !== undefined) this.#takeRoom(first, waiting.maps, room);
     try {
-      bytes = await program.bytecode();
+      return await first.bytecode();
     } catch (error) {
       throw failureOf(error, 'bytecode', true);
     }
-    const { attach, owner: shown, name, namespace, digest, functionName, globals } = program;
-    const key = before?.key ?? keyOf(program.id);
-    const generation = 1 + Math.max(0, before?.generation ?? 0, ...this.#generations(key));
-    const place = { id: program.id, key, generation };
-    const shared = this.#sharedMaps(owner);
+  }
+
+  #takeRoom(program: DesiredProgram, maps: readonly MapHold[], room: MapRoom): void {
+    const { id, namespace } = program;
+    if (namespace === undefined) return;
+    const key = unitKeyOf(program);
+    this.#waiting.set(key, { id, maps });
+    room.take(id, namespace, maps);
+    this.#waiting.delete(key);
+  }
+
+  /** Each function once. */
+  #load(
+    round: readonly DesiredProgram[],
+    bytes: Uint8Array,
+    sources: ReturnType<typeof mapSources> & { readonly sameLoad: readonly ProgramRecord[] },
+    pass: LoadPass,
+  ): readonly (FailedProgram | LoadedProgram)[] {
+    const [first] = round;
+    if (first === undefined) return [];
+    const { owner: shown, namespace, globals } = first;
+    const owner = this.#mapOwner(first, pass);
+    const programs = round.map((program): Missing => {
+      const { functionName, labelledType, attach } = program;
+      const type = programTypeOf(attach);
+      const place = this.#newPlace(program.id);
+      const kernelFunction = kernelFunctionOf(attach);
+      return { functionName, type, labelledType, kernelFunction, program, place };
+    });
+    const results: (FailedProgram | LoadedProgram)[] = [];
     try {
-      const alone = loadAlone(
+      const tenants = this.#tenants;
+      const takeRoom = (maps: readonly MapHold[]): void => this.#takeRoom(first, maps, pass.room);
+      const { programs: functions, failures } = loadObject(
         {
-          ...{ shown, bytes, functionName, globals },
-          type: attach.type,
-          kernelFunction: kernelFunctionOf(attach),
+          ...{ shown, bytes, globals, programs },
           admission: namespace === undefined ? undefined : { rules: tenants, takeRoom },
         },
-        shared,
-        this.#pins.program(place),
+        {
+          pins: this.#pins,
+          sources: { ...sources, owner },
+          directoryOf: ({ place }) => this.#pins.program(place),
+          allOrNothing: first.allOrNothing,
+        },
       );
-      const record: ProgramRecord = {
-        version: RECORD_VERSION,
-        ...place,
-        owner: shown,
-        ...{ name, namespace, digest, functionName, loadKey },
-        type: attach.type,
-        attachKey: '',
-        attachPoint: attachPoint(attach),
-        programId: alone.programId,
-        gpl: alone.gpl,
-        hasFrags: alone.hasFrags,
-        sharedWith: owner && { id: owner.id, programId: owner.programId },
-        maps: alone.maps,
-        tenant: alone.admitted,
-        notes: [],
-      };
-      this.remember(record, alone.instructions);
-      return { program, record, previous: before };
-    } catch (error) {
-      this.#pins.removeProgram({ key, generation: String(generation) });
-      throw error;
+      for (const [wanted, made] of functions) {
+        this.#records.putInstructions(wanted.place, made.instructions);
+        results.push(this.#keep(wanted.program, recordOf(wanted, made, owner), pass.room));
+      }
+      for (const [{ program }, error] of failures) results.push({ program, error });
+      return results;
     } finally {
-      for (const { map } of shared) map[Symbol.dispose]();
+      const kept = new Set(results.flatMap((one) => ('record' in one ? [one.record.id] : [])));
+      for (const { place } of programs)
+        if (!kept.has(place.id)) this.#pins.removeProgram({ ...place, generation: String(place.generation) });
     }
   }
 
+  /** Another place for a program that is loaded already. */
+  #copy({ record: twin }: LoadedProgram, program: DesiredProgram): LoadedProgram {
+    const place = this.#newPlace(program.id);
+    const [from, to] = [this.#pins.program(twin), this.#pins.program(place)];
+    const names = ['program', ...twin.maps.map(({ pin: name }) => join('maps', name))];
+    for (const name of names) {
+      using object = openPin(join(from, name));
+      if (object !== undefined) pin(object.fd, join(to, name));
+    }
+    this.#records.putInstructions(place, this.#records.instructions(twin));
+    return this.#keep(program, { ...twin, ...place, ...shownOf(program), attachKey: '' });
+  }
+
+  /** What runs already goes on until this is attached. */
+  #keep(program: DesiredProgram, record: ProgramRecord, room?: MapRoom): LoadedProgram {
+    const { id, namespace } = record;
+    if (room !== undefined && namespace !== undefined) room.take(id, namespace, holdsOf(record));
+    const previous = this.#known.get(id);
+    const loaded: LoadedProgram = { program, record, previous, lost: [] };
+    if (previous === undefined) this.remember(record);
+    else this.#next.set(id, loaded);
+    return loaded;
+  }
+
+  /** Once for all that are loaded together: with the first of them. */
+  #tellLost(
+    results: LoadedProgram[],
+    at: number,
+    { before, others }: Pick<ReturnType<typeof mapSources>, 'before' | 'others'>,
+  ): void {
+    const first = results[at];
+    if (first === undefined) return;
+    const now = results.map(({ record }) => record);
+    const told = { ...first, lost: lostContents(this.#pins, before, now, others) };
+    results[at] = told;
+    if (this.#next.has(told.record.id)) this.#next.set(told.record.id, told);
+  }
+
   /** It may have been loaded by other rules. @throws {ProgramFailure} `not-allowed` */
-  checkAgain({ id, type, namespace, tenant }: ProgramRecord, room: MapRoom): void {
+  checkAgain(record: ProgramRecord, room: MapRoom): void {
+    const { id, type, namespace, tenant } = record;
     if (namespace === undefined || tenant === undefined) return;
     checkUses(this.#tenants, type, tenant);
-    room.take(id, namespace, tenant.mapBytes);
+    room.take(id, namespace, holdsOf(record));
   }
 
   /** What was loaded for one id continues for another one. */
@@ -154,41 +261,58 @@ export class Programs {
     this.remember({ ...record, id });
   }
 
-  /** Stores the record of a program. */
-  remember(record: ProgramRecord, instructions?: Parameters<Records['putProgram']>[1]): void {
-    this.#records.putProgram(record, instructions);
+  /** Stores the record of a program, which is the version that runs from now on. */
+  remember(record: ProgramRecord): void {
+    this.#records.putProgram(record);
     this.#known.set(record.id, record);
+    if (this.#next.get(record.id)?.record.programId === record.programId) this.#next.delete(record.id);
   }
 
-  /** The program in the kernel, if it is the desired one. */
-  #stillThere(
-    record: ProgramRecord | undefined,
-    loadKey: string,
-    owner: ProgramRecord | undefined,
-  ): ProgramRecord | undefined {
-    if (record?.loadKey !== loadKey || record.sharedWith?.programId !== owner?.programId) return undefined;
-    using program = openProgram(join(this.#pins.program(record), 'program'), record.programId);
-    if (program === undefined) return undefined;
-    for (const { pin } of record.maps) {
-      using map = openPin(join(this.#pins.program(record), 'maps', pin));
-      if (map === undefined) return undefined;
+  #all(): readonly ProgramRecord[] {
+    return [...this.#known.values(), ...[...this.#next.values()].map(({ record }) => record)];
+  }
+
+  /** The program in the kernel, if it is the desired one. @throws {ProgramFailure} `map-owner-not-found`, `map-owner-not-loaded` */
+  #stillThere(program: DesiredProgram, pass: LoadPass): LoadedProgram | undefined {
+    const loadKey = loadKeyOf(program);
+    const owner = program.blocked === undefined ? this.#mapOwner(program, pass) : undefined;
+    const isThere = (record: ProgramRecord): boolean =>
+      record.loadKey === loadKey &&
+      this.#isWhole(record) &&
+      (owner === undefined || sharesMaps(record, owner));
+    const known = this.#known.get(program.id);
+    if (known !== undefined && isThere(known)) {
+      const renamed = { ...known, ...shownOf(program) };
+      if (JSON.stringify(renamed) !== JSON.stringify(known)) this.remember(renamed);
+      return { program, record: renamed, previous: undefined, lost: [] };
     }
-    return record;
+    const next = this.#next.get(program.id);
+    if (next === undefined || !isThere(next.record)) return undefined;
+    return { ...next, program, record: { ...next.record, ...shownOf(program) }, previous: known };
   }
 
-  #generations(key: string): readonly number[] {
-    return this.#pins
+  #isWhole(record: ProgramRecord): boolean {
+    const directory = this.#pins.program(record);
+    using program = openProgram(join(directory, 'program'), record.programId);
+    if (program === undefined) return false;
+    return record.maps.every(({ pin: name, id }) => {
+      using map = openPin(join(directory, 'maps', name));
+      return map !== undefined && mapInfo(map.fd).id === id;
+    });
+  }
+
+  #newPlace(id: string): Place {
+    const before = this.#known.get(id);
+    const key = before?.key ?? keyOf(id);
+    const generations = this.#pins
       .programs()
       .filter((one) => one.key === key)
       .map(({ generation }) => Number(generation) || 0);
+    return { id, key, generation: 1 + Math.max(0, before?.generation ?? 0, ...generations) };
   }
 
   /** The program whose maps it shares. @throws {ProgramFailure} `map-owner-not-found`, `map-owner-not-loaded` */
-  #mapOwner(
-    program: DesiredProgram,
-    desired: ReadonlyMap<string, DesiredProgram>,
-    outcomes: ReadonlyMap<string, Outcome>,
-  ): ProgramRecord | undefined {
+  #mapOwner(program: DesiredProgram, { desired, settled }: LoadPass): ProgramRecord | undefined {
     if (program.mapOwner === undefined) return undefined;
     const owner = desired.get(program.mapOwner);
     // A tenant is not told of another one's programs.
@@ -200,13 +324,10 @@ export class Programs {
         true,
       );
     }
-    const record = this.#known.get(owner.id);
-    const outcome = outcomes.get(owner.id);
-    if (outcome?.state !== 'failed' && record?.loadKey === loadKeyOf(owner)) return record;
+    const found = settled.get(owner.id);
+    if (found !== undefined && 'maps' in found) return found;
     const why =
-      outcome?.state === 'failed'
-        ? `: ${outcome.message}`
-        : ': it is itself waiting for the maps of this program.';
+      found === undefined ? ': it is itself waiting for the maps of this program.' : `: ${found.message}`;
     throw new ProgramFailure(
       'map-owner-not-loaded',
       `${owner.owner}, whose maps it shares, is not loaded${why}`,
@@ -214,54 +335,64 @@ export class Programs {
     );
   }
 
-  #sharedMaps(owner: ProgramRecord | undefined): readonly SharedMap[] {
-    if (owner === undefined) return [];
-    return owner.maps.flatMap(({ name, internal, pin }) => {
-      if (internal) return [];
-      const map = openPin(join(this.#pins.program(owner), 'maps', pin));
-      return map === undefined ? [] : [{ name, owner: owner.owner, map }];
-    });
-  }
-
   /** Removes those that nobody requests any more, and what an interrupted process left behind. */
-  sweep(wanted: ReadonlySet<string>): void {
-    for (const { id } of this.#known.values()) if (!wanted.has(id)) this.#known.delete(id);
-    const kept = new Set<string>();
-    for (const { key, generation } of this.#known.values()) kept.add(`${key}/${generation}`);
+  sweep(wanted: ReadonlySet<string>, waiting: ReadonlySet<string>): void {
+    for (const id of this.#known.keys()) if (!wanted.has(id)) this.#known.delete(id);
+    for (const id of this.#next.keys()) if (!waiting.has(id)) this.#next.delete(id);
+    const records = this.#all();
+    const kept = new Set(records.map(({ key, generation }) => `${key}/${generation}`));
     for (const one of this.#pins.programs())
       if (!kept.has(`${one.key}/${one.generation}`)) this.#pins.removeProgram(one);
-    this.#records.keepPrograms(this.#known);
+    this.#records.keepPrograms(records);
   }
 }
 
-/** Everything that a program in the kernel was made from. Another priority or attach point needs no new program. */
-export function loadKeyOf({ attach, digest, functionName, globals, mapOwner }: DesiredProgram): string {
-  const kernelFunction = kernelFunctionOf(attach) ?? '';
-  const values = Object.keys(globals)
-    .toSorted()
-    .map((name) => [name, Buffer.from(globals[name] ?? []).toString('hex')]);
-  const parts = [attach.type, kernelFunction, digest, functionName, values, mapOwner];
-  return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
+/** What a record says of a program besides what it was loaded from. */
+function shownOf({ owner, name, source, attach, pod, container }: DesiredProgram) {
+  return { owner, name, source, attachPoint: attachPoint(attach), pod, container };
 }
 
-function kernelFunctionOf(attach: Attach): string | undefined {
-  return attach.type === 'fentry' || attach.type === 'fexit' ? attach.functionName : undefined;
-}
-
-/** Each after the one whose maps it shares; a cycle is cut somewhere. */
-export function ownersFirst(
-  desired: readonly DesiredProgram[],
-  byId: ReadonlyMap<string, DesiredProgram>,
-): readonly DesiredProgram[] {
-  const sorted = new Set<DesiredProgram>();
-  const visiting = new Set<DesiredProgram>();
-  const visit = (program: DesiredProgram): void => {
-    if (visiting.has(program)) return;
-    visiting.add(program);
-    const owner = program.mapOwner === undefined ? undefined : byId.get(program.mapOwner);
-    if (owner !== undefined) visit(owner);
-    sorted.add(program);
+function recordOf(
+  { program, place, type }: Missing,
+  { programId, gpl, hasFrags, maps, admitted }: LoadedFunction,
+  owner: ProgramRecord | undefined,
+): ProgramRecord {
+  const { namespace, digest, functionName } = program;
+  return {
+    version: RECORD_VERSION,
+    ...place,
+    ...shownOf(program),
+    ...{ namespace, digest, functionName, type },
+    loadKey: loadKeyOf(program),
+    attachKey: '',
+    ...{ programId, gpl, hasFrags, maps },
+    sharedWith: owner && { id: owner.id, programId: owner.programId },
+    tenant: admitted,
+    notes: [],
   };
-  for (const program of desired) visit(program);
-  return [...sorted];
+}
+
+/** Whether it has the maps of its owner, which may have been loaded again with them. */
+function sharesMaps({ maps }: ProgramRecord, owner: ProgramRecord): boolean {
+  return owner.maps.every((theirs) => {
+    const own = maps.find((map) => !map.internal && nameOf(map) === nameOf(theirs));
+    return theirs.internal || own === undefined || own.id === theirs.id;
+  });
+}
+
+/**
+ * A loaded program that may be attached in this place too. Not where it is attached already: a link of TCX takes a program once, and the
+ * members of a chain are told apart by their programs.
+ */
+function twinOf(program: DesiredProgram, loaded: readonly LoadedProgram[]): LoadedProgram | undefined {
+  const loadKey = loadKeyOf(program);
+  const here = new Set(
+    loaded.filter((one) => hookKey(one.program) === hookKey(program)).map(({ record }) => record.programId),
+  );
+  return loaded.find(({ record }) => record.loadKey === loadKey && !here.has(record.programId));
+}
+
+function hookKey({ attach }: DesiredProgram): string {
+  const container = 'hook' in attach ? attach.hook.container : undefined;
+  return `${attachPoint(attach)} ${container?.pid ?? ''}`;
 }

@@ -1,24 +1,40 @@
-/** Checks whether the kernel accepts programs: each is loaded on its own and unloaded again. Nothing is attached. */
-import { cString } from '../../../../lib/ebpf/bpf-call.ts';
+/** Checks whether the kernel accepts programs: they are loaded and unloaded again. Nothing is attached. */
 import { FixedBuffer } from '../../../../lib/ebpf/libc.ts';
 import { BpfObject } from '../../../../lib/ebpf/object.ts';
 import type { AttachType } from '../desired.ts';
 import { failureOf, ProgramFailure } from '../failure.ts';
-import { tryAlone } from './load-alone.ts';
-import { Refusals } from '../refusals.ts';
+import { sectionType } from './declared-type.ts';
+import { type LoadRequest, type ProgramRequest, tryLoad } from './load-object.ts';
+import { statisticsOf, tryTogether, type UseLoaded } from './try-together.ts';
+import { isAttachType, Refusals } from '../refusals.ts';
+import { tenantTypes } from '../tenant/allowed.ts';
+import { type MapHold, MapRoom } from '../tenant/map-room.ts';
+import type { TenantRules } from '../tenant/rules.ts';
 
 export interface VerifyRequest {
   /** Only this program. */
   readonly functionName?: string;
   /** The type to load it as; by default, that of its section. */
   readonly type?: AttachType;
+  /** Of a program whose section does not determine it. */
+  readonly otherwise?: (functionName: string) => AttachType | undefined;
+  /** By the rules for programs of namespaced kinds, too. */
+  readonly tenants?: TenantRules;
+}
+
+/** One program as an object requests it. */
+export interface WantedProgram {
+  readonly functionName: string;
+  readonly type: AttachType;
+  /** Of fentry and fexit; undefined: that of the section. */
+  readonly kernelFunction?: string | undefined;
 }
 
 export interface VerifiedProgram {
   readonly functionName: string;
   readonly section: string;
-  /** Undefined if neither the caller nor the section determines it. */
-  readonly type: AttachType | undefined;
+  /** Also one that no kind of object names, such as `lsm`. Undefined if neither the caller nor the section determines it. */
+  readonly type: string | undefined;
   readonly loads: boolean;
   /** How many instructions the verifier processed. */
   readonly verifiedInstructions: number;
@@ -29,90 +45,159 @@ export interface VerifiedProgram {
 }
 
 const LOG_BYTES = 64 * 1024;
+const NOT_TRIED = 'It was not loaded, as another one of its type was refused.';
 
 /**
- * Loads each program of an object file, one after the other.
+ * Verifies the programs of an object file.
  *
  * @throws {ProgramFailure} `bytecode`: it is not an eBPF object file, or has no such program.
  */
 export function verifyBytecode(bytes: Uint8Array, request: VerifyRequest = {}): readonly VerifiedProgram[] {
-  const refusals = new Refusals();
   const programs = sectionsOf(bytes).filter(
     ({ functionName }) => request.functionName === undefined || request.functionName === functionName,
   );
   if (programs.length === 0)
     throw new ProgramFailure('bytecode', `The bytecode has no program ${request.functionName ?? 'at all'}.`);
-  return programs.map((program) => verifyOne(bytes, program, request, refusals));
+  const known = programs.map(({ functionName, section, declared }): Known => ({
+    ...{ functionName, section },
+    type: request.type ?? declared ?? request.otherwise?.(functionName),
+  }));
+  return verifyAll(bytes, known, { globals: {}, tenants: request.tenants });
 }
 
-function sectionsOf(
+/**
+ * Verifies programs as an object requests them.
+ *
+ * @param use - Called with those that are loaded, if any, while their object is open.
+ * @returns in the order of `wanted`.
+ * @throws {ProgramFailure} `bytecode`: it is not an eBPF object file.
+ */
+export function verifyWanted(
   bytes: Uint8Array,
-): readonly { readonly functionName: string; readonly section: string }[] {
+  wanted: readonly WantedProgram[],
+  given: Given,
+  use?: UseLoaded<ProgramRequest>,
+): readonly VerifiedProgram[] {
+  const sections = new Map(sectionsOf(bytes).map((one) => [one.functionName, one.section]));
+  const known = wanted.map((one): Known => ({ ...one, section: sections.get(one.functionName) ?? '' }));
+  return verifyAll(bytes, known, given, use);
+}
+
+/** What all of them have in common. */
+interface Given {
+  readonly globals: LoadRequest['globals'];
+  /** Undefined: the rules of cluster-scoped kinds, which have none. */
+  readonly tenants: TenantRules | undefined;
+}
+
+interface Known {
+  readonly functionName: string;
+  readonly section: string;
+  readonly type: string | undefined;
+  readonly kernelFunction?: string | undefined;
+}
+
+interface Section {
+  readonly functionName: string;
+  readonly section: string;
+  readonly declared: string | undefined;
+}
+
+function sectionsOf(bytes: Uint8Array): readonly Section[] {
   try {
     using object = BpfObject.open(bytes, 'to be verified');
-    return object.programs().map(({ name, section }) => ({ functionName: name, section }));
+    return object.programs().map((program) => ({
+      functionName: program.name,
+      section: program.section,
+      declared: sectionType(program),
+    }));
   } catch (error) {
     throw failureOf(error, 'bytecode');
   }
 }
 
-function verifyOne(
+function verifyAll(
   bytes: Uint8Array,
-  { functionName, section }: { readonly functionName: string; readonly section: string },
-  request: VerifyRequest,
+  programs: readonly Known[],
+  given: Given,
+  use?: UseLoaded<ProgramRequest>,
+): readonly VerifiedProgram[] {
+  const requests = programs.map((known) => refusalOf(known, given.tenants) ?? requestOf(known));
+  const loads = requests.filter((request) => typeof request !== 'string');
+  const firsts = loads.filter(
+    ({ functionName }, at) => loads.findIndex((other) => other.functionName === functionName) === at,
+  );
+  const accepted = tryTogether(loadRequest(bytes, firsts, given), use);
+  const refusals = new Refusals();
+  const impossible = new Set<ProgramRequest['type']>();
+  return programs.map((known, at): VerifiedProgram => {
+    const { functionName, section, type } = known;
+    const request = requests[at];
+    const told = { functionName, section, type };
+    const refused = (message: string): VerifiedProgram => ({
+      ...{ ...told, loads: false, verifiedInstructions: 0, statistics: '', message },
+    });
+    if (request === undefined || typeof request === 'string') return refused(request ?? '');
+    const together = accepted.get(request);
+    if (together !== undefined) return { ...told, loads: true, ...together, message: '' };
+    // The kernel was asked for one of this type, and answers all of them the same.
+    if (impossible.has(request.type))
+      return refused(refusals.explain(new ProgramFailure('load', NOT_TRIED), type ?? '').message);
+    const verified = verifyAlone(loadRequest(bytes, [request], given), told, refusals);
+    if (!verified.loads && !refusals.answer(type ?? '').available) impossible.add(request.type);
+    return verified;
+  });
+}
+
+/** Why it is not even tried. */
+function refusalOf({ section, type }: Known, tenants: TenantRules | undefined): string | undefined {
+  if (type === undefined)
+    return `The section ${section} does not determine the type of the program. In an image, the label io.ebpf.programs does; for rampart bpf verify, --type does.`;
+  if (tenants === undefined || tenantTypes.has(type)) return undefined;
+  return `There is no namespaced kind for ${type} programs, only for ${[...tenantTypes].join(', ')}.`;
+}
+
+function requestOf({ functionName, section, type, kernelFunction }: Known): ProgramRequest {
+  const isTracing = type === 'fentry' || type === 'fexit';
+  return {
+    functionName,
+    type: type !== undefined && isAttachType(type) ? type : undefined,
+    kernelFunction: isTracing ? (kernelFunction ?? section.split('/')[1]) : undefined,
+  };
+}
+
+function loadRequest(
+  bytes: Uint8Array,
+  programs: readonly ProgramRequest[],
+  { globals, tenants }: Given,
+): LoadRequest {
+  const shown = programs.length === 1 ? (programs[0]?.functionName ?? '') : 'to be verified';
+  return {
+    ...{ shown, bytes, programs, globals },
+    admission: tenants && {
+      rules: tenants,
+      takeRoom: (maps: readonly MapHold[]) => new MapRoom(tenants, []).take(shown, '', maps),
+    },
+  };
+}
+
+function verifyAlone(
+  request: LoadRequest,
+  told: Pick<VerifiedProgram, 'functionName' | 'section' | 'type'>,
   refusals: Refusals,
 ): VerifiedProgram {
-  const type = request.type ?? typeOf(section);
-  const known = { functionName, section, type };
-  if (type === undefined) {
-    const message = `The section ${section} does not determine the type of the program. In an image, the label io.ebpf.programs does.`;
-    return { ...known, loads: false, verifiedInstructions: 0, statistics: '', message };
-  }
   const log = new FixedBuffer(LOG_BYTES);
-  const tracing = type === 'fentry' || type === 'fexit';
-  const kernelFunction = tracing ? section.split('/')[1] : undefined;
-  const load = {
-    shown: functionName,
-    bytes,
-    functionName,
-    type,
-    kernelFunction,
-    globals: {},
-    admission: undefined,
-  };
   try {
-    const { verifiedInstructions } = tryAlone(load, log);
-    return { ...known, loads: true, verifiedInstructions, statistics: statisticsOf(log), message: '' };
+    const { verifiedInstructions } = tryLoad(request, {}, log);
+    return { ...told, loads: true, verifiedInstructions, statistics: statisticsOf(log), message: '' };
   } catch {
     // Once more, for the reason.
   }
   try {
-    const { verifiedInstructions } = tryAlone(load);
-    return { ...known, loads: true, verifiedInstructions, statistics: '', message: '' };
+    const { verifiedInstructions } = tryLoad(request);
+    return { ...told, loads: true, verifiedInstructions, statistics: '', message: '' };
   } catch (error) {
-    const { message } = refusals.explain(failureOf(error, 'load'), type);
-    return { ...known, loads: false, verifiedInstructions: 0, statistics: statisticsOf(log), message };
+    const { message } = refusals.explain(failureOf(error, 'load'), told.type ?? '');
+    return { ...told, loads: false, verifiedInstructions: 0, statistics: statisticsOf(log), message };
   }
-}
-
-const sections: readonly (readonly [RegExp, AttachType])[] = [
-  [/^xdp([./]|$)/, 'xdp'],
-  [/^tcx\//, 'tcx'],
-  [/^(tc|classifier|action)([./]|$)/, 'tc'],
-  [/^kretprobe/, 'kretprobe'],
-  [/^(kprobe|ksyscall)/, 'kprobe'],
-  [/^uretprobe/, 'uretprobe'],
-  [/^(uprobe|usdt)/, 'uprobe'],
-  [/^(tracepoint|tp)\//, 'tracepoint'],
-  [/^fentry/, 'fentry'],
-  [/^fexit/, 'fexit'],
-];
-
-function typeOf(section: string): AttachType | undefined {
-  return sections.find(([pattern]) => pattern.test(section))?.[1];
-}
-
-function statisticsOf({ bytes }: FixedBuffer): string {
-  const lines = cString(bytes).split('\n');
-  return lines.find((line) => line.startsWith('processed ')) ?? '';
 }

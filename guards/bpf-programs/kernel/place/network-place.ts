@@ -5,10 +5,11 @@
  * runs on it. The threads of the pool stay where they are.
  */
 import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
 
 import { errno, libc } from '../../../../lib/ebpf/ffi.ts';
 import { AT_FDCWD, Fd, openat2, SystemCallError, tryOpenat2 } from '../../../../lib/ebpf/libc.ts';
-import type { ContainerPlace } from '../desired.ts';
+import type { InterfaceHook } from '../desired.ts';
 import { ProgramFailure } from '../failure.ts';
 import { openContainer } from './container.ts';
 
@@ -33,11 +34,25 @@ export class NetworkPlace implements Disposable {
     return new NetworkPlace(statSync(OWN, { bigint: true }).ino, undefined);
   }
 
-  /** @throws {ProgramFailure} `target` when the container is gone. */
-  static of(container: ContainerPlace | undefined): NetworkPlace {
+  /** @throws {ProgramFailure} `target` when the container or the named namespace is gone. */
+  static of({ container, namespacePath }: Omit<InterfaceHook, 'interface'>): NetworkPlace {
+    if (namespacePath !== undefined) {
+      try {
+        return NetworkPlace.at(namespacePath);
+      } catch (error) {
+        if (!(error instanceof SystemCallError)) throw error;
+        throw new ProgramFailure('target', `The network namespace is gone: ${error.message}.`, true, error);
+      }
+    }
     if (container === undefined) return NetworkPlace.own();
     using directory = openContainer(container);
     const fd = openat2(directory, 'ns/net', { flags: 0 });
+    return new NetworkPlace(inodeOf(fd), fd);
+  }
+
+  /** The namespace that a path stands for: `/run/netns/NAME`, `/proc/PID/ns/net`. @throws {SystemCallError} `SYSTEM` */
+  static at(path: string): NetworkPlace {
+    const fd = openat2(AT_FDCWD, path, { flags: 0 });
     return new NetworkPlace(inodeOf(fd), fd);
   }
 
@@ -46,7 +61,10 @@ export class NetworkPlace implements Disposable {
     const own = NetworkPlace.own();
     if (own.inode === inode) return own;
     const processes = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
-    const names = listed('/run/netns').map((name) => `/run/netns/${name}`);
+    // Those of the node, and as an agent in a pod sees them.
+    const names = ['/run/netns', '/proc/1/root/run/netns'].flatMap((directory) =>
+      listed(directory).map((name) => join(directory, name)),
+    );
     for (const path of [...processes.map((pid) => `/proc/${pid}/ns/net`), ...names]) {
       if (inodeAt(path) !== inode) continue;
       const number = tryOpenat2(AT_FDCWD, path, { flags: 0 });

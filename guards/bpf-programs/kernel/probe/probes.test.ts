@@ -98,7 +98,7 @@ const place = (pid: number, rest: Partial<ContainerPlace> = {}): ContainerPlace 
 /** What runs where the kernel has it, and is refused with the reason where it has not. */
 async function either(t: TestContext, attach: Attach, functionName: string, act: () => void, least: number) {
   const { type } = attach;
-  if (type === 'tc' || type === 'tcx' || type === 'xdp') throw new TypeError(type);
+  if (type === 'tc' || type === 'tcx' || type === 'xdp' || type === 'nowhere') throw new TypeError(type);
   const kind = type === 'kretprobe' ? 'kprobe' : type;
   const features = probeFeatures([type]);
   const runs =
@@ -142,6 +142,19 @@ suite('programs that are attached by themselves', { skip: obstacle() ?? false },
     assert.ok(lab.counted('there') >= 20);
     assert.match(failed(outcomes, 'not', 'attach'), /there is no tracepoint syscalls\/sys_enter_nothing/);
     assert.match(failed(outcomes, 'outside', 'attach'), /there is no tracepoint/);
+    const beyond = desired(
+      'beyond',
+      { type: 'tracepoint', tracepoint: 'syscalls/sys_enter_epoll_create1' },
+      {
+        digest: 'sha256:kinds',
+        bytecode: () => Promise.resolve(bytecode('kinds')),
+        functionName: 'on_argument',
+      },
+    );
+    assert.match(
+      failed(await host.apply([beyond]), 'beyond', 'attach'),
+      /EACCES.*\. The program reads bytes 40 to 47 of the record, which is arguments\[3\] of struct sys_enter, and the record has 24 bytes: .*__syscall_nr \(8 to 11\), flags \(16 to 23\)\./,
+    );
     assert.ok(!existsSync('/sys/kernel/tracing/rampart'));
   });
 

@@ -2,17 +2,20 @@
  * Programs that are attached individually, each by a link: to kernel functions, tracepoints and functions in user programs.
  */
 import { renameSync } from 'node:fs';
+import { constants } from 'node:os';
 import { join } from 'node:path';
 
 import type { Descriptor } from '../../../../lib/ebpf/bpf-call.ts';
 import { composeGated, type Gate } from '../compose/compose.ts';
 import { AT_FDCWD, openat2, openFlags } from '../../../../lib/ebpf/libc.ts';
 import { attachKprobe } from '../link/kprobe.ts';
-import { attachTracepoint } from '../link/tracepoint.ts';
+import { attachTracepoint, recordFields } from '../link/tracepoint.ts';
 import { attachTracing } from '../link/tracing.ts';
 import { attachUprobe } from '../link/uprobe.ts';
 import { loadComposition } from '../compose/load-composition.ts';
+import { btfById, programInfo } from '../info.ts';
 import { openPin, pin, unpin } from '../pins/pin.ts';
+import { KernelRefusal } from '../../../../lib/ebpf/refusal.ts';
 import { attachPoint } from '../attach-point.ts';
 import { openContainer, readProcess } from '../place/container.ts';
 import type { Attach } from '../desired.ts';
@@ -23,6 +26,7 @@ import { openProgram, type Pins } from '../pins/pins.ts';
 import { programTypes } from '../load/program-types.ts';
 import type { LoadedProgram, Programs } from '../load/programs.ts';
 import type { ProgramRecord, Records } from '../records.ts';
+import { readsBeyond } from './record-reads.ts';
 import { openTarget, probeOffset } from './uprobe-target.ts';
 import type { Verdicts } from '../verdicts.ts';
 
@@ -37,16 +41,24 @@ export function settleProbes(
   verdicts: Verdicts,
   hostRoot: string,
 ): void {
-  for (const { program, record } of loaded) {
+  for (const one of loaded) {
+    const { program, record: asked } = one;
     const { attach } = program;
     if (attach.type === 'xdp' || attach.type === 'tc' || attach.type === 'tcx') continue;
-    verdicts.attempt([program], () => {
+    if (attach.type === 'nowhere') {
+      verdicts.loaded(program, asked.programId, []);
+      continue;
+    }
+    const isInContainer = 'container' in attach && attach.container !== undefined;
+    verdicts.attach(one, (record) => {
       const directory = pins.program(record);
       const attachKey = JSON.stringify(attach, (_, value: unknown) =>
         typeof value === 'bigint' ? String(value) : value,
       );
-      using there = record.attachKey === attachKey ? openPin(join(directory, 'link')) : undefined;
-      if (there === undefined) {
+      using before = record.attachKey === '' ? undefined : openPin(join(directory, 'link'));
+      // A version before of another type, such as kretprobe, stays where it is.
+      if (before !== undefined && (record.attachKey === attachKey || record.type !== attach.type)) return [];
+      try {
         using own = openProgram(join(directory, 'program'), record.programId);
         if (own === undefined)
           throw new ProgramFailure('attach', 'Its pin is gone. The program is loaded again.', true);
@@ -55,8 +67,12 @@ export function settleProbes(
         pin(link.fd, join(directory, 'link-new'));
         renameSync(join(directory, 'link-new'), join(directory, 'link'));
         programs.remember({ ...record, attachKey });
+      } catch (error) {
+        // What it is attached to in a container may be gone with it.
+        if (before === undefined || isInContainer) throw error;
+        verdicts.keep(program, record, error);
       }
-      verdicts.loaded(program, record.programId, []);
+      return [];
     });
   }
 }
@@ -70,7 +86,7 @@ interface ProbeContext {
 
 function attachProbe(
   program: Descriptor,
-  attach: Exclude<Attach, { type: 'tc' | 'tcx' | 'xdp' }>,
+  attach: Exclude<Attach, { type: 'nowhere' | 'tc' | 'tcx' | 'xdp' }>,
   context: ProbeContext,
 ): Descriptor {
   switch (attach.type) {
@@ -86,12 +102,34 @@ function attachProbe(
     case 'fexit':
       return attachTracing(program, attach.functionName);
     case 'tracepoint':
-      return attachTracepoint(program, attach.tracepoint);
+      return attachToTracepoint(program, attach.tracepoint, context);
     case 'uprobe':
     case 'uretprobe':
       return attach.container === undefined
         ? attachOnHost(program, attach, context)
         : attachInContainer(attach, attach.container, context);
+  }
+}
+
+function attachToTracepoint(
+  program: Descriptor,
+  tracepoint: string,
+  { records, record }: ProbeContext,
+): Descriptor {
+  try {
+    return attachTracepoint(program, tracepoint);
+  } catch (error) {
+    if (!(error instanceof KernelRefusal) || error.errno !== constants.errno.EACCES) throw error;
+    const { btfId } = programInfo(program.fd);
+    const types = btfId === 0 ? undefined : btfById(btfId);
+    const why = readsBeyond(
+      records.instructions(record),
+      recordFields(tracepoint),
+      record.functionName,
+      types,
+    );
+    if (why === undefined) throw error;
+    throw new ProgramFailure('attach', `${error.message}. ${why}`, false, error);
   }
 }
 

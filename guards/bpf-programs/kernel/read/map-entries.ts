@@ -22,7 +22,7 @@ const unreadableTypes: ReadonlyMap<number, string> = new Map([
   [31, 'a ring buffer'],
 ]);
 
-interface MapEntry {
+export interface MapEntry {
   readonly key: Buffer;
   /** One, or one for each CPU. */
   readonly values: readonly Buffer[];
@@ -38,11 +38,15 @@ export function possibleCpus(list = readFileSync('/sys/devices/system/cpu/possib
   return 1 + Number(last ?? 0);
 }
 
+/** Of a map with a value for each CPU: each begins at a multiple of eight (kernel/bpf/syscall.c, bpf_map_value_size). */
+export function valueStep({ valueSizeBytes }: Pick<MapInfo, 'valueSizeBytes'>): number {
+  return (valueSizeBytes + 7) & ~7;
+}
+
 /** The value of a key; undefined where there is none. @throws {RampartError} `EBPF` */
 export function readEntry(fd: number, info: MapInfo, key: Uint8Array): MapEntry | undefined {
   const perCpu = isPerCpu(info);
-  // Each CPU's value begins at a multiple of eight (kernel/bpf/syscall.c, bpf_map_value_size).
-  const step = perCpu ? (info.valueSizeBytes + 7) & ~7 : info.valueSizeBytes;
+  const step = perCpu ? valueStep(info) : info.valueSizeBytes;
   const count = perCpu ? possibleCpus() : 1;
   const bytes = Buffer.alloc(step * count);
   if (libbpf().mapLookup(fd, key, bytes) !== 0) {

@@ -3,7 +3,10 @@ import { before, suite, test } from 'node:test';
 
 import { possibleCpus } from './map-entries.ts';
 import { bytecode, cable, desired, Lab, NAME, obstacle, ownNetwork, send, tc, xdp } from '../lab.fixture.ts';
-import { actionNames, dumpMap, readChain, readPrograms, readStats } from './reading.ts';
+import { actionNames, readChain } from './chains.ts';
+import { dumpMap } from './maps.ts';
+import { readPrograms } from './programs.ts';
+import { readStats } from './statistics.ts';
 import { verifyBytecode } from '../load/verify-bytecode.ts';
 
 suite('reading what is in the kernel', { skip: obstacle() ?? false }, () => {
@@ -116,7 +119,7 @@ suite('reading what is in the kernel', { skip: obstacle() ?? false }, () => {
     await (await lab.host()).apply([desired('a', xdp('in0'))]);
     const [program] = readPrograms(options);
     const dump = dumpMap(options, String(program?.programId), '.data');
-    assert.equal(dump.entries.length, 1);
+    assert.deepEqual(dump.entries, [{ key: 0, value: { step: 1 } }]);
   });
 
   test('programs are verified without being kept', () => {

@@ -7,7 +7,9 @@ import type { BpfMap } from '../../../../lib/ebpf/map.ts';
 import type { AttachType } from '../desired.ts';
 import { droppedHelpers } from './allowed.ts';
 import { demandsOf, dropCalls } from './demands.ts';
-import { allowedMapTypes, mapMemoryBytes, mapTypeNames } from './map-memory.ts';
+import { mapTypeNames } from '../type-names.ts';
+import { allowedMapTypes, mapMemoryBytes } from './map-memory.ts';
+import type { MapHold } from './map-room.ts';
 import { ObjectFile } from './object-file.ts';
 import { makeStatic } from './static-functions.ts';
 import { checkUses, notAllowed, type TenantRules, type Uses } from './rules.ts';
@@ -15,19 +17,20 @@ import { checkUses, notAllowed, type TenantRules, type Uses } from './rules.ts';
 export interface Admission {
   readonly rules: TenantRules;
   /** @throws {ProgramFailure} `not-allowed` */
-  readonly takeRoom: (mapBytes: number) => void;
+  readonly takeRoom: (maps: readonly MapHold[]) => void;
 }
 
 /** What is kept of a program, to be compared with other rules later. */
 export interface Admitted extends Uses {
-  readonly mapBytes: number;
+  /** Of all its own maps. Only in the records of earlier versions: now each map has its own. */
+  readonly mapBytes?: number;
 }
 
-/** The maps of an object file. */
-interface Maps {
-  readonly all: readonly BpfMap[];
-  /** Those of them that another program has: the others are going to be made. */
-  readonly shared: ReadonlySet<BpfMap>;
+/** A map in the kernel that takes the place of one of an object file. */
+export interface TakenOver {
+  readonly id: number;
+  /** Another program has it. */
+  readonly shared: boolean;
 }
 
 /** A copy of the object file with static functions only, and without the calls that may do nothing. @throws {RampartError} `DECODE` */
@@ -40,29 +43,45 @@ export function harmless(bytes: Uint8Array, { helpers }: TenantRules): Uint8Arra
 }
 
 /**
- * @param bytes - Of {@link harmless}.
+ * @param file - Of {@link harmless}.
  * @param section - Of the program.
  * @throws {RampartError} `DECODE`
  * @throws {ProgramFailure} `not-allowed`
  */
-export function admit(
-  { rules, takeRoom }: Admission,
-  bytes: Uint8Array,
+export function admitProgram(
+  { rules }: Admission,
+  file: ObjectFile,
   { section, type }: { readonly section: string; readonly type: AttachType },
-  maps: Maps,
 ): Admitted {
-  const file = new ObjectFile(bytes);
   const { calls, ofKernel } = demandsOf(file.code(section));
   const externs = file.externs(section);
   const uses = { calls: [...calls].toSorted(), externs: externs.toSorted() };
   checkUses(rules, type, uses);
   // Compilers name them, and libbpf replaces the names.
   if (ofKernel) throw numbersRefused();
-  checkSharing(maps);
-  const own = maps.all.filter((map) => !maps.shared.has(map));
-  const mapBytes = own.reduce((sum, map) => sum + bytesOf(map), 0);
-  takeRoom(mapBytes);
-  return { ...uses, mapBytes };
+  return uses;
+}
+
+/**
+ * All maps of an object file.
+ *
+ * @returns the memory of each.
+ * @throws {ProgramFailure} `not-allowed`
+ */
+export function admitMaps(
+  { takeRoom }: Admission,
+  all: readonly BpfMap[],
+  takenOver: ReadonlyMap<BpfMap, TakenOver>,
+): ReadonlyMap<BpfMap, number> {
+  checkSharing(takenOver);
+  const bytes = new Map(all.map((map) => [map, bytesOf(map)]));
+  takeRoom(
+    [...bytes].map(([map, size]) => {
+      const { id, shared = false } = takenOver.get(map) ?? {};
+      return { key: id ?? map.name, bytes: size, shared };
+    }),
+  );
+  return bytes;
 }
 
 /**
@@ -70,7 +89,7 @@ export function admit(
  * @throws {ProgramFailure} `not-allowed`: it is not what was admitted
  */
 export function checkLoaded(
-  { rules }: Admission,
+  { rules }: Pick<Admission, 'rules'>,
   admitted: Admitted,
   type: AttachType,
   instructions: Instructions,
@@ -97,8 +116,8 @@ function numbersRefused(): Error {
   );
 }
 
-/** @throws {ProgramFailure} `not-allowed` */
-function checkSharing({ all, shared }: Maps): void {
+/** Before any of them takes the place of another one. @throws {ProgramFailure} `not-allowed` */
+export function checkNames(all: readonly BpfMap[]): void {
   const names = new Set<string>();
   for (const { name, internal } of all) {
     if (internal) continue;
@@ -110,9 +129,13 @@ function checkSharing({ all, shared }: Maps): void {
       );
     names.add(name);
   }
-  for (const { name, type } of shared) {
+}
+
+/** @throws {ProgramFailure} `not-allowed` */
+function checkSharing(takenOver: ReadonlyMap<BpfMap, TakenOver>): void {
+  for (const [{ name, type }, { shared }] of takenOver) {
     // libbpf puts programs into it, which nobody stops or counts when their own object is deleted.
-    if (mapTypeNames[type] === 'prog_array')
+    if (shared && mapTypeNames[type] === 'prog_array')
       throw notAllowed(
         'map_type_not_allowed',
         `The map ${name} has type prog_array, which programs of namespaced kinds may not share`,

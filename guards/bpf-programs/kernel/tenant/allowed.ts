@@ -92,6 +92,9 @@ export const droppedHelpers: ReadonlySet<string> = new Set(list('trace_printk tr
 
 const packetTypes: ReadonlySet<AttachType> = new Set(['tc', 'tcx', 'xdp']);
 
+/** Of namespaced kinds: those that can be confined to pods. */
+export const tenantTypes: ReadonlySet<string> = new Set<AttachType>([...packetTypes, 'uprobe', 'uretprobe']);
+
 export function isAllowedHelper(name: string, type: AttachType): boolean {
   const kind = packetTypes.has(type) ? 'packets' : 'uprobes';
   return allowedHelpers.some(({ of, only }) => (only === undefined || only === kind) && of.includes(name));

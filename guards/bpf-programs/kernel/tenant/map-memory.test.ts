@@ -7,7 +7,8 @@ import { test } from 'node:test';
 import { bpf, command, Descriptor, Structure } from '../../../../lib/ebpf/bpf-call.ts';
 import { possibleCpus } from '../read/map-entries.ts';
 import { obstacle } from '../lab.fixture.ts';
-import { allowedMapTypes, mapMemoryBytes, mapTypeNames } from './map-memory.ts';
+import { mapTypeNames } from '../type-names.ts';
+import { allowedMapTypes, mapMemoryBytes } from './map-memory.ts';
 
 const BPF_F_NO_PREALLOC = 1;
 

@@ -1,12 +1,6 @@
 /** How much memory of the kernel the maps of an object file take, from their definitions: a little more than the kernel counts. */
 import { possibleCpus } from '../read/map-entries.ts';
-
-/** `enum bpf_map_type` of include/uapi/linux/bpf.h. */
-export const mapTypeNames: readonly string[] =
-  `unspec hash array prog_array perf_event_array percpu_hash percpu_array stack_trace cgroup_array lru_hash
-  lru_percpu_hash lpm_trie array_of_maps hash_of_maps devmap sockmap cpumap xskmap sockhash cgroup_storage
-  reuseport_sockarray percpu_cgroup_storage queue stack sk_storage devmap_hash struct_ops ringbuf inode_storage
-  task_storage bloom_filter user_ringbuf cgrp_storage arena`.split(/\s+/);
+import { mapTypeNames } from '../type-names.ts';
 
 export interface MapDefinition {
   /** `enum bpf_map_type`. */

@@ -1,70 +1,111 @@
-/** How much of the memory for maps each namespace has left on this node. */
+/** How much of the memory for maps each namespace has left on this node. A map counts once, however many programs have it. */
 import { notAllowed, type TenantRules } from './rules.ts';
+
+/** A map of a program. */
+export interface MapHold {
+  /** Its id in the kernel; of one that is going to be made, its name. */
+  readonly key: number | string;
+  readonly bytes: number;
+  /** It is another program's, and does not count for what one program may have. */
+  readonly shared: boolean;
+}
 
 /** What of a program in the kernel counts. */
 interface Holder {
   readonly id: string;
   readonly namespace: string | undefined;
   readonly programId: number;
-  readonly tenant: { readonly mapBytes: number } | undefined;
+  readonly maps: readonly {
+    readonly id: number;
+    readonly bytes?: number;
+    readonly shared?: boolean;
+  }[];
+  readonly tenant: { readonly mapBytes?: number } | undefined;
 }
 
 const MIB = 1024 * 1024;
 /** Of the memory of its namespace, for one program. */
 const SHARE = 4;
 
+/** The maps that a program has. */
+export function holdsOf({ maps, tenant }: Pick<Holder, 'maps' | 'tenant'>): readonly MapHold[] {
+  const holds = maps.flatMap(({ id, bytes, shared = false }) =>
+    bytes === undefined ? [] : [{ key: id, bytes, shared }],
+  );
+  const { mapBytes } = tenant ?? {};
+  return mapBytes === undefined ? holds : [{ key: 'all', bytes: mapBytes, shared: false }];
+}
+
 export class MapRoom {
   readonly #limitBytes: number;
-  /** By namespace, then by id. */
-  readonly #held = new Map<string, Map<string, number>>();
+  /** By namespace, then by id: bytes by map. */
+  readonly #held = new Map<string, Map<string, ReadonlyMap<number | string, number>>>();
 
   /** @param running - Programs that stay; what was there first keeps its room. */
   constructor({ mapMemoryBytes }: TenantRules, running: readonly Holder[]) {
     this.#limitBytes = mapMemoryBytes;
-    for (const { id, namespace, tenant } of running.toSorted((a, b) => a.programId - b.programId)) {
-      if (namespace === undefined || tenant === undefined) continue;
-      if (this.#heldOf(namespace, id) + tenant.mapBytes <= this.#limitBytes)
-        this.#hold(namespace, id, tenant.mapBytes);
+    for (const { id, namespace, ...holder } of running.toSorted((a, b) => a.programId - b.programId)) {
+      if (namespace === undefined) continue;
+      const maps = byMap(id, holdsOf(holder));
+      if (this.#heldBytes(namespace, id, maps) <= this.#limitBytes) this.#hold(namespace, id, maps);
     }
   }
 
-  /** @throws {ProgramFailure} `not-allowed`: nothing is held for it then */
-  take(id: string, namespace: string, mapBytes: number): void {
+  /**
+   * @param maps - All that it has.
+   * @throws {ProgramFailure} `not-allowed`: nothing is held for it then
+   */
+  take(id: string, namespace: string, maps: readonly MapHold[]): void {
     this.release(id, namespace);
-    const others = this.#heldOf(namespace, id);
-    const own = `The maps of the program take ${mib(mapBytes)} MiB`;
+    const ownBytes = sum(maps.filter(({ shared }) => !shared).map(({ bytes }) => bytes));
+    const held = byMap(id, maps);
+    const othersBytes = this.#heldBytes(namespace, id, new Map());
+    const allBytes = this.#heldBytes(namespace, id, held);
+    const own = `The maps of the program take ${mib(ownBytes)} MiB`;
     const ask = `or ask the administrator of the cluster to raise --bpf-tenant-map-memory, which is ${mib(this.#limitBytes)}.`;
-    if (mapBytes > this.#limitBytes / SHARE) {
+    if (ownBytes > this.#limitBytes / SHARE) {
       throw notAllowed(
         'map_memory_of_program',
         `${own}; a program of a namespaced kind may have ${mib(this.#limitBytes / SHARE)} MiB, a quarter of what its namespace has on a node`,
         `Reduce max_entries, use a cluster-scoped kind, ${ask}`,
       );
     }
-    if (others + mapBytes > this.#limitBytes) {
+    if (allBytes > this.#limitBytes) {
       throw notAllowed(
         'map_memory_of_namespace',
-        `${own}; other programs of namespace ${namespace} have ${mib(others)} MiB on this node already, and all of them together may have ${mib(this.#limitBytes)} MiB`,
+        `${own}; other programs of namespace ${namespace} have ${mib(othersBytes)} MiB on this node already, and all of them together may have ${mib(this.#limitBytes)} MiB`,
         `Reduce max_entries, delete another program, share maps by mapownerselector, ${ask}`,
         true,
       );
     }
-    this.#hold(namespace, id, mapBytes);
+    this.#hold(namespace, id, held);
   }
 
   release(id: string, namespace: string): void {
     this.#held.get(namespace)?.delete(id);
   }
 
-  #hold(namespace: string, id: string, bytes: number): void {
-    const all = this.#held.get(namespace) ?? new Map<string, number>();
-    this.#held.set(namespace, all.set(id, bytes));
+  #hold(namespace: string, id: string, maps: ReadonlyMap<number | string, number>): void {
+    const all = this.#held.get(namespace) ?? new Map<string, ReadonlyMap<number | string, number>>();
+    this.#held.set(namespace, all.set(id, maps));
   }
 
-  #heldOf(namespace: string, except: string): number {
-    const all = [...(this.#held.get(namespace) ?? [])];
-    return all.reduce((sum, [id, bytes]) => (id === except ? sum : sum + bytes), 0);
+  /** Of all programs but `except`, and of `more`. */
+  #heldBytes(namespace: string, except: string, more: ReadonlyMap<number | string, number>): number {
+    const all = new Map(more);
+    for (const [id, maps] of this.#held.get(namespace) ?? [])
+      if (id !== except) for (const [key, bytes] of maps) all.set(key, bytes);
+    return sum([...all.values()]);
   }
+}
+
+/** A name is one of this program only. */
+function byMap(id: string, maps: readonly MapHold[]): ReadonlyMap<number | string, number> {
+  return new Map(maps.map(({ key, bytes }) => [typeof key === 'number' ? key : `${id} ${key}`, bytes]));
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
 }
 
 function mib(bytes: number): string {

@@ -96,8 +96,8 @@ suite('object files', () => {
   });
 
   test('what only the loaded instructions call is kept', () => {
-    const admission = { rules: defaultTenantRules, takeRoom: () => {} };
-    const ofFile = { calls: ['bpf_tail_call'], externs: [], mapBytes: 7 };
+    const admission = { rules: defaultTenantRules };
+    const ofFile = { calls: ['bpf_tail_call'], externs: [] };
     const instructions = Instructions.of([{ code: 0x85, immediate: 1 }]);
     assert.deepEqual(checkLoaded(admission, ofFile, 'xdp', instructions, new Set()), {
       ...ofFile,

@@ -14,6 +14,7 @@ import {
   cable,
   desired,
   failed,
+  kept,
   Lab,
   loaded,
   NAME,
@@ -165,13 +166,13 @@ suite('programs of namespaced kinds', { skip: obstacle() ?? false }, () => {
     const next = { digest: 'sha256:next', bytecode: unreachable };
     const wanted = [{ ...owner, ...next }, sharing, { ...alone, ...next }];
     const outcomes = await (await lab.restarted()).apply(wanted);
-    assert.match(failed(outcomes, owner.id, 'bytecode'), /The previous version keeps running/);
-    assert.doesNotMatch(failed(outcomes, alone.id, 'bytecode'), /keeps running/);
-    failed(outcomes, sharing.id, 'map-owner-not-loaded');
+    kept(outcomes, owner.id, 'bytecode');
+    failed(outcomes, alone.id, 'bytecode');
+    failed(outcomes, sharing.id, 'not-allowed');
     assert.equal(pinned(lab).length, 1);
     // Memory is a rule, too.
     const less = await (await lab.restarted(withMemory(8192))).apply(wanted);
-    assert.doesNotMatch(failed(less, owner.id, 'bytecode'), /keeps running/);
+    failed(less, owner.id, 'bytecode');
     assert.deepEqual(pinned(lab), []);
   });
 
@@ -347,7 +348,7 @@ suite('programs of namespaced kinds', { skip: obstacle() ?? false }, () => {
     assert.equal(pinned(lab).length, 4);
   });
 
-  test('maps whose owner is refused go with it: nobody else has them', async () => {
+  test('maps whose owner is refused stay while another program has them, and count', async () => {
     await using lab = new Lab();
     const one = (name: string) => program('on_uprobe', uprobe, { file: 'probes', id: `acme/${name}` });
     const others = Array.from({ length: 10 }, (_, index) => one(`other${index}`));
@@ -358,8 +359,12 @@ suite('programs of namespaced kinds', { skip: obstacle() ?? false }, () => {
     const next = program('uprobe_user', uprobe, { id: 'acme/owner' });
     const outcomes = await host.apply([next, sharing, ...others]);
     assert.match(failed(outcomes, 'acme/owner', 'not-allowed'), /map_memory_of_namespace/);
-    assert.doesNotMatch(failed(outcomes, 'acme/sharing', 'map-owner-not-loaded'), /keeps running/);
-    assert.equal(pinned(lab).length, others.length);
-    loaded(await host.apply([next, sharing, ...others.slice(2)]), 'acme/sharing');
+    kept(outcomes, 'acme/sharing', 'map-owner-not-loaded');
+    assert.equal(pinned(lab).length, others.length + 1);
+    // Without its owner, the map of the sharer, those of nine others and of the next version are 1 + 9 + 3.
+    const without = await host.apply([next, sharing, ...others.slice(1)]);
+    failed(without, 'acme/owner', 'not-allowed');
+    const enough = await host.apply([next, sharing, ...others.slice(2)]);
+    for (const id of ['acme/owner', 'acme/sharing']) loaded(enough, id);
   });
 });

@@ -1,0 +1,45 @@
+/** The kinds of bpfman-operator v0.6 beside those of v0.5.5, which api.ts has. */
+import { conditionList } from '../../lib/kube/crd/condition-list.ts';
+import { ageColumn, type Resource } from '../../lib/kube/crd/resource.ts';
+import { object, optional } from '../../lib/kube/crd/schema.ts';
+import { applicationFields } from './application-schema.ts';
+import { configFields } from './config-schema.ts';
+import { inGroup, statusColumn } from './group.ts';
+import type { Scope } from './spec-schema.ts';
+import { stateFields } from './state-schema.ts';
+
+export const applicationKinds = { Cluster: 'ClusterBpfApplication', Namespaced: 'BpfApplication' } as const;
+
+export function defineApplication(scope: Scope): Resource {
+  const where = scope === 'Cluster' ? '' : ' in pods of its namespace';
+  return inGroup(applicationKinds[scope], scope, {
+    description: `eBPF programs from one object file, and the links that attach them${where}.`,
+    fields: {
+      spec: object(applicationFields(scope), { description: 'The desired state.' }),
+      status: optional(object({ conditions: optional(conditionList()) })),
+    },
+    columns: [
+      // Upstream's is misspelt, so that it shows nothing.
+      { name: 'NodeSelector', type: 'string', jsonPath: '.spec.nodeSelector' },
+      statusColumn,
+      ageColumn,
+    ],
+  });
+}
+
+export function defineState(scope: Scope): Resource {
+  const kind = applicationKinds[scope];
+  return inGroup(`${kind}State`, scope, {
+    description: `What became of a ${kind} on one node. Written by the agents.`,
+    fields: { status: optional(object(stateFields(scope))) },
+    columns: [{ name: 'Node', type: 'string', jsonPath: '.status.node' }, statusColumn, ageColumn],
+  });
+}
+
+export function defineConfig(): Resource {
+  return inGroup('Config', 'Cluster', {
+    description: 'How bpfman-operator installs bpfman. Rampart does not use it.',
+    fields: configFields,
+    columns: [ageColumn],
+  });
+}

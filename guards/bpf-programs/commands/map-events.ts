@@ -1,0 +1,47 @@
+/** `rampart bpf map events`. */
+import { clockTime, printable } from '../../../lib/output/printable.ts';
+import { say, stopSignal } from '../../../lib/cli/process.ts';
+import type { MapName } from '../kernel/read/kernel-map.ts';
+import { type MapEvent, openEvents } from '../kernel/read/map-events.ts';
+import type { MapEventsOptions } from './map-command.ts';
+import { place, printJson } from './print.ts';
+
+/** More that whoever reads the output has not taken yet is not kept: programs may write faster than a terminal shows. */
+const MOST_WAITING_BYTES = 8 * 1024 * 1024;
+
+/** Ends with the signal, or after the number of events. @throws what ended the reading. */
+export async function runEvents(name: MapName, options: MapEventsOptions): Promise<void> {
+  const { signal } = stopSignal();
+  const { promise: ended, resolve: end, reject: fail } = Promise.withResolvers<void>();
+  signal.addEventListener('abort', () => end(), { once: true });
+  let [left, skipped, lost] = [options.count ?? Infinity, 0, 0n];
+  {
+    using _events = openEvents(place(options), name, {
+      force: options.force === true,
+      type: options.type,
+      onEvent: (event) => {
+        if (left === 0) return;
+        if (process.stdout.writableLength > MOST_WAITING_BYTES) skipped++;
+        else show(event, options);
+        if (--left === 0) end();
+      },
+      onLost: (count) => (lost += count),
+      onError: fail,
+    });
+    await ended;
+  }
+  if (lost > 0n) say(`${lost} events were lost: the buffer of their CPU was full`);
+  if (skipped > 0) say(`${skipped} events are not shown: the output was too slow`);
+}
+
+function show(event: MapEvent, { output }: MapEventsOptions): void {
+  if (output === 'json') {
+    const { atMs, ...rest } = event;
+    printJson({ schema: 'rampart.dev/bpf-map-event/v1', time: new Date(atMs).toISOString(), ...rest });
+    return;
+  }
+  const { atMs, cpu, sizeBytes, data } = event;
+  const where = cpu === undefined ? '' : `  CPU ${cpu}`;
+  const text = typeof data === 'string' ? data : JSON.stringify(data);
+  process.stdout.write(`${clockTime(atMs)}${where}  ${sizeBytes} B  ${printable(text)}\n`);
+}

@@ -1,0 +1,96 @@
+/** `rampart bpf map list`, `dump`, `lookup`, `update` and `delete`. */
+import { printable } from '../../../lib/output/printable.ts';
+import type { Row } from '../../../lib/output/table.ts';
+import type { MapName } from '../kernel/read/kernel-map.ts';
+import {
+  deleteEntry,
+  dumpMap,
+  listMaps,
+  lookupEntry,
+  type ShownEntry,
+  updateEntry,
+} from '../kernel/read/maps.ts';
+import type { MapChangeOptions, MapListOptions, MapUpdateOptions } from './map-command.ts';
+import type { BpfOptions } from './options.ts';
+import { noPrograms, place, print, printJson } from './print.ts';
+
+export function runMapList(options: MapListOptions): void {
+  const maps = listMaps(place(options), options.all === true);
+  if (options.output === 'json') {
+    printJson({ schema: 'rampart.dev/bpf-maps/v1', maps });
+    return;
+  }
+  if (maps.length === 0) {
+    process.stdout.write(options.all === true ? 'There are no eBPF maps in this kernel.\n' : noPrograms);
+    return;
+  }
+  print(
+    ['ID', 'NAME', 'TYPE', 'KEY', 'VALUE', 'MAX ENTRIES', 'MEMORY', 'USED BY'],
+    maps.map(({ id, name, type, keySizeBytes, valueSizeBytes, maxEntries, memoryBytes, usedBy }) => ({
+      cells: [
+        ...[String(id), name || '-', type, `${keySizeBytes} B`, `${valueSizeBytes} B`, String(maxEntries)],
+        ...[kibibytes(memoryBytes), usedBy.join(' ') || '-'],
+      ].map(printable),
+    })),
+  );
+}
+
+function kibibytes(bytes: number): string {
+  return `${Math.ceil(bytes / 1024)} KiB`;
+}
+
+export function runDump(name: MapName, options: BpfOptions): void {
+  const dumped = dumpMap(place(options), name.program, name.map);
+  if (options.output === 'json') {
+    printJson({ schema: 'rampart.dev/bpf-map-dump/v1', ...dumped });
+    return;
+  }
+  printEntries(dumped.entries);
+  if (dumped.truncated) process.stderr.write('rampart: the map has more entries than are shown\n');
+}
+
+/** @returns the exit code: 1 if there is no such entry. */
+export function runLookup(name: MapName, key: string, options: BpfOptions): number {
+  const entry = lookupEntry(place(options), name, key);
+  if (entry === undefined) return noEntry(key);
+  printEntry(entry, options);
+  return 0;
+}
+
+export function runUpdate(
+  name: MapName,
+  written: { readonly key: string; readonly value: string },
+  options: MapUpdateOptions,
+): void {
+  const only = options.exist === true ? 'exist' : options.noexist === true ? 'noexist' : 'any';
+  const force = options.force === true;
+  printEntry(updateEntry(place(options), name, written, { force, only }), options);
+}
+
+/** @returns the exit code: 1 if there is no such entry. */
+export function runDelete(name: MapName, key: string, options: MapChangeOptions): number {
+  const isRemoved = deleteEntry(place(options), name, key, { force: options.force === true });
+  if (!isRemoved) return noEntry(key);
+  if (options.output === 'json') printJson({ schema: 'rampart.dev/bpf-map-delete/v1', removed: true });
+  else process.stdout.write('Removed.\n');
+  return 0;
+}
+
+function noEntry(key: string): number {
+  process.stderr.write(`rampart: the map has no entry with key ${printable(key)}\n`);
+  return 1;
+}
+
+function printEntry(entry: ShownEntry, { output }: BpfOptions): void {
+  if (output === 'json') printJson({ schema: 'rampart.dev/bpf-map-entry/v1', ...entry });
+  else printEntries([entry]);
+}
+
+function printEntries(entries: readonly ShownEntry[]): void {
+  const text = (value: unknown): string =>
+    printable(typeof value === 'string' ? value : JSON.stringify(value));
+  print(
+    ['KEY', 'VALUE'],
+    entries.map(({ key, value }): Row => ({ cells: [text(key), text(value)] })),
+  );
+}

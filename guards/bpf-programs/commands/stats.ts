@@ -1,0 +1,166 @@
+/** `rampart bpf stats`: one measurement, or one after the other on a terminal. */
+import { printable } from '../../../lib/output/printable.ts';
+import { renderTable } from '../../../lib/output/table.ts';
+import { sleep, systemClock } from '../../../lib/time/clock.ts';
+import { enableStatistics } from '../kernel/info.ts';
+import type { ChainView } from '../kernel/read/chains.ts';
+import type { ReadOptions } from '../kernel/read/kept.ts';
+import { countersOf, type Statistics } from '../kernel/read/statistics.ts';
+import type { RunningProgram } from '../kernel/desired.ts';
+import { stopSignal } from '../../../lib/cli/process.ts';
+import { outputOptions } from '../../../lib/cli/output.ts';
+import type { StatsOptions } from './command.ts';
+import { noPrograms, place, printJson } from './print.ts';
+
+/** What happened between two looks at the counters. */
+interface Rate {
+  readonly runs: bigint;
+  /** Null for a member of a chain, whose time is that of the chain, and if there is nothing to divide. */
+  readonly nsPerRun: number | null;
+  /** Of one CPU; null for a member of a chain. */
+  readonly cpuPercent: number | null;
+}
+
+interface Measured {
+  readonly measuredMs: number;
+  readonly programs: readonly (RunningProgram & Rate)[];
+  readonly chains: readonly ({ readonly chain: ChainView } & Rate)[];
+  readonly others: readonly ({
+    readonly programId: number;
+    readonly type: string;
+    readonly name: string;
+  } & Rate)[];
+}
+
+/** A line of the table. */
+interface Line extends Rate {
+  readonly id: number;
+  readonly cells: readonly [type: string, attachedTo: string, requestedBy: string];
+}
+
+const clearScreen = '\u001b[H\u001b[2J';
+
+export async function runStats(options: StatsOptions): Promise<void> {
+  const { signal } = stopSignal();
+  const reading = place(options);
+  const isLive = options.top === true && process.stdout.isTTY && options.output !== 'json';
+  // Only while it is open: each run costs a few ns more.
+  using _statistics = enableStatistics();
+  let before = take(reading, options);
+  for (;;) {
+    try {
+      await sleep(systemClock, options.time, signal);
+    } catch (error) {
+      // What was asked for is a measurement: it ends early.
+      if (!signal.aborted) throw error;
+      if (isLive) return;
+    }
+    const now = take(reading, options);
+    show(difference(before, now), options, isLive);
+    if (!isLive || signal.aborted) return;
+    before = now;
+  }
+}
+
+interface Taken {
+  readonly atMs: number;
+  readonly counters: Statistics;
+}
+
+function take(reading: ReadOptions, { all }: StatsOptions): Taken {
+  return { atMs: performance.now(), counters: countersOf(reading, all === true) };
+}
+
+/** Earlier runs do not count: the kernel's counters are not reset. */
+function difference(before: Taken, now: Taken): Measured {
+  const measuredMs = now.atMs - before.atMs;
+  const rateOf = (
+    counts: { readonly runs: bigint; readonly runTimeNs: bigint | undefined },
+    was: { readonly runs: bigint; readonly runTimeNs: bigint | undefined } | undefined,
+  ): Rate => {
+    const runs = counts.runs - (was?.runs ?? 0n);
+    if (counts.runTimeNs === undefined) return { runs, nsPerRun: null, cpuPercent: null };
+    const timeNs = Number(counts.runTimeNs - (was?.runTimeNs ?? 0n));
+    return {
+      runs,
+      nsPerRun: runs <= 0n ? null : Math.round(timeNs / Number(runs)),
+      cpuPercent: Math.round(timeNs / measuredMs / 1000) / 10,
+    };
+  };
+  const [programs, chains, others] = [
+    new Map(before.counters.programs.map((one) => [one.program.programId, one])),
+    new Map(before.counters.chains.map((one) => [one.chain.programId, one])),
+    new Map(before.counters.others.map((one) => [one.programId, one])),
+  ];
+  return {
+    measuredMs: Math.round(measuredMs),
+    programs: now.counters.programs.map(({ program, ...counts }) => ({
+      ...program,
+      ...rateOf(counts, programs.get(program.programId)),
+    })),
+    chains: now.counters.chains.map(({ chain, ...counts }) => ({
+      chain,
+      ...rateOf(counts, chains.get(chain.programId)),
+    })),
+    others: now.counters.others.map(({ programId, type, name, ...counts }) => ({
+      ...{ programId, type, name },
+      ...rateOf(counts, others.get(programId)),
+    })),
+  };
+}
+
+function show(measured: Measured, options: StatsOptions, isLive: boolean): void {
+  if (options.output === 'json') {
+    const { others, ...own } = measured;
+    const all = options.all === true ? { others } : {};
+    printJson({ schema: 'rampart.dev/bpf-stats/v1', ...own, ...all });
+    return;
+  }
+  const lines = sorted(linesOf(measured), options.sort);
+  const text = lines.length === 0 ? noPrograms : `${tableOf(lines, measured.measuredMs)}\n`;
+  process.stdout.write(isLive ? `${clearScreen}${text}` : text);
+}
+
+function linesOf({ programs, chains, others }: Measured): readonly Line[] {
+  return [
+    ...programs.map(({ programId, type, attachPoint, owner, ...rate }): Line => ({
+      ...{ ...rate, id: programId, cells: [type, attachPoint, owner] },
+    })),
+    ...chains.map(({ chain, ...rate }): Line => ({
+      ...{ ...rate, id: chain.programId ?? 0 },
+      cells: [
+        chain.kind,
+        [chain.interface, chain.direction ?? ''].join(' ').trim(),
+        `chain of ${chain.members.length}`,
+      ],
+    })),
+    ...others.map(({ programId, type, name, ...rate }): Line => ({
+      ...{ ...rate, id: programId, cells: [type, '-', name === '' ? '-' : `(${name})`] },
+    })),
+  ];
+}
+
+const least = (value: number | null): number => value ?? -1;
+const orders: Readonly<Record<StatsOptions['sort'], (a: Line, b: Line) => number>> = {
+  id: (a, b) => a.id - b.id,
+  runs: (a, b) => (a.runs === b.runs ? 0 : a.runs < b.runs ? 1 : -1),
+  time: (a, b) => least(b.nsPerRun) - least(a.nsPerRun),
+  cpu: (a, b) => least(b.cpuPercent) - least(a.cpuPercent),
+};
+
+function sorted(lines: readonly Line[], by: StatsOptions['sort']): readonly Line[] {
+  return lines.toSorted((a, b) => orders[by](a, b) || a.id - b.id);
+}
+
+function tableOf(lines: readonly Line[], measuredMs: number): string {
+  const rows = lines.map(({ id, cells, runs, nsPerRun, cpuPercent }) => ({
+    cells: [
+      ...[String(id), ...cells].map(printable),
+      String(Math.round((Number(runs) * 1000) / measuredMs)),
+      String(nsPerRun ?? '-'),
+      cpuPercent === null ? '-' : `${cpuPercent.toFixed(1)} %`,
+    ],
+  }));
+  const head = ['ID', 'TYPE', 'ATTACHED TO', 'REQUESTED BY', 'RUNS/S', 'NS/RUN', 'CPU'];
+  return renderTable(rows, { head, ...outputOptions(100) });
+}

@@ -1,0 +1,130 @@
+/** What the objects of this node should be: in v0.5.5 one for each program and place, in v0.6 one for each application. */
+import { isDeepStrictEqual } from 'node:util';
+
+import { type Condition, setCondition } from '../../../lib/kube/object/conditions.ts';
+import type { ResourceType } from '../../../lib/kube/object/object.ts';
+import { labelValue } from '../../../lib/kube/selectors/label-names.ts';
+import { type NodeObject, nodeTypes, stateTypes } from '../api.ts';
+import type { ApplicationStatus } from '../state-schema.ts';
+import { annotations as names, labels, nodeFinalizer, nodeObjectName } from './names.ts';
+import type { Parent } from './parent.ts';
+import { linkUuid, type State, type StateCondition, stateOf } from './state.ts';
+import { linksIn } from './state-counts.ts';
+import type { Told } from './told.ts';
+
+export interface WantedObject {
+  readonly type: ResourceType<NodeObject>;
+  /** In the cache. */
+  readonly key: string;
+  readonly name: string;
+  readonly parent: Parent;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly finalizer: string;
+  /** Without one if it is a State object. */
+  readonly spec: NodeObject['spec'];
+  /** What it tells of. */
+  readonly told: readonly Told[];
+  /** The status to write; the same if it stays as it is. */
+  readonly statusAfter: (before: NodeObject['status']) => NodeObject['status'];
+  /** The condition that an object with this status told of one of `told`. */
+  readonly conditionIn: (before: NodeObject['status'], told: Told) => readonly Condition[] | undefined;
+}
+
+export function objectsOf(all: readonly Told[], node: string): WantedObject[] {
+  const applications = Map.groupBy(
+    all.filter(({ wanted }) => wanted.parent.kind.api === 'v0.6'),
+    ({ wanted }) => wanted.parent,
+  );
+  return [
+    ...all.filter(({ wanted }) => wanted.parent.kind.api === 'v0.5').map(programObject),
+    ...[...applications].map(([parent, told]) => stateObject(parent, told, node)),
+  ];
+}
+
+function programObject(told: Told): WantedObject {
+  const { wanted, programId, condition } = told;
+  const { parent, id, name, labels: own, annotations, finalizer, specType } = wanted;
+  return {
+    ...{ type: nodeTypes[parent.kind.scope], key: id, name, parent, labels: own, finalizer },
+    annotations: {
+      ...annotations,
+      ...(programId !== undefined && { [names.programId]: String(programId) }),
+    },
+    spec: { type: specType },
+    told: [told],
+    statusAfter: (before) => withCondition(before, condition, parent.object.metadata.generation),
+    conditionIn: (before) => before?.conditions,
+  };
+}
+
+function stateObject(parent: Parent, told: readonly Told[], node: string): WantedObject {
+  const { kind, namespace, uid } = parent;
+  const name = nodeObjectName(parent.name, [kind.kind, namespace ?? '', uid, node]);
+  const state = stateOf(parent, told, node);
+  return {
+    ...{ type: stateTypes[kind.scope], name, parent, told },
+    key: namespace === undefined ? name : `${namespace}/${name}`,
+    labels: { [labels.ownedByProgram]: labelValue(parent.name), [labels.hostname]: labelValue(node) },
+    annotations: {},
+    finalizer: nodeFinalizer(kind.controller),
+    spec: undefined,
+    statusAfter: (before) => stateAfter(before, state, parent.object.metadata.generation),
+    conditionIn: (before, one) => conditionInState(before, one, uid),
+  };
+}
+
+function stateAfter(
+  before: NodeObject['status'],
+  { condition, ...rest }: State,
+  generation: number | undefined,
+): NodeObject['status'] {
+  const { updateCount = 0, ...was } = (before ?? {}) as Partial<ApplicationStatus>;
+  const { conditions } = withCondition(before, { ...condition, reason: condition.type }, generation) ?? {};
+  const now = { ...rest, conditions };
+  return isDeepStrictEqual(now, was)
+    ? before
+    : ({ ...now, updateCount: updateCount + 1 } as NodeObject['status']);
+}
+
+/** The one condition; the same status if nothing changes. */
+function withCondition(
+  before: NodeObject['status'],
+  condition: Pick<Condition, 'message' | 'reason' | 'type'>,
+  observedGeneration: number | undefined,
+): NodeObject['status'] {
+  const all = before?.conditions ?? [];
+  const same = all.filter(({ type }) => type === condition.type);
+  const conditions = setCondition(same, { ...condition, status: 'True', observedGeneration });
+  return all.length === 1 && conditions[0] === all[0] ? before : { conditions };
+}
+
+/** A State object has one condition for all its links, with the text of each that fails. */
+function conditionInState(
+  { conditions, programs = [] }: Partial<ApplicationStatus> = {},
+  told: Told,
+  uid: string,
+): readonly Condition[] | undefined {
+  const [condition] = conditions ?? [];
+  if (condition?.type !== 'Error') return undefined;
+  const { type, message } = told.condition;
+  if (condition.message.includes(message)) return [{ ...condition, type, message }];
+  const uuid = linkUuid(told, uid);
+  const links = programs.flatMap(linksIn);
+  const isAttached = links.some((link) => link.uuid === uuid && link.linkStatus === 'Attached');
+  return isAttached ? undefined : [{ ...condition, type: 'NotLoaded' }];
+}
+
+/** Of an object that nobody wants, and whose programs could not be removed. */
+export function keptStatus(
+  type: ResourceType,
+  before: NodeObject['status'],
+  message: string,
+): NodeObject['status'] {
+  if (type.kind === nodeTypes.Cluster.kind || type.kind === nodeTypes.Namespaced.kind)
+    return withCondition(before, { type: 'NotUnLoaded', reason: 'bpfmanNotUnloaded', message }, undefined);
+  const condition: StateCondition = { type: 'UnloadError', message };
+  const was = (before ?? {}) as Partial<ApplicationStatus>;
+  const { node = '', programs = [] } = was;
+  return stateAfter(before, { node, programs, appLoadStatus: 'UnloadError', condition }, undefined);
+}

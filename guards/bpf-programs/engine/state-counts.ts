@@ -1,0 +1,41 @@
+/** What a State object says of its programs, in numbers. */
+import { isLinkType } from '../application-schema.ts';
+import type { NodeObject } from '../api.ts';
+import type { ApplicationStatus, StateProgram } from '../state-schema.ts';
+
+export interface StateCounts {
+  /** Whether the application selects the node. */
+  readonly isSelected: boolean;
+  /** Programs in the kernel. */
+  readonly loaded: number;
+  /** Of them, those without a link. */
+  readonly unlinked: number;
+  /** Programs without a link that are not in the kernel. */
+  readonly notLoaded: number;
+  /** Links. */
+  readonly attached: number;
+  readonly notAttached: number;
+}
+
+export function countsOf({ status = {} }: NodeObject): StateCounts {
+  const { appLoadStatus, programs = [] } = status as Partial<ApplicationStatus>;
+  const isSelected = appLoadStatus !== 'NotSelected';
+  const links = programs.flatMap(linksIn);
+  const attached = links.filter(({ linkStatus }) => linkStatus === 'Attached').length;
+  const unlinked = programs.filter((program) => linksIn(program).length === 0);
+  const isLoaded = ({ programId }: StateProgram): boolean => programId !== undefined;
+  const loadedAlone = unlinked.filter(isLoaded).length;
+  return {
+    isSelected,
+    loaded: programs.filter(isLoaded).length,
+    unlinked: loadedAlone,
+    notLoaded: isSelected ? unlinked.length - loadedAlone : 0,
+    attached,
+    notAttached: links.length - attached,
+  };
+}
+
+/** Of the one member that a program has. */
+export function linksIn(program: StateProgram): NonNullable<StateProgram['xdp']>['links'] {
+  return Object.keys(program).flatMap((key) => (isLinkType(key) ? (program[key]?.links ?? []) : []));
+}

@@ -1,0 +1,168 @@
+/** The status of a State object: what became of an application of v0.6 on one node, from what became of each link. */
+import { createHash } from 'node:crypto';
+
+import { type ApplicationSpec, tcActions, xdpActions } from '../application-schema.ts';
+import type { Attach, InterfaceHook } from '../kernel/desired.ts';
+import type { ApplicationStatus, LinkStatus, LoadStatus, StateLink, StateProgram } from '../state-schema.ts';
+import { fieldOf } from './application.ts';
+import type { Parent } from './parent.ts';
+import type { Told } from './told.ts';
+
+export interface StateCondition {
+  readonly type: 'Error' | 'Pending' | 'Success' | 'UnloadError';
+  readonly message: string;
+}
+
+export type State = Pick<ApplicationStatus, 'appLoadStatus' | 'node' | 'programs'> & {
+  readonly condition: StateCondition;
+};
+
+/** At most this many are named; the others are counted. */
+const MAX_NAMED = 20;
+
+/** @param told - Of its programs and links on this node. */
+export function stateOf(parent: Parent, told: readonly Told[], node: string): State {
+  const { programs } = parent.object.spec as unknown as ApplicationSpec;
+  return {
+    node,
+    appLoadStatus: loadStatus(told),
+    condition: conditionOf(told),
+    programs: programs.flatMap((program, index): StateProgram[] => {
+      const field = fieldOf(program);
+      if (field === undefined) return [];
+      const own = told.filter(({ wanted }) => wanted.member.program === index);
+      const { function: kernelFunction } = program[field] ?? {};
+      const programId = own.find((one) => one.programId !== undefined)?.programId;
+      const links = own.flatMap((one) => linkOf(one, parent.uid));
+      return [
+        {
+          ...{ name: program.name, type: program.type },
+          ...(programId !== undefined && { programId }),
+          programLinkStatus: linksStatus(own),
+          [field]: { ...(kernelFunction !== undefined && { function: kernelFunction }), links },
+        },
+      ];
+    }),
+  };
+}
+
+function loadStatus(told: readonly Told[]): LoadStatus {
+  const is = (type: string): boolean => told.some(({ condition }) => condition.type === type);
+  if (is('NotSelected')) return 'NotSelected';
+  // All programs are loaded, or none is.
+  if (told.some(({ trouble }) => trouble === 'load')) return 'LoadError';
+  return is('None') ? 'NotLoaded' : 'LoadSuccess';
+}
+
+function conditionOf(told: readonly Told[]): StateCondition {
+  const failed = told.filter(({ trouble }) => trouble !== undefined);
+  if (failed.length > 0) return { type: 'Error', message: named(failed) };
+  const waiting = told.filter(({ condition }) => condition.type === 'None');
+  if (waiting.length > 0) {
+    const text = named(waiting.filter(({ condition }) => condition.message !== ''));
+    return { type: 'Pending', message: text === '' ? 'Not loaded yet.' : text };
+  }
+  return { type: 'Success', message: named(told) };
+}
+
+/** Each once: an image that cannot be pulled is the same failure of all programs. */
+function named(told: readonly Told[]): string {
+  const texts = [...new Set(told.map(({ condition }) => condition.message))];
+  const more = texts.length - MAX_NAMED;
+  return [...texts.slice(0, MAX_NAMED), ...(more > 0 ? [`and ${more} more`] : [])].join('\n');
+}
+
+function linksStatus(own: readonly Told[]): StateProgram['programLinkStatus'] {
+  const troubles = own.map(({ trouble }) => trouble);
+  if (troubles.includes('place')) return 'UpdateAttachInfoError';
+  if (troubles.some((trouble) => trouble !== undefined)) return 'Error';
+  return own.some(({ condition }) => condition.type === 'None') ? 'Pending' : 'Success';
+}
+
+function linkOf(told: Told, uid: string): StateLink[] {
+  const { wanted, programId } = told;
+  const { goal } = wanted;
+  if (told.condition.type === 'NotSelected' || !('attach' in goal) || goal.attach.type === 'nowhere')
+    return [];
+  const linkStatus = linkStatusOf(told);
+  return [
+    {
+      ...placeOf(goal.attach),
+      ...{ shouldAttach: true, uuid: linkUuid(told, uid), linkStatus },
+      ...(linkStatus === 'Attached' && programId !== undefined && { linkId: programId }),
+    },
+  ];
+}
+
+function linkStatusOf({ condition, isKept, trouble }: Told): LinkStatus {
+  if (condition.type === 'Loaded' || isKept) return 'Attached';
+  return trouble === 'attach' ? 'AttachError' : 'NotAttached';
+}
+
+/** The same after a restart: that of upstream is random. @param uid - Of the application. */
+export function linkUuid({ wanted }: Pick<Told, 'wanted'>, uid: string): string {
+  const digits = createHash('sha256').update(`${uid} ${wanted.id}`).digest('hex');
+  // Version 8 of RFC 9562: digits of one's own.
+  const parts = [
+    digits.slice(0, 8),
+    digits.slice(8, 12),
+    `8${digits.slice(13, 16)}`,
+    `8${digits.slice(17, 20)}`,
+  ];
+  return [...parts, digits.slice(20, 32)].join('-');
+}
+
+function placeOf(attach: Exclude<Attach, { type: 'nowhere' }>): Record<string, unknown> {
+  switch (attach.type) {
+    case 'xdp':
+      return { ...hookOf(attach.hook), ...orderOf(attach.order, xdpActions) };
+    case 'tc':
+      return {
+        ...hookOf(attach.hook),
+        direction: capital(attach.direction),
+        ...orderOf(attach.order, tcActions),
+      };
+    case 'tcx':
+      return { ...hookOf(attach.hook), direction: capital(attach.direction), priority: attach.priority };
+    case 'kprobe':
+      return { function: attach.functionName, offset: Number(attach.offset) };
+    case 'kretprobe':
+      return { function: attach.functionName };
+    case 'fentry':
+    case 'fexit':
+      return {};
+    case 'tracepoint':
+      return { name: attach.tracepoint };
+    case 'uprobe':
+    case 'uretprobe': {
+      const { target, functionName, offset, pid, container } = attach;
+      return {
+        ...{ target, offset: Number(offset) },
+        ...(functionName !== undefined && { function: functionName }),
+        ...(pid !== undefined && { pid }),
+        ...(container !== undefined && { containerPid: container.pid }),
+      };
+    }
+  }
+}
+
+function hookOf({ interface: interfaceName, container, namespacePath }: InterfaceHook): object {
+  if (container !== undefined) return { interfaceName, netnsPath: `/proc/${container.pid}/ns/net` };
+  // Below where the agent has the root of the node.
+  const netnsPath = namespacePath?.slice(namespacePath.lastIndexOf('/run/netns/'));
+  return { interfaceName, ...(netnsPath !== undefined && { netnsPath }) };
+}
+
+/** Bit 31 is libxdp's `dispatcher_return`, the last word of each list. */
+function orderOf(
+  { priority, proceedOn }: { readonly priority: number; readonly proceedOn: number },
+  actions: readonly string[],
+): object {
+  const isSet = (bit: number): boolean => ((proceedOn >>> bit) & 1) === 1;
+  return {
+    priority,
+    proceedOn: actions.filter((_, index) => isSet(index === actions.length - 1 ? 31 : index)),
+  };
+}
+
+const capital = (word: string): string => word.slice(0, 1).toUpperCase() + word.slice(1);

@@ -1,0 +1,17 @@
+/** What all kinds of the API group have in common. */
+import { defineResource, type PrinterColumn, type Resource } from '../../lib/kube/crd/resource.ts';
+import type { Scope } from './spec-schema.ts';
+
+export const group = 'bpfman.io';
+export const version = 'v1alpha1';
+
+export const statusColumn: PrinterColumn = {
+  name: 'Status',
+  type: 'string',
+  jsonPath: '.status.conditions[0].reason',
+};
+
+export function inGroup(kind: string, scope: Scope, served: Resource['versions'][string]): Resource {
+  const plural = `${kind.toLowerCase()}s`;
+  return defineResource({ group, kind, plural, scope, versions: { [version]: served } });
+}

@@ -1,0 +1,20 @@
+/**
+ * Sizes that the kernel takes from no object file. Sources for bpf2go give ring buffers and perf event arrays the type of their records
+ * (`__type(value, struct event)`), which cilium/ebpf reads to generate code and leaves out when it makes the map; libbpf does not.
+ */
+import type { BpfMap } from '../../../../lib/ebpf/map.ts';
+
+/** Of key and value, by enum bpf_map_type (kernel/bpf/ringbuf.c, kernel/bpf/arraymap.c). */
+const sizes: ReadonlyMap<number, readonly [number, number]> = new Map([
+  [4, [4, 4]], // perf event array
+  [27, [0, 0]], // ring buffer
+  [31, [0, 0]], // ring buffer of user space
+]);
+
+/** Only before the object is loaded. */
+export function fitSizes(maps: readonly BpfMap[]): void {
+  for (const map of maps) {
+    const fixed = sizes.get(map.type);
+    if (fixed !== undefined) map.setSizes(...fixed);
+  }
+}

@@ -1,0 +1,135 @@
+/** What a new version replaces, and what of the contents of its maps is gone with it. */
+import { join } from 'node:path';
+
+import type { Descriptor } from '../../../../lib/ebpf/bpf-call.ts';
+import { RampartError } from '../../../../lib/errors/errors.ts';
+import type { DesiredProgram } from '../desired.ts';
+import { mapInfo } from '../info.ts';
+import { openPin } from '../pins/pin.ts';
+import type { Pins } from '../pins/pins.ts';
+import { entriesOf } from '../read/map-entries.ts';
+import type { KeptMap, ProgramRecord } from '../records.ts';
+import { isUnchanged, type MapSources, nameOf, variableSections } from './existing-maps.ts';
+import { loadKeyOf } from './load-key.ts';
+import { shapeDifferences } from './map-shape.ts';
+
+/**
+ * The maps that programs get which are loaded together.
+ *
+ * @param all - Records of all programs in the kernel.
+ * @param desired - By id.
+ */
+export function mapSources(
+  unit: readonly DesiredProgram[],
+  all: readonly ProgramRecord[],
+  desired: ReadonlyMap<string, DesiredProgram>,
+): Omit<MapSources, 'owner' | 'sameLoad'> & { readonly others: readonly ProgramRecord[] } {
+  const [first] = unit;
+  const ids = new Set(unit.map(({ id }) => id));
+  const keys = new Set(unit.map(loadKeyOf));
+  /** Of the same application, of which another program took its place. */
+  const isLeft = ({ id, owner, namespace }: ProgramRecord): boolean =>
+    first?.mapGroup !== undefined &&
+    owner === first.owner &&
+    namespace === first.namespace &&
+    !desired.has(id);
+  const before = all
+    .filter((record) => !keys.has(record.loadKey) && (ids.has(record.id) || isLeft(record)))
+    .toSorted((a, b) => b.programId - a.programId);
+  const others = all.filter((record) => !before.includes(record) && !ids.has(record.id));
+  const held = new Set(others.flatMap(({ maps }) => maps.map(({ id }) => id)));
+  const isOfOthers = ({ sharedWith }: ProgramRecord, { id, byName, shared }: KeptMap): boolean =>
+    held.has(id) && (byName === true || (shared ?? sharedWith !== undefined));
+  return {
+    before,
+    others,
+    scope: others.filter(({ namespace }) => namespace === first?.namespace),
+    ofOthers: new Set(
+      before.flatMap((record) => record.maps.filter((map) => isOfOthers(record, map)).map(({ id }) => id)),
+    ),
+  };
+}
+
+/** Of a map with more entries, it is only said that there are more. */
+const MOST_COUNTED = 1000;
+
+/**
+ * What was in maps of programs that are replaced, and is in none of the new ones.
+ *
+ * @param others - Programs that stay, with their maps.
+ * @returns complete sentences.
+ */
+export function lostContents(
+  pins: Pins,
+  before: readonly ProgramRecord[],
+  now: readonly ProgramRecord[],
+  others: readonly ProgramRecord[],
+): readonly string[] {
+  const stays = new Set([...now, ...others].flatMap(({ maps }) => maps.map(({ id }) => id)));
+  const lost = new Map<number, string>();
+  for (const record of before) {
+    for (const kept of record.maps) {
+      if (stays.has(kept.id) || lost.has(kept.id)) continue;
+      using map = openPin(join(pins.program(record), 'maps', kept.pin));
+      if (map === undefined) continue;
+      const what = contents(kept, map);
+      if (what !== undefined) lost.set(kept.id, sentence(pins, kept, map, what, now));
+    }
+  }
+  return [...lost.values()];
+}
+
+/** What is in it, `1 entry`; empty if that cannot be told. Undefined if nothing is lost. */
+function contents(kept: KeptMap, map: Descriptor): string | undefined {
+  const info = mapInfo(map.fd);
+  try {
+    if (kept.internal) {
+      const [entry] = entriesOf(map.fd, info);
+      const [value] = entry?.values ?? [];
+      const isLost = variableSections.test(nameOf(kept)) && value !== undefined && !isUnchanged(kept, value);
+      return isLost ? '' : undefined;
+    }
+    let count = 0;
+    for (const { values } of entriesOf(map.fd, info)) {
+      // An array is full of zeros from the beginning.
+      if (values.some((value) => value.some((byte) => byte !== 0))) count++;
+      if (count > MOST_COUNTED) return `more than ${MOST_COUNTED} entries`;
+    }
+    return count === 0 ? undefined : `${count} ${count === 1 ? 'entry' : 'entries'}`;
+  } catch (error) {
+    if (!(error instanceof RampartError)) throw error;
+    return '';
+  }
+}
+
+function sentence(
+  pins: Pins,
+  kept: KeptMap,
+  map: Descriptor,
+  what: string,
+  now: readonly ProgramRecord[],
+): string {
+  const name = nameOf(kept);
+  const next = now
+    .flatMap((record) => record.maps.map((one) => ({ record, one })))
+    .find(({ one }) => nameOf(one) === name);
+  if (kept.internal)
+    return next === undefined
+      ? `The global variables in ${name} are gone: the new version has none there.`
+      : `The global variables in ${name} have their first values again: their places or first values have changed.`;
+  if (next === undefined)
+    return `The map ${name} is gone${what && `, with ${what}`}: the new version has none of that name.`;
+  const without =
+    what === '' ? 'without what was in the one before' : `without the ${what} of the one before`;
+  return `The map ${name} is a new one, ${without}: ${reason(pins, next.record, next.one, map)}.`;
+}
+
+function reason(pins: Pins, record: ProgramRecord, next: KeptMap, before: Descriptor): string {
+  using its = openPin(join(pins.program(record), 'maps', next.pin));
+  const differences = its === undefined ? [] : shapeDifferences(mapInfo(its.fd), mapInfo(before.fd));
+  const changes = differences.map((text) => text.replace(' here, ', ' now, ').replace(' there', ' before'));
+  if (changes.length > 0) return `its shape has changed (${changes.join('; ')})`;
+  return next.shared === true
+    ? 'it is that of the program whose maps are shared'
+    : 'it is one that several programs have';
+}

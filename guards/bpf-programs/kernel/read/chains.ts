@@ -1,0 +1,169 @@
+/** The hooks of interfaces with what runs there, in its order. */
+import { join } from 'node:path';
+
+import { KernelRefusal } from '../../../../lib/ebpf/refusal.ts';
+import type { Direction } from '../desired.ts';
+import { linkInfo, mapInfo, programInfo } from '../info.ts';
+import { queryTcx } from '../link/tcx.ts';
+import { openPin } from '../pins/pin.ts';
+import { NetworkPlace } from '../place/network-place.ts';
+import type { ChainRecord, KeptMember, ProgramRecord } from '../records.ts';
+import { type Kept, type ReadOptions, readKept } from './kept.ts';
+import { openById } from './kernel-ids.ts';
+import { readEntry } from './map-entries.ts';
+
+/** One hook, in the order it runs. */
+export interface ChainView {
+  readonly kind: 'tc' | 'tcx' | 'xdp';
+  readonly interface: string;
+  readonly direction: Direction | undefined;
+  /** The inode of the network namespace, decimal, where it is not the node's own. */
+  readonly container: string | undefined;
+  /** `NAMESPACE/NAME`, if it is that of a pod. */
+  readonly pod: string | undefined;
+  /** Of the composed program; TCX has none. */
+  readonly programId: number | undefined;
+  readonly notes: readonly string[];
+  readonly members: readonly ChainMember[];
+}
+
+export interface ChainMember {
+  /** Undefined for a TCX program that is not Rampart's; so are its owner and priority. */
+  readonly id: string | undefined;
+  readonly owner: string | undefined;
+  readonly functionName: string;
+  readonly programId: number;
+  readonly priority: number | undefined;
+  /** Names of return codes after which the next one runs: `pass`, `drop`; `pipe`; `next` of TCX. */
+  readonly proceedOn: readonly string[];
+  /** How often it has run since it joined the chain; undefined for TCX, which does not count. */
+  readonly runs: bigint | undefined;
+}
+
+/** enum xdp_action of include/uapi/linux/bpf.h, by its numbers. */
+const xdpActions = ['aborted', 'drop', 'pass', 'tx', 'redirect'];
+/** TC_ACT_* of include/uapi/linux/pkt_cls.h, from -1 on. */
+const tcActions = [
+  'unspec',
+  'ok',
+  'reclassify',
+  'shot',
+  'pipe',
+  'stolen',
+  'queued',
+  'repeat',
+  'redirect',
+  'trap',
+];
+
+/** Names of the bits of a mask; a bit without a name is a number. The last one is the dispatcher's own, as upstream. */
+export function actionNames(kind: 'tc' | 'xdp', proceedOn: number): readonly string[] {
+  const names = kind === 'xdp' ? xdpActions : tcActions;
+  return Array.from({ length: 32 }, (_, bit) => bit)
+    .filter((bit) => ((proceedOn >>> bit) & 1) === 1)
+    .map((bit) =>
+      bit === 31 ? 'dispatcher_return' : (names[bit] ?? String(kind === 'xdp' ? bit : bit - 1)),
+    );
+}
+
+/** As a packet that comes in meets them. */
+const hookOrder: readonly ChainView['kind'][] = ['xdp', 'tcx', 'tc'];
+
+/** The hooks of an interface in which programs of Rampart run; of all interfaces without a name. */
+export function readChain(options: ReadOptions, interfaceName?: string): readonly ChainView[] {
+  const kept = readKept(options);
+  return [...kept.chains.map((chain) => chainView(kept, chain)), ...tcxViews(kept)]
+    .filter((view) => interfaceName === undefined || view.interface === interfaceName)
+    .toSorted((a, b) => hookOrder.indexOf(a.kind) - hookOrder.indexOf(b.kind));
+}
+
+export function chainView({ pins, programs }: Kept, chain: ChainRecord): ChainView {
+  using map = openPin(join(pins.chain(chain.key), 'runs'));
+  const runs = map && readEntry(map.fd, mapInfo(map.fd), new Uint8Array(4));
+  const runsOf = ({ slot }: KeptMember): bigint =>
+    (runs?.values ?? []).reduce(
+      (sum, value) => sum + (slot * 8 + 8 <= value.length ? value.readBigUInt64LE(slot * 8) : 0n),
+      0n,
+    );
+  return {
+    kind: chain.kind,
+    interface: chain.interface,
+    direction: chain.direction,
+    container: chain.inContainer ? chain.namespaceInode : undefined,
+    pod: chain.members.map(({ id }) => programs.get(id)?.pod).find((pod) => pod !== undefined),
+    programId: chain.programId,
+    notes: chain.notes,
+    members: chain.members.map((member) => ({
+      id: member.id,
+      owner: programs.get(member.id)?.owner ?? member.id,
+      functionName: programs.get(member.id)?.functionName ?? '',
+      programId: member.programId,
+      priority: member.priority,
+      proceedOn: actionNames(chain.kind, member.proceedOn),
+      runs: runsOf(member),
+    })),
+  };
+}
+
+interface TcxHook {
+  readonly interface: string;
+  readonly direction: Direction;
+  readonly inode: string;
+  /** By the ID of the link. */
+  readonly links: Map<number, ProgramRecord>;
+  index: number;
+}
+
+function tcxViews({ pins, programs }: Kept): readonly ChainView[] {
+  const hooks = new Map<string, TcxHook>();
+  for (const record of programs.values()) {
+    // As tcx-hooks.ts writes it.
+    const [, name, direction, inode] = /^tcx (\S+) (ingress|egress) (\d+)$/.exec(record.attachKey) ?? [];
+    if (name === undefined || direction === undefined || inode === undefined) continue;
+    using link = openPin(join(pins.program(record), 'link'));
+    if (link === undefined) continue;
+    const info = linkInfo(link.fd);
+    const hook = hooks.get(record.attachKey) ?? {
+      ...{ interface: name, direction: direction as Direction, inode },
+      ...{ links: new Map<number, ProgramRecord>(), index: 0 },
+    };
+    hook.links.set(info.id, record);
+    // 0 once the interface is gone.
+    hook.index = Math.max(hook.index, info.interfaceIndex);
+    hooks.set(record.attachKey, hook);
+  }
+  return [...hooks.values()].flatMap((hook) => tcxView(hook) ?? []);
+}
+
+function tcxView({ interface: name, direction, inode, links, index }: TcxHook): ChainView | undefined {
+  using network = index === 0 ? undefined : NetworkPlace.find(BigInt(inode));
+  if (network === undefined) return undefined;
+  let found: ReturnType<typeof queryTcx>;
+  try {
+    found = network.visit(() => queryTcx(index, direction));
+  } catch (error) {
+    // It has gone meanwhile.
+    if (error instanceof KernelRefusal) return undefined;
+    throw error;
+  }
+  return {
+    ...{ kind: 'tcx', interface: name, direction, programId: undefined, notes: [] },
+    container: network.inContainer ? inode : undefined,
+    pod: [...links.values()].find(({ pod }) => pod !== undefined)?.pod,
+    members: found.programs.map(({ programId, linkId }): ChainMember => {
+      const record = links.get(linkId);
+      return {
+        ...{ id: record?.id, owner: record?.owner, programId, priority: record?.priority },
+        functionName: record?.functionName ?? programName(programId),
+        proceedOn: ['next'],
+        runs: undefined,
+      };
+    }),
+  };
+}
+
+/** At most 15 characters. */
+function programName(id: number): string {
+  using program = openById('program', id);
+  return program === undefined ? '' : programInfo(program.fd).name;
+}

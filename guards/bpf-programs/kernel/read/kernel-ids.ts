@@ -1,0 +1,38 @@
+/** Everything that is in the kernel, by its IDs: also what no pin and no record of Rampart has. Needs CAP_SYS_ADMIN. */
+import { constants } from 'node:os';
+
+import { bpf, bpfDo, command, Descriptor, Structure } from '../../../../lib/ebpf/bpf-call.ts';
+import { KernelRefusal } from '../../../../lib/ebpf/refusal.ts';
+
+type ObjectKind = 'link' | 'map' | 'program';
+
+const commands: Readonly<Record<ObjectKind, { readonly next: number; readonly open: number }>> = {
+  link: { next: command.LINK_GET_NEXT_ID, open: command.LINK_GET_FD_BY_ID },
+  map: { next: command.MAP_GET_NEXT_ID, open: command.MAP_GET_FD_BY_ID },
+  program: { next: command.PROG_GET_NEXT_ID, open: command.PROG_GET_FD_BY_ID },
+};
+
+/** In ascending order. What comes or goes meanwhile may be missed. @throws {KernelRefusal} EPERM */
+export function* idsOf(kind: ObjectKind): Generator<number, void> {
+  for (let id = 0; ;) {
+    const attr = new Structure(12).u32(0, id);
+    const refusal = bpfDo(commands[kind].next, attr);
+    if (refusal?.errno === constants.errno.ENOENT) return;
+    if (refusal !== undefined)
+      throw new KernelRefusal(`cannot list the eBPF ${kind}s of the kernel`, refusal);
+    id = attr.u32At(4);
+    yield id;
+  }
+}
+
+/**
+ * A descriptor of it, which the caller disposes; undefined if there is none with this ID.
+ *
+ * @throws {KernelRefusal} EPERM
+ */
+export function openById(kind: ObjectKind, id: number): Descriptor | undefined {
+  const outcome = bpf(commands[kind].open, new Structure(12).u32(0, id));
+  if (outcome instanceof Descriptor) return outcome;
+  if (outcome.errno === constants.errno.ENOENT) return undefined;
+  throw new KernelRefusal(`cannot open eBPF ${kind} ${id}`, outcome);
+}

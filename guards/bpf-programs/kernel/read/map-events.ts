@@ -1,0 +1,150 @@
+/** What programs write to ring buffers and perf event arrays, as it comes. */
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+
+import { openPerfBuffer } from '../../../../lib/ebpf/perf-buffer.ts';
+import { openRingBuffer } from '../../../../lib/ebpf/ring-buffer.ts';
+import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
+import { Btf } from '../btf/btf.ts';
+import { type JsonValue, valueOf } from '../btf/btf-value.ts';
+import { btfById } from '../info.ts';
+import { type ReadOptions, readKept } from './kept.ts';
+import { type MapName, openMap, type OpenMap, programsOfMaps } from './kernel-map.ts';
+import { mapTypeName } from '../type-names.ts';
+import { refuseOfOthers } from './maps.ts';
+
+export interface MapEvent {
+  /** Milliseconds since 1970: when it was read. */
+  readonly atMs: number;
+  /** Where the program ran; undefined for a ring buffer, which does not tell. */
+  readonly cpu: number | undefined;
+  readonly sizeBytes: number;
+  /** Decoded, or hexadecimal without a type. */
+  readonly data: JsonValue;
+}
+
+export interface EventOptions {
+  /** Take the events of another process, or of a map of others. */
+  readonly force: boolean;
+  /** A type of a program that uses the map. */
+  readonly type: string | undefined;
+  readonly onEvent: (event: MapEvent) => void;
+  /** The buffer of a perf event array was full. A ring buffer does not count what it has no room for. */
+  readonly onLost: (count: bigint) => void;
+  /** The map is corrupt: reading has ended. */
+  readonly onError: (error: unknown) => void;
+}
+
+/**
+ * Reads from now on, and what a ring buffer still has. Who reads an event takes it: another reader of the same map does not get it. Dispose it
+ * to end; it keeps the process alive.
+ *
+ * @throws {RampartError} `NOT_FOUND`; `UNSUPPORTED` for other maps; `INPUT` for a map of others or a type that is not there; `IN_USE` where
+ *   another process reads the map.
+ */
+export function openEvents(options: ReadOptions, name: MapName, request: EventOptions): Disposable {
+  using opening = new DisposableStack();
+  const map = opening.use(openMap(readKept(options), name));
+  const type = mapTypeName(map.info.type);
+  if (type !== 'ringbuf' && type !== 'perf_event_array') {
+    throw new RampartError(errorCodes.UNSUPPORTED, {
+      what: `cannot read events of map ${map.name}`,
+      why: `it has type ${type}, and only ringbuf and perf_event_array have events`,
+    });
+  }
+  refuseOfOthers(map, request.force, 'read the events of');
+  if (!request.force) refuseInUse(map, type);
+  const decode = decoder(map, request.type);
+  const told = (bytes: Buffer, cpu: number | undefined): void =>
+    request.onEvent({ atMs: Date.now(), cpu, sizeBytes: bytes.length, data: decode(bytes) });
+  if (type === 'ringbuf') {
+    opening.use(
+      openRingBuffer({
+        mapFd: map.fd,
+        sizeBytes: map.info.maxEntries,
+        onBatch: ({ count, offsets, lengths, bytes }) => {
+          for (let at = 0; at < count; at++) {
+            const offset = offsets[at] ?? 0;
+            told(Buffer.from(bytes.subarray(offset, offset + (lengths[at] ?? 0))), undefined);
+          }
+        },
+        onError: request.onError,
+      }),
+    );
+  } else {
+    const cpus = onlineCpus().filter((cpu) => cpu < map.info.maxEntries);
+    opening.use(openPerfBuffer({ mapFd: map.fd, cpus, onEvent: told, onLost: request.onLost }));
+  }
+  return opening.move();
+}
+
+/** From `/sys/devices/system/cpu/online`: `0-3,6`. */
+export function onlineCpus(
+  list = readFileSync('/sys/devices/system/cpu/online', 'latin1'),
+): readonly number[] {
+  return list
+    .trim()
+    .split(',')
+    .flatMap((range) => {
+      const [first = 0, last = first] = range.split('-').map(Number);
+      return Array.from({ length: last - first + 1 }, (_, at) => first + at);
+    });
+}
+
+/** @throws {RampartError} `INPUT` */
+function decoder({ info, name }: OpenMap, type: string | undefined): (bytes: Buffer) => JsonValue {
+  if (type === undefined) return (bytes) => bytes.toString('hex');
+  // The kernel keeps no types for these maps; the programs have those of their object file.
+  for (const { btfId } of programsOfMaps().get(info.id) ?? []) {
+    if (btfId === 0) continue;
+    const btf = new Btf(btfById(btfId));
+    const id = btf.idOf(type);
+    if (id !== undefined) return (bytes) => valueOf(btf, id, bytes);
+  }
+  throw new RampartError(errorCodes.INPUT, {
+    what: `no program that uses map ${name} has a type ${type}`,
+    next: 'Omit --type to see the bytes',
+  });
+}
+
+/** What a process that reads such a map has in its memory: the map itself, or the rings of the CPUs. */
+const mappings = { ringbuf: 'anon_inode:bpf-map', perf_event_array: 'anon_inode:[perf_event]' } as const;
+
+function refuseInUse({ info, name }: OpenMap, type: keyof typeof mappings): void {
+  for (const pid of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {
+    if (Number(pid) === process.pid || !reads(pid, info.id, mappings[type])) continue;
+    const command = textAt(`/proc/${pid}/comm`).trim();
+    throw new RampartError(errorCodes.IN_USE, {
+      what: `cannot read the events of map ${name}`,
+      why: `process ${pid} (${command}) reads them, and would lose what is shown here`,
+      next: 'To take them all the same, add --force',
+    });
+  }
+}
+
+/** One that closed the descriptor after mapping the map is not found. */
+function reads(pid: string, mapId: number, mapping: string): boolean {
+  if (!textAt(`/proc/${pid}/maps`).includes(mapping)) return false;
+  let fds: readonly string[];
+  try {
+    fds = readdirSync(`/proc/${pid}/fd`);
+  } catch {
+    return false;
+  }
+  return fds.some((fd) => {
+    try {
+      if (readlinkSync(`/proc/${pid}/fd/${fd}`) !== 'anon_inode:bpf-map') return false;
+    } catch {
+      return false;
+    }
+    return new RegExp(`^map_id:\\s*${mapId}$`, 'm').test(textAt(`/proc/${pid}/fdinfo/${fd}`));
+  });
+}
+
+/** '' for a process that has just ended. */
+function textAt(path: string): string {
+  try {
+    return readFileSync(path, 'latin1');
+  } catch {
+    return '';
+  }
+}

@@ -1,0 +1,101 @@
+/** The primary interface of a node: that of its InternalIP, else that of its default route. */
+import { readFileSync } from 'node:fs';
+import { networkInterfaces } from 'node:os';
+
+import type { Node } from '../../../lib/kube/object/object.ts';
+import type { PrimaryInterface } from '../engine/wanted.ts';
+
+/** What this machine says of itself. */
+export interface Network {
+  /** Of the interfaces that are up, with the name of each: in the order of the kernel. */
+  readonly addresses: readonly { readonly name: string; readonly address: string }[];
+  /** The interface of the default route, where there is one. */
+  readonly defaultRoute: string | undefined;
+}
+
+/**
+ * bpfman takes the first interface that has the InternalIP. A Node may have several: one for each family, and on a single machine one for each
+ * interface; among theirs, that of the default route comes first.
+ */
+export function primaryInterface(
+  node: Node | undefined,
+  { addresses, defaultRoute }: Network = ownNetwork(),
+): PrimaryInterface | undefined {
+  const wanted = (node?.status?.addresses ?? [])
+    .filter(({ type }) => type === 'InternalIP')
+    .map(({ address }) => address);
+  const having = wanted.flatMap((address) => addresses.filter((one) => one.address === address));
+  const found = having.find(({ name }) => name === defaultRoute) ?? having[0];
+  if (found !== undefined) {
+    const { name, address } = found;
+    return { name, why: `${name} is the primary interface: it has ${address}, an InternalIP of the Node` };
+  }
+  if (defaultRoute === undefined) return undefined;
+  const missing =
+    wanted.length === 0
+      ? 'the Node has no InternalIP'
+      : `no interface that is up has an InternalIP of the Node (${wanted.join(', ')})`;
+  return {
+    name: defaultRoute,
+    why: `${defaultRoute} is the primary interface because it has the default route: ${missing}`,
+  };
+}
+
+function ownNetwork(): Network {
+  return {
+    addresses: Object.entries(networkInterfaces()).flatMap(([label, addresses = []]) =>
+      // IPv4 addresses may have a label, which begins with the name of the interface: eth0:1 (ip-address(8)).
+      addresses.map(({ address }) => ({ name: label.split(':')[0] ?? label, address })),
+    ),
+    defaultRoute: ipv4Default(textOf('/proc/net/route')) ?? ipv6Default(textOf('/proc/net/ipv6_route')),
+  };
+}
+
+/** `struct rtentry`: the route is usable, and goes through a gateway or not (include/uapi/linux/route.h). */
+const RTF_UP = 0x1;
+const RTF_REJECT = 0x200;
+
+/** `/proc/net/route`: interface, destination, gateway, flags, three counters, metric, mask. */
+function ipv4Default(text: string): string | undefined {
+  const routes = text
+    .split('\n')
+    .slice(1)
+    .map((line) => line.split(/\s+/));
+  return lowest(
+    routes.flatMap(([name = '', destination, , flags = '', , , metric = '', mask]) =>
+      destination === '00000000' && mask === '00000000' && isUsable(flags)
+        ? [{ name, metric: Number(metric) }]
+        : [],
+    ),
+  );
+}
+
+/** `/proc/net/ipv6_route`: destination, its length, source, its length, next hop, metric, two counters, flags, interface. */
+function ipv6Default(text: string): string | undefined {
+  const routes = text.split('\n').map((line) => line.trim().split(/\s+/));
+  return lowest(
+    routes.flatMap(([destination = '', length, , , , metric = '', , , flags = '', name = '']) =>
+      /^0{32}$/.test(destination) && length === '00' && isUsable(flags) && name !== 'lo'
+        ? [{ name, metric: Number.parseInt(metric, 16) }]
+        : [],
+    ),
+  );
+}
+
+function isUsable(flags: string): boolean {
+  const bits = Number.parseInt(flags, 16);
+  return (bits & RTF_UP) !== 0 && (bits & RTF_REJECT) === 0;
+}
+
+function lowest(routes: readonly { readonly name: string; readonly metric: number }[]): string | undefined {
+  return routes.toSorted((a, b) => a.metric - b.metric)[0]?.name;
+}
+
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    // No IPv6 in this kernel, for one.
+    return '';
+  }
+}

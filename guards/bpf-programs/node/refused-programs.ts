@@ -1,0 +1,59 @@
+/** Programs that the kernel has refused, for some time. */
+import type { Clock } from '../../../lib/time/clock.ts';
+import type { DesiredProgram, Failure, Outcome } from '../kernel/desired.ts';
+
+/** The verifier's answer stays the same until somebody loads a module, and rules do; bytecode may be fixed in its registry. */
+const AGAIN_MS = { load: 600_000, 'not-allowed': 600_000, bytecode: 30_000 } as const;
+
+interface Refused {
+  readonly key: string;
+  readonly failure: Failure;
+  readonly againAtMs: number;
+}
+
+/**
+ * Verifying a large program takes a second of CPU: it is not tried again in each pass, which may be caused by another program every
+ * second.
+ */
+export class RefusedPrograms {
+  readonly #clock: Pick<Clock, 'monotonicMs'>;
+  readonly #refused = new Map<string, Refused>();
+
+  constructor(clock: Pick<Clock, 'monotonicMs'>) {
+    this.#clock = clock;
+  }
+
+  /** What the kernel said about exactly this program, if it need not be tried again yet. */
+  failureOf(desired: DesiredProgram): Failure | undefined {
+    const known = this.#refused.get(desired.id);
+    if (known?.key !== keyOf(desired) || known.againAtMs <= this.#clock.monotonicMs()) return undefined;
+    return known.failure;
+  }
+
+  /** Records the outcome of a pass that reached the kernel. */
+  note(desired: DesiredProgram, outcome: Outcome | undefined): void {
+    const failure = outcome?.state === 'kept' ? outcome.failure : outcome;
+    const isRefused =
+      failure?.state === 'failed' &&
+      (failure.reason === 'load' || failure.reason === 'not-allowed' || failure.reason === 'bytecode');
+    // For bytecode, `mayPass` means that it can be fetched later; otherwise, that something else is in the way for a moment.
+    if (!isRefused || (failure.reason !== 'bytecode' && failure.mayPass)) {
+      this.#refused.delete(desired.id);
+      return;
+    }
+    const againAtMs = this.#clock.monotonicMs() + AGAIN_MS[failure.reason];
+    this.#refused.set(desired.id, { key: keyOf(desired), failure, againAtMs });
+  }
+
+  /** Forgets the programs that are not among these. */
+  keepOnly(ids: ReadonlySet<string>): void {
+    for (const id of this.#refused.keys()) if (!ids.has(id)) this.#refused.delete(id);
+  }
+}
+
+/** Everything that the kernel's answer may depend on. */
+function keyOf({ digest, functionName, globals, mapGroup, mapOwner, attach }: DesiredProgram): string {
+  return JSON.stringify([digest, functionName, globals, mapGroup, mapOwner, attach], (_, value: unknown) =>
+    typeof value === 'bigint' ? String(value) : value,
+  );
+}

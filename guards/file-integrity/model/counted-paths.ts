@@ -1,0 +1,67 @@
+/**
+ * Changed paths that are counted, of which nothing but the name and the kind of change is kept. So a path that changes again, or is
+ * put back, is not counted twice.
+ */
+import type { ByteString } from './entry.ts';
+import type { ReportedChange } from './report.ts';
+
+export type ChangeKind = ReportedChange['kind'];
+export type ChangeCounts = Readonly<Record<ChangeKind, number>>;
+
+/** So many names, in about 50 MB. */
+const mostPaths = 300_000;
+
+export class CountedPaths {
+  readonly #kinds = new Map<ByteString, ChangeKind>();
+  readonly #most: number;
+  readonly #counts = { added: 0, removed: 0, changed: 0 };
+  #isComplete = true;
+
+  /** @param most names; beyond it there are only numbers */
+  constructor(most = mostPaths) {
+    this.#most = most;
+  }
+
+  get counts(): ChangeCounts {
+    return this.#counts;
+  }
+
+  get size(): number {
+    return this.#counts.added + this.#counts.removed + this.#counts.changed;
+  }
+
+  /** Whether the names of all that are counted are known. */
+  get isComplete(): boolean {
+    return this.#isComplete;
+  }
+
+  get paths(): Iterable<ByteString> {
+    return this.#kinds.keys();
+  }
+
+  get(path: ByteString): ChangeKind | undefined {
+    return this.#kinds.get(path);
+  }
+
+  set(path: ByteString, kind: ChangeKind): void {
+    this.delete(path);
+    if (this.#kinds.size >= this.#most) return this.count(kind, 1);
+    this.#counts[kind]++;
+    // A copy: a part of a longer text would keep all of that in memory.
+    this.#kinds.set(Buffer.from(path, 'latin1').toString('latin1'), kind);
+  }
+
+  /** So many whose names are not known. */
+  count(kind: ChangeKind, number: number): void {
+    this.#counts[kind] += number;
+    if (number > 0) this.#isComplete = false;
+  }
+
+  delete(path: ByteString): ChangeKind | undefined {
+    const kind = this.#kinds.get(path);
+    if (kind === undefined) return undefined;
+    this.#kinds.delete(path);
+    this.#counts[kind]--;
+    return kind;
+  }
+}
