@@ -38,7 +38,7 @@ export class FixtureKernel {
 
   open(): ProgramHost {
     return {
-      apply: (desired) => this.#apply(desired),
+      apply: (desired, _signal, held) => this.#apply(desired, held),
       verify: async () => this.drift.splice(0),
       list: async () => [...this.programs.values()],
       remove: async () => {
@@ -50,11 +50,14 @@ export class FixtureKernel {
     };
   }
 
-  async #apply(desired: readonly DesiredProgram[]): Promise<ReadonlyMap<string, Outcome>> {
+  async #apply(
+    desired: readonly DesiredProgram[],
+    held: ReadonlySet<string> = new Set(),
+  ): Promise<ReadonlyMap<string, Outcome>> {
     this.applied++;
     if (this.failure !== undefined) throw this.failure;
     const wanted = new Set(desired.map(({ id }) => id));
-    for (const id of this.programs.keys()) if (!wanted.has(id)) this.programs.delete(id);
+    for (const id of this.programs.keys()) if (!wanted.has(id) && !held.has(id)) this.programs.delete(id);
     const outcomes = new Map<string, Outcome>();
     for (const one of desired) outcomes.set(one.id, await this.#one(one));
     return outcomes;

@@ -65,7 +65,8 @@ export type Goal =
   /** Attached once for the pod, by the object with this id. */
   | { readonly sameAs: string }
   | { readonly noContainers: string }
-  | { readonly problem: string };
+  /** `keeps`: where it belongs is unknown for now, which is no reason to remove it from where it is. */
+  | { readonly problem: string; readonly keeps?: boolean };
 
 /** One place, before it is an object. */
 interface Place {
@@ -277,7 +278,9 @@ function interfacePlaces(
   const point = (name: string): string => (direction === '' ? name : `${name}-${direction}`);
   if (typeof found === 'string') {
     const problem = `${found === 'no-primary' ? member.fields.primaryNodeInterface : member.fields.interfaceSelector}: ${found === 'no-primary' ? noPrimary : `${found}.`}`;
-    return [{ attachPoint: point('primarynodeinterface'), annotations: {}, goal: () => ({ problem }) }];
+    return [
+      { attachPoint: point('primarynodeinterface'), annotations: {}, goal: () => ({ problem, keeps: true }) },
+    ];
   }
   if (!needsContainers(parent, spec)) {
     return found.onNode.map(({ name, ...network }) => ({
@@ -300,7 +303,11 @@ function interfacePlaces(
       const { network } = one;
       const refusal = hostRefusal(parent, one);
       if (refusal !== undefined || network === undefined) {
-        return { ...place, goal: () => ({ problem: refusal ?? one.problem ?? 'The container is gone.' }) };
+        const keeps = refusal === undefined && one.problem !== undefined;
+        return {
+          ...place,
+          goal: () => ({ problem: refusal ?? one.problem ?? 'The container is gone.', keeps }),
+        };
       }
       const first = firsts.get(`${network} ${name}`);
       if (first !== undefined) return { ...place, goal: (idOf) => ({ sameAs: idOf(first) }) };
@@ -385,7 +392,7 @@ function selectedBy(
     selected = node.select(parent, containers);
   } catch (error) {
     if (!(error instanceof SelectorError)) throw error;
-    return { goal: { problem: `${fields.containers}.pods: ${error.message}.` } };
+    return { goal: { problem: `${fields.containers}.pods: ${error.message}.`, keeps: true } };
   }
   if (selected.length > 0) return { containers: selected };
   const where = parent.namespace ?? containers.namespace ?? '';

@@ -191,10 +191,15 @@ export interface ProgramHost extends AsyncDisposable {
    * stay are not touched, and see every packet meanwhile. What the same owner requests for several containers of one pod, on an
    * interface that they share, runs once; each has its outcome. Calls do not overlap: the caller awaits each.
    *
+   * @param held - Ids of programs that stay as they are, though nobody knows now where they belong.
    * @returns the outcome of each, by id.
    * @throws {Error} of the system (no descriptors, no memory) if nothing could be inspected: what runs keeps running.
    */
-  apply(desired: readonly DesiredProgram[], signal?: AbortSignal): Promise<ReadonlyMap<string, Outcome>>;
+  apply(
+    desired: readonly DesiredProgram[],
+    signal?: AbortSignal,
+    held?: ReadonlySet<string>,
+  ): Promise<ReadonlyMap<string, Outcome>>;
   /** Compares the kernel with what was applied; returns what is missing or changed. The next `apply` repairs it. */
   verify(signal?: AbortSignal): Promise<readonly Drift[]>;
   list(): Promise<readonly RunningProgram[]>;

@@ -124,22 +124,26 @@ class KernelProgramHost implements ProgramHost {
   async apply(
     desired: readonly DesiredProgram[],
     signal?: AbortSignal,
+    held: ReadonlySet<string> = new Set(),
   ): Promise<ReadonlyMap<string, Outcome>> {
     const verdicts = new Verdicts(this.#refusals, this.#logger);
     const all = new Map(desired.map((program) => [program.id, program]));
     if (all.size < desired.length) throw new TypeError('program IDs must be unique on a node');
     const { once, others } = oncePerPod(
       desired.map((program) => withoutInnerOwner(program, all.get(program.mapOwner ?? ''))),
+      held,
       this.#programs,
       this.#chains.known,
     );
     const byId = new Map(once.map((program) => [program.id, program]));
     const loaded: LoadedProgram[] = [];
     const settled = new Map<string, Failure | ProgramRecord>();
-    const room = this.#programs.mapRoom(byId);
+    const staying = new Set([...byId.keys(), ...held]);
+    const room = this.#programs.mapRoom(staying);
+    const pass = { desired: byId, staying, settled, room };
     for (const unit of loadUnits(once, byId)) {
       signal?.throwIfAborted();
-      for (const one of await this.#programs.ensureLoaded(unit, { desired: byId, settled, room })) {
+      for (const one of await this.#programs.ensureLoaded(unit, pass)) {
         if ('record' in one) {
           loaded.push(one);
           settled.set(one.program.id, one.record);
@@ -152,11 +156,15 @@ class KernelProgramHost implements ProgramHost {
     }
     // From here on, nothing is awaited.
     signal?.throwIfAborted();
-    settleChains(this.#chains, this.#pins, loaded, verdicts);
+    const stay = [...this.#programs.known.values()].filter(
+      (record) => held.has(record.id) && this.#keepsToRules(record, room),
+    );
+    settleChains(this.#chains, this.#pins, loaded, stay, verdicts);
     settleTcx(this.#programs, this.#pins, loaded, verdicts);
     settleProbes(this.#programs, this.#pins, this.#records, loaded, verdicts, this.#hostRoot);
     const waiting = this.#take(loaded, verdicts);
-    this.#programs.sweep(new Set(loaded.map(({ program }) => program.id)), waiting);
+    const wanted = [...loaded.map(({ program }) => program.id), ...stay.map(({ id }) => id)];
+    this.#programs.sweep(new Set(wanted), waiting);
     for (const key of this.#pins.chains()) if (!this.#chains.known.has(key)) this.#pins.removeChain(key);
     for (const [id, first] of others) {
       const outcome = verdicts.outcomes.get(first);

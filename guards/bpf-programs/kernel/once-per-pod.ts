@@ -16,9 +16,14 @@ export interface OncePerPod {
   readonly others: ReadonlyMap<string, string>;
 }
 
-/** Changes only what `programs` records: the id that something was loaded for. */
+/**
+ * Changes only what `programs` records: the id that something was loaded for.
+ *
+ * @param held - Ids of programs that stay, though they are not desired.
+ */
 export function oncePerPod(
   desired: readonly DesiredProgram[],
+  held: ReadonlySet<string>,
   programs: Programs,
   chains: ReadonlyMap<string, ChainRecord>,
 ): OncePerPod {
@@ -30,7 +35,7 @@ export function oncePerPod(
     else groups.set(key, [...(groups.get(key) ?? []), program]);
   }
   const others = new Map<string, string>();
-  const wanted = new Set(desired.map(({ id }) => id));
+  const wanted = held.union(new Set(desired.map(({ id }) => id)));
   const first = [...groups.values()].flatMap((group) => {
     const chosen =
       group.find(({ id }) => programs.known.has(id)) ?? group.toSorted((a, b) => (a.id < b.id ? -1 : 1))[0];

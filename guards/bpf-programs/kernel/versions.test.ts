@@ -161,6 +161,40 @@ suite('versions of programs', { skip: obstacle() ?? false }, () => {
     ip('link del late0');
   });
 
+  test('what is held stays where it is, in its place among others, and goes when it is not', async () => {
+    await using lab = new Lab();
+    const host = await lab.host();
+    const attached = [
+      xdp('in0', 2),
+      tc('in0', 'ingress', 2),
+      ...(hasTcx ? [tcx('in0', 'ingress', 2)] : []),
+      uprobe,
+    ];
+    const held = attached.map((attach) =>
+      desired(attach.type, attach, attach.type === 'uprobe' ? of('probes', 'on_uprobe') : {}),
+    );
+    const first = await host.apply([desired('a', xdp('in0', 1)), ...held]);
+    const ids = new Set(held.map(({ id }) => id));
+    const alone = await (await lab.restarted()).apply([], undefined, ids);
+    assert.equal(alone.size, 0);
+    const next = { ...desired('a', xdp('in0', 1)), globals: { step: u64(2) } };
+    const later = await lab.restarted();
+    loaded(await later.apply([next, desired('z', tc('in0', 'ingress', 3))], undefined, ids), 'a');
+    send('out0', 10);
+    callGetppid();
+    for (const id of ids) assert.equal(lab.counted(id), 10, id);
+    assert.deepEqual([lab.counted('a'), lab.counted('z')], [20, 10]);
+    assert.deepEqual(
+      (await later.list()).filter(({ id }) => ids.has(id)).map(({ id, programId }) => [id, programId]),
+      [...ids].toSorted((a, b) => (a < b ? -1 : 1)).map((id) => [id, loaded(first, id)]),
+    );
+    await later.apply([next]);
+    assert.deepEqual(
+      (await later.list()).map(({ id }) => id),
+      ['a'],
+    );
+  });
+
   test('a probe that cannot be attached elsewhere stays where it is', async () => {
     await using lab = new Lab();
     const host = await lab.host();

@@ -77,6 +77,23 @@ suite('versions that are kept', () => {
     agent[Symbol.dispose]();
   });
 
+  test('where a program is attached is unknown for a while: it stays, unless its object no longer selects the node', async () => {
+    cluster.containers.answer();
+    await cluster.addNode('n1');
+    const kernel = new FixtureKernel();
+    using _operator = cluster.operator();
+    using _agent = cluster.agent('n1', kernel);
+    await cluster.create('XdpProgram', 'count', { ...spec, bytecode: { path: cluster.object } });
+    await cluster.untilCondition('XdpProgram', 'count', 'ReconcileSuccess');
+    const pods = { matchExpressions: [{ key: 'a', operator: 'Near' }] };
+    await cluster.change('XdpProgram', 'count', { containers: { pods } });
+    const both = /containers\.pods: "Near" is not a valid.*The last version that ran, .* as program 100/s;
+    await cluster.untilCondition('XdpProgram', 'count', 'ReconcileError', undefined, both);
+    assert.equal(kernel.programs.size, 1);
+    await cluster.change('XdpProgram', 'count', { nodeselector: { matchLabels: { tier: 'edge' } } });
+    await until(() => kernel.programs.size === 0);
+  });
+
   test('a file that is gone is no success, and one that comes again is', async () => {
     await cluster.addNode('n1');
     const kernel = new FixtureKernel();

@@ -48,7 +48,7 @@ export async function openLockedHost(
   });
   opening.move();
   return {
-    apply: (desired, signal) => host.apply(desired, signal),
+    apply: (...args) => host.apply(...args),
     verify: (signal) => host.verify(signal),
     list: () => host.list(),
     remove: (signal) => host.remove(signal),

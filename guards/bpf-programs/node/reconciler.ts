@@ -118,7 +118,9 @@ export class Reconciler {
       const blocked = entry.desired.blocked ?? this.#refused.failureOf(entry.desired);
       tried.set(id, { ...entry, desired: { ...entry.desired, blocked } });
     }
-    const { outcomes, kept } = await this.#apply(host, tried, signal);
+    const held = heldPrograms(wanted, verdicts, tried, [...running.values()]);
+    const { outcomes, kept } = await this.#apply(host, tried, held, signal);
+    if (kept === undefined) for (const [id, { verdict }] of held) verdicts.set(id, verdict);
     this.#refused.keepOnly(new Set(tried.keys()));
     for (const [id, entry] of tried) {
       const outcome = outcomes.get(id);
@@ -136,12 +138,14 @@ export class Reconciler {
   async #apply(
     host: ProgramHost,
     tried: ReadonlyMap<string, Tried>,
+    held: ReadonlyMap<string, Held>,
     signal: AbortSignal,
   ): Promise<{ readonly outcomes: ReadonlyMap<string, Outcome>; readonly kept: string | undefined }> {
     try {
       const outcomes = await host.apply(
         [...tried.values()].map(({ desired }) => desired),
         signal,
+        new Set([...held.values()].flatMap(({ ids }) => ids)),
       );
       return { outcomes, kept: undefined };
     } catch (error) {
@@ -180,6 +184,40 @@ function selectorProblem(selector: Parent['nodeSelector']): string | undefined {
     if (!(error instanceof SelectorError)) throw error;
     return error.message;
   }
+}
+
+interface Held {
+  readonly ids: readonly string[];
+  readonly verdict: Verdict;
+}
+
+/** What runs of programs of which it is unknown for now where they belong, by the id of the object that says so. */
+function heldPrograms(
+  wanted: readonly Wanted[],
+  verdicts: ReadonlyMap<string, Verdict>,
+  tried: ReadonlyMap<string, Tried>,
+  running: readonly RunningProgram[],
+): ReadonlyMap<string, Held> {
+  const held = new Map<string, Held>();
+  for (const { id, goal, parent, member } of wanted) {
+    const verdict = verdicts.get(id);
+    if (!('problem' in goal) || goal.keeps !== true || verdict === undefined) continue;
+    if (!('condition' in verdict) || verdict.condition.type !== 'NotLoaded') continue;
+    const { condition } = verdict;
+    const programs = running.filter(
+      (one) =>
+        one.owner === parent.key && one.functionName === member.spec.bpffunctionname && !tried.has(one.id),
+    );
+    const [first] = programs;
+    if (first === undefined) continue;
+    const { programId, digest } = first;
+    const failure: Failure = { state: 'failed', reason: 'target', message: condition.message, mayPass: true };
+    held.set(id, {
+      ids: programs.map((one) => one.id),
+      verdict: { condition, kept: { state: 'kept', programId, digest, notes: [], failure } },
+    });
+  }
+  return held;
 }
 
 /** Why there is nothing to attach it to. */

@@ -18,13 +18,20 @@ interface WantedHook {
   readonly place: ChainPlace;
   readonly network: NetworkPlace;
   readonly members: Map<DesiredProgram, WantedMember>;
+  /** Of which nobody knows now whether they belong there. */
+  readonly held: WantedMember[];
 }
 
-/** Makes every hook run the programs that belong on it, and removes the chains that nobody wants. */
+/**
+ * Makes every hook run the programs that belong on it, and removes the chains that nobody wants.
+ *
+ * @param held - Programs that stay in their chains.
+ */
 export function settleChains(
   chains: Chains,
   pins: Pins,
   loaded: readonly LoadedProgram[],
+  held: readonly ProgramRecord[],
   verdicts: Verdicts,
 ): void {
   const hooks = new Map<string, WantedHook>();
@@ -41,7 +48,7 @@ export function settleChains(
           network = NetworkPlace.of(attach.hook);
           const place = chainPlace(pins, network, indexOf(network, attach.hook), attach);
           const members = new Map<DesiredProgram, WantedMember>();
-          const hook = hooks.get(place.key) ?? { place, network, members };
+          const hook = hooks.get(place.key) ?? { place, network, members, held: [] };
           hooks.set(place.key, hook);
           hook.members.set(program, { record, fallback, ...attach.order });
         } catch (error) {
@@ -52,6 +59,7 @@ export function settleChains(
         }
       });
     }
+    for (const record of held) holdIn(chains, pins, hooks, record);
     const isUnsure = (record: ChainRecord | undefined): boolean =>
       record?.members.some(({ id }) => unknown.has(id)) ?? false;
     for (const record of chains.known.values())
@@ -64,6 +72,28 @@ export function settleChains(
     }
   } finally {
     for (const { network } of hooks.values()) network[Symbol.dispose]();
+  }
+}
+
+/** Adds it to the chains that it is in. */
+function holdIn(chains: Chains, pins: Pins, hooks: Map<string, WantedHook>, record: ProgramRecord): void {
+  for (const chain of chains.known.values()) {
+    const { key, kind } = chain;
+    const member = chain.members.find(
+      ({ id, programId }) => id === record.id && programId === record.programId,
+    );
+    if (member === undefined) continue;
+    let hook = hooks.get(key);
+    if (hook === undefined) {
+      const network = NetworkPlace.find(BigInt(chain.namespaceInode));
+      if (network === undefined) continue;
+      const { direction, inContainer, interface: name, interfaceIndex, namespaceInode } = chain;
+      const where = { direction, inContainer, interface: name, interfaceIndex, namespaceInode };
+      const place = { key, kind, hook: hookOf(pins, chain), where };
+      hook = { place, network, members: new Map(), held: [] };
+      hooks.set(key, hook);
+    }
+    hook.held.push({ record, priority: member.priority, proceedOn: member.proceedOn });
   }
 }
 
@@ -91,10 +121,10 @@ function goesOn(
   verdicts.loaded(program, fallback.programId, known.notes);
 }
 
-function settleHook(chains: Chains, { place, network, members }: WantedHook, verdicts: Verdicts): void {
+function settleHook(chains: Chains, { place, network, members, held }: WantedHook, verdicts: Verdicts): void {
   let result: ChainResult;
   try {
-    result = network.visit(() => chains.settle(place, [...members.values()]));
+    result = network.visit(() => chains.settle(place, [...members.values(), ...held]));
   } catch (error) {
     const isDisplaced = error instanceof ProgramFailure && error.reason === 'displaced';
     for (const [program, member] of members) {

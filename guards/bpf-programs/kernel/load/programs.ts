@@ -37,6 +37,8 @@ interface FailedProgram {
 export interface LoadPass {
   /** By id. */
   readonly desired: ReadonlyMap<string, DesiredProgram>;
+  /** Ids of those, and of programs that stay though they are not desired. */
+  readonly staying: ReadonlySet<string>;
   /** Of the programs before this one, by id: the version that runs or is about to; or why there is none. */
   readonly settled: ReadonlyMap<string, Failure | ProgramRecord>;
   /** Of {@link Programs.mapRoom}. */
@@ -79,11 +81,11 @@ export class Programs {
   }
 
   /** What namespaces have left for maps when only these stay. */
-  mapRoom(desired: ReadonlyMap<string, DesiredProgram>): MapRoom {
-    for (const [key, { id }] of this.#waiting) if (!desired.has(id)) this.#waiting.delete(key);
+  mapRoom(staying: ReadonlySet<string>): MapRoom {
+    for (const [key, { id }] of this.#waiting) if (!staying.has(id)) this.#waiting.delete(key);
     return new MapRoom(
       this.#tenants,
-      [...this.#known.values()].filter(({ id }) => desired.has(id)),
+      [...this.#known.values()].filter(({ id }) => staying.has(id)),
     );
   }
 
@@ -111,7 +113,7 @@ export class Programs {
         failed.push({ program, error });
       }
     }
-    const sources = mapSources(missing, this.#all(), pass.desired);
+    const sources = mapSources(missing, this.#all(), pass.staying);
     const lostFrom = loaded.size;
     let bytes: Uint8Array | undefined;
     while (missing.length > 0) {

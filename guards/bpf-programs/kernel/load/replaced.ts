@@ -17,12 +17,12 @@ import { shapeDifferences } from './map-shape.ts';
  * The maps that programs get which are loaded together.
  *
  * @param all - Records of all programs in the kernel.
- * @param desired - By id.
+ * @param staying - Ids of those that are wanted.
  */
 export function mapSources(
   unit: readonly DesiredProgram[],
   all: readonly ProgramRecord[],
-  desired: ReadonlyMap<string, DesiredProgram>,
+  staying: ReadonlySet<string>,
 ): Omit<MapSources, 'owner' | 'sameLoad'> & { readonly others: readonly ProgramRecord[] } {
   const [first] = unit;
   const ids = new Set(unit.map(({ id }) => id));
@@ -32,7 +32,7 @@ export function mapSources(
     first?.mapGroup !== undefined &&
     owner === first.owner &&
     namespace === first.namespace &&
-    !desired.has(id);
+    !staying.has(id);
   const before = all
     .filter((record) => !keys.has(record.loadKey) && (ids.has(record.id) || isLeft(record)))
     .toSorted((a, b) => b.programId - a.programId);
