@@ -45,9 +45,11 @@ export const modelGroups: Readonly<Record<string, string>> = {
 interface Group {
   readonly group: string;
   readonly owner: string;
-  /** Their names as the models have them, without the `V1` before. */
+  /** Default: v1. */
+  readonly version?: string;
+  /** Their names as the models have them, without the version before. */
   readonly kinds: readonly string[];
-  /** Where the model is not `V1` with the kind. */
+  /** Where the model is not the version with the kind. */
   readonly models?: Readonly<Record<string, string>>;
 }
 
@@ -110,6 +112,12 @@ const groups: readonly Group[] = [
       'MutatingWebhookConfiguration',
     ],
   },
+  ...['v1beta1', 'v1alpha1'].map((version) => ({
+    group: 'admissionregistration.k8s.io',
+    owner: `io.k8s.api.admissionregistration.${version}`,
+    version,
+    kinds: ['MutatingAdmissionPolicy', 'MutatingAdmissionPolicyBinding'],
+  })),
   { group: 'scheduling.k8s.io', owner: 'io.k8s.api.scheduling.v1', kinds: ['PriorityClass'] },
   { group: 'policy', owner: 'io.k8s.api.policy.v1', kinds: ['PodDisruptionBudget', 'Eviction'] },
   {
@@ -135,11 +143,11 @@ export const kindRoots: readonly KindRoot[] = [
     owner: meta,
     kinds: [],
   })),
-  ...groups.flatMap(({ group, owner, kinds, models = {} }) =>
+  ...groups.flatMap(({ group, owner, version = 'v1', kinds, models = {} }) =>
     kinds.map((kind) => ({
-      className: models[kind] ?? `V1${kind}`,
+      className: models[kind] ?? `V${version.slice(1)}${kind}`,
       owner,
-      kinds: [{ group, kind, version: 'v1' }],
+      kinds: [{ group, kind, version }],
     })),
   ),
 ];

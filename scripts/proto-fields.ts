@@ -114,14 +114,16 @@ function goFieldsOf(body: string, what: string): Map<number, GoField> {
   return fields;
 }
 
-/** `k8s.io.api.core.v1.Pod` -> `core.Pod`, `k8s.io.apimachinery.pkg.api.resource.Quantity` -> `resource.Quantity`. */
+/**
+ * `k8s.io.api.core.v1.Pod` -> `core.Pod`, `k8s.io.api.apps.v1beta1.Deployment` -> `apps/v1beta1.Deployment`,
+ * `k8s.io.apimachinery.pkg.api.resource.Quantity` -> `resource.Quantity`.
+ */
 function shortName(fullTypeName: string): string {
   const parts = fullTypeName.split('.');
   const type = parts.pop() ?? '';
   const last = parts.pop() ?? '';
   if (!/^v\d/.test(last)) return `${last}.${type}`;
-  if (last !== 'v1') throw new Error(`${fullTypeName} is not of a v1`);
-  return `${parts.pop() ?? ''}.${type}`;
+  return `${parts.pop() ?? ''}${last === 'v1' ? '' : `/${last}`}.${type}`;
 }
 
 class Fields {

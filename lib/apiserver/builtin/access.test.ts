@@ -130,6 +130,65 @@ suite('Admission', () => {
     ]);
   });
 
+  test('a policy that mutates, and its binding', () => {
+    for (const version of ['v1beta1', 'v1alpha1']) {
+      const of = (kind: string, spec: string) =>
+        created(
+          `{ apiVersion: admissionregistration.k8s.io/${version}, kind: ${kind}, metadata: { name: x }, spec: ${spec} }`,
+        );
+      const mutation = (parts: string): readonly string[] =>
+        of(
+          'MutatingAdmissionPolicy',
+          `{ ${constraints}, reinvocationPolicy: Never, mutations: [{ ${parts} }] }`,
+        ).causes;
+      const { object, causes, unknown } = of(
+        'MutatingAdmissionPolicy',
+        `{ ${constraints}, reinvocationPolicy: IfNeeded, variables: [{ name: n, expression: "1" }],
+           mutations: [{ patchType: JSONPatch, jsonPatch: { expression: "[]" } }, { patchType: ApplyConfiguration, applyConfiguration: { expression: "Object{}" } }] }`,
+      );
+      assert.deepEqual({ causes, unknown }, { causes: [], unknown: [] });
+      const { failurePolicy, matchConstraints } = object['spec'] as {
+        readonly failurePolicy: string;
+        readonly matchConstraints: JsonObject;
+      };
+      assert.deepEqual([failurePolicy, matchConstraints['matchPolicy']], ['Fail', 'Equivalent']);
+      assert.deepEqual(of('MutatingAdmissionPolicy', '{}').causes, [
+        'spec.matchConstraints: Required value',
+        'spec.mutations: Required value: mutations must contain at least one item',
+        'spec.reinvocationPolicy: Required value',
+      ]);
+      assert.deepEqual(mutation('patchType: JSONPatch, applyConfiguration: { expression: "Object{}" }'), [
+        'spec.mutations[0].applyConfiguration: Invalid value: "{applyConfiguration}": must not be specified when patchType is JSONPatch',
+        'spec.mutations[0].jsonPatch: Required value: must be specified when patchType is JSONPatch',
+      ]);
+      assert.deepEqual(mutation('patchType: other'), [
+        'spec.mutations[0].patchType: Unsupported value: "other": supported values: "ApplyConfiguration", "JSONPatch"',
+      ]);
+      assert.deepEqual(mutation('patchType: JSONPatch, jsonPatch: { expression: " " }'), [
+        'spec.mutations[0].jsonPatch.expression: Required value: expression is not specified',
+      ]);
+      assert.match(
+        String(mutation('patchType: JSONPatch, jsonPatch: { expression: "[" }')),
+        /^spec\.mutations\[0\]\.jsonPatch\.expression: Invalid value: "\[": compilation failed: /,
+      );
+      assert.deepEqual(
+        of(
+          'MutatingAdmissionPolicy',
+          `{ ${constraints.replace('CREATE', 'DELETE')}, reinvocationPolicy: Often, mutations: [{ patchType: JSONPatch, jsonPatch: { expression: "[]" } }] }`,
+        ).causes,
+        [
+          'spec.reinvocationPolicy: Unsupported value: "Often": supported values: "IfNeeded", "Never"',
+          'spec.matchConstraints.resourceRules.operations: Unsupported value: "DELETE": supported values: "*", "CONNECT", "CREATE", "UPDATE"',
+        ],
+      );
+      assert.deepEqual(of('MutatingAdmissionPolicyBinding', '{ policyName: p }').causes, []);
+      assert.deepEqual(of('MutatingAdmissionPolicyBinding', '{ paramRef: { name: x } }').causes, [
+        'spec.policyName: Required value',
+        'spec.paramRef.parameterNotFoundAction: Required value',
+      ]);
+    }
+  });
+
   test('a webhook', () => {
     const webhook = (parts: string): string =>
       admission(

@@ -11,12 +11,13 @@ import { plainColumns } from './columns/column.ts';
 import { kindOf } from './kind.ts';
 import { clusterKinds } from './kinds/cluster.ts';
 import { coreKinds } from './kinds/core.ts';
+import { mutatingPolicyKinds } from './kinds/mutating-policies.ts';
 import { workloadKinds } from './kinds/workloads.ts';
 import { statusAloneOf } from './subresources.ts';
 
 /** All but CustomResourceDefinition, a list of versions each. Cheap: schemas are read when first used. */
 export function builtinResources(): readonly (readonly Resource[])[] {
-  const kinds = [...coreKinds, ...clusterKinds, ...workloadKinds];
+  const kinds = [...coreKinds, ...clusterKinds, ...mutatingPolicyKinds, ...workloadKinds];
   return [...Map.groupBy(kinds, ({ storeName }) => storeName).values()];
 }
 

@@ -22,6 +22,8 @@ import { takeGoForm } from './go-form.ts';
 import { inlineDefinition } from './inline.ts';
 
 interface KindParts {
+  /** Default: v1. */
+  readonly version?: string;
   /** Default: {@link pluralOf} the kind. */
   readonly plural?: string;
   readonly shortNames?: readonly string[];
@@ -104,10 +106,11 @@ function pluralOf(kind: string): string {
 /** Makes the resource. Cheap: nothing is read. */
 export function kindOf(group: string, kind: string, parts: KindParts): Resource {
   const { plural = pluralOf(kind), subresources = [], stored, defaults, newStatus } = parts;
-  const version = 'v1';
+  const { version = 'v1' } = parts;
   const apiVersion = apiVersionOf({ group, version });
-  // `core.Pod`, `rbac.Role`
-  const definition = `${group === '' ? 'core' : group.split('.')[0]}.${kind}`;
+  // `core.Pod`, `rbac.Role`, `admissionregistration/v1beta1.MutatingAdmissionPolicy`
+  const owner = group === '' ? 'core' : (group.split('.')[0] ?? '');
+  const definition = `${owner}${version === 'v1' ? '' : `/${version}`}.${kind}`;
   return {
     group,
     version,

@@ -9,7 +9,7 @@ import { nameOfRef } from './facts/names.ts';
 
 /**
  * What `kubectl api-resources` prints for Kubernetes 1.35, of the kinds that are served: name, short names, apiVersion,
- * namespaced, kind, categories; and their subresources.
+ * namespaced, kind, categories; and their subresources. MutatingAdmissionPolicies are off there unless an administrator serves their versions.
  */
 const expected = `
 configmaps                        cm          v1                              true   ConfigMap
@@ -27,6 +27,10 @@ resourcequotas                    quota       v1                              tr
 secrets                           -           v1                              true   Secret
 serviceaccounts                   sa          v1                              true   ServiceAccount
 services                          svc         v1                              true   Service                           all  status
+mutatingadmissionpolicies         -           admissionregistration.k8s.io/v1beta1  false MutatingAdmissionPolicy        api-extensions
+mutatingadmissionpolicies         -           admissionregistration.k8s.io/v1alpha1 false MutatingAdmissionPolicy        api-extensions
+mutatingadmissionpolicybindings   -           admissionregistration.k8s.io/v1beta1  false MutatingAdmissionPolicyBinding api-extensions
+mutatingadmissionpolicybindings   -           admissionregistration.k8s.io/v1alpha1 false MutatingAdmissionPolicyBinding api-extensions
 mutatingwebhookconfigurations     -           admissionregistration.k8s.io/v1 false  MutatingWebhookConfiguration      api-extensions
 validatingadmissionpolicies       -           admissionregistration.k8s.io/v1 false  ValidatingAdmissionPolicy         api-extensions  status
 validatingadmissionpolicybindings -           admissionregistration.k8s.io/v1 false  ValidatingAdmissionPolicyBinding  api-extensions

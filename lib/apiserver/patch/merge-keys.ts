@@ -105,6 +105,10 @@ const byKind: ReadonlyMap<string, PatchType> = new Map([
       spec: of({ matchConditions: by('name'), variables: by('name') }),
     }),
   ],
+  [
+    'admissionregistration.k8s.io/MutatingAdmissionPolicy',
+    kind({ spec: of({ matchConditions: by('name') }) }),
+  ],
   ['apiregistration.k8s.io/APIService', kind({ status: conditions })],
 ]);
 

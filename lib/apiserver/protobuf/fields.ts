@@ -111,7 +111,7 @@ function made(name: string, texts: Readonly<Record<string, string>>): Message {
   return { name, fields, byNumber, toJson: forms.get(name) };
 }
 
-const fieldText = /^(\d+) (\*|\[\]|\{\}|\.\.\.)?([\w.]+)(!?)$/;
+const fieldText = /^(\d+) (\*|\[\]|\{\}|\.\.\.)?([\w./]+)(!?)$/;
 
 function fieldOf(name: string, text: string, index: number): Field {
   const match = fieldText.exec(text);

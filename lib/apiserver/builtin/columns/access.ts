@@ -54,6 +54,15 @@ export const admissionPolicyColumns: readonly Column[] = [
   ageColumn,
 ];
 
+export const mutatingPolicyColumns: readonly Column[] = [
+  nameColumn,
+  column('Mutations', 'Number of mutations.', (object) => listAt(object, 'spec', 'mutations').length, {
+    type: 'integer',
+  }),
+  column('ParamKind', 'Kind of the parameters.', paramKind),
+  ageColumn,
+];
+
 function paramRef(object: JsonObject): string {
   const ref = objectAt(object, 'spec', 'paramRef');
   if (Object.keys(ref).length === 0) return '<unset>';

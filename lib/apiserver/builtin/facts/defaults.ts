@@ -3,6 +3,8 @@
  * k8s.io/api `types.go`, Kubernetes 1.35). What depends on other fields is in `../defaults/`.
  */
 
+import { ofMutatingPolicies } from './names.ts';
+
 type Fields = Readonly<Record<string, unknown>>;
 
 const container: Fields = {
@@ -10,6 +12,8 @@ const container: Fields = {
   terminationMessagePath: '/dev/termination-log',
   terminationMessagePolicy: 'File',
 };
+
+const matchResources: Fields = { matchPolicy: 'Equivalent', namespaceSelector: {}, objectSelector: {} };
 
 /** By definition and field. */
 export const defaultValues: Readonly<Record<string, Fields>> = {
@@ -107,11 +111,12 @@ export const defaultValues: Readonly<Record<string, Fields>> = {
   },
   'admissionregistration.RuleWithOperations': { scope: '*' },
   'admissionregistration.NamedRuleWithOperations': { scope: '*' },
-  'admissionregistration.MatchResources': {
-    matchPolicy: 'Equivalent',
-    namespaceSelector: {},
-    objectSelector: {},
-  },
+  'admissionregistration.MatchResources': matchResources,
+  ...ofMutatingPolicies<Fields>({
+    NamedRuleWithOperations: { scope: '*' },
+    MatchResources: matchResources,
+    MutatingAdmissionPolicySpec: { failurePolicy: 'Fail' },
+  }),
   'admissionregistration.ValidatingAdmissionPolicySpec': { failurePolicy: 'Fail' },
   'apiextensions.CustomResourceDefinitionSpec': { conversion: { strategy: 'None' } },
   'apiextensions.CustomResourceDefinitionVersion': { served: false, storage: false },

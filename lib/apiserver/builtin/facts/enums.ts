@@ -4,6 +4,8 @@
  * where the field has a default.
  */
 
+import { ofMutatingPolicies } from './names.ts';
+
 type Fields = Readonly<Record<string, readonly string[]>>;
 
 const protocol: Fields = { protocol: ['SCTP', 'TCP', 'UDP'] };
@@ -113,6 +115,16 @@ export const enumerations: Readonly<Record<string, Fields>> = {
   'admissionregistration.NamedRuleWithOperations': rule,
   'admissionregistration.MatchResources': { matchPolicy: matchPolicies },
   'admissionregistration.ParamRef': { parameterNotFoundAction: ['Allow', 'Deny'] },
+  ...ofMutatingPolicies<Fields>({
+    NamedRuleWithOperations: rule,
+    MatchResources: { matchPolicy: matchPolicies },
+    ParamRef: { parameterNotFoundAction: ['Allow', 'Deny'] },
+    MutatingAdmissionPolicySpec: {
+      failurePolicy: failurePolicies,
+      reinvocationPolicy: ['IfNeeded', 'Never'],
+    },
+    Mutation: { patchType: ['ApplyConfiguration', 'JSONPatch'] },
+  }),
   'admissionregistration.ValidatingAdmissionPolicySpec': { failurePolicy: failurePolicies },
   'admissionregistration.ValidatingAdmissionPolicyBindingSpec': {
     validationActions: ['Audit', 'Deny', 'Warn'],

@@ -3,6 +3,7 @@
  * `+structType`/`+mapType` of k8s.io/api and k8s.io/apimachinery `types.go` as of Kubernetes 1.35. A list that is
  * not named is atomic. Server-side apply stands on them.
  */
+import { ofMutatingPolicies } from './names.ts';
 
 /** Lists that are maps: by definition and field, the keys. */
 export const listMaps: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
@@ -48,6 +49,7 @@ export const listMaps: Readonly<Record<string, Readonly<Record<string, readonly 
   'admissionregistration.MutatingWebhook': { matchConditions: ['name'] },
   'admissionregistration.MutatingWebhookConfiguration': { webhooks: ['name'] },
   'admissionregistration.ValidatingAdmissionPolicySpec': { matchConditions: ['name'], variables: ['name'] },
+  ...ofMutatingPolicies({ MutatingAdmissionPolicySpec: { matchConditions: ['name'] } }),
   'admissionregistration.ValidatingAdmissionPolicyStatus': { conditions: ['type'] },
   'admissionregistration.ValidatingWebhook': { matchConditions: ['name'] },
   'admissionregistration.ValidatingWebhookConfiguration': { webhooks: ['name'] },
@@ -88,6 +90,9 @@ export const atomicTypes: readonly string[] = [
   'admissionregistration.NamedRuleWithOperations',
   'admissionregistration.ParamKind',
   'admissionregistration.ParamRef',
+  ...Object.keys(
+    ofMutatingPolicies({ MatchResources: '', NamedRuleWithOperations: '', ParamKind: '', ParamRef: '' }),
+  ),
   'discovery.EndpointPort',
   'networking.ServiceBackendPort',
   'rbac.RoleRef',

@@ -9,11 +9,23 @@ const packages: Readonly<Record<string, string>> = {
   apiextensions: 'io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1',
 };
 
-/** The name in OpenAPI of what a table calls `apps.Deployment`. */
+/** The name in OpenAPI of what a table calls `apps.Deployment`, or `apps/v1beta1.Deployment` of another version than v1. */
 export function definitionName(short: string): string {
   const dot = short.indexOf('.');
-  const group = short.slice(0, dot);
-  return `${packages[group] ?? `io.k8s.api.${group}.v1`}${short.slice(dot)}`;
+  const [group = '', version = 'v1'] = short.slice(0, dot).split('/');
+  return `${packages[group] ?? `io.k8s.api.${group}.${version}`}${short.slice(dot)}`;
+}
+
+/** Where MutatingAdmissionPolicies are: they are served in two versions, of the same fields. */
+export const mutatingPolicyVersions = ['v1beta1', 'v1alpha1'] as const;
+
+/** The same facts for MutatingAdmissionPolicies, by definition without the group: for all their versions. */
+export function ofMutatingPolicies<T>(facts: Readonly<Record<string, T>>): Readonly<Record<string, T>> {
+  return Object.fromEntries(
+    mutatingPolicyVersions.flatMap((version) =>
+      Object.entries(facts).map(([type, fact]) => [`admissionregistration/${version}.${type}`, fact]),
+    ),
+  );
 }
 
 export const quantityName = 'io.k8s.apimachinery.pkg.api.resource.Quantity';

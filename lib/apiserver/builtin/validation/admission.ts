@@ -11,7 +11,7 @@ import { listAt, numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from 
 import { addProblems, checkName, checkSelector, checkUnique } from './checks.ts';
 import { checkClient, checkReviewVersions } from './webhook-client.ts';
 
-function checkExpression(expression: string, path: string, causes: Cause[]): void {
+export function checkExpression(expression: string, path: string, causes: Cause[]): void {
   if (expression.trim() === '') {
     causes.push(fieldError.required(path, `${path.slice(path.lastIndexOf('.') + 1)} is not specified`));
     return;
@@ -73,7 +73,7 @@ function checkResources(resources: readonly string[], path: string, causes: Caus
 
 const maxMatchConditions = 64;
 
-function checkMatchConditions(parent: JsonObject, path: string, causes: Cause[]): void {
+export function checkMatchConditions(parent: JsonObject, path: string, causes: Cause[]): void {
   const conditions = objectsAt(parent, 'matchConditions');
   const names = conditions.map((condition) => textAt(condition, 'name'));
   if (conditions.length > maxMatchConditions)
@@ -136,12 +136,7 @@ export function admissionPolicyCauses(policy: JsonObject): Cause[] {
   if (valueAt(spec, 'matchConstraints') === undefined)
     causes.push(fieldError.required('spec.matchConstraints'));
   else checkConstraints(spec, causes);
-  const parameters = valueAt(spec, 'paramKind');
-  if (parameters !== undefined) {
-    for (const field of ['apiVersion', 'kind']) {
-      if (textAt(parameters, field) === '') causes.push(fieldError.required(`spec.paramKind.${field}`));
-    }
-  }
+  checkParamKind(spec, causes);
   if (listAt(spec, 'validations').length === 0 && listAt(spec, 'auditAnnotations').length === 0) {
     const words = 'validations or auditAnnotations must contain at least one item';
     causes.push(fieldError.required('spec.validations', words));
@@ -156,6 +151,20 @@ export function admissionPolicyCauses(policy: JsonObject): Cause[] {
       }
     }
   }
+  checkVariableNames(spec, causes);
+  checkMatchConditions(spec, 'spec', causes);
+  return causes;
+}
+
+export function checkParamKind(spec: JsonObject, causes: Cause[]): void {
+  const parameters = valueAt(spec, 'paramKind');
+  if (parameters === undefined) return;
+  for (const field of ['apiVersion', 'kind']) {
+    if (textAt(parameters, field) === '') causes.push(fieldError.required(`spec.paramKind.${field}`));
+  }
+}
+
+export function checkVariableNames(spec: JsonObject, causes: Cause[]): void {
   for (const [index, variable] of objectsAt(spec, 'variables').entries()) {
     const name = textAt(variable, 'name');
     if (!/^[_a-zA-Z][_a-zA-Z0-9]*$/.test(name)) {
@@ -164,8 +173,6 @@ export function admissionPolicyCauses(policy: JsonObject): Cause[] {
       );
     }
   }
-  checkMatchConditions(spec, 'spec', causes);
-  return causes;
 }
 
 /** Lists of the spec, and which fields of their items are expressions. */
@@ -175,7 +182,7 @@ const expressionFields: Readonly<Record<string, readonly string[]>> = {
   variables: ['expression'],
 };
 
-function checkConstraints(spec: JsonObject, causes: Cause[]): void {
+export function checkConstraints(spec: JsonObject, causes: Cause[]): void {
   const path = 'spec.matchConstraints';
   const constraints = objectAt(spec, 'matchConstraints');
   const rules = objectsAt(constraints, 'resourceRules');
@@ -206,18 +213,21 @@ export function admissionBindingCauses(binding: JsonObject): Cause[] {
       'must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)';
     causes.push(fieldError.invalid('spec.validationActions', actions, words));
   }
-  const ref = valueAt(spec, 'paramRef');
-  if (ref !== undefined) {
-    const given = [textAt(ref, 'name') !== '', valueAt(ref, 'selector') !== undefined];
-    if (given.every((one) => one)) {
-      const words = 'name and selector are mutually exclusive';
-      causes.push(fieldError.forbidden('spec.paramRef.name', words));
-    } else if (!given.includes(true)) {
-      causes.push(fieldError.required('spec.paramRef', 'one of name or selector must be specified'));
-    }
-    if (textAt(ref, 'parameterNotFoundAction') === '') {
-      causes.push(fieldError.required('spec.paramRef.parameterNotFoundAction'));
-    }
-  }
+  checkParamRef(spec, causes);
   return causes;
+}
+
+export function checkParamRef(spec: JsonObject, causes: Cause[]): void {
+  const ref = valueAt(spec, 'paramRef');
+  if (ref === undefined) return;
+  const given = [textAt(ref, 'name') !== '', valueAt(ref, 'selector') !== undefined];
+  if (given.every((one) => one)) {
+    const words = 'name and selector are mutually exclusive';
+    causes.push(fieldError.forbidden('spec.paramRef.name', words));
+  } else if (!given.includes(true)) {
+    causes.push(fieldError.required('spec.paramRef', 'one of name or selector must be specified'));
+  }
+  if (textAt(ref, 'parameterNotFoundAction') === '') {
+    causes.push(fieldError.required('spec.paramRef.parameterNotFoundAction'));
+  }
 }
