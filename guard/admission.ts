@@ -1,12 +1,13 @@
 /**
  * What a guard has to say of writes, where the API server is in the same process. In a cluster, it registers webhooks itself.
  */
+import type { ResourceModel } from '../lib/apiserver/resources/resource.ts';
 import type { JsonObject } from '../lib/json/json.ts';
 import type { ResourceType } from '../lib/kube/object/object.ts';
 
 export interface AdmissionRequest {
   readonly operation: 'CREATE' | 'DELETE' | 'UPDATE';
-  readonly resource: ResourceType;
+  readonly resource: ResourceType & { readonly model: ResourceModel };
   readonly subresource: { readonly name: string } | undefined;
   readonly namespace: string;
   /** '' where it is to be generated. */

@@ -5,6 +5,8 @@
  * The manifests in `crd/` are generated from this file: `node scripts/manifests.ts --write`.
  */
 import type {
+  V1beta1MutatingAdmissionPolicy,
+  V1beta1MutatingAdmissionPolicyBinding,
   V1ValidatingAdmissionPolicy,
   V1ValidatingAdmissionPolicyBinding,
 } from '@kubernetes/client-node';
@@ -204,4 +206,21 @@ export const validatingAdmissionPolicyBindings = clusterKind<ValidatingAdmission
   'admissionregistration.k8s.io',
   'validatingadmissionpolicybindings',
   'ValidatingAdmissionPolicyBinding',
+);
+
+export type MutatingAdmissionPolicy = KubeKind<V1beta1MutatingAdmissionPolicy>;
+export type MutatingAdmissionPolicyBinding = KubeKind<V1beta1MutatingAdmissionPolicyBinding>;
+
+/** As the embedded API serves them. In a cluster, the API server evaluates them. */
+export const mutatingAdmissionPolicies = clusterKind<MutatingAdmissionPolicy>(
+  'admissionregistration.k8s.io',
+  'mutatingadmissionpolicies',
+  'MutatingAdmissionPolicy',
+  'v1beta1',
+);
+export const mutatingAdmissionPolicyBindings = clusterKind<MutatingAdmissionPolicyBinding>(
+  'admissionregistration.k8s.io',
+  'mutatingadmissionpolicybindings',
+  'MutatingAdmissionPolicyBinding',
+  'v1beta1',
 );

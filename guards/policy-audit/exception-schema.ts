@@ -11,6 +11,7 @@ export const exceptedKinds = [
   'AdmissionPolicyGroup',
   'ClusterAdmissionPolicy',
   'ClusterAdmissionPolicyGroup',
+  'MutatingAdmissionPolicy',
   'ValidatingAdmissionPolicy',
 ] as const;
 

@@ -1,11 +1,12 @@
 /** Fields of objects, entries of maps, items of lists. */
 import { failure, noOverload } from './failure.ts';
-import { CelObject, fromJson, isPlain, mapKey, Optional } from './values.ts';
+import { CelMessage, CelObject, fromJson, isPlain, mapKey, Optional } from './values.ts';
 
 /** The value under a name, key or index; `undefined` if there is none. */
 function find(value: unknown, key: unknown): unknown {
   if (value instanceof CelObject && typeof key === 'string') return value.get(key);
   if (value instanceof Map) return value.get(mapKey(key));
+  if (value instanceof CelMessage) return typeof key === 'string' ? value.fields.get(key) : undefined;
   if (Array.isArray(value)) {
     const index = mapKey(key);
     if (typeof index === 'bigint') return value[Number(index)];

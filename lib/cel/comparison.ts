@@ -3,7 +3,7 @@ import { deepSize, traversal } from './costs.ts';
 import { noOverload } from './failure.ts';
 import { deepEqual } from '../json/json.ts';
 import { charge } from './meter.ts';
-import { CelObject, Duration, isPlain, Optional, Timestamp, TypeValue, Uint } from './values.ts';
+import { CelMessage, CelObject, Duration, isPlain, Optional, Timestamp, TypeValue, Uint } from './values.ts';
 
 /** A value of a type that Kubernetes adds to CEL. */
 interface Comparable {
@@ -21,6 +21,8 @@ export function celEqual(a: unknown, b: unknown): boolean {
   }
   if (a instanceof CelObject) return b instanceof CelObject && equalObjects(a, b);
   if (a instanceof Map || isPlain(a)) return (b instanceof Map || isPlain(b)) && equalMaps(a, b);
+  if (a instanceof CelMessage)
+    return b instanceof CelMessage && a.type === b.type && equalMaps(a.fields, b.fields);
   if (a instanceof Timestamp) return b instanceof Timestamp && a.nanoseconds === b.nanoseconds;
   if (a instanceof Duration) return b instanceof Duration && a.nanoseconds === b.nanoseconds;
   if (a instanceof Uint8Array) return b instanceof Uint8Array && equalBytes(a, b);

@@ -194,6 +194,11 @@ export class Compiler implements Compiling {
     const type = (holder.kind === 'optional' && holder.element) || holder;
     if (type.kind === 'dyn') return dyn;
     if (type.kind === 'map') return type.element ?? dyn;
+    if (type.kind === 'opaque') {
+      const message = this.messageType(type.name ?? '');
+      if (message !== undefined)
+        return message.fieldType(field) ?? problem(node, `undefined field '${field}'`);
+    }
     if (type.kind !== 'object') {
       return problem(node, `type '${typeText(type)}' does not support field selection`);
     }

@@ -113,6 +113,18 @@ export class Optional {
 }
 
 /** A type as a value: `type(self) == int`. */
+/** An object that an expression created, of a type that its scope declares. */
+export class CelMessage {
+  /** The name of its type. */
+  readonly type: string;
+  readonly fields: ReadonlyMap<string, unknown>;
+
+  constructor(type: string, fields: ReadonlyMap<string, unknown>) {
+    this.type = type;
+    this.fields = fields;
+  }
+}
+
 export class TypeValue {
   readonly name: string;
 

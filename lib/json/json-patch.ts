@@ -13,6 +13,9 @@ import { cloneJson, deepEqual, fieldOf, isObject, setField, type JsonObject } fr
 import { extentOf, maxNesting } from './bounds.ts';
 import { Refusal } from './refusal.ts';
 
+/** A `test` operation does not hold. */
+export class FailedTest extends Refusal {}
+
 /** The API server's limit (k8s.io/apiserver pkg/endpoints/handlers/patch.go). */
 const maxJsonPatchOperations = 10_000;
 
@@ -86,7 +89,7 @@ class PatchedDocument {
       case 'test': {
         const value = valueOf(operation, path);
         if (!deepEqual(this.#tested(path), value)) {
-          throw unprocessable(`testing value ${path} failed: test failed`);
+          throw new FailedTest(422, `testing value ${path} failed: test failed`);
         }
         return;
       }

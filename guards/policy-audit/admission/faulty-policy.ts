@@ -11,6 +11,8 @@ import type { AdmissionRequest } from '../../../guard/admission.ts';
 import {
   type AnyKubewardenPolicy,
   kubewardenTypes,
+  mutatingAdmissionPolicies,
+  mutatingAdmissionPolicyBindings,
   type PolicyException,
   policyExceptionType,
   policyGroup,
@@ -36,8 +38,8 @@ export function refuseFaultyPolicy(
   const isOwn = group === policyGroup && kubewardenTypes.some((type) => type.plural === plural);
   const is = (type: Pick<ResourceType, 'group' | 'plural'>): boolean =>
     group === type.group && plural === type.plural;
-  const isNative = is(validatingAdmissionPolicies);
-  const isBinding = is(validatingAdmissionPolicyBindings);
+  const isNative = is(validatingAdmissionPolicies) || is(mutatingAdmissionPolicies);
+  const isBinding = is(validatingAdmissionPolicyBindings) || is(mutatingAdmissionPolicyBindings);
   const isKnown = isOwn || isNative || isBinding || is(policyExceptionType);
   if (!isKnown || operation === 'DELETE' || subresource !== undefined) return;
   if (object === undefined || isDeepStrictEqual(object['spec'], old?.['spec'])) return;

@@ -1,4 +1,6 @@
 /** Policies evaluated by the API server of this process, instead of webhooks, which it does not call. */
+import { isDeepStrictEqual } from 'node:util';
+
 import { apiErrors } from '../../../lib/apiserver/resources/api-error.ts';
 import { isObject, type JsonObject } from '../../../lib/json/json.ts';
 import type { Admission, AdmissionRequest, Changed } from '../../../guard/admission.ts';
@@ -7,8 +9,9 @@ import type { Labels } from '../../../lib/kube/selectors/selectors.ts';
 import { mirrorUser } from '../../../guard/mirrored.ts';
 import type { ExceptionSet } from '../exceptions/exception-set.ts';
 import type { ToldWrite } from '../findings/policy-findings.ts';
-import type { PolicyRequest, GroupVersionResource } from '../engine/evaluator.ts';
+import type { GroupVersionResource, ObjectModel, PolicyRequest } from '../engine/evaluator.ts';
 import { matchPolicy, type MatchTarget } from '../policies/match.ts';
+import { modelOf } from '../policies/object-model.ts';
 import type { Evaluation, Judgement, OpenPolicy } from '../policies/open-policy.ts';
 import type { Policy } from '../policies/policy.ts';
 import { isSpared } from '../policies/spared.ts';
@@ -16,6 +19,8 @@ import { refuseFaultyPolicy } from './faulty-policy.ts';
 import {
   admissionPolicyRefusal,
   admissionPolicyWarning,
+  type MutationFailure,
+  mutationRefusal,
   webhookFailure,
   webhookName,
   webhookRefusal,
@@ -41,8 +46,8 @@ export type AdmissionAnswer = 'allowed' | 'error' | 'excepted' | 'mutated' | 're
 type Objects = readonly [object: JsonObject | undefined, old: JsonObject | undefined];
 
 /**
- * Mutating policies are evaluated before an object is validated, one after the other; the others after that, all at
- * once. Unless they ask for it, they are not evaluated for what Rampart itself keeps in its namespace; none is for pods that mirror the machine: those run
+ * Mutating policies are evaluated before an object is validated, one after the other: those of Kubernetes by name, then those of
+ * Kubewarden, which are webhooks in a cluster, then again those of Kubernetes that want it; the others after that, all at once. Unless they ask for it, they are not evaluated for what Rampart itself keeps in its namespace; none is for pods that mirror the machine: those run
  * already, and an audit reports them.
  */
 export class PolicyAdmission implements Admission {
@@ -57,10 +62,9 @@ export class PolicyAdmission implements Admission {
     object: JsonObject | undefined,
     old: JsonObject | undefined,
   ): Changed | Promise<Changed> {
-    const asked = this.#relevant(request, [object, old], true);
-    return asked.length === 0 || object === undefined
-      ? undefined
-      : this.#mutate(request, asked, [object, old]);
+    if (object === undefined || !this.#options.policies().some(({ policy }) => policy.isMutating))
+      return undefined;
+    return this.#mutate(request, object, old);
   }
 
   validate(
@@ -69,14 +73,14 @@ export class PolicyAdmission implements Admission {
     old: JsonObject | undefined,
   ): void | Promise<void> {
     refuseFaultyPolicy(request, object, old);
-    const asked = this.#relevant(request, [object, old], false);
+    const asked = this.#relevant(request, [object, old], ({ isMutating }) => !isMutating);
     return asked.length === 0 ? undefined : this.#validate(request, asked, [object, old]);
   }
 
   #relevant(
     request: AdmissionRequest,
     objects: Objects,
-    isMutating: boolean,
+    isAsked: (policy: Policy) => boolean,
   ): (readonly [OpenPolicy, GroupVersionResource])[] {
     const { resource, namespace, name, user } = request;
     if (user.name === mirrorUser) return [];
@@ -85,8 +89,7 @@ export class PolicyAdmission implements Admission {
     const found: (readonly [OpenPolicy, GroupVersionResource])[] = [];
     let target: MatchTarget | undefined;
     for (const open of this.#options.policies()) {
-      // Deletions and refusals: a mutating policy can refuse, too.
-      if (open.policy.isMutating !== isMutating || (isSystem && !open.policy.isForSystem)) continue;
+      if (!isAsked(open.policy) || (isSystem && !open.policy.isForSystem)) continue;
       target ??= this.#target(request, objects);
       if (open.policy.source === 'kubewarden' && isSpared(open.policy, target)) continue;
       const shown = matchPolicy(open.policy, target);
@@ -143,21 +146,60 @@ export class PolicyAdmission implements Admission {
 
   async #mutate(
     request: AdmissionRequest,
-    asked: readonly (readonly [OpenPolicy, GroupVersionResource])[],
-    [object, old]: Objects,
+    object: JsonObject,
+    old: JsonObject | undefined,
   ): Promise<JsonObject | undefined> {
-    let changed: JsonObject | undefined;
-    for (const [open, kind] of asked) {
-      const judgement = await this.#ask(open, request, kind, [changed ?? object, old]);
-      if (judgement === undefined) continue;
+    /** Those that want to see what others change after them, with the object as it was then. */
+    const seen = new Map<string, JsonObject>();
+    let current = await this.#mutateByAll(request, [object, old], isOfKubernetes, (policy, after) => {
+      if (policy.isReinvoked) seen.set(policy.id, after);
+    });
+    current = await this.#mutateByAll(request, [current, old], isMutatingWebhook);
+    const again = new Set(
+      [...seen].flatMap(([id, after]) => (isDeepStrictEqual(after, current) ? [] : [id])),
+    );
+    if (again.size > 0)
+      current = await this.#mutateByAll(request, [current, old], (policy) => again.has(policy.id));
+    return current === object ? undefined : structuredClone(current);
+  }
+
+  /**
+   * @param evaluated - Called for each policy that applied, with the object after it.
+   * @throws {ApiError} if one refuses, or cannot be applied
+   */
+  async #mutateByAll(
+    request: AdmissionRequest,
+    [object, old]: readonly [JsonObject, JsonObject | undefined],
+    isAsked: (policy: Policy) => boolean,
+    evaluated?: (policy: Policy, after: JsonObject) => void,
+  ): Promise<JsonObject> {
+    const failures: MutationFailure[] = [];
+    const model = modelOf(request.resource);
+    let current = object;
+    for (const [open, kind] of this.#relevant(request, [object, old], isAsked).toSorted(byPolicyName)) {
       const { policy } = open;
+      const judgement = await this.#ask(open, request, kind, [current, old], model);
+      if (judgement === undefined) continue;
+      if (judgement.type === 'error' && policy.source === 'MutatingAdmissionPolicy') {
+        const { message } = judgement.error;
+        this.#options.onAnswer(policy, 'error', request.operation);
+        this.#tell(policy, request, 'errored', { reason: message, isRefused: !policy.ignoresFailures });
+        // The others are evaluated all the same.
+        if (!policy.ignoresFailures) failures.push({ policy, message });
+        continue;
+      }
       this.#decide(policy, request, judgement);
-      if (judgement.type !== 'verdict' || judgement.verdict.mutated === undefined) continue;
-      if (!judgement.verdict.allowed || policy.mode === 'monitor') continue;
-      changed = structuredClone(judgement.verdict.mutated);
-      this.#options.onAnswer(policy, 'mutated', request.operation);
+      if (judgement.type !== 'verdict') continue;
+      const { allowed, mutated } = judgement.verdict;
+      if (mutated !== undefined && allowed && policy.mode !== 'monitor') {
+        current = mutated;
+        this.#options.onAnswer(policy, 'mutated', request.operation);
+      }
+      evaluated?.(policy, current);
     }
-    return changed;
+    const [first, ...more] = failures;
+    if (first !== undefined) throw mutationRefusal(request.resource, request.name, [first, ...more]);
+    return current;
   }
 
   async #validate(
@@ -219,6 +261,7 @@ export class PolicyAdmission implements Admission {
     request: AdmissionRequest,
     kind: GroupVersionResource,
     objects: Objects,
+    model?: ObjectModel,
   ): Promise<Judgement | undefined> {
     const { policy } = open;
     if (request.dryRun && policy.hasSideEffects) {
@@ -229,7 +272,7 @@ export class PolicyAdmission implements Admission {
     const beganMs = performance.now();
     let judgement: Judgement;
     try {
-      judgement = await open.ask(asked, time);
+      judgement = await open.ask(asked, time, model);
     } catch (error) {
       if (!time.aborted) throw error;
       const waitedFor = open.unavailable === undefined ? '' : `: ${open.unavailable}`;
@@ -274,6 +317,19 @@ export class PolicyAdmission implements Admission {
       ...why,
     });
   }
+}
+
+const isOfKubernetes = ({ source }: Policy): boolean => source === 'MutatingAdmissionPolicy';
+
+const isMutatingWebhook = ({ source, isMutating }: Policy): boolean => source === 'kubewarden' && isMutating;
+
+/** Webhooks by their names, which are IDs; those of Kubernetes by the name of the policy, then of the binding. */
+function byPolicyName(
+  [{ policy: a }]: readonly [OpenPolicy, unknown],
+  [{ policy: b }]: readonly [OpenPolicy, unknown],
+): number {
+  if (isOfKubernetes(a) && a.origin.name !== b.origin.name) return a.origin.name < b.origin.name ? -1 : 1;
+  return a.id < b.id ? -1 : 1;
 }
 
 /** What Kubernetes sends to a webhook as `request` of an AdmissionReview. */

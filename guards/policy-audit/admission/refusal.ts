@@ -1,6 +1,6 @@
 /**
- * Refusals in the words of Kubernetes: what a client reads when a webhook, or a ValidatingAdmissionPolicy, says no (apiserver
- * pkg/admission/plugin/webhook/errors and plugin/policy/validating).
+ * Refusals in the words of Kubernetes: what a client reads when a webhook or a policy of Kubernetes says no (apiserver
+ * pkg/admission/plugin/webhook/errors, plugin/policy/validating and plugin/policy/generic).
  */
 import { visibleText } from '../../../lib/output/printable.ts';
 import { ApiError, apiErrors, type StatusCause } from '../../../lib/apiserver/resources/api-error.ts';
@@ -60,6 +60,27 @@ export function admissionPolicyRefusal(
   const why = `ValidatingAdmissionPolicy '${policy.origin.name}' with binding '${policy.binding ?? ''}' denied request: ${message}`;
   const { status } = apiErrors.forbidden(resource, name, why, [{ reason: '', message }]);
   return new ApiError({ ...status, reason, code: codes[reason] ?? 422 });
+}
+
+/** Why a MutatingAdmissionPolicy could not be applied, and its failurePolicy is Fail. */
+export interface MutationFailure {
+  readonly policy: Policy;
+  readonly message: string;
+}
+
+/** MutatingAdmissionPolicies could not be applied: the first is the message, all are causes. */
+export function mutationRefusal(
+  resource: ResourceType,
+  name: string,
+  failures: readonly [MutationFailure, ...MutationFailure[]],
+): ApiError {
+  const texts = failures.map(
+    ({ policy, message }) =>
+      `policy '${policy.origin.name}' with binding '${policy.binding ?? ''}' denied request: ${visibleText(message)}`,
+  );
+  const causes = texts.map((message) => ({ reason: '', message, field: '' }));
+  const { status } = apiErrors.forbidden(resource, name, '', causes);
+  return new ApiError({ ...status, message: texts[0] ?? '', reason: 'Invalid' });
 }
 
 /** The warning that a client gets instead of a refusal. */

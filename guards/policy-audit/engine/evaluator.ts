@@ -3,6 +3,8 @@
  * `gatekeeper`, `wasi`) is a folder beside this file, and all pass one suite (evaluator.suite.fixture.ts).
  */
 
+import type { ApplyType } from '../../../lib/apiserver/apply/type.ts';
+
 /** Decoded JSON. Integers beyond 2^53 and those that CEL reads are converted to `bigint` by their users, not here. */
 export type JsonObject = Record<string, unknown>;
 
@@ -65,7 +67,17 @@ export interface SettingsVerdict {
 /** `none`: of a policy that cannot be evaluated. */
 export type RuntimeName = 'cel' | 'gatekeeper' | 'group' | 'none' | 'opa' | 'wapc' | 'wasi';
 
+/** What is known of the kind of an object, for policies that change it. */
+export interface ObjectModel {
+  /** How configurations are merged into it. */
+  readonly applyType: ApplyType;
+  /** Fills in defaults, in place. @throws {Error} if it is none of its kind */
+  complete(this: void, object: JsonObject): void;
+}
+
 export interface EvaluateOptions {
+  /** Of the object. Default: nothing is known of its kind. */
+  readonly model?: ObjectModel | undefined;
   readonly signal?: AbortSignal | undefined;
   /** Of this evaluation, unless the policy has its own; in a group, of each member. Default: 2,000 ms. */
   readonly deadlineMs?: number | undefined;

@@ -5,7 +5,6 @@ import { type KubeObject, type Namespace, namespaces } from '../../../lib/kube/o
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { checkPolicies } from './needs.ts';
 import { ExceptionSet } from '../exceptions/exception-set.ts';
-import type { JsonObject } from '../engine/evaluator.ts';
 import { type Irrelevance, matchPolicy, type MatchTarget } from '../policies/match.ts';
 import type { OpenPolicy, Runtimes } from '../policies/open-policy.ts';
 import { PolicySet } from '../policies/policy-set.ts';
@@ -21,6 +20,7 @@ import {
   resultOf,
 } from '../reports/report.ts';
 import { auditTarget } from '../scanner/audit-target.ts';
+import { objectRequest } from '../scanner/object-request.ts';
 import { type ServedKind, servedKinds } from '../scanner/served-kinds.ts';
 
 /** The result of one policy. */
@@ -92,6 +92,7 @@ export async function explain(
     context: { ...context, signal: AbortSignal.any([signal, stop.signal]) },
     runtimes,
     writesStatus: false,
+    mutates: true,
   });
   const exceptions = new ExceptionSet({
     context: { ...context, signal: AbortSignal.any([signal, stop.signal]) },
@@ -117,18 +118,23 @@ export async function explain(
 }
 
 async function explainPolicy(
-  { signal }: GuardContext,
+  { client, signal }: GuardContext,
   open: OpenPolicy,
   exceptions: ExceptionSet,
   target: MatchTarget,
-  { type }: ServedKind,
+  kind: ServedKind,
   object: KubeObject,
   report: Pick<AuditReport, 'results' | 'scope'> | undefined,
 ): Promise<Explanation> {
   const { policy } = open;
-  const shown = policy.backgroundAudit ? matchPolicy(policy, target) : 'background';
+  const match = matchPolicy(policy, target);
+  const isMutating = policy.source === 'MutatingAdmissionPolicy';
+  if (isMutating && typeof match !== 'string')
+    return { policy: policy.id, isRelevant: false, why: 'it changes such objects when they are written' };
+  const shown = policy.backgroundAudit || isMutating ? match : 'background';
   if (typeof shown === 'string') return { policy: policy.id, isRelevant: false, why: reasons[shown] };
-  const { name = '', namespace, labels = {}, uid = '' } = object.metadata;
+  const { type } = kind;
+  const { name = '', namespace, labels = {} } = object.metadata;
   const subject = { group: type.group, kind: type.kind, namespace: namespace ?? '', name, labels };
   const exception = exceptions.find(policy.origin, subject);
   if (exception !== undefined) {
@@ -146,22 +152,8 @@ async function explainPolicy(
     const { seconds, nanos } = known.timestamp;
     return told(known, 'report', seconds * 1000 + nanos / 1e6);
   }
-  const version = { group: type.group, version: type.version };
   const nowMs = Date.now();
-  const judgement = await open.ask(
-    {
-      uid,
-      operation: 'CREATE',
-      kind: { ...version, kind: type.kind },
-      resource: { ...version, resource: type.plural },
-      name,
-      ...(namespace !== undefined && { namespace }),
-      userInfo: {},
-      object: object as unknown as JsonObject,
-      oldObject: null,
-    },
-    signal,
-  );
+  const judgement = await open.ask(await objectRequest(client, kind, shown, object, signal), signal);
   const result = resultOf(policy, judgement, nowMs);
   if (result === undefined)
     return { policy: policy.id, isRelevant: false, why: 'a match condition is false' };

@@ -5,6 +5,8 @@
 import { RampartError } from '../../../lib/errors/errors.ts';
 import type {
   AnyKubewardenPolicy,
+  MutatingAdmissionPolicy,
+  MutatingAdmissionPolicyBinding,
   ValidatingAdmissionPolicy,
   ValidatingAdmissionPolicyBinding,
 } from '../api.ts';
@@ -42,17 +44,25 @@ export function policyFaults(object: AnyKubewardenPolicy): readonly Problem[] {
 }
 
 /** Of one of Kubernetes; `paramRef` is of its bindings. */
-export function admissionPolicyFaults(object: ValidatingAdmissionPolicy): readonly Problem[] {
+export function admissionPolicyFaults(
+  object: MutatingAdmissionPolicy | ValidatingAdmissionPolicy,
+): readonly Problem[] {
   const binding = { metadata: {}, spec: { policyName: '', validationActions: [] } };
+  const { matchConstraints } = object.spec ?? {};
+  const policy = { metadata: {}, spec: { ...(matchConstraints && { matchConstraints }) } };
   return [
-    ...selectorFaults(object, binding, 'spec.matchConstraints'),
+    ...selectorFaults(policy, binding, 'spec.matchConstraints'),
     ...below('spec.', celProblems({ ...object.spec }, 'validating-admission-policy')),
   ];
 }
 
 /** Of a binding of one of Kubernetes. */
-export function bindingFaults(object: ValidatingAdmissionPolicyBinding): readonly Problem[] {
-  return selectorFaults({ metadata: {} }, object, 'spec.matchResources');
+export function bindingFaults(
+  object: MutatingAdmissionPolicyBinding | ValidatingAdmissionPolicyBinding,
+): readonly Problem[] {
+  const { policyName = '', matchResources } = object.spec ?? {};
+  const validating = { policyName, validationActions: [], ...(matchResources && { matchResources }) };
+  return selectorFaults({ metadata: {} }, { metadata: {}, spec: validating }, 'spec.matchResources');
 }
 
 /** A policy whose selectors cannot be read applies to nothing. */

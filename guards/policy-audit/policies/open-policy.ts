@@ -7,6 +7,7 @@ import {
   type AskedOfCluster,
   EvaluationError,
   type Evaluator,
+  type ObjectModel,
   type PolicyRequest,
   type Verdict,
 } from '../engine/evaluator.ts';
@@ -114,8 +115,11 @@ export class OpenPolicy implements AsyncDisposable {
     return !(this.#evaluator instanceof StandIn) || this.#evaluator.isEnforced;
   }
 
-  /** @throws the reason of the signal when it aborts. */
-  async ask(request: PolicyRequest, signal?: AbortSignal): Promise<Judgement> {
+  /**
+   * @param model - Of the object, for a policy that changes it by its schema.
+   * @throws the reason of the signal when it aborts.
+   */
+  async ask(request: PolicyRequest, signal?: AbortSignal, model?: ObjectModel): Promise<Judgement> {
     const { program, ignoresFailures } = this.policy;
     this.#running++;
     let asked: readonly AskedOfCluster[] = [];
@@ -127,10 +131,7 @@ export class OpenPolicy implements AsyncDisposable {
         return { type: 'error', error: new EvaluationError('expression', match.error), asked };
       }
       const deadlineMs = program.type === 'module' ? program.deadlineMs : undefined;
-      const verdict = await this.#evaluator.evaluate(request, {
-        signal,
-        deadlineMs,
-      });
+      const verdict = await this.#evaluator.evaluate(request, { signal, deadlineMs, model });
       return { type: 'verdict', verdict, asked: [...asked, ...(verdict.asked ?? [])] };
     } catch (error) {
       signal?.throwIfAborted();

@@ -1,6 +1,6 @@
 /** Which policies are open, which of them audits know of, and what stands in for those that are in use and cannot be opened. */
 import type { Logger } from '../../../lib/telemetry/log.ts';
-import type { PolicyRequest, Verdict } from '../engine/evaluator.ts';
+import type { EvaluateOptions, PolicyRequest, Verdict } from '../engine/evaluator.ts';
 import { OpenPolicy, type Runtimes } from './open-policy.ts';
 import type { Policy } from './policy.ts';
 import { StandIn } from './stand-in.ts';
@@ -53,7 +53,7 @@ export class PoliciesInUse {
     this.#open.set(id, opened);
     const substitute = this.#substitutes.get(id);
     this.#substitutes.delete(id);
-    substitute?.standIn.opened((request, signal) => verdictOf(opened, request, signal));
+    substitute?.standIn.opened((request, options) => verdictOf(opened, request, options));
     this.#refresh();
     if (before !== undefined) this.#close(before);
   }
@@ -134,9 +134,9 @@ export class PoliciesInUse {
 async function verdictOf(
   open: OpenPolicy,
   request: PolicyRequest,
-  signal: AbortSignal | undefined,
+  { signal, model }: Pick<EvaluateOptions, 'model' | 'signal'>,
 ): Promise<Verdict> {
-  const judgement = await open.ask(request, signal);
+  const judgement = await open.ask(request, signal, model);
   if (judgement.type === 'error') throw judgement.error;
   return judgement.type === 'skipped' ? { allowed: true } : judgement.verdict;
 }

@@ -25,6 +25,8 @@ export interface PolicySetOptions {
   readonly runtimes: Runtimes;
   /** Whether this process decides on admission, and so reports in the status of policies whether they are active. */
   readonly writesStatus: boolean;
+  /** Whether MutatingAdmissionPolicies are among them, where the API serves them. Default: as `writesStatus`. */
+  readonly mutates?: boolean;
   /** Whether the finalizers of Kubewarden's controller are removed from deleted policies. Default: false. */
   readonly releases?: boolean;
   /** Where the last version of each that could be evaluated is kept. Default: nowhere. */
@@ -86,7 +88,7 @@ export class PolicySet {
     this.#options = options;
     const { context, runtimes } = options;
     this.#clock = options.clock ?? systemClock;
-    this.#sources = new PolicySources(context);
+    this.#sources = new PolicySources(context, options.mutates ?? options.writesStatus);
     this.#status = options.writesStatus ? new StatusWriter(context) : undefined;
     this.#inUse = new PoliciesInUse(runtimes, context.logger, (change) => {
       for (const listener of this.#listeners) listener(change);

@@ -1,17 +1,21 @@
-/** The objects that policies come from: those of Kubewarden's kinds, and ValidatingAdmissionPolicies with their bindings. */
+/** The objects that policies come from: those of Kubewarden's kinds, and policies of Kubernetes with their bindings. */
 import type { GuardContext } from '../../../guard/context.ts';
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import type { KubeObject, ResourceType } from '../../../lib/kube/object/object.ts';
 import {
   type AnyKubewardenPolicy,
   kubewardenTypes,
+  mutatingAdmissionPolicies,
+  type MutatingAdmissionPolicy,
+  mutatingAdmissionPolicyBindings,
+  type MutatingAdmissionPolicyBinding,
   type ValidatingAdmissionPolicy,
   validatingAdmissionPolicies,
   type ValidatingAdmissionPolicyBinding,
   validatingAdmissionPolicyBindings,
 } from '../api.ts';
 import type { Policy } from './policy.ts';
-import { readAdmissionPolicy, readKubewardenPolicy } from './read-policy.ts';
+import { readAdmissionPolicy, readKubewardenPolicy, readMutatingPolicy } from './read-policy.ts';
 
 /** The kind, and the key in its cache. */
 export interface Source {
@@ -22,29 +26,74 @@ export interface Source {
 /** Those of deploy/ say who may write what: that is no property of an object. */
 const notOurs = 'app.kubernetes.io/part-of!=rampart';
 
+type Followed<T extends KubeObject> = Pick<
+  IndexedCache<T>,
+  'keys' | 'refused' | 'subscribe' | 'synced' | 'type'
+>;
+
+/** Policies of Kubernetes of one kind, each of which applies by its bindings. */
+interface Native {
+  readonly policies: Followed<KubeObject>;
+  readonly bindings: Followed<Binding>;
+  /** The policy with this name under each of its bindings. @throws {RampartError} */
+  readonly read: (name: string) => readonly Policy[];
+}
+
+type Binding = KubeObject & { readonly spec?: { readonly policyName?: string } };
+
 export class PolicySources {
   readonly #caches: readonly IndexedCache<AnyKubewardenPolicy>[];
-  readonly #admissionPolicies: IndexedCache<ValidatingAdmissionPolicy>;
-  readonly #bindings: IndexedCache<ValidatingAdmissionPolicyBinding>;
+  readonly #native: readonly Native[];
 
-  constructor(context: GuardContext) {
+  /** @param mutates - Whether MutatingAdmissionPolicies are evaluated here: in a cluster, the API server does it. */
+  constructor(context: GuardContext, mutates: boolean) {
     this.#caches = kubewardenTypes.map((type) => context.cache<AnyKubewardenPolicy>({ type }));
     for (const cache of this.#caches) {
       context.health.ready(cache.type.plural, () =>
         cache.isSynced || cache.refusal === 'unserved' ? undefined : 'not listed yet',
       );
     }
-    this.#admissionPolicies = context.cache({ type: validatingAdmissionPolicies, labelSelector: notOurs });
-    this.#bindings = context.cache({
-      ...{ type: validatingAdmissionPolicyBindings, labelSelector: notOurs },
-      indexes: { policy: policyOfBinding },
-    });
+    const native = <P extends KubeObject, B extends Binding>(
+      type: ResourceType<P>,
+      bindingType: ResourceType<B>,
+      read: (policy: P, binding: B) => Policy,
+    ): Native => {
+      const policies = context.cache<P>({ type, labelSelector: notOurs });
+      const bindings = context.cache<B>({
+        ...{ type: bindingType, labelSelector: notOurs },
+        indexes: { policy: policyOfBinding },
+      });
+      return {
+        ...{ policies, bindings },
+        read: (name) => {
+          const policy = policies.get(name);
+          if (policy === undefined) return [];
+          return bindings.byIndex('policy', name).map((binding) => read(policy, binding));
+        },
+      };
+    };
+    this.#native = [
+      native<ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding>(
+        validatingAdmissionPolicies,
+        validatingAdmissionPolicyBindings,
+        readAdmissionPolicy,
+      ),
+      ...(mutates
+        ? [
+            native<MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding>(
+              mutatingAdmissionPolicies,
+              mutatingAdmissionPolicyBindings,
+              readMutatingPolicy,
+            ),
+          ]
+        : []),
+    ];
   }
 
   /** Resolves when all are listed that are served, and that may be. */
   async listed(): Promise<void> {
-    const ofKubernetes = [this.#admissionPolicies, this.#bindings];
-    await Promise.all([...this.#caches.map(listedIfServed), ...ofKubernetes.map(listedOrRefused)]);
+    const native = this.#native.flatMap(({ policies, bindings }) => [policies, bindings]);
+    await Promise.all([...this.#caches.map(listedIfServed), ...native.map(listedOrRefused)]);
   }
 
   *kubewarden(): Generator<AnyKubewardenPolicy> {
@@ -52,23 +101,26 @@ export class PolicySources {
   }
 
   *keys(): Generator<string> {
-    for (const cache of this.#caches)
+    for (const cache of [...this.#caches, ...this.#native.map(({ policies }) => policies)])
       for (const key of cache.keys()) yield sourceKey({ type: cache.type, key });
-    for (const key of this.#admissionPolicies.keys()) yield ofAdmission(key);
   }
 
   /** Called with the key of each source that has changed. */
   subscribe(stack: DisposableStack, changed: (key: string) => void): void {
     for (const cache of this.#caches)
       stack.use(cache.subscribe(({ key }) => changed(sourceKey({ type: cache.type, key }))));
-    stack.use(this.#admissionPolicies.subscribe(({ key }) => changed(ofAdmission(key))));
-    stack.use(
-      this.#bindings.subscribe(({ object, previous }) => {
-        for (const one of [object, previous]) {
-          for (const name of one === undefined ? [] : policyOfBinding(one)) changed(ofAdmission(name));
-        }
-      }),
-    );
+    for (const { policies, bindings } of this.#native) {
+      const { type } = policies;
+      stack.use(policies.subscribe(({ key }) => changed(sourceKey({ type, key }))));
+      stack.use(
+        bindings.subscribe(({ object, previous }) => {
+          for (const one of [object, previous]) {
+            for (const key of one === undefined ? [] : policyOfBinding(one))
+              changed(sourceKey({ type, key }));
+          }
+        }),
+      );
+    }
   }
 
   /** Of Kubewarden's kinds. */
@@ -79,11 +131,8 @@ export class PolicySources {
   /** @throws {RampartError} for an invalid selector. */
   read(source: Source): readonly Policy[] {
     const { type, key } = source;
-    if (type.plural === validatingAdmissionPolicies.plural) {
-      const policy = this.#admissionPolicies.get(key);
-      if (policy === undefined) return [];
-      return this.#bindings.byIndex('policy', key).map((binding) => readAdmissionPolicy(policy, binding));
-    }
+    const native = this.#native.find(({ policies }) => policies.type.plural === type.plural);
+    if (native !== undefined) return native.read(key);
     const object = this.object(source);
     return object === undefined ? [] : [readKubewardenPolicy(object)];
   }
@@ -100,9 +149,7 @@ async function listedOrRefused({ synced, refused }: Pick<IndexedCache<KubeObject
   await Promise.race([synced, refused]);
 }
 
-const policyOfBinding = ({ spec }: ValidatingAdmissionPolicyBinding): string[] => [spec?.policyName ?? ''];
-
-const ofAdmission = (key: string): string => sourceKey({ type: validatingAdmissionPolicies, key });
+const policyOfBinding = ({ spec }: Binding): string[] => [spec?.policyName ?? ''];
 
 /** `clusteradmissionpolicies/x`, `admissionpolicies/ns/x`. */
 export function sourceKey({ type, key }: Source): string {
@@ -110,7 +157,10 @@ export function sourceKey({ type, key }: Source): string {
 }
 
 const sourceTypes: ReadonlyMap<string, ResourceType> = new Map(
-  [...kubewardenTypes, validatingAdmissionPolicies].map((type) => [type.plural, type]),
+  [...kubewardenTypes, validatingAdmissionPolicies, mutatingAdmissionPolicies].map((type) => [
+    type.plural,
+    type,
+  ]),
 );
 
 /** The inverse of {@link sourceKey}. */

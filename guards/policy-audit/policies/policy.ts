@@ -44,18 +44,20 @@ export interface PolicyOrigin {
 }
 
 export interface Policy {
-  /** `clusterwide-X`, `namespaced-NS-X`, `clusterwide-group-X`, `namespaced-group-NS-X`; for a ValidatingAdmissionPolicy, its name and binding. */
+  /** `clusterwide-X`, `namespaced-NS-X`, `clusterwide-group-X`, `namespaced-group-NS-X`; for policies of Kubernetes, the name and the binding, of a MutatingAdmissionPolicy after `mutating/`. */
   readonly id: string;
   readonly origin: PolicyOrigin;
   /** `kubewarden`, or `ValidatingAdmissionPolicy`: the source in reports, and the wording of refusals. */
-  readonly source: 'ValidatingAdmissionPolicy' | 'kubewarden';
-  /** Of a ValidatingAdmissionPolicy. */
+  readonly source: 'MutatingAdmissionPolicy' | 'ValidatingAdmissionPolicy' | 'kubewarden';
+  /** Of a policy of Kubernetes. */
   readonly binding: string | undefined;
   readonly policyServer: string;
   readonly mode: PolicyMode;
   /** Besides refusing: warn the client. Only for a ValidatingAdmissionPolicy. */
   readonly warns: boolean;
   readonly isMutating: boolean;
+  /** Evaluated once more for what others have changed since. Only for a MutatingAdmissionPolicy. */
+  readonly isReinvoked: boolean;
   readonly ignoresFailures: boolean;
   readonly backgroundAudit: boolean;
   /** Whether it applies to writes in the namespace of Rampart, too. */

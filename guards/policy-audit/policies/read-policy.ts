@@ -1,7 +1,11 @@
 /** Turns the user's object into a {@link Policy}. Pure. */
 import { labelSelectorOf, type LabelSelectorObject } from '../../../lib/kube/selectors/selectors.ts';
+import type { ResourceType } from '../../../lib/kube/object/object.ts';
 import {
   type AnyKubewardenPolicy,
+  mutatingAdmissionPolicies,
+  type MutatingAdmissionPolicy,
+  type MutatingAdmissionPolicyBinding,
   type ValidatingAdmissionPolicy,
   type ValidatingAdmissionPolicyBinding,
   validatingAdmissionPolicies,
@@ -39,6 +43,7 @@ export function readKubewardenPolicy(object: AnyKubewardenPolicy): Policy {
     mode: spec.mode,
     warns: false,
     isMutating: 'module' in spec && spec.mutating,
+    isReinvoked: false,
     ignoresFailures: spec.failurePolicy === 'Ignore',
     backgroundAudit: spec.backgroundAudit,
     isForSystem:
@@ -86,28 +91,62 @@ export function readAdmissionPolicy(
   object: ValidatingAdmissionPolicy,
   binding: ValidatingAdmissionPolicyBinding,
 ): Policy {
-  const { spec = {}, metadata } = object;
-  const { validationActions, matchResources, paramRef } = binding.spec ?? { validationActions: [] };
-  const { annotations = {} } = metadata;
-  const { variables, validations, auditAnnotations, paramKind } = spec;
-  const matchConditions = (spec.matchConditions ?? []).map(({ name, expression }) => ({ name, expression }));
-  const denies = validationActions.includes('Deny');
-  const isFail = (spec.failurePolicy ?? 'Fail') === 'Fail';
+  const { validationActions } = binding.spec ?? { validationActions: [] };
+  const { validations = [], auditAnnotations } = object.spec ?? {};
   return {
-    id: `${metadata.name ?? ''}/${binding.metadata.name ?? ''}`,
-    origin: {
-      ...originOf(object, false),
-      apiVersion: `${validatingAdmissionPolicies.group}/${validatingAdmissionPolicies.version}`,
-      kind: validatingAdmissionPolicies.kind,
-    },
+    ...nativePolicy(validatingAdmissionPolicies, object, binding, {
+      validations,
+      ...(auditAnnotations && { auditAnnotations }),
+    }),
+    id: `${object.metadata.name ?? ''}/${binding.metadata.name ?? ''}`,
     source: 'ValidatingAdmissionPolicy',
-    binding: binding.metadata.name ?? '',
-    policyServer: '',
-    mode: denies ? 'protect' : 'monitor',
+    mode: validationActions.includes('Deny') ? 'protect' : 'monitor',
     warns: validationActions.includes('Warn'),
     isMutating: false,
-    ignoresFailures: !isFail,
+    isReinvoked: false,
     backgroundAudit: true,
+  };
+}
+
+/**
+ * A MutatingAdmissionPolicy under one of its bindings. Objects that exist are not audited with it: it refuses none.
+ *
+ * @throws {RampartError} `INPUT` (SelectorError) for an invalid selector.
+ */
+export function readMutatingPolicy(
+  object: MutatingAdmissionPolicy,
+  binding: MutatingAdmissionPolicyBinding,
+): Policy {
+  const { mutations = [], reinvocationPolicy } = object.spec ?? {};
+  return {
+    ...nativePolicy(mutatingAdmissionPolicies, object, binding, { mutations }),
+    id: `mutating/${object.metadata.name ?? ''}/${binding.metadata.name ?? ''}`,
+    source: 'MutatingAdmissionPolicy',
+    mode: 'protect',
+    warns: false,
+    isMutating: true,
+    isReinvoked: reinvocationPolicy === 'IfNeeded',
+    backgroundAudit: false,
+  };
+}
+
+/** What the policies of Kubernetes have in common. */
+function nativePolicy(
+  { group, version, kind }: ResourceType,
+  object: MutatingAdmissionPolicy | ValidatingAdmissionPolicy,
+  binding: MutatingAdmissionPolicyBinding | ValidatingAdmissionPolicyBinding,
+  rules: Readonly<Record<string, unknown>>,
+): Omit<Policy, 'backgroundAudit' | 'id' | 'isMutating' | 'isReinvoked' | 'mode' | 'source' | 'warns'> {
+  const { spec = {}, metadata } = object;
+  const { annotations = {} } = metadata;
+  const { variables, paramKind } = spec;
+  const { matchResources, paramRef } = binding.spec ?? {};
+  const matchConditions = (spec.matchConditions ?? []).map(({ name, expression }) => ({ name, expression }));
+  return {
+    origin: { ...originOf(object, false), apiVersion: `${group}/${version}`, kind },
+    binding: binding.metadata.name ?? '',
+    policyServer: '',
+    ignoresFailures: (spec.failurePolicy ?? 'Fail') !== 'Fail',
     isForSystem: false,
     constraints: [
       constraintOf(spec.matchConstraints),
@@ -124,9 +163,8 @@ export function readAdmissionPolicy(
       type: 'expressions',
       settings: {
         variables: variables ?? [],
-        validations: validations ?? [],
+        ...rules,
         failurePolicy: spec.failurePolicy ?? 'Fail',
-        ...(auditAnnotations && { auditAnnotations }),
         ...(paramKind && { paramKind }),
         ...(paramRef && { paramRef }),
         // They see the parameters, and so are evaluated for each of them.
@@ -144,7 +182,7 @@ function programsOf(program: PolicyProgram): readonly ModuleProgram[] {
 }
 
 /** Everything that invalidates results when it changes: status and labels are not included. */
-function versionOf({ metadata }: AnyKubewardenPolicy | ValidatingAdmissionPolicy): string {
+function versionOf({ metadata }: Pick<AnyKubewardenPolicy, 'metadata'>): string {
   const { uid = '', generation = 0, annotations = {} } = metadata;
   const told = [severityAnnotation, categoryAnnotation, auditAnnotation].map(
     (name) => annotations[name] ?? '',

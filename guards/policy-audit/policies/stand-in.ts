@@ -13,7 +13,10 @@ import {
 } from '../engine/evaluator.ts';
 
 /** Evaluates the policy. @throws {EvaluationError} as an evaluator */
-type Answer = (request: PolicyRequest, signal: AbortSignal | undefined) => Promise<Verdict>;
+type Answer = (
+  request: PolicyRequest,
+  options: Pick<EvaluateOptions, 'model' | 'signal'>,
+) => Promise<Verdict>;
 
 /** Requests wait until it is known whether the policy can be evaluated. */
 export class StandIn implements Evaluator {
@@ -46,10 +49,10 @@ export class StandIn implements Evaluator {
   }
 
   /** @throws {EvaluationError} `unavailable`; the signal's reason */
-  async evaluate(request: PolicyRequest, { signal }: EvaluateOptions = {}): Promise<Verdict> {
-    await orAborted(this.#known.promise, signal);
+  async evaluate(request: PolicyRequest, options: EvaluateOptions = {}): Promise<Verdict> {
+    await orAborted(this.#known.promise, options.signal);
     if (this.#answer === undefined) throw new EvaluationError('unavailable', this.problem);
-    return this.#answer(request, signal);
+    return this.#answer(request, options);
   }
 
   [Symbol.asyncDispose](): Promise<void> {

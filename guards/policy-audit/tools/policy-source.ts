@@ -20,12 +20,14 @@ import {
   type AnyKubewardenPolicy,
   clusterAdmissionPolicies,
   clusterAdmissionPolicyGroups,
+  type MutatingAdmissionPolicy,
+  type MutatingAdmissionPolicyBinding,
   policyGroup,
   type ValidatingAdmissionPolicy,
   type ValidatingAdmissionPolicyBinding,
 } from '../api.ts';
 import { isCelModule, type PolicyProgram } from '../engine/program.ts';
-import { readAdmissionPolicy, readKubewardenPolicy } from '../policies/read-policy.ts';
+import { readAdmissionPolicy, readKubewardenPolicy, readMutatingPolicy } from '../policies/read-policy.ts';
 import type { Policy } from '../policies/policy.ts';
 
 export interface NamedPolicy {
@@ -69,23 +71,16 @@ export function readPolicies(
       return [kubewardenPolicy(object, where)];
     }
     if (!object.apiVersion.startsWith(admissionGroup)) return [];
-    if (object.kind.startsWith('MutatingAdmissionPolicy')) {
-      throw new RampartError(errorCodes.INPUT, { what: where, why: `${object.kind} is not supported` });
-    }
-    if (object.kind.startsWith('ValidatingAdmissionPolicy')) refuseUnknownFields(object, where);
-    if (object.kind === 'ValidatingAdmissionPolicy') {
-      return validatingPolicies(
-        object,
-        objects.map((each) => each.object),
-      );
-    }
-    return [];
+    if (/^(?:Mutating|Validating)AdmissionPolicy/.test(object.kind)) refuseUnknownFields(object, where);
+    const all = objects.map((each) => each.object);
+    if (object.kind === 'ValidatingAdmissionPolicy') return validatingPolicies(object, all);
+    return object.kind === 'MutatingAdmissionPolicy' ? mutatingPolicies(object, all) : [];
   });
   if (policies.length > 0)
     return policies.map((policy) => ({ id: policy.id, program: policy.program, policy }));
   throw new RampartError(errorCodes.INPUT, {
     what: `${name} has no policies`,
-    why: `it contains no object of ${policyGroup} and no ValidatingAdmissionPolicy`,
+    why: `it contains no object of ${policyGroup}, no ValidatingAdmissionPolicy and no MutatingAdmissionPolicy`,
   });
 }
 
@@ -149,8 +144,9 @@ function refuseUnknownFields(
   const found = builtinResources()
     .flat()
     .find(({ group, kind }) => `${group}/` === admissionGroup && kind === object.kind);
-  // The versions before v1 have the same fields.
-  const written = structuredClone({ ...object, apiVersion: `${admissionGroup}v1` }) as unknown as JsonObject;
+  // All versions have the same fields.
+  const apiVersion = `${admissionGroup}${found?.version ?? 'v1'}`;
+  const written = structuredClone({ ...object, apiVersion }) as unknown as JsonObject;
   let unknown: readonly string[] = [];
   try {
     found?.model.decode?.(written);
@@ -189,11 +185,7 @@ function schemaOf(kind: string, apiVersion: string, where: string): CompiledSche
 
 /** With each of its bindings; without any, as if one denied everything that it matches. */
 function validatingPolicies(object: ValidatingAdmissionPolicy, all: readonly KubeObject[]): Policy[] {
-  const bindings = all.filter(
-    (each): each is ValidatingAdmissionPolicyBinding =>
-      each.kind === 'ValidatingAdmissionPolicyBinding' &&
-      (each as ValidatingAdmissionPolicyBinding).spec?.policyName === object.metadata.name,
-  );
+  const bindings = bindingsOf<ValidatingAdmissionPolicyBinding>(object, all);
   const alone: ValidatingAdmissionPolicyBinding = {
     metadata: { name: '' },
     spec: { policyName: object.metadata.name ?? '', validationActions: ['Deny'] },
@@ -201,4 +193,22 @@ function validatingPolicies(object: ValidatingAdmissionPolicy, all: readonly Kub
   if (bindings.length === 0)
     return [{ ...readAdmissionPolicy(object, alone), id: object.metadata.name ?? '' }];
   return bindings.map((binding) => readAdmissionPolicy(object, binding));
+}
+
+/** With each of its bindings; without any, as if one bound it to everything that it matches. */
+function mutatingPolicies(object: MutatingAdmissionPolicy, all: readonly KubeObject[]): Policy[] {
+  const bindings = bindingsOf<MutatingAdmissionPolicyBinding>(object, all);
+  const { name = '' } = object.metadata;
+  const alone: MutatingAdmissionPolicyBinding = { metadata: { name: '' }, spec: { policyName: name } };
+  if (bindings.length === 0) return [{ ...readMutatingPolicy(object, alone), id: `mutating/${name}` }];
+  return bindings.map((binding) => readMutatingPolicy(object, binding));
+}
+
+function bindingsOf<B extends KubeObject & { readonly spec?: { readonly policyName?: string } }>(
+  { kind, metadata }: KubeObject,
+  all: readonly KubeObject[],
+): B[] {
+  return all.filter(
+    (each): each is B => each.kind === `${kind}Binding` && (each as B).spec?.policyName === metadata.name,
+  );
 }

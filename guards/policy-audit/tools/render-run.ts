@@ -3,6 +3,7 @@ import { relative } from 'node:path';
 
 import { printable } from '../../../lib/output/printable.ts';
 import { renderTable, type Row } from '../../../lib/output/table.ts';
+import type { PatchOperation } from '../server/json-diff.ts';
 import type { Run, RunResult } from './run-policies.ts';
 
 export type RunFormat = 'table' | 'json' | 'junit' | 'sarif';
@@ -38,7 +39,9 @@ function countsOf({ results }: Run): Record<RunResult['result'], number> {
 const styles = { pass: 'green', fail: 'red', error: 'magenta', skip: 'dim' } as const;
 
 function tableOf(run: Run, { widthColumns, colour, all }: RenderOptions): string {
-  const shown = run.results.filter(({ result }) => all || result === 'fail' || result === 'error');
+  const shown = run.results.filter(
+    ({ result, patch }) => all || result === 'fail' || result === 'error' || patch.length > 0,
+  );
   const rows = shown.map((each): Row => {
     const { policy, subject, result, message, causes, warnings, patch } = each;
     const notes = [
@@ -47,7 +50,7 @@ function tableOf(run: Run, { widthColumns, colour, all }: RenderOptions): string
         .filter((cause) => cause.message !== message)
         .map(({ field, message: why }) => (field === '' ? why : `${field}: ${why}`)),
       ...warnings.map((warning) => `warning: ${warning}`),
-      ...(patch.length > 0 ? [`would change ${patch.map(({ path }) => path || '/').join(', ')}`] : []),
+      ...patch.map(patchText),
     ];
     return {
       cells: [
@@ -64,6 +67,11 @@ function tableOf(run: Run, { widthColumns, colour, all }: RenderOptions): string
   const problems = run.problems.map((problem) => `not checked: ${printable(problem)}\n`).join('');
   const { pass, fail, error, skip } = countsOf(run);
   return `${table}${problems}${pass} pass, ${fail} fail, ${error} error, ${skip} not matched\n`;
+}
+
+function patchText({ op, path, ...more }: PatchOperation): string {
+  const value = 'value' in more ? ` ${JSON.stringify(more.value)}` : '';
+  return `would ${op} ${path || '/'}${value}`;
 }
 
 function jsonOf(run: Run): object {

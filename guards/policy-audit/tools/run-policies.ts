@@ -1,11 +1,13 @@
 /** Runs policies on objects without a cluster, for `rampart policy run` and CI. */
+import { builtinResources } from '../../../lib/apiserver/builtin/builtin.ts';
 import { messageOf } from '../../../lib/errors/errors.ts';
 import { compileMatchConditions } from '../engine/cel/match-conditions.ts';
 import type { World } from '../engine/cel/cluster.ts';
-import { EvaluationError, type Evaluator, type Verdict } from '../engine/evaluator.ts';
+import { EvaluationError, type Evaluator, type ObjectModel, type Verdict } from '../engine/evaluator.ts';
 import { openEvaluator, type OpenEvaluatorOptions } from '../policies/open-evaluator.ts';
 import { exceptionFor, type Exceptions, noExceptions } from '../exceptions/exception.ts';
 import { matchPolicy } from '../policies/match.ts';
+import { modelOf } from '../policies/object-model.ts';
 import type { Policy } from '../policies/policy.ts';
 import { diffJson, type PatchOperation } from '../server/json-diff.ts';
 import type { NamedPolicy } from './policy-source.ts';
@@ -109,6 +111,7 @@ export async function judge(named: NamedPolicy, subject: Subject, judging: Judgi
     const verdict = await evaluator.evaluate(request, {
       signal,
       deadlineMs,
+      model: modelOfKind(subject.kind),
     });
     const { allowed, message, code, causes = [], warnings = [], mutated } = verdict;
     return {
@@ -128,6 +131,16 @@ export async function judge(named: NamedPolicy, subject: Subject, judging: Judgi
     if (!(error instanceof EvaluationError)) throw error;
     return { ...base, result: 'error', message: error.message };
   }
+}
+
+/** Of a built-in kind. What an API server would fill in is no change by the policy. */
+function modelOfKind({ group, version, kind }: Subject['kind']): ObjectModel | undefined {
+  const found = builtinResources()
+    .flat()
+    .find((one) => one.group === group && one.version === version && one.kind === kind);
+  if (found === undefined) return undefined;
+  const { applyType, complete } = modelOf(found);
+  return { applyType, complete: (object) => complete(structuredClone(object)) };
 }
 
 /** Why a policy does not apply; undefined if it does. */

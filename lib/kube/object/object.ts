@@ -97,13 +97,14 @@ export const roleBindings = namespacedKind<RoleBinding>(
   'RoleBinding',
 );
 
-/** A kind in version v1 of a group; '' is the core group. */
+/** A kind of a group, in version v1 unless another is given; '' is the core group. */
 export function namespacedKind<T extends KubeObject>(
   group: string,
   plural: string,
   kind: string,
+  version = 'v1',
 ): ResourceType<T> {
-  return { group, version: 'v1', plural, kind, namespaced: true };
+  return { group, version, plural, kind, namespaced: true };
 }
 
 /** The same, where its objects are in no namespace. */
@@ -111,8 +112,9 @@ export function clusterKind<T extends KubeObject>(
   group: string,
   plural: string,
   kind: string,
+  version = 'v1',
 ): ResourceType<T> {
-  return { ...namespacedKind<T>(group, plural, kind), namespaced: false };
+  return { ...namespacedKind<T>(group, plural, kind, version), namespaced: false };
 }
 
 /** `v1`, `apps/v1`. */

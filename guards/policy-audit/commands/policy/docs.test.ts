@@ -49,6 +49,7 @@ suite(`the examples of the guide (RAMPART_TEST_SEED=${seed})`, () => {
       'cel.yaml',
       'group.yaml',
       'vap.yaml',
+      'map.yaml',
       'rust.wapc',
       'as.wapc',
       '.wasi',
@@ -65,7 +66,8 @@ suite(`the examples of the guide (RAMPART_TEST_SEED=${seed})`, () => {
         env: { ...process.env, PATH: `${join(top, 'bin')}:${process.env['PATH']}`, HOME: directory },
         encoding: 'utf8',
       });
-      assert.deepEqual([stdout, stderr, status], [output, '', 1]);
+      const isGood = output.includes(' 0 fail, 0 error');
+      assert.deepEqual([stdout, stderr, status], [output, '', isGood ? 0 : 1]);
     });
   }
 });

@@ -10,6 +10,16 @@ const mutations = (...expressions: readonly string[]): JsonObject => ({
   mutations: expressions.map((expression) => ({ patchType: 'JSONPatch', jsonPatch: { expression } })),
 });
 
+const configurations = (...expressions: readonly string[]): JsonObject => ({
+  mutations: expressions.map((expression) => ({
+    patchType: 'ApplyConfiguration',
+    applyConfiguration: { expression },
+  })),
+});
+
+const labelsOf = (object: JsonObject | undefined): JsonObject | undefined =>
+  (object?.['metadata'] as { readonly labels?: JsonObject } | undefined)?.labels;
+
 suite('policies that mutate', () => {
   test('patches apply one after the other, and the request stays as it was', async () => {
     const request = requestFor(podNamed('web'));
@@ -58,12 +68,39 @@ suite('policies that mutate', () => {
     assert.deepEqual(await evaluate(mutations(add), gone, kubernetes), { allowed: true });
   });
 
-  test('a patch that does not apply is no verdict', async () => {
-    const missing = mutations('[JSONPatch{op: "remove", path: "/metadata/nothing/here"}]');
+  test('a patch that does not apply is no verdict; ignored, the other mutations count', async () => {
+    const missing = mutations(
+      '[JSONPatch{op: "add", path: "/metadata/labels/a", value: "b"}]',
+      '[JSONPatch{op: "remove", path: "/metadata/nothing/here"}]',
+    );
     await assert.rejects(
       evaluate(missing, undefined, kubernetes),
       (error) => error instanceof EvaluationError && error.message.startsWith('the patch of expression'),
     );
+    const ignored = await evaluate({ ...missing, failurePolicy: 'Ignore' }, undefined, kubernetes);
+    assert.equal(labelsOf(ignored.mutated)?.['a'], 'b');
+    assert.match(String(ignored.warnings), /^ignored by failurePolicy: the patch of expression/);
+  });
+
+  test('a test that does not hold keeps its patch from being applied', async () => {
+    const expected = mutations(
+      '[JSONPatch{op: "test", path: "/metadata/name", value: "other"}, JSONPatch{op: "add", path: "/metadata/labels/a", value: "b"}]',
+    );
+    assert.deepEqual(await evaluate(expected, undefined, kubernetes), { allowed: true });
+  });
+
+  test('patches have fields, and are equal by them', async () => {
+    const { mutated } = await evaluate(
+      mutations(`[JSONPatch{op: "add", path: "/metadata/labels", value: {
+        "op": JSONPatch{op: "x"}.op,
+        "has": string(has(JSONPatch{op: "x"}.op)) + string(has(JSONPatch{}.op)),
+        "same": string(JSONPatch{op: "add", value: 1} == JSONPatch{op: "add", value: 1}),
+        "other": string(JSONPatch{op: "add", value: 1} == JSONPatch{op: "add", value: "1"}),
+      }}]`),
+      undefined,
+      kubernetes,
+    );
+    assert.deepEqual(labelsOf(mutated), { op: 'x', has: 'truefalse', same: 'true', other: 'false' });
   });
 
   test('the module cel-policy has no mutations', async () => {
@@ -78,7 +115,12 @@ suite('policies that mutate', () => {
     ],
     [mutations('[JSONPatch{opp: "add"}]'), /undefined field 'opp'/],
     [mutations('JSONPatch{op: "add"}'), /must evaluate to list but got JSONPatch/],
-    [{ mutations: [{ patchType: 'ApplyConfiguration' }] }, /mutations\[0\]\.patchType: Invalid value/],
+    [
+      { mutations: [{ patchType: 'ApplyConfiguration' }] },
+      /mutations\[0\]\.applyConfiguration\.expression: Required value/,
+    ],
+    [configurations('"I am a teapot"'), /must evaluate to Object but got string/],
+    [configurations('Object.spec{}'), /must evaluate to Object but got Object\.spec/],
   ];
   for (const [settings, words] of invalid) {
     test(words.source, async () => {

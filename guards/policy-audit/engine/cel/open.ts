@@ -71,7 +71,9 @@ class CelEvaluator implements Evaluator {
       throw new EvaluationError('expression', `The settings are invalid: ${this.#problems.join('; ')}`);
     const asks = new Asks(this.#world, options, this.#closed.signal);
     try {
-      const verdict = await asks.answered(() => verdictOf(this.#policy, this.#frameOf, request, asks));
+      const verdict = await asks.answered(() =>
+        verdictOf(this.#policy, this.#frameOf, request, asks, options.model),
+      );
       return asks.asked.length === 0 ? verdict : { ...verdict, asked: asks.asked };
     } catch (error) {
       if (error instanceof EvaluationError) error.asked = asks.asked;

@@ -5,22 +5,15 @@
 import type { MessageType } from '../../../../lib/cel/code.ts';
 import { durationText } from '../../../../lib/cel/format-text.ts';
 import { dyn, string, type Type } from '../../../../lib/cel/static-types.ts';
-import { CelObject, Duration, isPlain, Optional, Timestamp, Uint } from '../../../../lib/cel/values.ts';
-
-/** An object that an expression created. */
-class CelMessage {
-  readonly type: string;
-  readonly fields: ReadonlyMap<string, unknown>;
-
-  constructor(type: string, fields: ReadonlyMap<string, unknown>) {
-    this.type = type;
-    this.fields = fields;
-  }
-
-  equals(other: unknown): boolean {
-    return this === other;
-  }
-}
+import {
+  CelMessage,
+  CelObject,
+  Duration,
+  isPlain,
+  Optional,
+  Timestamp,
+  Uint,
+} from '../../../../lib/cel/values.ts';
 
 const patchFields: Readonly<Record<string, Type>> = { op: string, path: string, from: string, value: dyn };
 
@@ -36,6 +29,28 @@ export function patchTypes(name: string): MessageType | undefined {
     },
     make: (fields) => new CelMessage(name, fields),
   };
+}
+
+/**
+ * The types of parts of an object that are not named by their paths: `Object.spec.wrong{}` in `spec.template`. Upstream checks no more of
+ * them than that.
+ */
+export function misnamedParts(value: unknown): string[] {
+  return value instanceof CelMessage ? misnamed(value, value.type) : [];
+}
+
+function misnamed(value: unknown, path: string): string[] {
+  if (Array.isArray(value)) return value.flatMap((item) => misnamed(item, path));
+  if (value instanceof Map) return [...value.values()].flatMap((item) => misnamed(item, path));
+  if (!(value instanceof CelMessage)) return [];
+  const { type, fields } = value;
+  const own =
+    type === path
+      ? []
+      : [
+          `unexpected type name "${type}", expected "${path}", which matches field name path from root Object type`,
+        ];
+  return [...own, ...[...fields].flatMap(([name, field]) => misnamed(field, `${path}.${name}`))];
 }
 
 /** Converts a CEL value to JSON; integers that do not fit a double stay `bigint`. @throws {TypeError} for what JSON cannot represent. */

@@ -1,9 +1,9 @@
 /** A policy of expressions, compiled: each expression once, with the types of the variables that it sees. */
 import type { Scope } from '../../../../lib/cel/environment.ts';
 import { compileExpression, type Expression } from '../../../../lib/cel/program.ts';
-import { typeText, type Type } from '../../../../lib/cel/static-types.ts';
+import { typeText } from '../../../../lib/cel/static-types.ts';
 import { policyScope, type Dialect } from './scope.ts';
-import type { CelSettings, NamedExpression, Problems, Validation } from './settings.ts';
+import type { CelSettings, Mutation, NamedExpression, Problems, Validation } from './settings.ts';
 
 export interface CompiledValidation {
   readonly validation: Validation;
@@ -18,7 +18,7 @@ export interface CompiledPolicy {
   readonly matchConditions: readonly CompiledCondition[];
   readonly validations: readonly CompiledValidation[];
   readonly auditAnnotations: readonly (CompiledSource & { readonly key: string })[];
-  readonly mutations: readonly CompiledSource[];
+  readonly mutations: readonly CompiledMutation[];
   /** The variables of the scope that expressions use. */
   readonly used: ReadonlySet<string>;
 }
@@ -26,6 +26,10 @@ export interface CompiledPolicy {
 interface CompiledSource {
   readonly source: string;
   readonly expression: Expression;
+}
+
+export interface CompiledMutation extends CompiledSource {
+  readonly patchType: Mutation['patchType'];
 }
 
 export interface CompiledCondition extends CompiledSource {
@@ -53,9 +57,10 @@ export function compilePolicy(settings: CelSettings, dialect: Dialect, problems:
     const expression = compiler.compile(valueExpression, ['string', 'null'], at);
     return expression === undefined ? [] : [{ key, source: valueExpression, expression }];
   });
-  const mutations = settings.mutations.flatMap((source, index) => {
-    const expression = compiler.compile(source, ['list'], `mutations[${index}].jsonPatch.expression`);
-    return expression === undefined ? [] : [{ source, expression }];
+  const mutations = settings.mutations.flatMap(({ patchType, expression: source, field }, index) => {
+    const wanted = patchType === 'JSONPatch' ? 'list' : 'Object';
+    const expression = compiler.compile(source, [wanted], `mutations[${index}].${field}.expression`);
+    return expression === undefined ? [] : [{ source, expression, patchType }];
   });
   const { used } = compiler;
   return { dialect, settings, scope, matchConditions, validations, auditAnnotations, mutations, used };
@@ -100,19 +105,19 @@ export class PolicyCompiler {
     });
   }
 
-  /** @returns undefined if it is empty or does not compile. */
-  compile(
-    source: string,
-    wanted: readonly Type['kind'][] | undefined,
-    field: string,
-  ): Expression | undefined {
+  /**
+   * @param wanted - Kinds of types, or the names of types. Undefined: any.
+   * @returns undefined if it is empty or does not compile.
+   */
+  compile(source: string, wanted: readonly string[] | undefined, field: string): Expression | undefined {
     if (source.trim() === '') return undefined;
     const compiled = compileExpression(source, this.#scope);
     if (typeof compiled === 'string') {
       this.#problems.invalid(field, source, `compilation failed: ${compiled}`);
       return undefined;
     }
-    if (wanted !== undefined && !wanted.includes(compiled.type.kind)) {
+    const { kind, name: typeName = kind } = compiled.type;
+    if (wanted !== undefined && !wanted.includes(kind) && !wanted.includes(typeName)) {
       const types = wanted.length === 1 ? wanted.join('') : `one of [${wanted.join(' ')}]`;
       this.#problems.invalid(field, source, `must evaluate to ${types} but got ${typeText(compiled.type)}`);
       return undefined;

@@ -27,6 +27,14 @@ export interface AuditAnnotation {
   readonly valueExpression: string;
 }
 
+export interface Mutation {
+  /** `Object{...}` that is merged into the object, or operations of a JSON patch. */
+  readonly patchType: 'ApplyConfiguration' | 'JSONPatch';
+  readonly expression: string;
+  /** The field with the expression: `jsonPatch`. */
+  readonly field: string;
+}
+
 export interface ParamRef {
   readonly name: string;
   readonly namespace: string;
@@ -39,8 +47,7 @@ export interface CelSettings {
   readonly validations: readonly Validation[];
   readonly auditAnnotations: readonly AuditAnnotation[];
   readonly matchConditions: readonly NamedExpression[];
-  /** Expressions that give JSON patches. */
-  readonly mutations: readonly string[];
+  readonly mutations: readonly Mutation[];
   readonly failurePolicy: 'Fail' | 'Ignore';
   readonly paramKind: { readonly apiVersion: string; readonly kind: string } | undefined;
   readonly paramRef: ParamRef | undefined;
@@ -139,15 +146,14 @@ function validation(at: Reader, problems: Problems): Validation {
 }
 
 /** As in a MutatingAdmissionPolicy. */
-function mutation(at: Reader, problems: Problems): string {
+function mutation(at: Reader, problems: Problems): Mutation {
   const type = at.oneOf('patchType', ['ApplyConfiguration', 'JSONPatch']);
-  if (type === 'ApplyConfiguration')
-    problems.invalid(`${at.path}.patchType`, type, "this requires the object's schema; use JSONPatch");
-  else if (type === undefined) problems.required(`${at.path}.patchType`, 'patchType is not specified');
-  const expression = at.object('jsonPatch')?.text('expression') ?? '';
-  if (type === 'JSONPatch' && expression.trim() === '')
-    problems.required(`${at.path}.jsonPatch.expression`, 'expression is not specified');
-  return expression;
+  if (type === undefined) problems.required(`${at.path}.patchType`, 'patchType is not specified');
+  const field = type === 'ApplyConfiguration' ? 'applyConfiguration' : 'jsonPatch';
+  const expression = at.object(field)?.text('expression') ?? '';
+  if (type !== undefined && expression.trim() === '')
+    problems.required(`${at.path}.${field}.expression`, 'expression is not specified');
+  return { patchType: type ?? 'JSONPatch', expression, field };
 }
 
 function annotation(at: Reader, problems: Problems): AuditAnnotation {

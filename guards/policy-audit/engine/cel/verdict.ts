@@ -1,8 +1,8 @@
 /** What the results of a policy's expressions mean for the request. */
-import { EvaluationError, type PolicyRequest, type Verdict } from '../evaluator.ts';
+import { EvaluationError, type ObjectModel, type PolicyRequest, type Verdict } from '../evaluator.ts';
 import type { Asks } from './asks.ts';
 import { type CreateFrame, Evaluation } from './decide.ts';
-import { mutatedObject } from './mutate.ts';
+import { type Mutated, mutatedObject } from './mutate.ts';
 import { paramsOf, type ParamsFound } from './params.ts';
 import type { CompiledPolicy, CompiledValidation } from './policy.ts';
 import type { Reason } from './settings.ts';
@@ -28,12 +28,15 @@ export function verdictOf(
   frameOf: CreateFrame,
   request: PolicyRequest,
   asks: Asks,
+  model?: ObjectModel,
 ): Verdict {
   const params = paramsOf(policy, request, asks);
   if ('verdict' in params) return params.verdict;
   const evaluations = evaluationsOf(frameOf, request, asks, params.found);
   if (policy.dialect === 'cel-policy') return firstFailure(policy, evaluations);
-  return allFailures(policy, evaluations, () => mutatedObject(policy, frameOf, request, asks, params.found));
+  return allFailures(policy, evaluations, () =>
+    mutatedObject(policy, { frameOf, request, asks, params: params.found, model }),
+  );
 }
 
 /** One for each parameter, created when the one before has run. */
@@ -96,7 +99,7 @@ function kubernetesMessage(evaluation: Evaluation, compiled: CompiledValidation)
 function allFailures(
   policy: CompiledPolicy,
   evaluations: Iterable<Evaluation>,
-  mutate: () => Verdict['mutated'],
+  mutate: () => Mutated,
 ): Verdict {
   const refusals: Verdict[] = [];
   const errors: { readonly why: EvaluationError['why']; readonly message: string }[] = [];
@@ -126,14 +129,13 @@ function allFailures(
   const annotations = Object.keys(auditAnnotations).length > 0 ? { auditAnnotations } : {};
   const [first] = refusals;
   if (first !== undefined) return { ...first, causes, ...annotations };
-  const [error] = errors;
-  if (error === undefined) {
-    const mutated = mutate();
-    return { allowed: true, ...annotations, ...(mutated && { mutated }) };
-  }
+  const { mutated, errors: failed } = errors.length === 0 ? mutate() : { mutated: undefined, errors: [] };
+  const [error] = [...errors, ...failed];
+  const changed = { ...annotations, ...(mutated && { mutated }) };
+  if (error === undefined) return { allowed: true, ...changed };
   if (policy.settings.failurePolicy === 'Fail') throw new EvaluationError(error.why, error.message);
-  const warnings = errors.map(({ message }) => `ignored by failurePolicy: ${message}`);
-  return { allowed: true, warnings, ...annotations };
+  const warnings = [...errors, ...failed].map(({ message }) => `ignored by failurePolicy: ${message}`);
+  return { allowed: true, warnings, ...changed };
 }
 
 function annotate(

@@ -1,0 +1,23 @@
+/** What policies that mutate know of the kind of an object: from the embedded API. */
+import type { Resource } from '../../../lib/apiserver/resources/resource.ts';
+import type { ObjectModel } from '../engine/evaluator.ts';
+
+/** As the API server completes what it stores. */
+export function modelOf({ model }: Pick<Resource, 'model'>): ObjectModel {
+  return {
+    get applyType() {
+      return model.applyType;
+    },
+    complete(object) {
+      model.decode?.(object);
+      model.schema.applyDefaults(object);
+      // Which is checked for all kinds alike, elsewhere.
+      const { metadata } = object;
+      const unknown = model.schema.prune(object);
+      object['metadata'] = metadata;
+      // Custom resources are of no type in Go: what is unknown in them is left out when they are stored.
+      if (model.decode === undefined || unknown.length === 0) return;
+      throw new Error(`strict decoding error: unknown field ${unknown.map((one) => `"${one}"`).join(', ')}`);
+    },
+  };
+}
