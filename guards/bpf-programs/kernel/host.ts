@@ -21,6 +21,7 @@ import { oncePerPod } from './once-per-pod.ts';
 import { failureOf, ProgramFailure } from './failure.ts';
 import { Pins } from './pins/pins.ts';
 import { settleProbes } from './probe/probes.ts';
+import { Uprobes } from './probe/uprobes.ts';
 import { loadUnits } from './load/load-key.ts';
 import { type LoadedProgram, Programs } from './load/programs.ts';
 import { type ProgramRecord, Records, runningProgram } from './records.ts';
@@ -43,6 +44,8 @@ export interface ProgramHostOptions {
   readonly hostRoot: string;
   /** For programs of namespaced kinds. */
   readonly tenants?: TenantRules | undefined;
+  /** Called when the target of a uprobe may be another file: `apply` puts the uprobe there. */
+  readonly onTargetChange?: (() => void) | undefined;
 }
 
 /**
@@ -110,15 +113,17 @@ class KernelProgramHost implements ProgramHost {
   readonly #chains: Chains;
   readonly #programs: Programs;
   readonly #refusals = new Refusals();
-  readonly #hostRoot: string;
+  readonly #uprobes: Uprobes;
 
-  constructor(root: string, records: Records, { logger, hostRoot, tenants }: ProgramHostOptions) {
+  constructor(root: string, records: Records, options: ProgramHostOptions) {
+    const { logger, hostRoot, tenants, onTargetChange: onChange = () => undefined } = options;
     this.#pins = new Pins(root);
     this.#records = records;
     this.#logger = logger;
-    this.#hostRoot = hostRoot;
     this.#chains = new Chains(this.#pins, records);
     this.#programs = new Programs(this.#pins, records, tenants ?? defaultTenantRules);
+    const parts = { programs: this.#programs, pins: this.#pins, records };
+    this.#uprobes = new Uprobes({ ...parts, hostRoot, logger, onChange });
   }
 
   async apply(
@@ -154,6 +159,7 @@ class KernelProgramHost implements ProgramHost {
         settled.set(one.program.id, kept?.record ?? failureOf(one.error, 'load').outcome);
       }
     }
+    await this.#uprobes.look(signal);
     // From here on, nothing is awaited.
     signal?.throwIfAborted();
     const stay = [...this.#programs.known.values()].filter(
@@ -161,7 +167,8 @@ class KernelProgramHost implements ProgramHost {
     );
     settleChains(this.#chains, this.#pins, loaded, stay, verdicts);
     settleTcx(this.#programs, this.#pins, loaded, verdicts);
-    settleProbes(this.#programs, this.#pins, this.#records, loaded, verdicts, this.#hostRoot);
+    settleProbes(this.#programs, this.#pins, this.#records, loaded, verdicts);
+    this.#uprobes.settle(loaded, verdicts);
     const waiting = this.#take(loaded, verdicts);
     const wanted = [...loaded.map(({ program }) => program.id), ...stay.map(({ id }) => id)];
     this.#programs.sweep(new Set(wanted), waiting);
@@ -252,5 +259,7 @@ class KernelProgramHost implements ProgramHost {
   }
 
   /** Everything stays in the kernel. */
-  async [Symbol.asyncDispose](): Promise<void> {}
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#uprobes[Symbol.dispose]();
+  }
 }

@@ -113,13 +113,14 @@ export class Lab implements AsyncDisposable {
     return this.#host;
   }
 
-  another(hostRoot = '/', tenants?: TenantRules): Promise<ProgramHost> {
+  another(hostRoot = '/', tenants?: TenantRules, onTargetChange?: () => void): Promise<ProgramHost> {
     return openProgramHost({
       bpffs: this.bpffs,
       name: NAME,
       stateDirectory: this.state,
       hostRoot,
       tenants,
+      onTargetChange,
       logger: createLogger({ level: 'silent' }),
     });
   }

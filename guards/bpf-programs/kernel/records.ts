@@ -31,6 +31,20 @@ export interface KeptMap {
   readonly bytes?: number;
 }
 
+/** A file that a uprobe is in. */
+export interface ProbedFile {
+  /** Of its link, in the directory of the program. */
+  readonly pin: string;
+  /** In its root. */
+  readonly path: string;
+  /** Device and inode, decimal: the file stays the same while a uprobe is in it. */
+  readonly file: string;
+  /** Size and time of the last change: of a file that was written in place, they differ. */
+  readonly content: string;
+  /** Of ld.so.cache, where it decides about the path: {@link file} and {@link content}. */
+  readonly cache: string;
+}
+
 export interface ProgramRecord {
   readonly version: typeof RECORD_VERSION;
   readonly id: string;
@@ -50,6 +64,10 @@ export interface ProgramRecord {
   readonly loadKey: string;
   /** Of where it is attached individually; '' for members of chains. */
   readonly attachKey: string;
+  /** Of a uprobe: the file that its target leads to; undefined if it leads to none. */
+  readonly probed?: ProbedFile | undefined;
+  /** Files that it led to before, and which processes still use. */
+  readonly probedBefore?: readonly ProbedFile[];
   readonly attachPoint: string;
   /** As in {@link DesiredProgram}. */
   readonly pod?: string | undefined;

@@ -34,7 +34,11 @@ export function programsDirectory(stateDirectory: string): string {
  * @throws {RampartError} `IN_USE` where another process holds them, `UNSUPPORTED` where there is no bpffs.
  */
 export async function openLockedHost(
-  { bpffs, stateDirectory, ...rest }: HostPlace & Pick<ProgramHostOptions, 'hostRoot' | 'tenants'>,
+  {
+    bpffs,
+    stateDirectory,
+    ...rest
+  }: HostPlace & Pick<ProgramHostOptions, 'hostRoot' | 'onTargetChange' | 'tenants'>,
   logger: Logger,
 ): Promise<ProgramHost> {
   const { openProgramHost } = await import('../kernel/host.ts');

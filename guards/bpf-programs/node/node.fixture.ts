@@ -35,6 +35,7 @@ import {
 } from '../api.ts';
 import { parentKind } from '../parent-kind.fixture.ts';
 import { bpfPrograms } from '../guard.ts';
+import type { PassesOptions } from './passes.ts';
 import { runBpfProgramsNode } from './run.ts';
 import type { PullBytecode } from './bytecode.ts';
 import type { FixtureKernel } from '../program-host.fixture.ts';
@@ -181,7 +182,11 @@ export class BpfCluster implements AsyncDisposable {
   }
 
   /** The part of a node; disposing it ends it as a crash would: nothing is taken away. */
-  agent(nodeName: string, kernel: FixtureKernel, openHost = async () => kernel.open()): Disposable {
+  agent(
+    nodeName: string,
+    kernel: FixtureKernel,
+    openHost: PassesOptions['openHost'] = async () => kernel.open(),
+  ): Disposable {
     return this.#run((signal) =>
       runGivenNode(
         bpfPrograms,

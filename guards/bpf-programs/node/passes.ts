@@ -34,7 +34,7 @@ type ParentCaches = readonly { readonly kind: ParentKind; readonly cache: Indexe
 
 export interface PassesOptions {
   /** Opens the programs of this node's kernel; called again if it fails. */
-  readonly openHost: (signal: AbortSignal) => Promise<ProgramHost>;
+  readonly openHost: (signal: AbortSignal, onTargetChange: () => void) => Promise<ProgramHost>;
   readonly pull: PullBytecode;
 }
 
@@ -146,7 +146,7 @@ export class Passes implements AsyncDisposable {
     const { hostRoot, signal, logger } = this.#context;
     const { pull, openHost } = this.#options;
     using bytecode = new BytecodeSource({ hostRoot, pull, onChange: this.#wake, signal, logger });
-    const host = async (): Promise<ProgramHost> => (this.#host ??= await openHost(signal));
+    const host = async (): Promise<ProgramHost> => (this.#host ??= await openHost(signal, this.#wake));
     const reconciler = new Reconciler({ host, bytecode, logger });
     using _listening = this.#listen();
     const backoff = new Backoff(RETRY);

@@ -35,9 +35,12 @@ export const bpfProgramsNode: NodePart<BpfProgramsOptions> = async (context, opt
     return await imagePuller({ registry: await registry, client })(...args);
   };
   await runBpfProgramsNode(context, {
-    openHost: () =>
+    openHost: (_signal, onTargetChange) =>
       openLockedHost(
-        { bpffs: options.bpffs, stateDirectory: options.bpfState, hostRoot, tenants: options.tenants },
+        {
+          ...{ bpffs: options.bpffs, stateDirectory: options.bpfState, hostRoot },
+          ...{ tenants: options.tenants, onTargetChange },
+        },
         logger,
       ),
     pull,

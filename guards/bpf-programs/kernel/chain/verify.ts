@@ -23,7 +23,7 @@ export function missingPrograms(
     const of = (what: string): Drift => ({ what, owners: [record.owner] });
     if (program === undefined)
       return [of(`The pin of ${record.owner} (program ${record.programId}) is gone.`)];
-    if (record.attachKey === '' || inChains.has(record.id)) return [];
+    if (record.attachKey === '' || inChains.has(record.id) || isWithoutFile(record)) return [];
     using link = openPin(join(pins.program(record), 'link'));
     const info = link && linkInfo(link.fd);
     const detached = info?.type === linkTypes.tcx && info.interfaceIndex === 0;
@@ -31,6 +31,11 @@ export function missingPrograms(
       ? [of(`${record.owner} is no longer attached to ${record.attachPoint}.`)]
       : [];
   });
+}
+
+/** A uprobe whose path leads to no file. */
+function isWithoutFile({ type, probed }: ProgramRecord): boolean {
+  return (type === 'uprobe' || type === 'uretprobe') && probed === undefined;
 }
 
 /** Of each chain that no longer runs as it was put there. */

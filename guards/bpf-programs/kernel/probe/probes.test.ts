@@ -1,6 +1,4 @@
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import {
   copyFileSync,
   existsSync,
@@ -18,7 +16,7 @@ import { before, suite, test, type TestContext } from 'node:test';
 import { probeFeatures } from '../../../../lib/ebpf/features/features.ts';
 import { epollCreate } from '../../../../lib/ebpf/libc.ts';
 import { until } from '../../../../lib/testing/until.fixture.ts';
-import type { Attach, ContainerPlace, DesiredProgram } from '../desired.ts';
+import type { Attach, DesiredProgram } from '../desired.ts';
 import {
   bytecode,
   cable,
@@ -34,66 +32,7 @@ import {
   u64,
   xdp,
 } from '../lab.fixture.ts';
-
-function probe(id: string, attach: Attach, functionName: string): DesiredProgram {
-  return desired(id, attach, {
-    digest: 'sha256:probes',
-    bytecode: () => Promise.resolve(bytecode('probes')),
-    functionName,
-  });
-}
-
-function uprobe(rest: Partial<Extract<Attach, { type: 'uprobe' | 'uretprobe' }>>): Attach {
-  return {
-    type: 'uprobe',
-    functionName: 'getppid',
-    offset: 0n,
-    target: 'libc',
-    pid: undefined,
-    container: undefined,
-    ...rest,
-  };
-}
-
-/** Calls a function of libc as often as a line says. */
-class Caller {
-  readonly #process: ChildProcess;
-  #answers = '';
-
-  constructor(t: TestContext, ...wrapper: readonly string[]) {
-    const program = '$| = 1; print "$$\\n"; while (<STDIN>) { getppid() for 1..$_; print "done\\n" }';
-    const [command, ...rest] = [...wrapper, 'perl', '-e', program];
-    this.#process = spawn(String(command), rest, { stdio: ['pipe', 'pipe', 'inherit'] });
-    this.#process.stdout?.on('data', (text: Buffer) => (this.#answers += text.toString()));
-    t.after(async () => {
-      const ended = once(this.#process, 'exit');
-      this.#process.stdin?.end();
-      await ended;
-    });
-  }
-
-  /** The process of perl, as this one sees it. */
-  async pid(): Promise<number> {
-    await until('perl to start', () => this.#answers !== '');
-    const pid = Number(this.#process.pid);
-    const [child] = readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1').trim().split(' ');
-    return child === undefined || child === '' ? pid : Number(child);
-  }
-
-  async call(times: number): Promise<void> {
-    await this.pid();
-    const told = this.#answers.length;
-    this.#process.stdin?.write(`${times}\n`);
-    await until('perl to have called', () => this.#answers.length > told);
-  }
-}
-
-const place = (pid: number, rest: Partial<ContainerPlace> = {}): ContainerPlace => ({
-  pid,
-  containerId: '',
-  cgroupPath: undefined,
-  ...rest,
-});
+import { Caller, place, probe, uprobe } from './caller.fixture.ts';
 
 /** What runs where the kernel has it, and is refused with the reason where it has not. */
 async function either(t: TestContext, attach: Attach, functionName: string, act: () => void, least: number) {
@@ -231,7 +170,7 @@ suite('programs that are attached by themselves', { skip: obstacle() ?? false },
   });
 
   test('a uprobe in a container counts what the container does, and not others with the same file', async (t) => {
-    const inside = new Caller(t, 'unshare', '--pid', '--fork', '--kill-child');
+    const inside = new Caller(t, { wrapper: ['unshare', '--pid', '--fork', '--kill-child'] });
     const outside = new Caller(t);
     await using lab = new Lab();
     const host = await lab.host();

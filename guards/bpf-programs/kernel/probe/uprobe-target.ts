@@ -11,6 +11,7 @@ import { RampartError } from '../../../../lib/errors/errors.ts';
 import { readBounded } from '../../../../lib/files/bounded-read.ts';
 import { ProgramFailure } from '../failure.ts';
 
+export const CACHE = '/etc/ld.so.cache';
 const MAGIC = 'glibc-ld.so.cache1.1';
 const HEADER_BYTES = 48;
 const ENTRY_BYTES = 24;
@@ -64,6 +65,31 @@ export interface Target {
   readonly file: Fd;
   /** In the root. */
   readonly path: string;
+}
+
+/** What tells one file from another, and from itself after a change: {@link ProbedFile}. */
+export interface FileState {
+  readonly file: string;
+  readonly content: string;
+}
+
+export function fileState(file: Fd): FileState {
+  const { dev, ino, size, mtimeNs } = fstatSync(file.number, { bigint: true });
+  return { file: `${dev} ${ino}`, content: `${size} ${mtimeNs}` };
+}
+
+/** Of the file that a path in a root leads to now; undefined where there is none. */
+export function stateAt(root: Fd, path: string): FileState | undefined {
+  const fd = open(root, path, openFlags.PATH);
+  if (fd < 0) return undefined;
+  using file = new Fd(fd);
+  return fileState(file);
+}
+
+/** Of the cache by which the name of a library becomes a path; '' where it decides nothing. */
+export function cacheState(root: Fd, target: string): string {
+  const state = target.includes('/') ? undefined : stateAt(root, CACHE);
+  return state === undefined ? '' : `${state.file} ${state.content}`;
 }
 
 /**
@@ -143,12 +169,12 @@ function libraryPaths(root: Fd, name: string, maps: string): readonly string[] {
 }
 
 function readCache(root: Fd): Buffer {
-  const fd = open(root, '/etc/ld.so.cache', openFlags.NONBLOCK);
+  const fd = open(root, CACHE, openFlags.NONBLOCK);
   if (fd < 0) return Buffer.alloc(0);
   using file = new Fd(fd);
   const stat = fstatSync(fd);
   if (!stat.isFile() || stat.size > MOST_CACHE_BYTES) return Buffer.alloc(0);
-  return readBounded(file.number, MOST_CACHE_BYTES, '/etc/ld.so.cache');
+  return readBounded(file.number, MOST_CACHE_BYTES, CACHE);
 }
 
 /** Those that are wanted, of as many as a directory of libraries may have. */

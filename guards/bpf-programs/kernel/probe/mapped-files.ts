@@ -1,0 +1,84 @@
+/** Which files processes still execute or have mapped, by /proc/PID/maps: an earlier version of a library stays in use until they end. */
+import { readdir, readFile } from 'node:fs/promises';
+import { basename } from 'node:path';
+
+import { type Clock, systemClock } from '../../../../lib/time/clock.ts';
+import type { ProbedFile } from '../records.ts';
+
+/** A file that no path leads to any more. */
+export type EarlierFile = Pick<ProbedFile, 'file' | 'path'>;
+
+/** Reading the maps of all processes takes some 0.1 ms for each: at most a twentieth of the time. */
+const SHARE = 20;
+const LEAST_PAUSE_MS = 500;
+
+/** What is not known to be unused is in use. */
+export class MappedFiles {
+  readonly #clock: Pick<Clock, 'monotonicMs'>;
+  #unused = new Set<string>();
+  #nextMs = -Infinity;
+
+  constructor(clock: Pick<Clock, 'monotonicMs'> = systemClock) {
+    this.#clock = clock;
+  }
+
+  /** Whether no process uses it; said once, because its numbers may be those of another file then. */
+  takeUnused({ file }: EarlierFile): boolean {
+    return this.#unused.delete(file);
+  }
+
+  /** Looks at all processes, unless that was done just now. */
+  async look(files: readonly EarlierFile[], signal?: AbortSignal): Promise<void> {
+    if (files.length === 0) this.#unused = new Set();
+    const beganMs = this.#clock.monotonicMs();
+    if (files.length === 0 || beganMs < this.#nextMs) return;
+    const left = new Map(files.map((one) => [one.file, one]));
+    for (const name of await readdir('/proc')) {
+      if (left.size === 0) break;
+      if (!/^\d+$/.test(name)) continue;
+      signal?.throwIfAborted();
+      const maps = await mapsOf(name);
+      // Something is short here: another time.
+      if (maps === undefined) return;
+      for (const [key, one] of left) if (isMapped(maps, one)) left.delete(key);
+    }
+    this.#unused = new Set(left.keys());
+    const endedMs = this.#clock.monotonicMs();
+    this.#nextMs = endedMs + Math.max(LEAST_PAUSE_MS, (endedMs - beganMs) * SHARE);
+  }
+}
+
+/**
+ * `7f00-7f01 r-xp 00000000 08:01 12345    /usr/lib/libc.so.6 (deleted)`. The device may be another one than stat(2) shows: overlayfs and
+ * btrfs do that (show_map_vma of fs/proc/task_mmu.c), so that the name counts instead; and overlayfs may show another inode.
+ */
+function isMapped(maps: string, { file, path }: EarlierFile): boolean {
+  const [device = '0', inode = ''] = file.split(' ');
+  if (maps.includes(`${path} (deleted)\n`)) return true;
+  if (!maps.includes(` ${inode} `)) return false;
+  const name = basename(path);
+  return Array.from(maps.matchAll(new RegExp(`^\\S+ \\S+ \\S+ (\\S+) ${inode} +(.*)$`, 'gm'))).some(
+    ([, shown = '', mapped = '']) =>
+      shown === deviceText(BigInt(device)) || basename(mapped.replace(/ \(deleted\)$/, '')) === name,
+  );
+}
+
+/** As /proc/PID/maps has it, of what stat(2) gives. */
+function deviceText(device: bigint): string {
+  const major = ((device >> 8n) & 0xfffn) | ((device >> 32n) & ~0xfffn);
+  const minor = (device & 0xffn) | ((device >> 12n) & 0xffffff00n);
+  return [major, minor].map((part) => part.toString(16).padStart(2, '0')).join(':');
+}
+
+/**
+ * Empty for a process that has ended, and for one that a security module hides even from CAP_SYS_PTRACE: by that alone a file would be held
+ * for ever. Undefined if it could not be read for another reason.
+ */
+async function mapsOf(pid: string): Promise<string | undefined> {
+  try {
+    return await readFile(`/proc/${pid}/maps`, 'latin1');
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException;
+    return ['EACCES', 'ENOENT', 'EPERM', 'ESRCH'].includes(code) ? '' : undefined;
+  }
+}

@@ -1,0 +1,83 @@
+/** Tells when the paths of uprobes may lead to other files: a package was upgraded, a link points elsewhere. */
+import { fstatSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { RampartError } from '../../../../lib/errors/errors.ts';
+import { type PathTracker, trackPaths } from '../../../../lib/sensor/paths/path-tracker.ts';
+import type { TrackedPath } from '../../../../lib/sensor/paths/path-state.ts';
+import type { Logger } from '../../../../lib/telemetry/log.ts';
+
+export interface TargetPathsOptions {
+  /** What has changed is to be looked up. */
+  readonly onChange: () => void;
+  readonly logger: Logger;
+}
+
+/** inotify reports no change made by another machine, nor of a file in place: whoever uses it looks from time to time, too. */
+export class TargetPaths implements Disposable {
+  readonly #options: TargetPathsOptions;
+  readonly #followed = new Map<string, TrackedPath>();
+  #tracker: PathTracker | undefined;
+  #told = '';
+  #disposed = false;
+
+  constructor(options: TargetPathsOptions) {
+    this.#options = options;
+  }
+
+  /** Follows exactly these from now on; once disposed, nothing. */
+  follow(paths: readonly TrackedPath[]): void {
+    if (this.#disposed) return;
+    const wanted = new Map(paths.map((one) => [join(one.root, one.path), one]));
+    for (const [key, path] of this.#followed) {
+      if (wanted.has(key)) continue;
+      this.#tracker?.remove(path);
+      this.#followed.delete(key);
+    }
+    if (wanted.size === 0) this.#stop();
+    for (const [key, path] of wanted) {
+      if (this.#followed.has(key)) continue;
+      try {
+        this.#tracker ??= this.#track();
+        this.#tracker.add(path);
+        this.#followed.set(key, path);
+      } catch (error) {
+        if (!(error instanceof RampartError)) throw error;
+        this.#problem(error);
+      }
+    }
+  }
+
+  #track(): PathTracker {
+    return trackPaths({
+      identify: (fd) => {
+        const { dev, ino } = fstatSync(fd, { bigint: true });
+        return { inode: ino, device: Number(dev), generation: 0 };
+      },
+      onChange: (_path, _now, before) => {
+        if (before !== undefined) this.#options.onChange();
+      },
+      onProblem: (problem) => this.#problem(problem),
+    });
+  }
+
+  #problem(problem: RampartError): void {
+    if (problem.message === this.#told) return;
+    this.#told = problem.message;
+    this.#options.logger.warn(
+      { err: problem },
+      'cannot follow targets of uprobes; they are looked at from time to time',
+    );
+  }
+
+  [Symbol.dispose](): void {
+    this.#disposed = true;
+    this.#stop();
+  }
+
+  #stop(): void {
+    this.#tracker?.[Symbol.dispose]();
+    this.#tracker = undefined;
+    this.#followed.clear();
+  }
+}
