@@ -27,6 +27,40 @@ spec:
     path: ${countObject}
 ${more}`;
 
+const application = (interfaceName: string): string => `
+apiVersion: bpfman.io/v1alpha1
+kind: ClusterBpfApplication
+metadata:
+  name: planned
+spec:
+  nodeSelector: {}
+  byteCode:
+    path: ${countObject}
+  programs:
+    - name: xdp_count
+      type: XDP
+      xdp:
+        links:
+          - interfaceSelector: { interfaces: [${interfaceName}] }
+    - name: tc_count
+      type: TC
+      tc:
+        links:
+          - { interfaceSelector: { interfaces: [${interfaceName}] }, direction: Egress }
+`;
+
+interface VerifiedObject {
+  readonly object: string;
+  readonly accepted: boolean;
+  readonly problems: readonly string[];
+  readonly programs: readonly { readonly message: string }[];
+  readonly chains: readonly {
+    readonly kind: string;
+    readonly direction?: string;
+    readonly members: number;
+  }[];
+}
+
 /** Names and types; of a list, those of its first entry. */
 function shapeOf(value: unknown): unknown {
   if (Array.isArray(value)) return value.slice(0, 1).map(shapeOf);
@@ -173,6 +207,40 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     const stats = await machine.bpf('stats', '-t', '0.1', '-o', 'json');
     const measured = JSON.parse(stats.stdout) as { programs: unknown[]; chains: unknown[] };
     assert.deepEqual([measured.programs.length, measured.chains.length], [2, 1]);
+    const objects = {
+      // In its place, beside the other one.
+      first: xdp('first', 'seen0'),
+      third: xdp('third', 'seen0'),
+      wrong: xdp('wrong', 'seen0').replace('xdp_count', 'xdp_none'),
+      invalid: xdp('invalid', 'seen0').replace('priority: 50', 'priority: 5000'),
+      application: application('seen0'),
+    };
+    machine.process.write('objects.yaml', Object.values(objects).join('---'));
+    const verified = await machine.bpf('verify', '-f', machine.process.at('objects.yaml'), '-o', 'json');
+    assert.equal(verified.code, 1, verified.stderr);
+    const { objects: told } = JSON.parse(verified.stdout) as { objects: readonly VerifiedObject[] };
+    assert.deepEqual(
+      told.map(({ object, accepted, chains }) => [
+        ...[object, accepted],
+        ...chains.map(({ kind, direction, members }) => [kind, direction ?? '', members].join(' ').trim()),
+      ]),
+      [
+        ['XdpProgram/first', true, 'xdp  2'],
+        ['XdpProgram/third', true, 'xdp  3'],
+        ['XdpProgram/wrong', false],
+        ['XdpProgram/invalid', false],
+        ['ClusterBpfApplication/planned', true, 'xdp  3', 'tc egress 1'],
+      ],
+    );
+    assert.match(told[2]?.programs[0]?.message ?? '', /has no program xdp_none.*xdp_count/);
+    assert.match(told[3]?.problems[0] ?? '', /^spec\.priority: .*1000/);
+    machine.process.write('good.yaml', objects.third);
+    const good = await machine.bpf('verify', '-f', machine.process.at('good.yaml'));
+    assert.equal(good.code, 0, good.stderr);
+    assert.match(good.stdout, /^XdpProgram\/third: accepted$/m);
+    assert.match(good.stdout, /^seen0 xdp +3 +accepted$/m);
+    const both = await machine.bpf('verify', countObject, '-f', machine.process.at('good.yaml'));
+    assert.equal(both.code, 2);
     const ofData = ['--data', machine.process.at('data')];
     const status = await machine.rampart('status', ...ofData);
     assert.match(status.stdout, /All 2 eBPF programs run on every node they select\./);

@@ -4,7 +4,7 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { tenantHelpersOption, tenantMapMemoryOption } from '../options.ts';
 import { optionOf } from '../../../guard/guard-options.ts';
 import { failWith } from '../../../lib/cli/failure.ts';
-import { criSocketOption, outputOption } from '../../../lib/cli/options.ts';
+import { criSocketOption } from '../../../lib/cli/options.ts';
 import { mapCommand } from './map-command.ts';
 import type { AttachType } from '../kernel/desired.ts';
 import { type BpfOptions, inspecting } from './options.ts';
@@ -26,8 +26,8 @@ export interface NetOptions extends BpfOptions {
   readonly criSocket?: string;
 }
 
-export interface VerifyOptions {
-  readonly output: 'json' | 'table';
+export interface VerifyOptions extends BpfOptions {
+  readonly filename?: string;
   readonly function?: string;
   readonly type?: AttachType;
   readonly insecure?: true;
@@ -51,14 +51,14 @@ function seconds(text: string): number {
 }
 
 function verifyCommand(): Command {
-  return new Command('verify')
+  return inspecting(new Command('verify'))
     .argument(
-      '<image-or-file>',
+      '[image-or-file]',
       'an image with bytecode, or an object file: a path that starts with / or ends in .o',
     )
     .summary('check whether this kernel accepts the programs of an image or file')
     .description(
-      'Loads each program and unloads it again; attaches nothing. Shows the output of the verifier. Exit codes: 0 all are accepted, 1 one is refused, 2 the check failed.',
+      'Loads the programs and unloads them again; attaches nothing. With -f, checks the objects and the labels of their images, too, and whether their programs could join what runs on the interfaces of this machine. Shows the output of the verifier. Exit codes: 0 all are accepted, 1 one is refused, 2 the check failed.',
     )
     .option('--function <name>', 'only this program')
     .addOption(
@@ -76,12 +76,12 @@ function verifyCommand(): Command {
       "a registries.conf with mirrors, insecure and blocked registries, like the agent's --bpf-registries",
     )
     .option('--credentials <file>', 'a config.json of docker or podman with credentials for the registry')
-    .addOption(outputOption('table', 'json'))
+    .option('-f, --filename <file>', 'verify what the objects in this manifest request; - is standard input')
     .addHelpText(
       'after',
-      '\nExamples:\n  rampart bpf verify ./count.bpf.o\n  rampart bpf verify --credentials ~/.docker/config.json registry.example/team/count:v1',
+      '\nExamples:\n  rampart bpf verify ./count.bpf.o\n  rampart bpf verify --insecure registry.example:5000/team/count:v1\n  rampart bpf verify -f xdpprogram.yaml',
     )
-    .action(async (what: string, options: VerifyOptions) => {
+    .action(async (what: string | undefined, options: VerifyOptions) => {
       // 1 means that a program was refused.
       failWith(2);
       const { runVerify } = await import('./verify.ts');

@@ -122,7 +122,7 @@ function deleteCommand(): Command {
 
 function eventsCommand(): Command {
   return ofMap('events')
-    .summary('show what programs write to a ring buffer or perf event array')
+    .summary('show what programs write')
     .description(
       'Shows events until it is interrupted. Each event is read once: a program that reads the same map does not get what is shown here. Refused while another process reads it.',
     )

@@ -11,7 +11,7 @@ import { granted, KernelRefusal } from '../../../../lib/ebpf/refusal.ts';
 import type { ChainHook, HookState, PutResult } from './chain-hook.ts';
 import { ProgramFailure } from '../failure.ts';
 import { openProgram, type Pins } from '../pins/pins.ts';
-import { compose } from './compose-members.ts';
+import { compose, type Composing } from './compose-members.ts';
 import {
   type ChainRecord,
   type KeptMember,
@@ -34,7 +34,7 @@ export interface ChainResult {
 const LEAST_SLOTS = 64;
 
 /** By priority, then by name: for ties too, so that the order does not depend on who came first. */
-function inOrder(members: readonly WantedMember[]): WantedMember[] {
+export function inOrder(members: readonly WantedMember[]): WantedMember[] {
   return members.toSorted(
     (a, b) =>
       a.priority - b.priority ||
@@ -98,7 +98,10 @@ export class Chains {
       return { failures, running, notes: before.notes };
     }
     using runs = this.#runs(place.key, before, joining);
-    const composing = { place, slots: runs.slots, runs: runs.map, pins: this.#pins, records: this.#records };
+    const composing: Composing = {
+      ...{ place, slots: runs.slots, runs: runs.map, pins: this.#pins },
+      instructionsOf: (record, maps) => maps.resolve(record, this.#records),
+    };
     using composed = compose(composing, joining);
     const { program, segments, members: joined, refused: more } = composed;
     for (const { record } of joining) {

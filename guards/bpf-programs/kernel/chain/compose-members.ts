@@ -10,16 +10,18 @@ import { failureOf, ProgramFailure } from '../failure.ts';
 import { OpenMaps } from '../load/open-maps.ts';
 import type { Pins } from '../pins/pins.ts';
 import { programTypes, XDP_HAS_FRAGS } from '../load/program-types.ts';
-import type { Records } from '../records.ts';
+import type { Instructions } from '../../../../lib/ebpf/instructions.ts';
+import type { ProgramRecord } from '../records.ts';
 import type { ChainPlace, WantedMember } from './chain-member.ts';
 
 export interface Composing {
-  readonly place: ChainPlace;
+  readonly place: { readonly kind: ChainPlace['kind']; readonly hook: Pick<ChainPlace['hook'], 'shown'> };
   /** Of the runs map, by id. */
   readonly slots: ReadonlyMap<string, number>;
   readonly runs: Descriptor;
   readonly pins: Pins;
-  readonly records: Records;
+  /** With descriptors of the maps, which are open as long as `maps` is. */
+  readonly instructionsOf: (record: ProgramRecord, maps: OpenMaps) => Instructions;
 }
 
 export interface Composed extends Disposable {
@@ -112,7 +114,7 @@ function refusal(composing: Composing, segment: Segment): KernelRefusal | Progra
   }
 }
 
-function cannotJoin({ hook }: ChainPlace, error: KernelRefusal | ProgramFailure): ProgramFailure {
+function cannotJoin({ hook }: Composing['place'], error: KernelRefusal | ProgramFailure): ProgramFailure {
   const { message } = failureOf(error, 'load');
   const why = `It cannot run in a chain on ${hook.shown}: ${message}\nThe others run. In a chain, a program may use at most 480 bytes of stack and no kernel objects of types that it defines itself.`;
   return new ProgramFailure('load', why, false, error);
@@ -146,14 +148,14 @@ function loadAll(
 }
 
 function load(
-  { place, slots, runs, pins, records }: Composing,
+  { place, slots, runs, pins, instructionsOf }: Composing,
   segment: Segment,
   next: { readonly arrayFd: number; readonly index: number } | undefined,
   frags: boolean,
 ): Descriptor {
   using maps = new OpenMaps(pins);
   const members = segment.map(({ record, proceedOn }): Member => {
-    const instructions = maps.resolve(record, records);
+    const instructions = instructionsOf(record, maps);
     return { name: record.functionName, instructions, proceedOn, slot: slots.get(record.id) ?? 0 };
   });
   return loadComposition(composeChain(place.kind, members, { runsFd: runs.fd, next }), {
