@@ -1,9 +1,12 @@
 /** The custom resources of guards, and their installation where the product brings its own API. */
-import type { Guard } from '../guard/guard.ts';
+import type { Guard, OptionValues, ResourceVariants } from '../guard/guard.ts';
+import { errorCodes, RampartError } from '../lib/errors/errors.ts';
 import type { KubeClient } from '../lib/kube/client/client.ts';
+import { isNotFound, orUndefined } from '../lib/kube/client/client-errors.ts';
 import { customResourceDefinitions, established } from '../lib/kube/crd/established.ts';
 import { crdManifest } from '../lib/kube/crd/manifest.ts';
-import type { Resource } from '../lib/kube/crd/resource.ts';
+import { sleep, systemClock } from '../lib/time/clock.ts';
+import { type Resource, resourceType } from '../lib/kube/crd/resource.ts';
 import type { ResourceType } from '../lib/kube/object/object.ts';
 import { clusterOpenReports, openReports } from '../guard/reports/open-reports.ts';
 import { clusterPolicyReports, policyReports } from '../guard/reports/policy-reports.ts';
@@ -11,6 +14,7 @@ import { clusterPolicyReports, policyReports } from '../guard/reports/policy-rep
 /** With any content: what a manifest of ours is like, its own type says. */
 const crdType: ResourceType = customResourceDefinitions;
 const ESTABLISH_MS = 30_000;
+const GONE_POLL_MS = 20;
 
 /** Reports are defined by others: they are installed only where the API is our own. */
 function installed(guards: readonly Guard[]): readonly Resource[] {
@@ -23,14 +27,26 @@ export function installedResourceNames(guards: readonly Guard[]): ReadonlySet<st
   return new Set(installed(guards).map(({ plural, group }) => `${plural}.${group}`));
 }
 
-/** Applies the CustomResourceDefinitions; resolves when all are served. */
+/**
+ * Applies the CustomResourceDefinitions; resolves when all are served.
+ *
+ * @param values - Of the command line: they choose among resources of one name.
+ * @throws {RampartError} `INPUT` for a choice that would delete objects.
+ */
 export async function installResources(
   client: KubeClient,
   guards: readonly Guard[],
   signal: AbortSignal,
+  values: OptionValues = {},
 ): Promise<void> {
+  const chosen = new Map<string, Resource>();
+  for (const { variants } of guards) {
+    if (variants === undefined) continue;
+    const resource = await choose(client, variants, values[variants.option], signal);
+    chosen.set(resource.kind, resource);
+  }
   for (const resource of installed(guards)) {
-    await client.apply(crdType, crdManifest(resource), {
+    await client.apply(crdType, crdManifest(chosen.get(resource.kind) ?? resource), {
       fieldManager: 'rampart',
       force: true,
       signal,
@@ -38,5 +54,58 @@ export async function installResources(
   }
   for (const name of installedResourceNames(guards)) {
     await established(client, name, { timeoutMs: ESTABLISH_MS, signal });
+  }
+}
+
+/**
+ * Which of some resources of one name is to be installed. A definition of another one is deleted if it has no objects: its scope cannot be
+ * changed.
+ *
+ * @param wanted - A value of the option; undefined: what the objects are that there are.
+ */
+async function choose(
+  client: KubeClient,
+  { option, resources }: ResourceVariants,
+  wanted: unknown,
+  signal: AbortSignal,
+): Promise<Resource> {
+  const [[firstName, first] = []] = Object.entries(resources);
+  if (firstName === undefined || first === undefined) throw new TypeError(`${option} has no resources`);
+  const asked = typeof wanted === 'string' ? wanted : undefined;
+  const resource = resources[asked ?? firstName] ?? first;
+  const definition = { name: `${resource.plural}.${resource.group}` };
+  const there = await orUndefined(client.get(customResourceDefinitions, definition, { signal }));
+  const found = Object.entries(resources).find(([, { scope }]) => scope === there?.spec.scope);
+  if (found === undefined || found[1] === resource) return resource;
+  const [name, other] = found;
+  const [version = ''] = Object.keys(other.versions);
+  const { items } = await client.list(resourceType(other, version), {}, { signal });
+  if (items.length === 0) {
+    await client.delete(customResourceDefinitions, definition, { signal });
+    await untilGone(client, definition, signal);
+    return resource;
+  }
+  if (asked === undefined) return other;
+  const flag = `--${option.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+  throw new RampartError(errorCodes.INPUT, {
+    what: `cannot serve ${resource.kind} of ${asked}`,
+    why: `there are ${items.length} of ${name}, which has the same name and another scope`,
+    next: `Use ${flag} ${name}, delete them, and start again with ${flag} ${asked}`,
+  });
+}
+
+async function untilGone(
+  client: KubeClient,
+  definition: { readonly name: string },
+  signal: AbortSignal,
+): Promise<void> {
+  for (;;) {
+    try {
+      await client.get(customResourceDefinitions, definition, { signal });
+    } catch (error) {
+      if (isNotFound(error)) return;
+      throw error;
+    }
+    await sleep(systemClock, GONE_POLL_MS, signal);
   }
 }

@@ -66,6 +66,8 @@ export interface Guard<Options = unknown> {
   readonly summary: string;
   /** The CustomResourceDefinitions that it brings. They are waited for: without them it does not run, and says so. */
   readonly resources: readonly Resource[];
+  /** A name of `resources` that other versions of its API use for something else: the API has one of them. */
+  readonly variants?: ResourceVariants;
   /** It runs once the API has answered, with or without its resources, for what it does about others. Default: false. */
   readonly worksWithoutResources?: true;
   /** Of what users write, the kinds that have `status.conditions`: where a node cannot serve the guard, condition `Served` says so. */
@@ -109,6 +111,14 @@ export interface Guard<Options = unknown> {
   readonly ocsf?: () => Promise<OcsfMapping>;
   /** What stays in a cluster and on nodes when its processes end. */
   readonly leftovers?: () => Promise<Leftovers>;
+}
+
+/** Resources of one name. */
+export interface ResourceVariants {
+  /** The option that chooses where the API is our own, by the name that commander makes of its flag: `bpfmanApi`. */
+  readonly option: string;
+  /** By its values. The first is that of `resources`, and the default where the API has no object of another one. */
+  readonly resources: Readonly<Record<string, Resource>>;
 }
 
 export type NodePart<Options = unknown> = (context: NodeContext, options: Options) => Promise<void>;

@@ -9,6 +9,8 @@
 import { stringify } from 'yaml';
 
 import type { Guard, GuardRights, PodNeeds, Right } from '../guard/guard.ts';
+import { crdManifest } from '../lib/kube/crd/manifest.ts';
+import type { Resource } from '../lib/kube/crd/resource.ts';
 import { node, nodeClaim, sharedLimits, type WriteLimit } from '../guard/write-limits.ts';
 
 const made = (from: string): string =>
@@ -41,6 +43,23 @@ labels:
       app.kubernetes.io/part-of: rampart
 ${resources.length === 0 ? '' : `resources:\n${resources.map((path) => `  - ${path}\n`).join('')}`}patches:
 ${patches.join('')}`;
+}
+
+/** A component that makes a definition of the guard that of another version of its API. */
+export function variantYaml({ name }: Guard, variant: string, resource: Resource): string {
+  const { metadata, spec } = crdManifest(resource);
+  const patch = stringify([{ op: 'replace', path: '/spec', value: spec }], {
+    lineWidth: 0,
+    singleQuote: true,
+    aliasDuplicateObjects: false,
+    // kubectl reads YAML 1.1.
+    compat: 'yaml-1.1',
+  });
+  return `${made(`guards/${name}/`)}# Beside the component of ${name}: ${resource.kind} is ${resource.scope === 'Cluster' ? 'cluster-scoped' : 'namespaced'}, as in ${variant}.
+apiVersion: kustomize.config.k8s.io/v1alpha1
+kind: Component
+patches:
+${target('CustomResourceDefinition', metadata.name, [patch])}`;
 }
 
 /** The component of all guards. */

@@ -51,7 +51,7 @@ suite('manifests of custom resources', () => {
     const definitions = files
       .filter((file) => file.endsWith('.yaml'))
       .map((file) => readFileSync(join(top, 'deploy', file), 'utf8'))
-      .filter((text) => text.includes('kind: CustomResourceDefinition\n'))
+      .filter((text) => /^kind: CustomResourceDefinition$/m.test(text))
       .map((text) => parse(text) as CrdManifest);
     assert.ok(definitions.length > 20);
     for (const definition of definitions) {

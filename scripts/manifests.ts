@@ -4,7 +4,7 @@
  *
  * - `guards/<guard>/crd/*.yaml`, from the schemas in `guards/<guard>/api.ts`;
  * - `deploy/guards/<guard>/`, a kustomize Component for each guard of apps/guards.ts, from its descriptor, with copies of its
- *   custom resources (a kustomization reads nothing outside of its directory);
+ *   custom resources (a kustomization reads nothing outside of its directory), and one for each other variant of a resource;
  * - `deploy/base/admission.yaml`, from the limits of what is written;
  * - `deploy/monitoring/`, from alerting rules and metrics;
  * - `deploy/policy-reports/policyreports.yaml`;
@@ -21,7 +21,14 @@ import { format } from 'prettier';
 import { guards as allGuards } from '../apps/guards.ts';
 import { uninstallRights } from '../apps/uninstall/rights.ts';
 import type { Guard } from '../guard/guard.ts';
-import { admissionYaml, allYaml, componentYaml, rolesYaml, uninstallYaml } from './components.ts';
+import {
+  admissionYaml,
+  allYaml,
+  componentYaml,
+  rolesYaml,
+  uninstallYaml,
+  variantYaml,
+} from './components.ts';
 import { expectedManifests, expectedReports } from './crds.ts';
 import { monitoringDirectory, monitoringFiles } from './monitoring.ts';
 
@@ -51,6 +58,8 @@ async function expectedFiles(top: string, guards: readonly Guard[]): Promise<Map
       await add(join(directory, 'roles.yaml'), roles);
     }
     await add(join(directory, 'kustomization.yaml'), componentYaml(guard, resources));
+    for (const [value, resource] of Object.entries(guard.variants?.resources ?? {}).slice(1))
+      await add(join(directory, value, 'kustomization.yaml'), variantYaml(guard, value, resource));
   }
   await add('deploy/base/admission.yaml', admissionYaml(guards));
   for (const [name, text] of await monitoringFiles(guards)) await add(join(monitoringDirectory, name), text);

@@ -175,7 +175,10 @@ suite('a cluster with one node', { skip: sensorSkip || labObstacle() }, () => {
         'jobs',
       ],
       'network-policy-node': ['networkpolicies', 'pods', 'namespaces', 'node', 'rules'],
-      'bpf-programs-node': ['programs-listed', 'bpfprograms', 'bpfnsprograms', 'pods', 'node', 'programs'],
+      'bpf-programs-node': [
+        ...['programs-listed', 'bpfprograms', 'bpfnsprograms', 'clusterbpfapplicationstates'],
+        ...['bpfapplicationstates', 'pods', 'node', 'programs'],
+      ],
     };
     // Guards begin when what they need is served: in any order.
     const expected = Object.entries(guardParts).flatMap(([guard, parts]) => [

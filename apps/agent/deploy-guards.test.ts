@@ -13,6 +13,7 @@ import { deepTest } from '../../lib/testing/depth.fixture.ts';
 import { guards } from '../guards.ts';
 import { Cluster, deploy, namedRights, rightsOf } from './deploy.fixture.ts';
 import { kustomize, type Manifest } from './kustomize.fixture.ts';
+import { crdManifest } from '../../lib/kube/crd/manifest.ts';
 import { overlay } from './overlay.fixture.ts';
 
 interface MetricsPolicySpec {
@@ -179,6 +180,25 @@ suite('deploy/ with some guards', () => {
       ),
     );
     assert.deepEqual(images, new Set(['REGISTRY/rampart:0.1.0']));
+  });
+
+  test('a component beside that of a guard makes a definition that of another version of its API', () => {
+    const others = guards.flatMap(({ name, variants }) =>
+      Object.entries(variants?.resources ?? {})
+        .slice(1)
+        .map(([value, resource]) => ({ name, value, resource })),
+    );
+    assert.ok(others.length > 0);
+    for (const { name, value, resource } of others) {
+      const chosen = guards.filter((guard) => guard.name === name);
+      using mine = overlay(chosen, [value]);
+      const { metadata, spec } = crdManifest(resource);
+      const found = kustomize(mine.path).filter((one) => one.metadata.name === metadata.name);
+      assert.deepEqual(
+        found.map((one) => one['spec']),
+        [JSON.parse(JSON.stringify(spec))],
+      );
+    }
   });
 
   for (const of of sets) {

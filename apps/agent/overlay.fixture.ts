@@ -7,8 +7,15 @@ import { join } from 'node:path';
 import type { Guard } from '../../guard/guard.ts';
 import { deploy } from './deploy.fixture.ts';
 
-/** A directory beside a clone, with the overlay that the guide shows, for these guards. */
-export function overlay(of: readonly Guard[]): Disposable & { readonly path: string } {
+/**
+ * A directory beside a clone, with the overlay that the guide shows, for these guards.
+ *
+ * @param variants - Of each guard, in its directory.
+ */
+export function overlay(
+  of: readonly Guard[],
+  variants: readonly string[] = [],
+): Disposable & { readonly path: string } {
   const path = mkdtempSync(join(tmpdir(), 'rampart-overlay-'));
   symlinkSync(join(deploy, '..'), join(path, 'rampart'));
   const text = /```yaml\n# mine\/kustomization.yaml\n([^]*?)```/.exec(
@@ -17,7 +24,11 @@ export function overlay(of: readonly Guard[]): Disposable & { readonly path: str
   assert.ok(text !== undefined && text.includes('guards/file-integrity]'));
   assert.ok(text.trim().split('\n').length <= 5);
   mkdirSync(join(path, 'mine'));
-  const paths = of.map(({ name }) => `../rampart/deploy/guards/${name}`);
+  const paths = of.flatMap(({ name }) =>
+    ['', ...variants.map((variant) => `/${variant}`)].map(
+      (variant) => `../rampart/deploy/guards/${name}${variant}`,
+    ),
+  );
   writeFileSync(
     join(path, 'mine/kustomization.yaml'),
     text.replace('../rampart/deploy/guards/file-integrity', paths.join(', ')),

@@ -135,7 +135,7 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
   const client = stack.use(new KubeClient(access, { perSecond: 2000, burst: 4000 }));
   // What a storm of changes leaves is given back: docs/decisions/0010-memory-of-standalone.md.
   stack.use(returnMemoryWhenIdle({ letGo: () => client.closeUnusedConnections() }));
-  await installResources(client, guards, signal);
+  await installResources(client, guards, signal, options);
   await ensureSystemNamespace({ client, signal, logger });
 
   const recorder = stack.use(

@@ -76,7 +76,10 @@ suite('the kinds of bpfman.io/v1alpha1', () => {
       new Set(parentKinds.map(({ type }) => type.kind).filter((kind) => !otherNames.has(kind))),
     );
     await cluster.client.create(namespaces, { metadata: { name: 'shop' } });
-    for (const example of examples) await create(example);
+    // That of v0.6 is another kind of the same name.
+    const isOther = ({ kind, metadata }: Sample): boolean =>
+      kind === 'BpfApplication' && metadata.namespace !== undefined;
+    for (const example of examples.filter((one) => !isOther(one))) await create(example);
   });
 
   test('what has a default need not be written', async () => {

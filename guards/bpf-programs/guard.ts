@@ -1,6 +1,6 @@
 /** The descriptor of the eBPF programs guard: all that the rest of Rampart knows about it. */
 import { defineGuard, type HealthPart } from '../../guard/guard.ts';
-import { bpfResources } from './api.ts';
+import { bpfApplicationOf, bpfResources } from './api.ts';
 import { bpfCommand } from './commands/command.ts';
 import { pod, rights } from './deployment.ts';
 import { bpfProgramsOptions, parseBpfProgramsOptions } from './options.ts';
@@ -35,6 +35,7 @@ const clusterHealth: readonly HealthPart[] = [
     name: 'bpfapplicationstates',
     what: 'BpfApplicationStates are listed, while it leads',
   },
+  { on: 'cluster', name: 'configs', what: 'Configs are listed, while it leads' },
   { on: 'cluster', name: 'nodes', what: 'nodes are listed, while it leads' },
 ];
 
@@ -42,6 +43,10 @@ export const bpfPrograms = defineGuard({
   name: 'bpf-programs',
   summary: 'loads the eBPF programs that ClusterBpfApplication, XdpProgram and similar objects request',
   resources: bpfResources,
+  variants: {
+    option: 'bpfmanApi',
+    resources: { 'v0.6': bpfApplicationOf['v0.6'].resource, 'v0.5': bpfApplicationOf['v0.5'].resource },
+  },
   containers: 'used',
   directory: {
     name: 'bpf',

@@ -49,6 +49,13 @@ export const bpfProgramsOptions: readonly GuardOption[] = [
   bpffsOption,
   bpfStateOption,
   {
+    flags: '--bpfman-api <version>',
+    description:
+      'which BpfApplication to serve: cluster-scoped as in bpfman v0.5, or namespaced as in v0.6; default: that of the objects that there are, else v0.6',
+    on: ['standalone'],
+    choices: ['v0.5', 'v0.6'],
+  },
+  {
     flags: '--bpf-registries <file>',
     description: 'a registries.conf for bytecode images: mirrors, insecure and blocked registries',
     on: ['agent', 'standalone'],

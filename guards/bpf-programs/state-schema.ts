@@ -35,9 +35,7 @@ const programLinkStatuses = ['Pending', 'Success', 'Error', 'UpdateAttachInfoErr
 const linkFields = {
   shouldAttach: boolean('Whether the program should be attached.'),
   uuid: string('Identifies the link on its node.'),
-  linkId: optional(
-    integer('The ID of the kernel for the program that runs at this link.', { format: 'int32' }),
-  ),
+  linkId: optional(integer('A number for the link, while it is attached.', { format: 'int32' })),
   linkStatus: oneOf(linkStatuses, { description: 'Whether the program is attached.' }),
 };
 const functionField = { function: string('The function of the kernel.') };

@@ -134,7 +134,7 @@ suite('the samples of bpfman-operator', { skip: labObstacle() ?? false, timeout:
       `[[registry]]\nprefix = "quay.io"\nlocation = "quay.io"\n[[registry.mirror]]\nlocation = "${registry.host}"\ninsecure = true\n`,
     );
     await machine.start(
-      ...['--cri-socket', lab.socketPath],
+      ...['--cri-socket', lab.socketPath, '--bpfman-api', 'v0.5'],
       ...['--bpf-registries', machine.process.at('registries.conf')],
     );
     for (const namespace of ['acme', 'bpfman'])

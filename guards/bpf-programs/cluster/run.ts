@@ -6,10 +6,11 @@ import { nodeFacts } from '../../../lib/kube/object/facts.ts';
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import { nodes } from '../../../lib/kube/object/object.ts';
 import { whenSynced } from '../../../lib/kube/controller/run-parts.ts';
-import { allNodeTypes, parentKinds } from '../api.ts';
+import { allNodeTypes, configType, parentKinds } from '../api.ts';
 import { nodeObjectQuery, parentQuery } from '../caches.ts';
 import { isNodeFinalizer } from '../engine/names.ts';
 import { nodeOf } from '../engine/parent-condition.ts';
+import { runConfigController } from './config-controller.ts';
 import { runParentController } from './parent-controller.ts';
 
 /** Manages the users' objects while this process holds the lease; runs until the signal aborts. */
@@ -24,11 +25,12 @@ async function work(context: GuardContext): Promise<void> {
     return missing.length === 0 ? undefined : `not listed yet: ${missing.join(', ')}`;
   });
   const objects = allNodeTypes.map((type) => context.cache(nodeObjectQuery(type), type.plural));
+  const configs = context.cache({ type: configType }, 'configs');
   const allNodes = context.cache({ type: nodes, projection: nodeFacts }, 'nodes');
   const caches: readonly Pick<IndexedCache<never>, 'synced'>[] = [
     ...parents.map(({ cache }) => cache),
     ...objects,
-    allNodes,
+    ...[configs, allNodes],
   ];
   const metrics = context.metrics?.controllers;
   const common = { client, nodes: allNodes, signal, logger, metrics };
@@ -36,6 +38,7 @@ async function work(context: GuardContext): Promise<void> {
   await whenSynced(caches, signal, async () => {
     await Promise.all([
       runParentController({ ...common, parents, objects }),
+      runConfigController({ ...common, configs }),
       deleteObjectsOfGoneNodes({ ...common, name: 'bpf-programs-gone-nodes', kinds }),
     ]);
   });

@@ -1,4 +1,4 @@
-/** Whose maps a program shares: the object of the node that its `mapownerselector` selects. */
+/** Whose maps a program shares: the object of the node that its `mapownerselector` selects; in v0.6, the application. */
 import { labelSelectorOf, labelsMatch, SelectorError } from '../../../lib/kube/selectors/selectors.ts';
 import { type NodeCondition, nodeCondition } from './node-condition.ts';
 import type { Wanted } from './wanted.ts';
@@ -16,26 +16,29 @@ export function mapOwnerOf(one: Wanted, all: readonly Wanted[], isTried: (id: st
   const { owners } = found;
   if (owners === undefined) return { owner: undefined };
   const field = one.member.fields.mapOwnerSelector;
-  const where =
-    one.parent.namespace === undefined ? 'BpfProgram' : `BpfNsProgram of namespace ${one.parent.namespace}`;
+  const { kind, namespace } = one.parent;
+  const isWhole = kind.api === 'v0.6';
+  const type = isWhole ? `other ${kind.kind}` : kind.nodeType.kind;
+  const where = namespace === undefined ? type : `${type} of namespace ${namespace}`;
   const [owner] = owners;
   if (owner === undefined) {
     return notFound(
-      `${field} selects no ${where} of this node. It matches the labels of these objects, such as bpfman.io/ownedByProgram.`,
+      `${field} selects no ${where} ${isWhole ? 'that selects this node' : 'of this node'}. It matches the labels of these objects, such as bpfman.io/ownedByProgram.`,
     );
   }
   if (owners.length > 1) {
-    const names = owners.map(({ name }) => name).toSorted();
+    const names = owners.map(nameOf).toSorted();
+    const instead = isWhole ? 'Add labels' : 'Use an owner with one attach point, or add labels';
     return notFound(
-      `${field} selects ${owners.length} objects but must select exactly one: ${names.slice(0, 5).join(', ')}. Use an owner with one attach point, or add labels.`,
+      `${field} selects ${owners.length} objects but must select exactly one: ${names.slice(0, 5).join(', ')}. ${instead}.`,
     );
   }
   if (isCircle(one, owner, all)) {
     return notLoaded(
-      `${field}: ${owner.name} shares the maps of this program itself, so neither can be first.`,
+      `${field}: ${nameOf(owner)} shares the maps of this program itself, so neither can be first.`,
     );
   }
-  if (!isTried(owner.id)) return notLoaded(`${owner.name}, whose maps it shares, is not loaded.`);
+  if (!isTried(owner.id)) return notLoaded(`${nameOf(owner)}, whose maps it shares, is not loaded.`);
   return { owner: owner.id };
 }
 
@@ -48,28 +51,46 @@ function selectedOwners(
   if (Object.keys(matchLabels).length === 0 && matchExpressions.length === 0) return { owners: undefined };
   try {
     const selector = labelSelectorOf(written);
-    return {
-      owners: all.filter(
-        (other) =>
-          other.id !== one.id &&
-          other.parent.kind.scope === one.parent.kind.scope &&
-          other.parent.namespace === one.parent.namespace &&
-          'attach' in other.goal &&
-          labelsMatch(selector, other.labels),
-      ),
-    };
+    const { scope, nodeType } = one.parent.kind;
+    const owners = all.filter(
+      (other) =>
+        !isSame(one, other) &&
+        other.parent.kind.nodeType === nodeType &&
+        other.parent.kind.scope === scope &&
+        other.parent.namespace === one.parent.namespace &&
+        'attach' in other.goal &&
+        labelsMatch(selector, labelsOf(other)),
+    );
+    return { owners: one.parent.kind.api === 'v0.6' ? firstOfEach(owners) : owners };
   } catch (error) {
     if (!(error instanceof SelectorError)) throw error;
     return notFound(`${one.member.fields.mapOwnerSelector}: ${error.message}.`);
   }
 }
 
+/** All programs of an application of v0.6 have the same maps. */
+function isSame(one: Wanted, other: Wanted): boolean {
+  return one.parent.kind.api === 'v0.6' ? one.parent === other.parent : one.id === other.id;
+}
+
+/** For one application: the same one as long as its links stay. */
+function firstOfEach(owners: readonly Wanted[]): Wanted[] {
+  const byParent = Map.groupBy(owners, ({ parent }) => parent);
+  return [...byParent.values()].map((own) => own.toSorted((a, b) => (a.id < b.id ? -1 : 1))[0] as Wanted);
+}
+
+function labelsOf({ parent, labels }: Wanted): Readonly<Record<string, string>> {
+  return parent.kind.api === 'v0.6' ? { ...parent.object.metadata.labels, ...labels } : labels;
+}
+
+const nameOf = ({ parent, name }: Wanted): string => (parent.kind.api === 'v0.6' ? parent.key : name);
+
 /** Whether the owner's owner, and so on, is `one`. */
 function isCircle(one: Wanted, first: Wanted, all: readonly Wanted[]): boolean {
   const seen = new Set<string>();
   let owner: Wanted | undefined = first;
   while (owner !== undefined && !seen.has(owner.id)) {
-    if (owner.id === one.id) return true;
+    if (isSame(owner, one)) return true;
     seen.add(owner.id);
     const next = selectedOwners(owner, all);
     owner = 'owners' in next && next.owners?.length === 1 ? next.owners[0] : undefined;

@@ -80,16 +80,17 @@ function linksStatus(own: readonly Told[]): StateProgram['programLinkStatus'] {
 }
 
 function linkOf(told: Told, uid: string): StateLink[] {
-  const { wanted, programId } = told;
-  const { goal } = wanted;
+  const { goal } = told.wanted;
   if (told.condition.type === 'NotSelected' || !('attach' in goal) || goal.attach.type === 'nowhere')
     return [];
   const linkStatus = linkStatusOf(told);
+  const uuid = linkUuid(told, uid);
   return [
     {
       ...placeOf(goal.attach),
-      ...{ shouldAttach: true, uuid: linkUuid(told, uid), linkStatus },
-      ...(linkStatus === 'Attached' && programId !== undefined && { linkId: programId }),
+      ...{ shouldAttach: true, uuid, linkStatus },
+      // A number, as bpfman has one: of 31 bits.
+      ...(linkStatus === 'Attached' && { linkId: Number.parseInt(uuid.slice(0, 8), 16) >>> 1 }),
     },
   ];
 }

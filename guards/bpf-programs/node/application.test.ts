@@ -70,14 +70,21 @@ suite('applications of v0.6 on nodes', () => {
     assert.ok(
       uuids.every((uuid) => /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-8[0-9a-f]{3}-[0-9a-f]{12}$/.test(uuid)),
     );
-    const link = (at: number, interfaceName: string, priority: number, linkId: number): object => ({
-      ...{ interfaceName, priority, linkId, uuid: uuids[at], shouldAttach: true, linkStatus: 'Attached' },
+    const link = (at: number, interfaceName: string, priority: number): object => ({
+      ...{
+        interfaceName,
+        priority,
+        linkId: Number.parseInt(uuids[at]?.slice(0, 8) ?? '', 16) >>> 1,
+        uuid: uuids[at],
+        shouldAttach: true,
+        linkStatus: 'Attached',
+      },
       proceedOn: ['Pass', 'DispatcherReturn'],
     });
     assert.deepEqual(programs, [
       {
         ...{ name: 'xdp_count', type: 'XDP', programId: 100, programLinkStatus: 'Success' },
-        xdp: { links: [link(0, 'eth0', 55, 100), link(1, 'eth1', 1000, 101)] },
+        xdp: { links: [link(0, 'eth0', 55), link(1, 'eth1', 1000)] },
       },
     ]);
     assert.deepEqual(
