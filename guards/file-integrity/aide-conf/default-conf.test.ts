@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, suite, test } from 'node:test';
 
+import * as fc from '../../../lib/testing/fast-check.fixture.ts';
 import { askAide, withoutAide } from '../aide.fixture.ts';
 import { describeAttributes, setOf } from '../model/attributes.ts';
 import { Selection } from './selection.ts';
@@ -62,23 +63,32 @@ const files: readonly (readonly [verdict: '+' | 'o' | '-', path: string])[] = [
     '/var/lib/kubelet/kubeadm-flags.env',
     '/root/.ssh/authorized_keys',
     '/root/.bashrc',
+    '/root/.local/bin/tool',
+    '/root/.config/systemd/user/x.service',
+    '/root/notes',
+  ],
+  ...[
+    '/boot/grub2/grubenv',
+    '/usr/lib/python3/__pycache__/os.pyc',
+    '/etc/cni/net.d/10-calico.conflist',
+    '/etc/mco/proxy.env',
+    '/etc/cvo/x',
+    '/etc/machine-config-daemon/noorig/x',
+    '/etc/openvswitch/system-id.conf',
+    '/etc/adjtime',
   ],
 ]
   .map((path) => ['+', path] as const)
   .concat(
-    ['/root/.netrc', '/var/lib/kubelet/config.json'].map((path) => ['o' as '+', path]),
+    ['/root/.netrc', '/root/.bash_history', '/root/.cache/x', '/var/lib/kubelet/config.json'].map((path) => [
+      'o' as '+',
+      path,
+    ]),
     [
-      ...[
-        '/boot/grub2/grubenv',
-        '/usr/src/linux/Makefile',
-        '/usr/lib/python3/__pycache__/os.pyc',
-        '/etc/mtab',
-        '/etc/adjtime',
-      ],
+      ...['/usr/src/linux/Makefile', '/etc/mtab'],
       ...[
         '/etc/hosts~',
-        '/etc/.hosts.swp',
-        '/etc/cni/net.d/10-calico.conflist',
+        '/etc/openvswitch/conf.db',
         '/etc/kubernetes/aide.db.gz',
         '/etc/docker/certs.d/r/ca.crt',
       ],
@@ -96,14 +106,7 @@ const files: readonly (readonly [verdict: '+' | 'o' | '-', path: string])[] = [
         '/run/x',
         '/var/lib/kubelet/pki/k.pem',
       ],
-      ...[
-        '/root/.bash_history',
-        '/root/.cache/x',
-        '/root/.kube/cache/x',
-        '/var/lib/containerd/x',
-        '/etc/lvm/backup/vg',
-        '/root/notes',
-      ],
+      ...['/root/.kube/cache/x', '/var/lib/containerd/x'],
     ].map((path) => ['-' as '+', path]),
   );
 
@@ -155,41 +158,75 @@ suite('the default configuration', () => {
   });
 });
 
+/** Facts from its config_defaults.go (1.3.6, for both versions of AIDE): two groups, and rules that are all in /hostroot already. */
+const rulesOfFio = [
+  ...[
+    '/boot/ C',
+    String.raw`/root/\..* P`,
+    '/root/ C',
+    String.raw`!/root/\.kube`,
+    '!/usr/src/',
+    '!/usr/tmp/',
+  ],
+  ...['/usr/ C', '!/opt/', '!/var', '!/etc/NetworkManager/system-connections/', '!/etc/mtab$', '!/etc/.*~'],
+  ...['static-pod-resources', 'aide.*', 'manifests', 'kubelet-ca.crt', 'cni/net.d', 'cni/net.d/*'].map(
+    (path) => `!/etc/kubernetes/${path}`,
+  ),
+  ...['!/etc/kubernetes/compliance-operator', '!/etc/kubernetes/node-feature-discovery'],
+  ...[
+    '!/etc/docker/certs.d',
+    '!/etc/selinux/targeted',
+    '!/etc/openvswitch/conf.db',
+    '!/etc/cni/multus/certs',
+  ],
+  ...['!/etc/machine-config-daemon/currentconfig$', '!/etc/machine-config-daemon/node-annotation.json*'],
+  ...['!/etc/pki/ca-trust/extracted/java/cacerts$', '!/etc/cvo/updatepayloads'],
+  ...['!/etc/mco/internal-registry-pull-secret.json$', '/etc/ C'],
+].map((rule) => rule.replace('/', '/hostroot/'));
+const confOfFio = [
+  ...[
+    '@@define DBDIR /hostroot/etc/kubernetes',
+    'database=file:@@{DBDIR}/aide.db.gz',
+    'gzip_dbout=yes',
+    'verbose=5',
+  ],
+  ...['P = p+u+g+acl+selinux+xattrs', 'C = sha512+ftype+p+u+g+n+acl+selinux+xattrs', ...rulesOfFio, ''],
+].join('\n');
+
+test('nothing is less than with the default configuration of the File Integrity Operator', () => {
+  const ours = new Selection(readAideConf('c', convertAideConf('c', defaultAideConf).text, noEnvironment));
+  const theirs = new Selection(readAideConf('c', convertAideConf('c', confOfFio).text, noEnvironment));
+  // Each part of their rules and of ours, so that paths come near all of them.
+  const words = [confOfFio, defaultAideConf]
+    .flatMap((text) => text.split('\n').filter((line) => /^[!=/]/.test(line)))
+    .flatMap((line) => line.replaceAll('\\', '').split(/[/ ()|$?*!]+/))
+    .filter((word) => /^[\w.-]+$/.test(word));
+  const part = fc.oneof(
+    fc.constantFrom(...new Set([...words, '.swp', 'x', 'x~', '__pycache__', 'os.pyc', '.', 'grubenv'])),
+    fc.constantFrom('etc', 'usr', 'root', 'boot', 'opt', 'var'),
+  );
+  const top = fc.constantFrom('etc', 'usr', 'root', 'boot', 'opt', 'bin', 'etc/kubernetes', 'root/.local');
+  const path = fc
+    .tuple(top, fc.array(part, { minLength: 1, maxLength: 4 }))
+    .map(([first, rest]) => ['/hostroot', first, ...rest.filter((word) => word !== '.')].join('/'));
+  let compared = 0;
+  fc.assert(
+    fc.property(path, fc.constantFrom('f' as const, 'l' as const), (file, type) => {
+      const wanted = theirs.select(file, type)?.attributes;
+      if (wanted === undefined) return;
+      compared++;
+      assert.equal(describeAttributes(wanted & ~(ours.select(file, type)?.attributes ?? 0)), '', file);
+    }),
+    { numRuns: 20_000 },
+  );
+  assert.ok(compared > 1000);
+});
+
 suite('the default configuration of the File Integrity Operator', () => {
-  // Facts from its config_defaults.go: two groups, and rules that are all in /hostroot already.
-  const rules = [
-    ...[
-      '/boot/ C',
-      String.raw`/root/\..* P`,
-      '/root/ C',
-      String.raw`!/root/\.kube`,
-      '!/usr/src/',
-      '/usr/ C',
-      '!/opt/',
-      '!/var',
-    ],
-    ...[
-      '!/etc/mtab$',
-      '!/etc/.*~',
-      '!/etc/kubernetes/manifests',
-      '!/etc/kubernetes/cni/net.d/*',
-      '!/etc/cvo/updatepayloads',
-    ],
-    ...['!/etc/machine-config-daemon/node-annotation.json*', '/etc/ C'],
-  ].map((rule) => rule.replace('/', '/hostroot/'));
-  const conf = [
-    ...[
-      '@@define DBDIR /hostroot/etc/kubernetes',
-      'database=file:@@{DBDIR}/aide.db.gz',
-      'gzip_dbout=yes',
-      'verbose=5',
-    ],
-    ...['P = p+u+g+acl+selinux+xattrs', 'C = sha512+ftype+p+u+g+n+acl+selinux+xattrs', ...rules, ''],
-  ].join('\n');
-  const { text } = convertAideConf('c', conf);
+  const { text } = convertAideConf('c', confOfFio);
 
   test('its rules stay as they are', () => {
-    for (const rule of rules) assert.ok(text.split('\n').includes(rule), rule);
+    for (const rule of rulesOfFio) assert.ok(text.split('\n').includes(rule), rule);
     assert.match(text, /^log_level=warning\nreport_level=changed_attributes$/m);
   });
   test('it selects what it did', () => {
