@@ -1,4 +1,4 @@
-import { createInterface } from 'node:readline/promises';
+import { confirmed } from '../../lib/cli/confirm.ts';
 
 import type { Guard } from '../../guard/guard.ts';
 import { clusterAccess } from '../../lib/cli/cluster.ts';
@@ -38,13 +38,7 @@ async function confirm(
   signal: AbortSignal,
 ): Promise<void> {
   const list = [...counts].map(([kind, count]) => `${count} ${kind}`).join(', ');
-  const { stdin: input, stderr: output } = process;
-  if (input.isTTY) {
-    using asking = new DisposableStack();
-    const lines = asking.adopt(createInterface({ input, output }), (one) => one.close());
-    const answer = await lines.question(`Delete these objects of ${server}: ${list}? [y/N] `, { signal });
-    if (/^y(?:es)?$/i.test(answer.trim())) return;
-  }
+  if (await confirmed(`Delete these objects of ${server}: ${list}?`, signal)) return;
   throw new RampartError(errorCodes.INPUT, {
     what: `nothing was removed from ${server}`,
     why: `this would delete ${list}`,

@@ -235,6 +235,7 @@ async function accept(stage: Stage): Promise<void> {
     'integrity',
     'accept',
     integrityName,
+    '--all',
     '--data',
     'data',
     '--reason',

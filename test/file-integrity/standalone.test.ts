@@ -68,7 +68,15 @@ class Machine implements AsyncDisposable {
 
   /** All that was found. */
   async accept(): Promise<void> {
-    const accepted = await runRampart('integrity', 'accept', 'machine', ...this.data, '--reason', 'meant');
+    const accepted = await runRampart(
+      'integrity',
+      'accept',
+      'machine',
+      '--all',
+      ...this.data,
+      '--reason',
+      'meant',
+    );
     assert.equal(accepted.code, 0, accepted.stdout + accepted.stderr);
     await this.untilLast(({ condition }) => condition === 'Succeeded');
   }

@@ -18,7 +18,7 @@ import {
 import type { Finding } from '../model/finding.ts';
 import { requestsOf } from '../results/node-requests.ts';
 import type { NodeRequest } from '../results/node-result.ts';
-import { type Ended, integrity, rampart, start } from './integrity.fixture.ts';
+import { type Ended, integrity, onTerminal, rampart, start } from './integrity.fixture.ts';
 
 const added: Finding = { ...changedFile, path: '/usr/lib/new.so', change: 'added', attributes: [] };
 let cluster: TestCluster;
@@ -109,7 +109,7 @@ suite('rampart integrity accept', () => {
   test('what could not be taken, an error of the node, and no answer', async () => {
     await cluster.createIntegrity('two');
     for (const node of ['n1', 'n2', 'n3']) await cluster.report('two', node, failed(0, 1, 0));
-    const running = accept('two', '--timeout', '4s');
+    const running = accept('two', '--all', '--timeout', '4s');
     const [first, second] = [await asked('two', 'n1'), await asked('two', 'n2')];
     await cluster.report('two', 'n1', failed(0, 1, 0), { doneRequests: [first.id] });
     await cluster.report('two', 'n2', errored('the disk is full'), { doneRequests: [second.id] });
@@ -128,13 +128,48 @@ suite('rampart integrity accept', () => {
       ...{ nodeName: 'n1', results: [], findings: [{ ...finding, path: '/etc/x\u001b[2J' }] },
     };
     await cluster.client.create(design.nodeStatuses, status as unknown as FileIntegrityNodeStatus);
-    const running = start(rampart, ['integrity', 'accept', '--kubeconfig', cluster.kubeconfig, 'three']);
+    const running = start(rampart, [
+      'integrity',
+      'accept',
+      '--kubeconfig',
+      cluster.kubeconfig,
+      'three',
+      '--all',
+    ]);
     await asked('three', 'n1', design);
     running.child.kill('SIGINT');
     const { code, stdout, stderr } = await running.ended;
     assert.equal(code, 1);
     assert.match(stdout, /\/etc\/x\?\[2J/);
     assert.match(stderr, /will still carry out the request/);
+  });
+
+  test('what it is about to accept is said; all of it only on demand, and on a terminal after a question', async () => {
+    await cluster.createIntegrity('seven');
+    await cluster.report('seven', 'n1', failed(0, 1, 0), { omittedFindings: 2 });
+    await cluster.report('seven', 'n2', failed(0, 1, 0));
+    const all = /4 findings of \S+\/seven on n1, n2/;
+    const dry = await accept('seven', '--dry-run');
+    assert.equal(dry.code, 0);
+    assert.match(dry.stderr, /would accept 4 findings/);
+    assert.match(dry.stdout, /\/etc\/passwd/);
+    const { stderr } = await refused(accept('seven'), all);
+    assert.match(stderr, /Narrow it with --path or --node, or use --all/);
+    const args = ['integrity', 'accept', '--kubeconfig', cluster.kubeconfig, 'seven', '--timeout', '0'];
+    for (const [answer, code] of [
+      ['n\n', 2],
+      ['y\n', 0],
+    ] as const) {
+      const none = requestsOf((await cluster.status('seven', 'n1'))?.metadata.annotations);
+      assert.deepEqual(none, []);
+      const running = onTerminal(rampart, [...args, '--node', 'n1'], answer);
+      const ended = await running.ended;
+      assert.match(ended.stdout, /Accept 3 findings of \S+\/seven on n1 into the baseline\? \[y\/N\]/);
+      assert.equal(ended.code, code, ended.stdout);
+    }
+    assert.equal((await asked('seven', 'n1')).path, '');
+    const yes = await onTerminal(rampart, [...args, '--node', 'n2', '--yes']).ended;
+    assert.equal(yes.code, 0, yes.stdout);
   });
 
   test('errors: nothing is asked', async () => {
@@ -153,7 +188,7 @@ suite('rampart integrity accept', () => {
       ),
     ]);
     await Promise.all([
-      refused(accept('five', '-n', 'other'), /no findings .*no node has reported yet/),
+      refused(accept('five', '-n', 'other', '--all'), /no findings .*no node has reported yet/),
       refused(accept('four', '--node', 'n2'), /no findings .* on n2: n2 is Succeeded/),
       refused(accept('four', '--node', 'n9'), /no findings .* are known on n9\. Known nodes: n1, n2/),
     ]);

@@ -4,6 +4,7 @@ import { hostname, userInfo } from 'node:os';
 
 import { KubeClient } from '../../../lib/kube/client/client.ts';
 import { isForbidden, KubeError } from '../../../lib/kube/client/client-errors.ts';
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { sleep, systemClock } from '../../../lib/time/clock.ts';
 import { renderTable } from '../../../lib/output/table.ts';
 import { outcomeOf, visible } from '../accept/outcome.ts';
@@ -11,6 +12,7 @@ import { requestAnnotation } from '../results/node-requests.ts';
 import { requestAnnotationPrefix } from '../results/node-result.ts';
 import { nodeStatusName } from '../results/object-names.ts';
 import { chosenKubeconfig, clusterAccess } from '../../../lib/cli/cluster.ts';
+import { confirmed } from '../../../lib/cli/confirm.ts';
 import { describeFailure } from '../../../lib/cli/failure.ts';
 import { say, stopSignal } from '../../../lib/cli/process.ts';
 import { findIntegrity, type FoundIntegrity, type NodePlan, planAccept, statusesOf } from '../accept/plan.ts';
@@ -18,11 +20,14 @@ import type { AcceptOptions } from './command.ts';
 import { loadKubeconfig } from '../../../lib/kube/access/kubeconfig.ts';
 import { clusterKind, type KubeObject } from '../../../lib/kube/object/object.ts';
 import { refuseEmpty } from '../../../lib/cli/options.ts';
+import { someOf } from '../../../lib/output/words.ts';
 import { outputOptions } from '../../../lib/cli/output.ts';
 
 const LOOK_MS = 500;
 /** Findings of one node that are listed. */
 const MOST_LISTED = 50;
+/** Nodes in a message. */
+const MOST_NAMED = 5;
 
 /** @returns the exit code: 0 all was taken, 1 not all or not yet, 2 nothing was asked, which is said on stderr. */
 export async function runAccept(name: string, options: AcceptOptions): Promise<0 | 1 | 2> {
@@ -43,6 +48,7 @@ export async function runAccept(name: string, options: AcceptOptions): Promise<0
     const plans = planAccept(integrity, statuses, [...new Set(node)], path);
     const author = await authorOf(client, kubeconfig, signal);
     process.stdout.write(`${listOf(plans)}\n`);
+    if (!(await isMeant(integrity, plans, options, signal))) return options.dryRun === true ? 0 : 2;
     asked = await ask(client, integrity, plans, { author, options, signal });
     const missed = plans.length - asked.length;
     if (asked.length === 0) return 2;
@@ -58,6 +64,37 @@ export async function runAccept(name: string, options: AcceptOptions): Promise<0
     process.stderr.write(describeFailure(error).text);
     return asked.length > 0 ? 1 : 2;
   }
+}
+
+/** Says what is about to be accepted. @throws {RampartError} `INPUT` where all is meant and nobody has said so */
+async function isMeant(
+  { namespace, name }: FoundIntegrity,
+  plans: readonly NodePlan[],
+  { path, node, all, dryRun, yes }: AcceptOptions,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const count = plans.reduce((sum, { findings, omitted }) => sum + findings.length + omitted, 0);
+  const nodes = someOf(
+    plans.map(({ nodeName }) => nodeName),
+    MOST_NAMED,
+  );
+  // Of those that are only counted, not all need match.
+  const most = path !== undefined && plans.some(({ omitted }) => omitted > 0) ? 'up to ' : '';
+  const what = `${most}${count} ${count === 1 ? 'finding' : 'findings'} of ${namespace}/${name} on ${nodes}`;
+  if (dryRun) {
+    say(`would accept ${what}`);
+    return false;
+  }
+  if (path === undefined && node.length === 0 && all !== true) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `nothing was accepted`,
+      why: `this would accept ${what}: everything that was found`,
+      next: 'Narrow it with --path or --node, or use --all',
+    });
+  }
+  if (yes || (await confirmed(`Accept ${what} into the baseline?`, signal)) !== false) return true;
+  say('nothing was accepted');
+  return false;
 }
 
 interface Asked {

@@ -27,6 +27,9 @@ export interface AcceptOptions {
   readonly namespace?: string;
   readonly node: readonly string[];
   readonly path?: string;
+  readonly all?: true;
+  readonly dryRun?: true;
+  readonly yes?: true;
   readonly reason?: string;
   readonly kubeconfig?: string;
   readonly data?: string;
@@ -116,6 +119,9 @@ function acceptCommand(): Command {
     )
     .option('--node <name>', 'only findings of this node; repeatable', append, [])
     .option('--path <glob>', 'only findings for these paths, as in rampart alerts; default: all')
+    .option('--all', 'all findings on all nodes; required without --path and --node')
+    .option('--dry-run', 'only show what would be accepted')
+    .option('-y, --yes', 'do not ask on a terminal')
     .option('--reason <text>', 'the reason, recorded with the baseline')
     .option('--kubeconfig <file>', 'the kubeconfig of the cluster')
     .option('--data <dir>', 'the directory of `rampart standalone`')
@@ -127,9 +133,10 @@ function acceptCommand(): Command {
     .addHelpText(
       'after',
       '\nExamples:\n' +
-        "  rampart integrity accept nodes -n guard --reason 'kernel update'\n" +
+        "  rampart integrity accept nodes -n guard --all --reason 'kernel update'\n" +
         "  rampart integrity accept nodes --node worker-1 --path '/usr/lib/**' --reason TICKET-7\n" +
-        '\nExit codes: 0 all accepted, 1 some not, or not yet, 2 nothing was requested: bad input or missing privileges.\n',
+        '\nExit codes: 0 all accepted, or --dry-run, 1 some not, or not yet, 2 nothing was requested: bad input, missing privileges, or ' +
+        'the answer no.\n',
     )
     .action(async (name: string, options: AcceptOptions) => {
       const { runAccept } = await import('./accept.ts');

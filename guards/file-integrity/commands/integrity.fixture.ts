@@ -99,8 +99,8 @@ export function start(command: string, args: readonly string[], input?: string |
   return { child, ended };
 }
 
-/** On a terminal of its own, by script(1); both outputs are in `stdout`. */
-export function onTerminal(command: string, args: readonly string[]): Running {
+/** On a terminal of its own, by script(1); both outputs are in `stdout`. @param input what is typed */
+export function onTerminal(command: string, args: readonly string[], input = ''): Running {
   const quoted = [command, ...args].map(quote).join(' ');
-  return start('script', ['-qec', `stty cols 100 && exec ${quoted}`, '/dev/null'], '');
+  return start('script', ['-qec', `stty cols 100 && exec ${quoted}`, '/dev/null'], input);
 }

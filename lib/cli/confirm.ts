@@ -1,0 +1,18 @@
+/** A question on the terminal that is answered with yes or no. */
+import { createInterface } from 'node:readline/promises';
+
+/**
+ * Asks on stderr.
+ *
+ * @param question without what may be answered
+ * @returns undefined if stdin is not a terminal: nobody was asked
+ * @throws the reason of the signal
+ */
+export async function confirmed(question: string, signal: AbortSignal): Promise<boolean | undefined> {
+  const { stdin: input, stderr: output } = process;
+  if (!input.isTTY) return undefined;
+  using asking = new DisposableStack();
+  const lines = asking.adopt(createInterface({ input, output }), (one) => one.close());
+  const answer = await lines.question(`${question} [y/N] `, { signal });
+  return /^y(?:es)?$/i.test(answer.trim());
+}
