@@ -175,6 +175,7 @@ export function bpfCommand(): Command {
     .description(
       'Inspects the eBPF programs that this machine runs for objects such as XdpProgram and TcNsProgram, and those of other tools. Requires root.',
     )
+    .addHelpText('after', '\nExamples:\n  rampart bpf list\n  rampart bpf net eth0')
     .addCommand(listCommand())
     .addCommand(chainCommand())
     .addCommand(netCommand())

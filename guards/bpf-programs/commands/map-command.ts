@@ -143,6 +143,7 @@ export function mapCommand(): Command {
   return new Command('map')
     .summary('list, read and change maps of programs')
     .description('Lists, reads and changes maps of eBPF programs. Requires root.')
+    .addHelpText('after', '\nExample:\n  rampart bpf map dump XdpProgram/count packets')
     .addCommand(listCommand())
     .addCommand(dumpCommand())
     .addCommand(lookupCommand())

@@ -36,7 +36,7 @@ export function runMapList(options: MapListOptions): void {
 }
 
 function kibibytes(bytes: number): string {
-  return `${Math.ceil(bytes / 1024)} KiB`;
+  return bytes === 0 ? '-' : `${Math.ceil(bytes / 1024)} KiB`;
 }
 
 export function runDump(name: MapName, options: BpfOptions): void {

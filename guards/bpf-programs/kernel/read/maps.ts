@@ -23,6 +23,7 @@ export interface ListedMap {
   readonly keySizeBytes: number;
   readonly valueSizeBytes: number;
   readonly maxEntries: number;
+  /** As the kernel counts it: of a ring buffer it is 0 before 6.4. */
   readonly memoryBytes: number;
   /** Processes cannot change it any more. */
   readonly frozen: boolean;
