@@ -96,6 +96,8 @@ export interface EvaluateOptions {
  */
 export interface Evaluator extends AsyncDisposable {
   readonly runtime: RuntimeName;
+  /** Why it has no verdicts now, and whether the failurePolicy of the policy decides on writes then. Undefined: it has. */
+  readonly unavailable?: { readonly problem: string; readonly isEnforced: boolean } | undefined;
   /** What the policy itself says about its settings; valid if it does not check them. @throws {EvaluationError} */
   validateSettings(options?: EvaluateOptions): Promise<SettingsVerdict>;
   /** @throws {EvaluationError} if there is no verdict: it ran too long, trapped, or returned garbage. */

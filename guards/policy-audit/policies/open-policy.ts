@@ -13,7 +13,7 @@ import {
 } from '../engine/evaluator.ts';
 import type { Modules } from '../modules/modules.ts';
 import type { Policy } from './policy.ts';
-import { StandIn } from './stand-in.ts';
+import type { StandIn } from './stand-in.ts';
 
 /** Where the modules of a policy come from. */
 export interface ModuleSource extends Pick<Modules, 'fetch'> {
@@ -107,12 +107,12 @@ export class OpenPolicy implements AsyncDisposable {
 
   /** Why it cannot be evaluated; undefined if it can. */
   get unavailable(): string | undefined {
-    return this.#evaluator instanceof StandIn ? this.#evaluator.problem : undefined;
+    return this.#evaluator.unavailable?.problem;
   }
 
   /** Whether its failurePolicy decides on writes while it cannot be evaluated. */
   get isEnforced(): boolean {
-    return !(this.#evaluator instanceof StandIn) || this.#evaluator.isEnforced;
+    return this.#evaluator.unavailable?.isEnforced ?? true;
   }
 
   /**

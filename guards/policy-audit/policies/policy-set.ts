@@ -242,7 +242,7 @@ export class PolicySet {
     if (problem === undefined) {
       for (const id of this.#ids.get(key) ?? []) if (!ids.has(id)) this.#remove(id);
       this.#ids.set(key, ids);
-    }
+    } else await this.#standInForUnreadable(source, object, problem, signal);
     for (const policy of wanted) problem = (await this.#renew(source, policy, object, signal)) ?? problem;
     this.#tellFinding(source, object, wanted[0], problem);
     if (problem === undefined) this.#problems.delete(key);
@@ -264,7 +264,7 @@ export class PolicySet {
       this.#problems.delete(key);
       this.#trials.delete(key);
     }
-    for (const { id } of wanted) this.#inUse.announce(id);
+    for (const id of this.#ids.get(key) ?? []) this.#inUse.announce(id);
     if (problem === undefined) return done;
     const dueMs = wanted.map(({ id }) => this.#failures.get(id)?.retryMs ?? Infinity);
     const waitMs = Math.min(...dueMs) - this.#clock.monotonicMs();
@@ -310,6 +310,26 @@ export class PolicySet {
     // A ValidatingAdmissionPolicy is in use from its creation: what does not compile is decided by its failurePolicy.
     this.#inUse.substitute(policy, object === undefined || isInUse(object), problem);
     return problem;
+  }
+
+  /**
+   * After a restart nothing is known of one that is malformed: it is used as it was last evaluated, if that is kept; otherwise the results
+   * that reports have of it stay.
+   */
+  async #standInForUnreadable(
+    source: Source,
+    object: AnyKubewardenPolicy | undefined,
+    problem: string,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const policy = this.#sources.withoutSelectors(source);
+    if (policy === undefined || object === undefined) return;
+    if (this.#inUse.get(policy.id) !== undefined) return;
+    this.#ids.set(sourceKey(source), new Set([policy.id]));
+    await this.#opener.useKept(source.type, policy, signal);
+    // To which objects it applies is unknown: of those without a result, nothing is said.
+    const isEnforced = this.#options.writesStatus && isInUse(object);
+    this.#inUse.substitute(policy, isEnforced, problem);
   }
 
   #isOpen({ id, version }: Policy): boolean {

@@ -128,6 +128,20 @@ export class PolicySources {
     return this.#caches.find((cache) => cache.type.plural === type.plural)?.get(key);
   }
 
+  /**
+   * One of Kubewarden's whose selectors cannot be read: as if it had none, for what is known of it. Undefined if it can be read by nothing.
+   */
+  withoutSelectors(source: Source): Policy | undefined {
+    const object = this.object(source);
+    if (object === undefined) return undefined;
+    const { namespaceSelector: _n, objectSelector: _o, ...spec } = object.spec as Record<string, unknown>;
+    try {
+      return readKubewardenPolicy({ ...object, spec: spec as unknown as AnyKubewardenPolicy['spec'] });
+    } catch {
+      return undefined;
+    }
+  }
+
   /** @throws {RampartError} for an invalid selector. */
   read(source: Source): readonly Policy[] {
     const { type, key } = source;

@@ -32,6 +32,10 @@ export class StandIn implements Evaluator {
     this.isEnforced = isEnforced;
   }
 
+  get unavailable(): NonNullable<Evaluator['unavailable']> {
+    return { problem: this.problem, isEnforced: this.isEnforced };
+  }
+
   /** From now on, this answers. */
   opened(answer: Answer): void {
     this.#answer = answer;

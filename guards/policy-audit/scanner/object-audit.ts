@@ -17,7 +17,6 @@ import {
   digestOf,
   exceptedResult,
   objectReport,
-  property,
   type ReportResult,
   type ReportTypes,
   resultOf,
@@ -32,12 +31,11 @@ import {
   type ObjectState,
   type ObjectStates,
   type PolicyAsked,
-  passLetter,
   sameSignature,
   type Signature,
-  skippedLetter,
 } from './object-states.ts';
 import { auditTarget } from './audit-target.ts';
+import { askedBy, type Before, EarlierResults } from './earlier-results.ts';
 import { objectRequest, scopeOf } from './object-request.ts';
 import type { ServedKind } from './served-kinds.ts';
 
@@ -67,16 +65,6 @@ export interface ObjectAuditOptions {
 
 /** A policy that applies to an object, and the version of the object to show it. */
 type Relevant = readonly [OpenPolicy, GroupVersionResource];
-
-/** The report of the object as it is in the API. */
-type ReadReport = () => ReturnType<Reports['read']>;
-
-/** The previous result of a policy. */
-interface Before {
-  readonly letter: string;
-  /** Undefined if there is nothing to write. */
-  readonly result?: ReportResult;
-}
 
 interface Found extends Before {
   readonly asked: readonly PolicyAsked[];
@@ -142,10 +130,11 @@ export class ObjectAudit {
     )
       return 'known';
     using meanwhile = states.begin();
-    const isSame = known?.version === resourceVersion;
-    const report = onlyOnce(() => store.read(namespace, uid, signal));
-    const before = await this.#before(object, isForced ? 'none' : (known ?? 'report'), isSame, report);
-    const letterBefore = await this.#lettersBefore(object, report);
+    const earlier = new EarlierResults(object, states.get(uid), {
+      ...{ store, signal, isForced, isPass, failuresOnly: this.#options.failuresOnly },
+      isUntold: (state, asked) => this.#isUntold(state, asked),
+    });
+    const letters = await this.#lettersOf(earlier, relevant);
     const found: Found[] = [];
     await eachOf(relevant.entries(), this.#options.parallelPolicies, async ([at, [open, version]]) => {
       const exception = excepted[at];
@@ -154,8 +143,11 @@ export class ObjectAudit {
         found[at] = { letter: exceptedLetter, result, asked: [] };
         return;
       }
+      const isAvailable = open.unavailable === undefined;
       const old =
-        open.unavailable === undefined ? before(open, isPass) : await this.#keptResult(open, known, report);
+        isAvailable && !earlier.isKnown
+          ? undefined
+          : await (isAvailable ? earlier.held(open) : earlier.kept(open));
       if (loopSlice.over) await loopSlice.next();
       // It would request now what it requested then.
       found[at] =
@@ -165,7 +157,7 @@ export class ObjectAudit {
               await objectRequest(this.#options.client, kind, version, object, signal),
               signal,
             )
-          : { ...old, asked: askedBy(open, known) };
+          : { ...old, asked: askedBy(open.policy, known) };
     });
     const results = found.flatMap(({ result }) => result ?? []);
     const asked = found.flatMap((one) => one.asked);
@@ -191,7 +183,7 @@ export class ObjectAudit {
         digest: undefined,
         reportVersion: '',
       });
-      this.#tell(kind, object, relevant, found, letterBefore);
+      this.#tell(kind, object, relevant, found, letters);
       return 'audited';
     }
     const next = objectReport(this.#options.types, scopeOf(kind, object), shown, this.#options.runUid);
@@ -200,22 +192,17 @@ export class ObjectAudit {
     const reportVersion = await this.#write(next, isForced ? undefined : digest, known, signal);
     if (reportVersion === undefined) return 'audited';
     states.set(uid, { ...state, isStale: meanwhile.hasChanged(asked), digest, reportVersion });
-    this.#tell(kind, object, relevant, found, letterBefore);
+    this.#tell(kind, object, relevant, found, letters);
     return 'audited';
   }
 
-  /** The letter of each policy as it was told: by this process, or by the report of an earlier one. */
-  async #lettersBefore(
-    { metadata: { uid = '', namespace = '' } }: KubeObject,
-    read: ReadReport,
-  ): Promise<(policyId: string) => string | undefined> {
-    const { states, store, findings } = this.#options;
-    const state = states.get(uid);
-    if (state !== undefined) return (id) => state.outcome[state.signature.index.get(id) ?? -1];
-    if (findings === undefined || store.facts(namespace, uid) === undefined) return () => undefined;
-    const results = (await read())?.results ?? [];
-    const letters = new Map(results.map(({ policy, result }) => [policy, letterOf(result)]));
-    return (id) => letters.get(id);
+  /** As they were told, by the place of the policy: read before the report is written. */
+  #lettersOf(
+    earlier: EarlierResults,
+    relevant: readonly Relevant[],
+  ): Promise<readonly (string | undefined)[]> | readonly [] {
+    if (this.#options.findings === undefined || !earlier.isKnown) return [];
+    return Promise.all(relevant.map(([{ policy }]) => earlier.letter(policy.id)));
   }
 
   /** Once the report has it: after a restart, it is not told again. */
@@ -224,13 +211,13 @@ export class ObjectAudit {
     { metadata: { namespace = '', name = '' } }: KubeObject,
     relevant: readonly Relevant[],
     found: readonly Found[],
-    letterBefore: (policyId: string) => string | undefined,
+    letters: readonly (string | undefined)[],
   ): void {
     const { findings } = this.#options;
     if (findings === undefined) return;
     for (const [at, [{ policy }]] of relevant.entries()) {
       const { letter = '', result } = found[at] ?? {};
-      const verdict = changeOf(letterBefore(policy.id), letter);
+      const verdict = changeOf(letters[at], letter);
       if (verdict === undefined) continue;
       const isExcepted = result?.result === 'skip';
       const reason = verdict === 'passing' && !isExcepted ? '' : (result?.message ?? '');
@@ -253,24 +240,6 @@ export class ObjectAudit {
       ...(result !== undefined && { result }),
       asked: asked.map((one) => ({ ...one, policy: policy.id })),
     };
-  }
-
-  /**
-   * What is known of an object by a policy that cannot be evaluated now stays, whichever version it is of. Undefined if the policy
-   * is enforced and nothing is known: the cause is the result.
-   */
-  async #keptResult(
-    { policy, isEnforced }: OpenPolicy,
-    known: ObjectState | undefined,
-    read: ReadReport,
-  ): Promise<Before | undefined> {
-    const result = (await read())?.results.find((one) => one.policy === policy.id);
-    // An exception that has ended says nothing.
-    if (result !== undefined && result.result !== 'skip') return { letter: letterOf(result.result), result };
-    const letter = known?.outcome[known.signature.index.get(policy.id) ?? -1];
-    // Passes are not in reports of failures alone.
-    if (this.#options.failuresOnly) return { letter: letter ?? skippedLetter };
-    return isEnforced ? undefined : { letter: skippedLetter };
   }
 
   /** Removes the report of an object that is gone, or that no policy applies to. */
@@ -344,54 +313,6 @@ export class ObjectAudit {
     return true;
   }
 
-  /**
-   * The previous result of a policy that still holds; undefined if it must be evaluated.
-   */
-  async #before(
-    object: KubeObject,
-    known: ObjectState | 'none' | 'report',
-    isSame: boolean,
-    read: ReadReport,
-  ): Promise<(open: OpenPolicy, isPass: boolean) => Before | undefined> {
-    const nothing = (): undefined => undefined;
-    if (known === 'none') return nothing;
-    if (known !== 'report' && (known.isForged || !isSame)) return nothing;
-    const { uid = '', namespace = '', resourceVersion = '' } = object.metadata;
-    const { store } = this.#options;
-    if (known === 'report' && store.facts(namespace, uid) === undefined) return nothing;
-    const report = await read();
-    const byPolicy = new Map((report?.results ?? []).map((result) => [result.policy, result]));
-    if (known === 'report') {
-      if (report?.scope?.resourceVersion !== resourceVersion) return nothing;
-      return ({ policy }) => {
-        const result = byPolicy.get(policy.id);
-        const isOf =
-          result?.properties[property.uid] === policy.origin.uid &&
-          result.properties[property.resourceVersion] === policy.origin.resourceVersion;
-        // What it requested then is unknown.
-        const hasAsked = result?.properties[property.contextAware] !== undefined;
-        const isLasting = result?.result !== 'error' && result?.result !== 'skip';
-        return isOf && !hasAsked && !policy.isContextAware && isLasting
-          ? { letter: letterOf(result.result), result }
-          : undefined;
-      };
-    }
-    return (open, isPass) => {
-      const { policy } = open;
-      const at = known.signature.index.get(policy.id);
-      if (at === undefined || known.signature.policies[at]?.version !== policy.version) return undefined;
-      const asked = askedBy(open, known);
-      if (asked.length > 0 && (known.isStale || (isPass && this.#isUntold(known, asked)))) return undefined;
-      const letter = known.outcome[at] ?? '';
-      if (letter === skippedLetter) return { letter };
-      if (letter === exceptedLetter) return undefined;
-      if (letter === errorLetter && isPass) return undefined;
-      const result = byPolicy.get(policy.id);
-      if (result !== undefined) return { letter, result };
-      return letter === passLetter && this.#options.failuresOnly ? { letter } : undefined;
-    };
-  }
-
   /** @param digest of what need not be written where it is there; undefined: it is written. */
   async #write(
     report: AuditReport,
@@ -416,15 +337,6 @@ function exceptionsText(excepted: readonly (Exception | undefined)[]): string {
     .map((one) => (one === undefined ? '' : `${one.key} ${one.version}`))
     .join(',')
     .replace(/^,+$/, '');
-}
-
-function onlyOnce<T>(work: () => Promise<T>): () => Promise<T> {
-  let result: Promise<T> | undefined;
-  return () => (result ??= work());
-}
-
-function askedBy({ policy }: OpenPolicy, known: ObjectState | undefined): readonly PolicyAsked[] {
-  return known?.asked?.filter((one) => one.policy === policy.id) ?? [];
 }
 
 function unique(asked: readonly PolicyAsked[]): readonly PolicyAsked[] {

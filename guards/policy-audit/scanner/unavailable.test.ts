@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 
 import { digestOf } from '../../../lib/oci/digest.ts';
+import { configMaps } from '../../../lib/kube/object/object.ts';
 import { deepSuite } from '../../../lib/testing/depth.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { clusterAdmissionPolicyType } from '../api.ts';
@@ -64,6 +65,20 @@ for (const reportsBy of ['object', 'namespace'] as const)
         await cluster.setPolicy('other', labels);
         assert.deepEqual(await pass(), [...known, 'shop ConfigMap new: all=pass team=error']);
         await cluster.deletePolicy('other');
+      });
+
+      test('one whose selectors cannot be read keeps its results, and has no others', async () => {
+        const unreadable = { matchExpressions: [{ key: 'a', operator: 'In', values: [] }] };
+        await cluster.setPolicy('all', { more: { objectSelector: unreadable } });
+        await cluster.setObject('configmaps', 'shop', 'fine', { team: 'c' });
+        await cluster.setObject('configmaps', 'shop', 'late', {});
+        assert.deepEqual(await pass(), [
+          ...known,
+          'shop ConfigMap late: team=error',
+          'shop ConfigMap new: all=pass team=error',
+        ]);
+        await cluster.client.delete(configMaps, { namespace: 'shop', name: 'late' });
+        await cluster.setPolicy('all', { more: { objectSelector: {} } });
       });
 
       test('once it can be evaluated, it is, also by who could not', async () => {

@@ -18,7 +18,12 @@ import { deepTest } from '../../../../lib/testing/depth.fixture.ts';
 import { startTestApi, TestApi } from '../../../../lib/apiserver/test-api.fixture.ts';
 import { configMaps, namespaces } from '../../../../lib/kube/object/object.ts';
 import { clusterOpenReports, openReports } from '../../../../guard/reports/open-reports.ts';
-import { validatingAdmissionPolicies, validatingAdmissionPolicyBindings } from '../../api.ts';
+import {
+  mutatingAdmissionPolicies,
+  mutatingAdmissionPolicyBindings,
+  validatingAdmissionPolicies,
+  validatingAdmissionPolicyBindings,
+} from '../../api.ts';
 import { type AuditReport, reportTypes } from '../../reports/report.ts';
 import { until } from '../../../../lib/testing/until.fixture.ts';
 import { policyAudit } from '../../guard.ts';
@@ -62,10 +67,10 @@ function saidOf({ stdout }: Pick<Ended, 'stdout'>, read: (text: string) => unkno
 const aboutShops: PolicyWish = {
   more: { namespaceSelector: { matchExpressions: [{ key: 'tier', operator: 'Exists' }] } },
 };
-const rule = (...resources: string[]): object => ({
-  ...aboutShops.more,
-  rules: [{ apiGroups: [''], apiVersions: ['v1'], resources, operations: ['CREATE'] }],
+const ruleOf = (...resources: string[]) => ({
+  ...{ apiGroups: [''], apiVersions: ['v1'], resources, operations: ['CREATE'] },
 });
+const rule = (...resources: string[]): object => ({ ...aboutShops.more, rules: [ruleOf(...resources)] });
 const noCarts: PolicyWish = {
   expression: "object.metadata.name != 'cart'",
   message: 'no carts',
@@ -372,6 +377,25 @@ suite('rampart audit', () => {
       ],
     );
     await run('-n', 'shop');
+    const mutating = { metadata: { name: 'sets' } };
+    await cluster.client.create(mutatingAdmissionPolicies, {
+      ...mutating,
+      spec: {
+        ...{ reinvocationPolicy: 'Never', matchConstraints: { resourceRules: [ruleOf('configmaps')] } },
+        mutations: [{ patchType: 'JSONPatch', jsonPatch: { expression: '[]' } }],
+      },
+    });
+    await cluster.client.create(mutatingAdmissionPolicyBindings, {
+      ...mutating,
+      spec: { policyName: 'sets' },
+    });
+    const withMutating = await run('explain', 'cm/cart', '-n', 'shop');
+    assert.match(
+      withMutating.stdout,
+      /mutating\/sets\/sets +no +it changes such objects when they are written/,
+    );
+    await cluster.client.delete(mutatingAdmissionPolicyBindings, { name: 'sets' });
+    await cluster.client.delete(mutatingAdmissionPolicies, { name: 'sets' });
     const table = await run('explain', 'cm/cart', '-n', 'shop');
     assert.equal(table.code, 1);
     assert.match(table.stdout, /^ConfigMap shop\/cart\n.*\n/);

@@ -1,0 +1,140 @@
+/**
+ * What is known of an object before its audit: by this process, or by the report of an earlier one. The report is read once, if it is needed.
+ */
+import type { KubeObject } from '../../../lib/kube/object/object.ts';
+import type { OpenPolicy } from '../policies/open-policy.ts';
+import { property, type ReportResult } from '../reports/report.ts';
+import type { Reports } from '../reports/reports.ts';
+import {
+  errorLetter,
+  exceptedLetter,
+  letterOf,
+  type ObjectState,
+  passLetter,
+  type PolicyAsked,
+  skippedLetter,
+} from './object-states.ts';
+
+/** The previous result of a policy. */
+export interface Before {
+  readonly letter: string;
+  /** Undefined if there is nothing to write. */
+  readonly result?: ReportResult;
+}
+
+export interface EarlierOptions {
+  readonly store: Reports;
+  /** Only results other than `pass` are in reports. */
+  readonly failuresOnly: boolean;
+  /** Nothing of it holds: everything is evaluated again. */
+  readonly isForced: boolean;
+  /** Whether, in this pass, something that it requested must be requested again. */
+  readonly isUntold: (state: ObjectState, asked: readonly PolicyAsked[]) => boolean;
+  readonly isPass: boolean;
+  readonly signal: AbortSignal;
+}
+
+type Report = Awaited<ReturnType<Reports['read']>>;
+
+export class EarlierResults {
+  readonly #object: KubeObject;
+  /** Of this process. */
+  readonly #state: ObjectState | undefined;
+  readonly #options: EarlierOptions;
+  #report: Promise<Report> | undefined;
+
+  constructor(object: KubeObject, state: ObjectState | undefined, options: EarlierOptions) {
+    this.#object = object;
+    this.#state = state;
+    this.#options = options;
+  }
+
+  /** Whether anything is known at all. */
+  get isKnown(): boolean {
+    return this.#state !== undefined || this.#hasReport;
+  }
+
+  /** The letter of a policy as it was told. */
+  async letter(policyId: string): Promise<string | undefined> {
+    if (this.#state !== undefined) return this.#letterIn(this.#state, policyId);
+    const result = this.#hasReport ? await this.#result(policyId) : undefined;
+    return result && letterOf(result.result);
+  }
+
+  /** The result of a policy that holds still; undefined if it must be evaluated. */
+  async held(open: OpenPolicy): Promise<Before | undefined> {
+    const { resourceVersion = '' } = this.#object.metadata;
+    const state = this.#state;
+    if (this.#options.isForced) return undefined;
+    if (state !== undefined)
+      return state.isForged || state.version !== resourceVersion ? undefined : this.#heldBy(state, open);
+    if (!this.#hasReport) return undefined;
+    const report = await this.#read();
+    if (report?.scope?.resourceVersion !== resourceVersion) return undefined;
+    const { policy } = open;
+    const result = await this.#result(policy.id);
+    if (result === undefined || result.result === 'error' || result.result === 'skip') return undefined;
+    const { properties } = result;
+    const isOf =
+      properties[property.uid] === policy.origin.uid &&
+      properties[property.resourceVersion] === policy.origin.resourceVersion;
+    // What it requested then is unknown.
+    const hasAsked = properties[property.contextAware] !== undefined || policy.isContextAware;
+    return isOf && !hasAsked ? { letter: letterOf(result.result), result } : undefined;
+  }
+
+  /**
+   * Of a policy that cannot be evaluated now, whichever versions of the object and of the policy it is of. Undefined if the policy is
+   * enforced and nothing is known: the cause is the result.
+   */
+  async kept({ policy, isEnforced }: OpenPolicy): Promise<Before | undefined> {
+    const result = await this.#result(policy.id);
+    // An exception that has ended says nothing.
+    if (result !== undefined && result.result !== 'skip') return { letter: letterOf(result.result), result };
+    // Passes are not in reports of failures alone.
+    if (this.#options.failuresOnly)
+      return { letter: (this.#state && this.#letterIn(this.#state, policy.id)) ?? skippedLetter };
+    return isEnforced ? undefined : { letter: skippedLetter };
+  }
+
+  async #heldBy(state: ObjectState, { policy }: OpenPolicy): Promise<Before | undefined> {
+    const { isPass, isUntold, failuresOnly } = this.#options;
+    const at = state.signature.index.get(policy.id);
+    if (at === undefined || state.signature.policies[at]?.version !== policy.version) return undefined;
+    const asked = askedBy(policy, state);
+    if (asked.length > 0 && (state.isStale || (isPass && isUntold(state, asked)))) return undefined;
+    const letter = state.outcome[at] ?? '';
+    if (letter === skippedLetter) return { letter };
+    if (letter === exceptedLetter || (letter === errorLetter && isPass)) return undefined;
+    const result = await this.#result(policy.id);
+    if (result !== undefined) return { letter, result };
+    return letter === passLetter && failuresOnly ? { letter } : undefined;
+  }
+
+  #letterIn({ outcome, signature }: ObjectState, policyId: string): string | undefined {
+    return outcome[signature.index.get(policyId) ?? -1];
+  }
+
+  get #hasReport(): boolean {
+    const { namespace = '', uid = '' } = this.#object.metadata;
+    return this.#options.store.facts(namespace, uid) !== undefined;
+  }
+
+  async #result(policyId: string): Promise<ReportResult | undefined> {
+    return (await this.#read())?.results.find(({ policy }) => policy === policyId);
+  }
+
+  #read(): Promise<Report> {
+    const { namespace = '', uid = '' } = this.#object.metadata;
+    const { store, signal } = this.#options;
+    return (this.#report ??= store.read(namespace, uid, signal));
+  }
+}
+
+/** What a policy requested for an object. */
+export function askedBy(
+  { id }: OpenPolicy['policy'],
+  known: ObjectState | undefined,
+): readonly PolicyAsked[] {
+  return known?.asked?.filter(({ policy }) => policy === id) ?? [];
+}
