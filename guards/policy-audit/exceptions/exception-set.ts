@@ -30,6 +30,13 @@ export interface ExceptionSetOptions {
   readonly clock?: Clock;
 }
 
+export interface ExceptionChange {
+  /** Of the objects; undefined: objects of all namespaces, and of none. */
+  readonly namespace: string | undefined;
+  /** As it was, and as it is. */
+  readonly exceptions: readonly Exception[];
+}
+
 /** Timers are not longer than that: Node.js has none beyond 24 days. */
 const LONGEST_MS = 3_600_000;
 
@@ -39,7 +46,7 @@ export class ExceptionSet {
   readonly #cache: IndexedCache<PolicyException>;
   readonly #read = new Map<string, Exception>();
   #byPolicy: Exceptions = noExceptions;
-  readonly #listeners = new Set<(namespace: string | undefined) => void>();
+  readonly #listeners = new Set<(change: ExceptionChange) => void>();
   readonly #complete = Promise.withResolvers<void>();
 
   constructor(options: ExceptionSetOptions) {
@@ -73,9 +80,9 @@ export class ExceptionSet {
     return this.#byPolicy.size === 0;
   }
 
-  /** Called when exceptions for objects of a namespace have begun, changed or ended; undefined: for all objects. */
-  onChange(listener: (namespace: string | undefined) => void): Disposable {
-    const own = (namespace: string | undefined): void => listener(namespace);
+  /** Called when an exception has begun, changed or ended. */
+  onChange(listener: (change: ExceptionChange) => void): Disposable {
+    const own = (change: ExceptionChange): void => listener(change);
     this.#listeners.add(own);
     return { [Symbol.dispose]: () => void this.#listeners.delete(own) };
   }
@@ -109,7 +116,8 @@ export class ExceptionSet {
     if (before?.version !== now?.version || wasActive !== isActive) {
       const [namespace = ''] = key.split('/');
       const about = namespace === systemNamespace ? undefined : namespace;
-      for (const listener of this.#listeners) listener(about);
+      const exceptions = [before, now].filter((one) => one !== undefined);
+      for (const listener of this.#listeners) listener({ namespace: about, exceptions });
     }
     const object = this.#cache.get(key);
     if (object !== undefined && this.#options.writesStatus)

@@ -25,6 +25,8 @@ export interface Exception {
   readonly message: string;
   /** Unchanged as long as the exception is. */
   readonly version: string;
+  /** Whether it is for objects of a kind. */
+  matchesKind(kind: Pick<ExceptionTarget, 'group' | 'kind'>): boolean;
   matches(target: ExceptionTarget): boolean;
 }
 
@@ -52,6 +54,8 @@ export function readException({ metadata, spec }: PolicyException): Exception {
   const namespaces = match.namespaces?.map((one) => nameGlob(one, 'spec.match.namespaces'));
   const selector: LabelSelector | undefined = match.selector && labelSelectorOf(match.selector);
   const isForAll = namespace === systemNamespace;
+  const matchesKind: Exception['matchesKind'] = ({ group, kind }) =>
+    hasAny(kinds, group === '' ? kind : `${group}/${kind}`);
   const ending = until === undefined ? '' : ` until ${until}`;
   return {
     key: `${namespace}/${name}`,
@@ -59,10 +63,11 @@ export function readException({ metadata, spec }: PolicyException): Exception {
     untilMs: until === undefined ? Infinity : Date.parse(until),
     message: `excepted by PolicyException ${namespace}/${name}${ending}: ${reason}`,
     version: `${uid} ${generation}`,
+    matchesKind,
     matches: (target) =>
       (isForAll || target.namespace === namespace) &&
       hasAny(namespaces, target.namespace) &&
-      hasAny(kinds, target.group === '' ? target.kind : `${target.group}/${target.kind}`) &&
+      matchesKind(target) &&
       hasAny(names, target.name) &&
       (selector === undefined || labelsMatch(selector, target.labels)),
   };

@@ -25,6 +25,7 @@ import { Backoff } from '../../../lib/time/backoff.ts';
 import { type Clock, sleep, systemClock } from '../../../lib/time/clock.ts';
 import { eachOf } from '../../../lib/time/each-of.ts';
 import { loopSlice } from '../../../lib/time/loop-slice.ts';
+import type { Exception } from '../exceptions/exception.ts';
 import { auditAnnotation } from '../policies/read-policy.ts';
 import type { PolicyChange } from '../policies/policies-in-use.ts';
 import { NamespaceReports } from '../reports/namespace-reports.ts';
@@ -157,8 +158,9 @@ export class Scanner {
     if (!(await until(Promise.all([policies.complete, exceptions?.complete]), signal))) return;
     if (exceptions !== undefined) {
       subscriptions.use(
-        exceptions.onChange((namespace) => {
-          for (const followed of this.#kinds) this.#markAll(followed, namespace);
+        exceptions.onChange(({ namespace, exceptions: changed }) => {
+          for (const followed of this.#kinds)
+            if (changed.some((one) => concerns(one, followed))) this.#markAll(followed, namespace);
         }),
       );
     }
@@ -506,4 +508,12 @@ export class Scanner {
       token = page.metadata.continue;
     } while (token !== undefined && token !== '');
   }
+}
+
+/** Whether an exception is from policies that objects of the kind are audited with. */
+function concerns(exception: Exception, { kind, policies }: FollowedKind): boolean {
+  if (!exception.matchesKind(kind.type)) return false;
+  return policies.some(({ policy: { origin } }) =>
+    exception.policies.includes(`${origin.kind}/${origin.name}`),
+  );
 }
