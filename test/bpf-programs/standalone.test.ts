@@ -268,7 +268,7 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     };
     const member = {
       ...{ id: 'string', owner: 'string', programId: 'number', functionName: 'string' },
-      ...{ priority: 'number', proceedOn: ['string'], runs: 'number' },
+      ...{ priority: 'number', proceedOn: ['string'], runs: 'number', notes: [] },
     };
     const shape = { interface: 'string', kind: 'string', programId: 'number', notes: [], members: [member] };
     // Nothing ran meanwhile.

@@ -66,11 +66,12 @@ function chainText({
   const where = pod === undefined ? namespace : ` of pod ${pod}`;
   const hook = direction === undefined ? kind : `${kind} ${direction}`;
   const table = renderTable(
-    members.map(({ priority, owner, functionName, programId: id, proceedOn, runs }) => ({
+    members.map(({ priority, owner, functionName, programId: id, proceedOn, runs, notes: own }) => ({
       cells: [
         ...[String(priority ?? '-'), owner ?? "(not Rampart's)", functionName, String(id)],
         ...[proceedOn.join(' ') || '-', String(runs ?? '-')],
       ].map(printable),
+      note: own.length === 0 ? undefined : own.map(printable).join('; '),
     })),
     { head: ['PRIORITY', 'REQUESTED BY', 'FUNCTION', 'ID', 'PROCEEDS ON', 'RUNS'], ...outputOptions(100) },
   );

@@ -448,6 +448,20 @@ suite('conditions', () => {
       ],
     ),
     [
+      'no packet reaches one',
+      [
+        object(
+          'n1',
+          'Loaded',
+          1,
+          'f runs as program 7; no packet reaches it on eth0: TcProgram/a ends; other',
+        ),
+        object('n2', 'Loaded'),
+      ],
+      'ReconcileSuccess',
+      /^2 programs run on n1, n2\. No packet reaches it on eth0: TcProgram\/a ends \(n1\)\.$/,
+    ],
+    [
       'a failure comes before a node that has not answered',
       [object('n1', 'NotLoaded')],
       'ReconcileError',

@@ -1,6 +1,7 @@
 /** The one condition of a user's object, derived from those of its per-node objects. */
 import { hasFinalizer } from '../../../lib/kube/controller/finalizers.ts';
 import type { NodeObject, ParentKind } from '../api.ts';
+import { unreached } from '../kernel/desired.ts';
 import { labels, nodeFinalizer } from './names.ts';
 import { countsOf } from './state-counts.ts';
 
@@ -64,7 +65,7 @@ export function parentCondition(
     const why = first === undefined || first.message === '' ? '' : `: ${first.message}`;
     return make('NotYetLoaded', `Not loaded yet on ${nodes(waiting)}${why}`);
   }
-  if (kind.api === 'v0.6') return make('ReconcileSuccess', applied(objects));
+  if (kind.api === 'v0.6') return make('ReconcileSuccess', applied(objects) + unreachedText(states));
   const loaded = states.filter(({ type }) => type === 'Loaded');
   const empty = states.filter(({ type }) => type === 'NoContainersOnNode');
   if (loaded.length === 0) {
@@ -75,7 +76,25 @@ export function parentCondition(
   const run = loaded.length === 1 ? 'program runs' : 'programs run';
   const text = `${loaded.length} ${run} on ${nodes(loaded)}.`;
   const without = empty.length === 0 ? '' : ` No container is selected on ${nodes(empty)}.`;
-  return make('ReconcileSuccess', text + without);
+  return make('ReconcileSuccess', text + without + unreachedText(loaded));
+}
+
+/** What programs are told that run, and that no packet reaches: `; no packet reaches it on eth0 ingress: ...`. */
+export function unreachedIn(message: string): readonly string[] {
+  return Array.from(message.matchAll(unreachedNote), ([note]) => note);
+}
+
+const unreachedNote = new RegExp(`${unreached}[^;\\n]*`, 'g');
+
+/** Each once, with the nodes where it is so. */
+function unreachedText(states: readonly { readonly node: string; readonly message: string }[]): string {
+  const all = states.flatMap(({ node, message }) => unreachedIn(message).map((note) => ({ node, note })));
+  const notes = [...Map.groupBy(all, ({ note }) => note)];
+  const texts = notes.slice(0, MAX_NAMED).map(([note, where]) => {
+    return `${note[0]?.toUpperCase()}${note.slice(1)} (${named(where.map(({ node }) => node))}).`;
+  });
+  const more = notes.length - texts.length;
+  return [...texts, ...(more > 0 ? [`And ${more} more.`] : [])].map((text) => ` ${text}`).join('');
 }
 
 /** In v0.6, a success may attach nothing, or run nowhere. */

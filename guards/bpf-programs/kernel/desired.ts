@@ -82,6 +82,9 @@ export type Attach =
       readonly kernelFunction: string | undefined;
     };
 
+/** How a note begins of a program that runs, and that no packet reaches because one before it ends the chain. */
+export const unreached = 'no packet reaches it';
+
 /** What a program is loaded as. */
 export function programTypeOf(attach: Attach): AttachType {
   return attach.type === 'nowhere' ? attach.programType : attach.type;

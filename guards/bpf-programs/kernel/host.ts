@@ -29,6 +29,7 @@ import { Refusals } from './refusals.ts';
 import { settleTcx } from './chain/tcx-hooks.ts';
 import type { MapRoom } from './tenant/map-room.ts';
 import { defaultTenantRules, type TenantRules } from './tenant/rules.ts';
+import { Unreached } from './chain/unreached.ts';
 import { missingChains, missingPrograms } from './chain/verify.ts';
 import { Verdicts } from './verdicts.ts';
 
@@ -114,6 +115,7 @@ class KernelProgramHost implements ProgramHost {
   readonly #programs: Programs;
   readonly #refusals = new Refusals();
   readonly #uprobes: Uprobes;
+  readonly #unreached = new Unreached();
 
   constructor(root: string, records: Records, options: ProgramHostOptions) {
     const { logger, hostRoot, tenants, onTargetChange: onChange = () => undefined } = options;
@@ -173,11 +175,25 @@ class KernelProgramHost implements ProgramHost {
     const wanted = [...loaded.map(({ program }) => program.id), ...stay.map(({ id }) => id)];
     this.#programs.sweep(new Set(wanted), waiting);
     for (const key of this.#pins.chains()) if (!this.#chains.known.has(key)) this.#pins.removeChain(key);
+    this.#noteUnreached(verdicts.outcomes);
     for (const [id, first] of others) {
       const outcome = verdicts.outcomes.get(first);
       if (outcome !== undefined) verdicts.outcomes.set(id, outcome);
     }
     return verdicts.outcomes;
+  }
+
+  /** Also in the records, for `rampart bpf chain`. */
+  #noteUnreached(outcomes: Map<string, Outcome>): void {
+    for (const record of [...this.#programs.known.values()]) {
+      const note = this.#unreached.noteOf(record.id);
+      const notes = note === undefined ? [] : [note];
+      if (JSON.stringify(notes) !== JSON.stringify(record.notes))
+        this.#programs.remember({ ...record, notes });
+      const outcome = outcomes.get(record.id);
+      if (outcome !== undefined && outcome.state !== 'failed')
+        outcomes.set(record.id, { ...outcome, notes: [...outcome.notes, ...notes] });
+    }
   }
 
   /** The version that goes on because a new one cannot be loaded, if there is one and the rules allow it. */
@@ -238,7 +254,19 @@ class KernelProgramHost implements ProgramHost {
   async verify(signal?: AbortSignal): Promise<readonly Drift[]> {
     const drift = missingPrograms(this.#pins, this.#programs.known.values(), this.#chains.known.values());
     signal?.throwIfAborted();
+    this.#lookForUnreached();
     return [...drift, ...missingChains(this.#pins, this.#chains.known.values(), this.#programs.known)];
+  }
+
+  #lookForUnreached(): void {
+    const chains = [...this.#chains.known.values()];
+    try {
+      this.#unreached.look({ pins: this.#pins, programs: this.#programs.known, chains });
+    } catch (error) {
+      // It is for people: what runs does not depend on it.
+      if (!(error instanceof RampartError)) throw error;
+      this.#logger.debug({ err: error }, 'cannot count runs of programs');
+    }
   }
 
   async list(): Promise<readonly RunningProgram[]> {
@@ -261,5 +289,6 @@ class KernelProgramHost implements ProgramHost {
   /** Everything stays in the kernel. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#uprobes[Symbol.dispose]();
+    this.#unreached[Symbol.dispose]();
   }
 }

@@ -47,6 +47,16 @@ function problems(objects: readonly NodeObject[], all = nodes): string[] {
 }
 
 suite('the section of bpf-programs', () => {
+  test('a program that no packet reaches is a problem, though it runs', () => {
+    const message =
+      'f of sha256:1 runs as program 7; no packet reaches it on eth0 ingress: TcxProgram/a runs before it and returns something else than TCX_NEXT (-1)';
+    const { problems: found } = verdictOf(sectionOf([on('n1', 'Loaded', { message }), on('n2')]));
+    assert.deepEqual(
+      found.map(({ kind, node, why }) => [kind, node, why]),
+      [['not-reached', 'n1', message.slice(message.indexOf('no packet'))]],
+    );
+  });
+
   test('it runs on each node that it selects', () => {
     const report = sectionOf([on('n1'), on('n2'), on('n3', 'NotSelected')]);
     const verdict = verdictOf(report);

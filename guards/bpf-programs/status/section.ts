@@ -16,7 +16,7 @@ import {
   type ParentObject,
 } from '../api.ts';
 import type { ApplicationSpec } from '../application-schema.ts';
-import { nodeOf } from '../engine/parent-condition.ts';
+import { nodeOf, unreachedIn } from '../engine/parent-condition.ts';
 import { countsOf } from '../engine/state-counts.ts';
 
 /** A user's object, as in `--format json`. */
@@ -133,8 +133,16 @@ function guardedObject(view: ProgramView, nodes: readonly NodeView[]): GuardedOb
   );
   const problems = objects.flatMap((object): OwnProblem[] => {
     const [condition] = object.status?.conditions ?? [];
-    if (condition === undefined || quiet.has(condition.type)) return [];
+    if (condition === undefined) return [];
     const node = nodeOf(object);
+    if (isLoaded(object)) {
+      return unreachedIn(condition.message).map((why) => ({
+        ...{ kind: 'not-reached', by: 'agent', node: nameOf.get(node) ?? node, why },
+        next: 'Change priorities or what the program before it returns: rampart bpf chain, on the node, shows both',
+        sinceMs: Date.parse(condition.lastTransitionTime),
+      }));
+    }
+    if (quiet.has(condition.type)) return [];
     // Its image is pulled.
     const isPending = condition.type === 'None' || condition.type === 'Pending';
     return [

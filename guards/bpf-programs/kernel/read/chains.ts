@@ -38,6 +38,8 @@ export interface ChainMember {
   readonly proceedOn: readonly string[];
   /** How often it has run since it joined the chain; undefined for TCX, which does not count. */
   readonly runs: bigint | undefined;
+  /** What a user should know of it. */
+  readonly notes: readonly string[];
 }
 
 /** enum xdp_action of include/uapi/linux/bpf.h, by its numbers. */
@@ -101,6 +103,7 @@ export function chainView({ pins, programs }: Kept, chain: ChainRecord): ChainVi
       priority: member.priority,
       proceedOn: actionNames(chain.kind, member.proceedOn),
       runs: runsOf(member),
+      notes: programs.get(member.id)?.notes ?? [],
     })),
   };
 }
@@ -114,7 +117,8 @@ interface TcxHook {
   index: number;
 }
 
-function tcxViews({ pins, programs }: Kept): readonly ChainView[] {
+/** The hooks of TCX in which programs of Rampart run, with those of others. */
+export function tcxViews({ pins, programs }: Kept): readonly ChainView[] {
   const hooks = new Map<string, TcxHook>();
   for (const record of programs.values()) {
     // As tcx-hooks.ts writes it.
@@ -157,6 +161,7 @@ function tcxView({ interface: name, direction, inode, links, index }: TcxHook): 
         functionName: record?.functionName ?? programName(programId),
         proceedOn: ['next'],
         runs: undefined,
+        notes: record?.notes ?? [],
       };
     }),
   };
