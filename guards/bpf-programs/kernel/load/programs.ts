@@ -113,6 +113,7 @@ export class Programs {
         failed.push({ program, error });
       }
     }
+    if (missing.length === 0) return [...loaded.values(), ...failed];
     const sources = mapSources(missing, this.#all(), pass.staying);
     const lostFrom = loaded.size;
     let bytes: Uint8Array | undefined;
@@ -306,10 +307,7 @@ export class Programs {
   #newPlace(id: string): Place {
     const before = this.#known.get(id);
     const key = before?.key ?? keyOf(id);
-    const generations = this.#pins
-      .programs()
-      .filter((one) => one.key === key)
-      .map(({ generation }) => Number(generation) || 0);
+    const generations = this.#pins.generations(key).map((generation) => Number(generation) || 0);
     return { id, key, generation: 1 + Math.max(0, before?.generation ?? 0, ...generations) };
   }
 

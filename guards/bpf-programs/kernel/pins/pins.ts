@@ -35,10 +35,14 @@ export class Pins {
 
   /** Generations of programs, and chains, that exist, whether or not a record knows them. */
   programs(): readonly { readonly key: string; readonly generation: string }[] {
-    const directory = join(this.root, 'programs');
-    return listed(directory).flatMap((key) =>
-      listed(join(directory, key)).map((generation) => ({ key, generation })),
+    return listed(join(this.root, 'programs')).flatMap((key) =>
+      this.generations(key).map((generation) => ({ key, generation })),
     );
+  }
+
+  /** Those of one key. */
+  generations(key: string): readonly string[] {
+    return listed(join(this.root, 'programs', key));
   }
 
   chains(): readonly string[] {
