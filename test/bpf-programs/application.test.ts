@@ -1,20 +1,31 @@
 // Applications of bpfman v0.6 on the kernel of this machine: `rampart standalone`, kubectl, packets.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { after, before, suite, test } from 'node:test';
 
+import { deepTest } from '../../lib/testing/depth.fixture.ts';
+import { until as waitFor } from '../../lib/testing/until.fixture.ts';
 import { cable, ip, obstacle, ownNetwork, send } from '../../guards/bpf-programs/kernel/lab.fixture.ts';
 import { countObject } from '../../guards/bpf-programs/image.fixture.ts';
+import { stateTypes } from '../../guards/bpf-programs/api.ts';
+import type { ApplicationStatus } from '../../guards/bpf-programs/state-schema.ts';
 import { BpfStandalone } from './standalone.fixture.ts';
 
-const application = (name: string, programs: string): string => `
-apiVersion: bpfman.io/v1alpha1
-kind: ClusterBpfApplication
-metadata: { name: ${name} }
-spec:
-  nodeSelector: {}
-  byteCode: { path: ${countObject} }
-  programs:
-${programs}`;
+const objectOf = (name: string): string => countObject.replace('count.bpf', `${name}.bpf`);
+
+/** In JSON, which YAML has in it. */
+const application = (name: string, programs: readonly object[], more: object = {}): string =>
+  JSON.stringify({
+    apiVersion: 'bpfman.io/v1alpha1',
+    kind: 'ClusterBpfApplication',
+    metadata: { name },
+    spec: { nodeSelector: {}, byteCode: { path: countObject }, programs, ...more },
+  });
+const xdp = (name: string, ...links: object[]): object => ({ name, type: 'XDP', xdp: { links } });
+const on = (name: string, more: object = {}): object => ({
+  interfaceSelector: { interfaces: [name] },
+  ...more,
+});
 
 suite('applications of bpfman v0.6 on the kernel of this machine', { skip: obstacle() ?? false }, () => {
   let machine: BpfStandalone;
@@ -25,26 +36,190 @@ suite('applications of bpfman v0.6 on the kernel of this machine', { skip: obsta
   });
   after(() => machine[Symbol.asyncDispose]());
 
-  test('an application counts the packets of its link, and nothing is left of it', async () => {
-    cable('count0', 'count1');
-    const applied = machine.apply(
-      application(
-        'count',
-        `  - { name: xdp_count, type: XDP, xdp: { links: [{ interfaceSelector: { interfaces: [count0] } }] } }`,
-      ),
-    );
+  const apply = (text: string): void => {
+    const applied = machine.apply(text);
     assert.equal(applied.code, 0, applied.stderr);
-    assert.equal(
-      await machine.untilCondition('Success', 'clusterbpfapplication', 'count'),
-      '1 program is loaded and 1 link is attached on lab.',
-    );
-    send('count1', 100);
-    const dumped = await machine.bpf('map', 'dump', 'ClusterBpfApplication/count', 'packets', '-o', 'json');
-    assert.deepEqual((JSON.parse(dumped.stdout) as { entries: unknown }).entries, [{ key: 0, value: 100 }]);
-    const deleted = machine.process.kubectl('delete', 'clusterbpfapplication', 'count', '--timeout=60s');
+  };
+  const until = (type: string, name: string): Promise<string> =>
+    machine.untilCondition(type, 'clusterbpfapplication', name);
+  const remove = (...names: readonly string[]): void => {
+    const deleted = machine.process.kubectl('delete', 'clusterbpfapplication', ...names, '--timeout=60s');
     assert.equal(deleted.code, 0, deleted.stderr);
+  };
+  /** The first value of a map. */
+  const valueIn = async (name: string, map: string): Promise<unknown> => {
+    const owner = `ClusterBpfApplication/${name}`;
+    const dumped = await machine.bpf('map', 'dump', owner, map, '-o', 'json');
+    assert.equal(dumped.code, 0, dumped.stderr);
+    return (JSON.parse(dumped.stdout) as { entries: { value: unknown }[] }).entries[0]?.value;
+  };
+  const stateOf = async (name: string): Promise<ApplicationStatus> => {
+    const labelSelector = `bpfman.io/ownedByProgram=${name}`;
+    const { items } = await machine.process.client.list(stateTypes.Cluster, {}, { labelSelector });
+    assert.equal(items.length, 1);
+    return items[0]?.status as ApplicationStatus;
+  };
+  const linksOf = async (name: string): Promise<unknown[]> =>
+    ((await stateOf(name)).programs ?? []).flatMap(({ xdp: { links } = { links: [] } }) =>
+      links.map((link) => [link['interfaceName'], link.linkStatus]),
+    );
+
+  test('an application counts the packets of its link, over a restart too, and nothing is left of it', async () => {
+    cable('count0', 'count1');
+    apply(application('count', [xdp('xdp_count', on('count0'))]));
+    assert.equal(await until('Success', 'count'), '1 program is loaded and 1 link is attached on lab.');
+    send('count1', 100);
+    assert.equal(await valueIn('count', 'packets'), 100);
+    const state = await stateOf('count');
+    await machine.process.stop('SIGKILL');
+    send('count1', 50);
+    await machine.start();
+    await until('Success', 'count');
+    send('count1', 50);
+    assert.equal(await valueIn('count', 'packets'), 200);
+    assert.deepEqual(await stateOf('count'), state);
+    remove('count');
     assert.equal(machine.process.kubectl('get', 'clusterbpfapplicationstates', '-o', 'name').stdout, '');
     assert.match((await machine.bpf('list')).stdout, /^No eBPF programs/);
     ip('link delete count0');
+  });
+
+  test('a program without links is loaded with its maps; links, and the list of programs, may change', async () => {
+    cable('later0', 'later1');
+    const unlinked = { name: 'xdp_count', type: 'XDP', xdp: { links: null } };
+    apply(application('later', [unlinked]));
+    assert.equal(await until('Success', 'later'), '1 program is loaded and 0 links are attached on lab.');
+    assert.equal(await valueIn('later', 'packets'), 0);
+    send('later1', 10);
+    apply(application('later', [xdp('xdp_count', on('later0'))]));
+    await waitFor('a link', async () => (await linksOf('later')).length === 1);
+    await until('Success', 'later');
+    send('later1', 10);
+    assert.equal(await valueIn('later', 'packets'), 10);
+    // Both programs count in one map, as they are of one load.
+    const tc = (...links: object[]): object => ({ name: 'tc_count', type: 'TC', tc: { links } });
+    const ingress = on('later0', { direction: 'Ingress' });
+    apply(application('later', [xdp('xdp_count', on('later0')), tc(ingress)]));
+    await waitFor('another program', async () => (await stateOf('later')).programs?.length === 2);
+    await until('Success', 'later');
+    send('later1', 10);
+    assert.equal(await valueIn('later', 'packets'), 30);
+    apply(application('later', [unlinked, tc()]));
+    await waitFor('no links', async () => (await linksOf('later')).length === 0);
+    await until('Success', 'later');
+    send('later1', 10);
+    assert.equal(await valueIn('later', 'packets'), 30);
+    remove('later');
+    ip('link delete later0');
+  });
+
+  deepTest(
+    'a link that cannot be attached fails alone; of programs that cannot all be loaded none is, and what ran stays',
+    async () => {
+      cable('some0', 'some1');
+      const functions = xdp('xdp_functions', on('some0'), on('none0'));
+      const more = { byteCode: { path: objectOf('awkward') } };
+      apply(application('some', [functions], more));
+      assert.match(await until('Error', 'some'), /There is no interface none0 on this node/);
+      assert.deepEqual(await linksOf('some'), [
+        ['some0', 'Attached'],
+        ['none0', 'AttachError'],
+      ]);
+      const { appLoadStatus, programs } = await stateOf('some');
+      assert.deepEqual([appLoadStatus, programs?.[0]?.programLinkStatus], ['LoadSuccess', 'Error']);
+      const good = xdp('xdp_functions', on('some0'));
+      const bad = { name: 'xdp_refused', type: 'XDP', xdp: {} };
+      apply(application('none', [good, bad], more));
+      const said = await until('Error', 'none');
+      assert.match(said, /xdp_refused/);
+      const none = await stateOf('none');
+      assert.equal(none.appLoadStatus, 'LoadError');
+      assert.deepEqual(
+        none.programs?.map(({ name, programId }) => [name, programId]),
+        [
+          ['xdp_functions', undefined],
+          ['xdp_refused', undefined],
+        ],
+      );
+      apply(application('none', [good], more));
+      await until('Success', 'none');
+      const [running] = (await stateOf('none')).programs ?? [];
+      apply(application('none', [good, bad], more));
+      assert.match(await until('Error', 'none'), /xdp_refused/);
+      const [kept] = (await stateOf('none')).programs ?? [];
+      assert.equal(kept?.programId, running?.programId);
+      assert.deepEqual(await linksOf('none'), [['some0', 'Attached']]);
+      remove('some', 'none');
+      ip('link delete some0');
+    },
+  );
+
+  deepTest(
+    'priorities order the links of several applications, which may share maps; an edit changes the order in place',
+    async () => {
+      cable('order0', 'order1');
+      const traced = (name: string, digit: number, priority: number, more: object = {}): string => {
+        const [verdict] = [[2, 0, 0, 0]];
+        return application(name, [xdp('xdp_trace', on('order0', { priority }))], {
+          byteCode: { path: objectOf('order') },
+          globalData: { digit: [digit, 0, 0, 0, 0, 0, 0, 0], verdict },
+          ...more,
+        });
+      };
+      const shared = { mapOwnerSelector: { matchLabels: { 'bpfman.io/ownedByProgram': 'one' } } };
+      apply(traced('one', 1, 20));
+      await until('Success', 'one');
+      apply(traced('two', 2, 10, shared));
+      await until('Success', 'two');
+      send('order1', 1);
+      assert.equal(await valueIn('one', 'trace'), 21);
+      const uuid = async (): Promise<unknown> => (await stateOf('two')).programs?.[0]?.xdp?.links[0]?.uuid;
+      const first = await uuid();
+      apply(traced('two', 2, 30, shared));
+      await waitFor(
+        'the other order',
+        async () => (await stateOf('two')).programs?.[0]?.xdp?.links[0]?.['priority'] === 30,
+      );
+      send('order1', 1);
+      assert.equal(await valueIn('one', 'trace'), 2112);
+      assert.equal(await uuid(), first);
+      remove('two', 'one');
+      ip('link delete order0');
+    },
+  );
+
+  test('interfaces are discovered as they come and go, on the node and in network namespaces with a name', async () => {
+    cable('found0', 'other1');
+    const interfacesDiscoveryConfig = { interfaceAutoDiscovery: true, allowedInterfaces: ['/^found/'] };
+    const found = { interfaceSelector: { interfacesDiscoveryConfig } };
+    apply(application('found', [xdp('xdp_count', found)]));
+    await waitFor('found0', async () => (await linksOf('found')).length === 1);
+    cable('found2', 'other3');
+    await waitFor('found2', async () => (await linksOf('found')).length === 2);
+    await until('Success', 'found');
+    send('other3', 10);
+    assert.equal(await valueIn('found', 'packets'), 10);
+    const name = `rampart-test-${process.pid}`;
+    execFileSync('ip', ['netns', 'add', name]);
+    try {
+      execFileSync('ip', ['-n', name, 'link', 'add', 'found4', 'type', 'veth', 'peer', 'other5']);
+      await waitFor('found4', async () => (await linksOf('found')).length === 3);
+      const links = (await stateOf('found')).programs?.[0]?.xdp?.links ?? [];
+      assert.deepEqual(
+        links.map((link) => [link['interfaceName'], link['netnsPath']]),
+        [
+          ['found0', undefined],
+          ['found2', undefined],
+          ['found4', `/run/netns/${name}`],
+        ],
+      );
+    } finally {
+      execFileSync('ip', ['netns', 'delete', name]);
+    }
+    ip('link delete found2');
+    await waitFor('one', async () => (await linksOf('found')).length === 1);
+    await until('Success', 'found');
+    remove('found');
+    ip('link delete found0');
   });
 });

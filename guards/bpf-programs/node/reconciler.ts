@@ -22,7 +22,14 @@ import {
 import { type Parent, sourceOf } from '../engine/parent.ts';
 import type { Told } from '../engine/told.ts';
 import { type NodeView, selectsContainers, type Wanted, wantedOf } from '../engine/wanted.ts';
-import type { DesiredProgram, Failure, Outcome, ProgramHost, RunningProgram } from '../kernel/desired.ts';
+import {
+  type DesiredProgram,
+  type Failure,
+  type Outcome,
+  type ProgramHost,
+  programTypeOf,
+  type RunningProgram,
+} from '../kernel/desired.ts';
 import type { BytecodeSource, BytecodeState } from './bytecode.ts';
 import { RefusedPrograms } from './refused-programs.ts';
 
@@ -114,8 +121,10 @@ export class Reconciler {
       tried.set(one.id, tryIt(one, states.get(one.parent.key), [...running.values()]));
     }
     resolveMapOwners(wanted, tried);
+    const togetherWith = functionsByGroup([...tried.values()]);
     for (const [id, entry] of tried) {
-      const blocked = entry.desired.blocked ?? this.#refused.failureOf(entry.desired);
+      const blocked =
+        entry.desired.blocked ?? this.#refused.failureOf(entry.desired, togetherWith(entry.desired));
       tried.set(id, { ...entry, desired: { ...entry.desired, blocked } });
     }
     const held = heldPrograms(wanted, verdicts, tried, [...running.values()]);
@@ -124,7 +133,8 @@ export class Reconciler {
     this.#refused.keepOnly(new Set(tried.keys()));
     for (const [id, entry] of tried) {
       const outcome = outcomes.get(id);
-      if (entry.desired.blocked === undefined) this.#refused.note(entry.desired, outcome);
+      if (entry.desired.blocked === undefined)
+        this.#refused.note(entry.desired, outcome, togetherWith(entry.desired));
       verdicts.set(
         id,
         outcome === undefined
@@ -167,6 +177,19 @@ export class Reconciler {
     // Objects that request nothing do not report what could not be done for them.
     return { ...result(wanted, verdicts, message), retry: wanted.length > 0 };
   }
+}
+
+/** The functions that a program is loaded with, all or nothing. */
+function functionsByGroup(tried: readonly Tried[]): (desired: DesiredProgram) => string {
+  const all = tried.map(({ desired }) => desired).filter(({ allOrNothing }) => allOrNothing);
+  const byGroup = Map.groupBy(all, ({ mapGroup }) => mapGroup);
+  const texts = new Map(
+    [...byGroup].map(([group, of]) => {
+      const functions = of.map(({ functionName, attach }) => `${programTypeOf(attach)} ${functionName}`);
+      return [group, [...new Set(functions)].toSorted().join()];
+    }),
+  );
+  return ({ mapGroup }) => texts.get(mapGroup) ?? '';
 }
 
 /** Why nothing of a parent is to run on this node. */

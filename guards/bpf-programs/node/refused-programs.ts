@@ -23,15 +23,20 @@ export class RefusedPrograms {
     this.#clock = clock;
   }
 
-  /** What the kernel said about exactly this program, if it need not be tried again yet. */
-  failureOf(desired: DesiredProgram): Failure | undefined {
+  /**
+   * What the kernel said about exactly this program, if it need not be tried again yet.
+   *
+   * @param together - What else it is loaded with, all or nothing.
+   */
+  failureOf(desired: DesiredProgram, together = ''): Failure | undefined {
     const known = this.#refused.get(desired.id);
-    if (known?.key !== keyOf(desired) || known.againAtMs <= this.#clock.monotonicMs()) return undefined;
+    if (known?.key !== keyOf(desired, together) || known.againAtMs <= this.#clock.monotonicMs())
+      return undefined;
     return known.failure;
   }
 
   /** Records the outcome of a pass that reached the kernel. */
-  note(desired: DesiredProgram, outcome: Outcome | undefined): void {
+  note(desired: DesiredProgram, outcome: Outcome | undefined, together = ''): void {
     const failure = outcome?.state === 'kept' ? outcome.failure : outcome;
     const isRefused =
       failure?.state === 'failed' &&
@@ -42,7 +47,7 @@ export class RefusedPrograms {
       return;
     }
     const againAtMs = this.#clock.monotonicMs() + AGAIN_MS[failure.reason];
-    this.#refused.set(desired.id, { key: keyOf(desired), failure, againAtMs });
+    this.#refused.set(desired.id, { key: keyOf(desired, together), failure, againAtMs });
   }
 
   /** Forgets the programs that are not among these. */
@@ -52,8 +57,12 @@ export class RefusedPrograms {
 }
 
 /** Everything that the kernel's answer may depend on. */
-function keyOf({ digest, functionName, globals, mapGroup, mapOwner, attach }: DesiredProgram): string {
-  return JSON.stringify([digest, functionName, globals, mapGroup, mapOwner, attach], (_, value: unknown) =>
-    typeof value === 'bigint' ? String(value) : value,
+function keyOf(
+  { digest, functionName, globals, mapGroup, mapOwner, attach }: DesiredProgram,
+  together: string,
+): string {
+  return JSON.stringify(
+    [digest, functionName, globals, mapGroup, mapOwner, attach, together],
+    (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value),
   );
 }

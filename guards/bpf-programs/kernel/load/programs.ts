@@ -122,7 +122,9 @@ export class Programs {
       const round: DesiredProgram[] = [];
       for (const program of missing) {
         const twin = twinOf(program, [...loaded.values()]);
-        if (twin !== undefined) loaded.set(program.id, this.#copy(twin, program));
+        const left = twin === undefined ? this.#leftBehind(program, pass, [...loaded.values()]) : undefined;
+        if (twin !== undefined) loaded.set(program.id, this.#copy(twin.record, program));
+        else if (left !== undefined) loaded.set(program.id, this.#copy(left, program, pass.room));
         else if (round.every(({ functionName }) => functionName !== program.functionName))
           round.push(program);
         else rest.push(program);
@@ -212,8 +214,32 @@ export class Programs {
     }
   }
 
+  /** A program of the same application that was loaded just so, for a place where it is no longer wanted: it goes on with its maps. */
+  #leftBehind(
+    program: DesiredProgram,
+    { staying }: LoadPass,
+    loaded: readonly LoadedProgram[],
+  ): ProgramRecord | undefined {
+    if (program.mapGroup === undefined) return undefined;
+    const loadKey = loadKeyOf(program);
+    const here = programsAt(program, loaded);
+    // A link of TCX takes a program once, and the link that is there is removed later.
+    const isHere = (record: ProgramRecord): boolean =>
+      record.type === 'tcx' &&
+      record.attachPoint === attachPoint(program.attach) &&
+      record.pod === program.pod;
+    return [...this.#known.values()].find(
+      (record) =>
+        record.loadKey === loadKey &&
+        !staying.has(record.id) &&
+        !here.has(record.programId) &&
+        !isHere(record) &&
+        this.#isWhole(record),
+    );
+  }
+
   /** Another place for a program that is loaded already. */
-  #copy({ record: twin }: LoadedProgram, program: DesiredProgram): LoadedProgram {
+  #copy(twin: ProgramRecord, program: DesiredProgram, room?: MapRoom): LoadedProgram {
     const place = this.#newPlace(program.id);
     const [from, to] = [this.#pins.program(twin), this.#pins.program(place)];
     const names = ['program', ...twin.maps.map(({ pin: name }) => join('maps', name))];
@@ -222,7 +248,7 @@ export class Programs {
       if (object !== undefined) pin(object.fd, join(to, name));
     }
     this.#records.putInstructions(place, this.#records.instructions(twin));
-    return this.#keep(program, { ...twin, ...place, ...shownOf(program), attachKey: '' });
+    return this.#keep(program, { ...twin, ...place, ...shownOf(program), attachKey: '' }, room);
   }
 
   /** What runs already goes on until this is attached. */
@@ -386,10 +412,15 @@ function sharesMaps({ maps }: ProgramRecord, owner: ProgramRecord): boolean {
  */
 function twinOf(program: DesiredProgram, loaded: readonly LoadedProgram[]): LoadedProgram | undefined {
   const loadKey = loadKeyOf(program);
-  const here = new Set(
+  const here = programsAt(program, loaded);
+  return loaded.find(({ record }) => record.loadKey === loadKey && !here.has(record.programId));
+}
+
+/** The kernel's ids of those in the place of one. */
+function programsAt(program: DesiredProgram, loaded: readonly LoadedProgram[]): ReadonlySet<number> {
+  return new Set(
     loaded.filter((one) => hookKey(one.program) === hookKey(program)).map(({ record }) => record.programId),
   );
-  return loaded.find(({ record }) => record.loadKey === loadKey && !here.has(record.programId));
 }
 
 function hookKey({ attach }: DesiredProgram): string {
