@@ -204,6 +204,29 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
       (await machine.bpf('map', 'dump', 'XdpProgram/first', 'nothing')).stderr,
       /has no map nothing\. It has: .*packets/,
     );
+    const packets = ['XdpProgram/first', 'packets'];
+    assert.match((await machine.bpf('list')).stdout, new RegExp(`XdpProgram/first +${countObject} sha256:`));
+    assert.match((await machine.bpf('map', 'list')).stdout, /^\d+ +packets +array .* XdpProgram\/first$/m);
+    const missing = await machine.bpf('map', 'lookup', ...packets, '7');
+    assert.deepEqual([missing.code, missing.stderr], [1, 'rampart: the map has no entry with key 7']);
+    const unfit = await machine.bpf('map', 'update', ...packets, '0', '"many"');
+    assert.deepEqual(
+      [unfit.code, unfit.stderr.split('\n')[0]],
+      [2, 'rampart: value is "many", and must be an integer. Write it as 17, -5 or "0x11"'],
+    );
+    assert.equal(
+      (await machine.bpf('map', 'update', ...packets, '0', '31', '--exist')).stdout,
+      'KEY  VALUE\n0    31',
+    );
+    const net = await machine.bpf('net', 'seen0');
+    assert.match(
+      net.stdout,
+      /^seen0 +xdp native +\d+ +rampart_xdp +link \d+ +XdpProgram\/first XdpProgram\/second$/m,
+    );
+    assert.equal((await machine.bpf('net', 'seen1')).code, 1);
+    assert.equal((await machine.bpf('net', '--netns', 'nowhere')).code, 2);
+    const all = await machine.bpf('stats', '-t', '0.05', '--all', '--sort', 'cpu');
+    assert.match(all.stdout, /^ID +TYPE +ATTACHED TO +REQUESTED BY +RUNS\/S +NS\/RUN +CPU$/m);
     const stats = await machine.bpf('stats', '-t', '0.1', '-o', 'json');
     const measured = JSON.parse(stats.stdout) as { programs: unknown[]; chains: unknown[] };
     assert.deepEqual([measured.programs.length, measured.chains.length], [2, 1]);

@@ -30,11 +30,11 @@ export function runList(options: BpfOptions): void {
       'REQUESTED BY',
       'BYTECODE',
     ],
-    programs.map(({ programId, type, functionName, attachPoint, pod, container, owner, digest }) => ({
+    programs.map(({ programId, type, functionName, attachPoint, pod, container, owner, source, digest }) => ({
       cells: [
         ...[String(programId), type, functionName, attachPoint],
         ...(inPods ? [pod ?? '-', container ?? '-'] : []),
-        ...[owner, shortDigest(digest)],
+        ...[owner, `${source} ${shortDigest(digest)}`.trim()],
       ].map(printable),
     })),
   );
