@@ -2,14 +2,14 @@
 import { createPerCpuArray } from '../../../../lib/ebpf/bpf-call.ts';
 import type { Instructions } from '../../../../lib/ebpf/instructions.ts';
 import { granted } from '../../../../lib/ebpf/refusal.ts';
-import { inOrder } from '../chain/chain.ts';
-import type { WantedMember } from '../chain/chain-member.ts';
-import { compose } from '../chain/compose-members.ts';
+import { inOrder } from './chain.ts';
+import type { WantedMember } from './chain-member.ts';
+import { compose } from './compose-members.ts';
 import type { Direction } from '../desired.ts';
 import type { ProgramFailure } from '../failure.ts';
 import { Pins } from '../pins/pins.ts';
 import { type ChainRecord, type ProgramRecord, RECORD_VERSION, Records } from '../records.ts';
-import { type Kept, type ReadOptions, readKept } from './kept.ts';
+import { type Kept, type ReadOptions, readKept } from '../read/kept.ts';
 
 export interface TriedHook {
   readonly kind: 'tc' | 'xdp';
