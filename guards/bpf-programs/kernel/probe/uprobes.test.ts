@@ -100,6 +100,33 @@ suite('uprobes follow their files', { skip: obstacle() ?? false }, () => {
     assert.ok(!existsSync(lab.programPins('p')));
   });
 
+  test('a new version goes into the file that is there; in an earlier one, the version before stays', async (t) => {
+    const path = join(directory(t), 'lib/libc.so.6');
+    const libraries = join(path, '..');
+    const old = new Caller(t, { libraries });
+    await old.pid();
+    await using lab = new Lab();
+    const host = await lab.host();
+    const wanted = probe('p', uprobe({ target: path }), 'on_uprobe');
+    const next = { ...wanted, digest: 'sha256:next' };
+    const last = { ...wanted, digest: 'sha256:last' };
+    const first = loaded(await host.apply([wanted]), 'p');
+    upgrade(path);
+    // At once with the upgrade, and after it.
+    const outcomes = await host.apply([next]);
+    assert.notEqual(loaded(outcomes, 'p'), first);
+    assert.match(notesOf(outcomes, 'p'), /also stays in the file that was/);
+    await old.call(3);
+    assert.equal(lab.counted('p'), 3);
+    assert.match(notesOf(await host.apply([last]), 'p'), /also stays in the file that was/);
+    await old.call(2);
+    assert.equal(lab.counted('p'), 5);
+    await old.end();
+    await untilGone(host, lab, [last]);
+    await new Caller(t, { libraries }).call(1);
+    assert.ok(lab.counted('p') > 5);
+  });
+
   test('a file that is gone is no success, and processes that have it are still seen', async (t) => {
     const path = join(directory(t), 'lib/libc.so.6');
     const libraries = join(path, '..');

@@ -101,7 +101,9 @@ export class Uprobes implements Disposable {
         // A version before of another type, such as uretprobe, stays where it is.
         if (before !== undefined && record.type !== attach.type) return [];
         try {
-          return notesOf(this.#settleOne(record, attach, followed));
+          const now = this.#settleOne(record, attach, followed);
+          const previous = record === asked ? one.previous : undefined;
+          return notesOf(previous === undefined ? now : this.#takeEarlier(previous, now));
         } catch (error) {
           // What it is attached to in a container may be gone with it.
           if (
@@ -257,6 +259,23 @@ export class Uprobes implements Disposable {
       );
     }
     return { ...record, probed: undefined, probedBefore: all.slice(-MOST_EARLIER) };
+  }
+
+  /** The version before stays in earlier files, into which nobody can put the new one. */
+  #takeEarlier({ attachKey, probed, probedBefore = [], ...previous }: ProgramRecord, now: ProgramRecord) {
+    if (attachKey !== now.attachKey) return now;
+    const isEarlier = probed !== undefined && probed.file !== now.probed?.file;
+    const all = [...probedBefore, ...(isEarlier ? [probed] : [])].slice(-MOST_EARLIER);
+    if (all.length === 0) return now;
+    const taken = all.map((one, index) => {
+      const name = `before-${index + 1}`;
+      renameSync(
+        join(this.#options.pins.program(previous), one.pin),
+        join(this.#options.pins.program(now), name),
+      );
+      return { ...one, pin: name };
+    });
+    return this.#remember({ ...now, probedBefore: taken });
   }
 
   #dropUnused(record: ProgramRecord): ProgramRecord {
