@@ -46,10 +46,12 @@ const programKinds = isDeep ? ['kprobe', 'kretprobe', 'fentry', 'fexit'] : sampl
 const restarts = 'guards/bpf-programs/kernel/restarts.test.ts';
 const programs = [
   'guards/bpf-programs/kernel/chain/chains.test.ts',
+  'guards/bpf-programs/kernel/load/maps.test.ts',
   ...['interface-programs', 'map-events', 'maps', 'reading'].map(
     (name) => `guards/bpf-programs/kernel/read/${name}.test.ts`,
   ),
   'guards/bpf-programs/kernel/tenant/tenant.test.ts',
+  'guards/bpf-programs/kernel/versions.test.ts',
   restarts,
 ];
 

@@ -5,7 +5,9 @@ import { pino } from 'pino';
 
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { ExchangeError } from '../../../lib/oci/exchange.ts';
-import type { Parent } from '../engine/parent.ts';
+import type { ParentObject } from '../api.ts';
+import { parentOf } from '../engine/parent.ts';
+import { parentKind } from '../parent-kind.fixture.ts';
 import { BytecodeSource } from './bytecode.ts';
 
 test('what listens at a host that a namespaced program names is in the log, and not in its status', async () => {
@@ -14,10 +16,10 @@ test('what listens at a host that a namespaced program names is in the log, and 
   const logged: string[] = [];
   const logger = pino({ level: 'warn' }, { write: (line) => void logged.push(line) });
   for (const scope of ['Namespaced', 'Cluster'] as const) {
-    const parent = {
-      ...{ key: scope, kind: { scope, kind: 'XdpProgram' } },
-      object: { spec: { bytecode: { image: { url: '10.0.0.7:5432/a:v1', imagepullpolicy: 'Always' } } } },
-    } as unknown as Parent;
+    const bytecode = { image: { url: '10.0.0.7:5432/a:v1', imagepullpolicy: 'Always' } };
+    const object = { metadata: { name: 'a', namespace: 'acme' }, spec: { bytecode } };
+    const kind = parentKind(scope === 'Cluster' ? 'BpfApplication' : 'BpfNsApplication', 'v0.5');
+    const parent = parentOf(kind, object as unknown as ParentObject);
     using source = new BytecodeSource({
       ...{ hostRoot: '/', logger, onChange: () => undefined, signal: new AbortController().signal },
       pull: () => Promise.reject(error),

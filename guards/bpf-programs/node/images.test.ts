@@ -12,6 +12,8 @@ import { createLogger } from '../../../lib/telemetry/log.ts';
 import { layerMediaType, tar, tarGzip, type TarEntry } from './archive.fixture.ts';
 import { RegistryFixture, registryUser } from '../../../lib/oci/registry.fixture.ts';
 import { bytecodeImage, countObject } from '../image.fixture.ts';
+import { parentOf } from '../engine/parent.ts';
+import { parentKind } from '../parent-kind.fixture.ts';
 import { BpfCluster } from './node.fixture.ts';
 import { MAX_OBJECT_BYTES } from './bytecode-file.ts';
 import { openBytecodeRegistry } from './bytecode-registry.ts';
@@ -273,17 +275,13 @@ suite('bytecode in images', () => {
       /^BytecodeSelectorError: .*(401|authentication|credentials|refused)/i,
     );
 
-    const { spec } = (await cluster.create(
-      'XdpNsProgram',
-      'foreign',
-      xdp(reference, named('acme'), { containers: { pods: {} } }),
-      'other',
-    )) as { spec: { bytecode: { image: Parameters<typeof cluster.pull>[0] } } };
-    const parent = { namespace: 'other', kind: { kind: 'XdpNsProgram' } } as Parameters<
-      typeof cluster.pull
-    >[1];
+    const spec = xdp(reference, named('acme'), { containers: { pods: {} } });
+    const foreign = await cluster.create('XdpNsProgram', 'foreign', spec, 'other');
+    const parent = parentOf(parentKind('XdpNsProgram'), foreign);
+    const { image } = parent.bytecode;
+    assert.ok(image);
     await assert.rejects(
-      cluster.pull(spec.bytecode.image, parent, AbortSignal.timeout(10_000)),
+      cluster.pull(image, parent, AbortSignal.timeout(10_000)),
       /imagepullsecret\.namespace is acme: a XdpNsProgram may use only Secrets of its own namespace, which is other/,
     );
   });
