@@ -10,6 +10,7 @@ export interface Variant {
 }
 
 const nowhere = { why: /does not exist/ };
+const ownOfEach = { why: /another directory for each process/ } as const;
 
 /** In a container as most are. */
 export const ordinary: Readonly<Record<string, Variant>> = {
@@ -72,8 +73,7 @@ export const ordinary: Readonly<Record<string, Variant>> = {
   'its own root, by a link': {
     plant: 'ln -s /proc/self/root d',
     path: '$D/d$O/$N',
-    // Of no process in there: who looks is not in the container.
-    ends: nowhere,
+    ends: ownOfEach,
   },
   'the working directory': {
     plant: 'ln -s /proc/1/cwd d',
@@ -83,10 +83,10 @@ export const ordinary: Readonly<Record<string, Variant>> = {
   'the root of a thread': {
     plant: 'ln -s /proc/thread-self/root d',
     path: '$D/d/tmp/$N',
-    ends: nowhere,
+    ends: ownOfEach,
   },
-  'a descriptor': { plant: 'ln -s /proc/self/fd/0 x', path: '$D/x', ends: nowhere },
-  'standard input': { plant: '', path: '/dev/stdin', ends: nowhere },
+  'a descriptor': { plant: 'ln -s /proc/self/fd/0 x', path: '$D/x', ends: ownOfEach },
+  'standard input': { plant: '', path: '/dev/stdin', ends: ownOfEach },
   'a link in a volume to beside it': {
     plant: 'ln -sf ../outside /volume/d',
     path: '/volume/d/$N',

@@ -180,8 +180,11 @@ export function expectationCases(lab: () => GuardedLab): void {
           spec: { alertVersion, traps },
         };
         await guarded.client.apply(kivePolicyType, policy, { fieldManager: 'test', force: true });
-        const [data] = await guarded.dataCount('keys', 1, DATA_MS);
-        assert.equal(data?.metadata.annotations?.['kive-alert-version'], said);
+        await guarded.dataCount('keys', 1, DATA_MS);
+        await until(async () => {
+          const [data] = await guarded.data('keys');
+          return data?.metadata.annotations?.['kive-alert-version'] === said;
+        });
         const alert = await alertOf(container, '/etc/shadow');
         assert.equal(alert['kive-alert-version'], said);
         const keys = keysOf(alert);
