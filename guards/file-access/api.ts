@@ -14,12 +14,14 @@ import {
   list,
   mapOf,
   object,
+  oneOf,
   optional,
   type ReadOf,
   rule,
   type Rule,
   string,
 } from '../../lib/kube/crd/schema.ts';
+import { accessWords } from '../../lib/sensor/access.ts';
 import { misreadModes } from './policy/file-mode.ts';
 import { nodeStatusFields, policyStatus } from './policy-status-schema.ts';
 
@@ -143,6 +145,14 @@ const trapFields = {
       'A Secret in the namespace of the policy with credentials for the callback, which must be https://. Its keys are token (a bearer token), tls.crt with tls.key (a client certificate), and ca.crt (the certificate authority of the receiver); at least one is required. If the Secret does not exist, no alerts are sent.',
       { minLength: 1, maxLength: 253, pattern: secretPattern },
     ),
+  ),
+  operations: optional(
+    list(oneOf(accessWords), {
+      description:
+        'Only these raise alerts: read, write, execute, append, check (a query whether access would be allowed), open (for none of these), delete, rename, replace (another file is renamed over it), attributes (mode, owner, times, extended attributes). Default: all.',
+      minItems: 1,
+      maxItems: accessWords.length,
+    }),
   ),
   metadata: optional(mapOf(string(), { description: 'Included in each alert as custom-metadata.' })),
   matchAny: optional(

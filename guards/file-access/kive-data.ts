@@ -1,6 +1,13 @@
 /** KiveData as it is written and read: the one file of one container, and all that its alerts tell. */
 import { labelValue } from '../../lib/kube/selectors/label-names.ts';
-import { type FileIdentity, fileKey } from '../../lib/sensor/access.ts';
+import {
+  accessFilter,
+  accessWords,
+  everyAccess,
+  type FileIdentity,
+  fileKey,
+  wordsOfFilter,
+} from '../../lib/sensor/access.ts';
 import type { AlertContext } from './alert/alert.ts';
 import { type KiveData, kiveDataNamespace } from './api.ts';
 import { alertVersionOf, type CompiledTrap, type PodView } from './policy/matching.ts';
@@ -33,6 +40,8 @@ export const ourAnnotations = {
   movedFiles: 'kivebpf.san7o.github.io/moved-files',
   /** `namespace/name` of the Secret for the callback; not there without one. */
   callbackSecret: 'kivebpf.san7o.github.io/callback-secret',
+  /** The operations that raise alerts, with commas between; not there where all do. */
+  operations: 'kivebpf.san7o.github.io/operations',
   policyNamespace: 'kivebpf.san7o.github.io/policy-namespace',
   podUid: 'kivebpf.san7o.github.io/pod-uid',
 } as const;
@@ -99,6 +108,9 @@ export function kiveDataOf(
         ...(moved.length > 0 && { [ourAnnotations.movedFiles]: moved.map(fileKey).join() }),
         [ourAnnotations.policyNamespace]: trap.policyNamespace,
         [ourAnnotations.podUid]: pod.uid ?? '',
+        ...(trap.filter !== everyAccess && {
+          [ourAnnotations.operations]: wordsOfFilter(trap.filter).join(),
+        }),
         ...(trap.callbackSecret !== '' && { [ourAnnotations.callbackSecret]: trap.callbackSecret }),
       },
       finalizers: [kiveDataFinalizer],
@@ -172,6 +184,16 @@ export function callbackSecretOf(data: KiveData): string | undefined {
   if (secret === '') return '';
   const namespace = policyNamespaceOf(data);
   return namespace !== '' && secret.startsWith(`${namespace}/`) ? secret : undefined;
+}
+
+/** Which accesses raise alerts, see accessFilter. */
+export function filterOf(data: KiveData): number {
+  const words = wordsOf(annotationOf(data, ourAnnotations.operations));
+  return words.length === 0 ? everyAccess : accessFilter(words);
+}
+
+function wordsOf(text: string): readonly string[] {
+  return accessWords.filter((word) => text.split(',').includes(word));
 }
 
 export function alertContextOf(data: KiveData): AlertContext {

@@ -4,7 +4,16 @@ import { suite, test } from 'node:test';
 
 import { RampartError } from '../errors/errors.ts';
 import * as fc from '../testing/fast-check.fixture.ts';
-import { accessFilter, accessWords, describeMask, everyAccess, may } from './access.ts';
+import {
+  accessFilter,
+  accessWords,
+  ANY_OPERATION,
+  attributeBits,
+  describeMask,
+  everyAccess,
+  may,
+  operationBits,
+} from './access.ts';
 
 const isInput = (pattern: RegExp) => (error: unknown) =>
   error instanceof RampartError && error.code === 'RAMPART_INPUT' && pattern.test(error.message);
@@ -13,7 +22,7 @@ suite('accessFilter', () => {
   test('one bit per word, and all of them together', () => {
     assert.deepEqual(
       accessWords.map((word) => accessFilter([word])),
-      [may.READ, may.WRITE, may.EXEC, may.APPEND, may.ACCESS, may.OPEN],
+      [may.READ, may.WRITE, may.EXEC, may.APPEND, may.ACCESS, may.OPEN, ...Object.values(operationBits)],
     );
     assert.equal(accessFilter(accessWords), everyAccess);
   });
@@ -55,6 +64,8 @@ suite('describeMask', () => {
     [32, ['open']],
     [0, ['open']],
     [may.CHDIR, ['open']],
+    [operationBits.delete, ['delete']],
+    [operationBits.attributes | attributeBits.mode, ['attributes']],
   ] as const) {
     test(`${mask} is ${words.join(' + ')}`, () => assert.deepEqual(describeMask(mask), words));
   }
@@ -77,6 +88,7 @@ suite('describeMask', () => {
 /** The kernel's rule (bpf/admit.h, `wanted`), from its source rather than from access.ts. */
 function wanted(filter: number, mask: number): boolean {
   const { ACCESS, READ, WRITE, EXEC, APPEND, OPEN } = may;
+  if (mask & ANY_OPERATION) return (filter & mask & ANY_OPERATION) !== 0;
   if (mask & ACCESS) return (filter & ACCESS) !== 0;
   if (mask & (READ | WRITE | EXEC | APPEND)) return (filter & mask & (READ | WRITE | EXEC | APPEND)) !== 0;
   return (filter & OPEN) !== 0;
@@ -89,5 +101,12 @@ test('the bits are the ones the programs are compiled with', () => {
     Number(bit),
   ]);
   assert.ok(defined.length >= 7);
+  const shared = readFileSync(new URL('./bpf/sensor.h', import.meta.url), 'utf8');
+  const operations = [...shared.matchAll(/^\t(OPERATION|ATTRIBUTES)_(\w+) = (0x\w+),$/gm)];
+  assert.equal(operations.length, 8);
+  for (const [, of, name = '', bit] of operations) {
+    const bits: Readonly<Record<string, number>> = of === 'OPERATION' ? operationBits : attributeBits;
+    assert.equal(bits[name.toLowerCase()], Number(bit), name);
+  }
   for (const [name, bit] of defined) assert.equal(may[name as keyof typeof may], bit, String(name));
 });

@@ -15,10 +15,51 @@ export const may = {
 } as const;
 
 /**
+ * Operations that the kernel asks no permission of the file for, in a mask beside {@link may}: `enum operation_bits` of
+ * bpf/sensor.h.
+ */
+export const operationBits = { delete: 0x100, rename: 0x200, replace: 0x400, attributes: 0x800 } as const;
+export type OperationWord = keyof typeof operationBits;
+export const ANY_OPERATION = 0xf00;
+
+/** Which attributes, in the mask of an operation on them; `extended` are those of setxattr(2). */
+export const attributeBits = { mode: 0x1000, owner: 0x2000, times: 0x4000, extended: 0x8000 } as const;
+export type AttributeWord = keyof typeof attributeBits;
+
+/** The kernel's own bits of a mask. */
+export const kernelBits = (mask: number): number => (mask & ~0xff00) >>> 0;
+
+/** What was done where it is no access: 0x200 -> 'rename'. */
+export function operationOf(mask: number): OperationWord | undefined {
+  if ((mask & ANY_OPERATION) === 0) return undefined;
+  return operationWords.find((word) => mask & operationBits[word]);
+}
+
+const operationWords = Object.keys(operationBits) as readonly OperationWord[];
+
+/** Which attributes an operation set. */
+export function attributesOf(mask: number): readonly AttributeWord[] {
+  return attributeWords.filter((word) => mask & attributeBits[word]);
+}
+
+const attributeWords = Object.keys(attributeBits) as readonly AttributeWord[];
+
+/**
  * The words a user filters by. A question about permissions (`MAY_ACCESS`) is a `check`, never a
  * read or a write; an open that asks for neither reading, writing nor executing is an `open`.
  */
-export const accessWords = ['read', 'write', 'execute', 'append', 'check', 'open'] as const;
+export const accessWords = [
+  'read',
+  'write',
+  'execute',
+  'append',
+  'check',
+  'open',
+  'delete',
+  'rename',
+  'replace',
+  'attributes',
+] as const;
 export type AccessWord = (typeof accessWords)[number];
 
 const filterBits: Readonly<Record<AccessWord, number>> = {
@@ -28,6 +69,7 @@ const filterBits: Readonly<Record<AccessWord, number>> = {
   append: may.APPEND,
   check: may.ACCESS,
   open: may.OPEN,
+  ...operationBits,
 };
 
 /** The filter that lets every access through. */
@@ -59,8 +101,14 @@ export function accessFilter(words: readonly string[]): number {
   return filter;
 }
 
+/** The words of a filter. */
+export function wordsOfFilter(filter: number): readonly AccessWord[] {
+  return accessWords.filter((word) => filter & filterBits[word]);
+}
+
 /** The words for a mask, in the order of {@link accessWords}: 36 -> ['read'], 42 -> ['write', 'append']. */
 export function describeMask(mask: number): readonly AccessWord[] {
+  if (mask & ANY_OPERATION) return operationWords.filter((word) => mask & operationBits[word]);
   if (mask & may.ACCESS) return ['check'];
   const words = accessWords.filter((word) => word !== 'open' && word !== 'check' && mask & filterBits[word]);
   return words.length > 0 ? words : ['open'];
@@ -93,8 +141,14 @@ export interface Access {
   readonly timeNs: bigint;
   readonly inode: bigint;
   readonly device: number;
-  /** MAY_* bits, see {@link may}. */
+  /** MAY_* bits, see {@link may}, or an operation, see {@link operationBits}. */
   readonly mask: number;
+  /** Of `delete`, `rename` and `replace`: the path before, as its process sees it; empty where it is not known. */
+  readonly from: string;
+  /** Of `rename`: the path behind. */
+  readonly to: string;
+  /** `from` and `to` begin at the root of their file system: the mount is not known. */
+  readonly namesOfFileSystem: boolean;
   readonly verdict: Verdict;
   /** Accesses of this process to this target that were folded by the rate limit since its last record. */
   readonly folded: number;

@@ -27,8 +27,10 @@ export const record = {
   cwdBytes: 80,
   argumentBytes: 82,
   cgroupBytes: 84,
+  fromBytes: 86,
   comm: 88,
-  sizeBytes: 104,
+  toBytes: 104,
+  sizeBytes: 112,
 } as const;
 
 export const commSizeBytes = 16;
@@ -44,6 +46,7 @@ export const recordFlags = {
   executableDeleted: 8,
   argumentsUnreadable: 16,
   cgroupCut: 32,
+  namesOfFileSystem: 64,
 } as const;
 
 /** `struct target_key` and `struct target`. */
@@ -60,14 +63,15 @@ export const counters = {
   recycled: 40,
   own: 48,
   verdictUnknown: 56,
-  sizeBytes: 64,
+  busy: 64,
+  sizeBytes: 72,
 } as const;
 
 /** `struct identity`. */
 export const identity = { inode: 0, device: 8, generation: 12, pid: 16, error: 20, sizeBytes: 24 } as const;
 
 /** `struct state`, the whole of .bss. */
-export const state = { counters: 0, identity: 64, agentPid: 88, epoch: 92, sizeBytes: 96 } as const;
+export const state = { counters: 0, identity: 72, agentPid: 96, epoch: 100, sizeBytes: 104 } as const;
 
 /** `struct settings`, the whole of .rodata. */
 export const settings = {

@@ -1,6 +1,7 @@
 /** The three ways the sensor can be attached, what each needs, and exactly what each can see. */
 import type { BpfLink } from '../ebpf/link.ts';
 import type { BpfObject } from '../ebpf/object.ts';
+import { attributeBits, operationBits } from './access.ts';
 import { errorCodes, RampartError } from '../errors/errors.ts';
 import type { Feature, KernelFeatures } from '../ebpf/features/feature.ts';
 
@@ -81,11 +82,47 @@ export const operations: readonly Operation[] = [
     seen: everyMode(36),
   },
   {
-    name: 'metadata',
-    what: 'stat, chmod, chown, rename, unlink of the file',
-    seen: {},
-    unseenBecause: NOT_ASKED,
+    name: 'delete',
+    what: 'unlink of a name of the file (raw_tracepoint: since kernel 6.13; on overlay only files of its upper layer)',
+    seen: everyMode(operationBits.delete),
   },
+  {
+    name: 'rename',
+    what: 'rename of the file (raw_tracepoint: since kernel 6.13)',
+    seen: everyMode(operationBits.rename),
+  },
+  {
+    name: 'replace',
+    what: 'rename of another file over it, as by mv and ln -sf (raw_tracepoint: as delete)',
+    seen: everyMode(operationBits.replace),
+  },
+  {
+    name: 'chmod',
+    what: 'chmod and its kin (raw_tracepoint: since kernel 6.13)',
+    seen: everyMode(operationBits.attributes | attributeBits.mode),
+  },
+  {
+    name: 'chown',
+    what: 'chown and its kin (raw_tracepoint: since kernel 6.13)',
+    seen: everyMode(operationBits.attributes | attributeBits.owner),
+  },
+  {
+    name: 'utime',
+    what: 'utime and its kin (raw_tracepoint: since kernel 6.13)',
+    seen: everyMode(operationBits.attributes | attributeBits.times),
+  },
+  {
+    name: 'setxattr',
+    what: 'setxattr, removexattr (raw_tracepoint: since kernel 6.13; the others: not of ACLs)',
+    seen: everyMode(operationBits.attributes | attributeBits.extended),
+  },
+  {
+    name: 'denied-operation',
+    what: 'one of these that is refused (EACCES, EPERM, EROFS)',
+    seen: permissionModes(operationBits.delete),
+    unseenBecause: ONLY_SUCCESS,
+  },
+  { name: 'metadata', what: 'stat of the file', seen: {}, unseenBecause: NOT_ASKED },
 ];
 
 export function blindSpots(mode: SensorModeName): readonly Operation[] {
@@ -105,25 +142,45 @@ export interface SensorMode {
   attach(object: BpfObject): BpfLink[];
 }
 
+/** Names of the programs on functions that change names and attributes: vfs_unlink, notify_change, ... */
+const operationFunctions = ['unlink', 'rename', 'attributes', 'set_extended', 'remove_extended'] as const;
+
 /** Best first. */
 export const sensorModes: readonly SensorMode[] = [
   {
     name: 'fentry',
-    summary: 'fexit on inode_permission: every permission check with its verdict, at the lowest cost',
-    programs: ['permission_exit'],
+    summary:
+      'fexit on inode_permission and on changes of names and attributes, with the verdict, at the lowest cost',
+    programs: ['permission_exit', ...operationFunctions.flatMap((name) => [`${name}_entry`, `${name}_exit`])],
     unavailable: (features) => firstMissing(needs(features, 'fexit')),
-    attach: (object) => attachAll([() => object.program('permission_exit').attach()]),
+    attach: (object) =>
+      attachAll([
+        () => object.program('permission_exit').attach(),
+        ...operationFunctions.flatMap((name) => [
+          () => object.program(`${name}_exit`).attach(),
+          () => object.program(`${name}_entry`).attach(),
+        ]),
+      ]),
   },
   {
     name: 'kprobe',
-    summary: 'kprobe and kretprobe on inode_permission: every permission check with its verdict',
-    programs: ['permission_entry', 'permission_return'],
+    summary:
+      'kprobe and kretprobe on inode_permission and on changes of names and attributes, with the verdict',
+    programs: [
+      'permission_entry',
+      'permission_return',
+      ...operationFunctions.flatMap((name) => [`${name}_called`, `${name}_return`]),
+    ],
     unavailable: (features) => firstMissing(needs(features, 'kprobe', 'kretprobe')),
     // The return first: an entry without its return would leave accesses waiting.
     attach: (object) =>
       attachAll([
         () => object.program('permission_return').attach(),
         () => object.program('permission_entry').attach(),
+        ...operationFunctions.flatMap((name) => [
+          () => object.program(`${name}_return`).attach(),
+          () => object.program(`${name}_called`).attach(),
+        ]),
       ]),
   },
   {

@@ -6,7 +6,6 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import {
   chmodSync,
-  chownSync,
   copyFileSync,
   linkSync,
   mkdtempSync,
@@ -18,14 +17,13 @@ import {
   statSync,
   statfsSync,
   symlinkSync,
-  unlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { release, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 
-import { everyAccess, type Access } from './access.ts';
+import { ANY_OPERATION, everyAccess, operationBits, type Access } from './access.ts';
 import { operations, type SensorModeName } from './modes.ts';
 import {
   asNobody,
@@ -142,10 +140,114 @@ describe('what the sensor sees', { skip }, () => {
   operation('metadata', (path) => {
     execFileSync('stat', [path]);
     statSync(path);
-    chmodSync(path, 0o600);
-    chownSync(path, 0, 0);
-    renameSync(path, `${path}.renamed`);
-    unlinkSync(`${path}.renamed`);
+  });
+
+  /** The tracepoints of the change time came with 6.13. */
+  const [major = 0, minor = 0] = release().split('.').map(Number);
+  const beforeChangeTime = major < 6 || (major === 6 && minor < 13);
+
+  /** The names of an operation; where /tmp is a file system of its own, they begin there. */
+  function namesIn({ from, to, namesOfFileSystem }: Access): { from: string; to: string } {
+    if (!namesOfFileSystem) return { from, to };
+    return { from: from && `${mountOf(directory)}${from}`, to: to && `${mountOf(directory)}${to}` };
+  }
+
+  const operationsDuring = (act: () => void): Access[] =>
+    seenDuring(act).filter(({ mask }) => mask & ANY_OPERATION);
+
+  /** An operation on names or attributes; `names` says what its record has of them. */
+  function change(
+    name: string,
+    act: (path: string) => void,
+    names: (path: string) => Partial<Pick<Access, 'from' | 'to'>> = () => ({}),
+  ): void {
+    done.add(name);
+    test(name, (t) => {
+      if (sensor.mode === 'raw_tracepoint' && beforeChangeTime) {
+        return t.skip('this mode cannot see it before kernel 6.13');
+      }
+      const path = newFile();
+      watch(path);
+      const seen = operationsDuring(() => act(path));
+      assert.deepEqual(masks(seen), expected(name));
+      for (const access of seen) assert.deepEqual(namesIn(access), { from: '', to: '', ...names(path) });
+    });
+  }
+
+  change(
+    'delete',
+    (path) => execFileSync('rm', ['-f', path]),
+    (path) => ({ from: path }),
+  );
+  change(
+    'rename',
+    (path) => execFileSync('mv', [path, `${path}.renamed`]),
+    (path) => ({ from: path, to: `${path}.renamed` }),
+  );
+  change(
+    'replace',
+    (path) => {
+      writeFileSync(`${path}.other`, 'other');
+      execFileSync('mv', ['-f', `${path}.other`, path]);
+    },
+    (path) => ({ from: path }),
+  );
+  change('chmod', (path) => execFileSync('chmod', ['600', path]));
+  change('chown', (path) => execFileSync('chown', ['1:1', path]));
+  change('utime', (path) => execFileSync('touch', ['-c', '-d', '@0', path]));
+  change('setxattr', (path) =>
+    // setxattr(path, name, value, size, flags)
+    perl('my ($n, $v) = ("trusted.x", "1"); syscall(188, $ARGV[0], $n, $v, 1, 0) == 0 or die $!', path),
+  );
+
+  test('ln -sf over the file is a replacement', (t) => {
+    if (sensor.mode === 'raw_tracepoint' && beforeChangeTime) {
+      return t.skip('this mode cannot see it before kernel 6.13');
+    }
+    const path = newFile();
+    watch(path);
+    const seen = operationsDuring(() => execFileSync('ln', ['-sf', '/dev/null', path]));
+    assert.deepEqual(masks(seen), [operationBits.replace]);
+  });
+
+  test('both files of a rename over each other, and of an exchange', (t) => {
+    if (sensor.mode === 'raw_tracepoint' && beforeChangeTime) {
+      return t.skip('this mode cannot see it before kernel 6.13');
+    }
+    const [one, other, third] = [newFile(), newFile(), newFile()];
+    for (const path of [one, other, third]) watch(path);
+    const over = seenDuring(() => renameSync(one, other));
+    assert.deepEqual(masks(over).toSorted(), []); // the agent's own
+    const seen = operationsDuring(() => execFileSync('mv', ['-f', other, third]));
+    assert.deepEqual(
+      seen.map((access) => ({ mask: access.mask, ...namesIn(access) })).toSorted((a, b) => a.mask - b.mask),
+      [
+        { mask: operationBits.rename, from: other, to: third },
+        { mask: operationBits.replace, from: third, to: '' },
+      ],
+    );
+    // renameat2(AT_FDCWD, third, AT_FDCWD, fourth, RENAME_EXCHANGE)
+    const fourth = newFile();
+    watch(fourth);
+    const exchanged = operationsDuring(() =>
+      perl('syscall(316, -100, $ARGV[0], -100, $ARGV[1], 2) == 0 or die $!', third, fourth),
+    );
+    assert.ok(exchanged.every(({ mask }) => mask === operationBits.rename));
+    assert.ok(exchanged.map(namesIn).some(({ from, to }) => from === third && to === fourth));
+  });
+
+  done.add('denied-operation');
+  test('denied-operation', () => {
+    const path = newFile();
+    chmodSync(directory, 0o755);
+    try {
+      watch(path);
+      const seen = operationsDuring(() => asNobody('rm', '-f', path));
+      assert.deepEqual(masks(seen), expected('denied-operation'));
+      assert.ok(seen.every(({ verdict }) => verdict === 'denied'));
+    } finally {
+      chmodSync(directory, 0o777);
+    }
   });
 
   done.add('execute');
@@ -292,3 +394,8 @@ describe('what the sensor sees', { skip }, () => {
     );
   });
 });
+
+/** Where the file system of a path is mounted. */
+function mountOf(path: string): string {
+  return execFileSync('stat', ['-c', '%m', path], { encoding: 'utf8' }).trim().replace(/\/$/, '');
+}

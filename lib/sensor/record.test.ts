@@ -35,6 +35,8 @@ interface Parts {
   readonly cwd: readonly Buffer[];
   readonly argv: Buffer;
   readonly cgroup: readonly Buffer[];
+  readonly from: readonly Buffer[];
+  readonly to: readonly Buffer[];
 }
 
 const example: Parts = {
@@ -60,6 +62,8 @@ const example: Parts = {
   cwd: [],
   argv: Buffer.from('cat\0/etc/shadow\0'),
   cgroup: [Buffer.from('cron.service'), Buffer.from('system.slice')],
+  from: [],
+  to: [],
 };
 
 const NUL = Buffer.alloc(1);
@@ -94,8 +98,12 @@ function encode(parts: Parts): Buffer {
   head.writeUInt16LE(parts.argv.length, at.argumentBytes);
   const cgroup = ended(parts.cgroup);
   head.writeUInt16LE(cgroup.length, at.cgroupBytes);
+  const from = ended(parts.from);
+  const to = ended(parts.to);
+  head.writeUInt16LE(from.length, at.fromBytes);
+  head.writeUInt16LE(to.length, at.toBytes);
   parts.comm.copy(head, at.comm, 0, commSizeBytes);
-  return Buffer.concat([head, executable, cwd, parts.argv, cgroup]);
+  return Buffer.concat([head, executable, cwd, parts.argv, cgroup, from, to]);
 }
 
 const clock = new WallClock();
@@ -150,6 +158,8 @@ const wellFormed: fc.Arbitrary<Parts> = fc.record({
     fc.uint8Array({ maxLength: 64 }).map((bytes) => Buffer.from(bytes)),
   ),
   cgroup: fc.array(name, { maxLength: 8 }),
+  from: fc.array(name, { maxLength: 8 }),
+  to: fc.array(name, { maxLength: 8 }),
 });
 
 const path = (components: readonly Buffer[]): string =>
@@ -186,6 +196,9 @@ function expected(parts: Parts): Access {
     argumentsTruncated: (parts.flags & (recordFlags.argumentsCut | recordFlags.argumentsUnreadable)) !== 0,
     cgroupId: parts.cgroupId,
     cgroup: parts.flags & recordFlags.cgroupCut ? '' : path(parts.cgroup),
+    from: parts.from.length === 0 ? '' : path(parts.from),
+    to: parts.to.length === 0 ? '' : path(parts.to),
+    namesOfFileSystem: (parts.flags & recordFlags.namesOfFileSystem) !== 0,
     pidNamespace: parts.pidNamespace,
     mountNamespace: parts.mountNamespace,
   };
@@ -392,7 +405,7 @@ suite('bytes that are no record', () => {
   });
 
   for (const [what, change, pattern] of [
-    ['shorter than the fixed part', (bytes: Buffer) => bytes.subarray(0, at.sizeBytes - 1), /103 bytes at 0/],
+    ['shorter than the fixed part', (bytes: Buffer) => bytes.subarray(0, at.sizeBytes - 1), /111 bytes at 0/],
     ['with text missing', (bytes: Buffer) => bytes.subarray(0, -1), /declares \d+ bytes of text/],
     [
       'with bytes behind the text',

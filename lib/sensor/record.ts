@@ -11,6 +11,8 @@ interface Texts {
   readonly cwd: string;
   readonly arguments: string;
   readonly cgroup: string;
+  readonly from: string;
+  readonly to: string;
 }
 
 /** How many different texts are remembered; a process that touches a file often does it with the same. */
@@ -73,7 +75,9 @@ export class AccessRecord implements Access {
       view.getUint16(offset + at.executableBytes, true) +
       view.getUint16(offset + at.cwdBytes, true) +
       view.getUint16(offset + at.argumentBytes, true) +
-      view.getUint16(offset + at.cgroupBytes, true);
+      view.getUint16(offset + at.cgroupBytes, true) +
+      view.getUint16(offset + at.fromBytes, true) +
+      view.getUint16(offset + at.toBytes, true);
     if (at.sizeBytes + textBytes !== length) {
       throw malformed(`a record of ${length} bytes declares ${textBytes} bytes of text`);
     }
@@ -159,6 +163,9 @@ export class AccessRecord implements Access {
   get argumentsTruncated(): boolean {
     return (this.#flags & (recordFlags.argumentsCut | recordFlags.argumentsUnreadable)) !== 0;
   }
+  get namesOfFileSystem(): boolean {
+    return (this.#flags & recordFlags.namesOfFileSystem) !== 0;
+  }
   get comm(): string {
     return this.#allTexts().comm;
   }
@@ -173,6 +180,12 @@ export class AccessRecord implements Access {
   }
   get cgroup(): string {
     return this.#allTexts().cgroup;
+  }
+  get from(): string {
+    return this.#allTexts().from;
+  }
+  get to(): string {
+    return this.#allTexts().to;
   }
 
   /** The texts, decoded once per different bytes: latin1 keeps bytes and key one to one. */
@@ -198,6 +211,8 @@ export class AccessRecord implements Access {
     const cwd = executable + view.getUint16(this.#offset + at.executableBytes, true);
     const argv = cwd + view.getUint16(this.#offset + at.cwdBytes, true);
     const cgroup = argv + view.getUint16(this.#offset + at.argumentBytes, true);
+    const from = cgroup + view.getUint16(this.#offset + at.cgroupBytes, true);
+    const to = from + view.getUint16(this.#offset + at.fromBytes, true);
     const end = this.#offset + this.#length;
     const commEnd = bytes.indexOf(0, comm);
     let path = cwd > executable ? joinPath(text(bytes, executable, cwd)) : '';
@@ -207,7 +222,9 @@ export class AccessRecord implements Access {
       executable: path,
       cwd: joinPath(text(bytes, cwd, argv)),
       arguments: joinArguments(text(bytes, argv, cgroup), (flags & recordFlags.argumentsCut) !== 0),
-      cgroup: flags & recordFlags.cgroupCut ? '' : joinPath(text(bytes, cgroup, end)),
+      cgroup: flags & recordFlags.cgroupCut ? '' : joinPath(text(bytes, cgroup, from)),
+      from: to > from ? joinPath(text(bytes, from, to)) : '',
+      to: end > to ? joinPath(text(bytes, to, end)) : '',
     };
   }
 }

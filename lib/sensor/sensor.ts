@@ -6,7 +6,7 @@ import type { MappedMemory } from '../ebpf/map.ts';
 import { openRingBuffer, type RingBuffer } from '../ebpf/ring-buffer.ts';
 import type { RingBatch } from '../ebpf/ring.ts';
 import { errorCodes, RampartError } from '../errors/errors.ts';
-import { may, type FileIdentity } from './access.ts';
+import { ANY_OPERATION, may, type FileIdentity } from './access.ts';
 import { monotonicNs, WallClock } from './clock.ts';
 import { FoldLedger } from './fold-ledger.ts';
 import { Identifier } from './identify.ts';
@@ -208,11 +208,12 @@ export class Sensor<W extends Watcher> implements Disposable {
       recycled: count(counterAt.recycled),
       own: count(counterAt.own),
       verdictUnknown: count(counterAt.verdictUnknown),
-      hookMisses: Number(
-        sensorMode(this.mode)
-          .programs.map((name) => this.#object.program(name).recursionMisses)
-          .reduce((sum, misses) => sum + misses, 0n),
-      ),
+      hookMisses:
+        Number(
+          sensorMode(this.mode)
+            .programs.map((name) => this.#object.program(name).recursionMisses)
+            .reduce((sum, misses) => sum + misses, 0n),
+        ) + count(counterAt.busy),
       targets: this.targets.size,
       capacity: this.targets.capacity,
     };
@@ -249,7 +250,10 @@ export class Sensor<W extends Watcher> implements Disposable {
         record.foldedTotal,
       );
     }
-    for (const watcher of this.targets.watchersOf(targetId)) {
+    const { targets } = this;
+    const watchers =
+      mask & ANY_OPERATION ? targets.watchersAt(targetId, record.monotonicNs) : targets.watchersOf(targetId);
+    for (const watcher of watchers) {
       if (wants(watcher.filter, mask)) this.#options.onAccess(record, watcher);
     }
   }
@@ -257,6 +261,7 @@ export class Sensor<W extends Watcher> implements Disposable {
   /** Reads a few counters from mapped memory; more only when they moved. */
   #keepHouse(): void {
     this.#clock.refresh();
+    this.targets.forgetLeft();
     // After a long pause of the event loop this timer comes before the ring's turn.
     this.drain();
     this.#sweepFolded(QUIET_NS);
@@ -332,6 +337,7 @@ export class Sensor<W extends Watcher> implements Disposable {
 
 /** The sensor's twin of the kernel's `wanted()` (bpf/admit.h), for several watchers of one file. */
 function wants(filter: number, mask: number): boolean {
+  if (mask & ANY_OPERATION) return (filter & mask & ANY_OPERATION) !== 0;
   if (mask & may.ACCESS) return (filter & may.ACCESS) !== 0;
   const touches = mask & (may.READ | may.WRITE | may.EXEC | may.APPEND);
   return touches ? (filter & touches) !== 0 : (filter & may.OPEN) !== 0;

@@ -23,6 +23,9 @@ export function snapshotOf(record: Access): Access {
     argumentsTruncated: record.argumentsTruncated,
     cgroupId: record.cgroupId,
     cgroup: record.cgroup,
+    from: record.from,
+    to: record.to,
+    namesOfFileSystem: record.namesOfFileSystem,
     pidNamespace: record.pidNamespace,
     mountNamespace: record.mountNamespace,
   };

@@ -19,6 +19,12 @@ export const syscallKinds = [
   'copy',
   'mmap',
   'truncate',
+  'unlink',
+  'rename',
+  'mode',
+  'owner',
+  'times',
+  'extended',
 ] as const;
 export type SyscallKind = Exclude<(typeof syscallKinds)[number], 'none'>;
 
@@ -26,6 +32,7 @@ type Table = Readonly<Record<SyscallKind, readonly number[]>>;
 
 /**
  * read: read, pread64, readv, preadv, preadv2. write: the same of write, and ftruncate, fallocate.
+ * mode: chmod and its kin; owner: chown; times: utime; extended: setxattr, removexattr.
  * openat: openat, open_by_handle_at. open: open, creat. copy: splice, copy_file_range.
  */
 const tables = {
@@ -40,6 +47,12 @@ const tables = {
     copy: [275, 326],
     mmap: [9],
     truncate: [76],
+    unlink: [87, 263],
+    rename: [82, 264, 316],
+    mode: [90, 91, 268, 452],
+    owner: [92, 93, 94, 260],
+    times: [132, 235, 261, 280],
+    extended: [188, 189, 190, 197, 198, 199, 463, 466],
   },
   // 192 is mmap2; the old mmap (90) takes its arguments in memory and is not followed.
   ia32: {
@@ -52,6 +65,12 @@ const tables = {
     copy: [313, 377],
     mmap: [192],
     truncate: [92, 193],
+    unlink: [10, 301],
+    rename: [38, 302, 353],
+    mode: [15, 94, 306, 452],
+    owner: [16, 95, 182, 198, 207, 212, 298],
+    times: [30, 271, 299, 320, 412],
+    extended: [226, 227, 228, 235, 236, 237, 463, 466],
   },
   arm64: {
     open: [],
@@ -63,6 +82,12 @@ const tables = {
     copy: [76, 285],
     mmap: [222],
     truncate: [45],
+    unlink: [35],
+    rename: [38, 276],
+    mode: [52, 53, 452],
+    owner: [54, 55],
+    times: [88],
+    extended: [5, 6, 7, 14, 15, 16, 463, 466],
   },
   arm: {
     open: [5, 8],
@@ -74,6 +99,12 @@ const tables = {
     copy: [340, 391],
     mmap: [192],
     truncate: [92, 193],
+    unlink: [10, 328],
+    rename: [38, 329, 382],
+    mode: [15, 94, 333, 452],
+    owner: [16, 95, 182, 198, 207, 212, 325],
+    times: [269, 326, 348, 412],
+    extended: [226, 227, 228, 235, 236, 237, 463, 466],
   },
 } as const satisfies Record<Gate, Table>;
 

@@ -7,6 +7,7 @@ import { BpfObject } from '../ebpf/object.ts';
 import { RampartError } from '../errors/errors.ts';
 import * as fc from '../testing/fast-check.fixture.ts';
 import { everyAccess, may, type FileIdentity } from './access.ts';
+import { monotonicNs } from './clock.ts';
 import { target as targetAt, targetKey } from './layout.ts';
 import { sensorSkip } from './sensor.fixture.ts';
 import { Targets, type Watcher } from './targets.ts';
@@ -128,6 +129,23 @@ suite('targets in the kernel', { skip: sensorSkip }, () => {
       { inKernel: 0, watchers: 1 },
     ]);
     assert.deepEqual([...targets.watchersOf(1)], []);
+  });
+
+  test('an operation is told to who watched when it began, for some seconds', () => {
+    using kernel = new KernelTargets(4);
+    const targets = new Targets<Watcher>(kernel.map, () => undefined);
+    const [first, last] = [{ filter: everyAccess }, { filter: everyAccess }];
+    const before = monotonicNs();
+    targets.add(file(1n, 1), first);
+    targets.add(file(1n, 1), last);
+    targets.delete(file(1n, 1), first);
+    assert.deepEqual(new Set(targets.watchersAt(1, before)), new Set([first, last]));
+    assert.deepEqual([...targets.watchersAt(1, monotonicNs())], [last]);
+    targets.delete(file(1n, 1), last);
+    targets.forgetLeft();
+    assert.deepEqual(new Set(targets.watchersAt(1, before)), new Set([first, last]));
+    targets.forgetLeft();
+    assert.deepEqual([...targets.watchersAt(1, before)], []);
   });
 
   test('an older file of the number never comes back into the kernel', () => {

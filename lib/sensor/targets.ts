@@ -3,6 +3,7 @@ import { FixedBuffer } from '../ebpf/libc.ts';
 import type { BpfMap } from '../ebpf/map.ts';
 import { errorCodes, RampartError } from '../errors/errors.ts';
 import type { FileIdentity } from './access.ts';
+import { monotonicNs } from './clock.ts';
 import { target as targetLayout, targetKey } from './layout.ts';
 
 /** Somebody who wants to know of accesses to a file; several may want the same file. */
@@ -33,6 +34,9 @@ export class Targets<W extends Watcher> {
   /** Which life the kernel's entry for an inode number and device belongs to. */
   readonly #inKernel = new Map<string, Life<W>>();
   readonly #byId = new Map<number, Life<W>>();
+  /** Who watched the target of an id until when, CLOCK_MONOTONIC; of the last seconds, in two generations. */
+  #left = new Map<number, Map<W, bigint>>();
+  #leftBefore = new Map<number, Map<W, bigint>>();
   #nextId = 1;
 
   /**
@@ -97,10 +101,17 @@ export class Targets<W extends Watcher> {
     return told;
   }
 
+  /** To be called when the filter of a watcher of this file has changed. */
+  refresh(identity: FileIdentity): void {
+    const life = this.#lives.get(lifeOf(identity));
+    if (life !== undefined) this.#write(life);
+  }
+
   /** Ends the watch of `watcher` on a file; the last one takes the file out of the kernel. */
   delete(identity: FileIdentity, watcher: W): void {
     const life = this.#lives.get(lifeOf(identity));
     if (life === undefined || !life.watchers.has(watcher)) return;
+    this.#leave(life.id, watcher);
     if (life.watchers.size > 1) {
       this.#onGone();
       const before = filterOf(life);
@@ -121,6 +132,30 @@ export class Targets<W extends Watcher> {
   /** Who watches the target a record names; empty for one that is gone. */
   watchersOf(targetId: number): Iterable<W> {
     return this.#byId.get(targetId)?.watchers ?? [];
+  }
+
+  /**
+   * Who watched the target at that time, CLOCK_MONOTONIC. A deletion takes the file from who watches it before the kernel has
+   * ended it, and told of it.
+   */
+  watchersAt(targetId: number, ns: bigint): Iterable<W> {
+    const watchers = new Set(this.watchersOf(targetId));
+    for (const left of [this.#left, this.#leftBefore]) {
+      for (const [watcher, untilNs] of left.get(targetId) ?? []) if (ns <= untilNs) watchers.add(watcher);
+    }
+    return watchers;
+  }
+
+  /** Forgets who had left before the call before this one. */
+  forgetLeft(): void {
+    this.#leftBefore = this.#left;
+    if (this.#left.size > 0) this.#left = new Map();
+  }
+
+  #leave(id: number, watcher: W): void {
+    const left = this.#left.get(id);
+    if (left === undefined) this.#left.set(id, new Map([[watcher, monotonicNs()]]));
+    else left.set(watcher, monotonicNs());
   }
 
   /** @param put - Puts a life where the kernel has none; in place of another one it is put at once. */

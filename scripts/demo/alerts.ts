@@ -1,6 +1,6 @@
 /** An alert back to the access that it tells of, to be shown as `rampart watch` shows it on a terminal. */
 import type { Access } from '../../lib/sensor/access.ts';
-import type { KiveAlert } from '../../guards/file-access/alert/alert.ts';
+import { type KiveAlert, maskOf } from '../../guards/file-access/alert/alert.ts';
 
 const wholeSeconds = '2026-11-21T10:00:00'.length;
 
@@ -15,7 +15,10 @@ export function accessOf({ timestamp, metadata, process }: KiveAlert): Access {
     timeNs: timeNsOf(timestamp),
     inode: BigInt(metadata.inode),
     device: metadata.device,
-    mask: metadata.mask,
+    mask: maskOf(metadata),
+    from: metadata.from ?? '',
+    to: metadata.to ?? '',
+    namesOfFileSystem: false,
     verdict: metadata.verdict,
     folded: metadata.folded,
     tid: process.pid,

@@ -1,7 +1,7 @@
 /** Compares what a step should raise with what it raised. */
 import { describeMask, type Verdict } from '../../lib/sensor/access.ts';
 import type { Operation, SensorModeName } from '../../lib/sensor/modes.ts';
-import type { KiveAlert } from '../../guards/file-access/alert/alert.ts';
+import { type KiveAlert, maskOf } from '../../guards/file-access/alert/alert.ts';
 
 /** One access that a step makes. */
 export interface Expected {
@@ -42,7 +42,7 @@ export function seenIn(alert: KiveAlert, directory: string): Seen {
     file: metadata.path.startsWith(`${directory}/`)
       ? metadata.path.slice(directory.length + 1)
       : metadata.path,
-    mask: metadata.mask,
+    mask: maskOf(metadata),
     verdict: metadata.verdict,
     binary: process.binary,
     uid: process.uid,

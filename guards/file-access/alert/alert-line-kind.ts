@@ -4,7 +4,7 @@ import { apiTimeNs } from '../../../lib/kube/object/api-time.ts';
 import { dateBefore } from '../../../lib/output/date-before.ts';
 import { printable } from '../../../lib/output/printable.ts';
 import { paint } from '../../../lib/output/table.ts';
-import { type AlertAccessor, formatPretty, type KiveAlert } from './alert.ts';
+import { type AlertAccessor, formatPretty, type KiveAlert, maskOf } from './alert.ts';
 
 export const alertLines: LineKind = {
   kind: 'KiveAlert',
@@ -34,7 +34,10 @@ function formatAlert(alert: KiveAlert, { colour, nowMs }: PrettyLineOptions): st
       timeNs: ns,
       inode: BigInt(Math.trunc(metadata.inode)),
       device: metadata.device,
-      mask: metadata.mask,
+      mask: maskOf(metadata),
+      from: metadata.from ?? '',
+      to: metadata.to ?? '',
+      namesOfFileSystem: false,
       verdict: metadata.verdict,
       folded: metadata.folded,
       tid: by.pid,

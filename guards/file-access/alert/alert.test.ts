@@ -4,9 +4,15 @@ import { suite, test } from 'node:test';
 import { assertFinding } from '../../../guard/stream/finding-schema.fixture.ts';
 import { printable, visibleJson } from '../../../lib/output/printable.ts';
 import * as fc from '../../../lib/testing/fast-check.fixture.ts';
-import { type Access, describeMask } from '../../../lib/sensor/access.ts';
+import {
+  type Access,
+  attributesOf,
+  describeMask,
+  kernelBits,
+  operationOf,
+} from '../../../lib/sensor/access.ts';
 import { access, anyAccess, anyContext, context } from './alert.fixture.ts';
-import { type AlertContext, AlertEncoder, type KiveAlert } from './alert.ts';
+import { type AlertContext, AlertEncoder, type KiveAlert, namesOf } from './alert.ts';
 
 /** The timestamp by another way than the encoder's: Date for the milliseconds, text for the rest. */
 function rfc3339(timeNs: bigint): string {
@@ -22,6 +28,20 @@ function truncatedOf(a: Access): readonly string[] {
   })
     .filter(([, cut]) => cut)
     .map(([field]) => field);
+}
+
+/** What only an operation has. */
+function operationKeys(a: Access, path: string): object {
+  const { mask } = a;
+  const { from, to } = namesOf(a, path);
+  const operation = operationOf(mask);
+  if (operation === undefined) return {};
+  return {
+    operation,
+    ...(operation === 'attributes' && { attributes: attributesOf(mask) }),
+    ...(from !== '' && { from }),
+    ...(to !== '' && { to }),
+  };
 }
 
 /** The alert as a plain object; a u64 stands as a bigint. */
@@ -48,13 +68,14 @@ function plainAlert(c: AlertContext, a: Access) {
     metadata: {
       path: c.path,
       inode: a.inode,
-      mask: a.mask,
+      mask: kernelBits(a.mask),
       'kernel-id': c.kernelId,
       callback: c.callback,
       device: a.device,
       access: describeMask(a.mask),
       verdict: a.verdict,
       folded: a.folded,
+      ...operationKeys(a, c.path),
       ...(c.moved === true && { moved: true }),
     },
     'custom-metadata': c.customMetadata,
@@ -168,8 +189,20 @@ suite('AlertEncoder', () => {
     const encoder = new AlertEncoder(context);
     for (let mask = 0; mask < 3000; mask++) {
       const alert = JSON.parse(encoder.encode({ ...access, mask })) as KiveAlert;
-      assert.equal(alert.metadata.mask, mask);
+      assert.equal(alert.metadata.mask, kernelBits(mask));
       assert.deepEqual(alert.metadata.access, describeMask(mask));
     }
+  });
+});
+
+test('names within a file system are those of the mount that the path of the trap tells', () => {
+  const renamed = { ...access, from: '/a/f', to: '/b/g', namesOfFileSystem: true };
+  assert.deepEqual(namesOf(renamed, '/data/a/f'), { from: '/data/a/f', to: '/data/b/g' });
+  assert.deepEqual(namesOf(renamed, '/a/f'), { from: '/a/f', to: '/b/g' });
+  // By another name of the file, or a link to it.
+  assert.deepEqual(namesOf(renamed, '/link'), { from: '/a/f', to: '/b/g' });
+  assert.deepEqual(namesOf({ ...renamed, namesOfFileSystem: false }, '/data/a/f'), {
+    from: '/a/f',
+    to: '/b/g',
   });
 });

@@ -4,7 +4,19 @@
  */
 import type { FindingHead, ObjectReference, Severity } from '../../../guard/stream/finding.ts';
 import { clockTime, printable, visibleJson } from '../../../lib/output/printable.ts';
-import { type Access, type AccessWord, describeMask, type Verdict } from '../../../lib/sensor/access.ts';
+import {
+  type Access,
+  type AccessWord,
+  attributeBits,
+  attributesOf,
+  type AttributeWord,
+  describeMask,
+  kernelBits,
+  operationBits,
+  operationOf,
+  type OperationWord,
+  type Verdict,
+} from '../../../lib/sensor/access.ts';
 
 /** Kive's versions of its alert; they have the same keys. */
 export const alertVersions = ['v1', 'v2alpha1'] as const;
@@ -67,7 +79,7 @@ export interface KiveAlert extends FindingHead {
      * read them from the text of the line.
      */
     readonly inode: number;
-    /** The kernel's MAY_* bits. */
+    /** The kernel's MAY_* bits; 0 for an operation. */
     readonly mask: number;
     readonly 'kernel-id': string;
     readonly callback: string;
@@ -79,7 +91,15 @@ export interface KiveAlert extends FindingHead {
     readonly verdict: Verdict;
     /** Ours: accesses folded into this one by the rate limit. */
     readonly folded: number;
-    /** Ours, only where it is so: `path` led to this file before, and does not any more. */
+    /** Ours, as all that follow only where it is so: the kernel asks no permission of the file for it. */
+    readonly operation?: OperationWord;
+    /** Of `attributes`: which. */
+    readonly attributes?: readonly AttributeWord[];
+    /** Of `delete`, `rename` and `replace`: the path of the file before, as the process sees it, where that is known. */
+    readonly from?: string;
+    /** Of `rename`: the path behind. */
+    readonly to?: string;
+    /** `path` led to this file before, and does not any more. */
     readonly moved?: true;
   };
   readonly 'custom-metadata': Readonly<Record<string, string>>;
@@ -132,6 +152,14 @@ interface MaskTexts {
   readonly words: string;
   readonly before: string;
   readonly after: string;
+  /** Empty for an access. */
+  readonly operation: string;
+}
+
+/** The mask of the access that an alert tells, see {@link Access.mask}. */
+export function maskOf({ mask, operation, attributes = [] }: KiveAlert['metadata']): number {
+  if (operation === undefined) return mask;
+  return attributes.reduce<number>((bits, word) => bits | attributeBits[word], operationBits[operation]);
 }
 
 /** The line of {@link AlertEncoder.encode} without an accessor, with it. */
@@ -187,6 +215,7 @@ export class AlertEncoder {
   /** By verdict: after that name, up to the words of the access. */
   readonly #accessed: Readonly<Record<Verdict, string>>;
   readonly #head: string;
+  readonly #path: string;
   readonly #afterTimestamp: string;
   readonly #afterMask: string;
   readonly #afterMetadata: string;
@@ -200,6 +229,7 @@ export class AlertEncoder {
 
   constructor(context: AlertContext) {
     const { pod } = context;
+    this.#path = context.path;
     // Field by field, not the caller's object: the keys and their order are the contract.
     const podJson = visibleJson(
       JSON.stringify({
@@ -265,6 +295,8 @@ export class AlertEncoder {
       verdict +
       '","folded":' +
       access.folded +
+      mask.operation +
+      (mask.operation === '' ? '' : namesJson(namesOf(access, this.#path))) +
       this.#afterMetadata +
       access.tid +
       ',"tgid":' +
@@ -313,8 +345,9 @@ export class AlertEncoder {
     if (this.#masks.size >= MAX_CACHED_MASKS) this.#masks.clear();
     const fragments = {
       words: describeMask(mask).join(', '),
-      before: `,"mask":${mask}${this.#afterMask}`,
+      before: `,"mask":${kernelBits(mask)}${this.#afterMask}`,
       after: `,"access":${JSON.stringify(describeMask(mask))},"verdict":"`,
+      operation: operationJson(mask),
     };
     this.#masks.set(mask, fragments);
     return fragments;
@@ -323,6 +356,32 @@ export class AlertEncoder {
 
 function eachVerdict(text: (verdict: Verdict) => string): Readonly<Record<Verdict, string>> {
   return { allowed: text('allowed'), denied: text('denied'), unknown: text('unknown') };
+}
+
+function operationJson(mask: number): string {
+  const operation = operationOf(mask);
+  if (operation === undefined) return '';
+  const attributes = operation === 'attributes' ? `,"attributes":${JSON.stringify(attributesOf(mask))}` : '';
+  return `,"operation":"${operation}"${attributes}`;
+}
+
+interface Names {
+  readonly from: string;
+  readonly to: string;
+}
+
+/**
+ * The names that an operation concerned. Where they begin at the root of their file system, `path`, which led to the file,
+ * tells where that is mounted: a rename stays within a mount.
+ */
+export function namesOf({ from, to, namesOfFileSystem }: Access, path: string): Names {
+  if (!namesOfFileSystem || from === '' || !path.endsWith(from)) return { from, to };
+  const mount = path.slice(0, path.length - from.length);
+  return { from: path, to: to && mount + to };
+}
+
+function namesJson({ from, to }: Names): string {
+  return (from === '' ? '' : `,"from":${quote(from)}`) + (to === '' ? '' : `,"to":${quote(to)}`);
 }
 
 function truncatedJson(access: Access): string {
@@ -363,6 +422,9 @@ export function formatPretty(access: Access, path: string, options: PrettyOption
       : shownPath(access.executable, access.executableTruncated);
   const details = [`pid ${access.pid}`, `uid ${access.uid}`];
   if (access.cwd !== '') details.push(`in ${shownPath(access.cwd, access.cwdTruncated)}`);
+  if (access.to !== '') details.push(`to ${printable(namesOf(access, path).to)}`);
+  const attributes = attributesOf(access.mask);
+  if (attributes.length > 0) details.push(attributes.join(', '));
   if (denied) details.push('denied');
   if (access.folded > 0) details.push(`${access.folded} more like it before`);
   const subject = `${what}  ${where}`;

@@ -8,6 +8,7 @@ import type { KiveData } from '../api.ts';
 import {
   alertContextOf,
   callbackSecretOf,
+  filterOf,
   type FoundFile,
   type FoundOn,
   identityOf,
@@ -22,6 +23,8 @@ export interface AlertedFile {
   readonly context: AlertContext;
   /** See `callbackSecretOf`. */
   readonly callbackSecret: string | undefined;
+  /** See accessFilter; default: all. */
+  readonly filter?: number;
 }
 
 const none: readonly FileIdentity[] = [];
@@ -52,6 +55,7 @@ export function alertedOfFound(
       nodeName,
     },
     callbackSecret: trap.callbackSecret,
+    filter: trap.filter,
   };
 }
 
@@ -66,6 +70,7 @@ export function alertedOfData(data: KiveData): AlertedFile | undefined {
       moved: movedFilesOf(data),
       context: alertContextOf(data),
       callbackSecret: callbackSecretOf(data),
+      filter: filterOf(data),
     }
   );
 }

@@ -12,6 +12,10 @@ import type { AccessWord } from '../../../lib/sensor/access.ts';
 
 /** The first word that an alert has counts: who writes may read as well. */
 const activities: readonly (readonly [AccessWord, OcsfEvent['activity']])[] = [
+  ['delete', [4, 'Delete']],
+  ['replace', [4, 'Delete']],
+  ['rename', [5, 'Rename']],
+  ['attributes', [6, 'Set Attributes']],
   ['write', [3, 'Update']],
   ['append', [3, 'Update']],
   ['execute', [99, 'Execute']],

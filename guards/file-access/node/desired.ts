@@ -81,7 +81,11 @@ function says(stored: KiveData, wanted: KiveData): boolean {
 }
 
 /** The annotations that are there only where they say something. */
-const optional = [ourAnnotations.callbackSecret, ourAnnotations.movedFiles] as const;
+const optional = [
+  ourAnnotations.callbackSecret,
+  ourAnnotations.movedFiles,
+  ourAnnotations.operations,
+] as const;
 
 type Texts = Readonly<Record<string, string>> | undefined;
 

@@ -13,6 +13,8 @@ export interface PlannedAlert {
   readonly context: AlertContext;
   /** See `callbackSecretOf`. */
   readonly callbackSecret: string | undefined;
+  /** See accessFilter; default: all. */
+  readonly filter?: number | undefined;
 }
 
 /** By the name. Several may have the same file: each gives its own alert. */
@@ -50,9 +52,9 @@ export function loaderPlan(
     plan.set(planned.name, planned);
     if (planned.identity.generation === 0) unknownGeneration.push(planned);
   };
-  for (const { name, identity, moved, context, callbackSecret } of files) {
+  for (const { name, identity, moved, context, callbackSecret, filter } of files) {
     const isMoved = moved.some((file) => sameFile(file, identity));
-    put({ name, identity, context: isMoved ? { ...context, moved: true } : context, callbackSecret });
+    put({ name, identity, context: isMoved ? { ...context, moved: true } : context, callbackSecret, filter });
     for (const file of moved) {
       if (sameFile(file, identity)) continue;
       put({
@@ -60,6 +62,7 @@ export function loaderPlan(
         identity: file,
         context: { ...context, moved: true },
         callbackSecret,
+        filter,
       });
     }
   }
@@ -144,7 +147,7 @@ export function planChanges(before: LoaderPlan, after: LoaderPlan): PlanChanges 
 }
 
 function saysSame(a: PlannedAlert, b: PlannedAlert): boolean {
-  return a.callbackSecret === b.callbackSecret && sameContext(a.context, b.context);
+  return a.filter === b.filter && a.callbackSecret === b.callbackSecret && sameContext(a.context, b.context);
 }
 
 function sameContext(a: AlertContext, b: AlertContext): boolean {

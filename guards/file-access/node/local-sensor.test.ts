@@ -5,7 +5,7 @@ import { linkSync, readFileSync, renameSync, statSync, writeFileSync } from 'nod
 import { after, suite, test } from 'node:test';
 
 import { AT_FDCWD, openat2, openFlags } from '../../../lib/ebpf/libc.ts';
-import type { FileIdentity } from '../../../lib/sensor/access.ts';
+import { accessFilter, type FileIdentity } from '../../../lib/sensor/access.ts';
 import { TemporaryDirectory } from '../../../lib/testing/temporary-directory.fixture.ts';
 import { sensorSkip, testMode } from '../../../lib/sensor/sensor.fixture.ts';
 import { ContainerIndex } from '../../../lib/cri/container-index.ts';
@@ -109,6 +109,25 @@ suite('planned alerts', { skip: sensorSkip }, () => {
     assert.equal(new Set(told.map(({ id }) => id)).size, 2);
     assert.ok(told.every(({ id }) => /^[\w-]{18,40}$/.test(id)));
     assert.deepEqual(told[0]?.alert['custom-metadata'], { severity: 'low' });
+  });
+
+  test('only the operations that a trap names raise its alerts, also after an edit', () => {
+    using space = new TemporaryDirectory();
+    writeFileSync(space.at('secret'), 'x');
+    const all = sensor().planned('all', space.at('secret'));
+    const changes = {
+      ...sensor().planned('changes', space.at('secret')),
+      filter: accessFilter(['write', 'append']),
+    };
+    sensor().plan(changes);
+    assert.deepEqual(sensor().cat(space.at('secret')), []);
+    sensor().plan(changes, all);
+    assert.deepEqual(sensor().cat(space.at('secret')), ['all']);
+    sensor().plan({ ...changes, filter: accessFilter(['read']) });
+    assert.deepEqual(sensor().cat(space.at('secret')), ['changes']);
+    sensor().plan(changes);
+    assert.deepEqual(sensor().cat(space.at('secret')), []);
+    sensor().plan();
   });
 
   test('a hard link that two containers share: the trap of each, by either name, until the last goes', () => {

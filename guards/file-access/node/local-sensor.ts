@@ -44,12 +44,15 @@ export interface LocalSensorOptions extends Omit<SensorOptions<PlanWatcher>, 'on
 
 /** What the sensor knows a planned alert by. Its encoder is made when it is first needed: most files are never touched. */
 class PlanWatcher implements Watcher {
-  readonly filter = everyAccess;
   planned: PlannedAlert;
   #encoder: AlertEncoder | undefined;
 
   constructor(planned: PlannedAlert) {
     this.planned = planned;
+  }
+
+  get filter(): number {
+    return this.planned.filter ?? everyAccess;
   }
 
   get encoder(): AlertEncoder {
@@ -184,6 +187,7 @@ export class LocalSensor implements Disposable {
       }
       this.#unset(placeOf(from), watcher);
       watcher.become(to);
+      if (to.filter !== from.filter) targets.refresh(to.identity);
       this.#set(placeOf(to), watcher);
     }
     const going = [...changes.move.map(({ from }) => from), ...changes.remove];

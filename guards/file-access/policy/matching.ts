@@ -1,5 +1,6 @@
 /** Which traps match which containers. */
 import { type AlertVersion, alertVersions } from '../alert/alert.ts';
+import { accessFilter, accessWords, everyAccess } from '../../../lib/sensor/access.ts';
 import type { KiveMatch, KivePolicy, KiveTrap } from '../api.ts';
 import { defaultModeBits, parseFileMode } from './file-mode.ts';
 import { canonicalIp } from './ip-address.ts';
@@ -48,6 +49,8 @@ export interface CompiledTrap {
   /** `namespace/name`, in the namespace of the policy; empty without one. */
   readonly callbackSecret: string;
   readonly metadata: Readonly<Record<string, string>>;
+  /** See accessFilter. */
+  readonly filter: number;
   readonly blocks: readonly MatchBlock[];
 }
 
@@ -105,10 +108,17 @@ export function compilePolicy(policy: KivePolicy, scope: PolicyScope = defaultSc
       callback: trap.callback ?? '',
       callbackSecret: trap.callbackSecret === undefined ? '' : `${policyNamespace}/${trap.callbackSecret}`,
       metadata: trap.metadata ?? {},
+      filter: filterOf(trap.operations),
       blocks: compileBlocks(trap, confinedTo),
     });
   });
   return { key: policyKey, traps, problems: [...problems.values()].flat() };
+}
+
+/** What the API refuses is not known here; nothing of it is no reason to watch less. */
+function filterOf(operations: KiveTrap['operations'] = []): number {
+  const known = operations.filter((word) => accessWords.some((one) => one === word));
+  return known.length === 0 ? everyAccess : accessFilter(known);
 }
 
 /** @param confinedTo - The namespace that the policy may match; undefined: all. */

@@ -1,5 +1,6 @@
 /** Policies, pods and containers for tests: one example of each, and any there can be. */
 
+import { accessWords } from '../../../lib/sensor/access.ts';
 import * as fc from '../../../lib/testing/fast-check.fixture.ts';
 import type { KiveMatch, KivePolicy, KiveTrap } from '../api.ts';
 import type { NodeContainer } from '../kive-data.ts';
@@ -101,6 +102,7 @@ export const anyTrap: fc.Arbitrary<KiveTrap> = fc.record(
     path: fc.constantFrom('/secret.txt', '/etc/shadow'),
     callback: fc.constantFrom('', 'http://sink/', 'https://sink/', 'https://sink/'),
     callbackSecret: fc.constantFrom('hook', 'other'),
+    operations: fc.subarray([...accessWords], { minLength: 1 }),
     metadata: fc.dictionary(fc.constantFrom('severity'), fc.constantFrom('low', 'high')),
     matchAny: fc.array(anyMatch, { minLength: 1, maxLength: 3 }),
   },

@@ -16,6 +16,8 @@ struct {
 /* Whether the target asks for this kind of access; see accessFilter in access.ts for the words. */
 static __always_inline int wanted(u32 filter, u32 mask)
 {
+	if (mask & ANY_OPERATION)
+		return filter & mask & ANY_OPERATION;
 	if (mask & MAY_ACCESS)
 		return filter & MAY_ACCESS;
 	if (mask & ANY_RWXA)
@@ -76,14 +78,30 @@ __noinline int finish(void)
 }
 
 /* From here on the access counts as produced: it ends as emitted, folded or lost. */
-static __always_inline int emit(struct access *access)
+static __always_inline int emit_named(struct access *access, struct names *names)
 {
 	struct work *work = this_work();
 
 	if (!work) /* an array of one entry: never */
 		return 0;
+	/*
+	 * Tracing programs can be preempted, and another may then want the same buffer: better one that is lost and counted than
+	 * two that are mixed.
+	 */
+	if (__sync_lock_test_and_set(&work->busy, 1)) {
+		__sync_fetch_and_add(&state.counters.busy, 1);
+		return 0;
+	}
 	work->access = *access;
-	return finish();
+	put_names(work, names);
+	finish();
+	__sync_lock_test_and_set(&work->busy, 0);
+	return 0;
+}
+
+static __always_inline int emit(struct access *access)
+{
+	return emit_named(access, 0);
 }
 
 /*

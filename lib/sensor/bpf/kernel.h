@@ -28,7 +28,19 @@ typedef __s32 s32;
 #define O_ACCMODE 3
 #define O_TRUNC 01000
 #define O_APPEND 02000
+#define EPERM 1
 #define ECHILD 10
+#define EACCES 13
+#define EROFS 30
+/* include/linux/fs.h, ia_valid of struct iattr */
+#define ATTR_MODE 1
+#define ATTR_UID 2
+#define ATTR_GID 4
+#define ATTR_SIZE 8
+#define ATTR_ATIME 16
+#define ATTR_MTIME 32
+/* include/uapi/linux/fs.h */
+#define RENAME_EXCHANGE 2
 /* include/uapi/asm-generic/mman-common.h, mman.h */
 #define PROT_READ 1
 #define PROT_WRITE 2
@@ -86,11 +98,14 @@ struct hlist_head {
 
 struct inode;
 
+struct super_block;
+
 struct dentry {
 	struct hlist_bl_node d_hash;
 	struct dentry *d_parent;
 	struct qstr d_name;
 	struct inode *d_inode;
+	struct super_block *d_sb;
 	union {
 		struct hlist_node d_alias;
 	} d_u;
@@ -117,6 +132,7 @@ struct ovl_inode {
 
 struct vfsmount {
 	struct dentry *mnt_root;
+	struct super_block *mnt_sb;
 };
 
 /* 5.12 put the mount's owner in front of inode_permission's arguments and into vfsmount; 6.2 renamed it. */
@@ -131,6 +147,17 @@ struct mount {
 	struct mount *mnt_parent;
 	struct dentry *mnt_mountpoint;
 	struct vfsmount mnt;
+};
+
+/* The argument of vfs_rename since 5.12 (include/linux/fs.h). */
+struct renamedata {
+	struct dentry *old_dentry;
+	struct dentry *new_dentry;
+	unsigned int flags;
+};
+
+struct iattr {
+	unsigned int ia_valid;
 };
 
 struct path {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* fentry mode: one fexit program has the arguments and the verdict. */
+/* fentry mode: a fexit program has the arguments and the verdict; what an operation changes is read before it. */
 #ifndef RAMPART_MODE_FENTRY_H
 #define RAMPART_MODE_FENTRY_H
 
-#include "admit.h"
+#include "operations.h"
 
 #define OWNER_COMES_FIRST                                                                                    \
 	(bpf_core_field_exists(struct vfsmount___since_5_12, mnt_userns) ||                                  \
@@ -53,6 +53,104 @@ int permission_exit(u64 *ctx)
 	if (admit(target, inode, &access))
 		emit(&access);
 	return 0;
+}
+
+/* The word at one place since 5.12, and at another before. */
+#define ARGUMENT_SINCE_5_12(ctx, index, before)                                                              \
+	(OWNER_COMES_FIRST ? ARGUMENT_WORD(ctx, index) : ARGUMENT_WORD(ctx, before))
+
+SEC("fentry/vfs_unlink")
+int unlink_entry(u64 *ctx)
+{
+	u64 dentry = ARGUMENT_SINCE_5_12(ctx, 2, 1);
+
+	return begin_unlink((void *)dentry, dentry);
+}
+
+SEC("fexit/vfs_unlink")
+int unlink_exit(u64 *ctx)
+{
+	return end_operation(0, ARGUMENT_SINCE_5_12(ctx, 4, 3), ARGUMENT_SINCE_5_12(ctx, 2, 1), 0);
+}
+
+/* vfs_rename(struct renamedata *) since 5.12, (old_dir, old_dentry, new_dir, new_dentry, ...) before. */
+SEC("fentry/vfs_rename")
+int rename_entry(u64 *ctx)
+{
+	struct renamedata *rename = (void *)ARGUMENT_WORD(ctx, 0);
+	struct dentry *from, *to;
+	u32 flags;
+
+	if (OWNER_COMES_FIRST) {
+		from = BPF_CORE_READ(rename, old_dentry);
+		to = BPF_CORE_READ(rename, new_dentry);
+		flags = BPF_CORE_READ(rename, flags);
+	} else {
+		from = (void *)ARGUMENT_WORD(ctx, 1);
+		to = (void *)ARGUMENT_WORD(ctx, 3);
+		flags = ARGUMENT_WORD(ctx, 5);
+	}
+	return begin_rename(from, to, flags, (u64)from);
+}
+
+SEC("fexit/vfs_rename")
+int rename_exit(u64 *ctx)
+{
+	struct renamedata *rename = (void *)ARGUMENT_WORD(ctx, 0);
+	u64 from;
+	int result;
+
+	if (OWNER_COMES_FIRST) {
+		from = (u64)BPF_CORE_READ(rename, old_dentry);
+		result = ARGUMENT_WORD(ctx, 1);
+	} else {
+		from = ARGUMENT_WORD(ctx, 1);
+		result = ARGUMENT_WORD(ctx, 6);
+	}
+	end_operation(0, result, from, 0);
+	return end_operation(1, result, from, 0);
+}
+
+SEC("fentry/notify_change")
+int attributes_entry(u64 *ctx)
+{
+	u64 dentry = ARGUMENT_SINCE_5_12(ctx, 1, 0);
+
+	return begin_attributes((void *)dentry, attributes_of((void *)ARGUMENT_SINCE_5_12(ctx, 2, 1)), dentry);
+}
+
+SEC("fexit/notify_change")
+int attributes_exit(u64 *ctx)
+{
+	return end_operation(0, ARGUMENT_SINCE_5_12(ctx, 4, 3), ARGUMENT_SINCE_5_12(ctx, 1, 0), 0);
+}
+
+SEC("fentry/vfs_setxattr")
+int set_extended_entry(u64 *ctx)
+{
+	u64 dentry = ARGUMENT_SINCE_5_12(ctx, 1, 0);
+
+	return begin_attributes((void *)dentry, ATTRIBUTES_EXTENDED, dentry);
+}
+
+SEC("fexit/vfs_setxattr")
+int set_extended_exit(u64 *ctx)
+{
+	return end_operation(0, ARGUMENT_SINCE_5_12(ctx, 6, 5), ARGUMENT_SINCE_5_12(ctx, 1, 0), 0);
+}
+
+SEC("fentry/vfs_removexattr")
+int remove_extended_entry(u64 *ctx)
+{
+	u64 dentry = ARGUMENT_SINCE_5_12(ctx, 1, 0);
+
+	return begin_attributes((void *)dentry, ATTRIBUTES_EXTENDED, dentry);
+}
+
+SEC("fexit/vfs_removexattr")
+int remove_extended_exit(u64 *ctx)
+{
+	return end_operation(0, ARGUMENT_SINCE_5_12(ctx, 3, 2), ARGUMENT_SINCE_5_12(ctx, 1, 0), 0);
 }
 
 #endif

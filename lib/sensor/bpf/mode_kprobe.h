@@ -3,7 +3,7 @@
 #ifndef RAMPART_MODE_KPROBE_H
 #define RAMPART_MODE_KPROBE_H
 
-#include "admit.h"
+#include "operations.h"
 #include "registers.h"
 
 /*
@@ -96,6 +96,96 @@ int permission_return(void *ctx)
 		return 0;
 	access.verdict = result ? VERDICT_DENIED : VERDICT_ALLOWED;
 	return emit(&access);
+}
+
+#define FIRST(ctx) REGISTER(ctx, di, regs[0])
+#define SECOND(ctx) REGISTER(ctx, si, regs[1])
+#define THIRD(ctx) REGISTER(ctx, dx, regs[2])
+#define STACK(ctx) REGISTER(ctx, sp, sp)
+
+static __always_inline int operation_return(void *ctx)
+{
+	int result = REGISTER(ctx, ax, regs[0]);
+	u64 sp = STACK(ctx);
+
+	end_operation(0, result, sp, TRAMPOLINE_BYTES);
+	return end_operation(1, result, sp, TRAMPOLINE_BYTES);
+}
+
+SEC("kprobe/vfs_unlink")
+int unlink_called(void *ctx)
+{
+	return begin_unlink((void *)(OWNER_COMES_FIRST ? THIRD(ctx) : SECOND(ctx)), STACK(ctx));
+}
+
+SEC("kretprobe/vfs_unlink")
+int unlink_return(void *ctx)
+{
+	return operation_return(ctx);
+}
+
+SEC("kprobe/vfs_rename")
+int rename_called(void *ctx)
+{
+	struct renamedata *rename = (void *)FIRST(ctx);
+	struct dentry *from, *to;
+	u32 flags;
+
+	if (OWNER_COMES_FIRST) {
+		from = BPF_CORE_READ(rename, old_dentry);
+		to = BPF_CORE_READ(rename, new_dentry);
+		flags = BPF_CORE_READ(rename, flags);
+	} else {
+		from = (void *)SECOND(ctx);
+		to = (void *)REGISTER(ctx, cx, regs[3]);
+		flags = REGISTER(ctx, r9, regs[5]);
+	}
+	return begin_rename(from, to, flags, STACK(ctx));
+}
+
+SEC("kretprobe/vfs_rename")
+int rename_return(void *ctx)
+{
+	return operation_return(ctx);
+}
+
+SEC("kprobe/notify_change")
+int attributes_called(void *ctx)
+{
+	struct iattr *attributes = (void *)(OWNER_COMES_FIRST ? THIRD(ctx) : SECOND(ctx));
+
+	return begin_attributes((void *)(OWNER_COMES_FIRST ? SECOND(ctx) : FIRST(ctx)), attributes_of(attributes),
+				STACK(ctx));
+}
+
+SEC("kretprobe/notify_change")
+int attributes_return(void *ctx)
+{
+	return operation_return(ctx);
+}
+
+SEC("kprobe/vfs_setxattr")
+int set_extended_called(void *ctx)
+{
+	return begin_attributes((void *)(OWNER_COMES_FIRST ? SECOND(ctx) : FIRST(ctx)), ATTRIBUTES_EXTENDED, STACK(ctx));
+}
+
+SEC("kretprobe/vfs_setxattr")
+int set_extended_return(void *ctx)
+{
+	return operation_return(ctx);
+}
+
+SEC("kprobe/vfs_removexattr")
+int remove_extended_called(void *ctx)
+{
+	return begin_attributes((void *)(OWNER_COMES_FIRST ? SECOND(ctx) : FIRST(ctx)), ATTRIBUTES_EXTENDED, STACK(ctx));
+}
+
+SEC("kretprobe/vfs_removexattr")
+int remove_extended_return(void *ctx)
+{
+	return operation_return(ctx);
 }
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef RAMPART_MODE_RAW_TRACEPOINT_H
 #define RAMPART_MODE_RAW_TRACEPOINT_H
 
-#include "admit.h"
+#include "operations.h"
 #include "registers.h"
 
 /*
@@ -164,34 +164,54 @@ static __noinline int file_syscall(void *regs, u32 kind, u32 result)
 	return 0;
 }
 
-/* The watched file each thread is truncating by path: put there in the middle of the call, taken at its end. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 4096);
-	__type(key, u64);
-	__type(value, struct target_key);
-} truncating SEC(".maps");
-
-static __noinline int truncate_exit(int succeeded)
+/* Which of the names that the file had is another one now, or gone; SEEN_ALIASES where none is. */
+static __always_inline u32 changed_alias(struct operation *operation, u32 *gone)
 {
-	u64 thread = bpf_get_current_pid_tgid();
-	struct target_key *found = bpf_map_lookup_elem(&truncating, &thread), key;
-	struct access access = {};
-	struct target *target;
+	for (u32 i = 0; i < SEEN_ALIASES; i++) {
+		struct alias *alias = &operation->aliases[i];
+		struct dentry *dentry = alias->dentry;
 
-	if (!found)
+		if (!dentry)
+			break;
+		*gone = BPF_CORE_READ(dentry, d_inode) != operation->inode || !BPF_CORE_READ(dentry, d_hash.pprev);
+		if (*gone || BPF_CORE_READ(dentry, d_parent) != alias->parent ||
+		    BPF_CORE_READ(dentry, d_name.hash_len) != alias->hash_len)
+			return i;
+	}
+	return SEEN_ALIASES;
+}
+
+/* The system call is over in whose middle a watched file was seen to change. */
+static __noinline int changed(u32 slot, u32 kind, int succeeded)
+{
+	struct operation_key key = {};
+	struct operation *operation;
+	u32 gone = 0, which;
+
+	key.thread = bpf_get_current_pid_tgid();
+	key.slot = slot;
+	operation = bpf_map_lookup_elem(&operations, &key);
+	if (!operation)
 		return 0;
-	key = *found;
-	bpf_map_delete_elem(&truncating, &thread);
-	target = succeeded ? bpf_map_lookup_elem(&targets, &key) : 0;
-	if (!target)
-		return 0;
-	access.inode = key.inode;
-	access.device = key.device;
-	access.mask = MAY_WRITE;
-	access.verdict = VERDICT_ALLOWED;
-	if (admit(target, 0, &access))
-		emit(&access);
+	if (!succeeded)
+		goto out;
+	if (kind == SYSCALL_UNLINK || kind == SYSCALL_RENAME) {
+		which = changed_alias(operation, &gone);
+		if (which) /* the name of the first only was kept */
+			operation->names.from_parent = 0;
+		if (kind == SYSCALL_RENAME) {
+			operation->access.mask = gone ? OPERATION_REPLACE : OPERATION_RENAME;
+			if (!gone && which < SEEN_ALIASES)
+				operation->names.to = operation->aliases[which].dentry;
+		}
+	} else {
+		operation->names.from_parent = 0;
+	}
+	operation->access.verdict = VERDICT_ALLOWED;
+	if (wanted(operation->filter, operation->access.mask))
+		emit_named(&operation->access, &operation->names);
+out:
+	bpf_map_delete_elem(&operations, &key);
 	return 0;
 }
 
@@ -208,24 +228,80 @@ int syscall_exit(struct bpf_raw_tracepoint_args *ctx)
 	if (number >= SYSCALLS || !(settings.native_syscalls[number] | settings.compat_syscalls[number]))
 		return 0;
 	kind = is_compat() ? settings.compat_syscalls[number] : settings.native_syscalls[number];
-	if (kind == SYSCALL_TRUNCATE)
-		return truncate_exit(result == 0);
+	if (kind >= SYSCALL_TRUNCATE) {
+		changed(0, kind, result == 0);
+		return changed(1, kind, result == 0);
+	}
 	/* -4095..-1 is an error; a mapping's address may look negative. */
 	if ((unsigned long)result >= (unsigned long)-4095L)
 		return 0;
 	return file_syscall(regs, kind, result);
 }
 
+static __always_inline u32 mask_of_kind(u32 kind)
+{
+	switch (kind) {
+	case SYSCALL_TRUNCATE:
+		return MAY_WRITE;
+	case SYSCALL_UNLINK:
+		return OPERATION_DELETE;
+	case SYSCALL_RENAME: /* which of them is known at the end of the call */
+		return OPERATION_RENAME | OPERATION_REPLACE;
+	case SYSCALL_MODE:
+		return OPERATION_ATTRIBUTES | ATTRIBUTES_MODE;
+	case SYSCALL_OWNER:
+		return OPERATION_ATTRIBUTES | ATTRIBUTES_OWNER;
+	case SYSCALL_TIMES:
+		return OPERATION_ATTRIBUTES | ATTRIBUTES_TIMES;
+	case SYSCALL_EXTENDED:
+		return OPERATION_ATTRIBUTES | ATTRIBUTES_EXTENDED;
+	}
+	return 0;
+}
+
+/* A watched file changes in a system call that ends in changed(). It passes here more than once. */
+static __noinline int changing(struct inode *inode, u32 kind)
+{
+	struct operation_key key = {};
+	struct operation *operation;
+	struct hlist_node *node;
+
+	key.thread = bpf_get_current_pid_tgid();
+	operation = bpf_map_lookup_elem(&operations, &key);
+	if (operation) {
+		if (operation->inode == inode)
+			return 0;
+		key.slot = 1;
+		if (bpf_map_lookup_elem(&operations, &key))
+			return 0;
+	}
+	operation = begin_operation(inode, mask_of_kind(kind), key.slot, 0);
+	if (!operation)
+		return 0;
+	node = BPF_CORE_READ(inode, i_dentry.first);
+	for (u32 i = 0; i < SEEN_ALIASES && node; i++) {
+		struct dentry *dentry = (void *)node - bpf_core_field_offset(struct dentry, d_u.d_alias);
+
+		if (i == 0)
+			name_before(operation, dentry);
+		operation->aliases[i].dentry = dentry;
+		operation->aliases[i].parent = BPF_CORE_READ(dentry, d_parent);
+		operation->aliases[i].hash_len = BPF_CORE_READ(dentry, d_name.hash_len);
+		node = BPF_CORE_READ(node, next);
+	}
+	return 0;
+}
+
 /*
- * truncate(2) has a path and no descriptor. On its way every file system sets the inode's change time
- * (fs/attr.c, notify_change), which has tracepoints since 6.13, or marks it dirty: attached to whichever exist.
+ * Calls that reach a file by a path, or change what it is called: on their way every file system sets the inode's change
+ * time, which has tracepoints since 6.13, or marks it dirty: attached to whichever exist.
  */
 SEC("raw_tp")
 int inode_changes(struct bpf_raw_tracepoint_args *ctx)
 {
+	struct inode *inode = (void *)ctx->args[0];
 	struct target_key key = {};
 	u32 number;
-	u64 thread;
 	u8 kind;
 
 	if (!bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
@@ -234,12 +310,9 @@ int inode_changes(struct bpf_raw_tracepoint_args *ctx)
 	if (number >= SYSCALLS)
 		return 0;
 	kind = is_compat() ? settings.compat_syscalls[number] : settings.native_syscalls[number];
-	if (kind != SYSCALL_TRUNCATE)
+	if (kind < SYSCALL_TRUNCATE)
 		return 0;
-	thread = bpf_get_current_pid_tgid();
-	if (target_of((void *)ctx->args[0], &key))
-		bpf_map_update_elem(&truncating, &thread, &key, BPF_ANY);
-	return 0;
+	return target_of(inode, &key) ? changing(inode, kind) : 0;
 }
 
 /*

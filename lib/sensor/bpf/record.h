@@ -17,13 +17,24 @@ struct {
  * that could meet here run with preemption off.
  */
 struct work {
+	u64 busy;
 	struct access access;
+	struct dentry *from_parent; /* 0: there is no name before */
+	struct dentry *to;	    /* 0: there is no name behind */
+	u8 from_name[NAME_BYTES];
 	u64 bucket_born_ns;
 	u32 folded_total;
 	u32 cut; /* put_path did not reach a root */
 	struct path root;
 	struct path path;
 	u8 record[8192];
+};
+
+/* The names that an operation concerns. */
+struct names {
+	struct dentry *from_parent;
+	struct dentry *to;
+	u8 from_name[NAME_BYTES];
 };
 
 struct {
@@ -56,7 +67,7 @@ __noinline int put_path(u32 offset)
 	u32 used = 0;
 	u8 *at;
 
-	if (!work || offset > 5 * PATH_BYTES)
+	if (!work || offset > 6400) /* of 8192, less PATH_BYTES and NAME_BYTES */
 		return 0;
 	at = work->record + offset;
 	root_mount = work->root.mnt;
@@ -86,6 +97,11 @@ __noinline int put_path(u32 offset)
 			vfsmount = (void *)up + bpf_core_field_offset(struct mount, mnt);
 			continue;
 		}
+		parent = BPF_CORE_READ(dentry, d_parent);
+		if (!vfsmount && dentry == parent) { /* the root of its file system: see begin_at */
+			work->cut = 0;
+			break;
+		}
 		if (used > PATH_BYTES - 1)
 			break;
 		name = BPF_CORE_READ(dentry, d_name.name);
@@ -93,7 +109,6 @@ __noinline int put_path(u32 offset)
 		if (length < 0)
 			break;
 		used = (used + length) & 2047;
-		parent = BPF_CORE_READ(dentry, d_parent);
 		if (dentry == parent) { /* not in any tree: memfd and its kin */
 			work->cut = 0;
 			break;
@@ -198,7 +213,6 @@ static __always_inline u32 put_process(struct work *work, u32 base)
 	record->cgroup_id = bpf_get_current_cgroup_id();
 	record->pid_namespace = namespace_pid_inum(task);
 	record->mount_namespace = BPF_CORE_READ(task, nsproxy, mnt_ns, ns.inum);
-	record->zero = 0;
 	bpf_get_current_comm(record->comm, sizeof(record->comm));
 
 	/* A kernel thread has neither; what cannot be read stays zero and ends the walk at once. */
@@ -255,8 +269,69 @@ static __always_inline u32 put_process(struct work *work, u32 base)
 	if (work->cut)
 		flags |= CGROUP_CUT;
 	record->cgroup_bytes = bytes;
+	record->from_bytes = 0;
+	__builtin_memset(record->zero, 0, sizeof(record->zero));
+	record->to_bytes = 0;
 	record->flags = flags;
 	return offset + bytes;
+}
+
+static __always_inline void put_names(struct work *work, struct names *names)
+{
+	work->from_parent = 0;
+	work->to = 0;
+	if (!names)
+		return;
+	work->from_parent = names->from_parent;
+	work->to = names->to;
+	bpf_probe_read_kernel(work->from_name, NAME_BYTES, names->from_name);
+}
+
+/*
+ * A dentry has no mount: where the root or the working directory of the process is on the same file system, the name is
+ * what the process sees; otherwise it begins at the root of the file system.
+ */
+static __always_inline void begin_at(struct work *work, struct dentry *dentry)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct super_block *sb = BPF_CORE_READ(dentry, d_sb);
+	struct vfsmount *root = BPF_CORE_READ(task, fs, root.mnt), *cwd = BPF_CORE_READ(task, fs, pwd.mnt);
+
+	work->root.mnt = root;
+	work->root.dentry = BPF_CORE_READ(task, fs, root.dentry);
+	work->path.mnt = BPF_CORE_READ(root, mnt_sb) == sb ? root : BPF_CORE_READ(cwd, mnt_sb) == sb ? cwd : 0;
+	work->path.dentry = dentry;
+	if (!work->path.mnt)
+		((struct record *)work->record)->flags |= NAMES_OF_FILE_SYSTEM;
+}
+
+/* Puts the names behind the process; returns where they end. Global for the verifier's sake, see put_path. */
+__noinline int put_names_of_operation(u32 offset)
+{
+	struct work *work = this_work();
+	struct record *record;
+	long length;
+	u32 bytes;
+
+	if (!work)
+		return 0;
+	record = (void *)work->record;
+	offset &= 8191;
+	if (work->from_parent && offset < 5120) {
+		length = bpf_probe_read_kernel_str(work->record + offset, NAME_BYTES, work->from_name);
+		bytes = length > 0 ? length & 511 : 0;
+		begin_at(work, work->from_parent);
+		bytes += put_path(offset + bytes) & 2047;
+		record->from_bytes = bytes;
+		offset += bytes;
+	}
+	if (work->to && offset <= 6400) {
+		begin_at(work, work->to);
+		bytes = put_path(offset) & 2047;
+		record->to_bytes = bytes;
+		offset += bytes;
+	}
+	return offset;
 }
 
 /* Takes work->access out of the kernel: ends it as emitted or lost. */
@@ -277,7 +352,7 @@ __noinline int send(void)
 	record->verdict = work->access.verdict;
 	record->bucket_born_ns = work->bucket_born_ns;
 	record->folded_total = work->folded_total;
-	end = put_process(work, 0);
+	end = put_names_of_operation(put_process(work, 0));
 	if (bpf_ringbuf_output(&ring, work->record, end & 8191, 0))
 		__sync_fetch_and_add(&state.counters.lost_ring_full, 1);
 	else

@@ -33,6 +33,22 @@ struct target {
 	u32 zero;
 };
 
+/*
+ * Operations that the kernel asks no permission of the file for; in the mask above the kernel's bits. The last four say
+ * which attributes.
+ */
+enum operation_bits {
+	OPERATION_DELETE = 0x100,
+	OPERATION_RENAME = 0x200,
+	OPERATION_REPLACE = 0x400,
+	OPERATION_ATTRIBUTES = 0x800,
+	ATTRIBUTES_MODE = 0x1000,
+	ATTRIBUTES_OWNER = 0x2000,
+	ATTRIBUTES_TIMES = 0x4000,
+	ATTRIBUTES_EXTENDED = 0x8000,
+};
+#define ANY_OPERATION (OPERATION_DELETE | OPERATION_RENAME | OPERATION_REPLACE | OPERATION_ATTRIBUTES)
+
 enum verdict { VERDICT_UNKNOWN, VERDICT_ALLOWED, VERDICT_DENIED };
 
 enum record_flags {
@@ -42,6 +58,7 @@ enum record_flags {
 	EXECUTABLE_DELETED = 8,
 	ARGUMENTS_UNREADABLE = 16,
 	CGROUP_CUT = 32,
+	NAMES_OF_FILE_SYSTEM = 64,
 };
 
 struct record {
@@ -50,7 +67,7 @@ struct record {
 	u64 cgroup_id;
 	u64 bucket_born_ns; /* names the rate limit's bucket together with target and pid; 0: none */
 	u32 device;
-	u32 mask;
+	u32 mask; /* MAY_* and enum operation_bits */
 	u32 target_id;
 	u32 folded_total; /* by the bucket, since it was born */
 	u32 tid;
@@ -66,11 +83,14 @@ struct record {
 	u16 cwd_bytes;
 	u16 argument_bytes;
 	u16 cgroup_bytes;
-	u16 zero;
+	u16 from_bytes;
 	char comm[16];
+	u16 to_bytes;
+	u16 zero[3];
 	/*
 	 * then: the executable's and the cwd's components, leaf first, each ended by NUL; argv as the kernel has it; the
-	 * components of the cgroup, none where they did not fit: who nests many may not hide the outermost
+	 * components of the cgroup, none where they did not fit: who nests many may not hide the outermost;
+	 * of operations on names: the components of the name before, and of the one behind
 	 */
 };
 
@@ -94,6 +114,7 @@ struct counters {
 	u64 recycled;	    /* not produced: the inode number now belongs to another file */
 	u64 own;	    /* not produced: the agent's own accesses */
 	u64 verdict_unknown;
+	u64 busy; /* not produced: another program's record was being made on this CPU */
 };
 
 /* What the identify program found out about one file descriptor of the calling process. */
@@ -134,7 +155,14 @@ enum syscall_kind {
 	SYSCALL_SENDFILE, /* (out, in) */
 	SYSCALL_COPY,	  /* (in, offset, out): copy_file_range, splice */
 	SYSCALL_MMAP,	  /* (address, length, prot, flags, fd) */
-	SYSCALL_TRUNCATE, /* (path): seen by another hook */
+	/* These reach the file by other hooks, in the middle of the call. */
+	SYSCALL_TRUNCATE,
+	SYSCALL_UNLINK,
+	SYSCALL_RENAME,
+	SYSCALL_MODE,
+	SYSCALL_OWNER,
+	SYSCALL_TIMES,
+	SYSCALL_EXTENDED,
 };
 
 #endif

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 
 import type { KiveAlert } from '../../../guards/file-access/alert/alert.ts';
+import type { OperationWord } from '../../../lib/sensor/access.ts';
 import type { GuardedLab } from '../guarded-lab.fixture.ts';
 import type { LabContainer } from '../lab.ts';
 
@@ -12,10 +13,10 @@ interface Operation {
   readonly command: string;
   /** What is done before the file is watched. Default: it is written. */
   readonly prepare?: string;
-  /** The MAY_* bits that inode_permission is asked with, in their order. */
-  readonly masks: readonly number[];
+  /** The MAY_* bits that inode_permission is asked with, and operations, in their order. */
+  readonly masks: readonly (number | OperationWord)[];
   /** In mode raw_tracepoint, where only what comes to a descriptor is seen. Default: the same. */
-  readonly seen?: readonly number[];
+  readonly seen?: readonly (number | OperationWord)[];
 }
 
 const write = 'echo text > F';
@@ -42,14 +43,20 @@ const operations: readonly Operation[] = [
   // busybox does what it is called as.
   { what: 'exec', prepare: 'cp /bin/busybox F', command: 'exec -a true F', masks: [33] },
   { what: 'ln', command: 'ln F F.other', masks: [6], seen: [] },
-  { what: 'rm', command: 'rm F', masks: [18], seen: [] },
-  { what: 'mv over it', prepare: `${write}; cp F F.other`, command: 'mv F.other F', masks: [18], seen: [] },
+  { what: 'rm', command: 'rm F', masks: [18, 'delete'], seen: ['delete'] },
+  {
+    what: 'mv over it',
+    prepare: `${write}; cp F F.other`,
+    command: 'mv F.other F',
+    masks: [18, 'replace'],
+    seen: ['replace'],
+  },
   { what: 'test -r', command: '[ -r F ]', masks: [20], seen: [] },
-  { what: 'mv to a new name', command: 'mv F F.other', masks: [] },
+  { what: 'mv to a new name', command: 'mv F F.other', masks: ['rename'] },
   { what: 'stat', command: 'stat F', masks: [] },
-  { what: 'chmod', command: 'chmod 600 F', masks: [] },
-  { what: 'chown', command: 'chown 1:1 F', masks: [] },
-  { what: 'touch', command: 'touch -c -d @0 F', masks: [] },
+  { what: 'chmod', command: 'chmod 600 F', masks: ['attributes'] },
+  { what: 'chown', command: 'chown 1:1 F', masks: ['attributes'] },
+  { what: 'touch', command: 'touch -c -d @0 F', masks: ['attributes'] },
   { what: 'ls', command: 'ls -l F', masks: [] },
 ];
 const fileOf = (index: number): string => `/mnt/file-${index}`;
@@ -93,7 +100,7 @@ export function maskCases(lab: () => GuardedLab): void {
         assert.deepEqual(
           alerts
             .filter(({ metadata }) => metadata.path === fileOf(index))
-            .map(({ metadata }) => metadata.mask),
+            .map(({ metadata }) => metadata.operation ?? metadata.mask),
           guarded.mode === 'raw_tracepoint' ? seen : masks,
         );
       });
