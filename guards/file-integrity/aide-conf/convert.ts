@@ -28,6 +28,8 @@ interface ConversionOptions {
   readonly hostRoot?: string;
 }
 
+const usualRoot = '/hostroot';
+
 interface Conversion {
   readonly text: string;
   /** The text, for `readAideConf`: errors tell what was written before the conversion, and where. */
@@ -59,6 +61,22 @@ export function convertAideConf(
   return { text, source: { file, text, isBytes: false, written }, warnings: problems.problems };
 }
 
+/**
+ * The same for the machine itself: lines of an older AIDE as today's, and rules that are all in `/hostroot`, as the File Integrity
+ * Operator has them, without it. Nothing else is changed.
+ *
+ * @throws as {@link convertAideConf}
+ */
+export function updateAideConf(file: string, content: Uint8Array): Source {
+  const problems = new ProblemList();
+  const source = sourceOf(file, content);
+  const converter = new Converter(file, source, { hostRoot: usualRoot }, problems);
+  const text = converter.update();
+  problems.throwErrors(`cannot use the configuration ${file}`);
+  const written = { text: source.text, offsetOf: (offset: number) => converter.offsetBefore(offset) };
+  return { ...source, text, written };
+}
+
 class Converter {
   readonly #edits: TextEdits;
   readonly #root: string;
@@ -70,12 +88,13 @@ class Converter {
   readonly #converted = new Groups('0.18');
   readonly #rename: ReadonlyMap<string, string>;
 
-  constructor(file: string, content: string, conversion: ConversionOptions, problems: ProblemList) {
-    this.#edits = new TextEdits(content);
-    this.#root = (conversion.hostRoot ?? '/hostroot').replace(/\/+$/, '');
+  constructor(file: string, content: string | Source, conversion: ConversionOptions, problems: ProblemList) {
+    const source = sourceOf(file, content);
+    this.#edits = new TextEdits(source.text);
+    this.#root = (conversion.hostRoot ?? usualRoot).replace(/\/+$/, '');
     this.#directory = `${this.#root}/etc/kubernetes`;
     this.#problems = problems;
-    this.#statements = [...allStatements(parse(sourceOf(file, content), problems))];
+    this.#statements = [...allStatements(parse(source, problems))];
     this.#rename = this.#newNames();
   }
 
@@ -112,9 +131,7 @@ class Converter {
           this.#option(statement);
           break;
         case 'if': {
-          const word = oldConditions.get(statement.word);
-          const { offset } = statement.at;
-          if (word !== undefined) this.#edits.replace({ offset, end: offset + statement.word.length }, word);
+          this.#oldCondition(statement);
           this.#condition(statement.condition);
           break;
         }
@@ -139,6 +156,41 @@ class Converter {
       }
     }
     return this.#edits.applied();
+  }
+
+  update(): string {
+    const rules = this.#statements.filter((each) => each.kind === 'rule');
+    const isOfHost = ({ path }: RuleStatement): boolean => isInside(this.#edits.written(path.at), this.#root);
+    const rootAt = rules.every(isOfHost) ? this.#root.length : 0;
+    for (const { path } of rootAt > 0 ? rules : [])
+      this.#edits.replace(path.at, this.#edits.written(path.at).slice(rootAt) || '/');
+    for (const statement of this.#statements) {
+      if (statement.kind === 'option') this.#oldOption(statement);
+      else if (statement.kind === 'if') this.#oldCondition(statement);
+    }
+    return this.#edits.applied();
+  }
+
+  #oldCondition({ word, at: { offset } }: Extract<Statement, { kind: 'if' }>): void {
+    const now = oldConditions.get(word);
+    if (now !== undefined) this.#edits.replace({ offset, end: offset + word.length }, now);
+  }
+
+  /** @returns its name now */
+  #oldOption({ at, name, nameAt, value }: OptionStatement): string {
+    const now = name === 'report_attributes' ? 'report_force_attrs' : oldNames.get(name);
+    if (now !== undefined) this.#edits.replace(nameAt, now);
+    if (name !== 'verbose' || 'terms' in value) return now ?? name;
+    const written = this.#edits.written(value.at);
+    const levels = reportAndLogLevels(written);
+    if (levels === undefined) {
+      this.#problems.error(
+        value.at,
+        fault`'${written}' is not a number from 0 to 255`,
+        "Write 'log_level' and 'report_level' instead",
+      );
+    } else this.#edits.replace(at, levels.join('\n'));
+    return name;
   }
 
   #rule({ path }: RuleStatement): void {
@@ -172,15 +224,14 @@ class Converter {
   }
 
   #option(statement: OptionStatement): void {
-    const { at, name, nameAt, value } = statement;
-    const now = name === 'report_attributes' ? 'report_force_attrs' : oldNames.get(name);
-    if (now !== undefined) this.#edits.replace(nameAt, now);
+    const { name, value } = statement;
+    const now = this.#oldOption(statement);
     if ('terms' in value) {
       if (options.get(name)?.type === 'checksums') this.#expression(value);
       return;
     }
     const written = this.#edits.written(value.at);
-    switch (now ?? name) {
+    switch (now) {
       case 'database_in':
         this.#edits.replace(value.at, this.#file('DBDIR', 'aide.db.gz'));
         break;
@@ -200,17 +251,6 @@ class Converter {
         if (!isInside(written, this.#root))
           this.#edits.replace(value.at, this.#root + written.replace(/\/$/, ''));
         break;
-      case 'verbose': {
-        const levels = reportAndLogLevels(written);
-        if (levels === undefined) {
-          this.#problems.error(
-            value.at,
-            fault`'${written}' is not a number from 0 to 255`,
-            "Write 'log_level' and 'report_level' instead",
-          );
-        } else this.#edits.replace(at, levels.join('\n'));
-        break;
-      }
       default:
     }
   }

@@ -8,6 +8,7 @@ import { buffer } from 'node:stream/consumers';
 
 import { fileError, RampartError } from '../../../lib/errors/errors.ts';
 import type { AideConf, ConfEnvironment } from '../aide-conf/conf.ts';
+import { updateAideConf } from '../aide-conf/convert.ts';
 import { defaultAideConf } from '../aide-conf/default-conf.ts';
 import { isIncluded, readRegularFile } from '../aide-conf/include.ts';
 import { readAideConf } from '../aide-conf/evaluate.ts';
@@ -40,10 +41,10 @@ export async function findConf(given: string | undefined, signal: AbortSignal): 
   }
 }
 
-/** @throws {RampartError} `INPUT` with the lines that are wrong */
+/** Also one that was written for an older AIDE, or for FIO. @throws {RampartError} `INPUT` with the lines that are wrong */
 export function readConf({ name, text }: ConfSource, allowExecution: boolean): AideConf {
   try {
-    return readAideConf(name, text, machine(allowExecution));
+    return readAideConf(name, updateAideConf(name, text), machine(allowExecution));
   } catch (error) {
     if (allowExecution || !(error instanceof RampartError) || !error.message.includes('@@x_include'))
       throw error;

@@ -337,3 +337,34 @@ test('a terminal gets progress and colours, and names that cannot harm it', asyn
   assert.ok(!`${piped.stdout}${piped.stderr}`.includes('\u001b'));
   assert.ok(!piped.stderr.includes('files '));
 });
+
+test('configurations of an older AIDE, and that of the File Integrity Operator, are taken', async () => {
+  using scene = new Scene();
+  scene.write('tree/etc/hosts', 'a\n');
+  // As RHEL 8 and the operator write them.
+  const rules = (root: string): string =>
+    [
+      ...[
+        '@@define DBDIR /var/lib/aide',
+        'database=file:@@{DBDIR}/aide.db.gz',
+        'gzip_dbout=yes',
+        'verbose=20',
+      ],
+      ...['@@ifdef DBDIR', 'CONTENT_EX = sha512+ftype+p+u+g+n+acl+selinux+xattrs', '@@endif'],
+      ...[`!${root}/etc/mtab$`, `${root}/etc/    CONTENT_EX`, ''],
+    ].join('\n');
+  for (const root of ['', '/hostroot']) {
+    scene.write('aide.conf', rules(root));
+    const init = await scene.check('--root', scene.tree, '--init');
+    assert.equal(init.code, 0, init.stderr);
+    assert.match(init.stdout, /Report level: added_removed_entries/);
+    scene.write('tree/etc/hosts', `${root}changed\n`);
+    const { code, stdout } = await scene.check('--root', scene.tree);
+    assert.equal(code, 4);
+    assert.match(stdout, /^f .* : \/etc\/hosts$/m);
+  }
+  scene.write('aide.conf', rules('').replace('=20', '=much').replace('CONTENT_EX\n', 'CONTENT_XE\n'));
+  const { code, stderr } = await scene.check('--root', scene.tree);
+  assert.equal(code, 17);
+  assert.match(stderr, /aide\.conf:4:9: 'much' is not a number from 0 to 255 \(line 'verbose=much'\)/);
+});
