@@ -333,7 +333,8 @@ export class Programs {
   #newPlace(id: string): Place {
     const before = this.#known.get(id);
     const key = before?.key ?? keyOf(id);
-    return { id, key, generation: 1 + Math.max(0, before?.generation ?? 0, ...this.#pins.generations(key)) };
+    const generations = this.#pins.generations(key).map((generation) => Number(generation) || 0);
+    return { id, key, generation: 1 + Math.max(0, before?.generation ?? 0, ...generations) };
   }
 
   /** The program whose maps it shares. @throws {ProgramFailure} `map-owner-not-found`, `map-owner-not-loaded` */

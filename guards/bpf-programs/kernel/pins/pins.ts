@@ -40,9 +40,9 @@ export class Pins {
     );
   }
 
-  /** Numbers of those of one program. */
-  generations(key: string): readonly number[] {
-    return listed(join(this.root, 'programs', key)).map((name) => Number(name) || 0);
+  /** Those of one key. */
+  generations(key: string): readonly string[] {
+    return listed(join(this.root, 'programs', key));
   }
 
   chains(): readonly string[] {
