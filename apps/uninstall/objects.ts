@@ -3,7 +3,7 @@ import { deleteSame } from '../../lib/kube/client/delete-same.ts';
 import { orUndefined } from '../../lib/kube/client/client-errors.ts';
 import type { KubeClient } from '../../lib/kube/client/client.ts';
 import { releaseAll } from '../../lib/kube/controller/finalizers.ts';
-import { type KubeObject, objectKey, type ResourceType } from '../../lib/kube/object/object.ts';
+import { type KubeObject, objectKey, scopedAs, type ResourceType } from '../../lib/kube/object/object.ts';
 import { eachOf } from '../../lib/time/each-of.ts';
 import { follow } from './follow.ts';
 import type { Selected } from './selected.ts';
@@ -56,7 +56,7 @@ export class Remover {
       const { name = '', namespace } = object.metadata;
       const target = { name, namespace, subresource: 'status' };
       const patch = { type: 'merge', body: { status: null } } as const;
-      await orUndefined(this.#client.patch(type, target, patch, { signal: this.#signal }));
+      await orUndefined(this.#client.patch(scopedAs(type, object), target, patch, { signal: this.#signal }));
       this.removed.push(`status of ${named(type, object)}`);
     });
   }

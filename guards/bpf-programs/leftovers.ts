@@ -8,7 +8,7 @@ import { allNodeTypes as types, bpfApplicationOf, parentKinds } from './api.ts';
 import { nodeFinalizer, ofNode, parentFinalizer } from './engine/names.ts';
 import type { BpfProgramsOptions } from './options.ts';
 
-/** Those of both APIs with one plural are one resource, whatever their scope. */
+/** Of two with one name, the objects that there are have their own scope. */
 const parents = parentKinds.filter((kind) => kind !== bpfApplicationOf['v0.5']);
 
 export const bpfProgramsLeftovers = defineLeftovers<BpfProgramsOptions>({

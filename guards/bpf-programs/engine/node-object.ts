@@ -11,6 +11,7 @@ import type { Parent } from './parent.ts';
 import { linkUuid, type State, type StateCondition, stateOf } from './state.ts';
 import { linksIn } from './state-counts.ts';
 import type { Told } from './told.ts';
+import type { Wanted } from './wanted.ts';
 
 export interface WantedObject {
   readonly type: ResourceType<NodeObject>;
@@ -60,7 +61,7 @@ function programObject(told: Told): WantedObject {
 
 function stateObject(parent: Parent, told: readonly Told[], node: string): WantedObject {
   const { kind, namespace, uid } = parent;
-  const name = nodeObjectName(parent.name, [kind.kind, namespace ?? '', uid, node]);
+  const name = stateName(parent, node);
   const state = stateOf(parent, told, node);
   return {
     ...{ type: stateTypes[kind.scope], name, parent, told },
@@ -72,6 +73,15 @@ function stateObject(parent: Parent, told: readonly Told[], node: string): Wante
     statusAfter: (before) => stateAfter(before, state, parent.object.metadata.generation),
     conditionIn: (before, one) => conditionInState(before, one, uid),
   };
+}
+
+function stateName({ kind, name, namespace, uid }: Parent, node: string): string {
+  return nodeObjectName(name, [kind.kind, namespace ?? '', uid, node]);
+}
+
+/** The name of the object of this node that tells of a program. */
+export function objectNameOf({ parent, name }: Wanted, node: string): string {
+  return parent.kind.api === 'v0.6' ? stateName(parent, node) : name;
 }
 
 function stateAfter(

@@ -3,7 +3,9 @@ import { after, afterEach, before, suite, test } from 'node:test';
 
 import { until } from '../../../lib/testing/until.fixture.ts';
 import type { NodeObject } from '../api.ts';
-import { stateTypes } from '../api.ts';
+import { configType, stateTypes } from '../api.ts';
+import { nodes } from '../../../lib/kube/object/object.ts';
+import { otherNetwork, startPod } from './pods.fixture.ts';
 import type { ApplicationStatus } from '../state-schema.ts';
 import { parentKind } from '../parent-kind.fixture.ts';
 import { FixtureKernel } from '../program-host.fixture.ts';
@@ -31,6 +33,25 @@ suite('applications of v0.6 on nodes', () => {
   async function states(scope: 'Cluster' | 'Namespaced' = 'Cluster'): Promise<NodeObject[]> {
     return (await cluster.client.list(stateTypes[scope])).items;
   }
+
+  /** The status of the one State object, when it has this condition. */
+  async function untilState(
+    type: string,
+    says = /^/,
+    scope: 'Cluster' | 'Namespaced' = 'Cluster',
+  ): Promise<ApplicationStatus> {
+    let found: ApplicationStatus | undefined;
+    await until(`a State that is ${type} and says ${says}`, async () => {
+      const [one] = await states(scope);
+      found = one?.status as ApplicationStatus | undefined;
+      const [condition] = found?.conditions ?? [];
+      return condition?.type === type && says.test(condition.message);
+    });
+    assert.ok(found);
+    return found;
+  }
+
+  const apply = (name: string, programs: object[]): Promise<void> => cluster.change(kind, name, { programs });
 
   test('its State says what became of each link as bpfman would, and nothing is left when it is deleted', async () => {
     await cluster.addNode('n1');
@@ -106,5 +127,155 @@ suite('applications of v0.6 on nodes', () => {
     await until(async () => (await cluster.get(kind, 'count')) === undefined);
     assert.equal(kernel.programs.size, 0);
     assert.deepEqual(await states(), []);
+  });
+
+  test('links may change, and what others write to a State is undone; a restart tells no failure again', async () => {
+    await cluster.addNode('n1');
+    const kernel = new FixtureKernel();
+    using _operator = cluster.operator();
+    const first = cluster.agent('n1', kernel);
+    await cluster.create(kind, 'links', spec({ name: 'f', type: 'XDP', xdp: { links: null } }));
+    const loaded = await untilState(
+      'Success',
+      /^f of sha256:[0-9a-f]+ is loaded, and attached to nothing, as/,
+    );
+    assert.deepEqual(
+      loaded.programs?.map(({ programId, xdp: of }) => [programId, of]),
+      [[100, { links: [] }]],
+    );
+    await apply('links', [xdp('f', on('eth0'), on('eth9'))]);
+    const failed = await untilState('Error', /There is no interface eth9\./);
+    assert.equal(failed.appLoadStatus, 'LoadSuccess');
+    assert.deepEqual(
+      failed.programs?.[0]?.xdp?.links.map(({ linkStatus }) => linkStatus),
+      ['Attached', 'AttachError'],
+    );
+    await cluster.untilCondition(kind, 'links', 'Error', undefined, /^n1: links-[0-9a-f]{8}: Error: .*eth9/);
+    const [state] = await states();
+    const { name = '' } = state?.metadata ?? {};
+    const body = { status: { node: 'elsewhere', appLoadStatus: 'LoadError', programs: [] } };
+    const target = { name, subresource: 'status' };
+    await cluster.client.patch(stateTypes.Cluster, target, { type: 'merge', body });
+    await until('the status', async () => {
+      const [one] = await states();
+      assert.ok(one);
+      const { node, updateCount, ...rest } = one.status as ApplicationStatus;
+      if (node !== 'n1') return false;
+      const { updateCount: last, node: _node, ...was } = failed;
+      assert.deepEqual(rest, was);
+      return updateCount === last + 1;
+    });
+    assert.equal(cluster.lines.length, 1);
+    first[Symbol.dispose]();
+    using _second = cluster.agent('n1', kernel);
+    await apply('links', [xdp('f', on('eth0', { priority: 7 }))]);
+    await untilState('Success');
+    // It was told of what failed once, and is of nothing that it no longer asks for.
+    assert.equal(cluster.lines.length, 1);
+    const { verdict, object } = JSON.parse(cluster.lines[0] ?? '') as { verdict: string; object: unknown };
+    assert.equal(verdict, 'not-loaded');
+    assert.deepEqual(object, { kind: 'ClusterBpfApplicationState', namespace: '', name });
+  });
+
+  test('a node that is not selected has nothing of it, and is no failure', async () => {
+    await cluster.addNode('n1');
+    const kernel = new FixtureKernel();
+    using _operator = cluster.operator();
+    using _agent = cluster.agent('n1', kernel);
+    const nodeSelector = { matchLabels: { zone: 'edge' } };
+    await cluster.create(kind, 'away', { ...spec(xdp('f', on('eth0'))), nodeSelector });
+    const text = await cluster.untilCondition(kind, 'away', 'Success');
+    assert.equal(text, 'It runs on no node: spec.nodeSelector selects none.');
+    const { appLoadStatus } = await untilState('Success', /spec\.nodeSelector does not select this node/);
+    assert.equal(appLoadStatus, 'NotSelected');
+    assert.equal(kernel.programs.size, 0);
+    await cluster.client.patch(
+      nodes,
+      { name: 'n1' },
+      {
+        type: 'merge',
+        body: { metadata: { labels: { zone: 'edge' } } },
+      },
+    );
+    await untilState('Success', /runs as program/);
+  });
+
+  test('a Config is told that it is not used', async () => {
+    using _operator = cluster.operator();
+    const image = { image: 'registry.example/bpfman' };
+    const config = {
+      metadata: { name: 'bpfman-config' },
+      spec: { agent: image, daemon: image, configuration: '-' },
+    };
+    await cluster.client.create(configType, config);
+    await until('the condition', async () => {
+      const { status } = await cluster.client.get(configType, { name: 'bpfman-config' });
+      return status?.conditions?.some(({ type, reason }) => type === 'Used' && reason === 'NotUsed') ?? false;
+    });
+    await cluster.client.delete(configType, { name: 'bpfman-config' });
+  });
+
+  test('a namespaced application is in the pods of its namespace, once in each network, and never on the node', async () => {
+    await using stack = new AsyncDisposableStack();
+    cluster.pull = async () => ({ digest: 'sha256:1', bytes: async () => new Uint8Array(1) });
+    await cluster.addNode('n1');
+    const kernel = new FixtureKernel();
+    const pids = [otherNetwork(stack), otherNetwork(stack)] as const;
+    await startPod(cluster, {
+      ...{ namespace: 'acme', name: 'web', app: 'web' },
+      pid: pids[0],
+      containers: ['app', 'log'],
+    });
+    await startPod(cluster, {
+      ...{ namespace: 'other', name: 'web', app: 'web' },
+      pid: pids[1],
+      containers: ['app'],
+    });
+    await startPod(cluster, {
+      ...{ namespace: 'acme', name: 'host', app: 'host' },
+      pid: process.pid,
+      containers: ['app'],
+    });
+    cluster.containers.answer();
+    stack.use(cluster.operator());
+    stack.use(cluster.agent('n1', kernel));
+    const selecting = (app: string): object => ({ networkNamespaces: { pods: { matchLabels: { app } } } });
+    const target = { target: 'libc', function: 'malloc', containers: { pods: {}, containerNames: ['log'] } };
+    const programs = [
+      xdp('f', on('eth0', selecting('web'))),
+      { name: 'g', type: 'UProbe', uprobe: { links: [target] } },
+    ];
+    const byteCode = { image: { url: 'registry.example/team/count:v1' } };
+    const type = parentKind('BpfApplication', 'v0.6');
+    const metadata = { name: 'pods', namespace: 'acme' };
+    const object = { metadata, spec: { nodeSelector: {}, byteCode, programs } };
+    await cluster.client.create(type.type, object as never);
+    const state = await untilState('Success', /^/, 'Namespaced');
+    assert.deepEqual(
+      state.programs?.map(({ name, xdp: packets, uprobe }) => [
+        name,
+        ...(packets?.links ?? uprobe?.links ?? []).map((link) => link['netnsPath'] ?? link['containerPid']),
+      ]),
+      [
+        ['f', `/proc/${pids[0]}/ns/net`],
+        ['g', pids[0]],
+      ],
+    );
+    assert.deepEqual(
+      [...kernel.programs.values()].map(({ owner, desired }) => [owner, desired.namespace]),
+      [
+        ['BpfApplication/acme/pods', 'acme'],
+        ['BpfApplication/acme/pods', 'acme'],
+      ],
+    );
+    const body = { spec: { programs: [xdp('f', on('eth0', selecting('host')))] } };
+    await cluster.client.patch(type.type, metadata, { type: 'merge', body });
+    const refused = await untilState(
+      'Error',
+      /Pod acme\/host uses the node's network.*or use ClusterBpfApplication\./,
+      'Namespaced',
+    );
+    assert.equal(refused.programs?.[0]?.programLinkStatus, 'UpdateAttachInfoError');
+    assert.deepEqual(refused.programs[0].xdp, { links: [] });
   });
 });

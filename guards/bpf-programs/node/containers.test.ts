@@ -1,53 +1,11 @@
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
 import { after, before, beforeEach, suite, test } from 'node:test';
 
-import { type Pod, pods } from '../../../lib/kube/object/object.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { parentKind } from '../parent-kind.fixture.ts';
 import { BpfCluster } from './node.fixture.ts';
+import { otherNetwork, startPod } from './pods.fixture.ts';
 import { FixtureKernel } from '../program-host.fixture.ts';
-
-/** A process of another network namespace, as the first one of a container. */
-function otherNetwork(stack: AsyncDisposableStack): number {
-  const child: ChildProcess = spawn('unshare', ['--net', 'sleep', '600'], { stdio: 'ignore' });
-  stack.defer(() => void child.kill('SIGKILL'));
-  return child.pid ?? 0;
-}
-
-interface StartedPod {
-  readonly namespace: string;
-  readonly name: string;
-  readonly app: string;
-  readonly pid: number;
-  readonly containers: readonly string[];
-}
-
-async function startPod(
-  cluster: BpfCluster,
-  { namespace, name, app, pid, containers }: StartedPod,
-): Promise<Pod> {
-  const pod = await cluster.client.create(pods, {
-    metadata: { namespace, name, labels: { app } },
-    spec: {
-      nodeName: 'n1',
-      containers: containers.map((one) => ({ name: one, image: 'registry.example/x' })),
-    },
-  });
-  for (const container of containers) {
-    cluster.containers.set(`containerd://${namespace}-${name}-${container}`, {
-      id: `containerd://${namespace}-${name}-${container}`,
-      name: container,
-      podName: name,
-      podNamespace: namespace,
-      podUid: pod.metadata.uid ?? '',
-      podIp: '10.0.0.1',
-      pid,
-      root: `/proc/${pid}/root`,
-    });
-  }
-  return pod;
-}
 
 const image = { image: { url: 'registry.example/team/count:v1' } };
 const web = { pods: { matchLabels: { app: 'web' } } };

@@ -18,6 +18,7 @@ import {
   nodes,
   pods,
   type ResourceType,
+  scopedAs,
   secrets,
 } from '../../../lib/kube/object/object.ts';
 import { createLogger } from '../../../lib/telemetry/log.ts';
@@ -146,8 +147,11 @@ export class BpfCluster implements AsyncDisposable {
   /** As it is when it has been started: nothing runs, and nothing is left of what a test has made. */
   async clear({ pull = noImages }: ClusterOptions = {}): Promise<void> {
     await this.#stop();
-    for (const type of clearedTypes) {
-      for (const { metadata } of (await this.client.list<KubeObject>(type)).items) {
+    for (const cleared of clearedTypes) {
+      for (const object of (await this.client.list<KubeObject>(cleared)).items) {
+        const { metadata } = object;
+        // The same name has another scope in the other version of the API.
+        const type = scopedAs(cleared, object);
         const target = { name: metadata.name ?? '', namespace: metadata.namespace };
         const body = { metadata: { finalizers: null } };
         if (metadata.finalizers !== undefined)

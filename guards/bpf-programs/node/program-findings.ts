@@ -7,6 +7,7 @@ import type { Condition } from '../../../lib/kube/object/conditions.ts';
 import { type Clock, systemClock } from '../../../lib/time/clock.ts';
 import type { Parent } from '../engine/parent.ts';
 import type { NodeConditionType } from '../engine/node-condition.ts';
+import { objectNameOf } from '../engine/node-object.ts';
 import type { Wanted } from '../engine/wanted.ts';
 import { onOneLine, programFindingLine, type ProgramVerdict } from '../findings/program-finding.ts';
 import type { Drift } from '../kernel/desired.ts';
@@ -93,7 +94,7 @@ export class ProgramFindings implements ConditionListener {
   }
 
   #tell(verdict: ProgramVerdict, { wanted }: Told, reason: string): void {
-    const { parent, name, attachPoint, member } = wanted;
+    const { parent, attachPoint, member } = wanted;
     const { nodeName, sink } = this.#options.context;
     const folded = this.#limiter.take(`${parent.key} ${verdict}`);
     if (folded === undefined) return;
@@ -105,7 +106,7 @@ export class ProgramFindings implements ConditionListener {
           verdict,
           message,
           node: { name: nodeName },
-          object: { kind: parent.kind.nodeType.kind, namespace, name },
+          object: { kind: parent.kind.nodeType.kind, namespace, name: objectNameOf(wanted, nodeName) },
           policy: { kind: parent.kind.kind, namespace, name: parent.name },
         },
         { function: member.spec.bpffunctionname, attachPoint, reason, folded },

@@ -2,7 +2,7 @@
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 import type { KubeClient } from '../client/client.ts';
 import { isConflict, isNotFound, orUndefined } from '../client/client-errors.ts';
-import { describeTarget, type KubeObject, type ResourceType } from '../object/object.ts';
+import { describeTarget, type KubeObject, type ResourceType, scopedAs } from '../object/object.ts';
 import { eachOf } from '../../time/each-of.ts';
 
 interface FinalizerOptions {
@@ -105,7 +105,7 @@ export async function releaseAll(
   const failures: unknown[] = [];
   await eachOf(held, PARALLEL, async (object) => {
     try {
-      await removeFinalizer(client, type, object, finalizers, { signal });
+      await removeFinalizer(client, scopedAs(type, object), object, finalizers, { signal });
       onReleased(object);
     } catch (error) {
       signal.throwIfAborted();

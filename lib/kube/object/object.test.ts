@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
 import * as fc from '../../testing/fast-check.fixture.ts';
-import { apiVersionOf, describeTarget, leases, nodes, pods, resourcePath } from './object.ts';
+import { apiVersionOf, describeTarget, leases, nodes, pods, resourcePath, scopedAs } from './object.ts';
 
 suite('paths of resources', () => {
   const lease = { namespace: 'kube-system', name: 'rampart' };
@@ -58,4 +58,11 @@ suite('paths of resources', () => {
   test('apiVersion', () => {
     assert.deepEqual([pods, leases].map(apiVersionOf), ['v1', 'coordination.k8s.io/v1']);
   });
+});
+
+test('an object of the API has the scope that it says, whatever its type was declared as', () => {
+  const [whole, own] = [{ metadata: { name: 'a' } }, { metadata: { name: 'a', namespace: 'b' } }];
+  assert.equal(scopedAs(pods, own), pods);
+  assert.equal(resourcePath(scopedAs(pods, whole), whole.metadata), '/api/v1/pods/a');
+  assert.equal(resourcePath(scopedAs(nodes, own), own.metadata), '/api/v1/namespaces/b/nodes/a');
 });

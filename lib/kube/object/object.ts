@@ -172,6 +172,15 @@ function unusable(what: string, why: string): RampartError {
   return new RampartError(errorCodes.INPUT, { what, why });
 }
 
+/** The type with the scope that an object of the API has: versions of a product may have one name with two scopes. */
+export function scopedAs<T extends KubeObject>(
+  type: ResourceType<T>,
+  { metadata: { namespace } }: KubeObject,
+): ResourceType<T> {
+  const namespaced = namespace !== undefined;
+  return type.namespaced === namespaced ? type : { ...type, namespaced };
+}
+
 /** How a person names an object: `leases kube-system/rampart`. */
 export function describeTarget(type: ResourceType, { namespace, name, subresource }: Target): string {
   const where = [namespace, name].filter((part) => part !== undefined).join('/');

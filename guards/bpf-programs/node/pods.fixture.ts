@@ -1,0 +1,46 @@
+/** Pods of a cluster of a test, with processes of this machine. */
+import { type ChildProcess, spawn } from 'node:child_process';
+
+import { type Pod, pods } from '../../../lib/kube/object/object.ts';
+import type { BpfCluster } from './node.fixture.ts';
+
+/** A process of another network namespace, as the first one of a container. */
+export function otherNetwork(stack: AsyncDisposableStack): number {
+  const child: ChildProcess = spawn('unshare', ['--net', 'sleep', '600'], { stdio: 'ignore' });
+  stack.defer(() => void child.kill('SIGKILL'));
+  return child.pid ?? 0;
+}
+
+interface StartedPod {
+  readonly namespace: string;
+  readonly name: string;
+  readonly app: string;
+  readonly pid: number;
+  readonly containers: readonly string[];
+}
+
+export async function startPod(
+  cluster: BpfCluster,
+  { namespace, name, app, pid, containers }: StartedPod,
+): Promise<Pod> {
+  const pod = await cluster.client.create(pods, {
+    metadata: { namespace, name, labels: { app } },
+    spec: {
+      nodeName: 'n1',
+      containers: containers.map((one) => ({ name: one, image: 'registry.example/x' })),
+    },
+  });
+  for (const container of containers) {
+    cluster.containers.set(`containerd://${namespace}-${name}-${container}`, {
+      id: `containerd://${namespace}-${name}-${container}`,
+      name: container,
+      podName: name,
+      podNamespace: namespace,
+      podUid: pod.metadata.uid ?? '',
+      podIp: '10.0.0.1',
+      pid,
+      root: `/proc/${pid}/root`,
+    });
+  }
+  return pod;
+}
