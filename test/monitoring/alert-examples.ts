@@ -336,6 +336,7 @@ export const examples: Readonly<Record<string, Examples>> = {
   },
 
   RampartProgramNotLoaded: stays('rampart_bpf_programs_not_loaded', { bad: 1, good: 0, minutes: 10 }),
+  RampartProgramOutdated: stays('rampart_bpf_programs_outdated', { bad: 1, good: 0, minutes: 10 }),
   RampartProgramDrift: grows('rampart_bpf_programs_drift_repaired_total'),
   RampartProgramPassesFailing: fails('rampart_bpf_programs_pass_failures_total'),
 };
