@@ -253,7 +253,7 @@ export const networkPolicy: Play = {
     // What the agent has in the network of the node, and nothing of it in its own.
     await agent.until('the rules', async () => {
       const rules = await deployed.onNode(table).catch(() => '');
-      return rules.includes('default/nginx-pod') && rules.includes(podIp);
+      return rules.includes('default/closed') && rules.includes(podIp);
     });
   },
   fails: {
