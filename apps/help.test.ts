@@ -27,7 +27,7 @@ test('--help of every command shows defaults as a person types them', () => {
     }
   }
   const of = (wanted: string): string => helps.find(([name]) => name === wanted)?.[1] ?? '';
-  assert.match(of('rampart watch'), /\(default: read,write,execute,append,check,open\)/);
+  assert.match(of('rampart watch'), /--access <words> [^(]*replace, attributes \(default: all\)/);
   assert.match(of('rampart watch'), /--file-mode <octal> [^(]*\(default: 0400\)/);
   assert.match(of('rampart agent'), /blocked by default, such as 127\.0\.0\.1; repeatable --/);
 });

@@ -144,7 +144,7 @@ const parts: readonly [Part, ...Part[]] = [
   {
     name: 'files',
     title: '1. files of this machine',
-    compared: 18,
+    compared: 19,
     labs: 0,
     shows(stdout) {
       assert.match(stdout, /^All \d+ accesses that \w+ sees were seen once/m);

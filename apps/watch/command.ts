@@ -34,9 +34,11 @@ export function watchCommand(): Command {
         'Prints a readable line per access on a terminal, otherwise a JSON object with the fields of a KiveAlert.',
     )
     .argument('<path...>', 'files to watch')
-    .option('--access <words>', `accesses to report, any of ${accessWords.join(',')}`, words, [
-      ...accessWords,
-    ])
+    .addOption(
+      new Option('--access <words>', `accesses to report, separated by commas: ${accessWords.join(', ')}`)
+        .argParser(words)
+        .default([...accessWords], 'all'),
+    )
     .addOption(optionOf(sensorModeOption))
     .option('--create', 'create missing files; existing files are never changed')
     .addOption(
