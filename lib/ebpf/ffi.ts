@@ -185,6 +185,30 @@ export const fileCalls = {
   fstatfs: c<(fd: number, statfs: number) => number>('int fstatfs(int, uintptr_t)'),
 } as const;
 
+/**
+ * Calls that another thread makes, one of libuv's pool: for what may take the kernel long. The memory must be fixed, and it and the descriptor
+ * must stay until the call is done. Why it failed is not known: {@link errno} is that of the calling thread.
+ */
+export const asideCalls = {
+  send: aside<[fd: number, buffer: number, sizeBytes: number, flags: number]>(
+    'long send(int, uintptr_t, size_t, int)',
+  ),
+  recv: aside<[fd: number, buffer: number, sizeBytes: number, flags: number]>(
+    'long recv(int, uintptr_t, size_t, int)',
+  ),
+} as const;
+
+function aside<A extends readonly number[]>(prototype: string): (...args: A) => Promise<number> {
+  const call = clib.func(prototype);
+  return (...args) =>
+    new Promise((resolve, reject) => {
+      call.async(...args, (error: Error | null, result: number) => {
+        if (error === null) resolve(result);
+        else reject(error);
+      });
+    });
+}
+
 /** errno of the last failed libc or libbpf call on this thread. */
 export function errno(): number {
   return koffi.errno();

@@ -1,10 +1,11 @@
 /**
  * A netlink socket in this process. Nothing waits in it: the kernel answers a request while it is sent, so the answer can be read
- * at once, and what comes by itself is read when the event loop says so.
+ * at once, and what comes by itself is read when the event loop says so. Only {@link NetlinkSocket.dumpAside} has another thread
+ * send and read.
  */
 import { constants as osConstants } from 'node:os';
 
-import { errno, fileCalls, libc } from '../ebpf/ffi.ts';
+import { asideCalls, errno, fileCalls, libc } from '../ebpf/ffi.ts';
 import { errnoName, Fd, FixedBuffer, SystemCallError } from '../ebpf/libc.ts';
 import { errorCodes, RampartError } from '../errors/errors.ts';
 import { messageFlags, messagesOf, messageTypes, netlinkMessage, type NetlinkMessage } from './message.ts';
@@ -129,17 +130,37 @@ export class NetlinkSocket implements Disposable {
   *dump(what: string, type: number, parts: readonly Uint8Array[]): Generator<readonly NetlinkMessage[]> {
     const sequence = this.#send(what, type, messageFlags.REQUEST | messageFlags.DUMP, parts);
     for (;;) {
-      const bytes = this.receive();
-      if (bytes === 'nothing') throw new SystemCallError(what, osConstants.errno.ENODATA);
-      if (bytes === 'overrun') throw new SystemCallError(what, osConstants.errno.ENOBUFS);
-      const found: NetlinkMessage[] = [];
-      let done = false;
-      for (const message of messagesOf(bytes)) {
-        if (message.sequence !== sequence) continue;
-        if (message.type === messageTypes.ERROR) throwIfRefused(what, message);
-        if (message.type === messageTypes.DONE) done = true;
-        else found.push(message);
-      }
+      const { found, done } = dumped(what, sequence, this.receive());
+      if (found.length > 0) yield found;
+      if (done) return;
+    }
+  }
+
+  /**
+   * As {@link dump}, by another thread, for what the kernel takes long to look through. Nothing else may be done with the socket until it is
+   * over, or the caller has ended it.
+   *
+   * @throws as {@link request}.
+   */
+  async *dumpAside(
+    what: string,
+    type: number,
+    parts: readonly Uint8Array[],
+  ): AsyncGenerator<readonly NetlinkMessage[], void> {
+    const { bytes, address } = this.#buffer;
+    const sequence = ++this.#sequence;
+    const flags = messageFlags.REQUEST | messageFlags.DUMP;
+    const message = netlinkMessage({ type, flags, sequence }, ...parts);
+    bytes.set(message);
+    if ((await asideCalls.send(this.#fd.number, address, message.length, 0)) < 0) {
+      // This thread is told why.
+      if (libc.send(this.#fd.number, message, message.length, 0) < 0) throw refusal(what, errno());
+    }
+    for (;;) {
+      const length = await asideCalls.recv(this.#fd.number, address, bytes.length, MSG_TRUNC);
+      const read =
+        length < 0 ? this.receive() : length > bytes.length ? 'overrun' : bytes.subarray(0, length);
+      const { found, done } = dumped(what, sequence, read);
       if (found.length > 0) yield found;
       if (done) return;
     }
@@ -223,6 +244,25 @@ export class NetlinkSocket implements Disposable {
     bytes.writeInt32LE(value);
     return libc.setsockopt(this.#fd.number, level, option, bytes, bytes.length) === 0;
   }
+}
+
+/** What one read of a dump has. */
+function dumped(
+  what: string,
+  sequence: number,
+  bytes: Buffer | 'nothing' | 'overrun',
+): { readonly found: readonly NetlinkMessage[]; readonly done: boolean } {
+  if (bytes === 'nothing') throw new SystemCallError(what, osConstants.errno.ENODATA);
+  if (bytes === 'overrun') throw new SystemCallError(what, osConstants.errno.ENOBUFS);
+  const found: NetlinkMessage[] = [];
+  let done = false;
+  for (const message of messagesOf(bytes)) {
+    if (message.sequence !== sequence) continue;
+    if (message.type === messageTypes.ERROR) throwIfRefused(what, message);
+    if (message.type === messageTypes.DONE) done = true;
+    else found.push(message);
+  }
+  return { found, done };
 }
 
 function errnoOf(body: Buffer): number {

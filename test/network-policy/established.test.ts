@@ -7,6 +7,7 @@ import { suite, test } from 'node:test';
 
 import { deepTest } from '../../lib/testing/depth.fixture.ts';
 import { Conntrack } from '../../guards/network-policy/node/conntrack/conntrack.ts';
+import { allFlows } from '../../guards/network-policy/node/conntrack/tracked-pair.fixture.ts';
 import { parseAddress } from '../../guards/network-policy/engine/addresses.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { openIptablesDataplane } from '../../guards/network-policy/node/iptables/dataplane.ts';
@@ -151,8 +152,8 @@ suite('established connections', { skip: namespaceObstacle() ?? false }, () => {
       assert.ok((await at80.echoes()) && (await at81.echoes()));
       assert.ok(await reaches(network.host('y/c'), target, { protocol: 'UDP' }));
       using conntrack = network.node.namespace.run(() => new Conntrack());
-      const datagrams = () => [...conntrack.flows()].flat().filter(({ protocol }) => protocol === UDP);
-      assert.equal(datagrams().length, 1);
+      const datagrams = async () => (await allFlows(conntrack)).filter(({ protocol }) => protocol === UDP);
+      assert.equal((await datagrams()).length, 1);
       await node.apply('x/one', {
         podSelector: { matchLabels: { pod: 'a' } },
         ingress: [{ ports: [{ port: 81 }] }],
@@ -161,7 +162,7 @@ suite('established connections', { skip: namespaceObstacle() ?? false }, () => {
       await node.untilRules((rules) => !rules.includes('x/both'));
       assert.equal(await at80.echoes(), false);
       assert.ok(await at81.echoes());
-      await until('the datagrams are forgotten', () => datagrams().length === 0);
+      await until('the datagrams are forgotten', async () => (await datagrams()).length === 0);
     },
   );
 
@@ -244,8 +245,8 @@ suite('established connections', { skip: namespaceObstacle() ?? false }, () => {
         await node.createPod({ ...pod, name: 'x/new' }, nodeName);
         const values = [pod.addresses[4], pod.addresses[6]].map((address) => parseAddress(address)?.value);
         using conntrack = network.node.namespace.run(() => new Conntrack());
-        await until('its connections are forgotten', () =>
-          [...conntrack.flows()].flat().every(({ original }) => {
+        await until('its connections are forgotten', async () =>
+          (await allFlows(conntrack)).every(({ original }) => {
             return !values.includes(original.source) && !values.includes(original.destination);
           }),
         );
@@ -287,8 +288,8 @@ suite('established connections', { skip: namespaceObstacle() ?? false }, () => {
       await node.removePod('y/remote');
       const values = [peer.addresses[4], peer.addresses[6]].map((address) => parseAddress(address)?.value);
       using conntrack = network.node.namespace.run(() => new Conntrack());
-      await until('its connections are forgotten', () =>
-        [...conntrack.flows()].flat().every(({ original }) => !values.includes(original.source)),
+      await until('its connections are forgotten', async () =>
+        (await allFlows(conntrack)).every(({ original }) => !values.includes(original.source)),
       );
       await node.createPod({ ...peer, name: 'y/other' }, 'node-2');
       using atPod = new PacketCounter(pod, { to80: 'tcp dport 80' });

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { suite, test } from 'node:test';
 
-import { namespaceObstacle } from '../../../../test/network-policy/namespaces.fixture.ts';
+import { NetworkNamespace, namespaceObstacle } from '../../../../test/network-policy/namespaces.fixture.ts';
 import { Conntrack, type TrackedFlow } from './conntrack.ts';
-import { TrackedPair } from './tracked-pair.fixture.ts';
+import { allFlows, TrackedPair } from './tracked-pair.fixture.ts';
 
 const TCP = 6;
 
-function flowsTo80(conntrack: Conntrack): TrackedFlow[] {
-  const all = [...conntrack.flows()].flat();
+async function flowsTo80(conntrack: Conntrack): Promise<TrackedFlow[]> {
+  const all = await allFlows(conntrack);
   return all.filter(({ protocol, original }) => protocol === TCP && original.destinationPort === 80);
 }
 
@@ -19,7 +19,7 @@ suite('conntrack', { skip: namespaceObstacle() ?? false }, () => {
     await pair.listen();
     const [four, six] = [await pair.connect('10.0.0.1'), await pair.connect('fd00::1')];
     using conntrack = pair.server.run(() => new Conntrack());
-    const found = flowsTo80(conntrack).toSorted((a, b) => a.family - b.family);
+    const found = (await flowsTo80(conntrack)).toSorted((a, b) => a.family - b.family);
     const ends = [
       [four.localPort ?? 0, 0x0a000002n, 0x0a000001n],
       [six.localPort ?? 0, (0xfd00n << 112n) | 2n, (0xfd00n << 112n) | 1n],
@@ -42,12 +42,14 @@ suite('conntrack', { skip: namespaceObstacle() ?? false }, () => {
     await pair.listen();
     const sockets = [await pair.connect('10.0.0.1'), await pair.connect('10.0.0.1')];
     using conntrack = pair.server.run(() => new Conntrack());
-    const flow = flowsTo80(conntrack).find(({ original }) => original.sourcePort === sockets[0]?.localPort);
+    const flow = (await flowsTo80(conntrack)).find(
+      ({ original }) => original.sourcePort === sockets[0]?.localPort,
+    );
     assert.ok(flow);
     assert.equal(conntrack.delete(flow), true);
     assert.equal(conntrack.delete(flow), false);
     assert.deepEqual(
-      flowsTo80(conntrack).map(({ original }) => original.sourcePort),
+      (await flowsTo80(conntrack)).map(({ original }) => original.sourcePort),
       [sockets[1]?.localPort],
     );
   });
@@ -61,7 +63,7 @@ suite('conntrack', { skip: namespaceObstacle() ?? false }, () => {
     using conntrack = pair.server.run(() => new Conntrack());
     let reads = 0;
     const found = new Set<number>();
-    for (const flows of conntrack.flows()) {
+    for await (const flows of conntrack.flows()) {
       reads++;
       for (const { original } of flows) found.add(original.sourcePort);
     }
@@ -72,6 +74,20 @@ suite('conntrack', { skip: namespaceObstacle() ?? false }, () => {
     );
   });
 
+  test('are read beside the loop, which the kernel would hold up', async () => {
+    using namespace = new NetworkNamespace();
+    using conntrack = namespace.run(() => new Conntrack());
+    let isRead = false;
+    const reading = allFlows(conntrack).then((flows) => {
+      isRead = true;
+      return flows;
+    });
+    // What needs no turn of the loop is done then.
+    for (let at = 0; at < 1000; at++) await Promise.resolve();
+    assert.equal(isRead, false);
+    assert.deepEqual(await reading, []);
+  });
+
   test('one that both ends have closed is over', async () => {
     await using pair = new TrackedPair();
     await pair.listen();
@@ -80,7 +96,7 @@ suite('conntrack', { skip: namespaceObstacle() ?? false }, () => {
     await once(socket, 'close');
     using conntrack = pair.server.run(() => new Conntrack());
     assert.deepEqual(
-      flowsTo80(conntrack).map(({ isOver }) => isOver),
+      (await flowsTo80(conntrack)).map(({ isOver }) => isOver),
       [true],
     );
   });

@@ -3,6 +3,14 @@ import { once } from 'node:events';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 
 import { NetworkNamespace } from '../../../../test/network-policy/namespaces.fixture.ts';
+import type { Conntrack, TrackedFlow } from './conntrack.ts';
+
+/** All flows of a namespace. */
+export async function allFlows(conntrack: Conntrack): Promise<TrackedFlow[]> {
+  const all: TrackedFlow[] = [];
+  for await (const flows of conntrack.flows()) all.push(...flows);
+  return all;
+}
 
 /** The client has 10.0.0.2 and fd00::2, the server 10.0.0.1 and fd00::1. */
 export class TrackedPair implements AsyncDisposable {

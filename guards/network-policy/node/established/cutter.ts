@@ -106,7 +106,7 @@ export class Cutter implements Disposable {
     using conntrack = this.#inNetwork(() => new Conntrack());
     const isAllowed = flowsAllowedBy(rules, (address) => own.has(address));
     const refused: TrackedFlow[] = [];
-    for (const flows of conntrack.flows()) {
+    for await (const flows of conntrack.flows()) {
       refused.push(...flows.filter((flow) => !flow.isOver && !isAllowed(flow)));
       if (this.#slice.over) await this.#slice.next();
       if (signal.aborted) return;

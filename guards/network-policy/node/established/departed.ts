@@ -128,7 +128,7 @@ export class Departed {
     using conntrack = inNetwork(() => new Conntrack());
     const values = valuesOf(addresses);
     const found: TrackedFlow[] = [];
-    for (const flows of conntrack.flows()) {
+    for await (const flows of conntrack.flows()) {
       found.push(...flows.filter((flow) => endsOf(flow).some((end) => values[flow.family].has(end))));
       if (this.#slice.over) await this.#slice.next();
       if (signal.aborted) return 0;
