@@ -52,6 +52,11 @@ export class LoadConnection implements Disposable {
     return new LoadConnection(socket, endpoint);
   }
 
+  /** A server closes one that sends nothing for a while. */
+  get isOpen(): boolean {
+    return this.#socket.readyState === 'open';
+  }
+
   /** Text that can be sent many times, see {@link send}. */
   request(method: string, path: string, body = ''): string {
     const { host, port, token } = this.#endpoint;

@@ -48,6 +48,9 @@ export class ReviewLoad implements Disposable {
   async open(paths: readonly string[], body: string): Promise<void> {
     for (let index = 0; index < CONNECTIONS; index++)
       this.#free.push(this.#stack.use(await LoadConnection.open(this.#endpoint)));
+    // One on which nothing was sent yet is closed sooner than others.
+    for (const connection of this.#free)
+      await connection.send(connection.request('POST', paths[0] ?? '', body));
     for (const path of paths) {
       const answer = await this.#answerText(path, body);
       if (!answer.includes('"allowed":true')) throw new Error(`${path}: not allowed: ${answer}`);
@@ -84,6 +87,7 @@ export class ReviewLoad implements Disposable {
   }
 
   async #post([path, body]: Posted): Promise<void> {
+    while (this.#free.at(-1)?.isOpen === false) this.#free.pop();
     const connection =
       this.#free.pop() ?? (await new Promise<LoadConnection>((give) => this.#waiting.push(give)));
     const { code, size } = await connection.send(connection.request('POST', path, body));

@@ -23,9 +23,9 @@ const CHANGES = 100;
 const PARALLEL = 32;
 const ESTABLISH_MS = 30_000;
 const CHANGES_MS = 100_000;
-const FIRST_TARGET_SECONDS = 180;
+const FIRST_TARGET_SECONDS = 150;
 const RSS_TARGET_MIB = 300;
-const CHANGE_TARGET_MS = 500;
+const CHANGE_TARGET_MS = 30;
 /** From one full audit to the next: time for the changes, after a whole audit and after a small one. */
 const [INTERVAL, SHORT_INTERVAL] = ['3m', '20s'];
 

@@ -1,6 +1,6 @@
 /**
  * MutatingAdmissionPolicies in the API that standalone brings: what Kubernetes' own integration tests of them cover, and the rules of
- * either type of patch.
+ * either type of patch. It is long because all of it uses one API, which takes longer to start than most of the cases.
  */
 import assert from 'node:assert/strict';
 import { after, afterEach, before, suite, test } from 'node:test';
