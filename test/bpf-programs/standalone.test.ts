@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { rmSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 
 import { readFinding } from '../../guard/stream/read-finding.ts';
 import { deepTest } from '../../lib/testing/depth.fixture.ts';
+import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { cable, ip, obstacle, ownNetwork, send } from '../../guards/bpf-programs/kernel/lab.fixture.ts';
 import { RegistryFixture, registryUser } from '../../lib/oci/registry.fixture.ts';
@@ -112,6 +113,33 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     await until(() => machine.pinned().every((path) => !path.includes('count')));
     assert.equal(machine.process.kubectl('get', 'bpfprograms', '-o', 'name').stdout, '');
     ip('link delete count0');
+  });
+
+  test('a file that is half-written leaves what runs, over a kill too, and the next version counts on', async () => {
+    using directory = new TemporaryDirectory();
+    const object = directory.at('count.bpf.o');
+    const whole = readFileSync(countObject);
+    writeFileSync(object, whole);
+    cable('half0', 'half1');
+    machine.apply(xdp('half', 'half0').replace(countObject, object));
+    await machine.untilCondition('ReconcileSuccess', 'xdpprogram', 'half');
+    const id = machine.objectOf('half');
+    send('half1', 10);
+    writeFileSync(object, whole.subarray(0, 1000));
+    const says = await machine.untilCondition('ReconcileError', 'xdpprogram', 'half');
+    assert.match(says, /cannot open eBPF object.*\nThe last version that ran, sha256:\S+, keeps running as program \d+/s);
+    await machine.process.stop('SIGKILL');
+    await machine.start();
+    await machine.untilCondition('ReconcileError', 'xdpprogram', 'half');
+    send('half1', 10);
+    assert.equal(machine.counted(id), 20);
+    // Another file, by one byte behind its end.
+    writeFileSync(object, Buffer.concat([whole, Buffer.alloc(1)]));
+    await machine.untilCondition('ReconcileSuccess', 'xdpprogram', 'half');
+    send('half1', 10);
+    assert.equal(machine.counted(id), 30);
+    assert.equal(machine.process.kubectl('delete', 'xdpprogram', 'half', '--timeout=60s').code, 0);
+    ip('link delete half0');
   });
 
   test('what keeps a program from running is a finding, and so are its return and a repair', async () => {

@@ -23,7 +23,8 @@ import { Pins } from './pins/pins.ts';
 import { settleProbes } from './probe/probes.ts';
 import { Uprobes } from './probe/uprobes.ts';
 import { loadUnits } from './load/load-key.ts';
-import { type LoadedProgram, Programs } from './load/programs.ts';
+import type { LoadedProgram } from './load/loaded-program.ts';
+import { Programs } from './load/programs.ts';
 import { type ProgramRecord, Records, runningProgram } from './records.ts';
 import { Refusals } from './refusals.ts';
 import { settleTcx } from './chain/tcx-hooks.ts';
@@ -178,7 +179,8 @@ class KernelProgramHost implements ProgramHost {
     this.#noteUnreached(verdicts.outcomes);
     for (const [id, first] of others) {
       const outcome = verdicts.outcomes.get(first);
-      if (outcome !== undefined) verdicts.outcomes.set(id, outcome);
+      if (outcome === undefined) continue;
+      verdicts.outcomes.set(id, outcome.state === 'loaded' ? { ...outcome, lost: [] } : outcome);
     }
     return verdicts.outcomes;
   }

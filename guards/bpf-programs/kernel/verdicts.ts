@@ -2,7 +2,7 @@
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { type DesiredProgram, type Outcome, programTypeOf } from './desired.ts';
 import { type FailureReason, failureOf, type ProgramFailure } from './failure.ts';
-import type { LoadedProgram } from './load/programs.ts';
+import type { LoadedProgram } from './load/loaded-program.ts';
 import type { ProgramRecord } from './records.ts';
 import type { Refusals } from './refusals.ts';
 

@@ -1,5 +1,5 @@
 /** The bytecode of each parent: known at once for a file, after a while for an image. */
-import { messageOf } from '../../../lib/errors/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../../../lib/errors/errors.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { Backoff } from '../../../lib/time/backoff.ts';
 import { sleep, systemClock } from '../../../lib/time/clock.ts';
@@ -154,7 +154,7 @@ export class BytecodeSource implements Disposable {
           const read = readObjectFile(hostRoot, path);
           if (read.digest === digest) return read.bytes;
           this.#options.onChange();
-          throw new Error(`${path} changed while it was loaded.`);
+          throw new RampartError(errorCodes.SYSTEM, { what: `${path} changed while it was loaded` });
         },
       };
     } catch (error) {

@@ -376,7 +376,7 @@ function result(
       programId: outcome === undefined || outcome.state === 'failed' ? undefined : outcome.programId,
       isKept: outcome?.state === 'kept',
       isDisplaced: outcome?.state === 'failed' && outcome.reason === 'displaced',
-      lost: outcome?.state === 'loaded' ? (outcome.lost ?? []) : [],
+      lost: outcome?.state === 'loaded' && shared === undefined ? (outcome.lost ?? []) : [],
       trouble: noTrouble.has(condition.type) ? undefined : troubleOf(one, failure),
     };
   });

@@ -9,7 +9,7 @@ import type { DesiredProgram, InterfaceHook } from '../desired.ts';
 import { ProgramFailure } from '../failure.ts';
 import { NetworkPlace } from '../place/network-place.ts';
 import type { Pins } from '../pins/pins.ts';
-import type { LoadedProgram } from '../load/programs.ts';
+import type { LoadedProgram } from '../load/loaded-program.ts';
 import { type ChainRecord, keyOf, type ProgramRecord } from '../records.ts';
 import type { Verdicts } from '../verdicts.ts';
 import type { ChainPlace, WantedMember } from './chain-member.ts';

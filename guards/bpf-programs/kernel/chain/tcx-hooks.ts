@@ -14,7 +14,8 @@ import type { DesiredProgram, Direction } from '../desired.ts';
 import { ProgramFailure } from '../failure.ts';
 import { NetworkPlace } from '../place/network-place.ts';
 import { openProgram, type Pins } from '../pins/pins.ts';
-import type { LoadedProgram, Programs } from '../load/programs.ts';
+import type { LoadedProgram } from '../load/loaded-program.ts';
+import type { Programs } from '../load/programs.ts';
 import type { ProgramRecord } from '../records.ts';
 import type { Verdicts } from '../verdicts.ts';
 

@@ -212,7 +212,7 @@ export function loadObject<P extends ProgramRequest>(
     const accepted = request.programs.filter((program) => !refused.has(program));
     if (refused.size === 0) throw error;
     if (accepted.length === 0) return { programs: new Map(), failures: refused };
-    if (options.allOrNothing) throw firstOf(refused);
+    if (options.allOrNothing) return nothing(request, refused);
     const { programs, failures } = loadOnce({ ...request, programs: accepted }, options);
     return { programs, failures: new Map([...refused, ...failures]) };
   }
@@ -226,7 +226,7 @@ function loadOnce<P extends ProgramRequest>(
   const { files } = opened;
   const failures = new Map(opened.failures);
   if (opened.programs.size === 0) return { programs: new Map(), failures };
-  if (allOrNothing && failures.size > 0) throw firstOf(failures);
+  if (allOrNothing && failures.size > 0) return nothing(request, failures);
   const chosen = chooseMaps(pins, request.shown, files, sources);
   const bytes = load(request, opened, chosen);
   const programs = new Map<P, LoadedFunction>();
@@ -247,7 +247,7 @@ function loadOnce<P extends ProgramRequest>(
       failures.set(wanted, failureOf(error, 'load'));
     }
   }
-  if (allOrNothing && failures.size > 0) throw firstOf(failures);
+  if (allOrNothing && failures.size > 0) return nothing(request, failures);
   return { programs, failures };
 }
 
@@ -295,10 +295,24 @@ function mapBytes(
   return admission && failing('bytecode', () => admitMaps(admission, all, takenOver));
 }
 
-function firstOf<P extends ProgramRequest>(failures: ReadonlyMap<P, ProgramFailure>): ProgramFailure {
-  const [[{ functionName }, { reason, message, mayPass }]] = [...failures] as [[P, ProgramFailure]];
+function nothing<P extends ProgramRequest>(
+  { programs }: LoadRequest<P>,
+  failures: ReadonlyMap<P, ProgramFailure>,
+): LoadedObject<P> {
+  const [[first, failure]] = [...failures] as [[P, ProgramFailure]];
+  const all = programs.map(
+    (program) => [program, failures.get(program) ?? failedTogether(first, failure)] as const,
+  );
+  return { programs: new Map(), failures: new Map(all) };
+}
+
+/** Of programs that are not loaded because another one is not. What the rules refuse it, they do not refuse to them. */
+export function failedTogether(
+  { functionName }: Pick<ProgramRequest, 'functionName'>,
+  { reason, message, mayPass }: ProgramFailure,
+): ProgramFailure {
   const why = `${functionName}, which belongs to the same application, cannot be loaded: ${message}`;
-  return new ProgramFailure(reason, why, mayPass);
+  return new ProgramFailure(reason === 'not-allowed' ? 'load' : reason, why, mayPass);
 }
 
 /**

@@ -252,6 +252,13 @@ suite('contents of maps', { skip: obstacle() ?? false }, () => {
     failed(some, 'none', 'bytecode');
     send('out0', 2);
     assert.equal(lab.counted('xdp_read'), 2002);
+    // One that is known to be refused is not tried, and the others are not without it.
+    const blocked = { state: 'failed', reason: 'load', message: 'Why.', mayPass: false } as const;
+    const tried = all(rest).map((one) => again({ ...one, blocked: one.id === 'none' ? blocked : undefined }));
+    assert.equal(
+      kept(await host.apply(tried), 'xdp_write', 'load'),
+      'none, which belongs to the same application, cannot be loaded: Why.',
+    );
     // Of the next version, either all or none.
     const next = await host.apply(
       all(rest)

@@ -15,18 +15,10 @@ import { holdsOf, type MapHold, MapRoom } from '../tenant/map-room.ts';
 import { checkUses, type TenantRules } from '../tenant/rules.ts';
 import { nameOf } from './existing-maps.ts';
 import { kernelFunctionOf, loadKeyOf, unitKeyOf } from './load-key.ts';
-import { type LoadedFunction, loadObject, type ProgramRequest } from './load-object.ts';
+import { failedTogether, type LoadedFunction, loadObject, type ProgramRequest } from './load-object.ts';
 import { lostContents, mapSources } from './replaced.ts';
-
-/** A program that is desired and loaded. */
-export interface LoadedProgram {
-  readonly program: DesiredProgram;
-  readonly record: ProgramRecord;
-  /** The version that runs until this one is attached. */
-  readonly previous: ProgramRecord | undefined;
-  /** What is gone of the contents of its maps, in complete sentences. */
-  readonly lost: readonly string[];
-}
+import type { LoadedProgram } from './loaded-program.ts';
+import { leftBehind, twinOf } from './twins.ts';
 
 interface FailedProgram {
   readonly program: DesiredProgram;
@@ -113,8 +105,15 @@ export class Programs {
         failed.push({ program, error });
       }
     }
+    const [refused] = failed;
+    if (refused !== undefined && missing.some(({ allOrNothing }) => allOrNothing)) {
+      const error = failedTogether(refused.program, failureOf(refused.error, 'load'));
+      failed.push(...missing.map((program) => ({ program, error })));
+      missing = [];
+    }
     if (missing.length === 0) return [...loaded.values(), ...failed];
     const sources = mapSources(missing, this.#all(), pass.staying);
+    const left = [...this.#known.values()].filter(({ id }) => !pass.staying.has(id));
     const lostFrom = loaded.size;
     let bytes: Uint8Array | undefined;
     while (missing.length > 0) {
@@ -122,9 +121,12 @@ export class Programs {
       const round: DesiredProgram[] = [];
       for (const program of missing) {
         const twin = twinOf(program, [...loaded.values()]);
-        const left = twin === undefined ? this.#leftBehind(program, pass, [...loaded.values()]) : undefined;
+        const other =
+          twin === undefined
+            ? leftBehind(program, left, [...loaded.values()]).find((record) => this.#isWhole(record))
+            : undefined;
         if (twin !== undefined) loaded.set(program.id, this.#copy(twin.record, program));
-        else if (left !== undefined) loaded.set(program.id, this.#copy(left, program, pass.room));
+        else if (other !== undefined) loaded.set(program.id, this.#copy(other, program, pass.room));
         else if (round.every(({ functionName }) => functionName !== program.functionName))
           round.push(program);
         else rest.push(program);
@@ -212,30 +214,6 @@ export class Programs {
       for (const { place } of programs)
         if (!kept.has(place.id)) this.#pins.removeProgram({ ...place, generation: String(place.generation) });
     }
-  }
-
-  /** A program of the same application that was loaded just so, for a place where it is no longer wanted: it goes on with its maps. */
-  #leftBehind(
-    program: DesiredProgram,
-    { staying }: LoadPass,
-    loaded: readonly LoadedProgram[],
-  ): ProgramRecord | undefined {
-    if (program.mapGroup === undefined) return undefined;
-    const loadKey = loadKeyOf(program);
-    const here = programsAt(program, loaded);
-    // A link of TCX takes a program once, and the link that is there is removed later.
-    const isHere = (record: ProgramRecord): boolean =>
-      record.type === 'tcx' &&
-      record.attachPoint === attachPoint(program.attach) &&
-      record.pod === program.pod;
-    return [...this.#known.values()].find(
-      (record) =>
-        record.loadKey === loadKey &&
-        !staying.has(record.id) &&
-        !here.has(record.programId) &&
-        !isHere(record) &&
-        this.#isWhole(record),
-    );
   }
 
   /** Another place for a program that is loaded already. */
@@ -404,26 +382,4 @@ function sharesMaps({ maps }: ProgramRecord, owner: ProgramRecord): boolean {
     const own = maps.find((map) => !map.internal && nameOf(map) === nameOf(theirs));
     return theirs.internal || own === undefined || own.id === theirs.id;
   });
-}
-
-/**
- * A loaded program that may be attached in this place too. Not where it is attached already: a link of TCX takes a program once, and the
- * members of a chain are told apart by their programs.
- */
-function twinOf(program: DesiredProgram, loaded: readonly LoadedProgram[]): LoadedProgram | undefined {
-  const loadKey = loadKeyOf(program);
-  const here = programsAt(program, loaded);
-  return loaded.find(({ record }) => record.loadKey === loadKey && !here.has(record.programId));
-}
-
-/** The kernel's ids of those in the place of one. */
-function programsAt(program: DesiredProgram, loaded: readonly LoadedProgram[]): ReadonlySet<number> {
-  return new Set(
-    loaded.filter((one) => hookKey(one.program) === hookKey(program)).map(({ record }) => record.programId),
-  );
-}
-
-function hookKey({ attach }: DesiredProgram): string {
-  const container = 'hook' in attach ? attach.hook.container : undefined;
-  return `${attachPoint(attach)} ${container?.pid ?? ''}`;
 }

@@ -1,0 +1,49 @@
+/** Programs of one load that are attached in several places: they are one in the kernel. */
+import { attachPoint } from '../attach-point.ts';
+import type { DesiredProgram } from '../desired.ts';
+import type { ProgramRecord } from '../records.ts';
+import { loadKeyOf } from './load-key.ts';
+import type { LoadedProgram } from './loaded-program.ts';
+
+/**
+ * A loaded program that may be attached in this place too. Not where it is attached already: a link of TCX takes a program once, and the
+ * members of a chain are told apart by their programs.
+ */
+export function twinOf(program: DesiredProgram, loaded: readonly LoadedProgram[]): LoadedProgram | undefined {
+  const loadKey = loadKeyOf(program);
+  const here = programsAt(program, loaded);
+  return loaded.find(({ record }) => record.loadKey === loadKey && !here.has(record.programId));
+}
+
+/**
+ * Programs of the same application that were loaded just so, for places where they are no longer wanted: this one goes on with their maps.
+ *
+ * @param left - Those that nobody wants.
+ */
+export function leftBehind(
+  program: DesiredProgram,
+  left: readonly ProgramRecord[],
+  loaded: readonly LoadedProgram[],
+): readonly ProgramRecord[] {
+  if (program.mapGroup === undefined) return [];
+  const loadKey = loadKeyOf(program);
+  const here = programsAt(program, loaded);
+  // A link of TCX takes a program once, and the link that is there is removed later.
+  const isHere = (record: ProgramRecord): boolean =>
+    record.type === 'tcx' && record.attachPoint === attachPoint(program.attach) && record.pod === program.pod;
+  return left.filter(
+    (record) => record.loadKey === loadKey && !here.has(record.programId) && !isHere(record),
+  );
+}
+
+/** The kernel's ids of those in the place of one. */
+function programsAt(program: DesiredProgram, loaded: readonly LoadedProgram[]): ReadonlySet<number> {
+  return new Set(
+    loaded.filter((one) => hookKey(one.program) === hookKey(program)).map(({ record }) => record.programId),
+  );
+}
+
+function hookKey({ attach }: DesiredProgram): string {
+  const container = 'hook' in attach ? attach.hook.container : undefined;
+  return `${attachPoint(attach)} ${container?.pid ?? ''}`;
+}
