@@ -127,7 +127,10 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     send('half1', 10);
     writeFileSync(object, whole.subarray(0, 1000));
     const says = await machine.untilCondition('ReconcileError', 'xdpprogram', 'half');
-    assert.match(says, /cannot open eBPF object.*\nThe last version that ran, sha256:\S+, keeps running as program \d+/s);
+    assert.match(
+      says,
+      /cannot open eBPF object.*\nThe last version that ran, sha256:\S+, keeps running as program \d+/s,
+    );
     await machine.process.stop('SIGKILL');
     await machine.start();
     await machine.untilCondition('ReconcileError', 'xdpprogram', 'half');
