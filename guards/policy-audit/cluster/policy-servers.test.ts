@@ -25,7 +25,7 @@ import {
   type PolicyServer,
   policyServerType,
 } from '../api.ts';
-import { SigstoreFixture } from '../modules/sigstore.fixture.ts';
+import { SigstoreFixture } from '../../../lib/oci/signatures/sigstore.fixture.ts';
 import { review } from '../server/policy-server.fixture.ts';
 import { runPolicyServer } from '../server/run-policy-server.ts';
 import { Cluster, system, type Webhook } from './policy-servers.fixture.ts';

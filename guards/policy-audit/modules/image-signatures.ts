@@ -7,9 +7,9 @@ import type { PullOptions } from '../../../lib/oci/registry.ts';
 import type { JsonObject } from '../engine/evaluator.ts';
 import type { ImageVerifier } from '../engine/host-calls/images.ts';
 import { payloadObject, textIn } from '../engine/host-calls/payload.ts';
-import type { Modules } from './modules.ts';
-import { verifySignatures } from './signatures.ts';
-import { parseVerification, type Verification } from './verification.ts';
+import { type Modules, trustRootHint } from './modules.ts';
+import { verifySignatures } from '../../../lib/oci/signatures/signatures.ts';
+import { parseVerification, type Verification } from '../../../lib/oci/signatures/verification.ts';
 
 /** By the names that v2 has in `type`, and v1 as the only key. */
 const kinds = [
@@ -36,7 +36,7 @@ export function verifierOf(
       const asked: PullOptions = { policy: 'Always', ...options, ...(signal && { signal }) };
       const digest = await registry.digestOf(image, asked);
       const artifact = { reference: image, referenceDigest: digest };
-      await verifySignatures(registry, artifact, { verification, trustRoot }, asked);
+      await verifySignatures(registry, artifact, { verification, trustRoot, trustRootHint }, asked);
       return { digest };
     },
   };

@@ -13,9 +13,9 @@ import { digestOf } from '../../../lib/oci/digest.ts';
 import { type Pushed, RegistryFixture } from '../../../lib/oci/registry.fixture.ts';
 import type { Modules } from './modules.ts';
 import { type ModulesOptions, openModules } from './open-modules.ts';
-import { signAs, type Signing } from './signing.fixture.ts';
+import { signAs } from '../../../lib/oci/signatures/signing.fixture.ts';
 import { parseSources } from './sources.ts';
-import { parseVerification } from './verification.ts';
+import { parseVerification } from '../../../lib/oci/signatures/verification.ts';
 
 const logger = createLogger({ level: 'silent' });
 const wasm = (text: string): Uint8Array => Buffer.concat([Buffer.from('\0asm\x01\0\0\0'), Buffer.from(text)]);
@@ -119,78 +119,20 @@ suite('modules of registries', () => {
 
   suite('signatures', () => {
     const alice = generateKeyPairSync('ec', { namedCurve: 'P-256' });
-    const bob = generateKeyPairSync('ed25519');
-    const carol = generateKeyPairSync('rsa', { modulusLength: 2048 });
     const pem = (key: KeyObject): string => key.export({ type: 'spki', format: 'pem' }).toString();
-    const pubKey = (key: KeyObject, more: object = {}): object => ({
-      kind: 'pubKey',
-      key: pem(key),
-      ...more,
-    });
+    const pubKey = (key: KeyObject): object => ({ kind: 'pubKey', key: pem(key) });
     const verified = (document: object): Promise<Opened> =>
       Opened.open({
         ...insecure(),
         verification: parseVerification({ apiVersion: 'v1', ...document }, 'test'),
       });
 
-    test('all that are asked for, by keys of each kind', async () => {
+    test('a module with the required signature', async () => {
       const pushed = await server.pushWasm('signed/all', 'v1', wasm('all'));
-      await signAs(server, pushed, 'signed/all', [
-        { by: alice.privateKey },
-        { by: bob.privateKey },
-        { by: carol.privateKey },
-      ]);
-      await using opened = await verified({
-        allOf: [alice, bob, carol].map(({ publicKey }) => pubKey(publicKey)),
-      });
+      await signAs(server, pushed, 'signed/all', [{ by: alice.privateKey }]);
+      await using opened = await verified({ allOf: [pubKey(alice.publicKey)] });
       assert.equal((await opened.modules.fetch(pushed.reference)).digest, digestOf(wasm('all')));
     });
-
-    test('one of several', async () => {
-      const pushed = await server.pushWasm('signed/any', 'v1', wasm('any'));
-      await signAs(server, pushed, 'signed/any', [{ by: bob.privateKey }]);
-      const signatures = [pubKey(alice.publicKey), pubKey(bob.publicKey)];
-      await using one = await verified({ anyOf: { signatures } });
-      assert.equal((await one.modules.fetch(pushed.reference)).digest, digestOf(wasm('any')));
-      await using two = await verified({ anyOf: { minimumMatches: 2, signatures } });
-      await assert.rejects(
-        two.modules.fetch(pushed.reference),
-        failsWith(errorCodes.PRIVILEGE, /only 1 of .* 2 are required/),
-      );
-    });
-
-    test('annotations that the signer has to have said', async () => {
-      const pushed = await server.pushWasm('signed/notes', 'v1', wasm('notes'));
-      await signAs(server, pushed, 'signed/notes', [
-        { by: alice.privateKey, optional: { env: 'prod', more: 'x' } },
-      ]);
-      await using prod = await verified({
-        allOf: [pubKey(alice.publicKey, { annotations: { env: 'prod' } })],
-      });
-      await prod.modules.fetch(pushed.reference);
-      await using stage = await verified({
-        allOf: [pubKey(alice.publicKey, { annotations: { env: 'stage' } })],
-      });
-      await assert.rejects(stage.modules.fetch(pushed.reference), failsWith(errorCodes.PRIVILEGE));
-    });
-
-    const refusals: readonly (readonly [string, (pushed: Pushed) => Signing[]])[] = [
-      ['of somebody else', () => [{ by: bob.privateKey }]],
-      ['of another artifact', () => [{ by: alice.privateKey, digest: digestOf(Buffer.from('other')) }]],
-      ['that is broken', () => [{ by: alice.privateKey, break: true }]],
-    ];
-    for (const [what, signings] of refusals) {
-      test(`a signature ${what} is none`, async () => {
-        const repository = `signed/${what.replaceAll(' ', '-')}`;
-        const pushed = await server.pushWasm(repository, 'v1', wasm(what));
-        await signAs(server, pushed, repository, signings(pushed));
-        await using opened = await verified({ allOf: [pubKey(alice.publicKey, { owner: 'alice' })] });
-        await assert.rejects(
-          opened.modules.fetch(pushed.reference),
-          failsWith(errorCodes.PRIVILEGE, /is not trusted: .* public key of alice/),
-        );
-      });
-    }
 
     test('what has no signature, and what cannot have any', async () => {
       const pushed = await server.pushWasm('signed/none', 'v1', wasm('none'));
@@ -212,7 +154,7 @@ suite('modules of registries', () => {
       await using opened = await verified({ allOf: [{ kind: 'githubAction', owner: 'team' }] });
       await assert.rejects(
         opened.modules.fetch(pushed.reference),
-        failsWith(errorCodes.PRIVILEGE, /trust root/),
+        failsWith(errorCodes.PRIVILEGE, /Set one with --sigstore-trust-config, or in sigstoreTrustConfig/),
       );
     });
   });
@@ -281,7 +223,7 @@ suite('modules of files and of servers', () => {
   }
 });
 
-suite('settings of sources and of verification', () => {
+suite('settings of sources', () => {
   const refused: readonly (readonly [string, () => unknown, RegExp])[] = [
     ['an unknown key', () => parseSources({ insecure: [] }, 's'), /unknown key "insecure"/],
     [
@@ -298,39 +240,6 @@ suite('settings of sources and of verification', () => {
       'an authority without a file',
       () => parseSources({ source_authorities: { a: [{ type: 'Path', path: '/nowhere' }] } }, 's'),
       /cannot be read/,
-    ],
-    ['another version', () => parseVerification({ apiVersion: 'v2' }, 'v'), /must be v1/],
-    [
-      'nothing that is asked for',
-      () => parseVerification({ apiVersion: 'v1' }, 'v'),
-      /requires no signature/,
-    ],
-    [
-      'an empty anyOf',
-      () => parseVerification({ apiVersion: 'v1', anyOf: { signatures: [] } }, 'v'),
-      /requires no signature/,
-    ],
-    [
-      'more than there are',
-      () =>
-        parseVerification(
-          {
-            apiVersion: 'v1',
-            anyOf: { minimumMatches: 2, signatures: [{ kind: 'githubAction', owner: 'a' }] },
-          },
-          'v',
-        ),
-      /is 2, but anyOf.signatures has 1/,
-    ],
-    [
-      'a key that is none',
-      () => parseVerification({ apiVersion: 'v1', allOf: [{ kind: 'pubKey', key: 'x' }] }, 'v'),
-      /not a PEM public key/,
-    ],
-    [
-      'a typo',
-      () => parseVerification({ apiVersion: 'v1', allOf: [{ kind: 'pubKey', keys: 'x' }] }, 'v'),
-      /unknown key "keys"/,
     ],
   ];
   for (const [what, parse, message] of refused) {

@@ -3,8 +3,12 @@
  */
 import type { CredentialsSource, Registry } from '../../../lib/oci/registry.ts';
 import type { Sources } from './sources.ts';
-import type { TrustRoot } from './trust-root.ts';
-import type { Verification } from './verification.ts';
+import type { TrustRoot } from '../../../lib/oci/signatures/trust-root.ts';
+import type { Verification } from '../../../lib/oci/signatures/verification.ts';
+
+/** How to configure the trust root of keyless signatures, for messages. */
+export const trustRootHint =
+  'Set one with --sigstore-trust-config, or in sigstoreTrustConfig of the PolicyServer';
 
 /** What a PolicyServer specifies about the sources of its modules. */
 export interface ModuleTerms {

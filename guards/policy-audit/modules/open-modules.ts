@@ -10,12 +10,12 @@ import { openRegistry } from '../../../lib/oci/open-registry.ts';
 import { isHtml } from '../../../lib/oci/html.ts';
 import { hostName } from '../../../lib/oci/reference.ts';
 import type { Layer, PullOptions, Registry } from '../../../lib/oci/registry.ts';
-import type { FetchedModule, FetchOptions, Modules } from './modules.ts';
+import { type FetchedModule, type FetchOptions, type Modules, trustRootHint } from './modules.ts';
 import { noSources, type Sources } from './sources.ts';
-import { verifySignatures } from './signatures.ts';
-import type { TrustRoot } from './trust-root.ts';
-import type { Verification } from './verification.ts';
-import { unreadable } from './yaml-file.ts';
+import { verifySignatures } from '../../../lib/oci/signatures/signatures.ts';
+import type { TrustRoot } from '../../../lib/oci/signatures/trust-root.ts';
+import type { Verification } from '../../../lib/oci/signatures/verification.ts';
+import { unreadable } from '../../../lib/files/yaml-file.ts';
 
 export interface ModulesOptions {
   /** Created if it is missing, accessible to its owner only. */
@@ -122,7 +122,7 @@ class SourcedModules implements Modules {
     const artifact = await this.#registry.pull(reference, pull);
     const { verification, trustRoot } = this.#options;
     if (verification !== undefined) {
-      await verifySignatures(this.#registry, artifact, { verification, trustRoot }, pull);
+      await verifySignatures(this.#registry, artifact, { verification, trustRoot, trustRootHint }, pull);
     }
     const bytes = await this.#registry.layer(artifact, moduleLayer(artifact.layers, reference), pull);
     return {

@@ -5,8 +5,8 @@ import type { Logger } from '../../../lib/telemetry/log.ts';
 import { ModulesByTerms } from './lazy-modules.ts';
 import { openModules } from './open-modules.ts';
 import { joined, noSources, readSourcesFile } from './sources.ts';
-import { readTrustRootFile } from './trust-root.ts';
-import { readVerificationFile } from './verification.ts';
+import { readTrustRootFile } from '../../../lib/oci/signatures/trust-root.ts';
+import { readVerificationFile } from '../../../lib/oci/signatures/verification.ts';
 
 /** Paths; what a PolicyServer specifies is added to the sources, and replaces the others. */
 export interface ModuleFiles {

@@ -5,10 +5,10 @@
 import { readFileSync } from 'node:fs';
 import { X509Certificate } from 'node:crypto';
 
-import { isObject, type JsonObject } from '../../../lib/json/json.ts';
+import { isObject } from '../../../lib/json/json.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { type ProxySettings, proxyUrl } from '../../../lib/net/proxy.ts';
-import { readYaml } from './yaml-file.ts';
+import { readYaml, refuseUnknown, unusable } from '../../../lib/files/yaml-file.ts';
 
 export interface Sources {
   /** Hosts, with or without their port. */
@@ -120,14 +120,4 @@ function readAuthority(path: string, host: string, what: string): string {
       cause: error,
     });
   }
-}
-
-export function refuseUnknown(record: JsonObject, known: readonly string[], what: string): void {
-  const key = Object.keys(record).find((name) => !known.includes(name));
-  if (key === undefined) return;
-  throw unusable(what, `unknown key ${JSON.stringify(key)} (known: ${known.join(', ')})`);
-}
-
-export function unusable(what: string, why: string): RampartError {
-  return new RampartError(errorCodes.INPUT, { what: `${what} cannot be used`, why });
 }

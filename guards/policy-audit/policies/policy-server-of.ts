@@ -16,9 +16,9 @@ import type { CredentialsSource } from '../../../lib/oci/registry.ts';
 import { type PolicyServer, policyServerType } from '../api.ts';
 import type { ModuleTerms } from '../modules/modules.ts';
 import { parseSources, sourcesDocument } from '../modules/sources.ts';
-import { parseTrustRoot, type TrustRoot } from '../modules/trust-root.ts';
-import { parseVerification, type Verification } from '../modules/verification.ts';
-import { parseYaml } from '../modules/yaml-file.ts';
+import { parseTrustRoot, type TrustRoot } from '../../../lib/oci/signatures/trust-root.ts';
+import { parseVerification, type Verification } from '../../../lib/oci/signatures/verification.ts';
+import { parseYaml } from '../../../lib/files/yaml-file.ts';
 
 /** Its `insecureSources` and `sourceAuthorities`, and the contents of its ConfigMaps. */
 export interface ServerTerms extends ModuleTerms {

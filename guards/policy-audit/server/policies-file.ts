@@ -4,7 +4,7 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { HostCapabilities } from '../engine/host-calls/capabilities.ts';
 import type { KindName } from '../engine/host-calls/cluster-reader.ts';
 import type { ModuleProgram } from '../engine/program.ts';
-import { parseYaml } from '../modules/yaml-file.ts';
+import { parseYaml } from '../../../lib/files/yaml-file.ts';
 import type { PolicyFileOrigin, ServedPolicy } from './served-policy.ts';
 
 export interface PoliciesFile {

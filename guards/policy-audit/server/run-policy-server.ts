@@ -18,7 +18,7 @@ import { refuseFiles } from '../policies/refuse-files.ts';
 import type { ModuleProgram } from '../engine/program.ts';
 import { PolicyPool } from '../engine/wasm/pool.ts';
 import type { Modules } from '../modules/modules.ts';
-import { unreadable } from '../modules/yaml-file.ts';
+import { unreadable } from '../../../lib/files/yaml-file.ts';
 import {
   type CertificatePaths,
   type CertificateTexts,

@@ -6,7 +6,7 @@ import { type Clock, sleep } from '../../../lib/time/clock.ts';
 import type { PolicyRequest } from '../engine/evaluator.ts';
 import { type Exception, exceptionFor, exceptionsByPolicy, noExceptions } from '../exceptions/exception.ts';
 import { exceptionsOf } from '../exceptions/exception-file.ts';
-import { parseYaml, unreadable } from '../modules/yaml-file.ts';
+import { parseYaml, unreadable } from '../../../lib/files/yaml-file.ts';
 import type { ServedPolicy } from './served-policy.ts';
 
 export class ServedExceptions {

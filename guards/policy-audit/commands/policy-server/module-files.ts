@@ -1,8 +1,8 @@
 /** The files by which a command is told where modules come from, and who must have signed them. */
 import type { ModulesOptions } from '../../modules/open-modules.ts';
 import { readSourcesFile } from '../../modules/sources.ts';
-import { readTrustRootFile } from '../../modules/trust-root.ts';
-import { readVerificationFile } from '../../modules/verification.ts';
+import { readTrustRootFile } from '../../../../lib/oci/signatures/trust-root.ts';
+import { readVerificationFile } from '../../../../lib/oci/signatures/verification.ts';
 
 export interface ModuleFilePaths {
   readonly sourcesPath?: string;

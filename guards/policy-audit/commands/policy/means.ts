@@ -9,7 +9,7 @@ import { createLogger } from '../../../../lib/telemetry/log.ts';
 import type { OpenEvaluatorOptions } from '../../policies/open-evaluator.ts';
 import type { Modules } from '../../modules/modules.ts';
 import { openModules } from '../../modules/open-modules.ts';
-import { parseYaml, readYaml } from '../../modules/yaml-file.ts';
+import { parseYaml, readYaml } from '../../../../lib/files/yaml-file.ts';
 import { accessOf, type World } from '../../engine/cel/cluster.ts';
 import { clusterReader } from '../../policies/runtimes.ts';
 import { ManifestObjects } from '../../tools/manifest-objects.ts';

@@ -12,10 +12,10 @@ import { RegistryFixture, registryUser } from '../../../../lib/oci/registry.fixt
 import type { CredentialsSource } from '../../../../lib/oci/registry.ts';
 import { verifierOf } from '../../modules/image-signatures.ts';
 import { openModules } from '../../modules/open-modules.ts';
-import { signAs } from '../../modules/signing.fixture.ts';
-import { SigstoreFixture } from '../../modules/sigstore.fixture.ts';
+import { signAs } from '../../../../lib/oci/signatures/signing.fixture.ts';
+import { SigstoreFixture } from '../../../../lib/oci/signatures/sigstore.fixture.ts';
 import { parseSources } from '../../modules/sources.ts';
-import { parseTrustRoot, type TrustRoot } from '../../modules/trust-root.ts';
+import { parseTrustRoot, type TrustRoot } from '../../../../lib/oci/signatures/trust-root.ts';
 import { openPolicy, podRequest } from '../wasm/policies.fixture.ts';
 import { everyCapability } from './capabilities.ts';
 import { policyHostCalls } from './host-calls.ts';

@@ -5,12 +5,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 
-import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
-import { createLogger } from '../../../lib/telemetry/log.ts';
-import { sampled } from '../../../lib/testing/depth.fixture.ts';
-import { digestOf } from '../../../lib/oci/digest.ts';
-import { RegistryFixture } from '../../../lib/oci/registry.fixture.ts';
-import { openModules } from './open-modules.ts';
+import { errorCodes, RampartError } from '../../errors/errors.ts';
+import { createLogger } from '../../telemetry/log.ts';
+import { sampled } from '../../testing/depth.fixture.ts';
+import { digestOf } from '../digest.ts';
+import { RegistryFixture } from '../registry.fixture.ts';
+import { openRegistry } from '../open-registry.ts';
 import { signAs } from './signing.fixture.ts';
 import {
   bundleAnnotation,
@@ -19,7 +19,7 @@ import {
   type SignatureAnnotations,
   SigstoreFixture,
 } from './sigstore.fixture.ts';
-import { parseSources } from './sources.ts';
+import { verifySignatures } from './signatures.ts';
 import { parseTrustRoot } from './trust-root.ts';
 import { parseVerification } from './verification.ts';
 
@@ -43,29 +43,26 @@ suite('signatures without keys', () => {
   });
 
   let count = 0;
-  /** Pushes a module, signs it, and fetches it where these signatures are required. */
-  async function fetched(
+  /** Pushes an artifact, signs it, and verifies it where these signatures are required. */
+  async function verified(
     by: readonly ((payload: Uint8Array) => SignatureAnnotations)[],
     document: object,
     trustRoot: object | null = sigstore.trustRoot,
     digest?: string,
-  ): Promise<string> {
+  ): Promise<void> {
     count += 1;
-    const repository = `keyless/module-${count}`;
+    const repository = `keyless/artifact-${count}`;
     const pushed = await server.pushWasm(repository, 'v1', Buffer.from(`\0asm\x01\0\0\0${count}`));
     const signings = by.map((one) => ({ by: one, ...(digest !== undefined && { digest }) }));
     await signAs(server, pushed, repository, signings);
-    const authorities = { [server.host]: [{ type: 'Data', data: server.authority }] };
-    await using modules = await openModules({
-      cacheDirectory: directory,
-      sources: parseSources({ source_authorities: authorities }, 'test'),
+    const authorities = { [server.host]: [server.authority] };
+    await using registry = await openRegistry({ cacheDirectory: directory, authorities, logger });
+    const terms = {
       verification: parseVerification({ apiVersion: 'v1', ...document }, 'verification.yml'),
       ...(trustRoot !== null && { trustRoot: parseTrustRoot(trustRoot, 'root.json') }),
-      logger,
-    });
-    const found = await modules.fetch(pushed.reference);
-    assert.equal(found.manifestDigest, pushed.digest);
-    return found.digest;
+      trustRootHint: 'Set one',
+    };
+    await verifySignatures(registry, await registry.pull(pushed.reference), terms, {});
   }
 
   const signed =
@@ -110,13 +107,13 @@ suite('signatures without keys', () => {
   ];
   for (const [what, signing, document] of sampled(trusted, 2)) {
     test(`${what} is trusted`, async () => {
-      assert.match(await fetched([signed(signing)], document), /^sha256:/);
+      await verified([signed(signing)], document);
     });
   }
 
   test('of several signatures, one is enough', async () => {
     const foreign = new SigstoreFixture();
-    await fetched([signed({}, foreign), signed({ subject: 'x@y.example' }), signed()], { allOf: [dev] });
+    await verified([signed({}, foreign), signed({ subject: 'x@y.example' }), signed()], { allOf: [dev] });
   });
 
   test('a ClientTrustConfig is a trust root too', async () => {
@@ -125,7 +122,7 @@ suite('signatures without keys', () => {
       trustedRoot: sigstore.trustRoot,
       signingConfig: {},
     };
-    await fetched([signed()], { allOf: [dev] }, config);
+    await verified([signed()], { allOf: [dev] }, config);
   });
 
   const foreign = new SigstoreFixture();
@@ -245,14 +242,14 @@ suite('signatures without keys', () => {
   ];
   for (const [what, by, requirement, message] of sampled(refused, 4)) {
     test(`${what} is refused`, async () => {
-      await assert.rejects(fetched([by], { allOf: [requirement] }), refusedFor(message));
+      await assert.rejects(verified([by], { allOf: [requirement] }), refusedFor(message));
     });
   }
 
   test('the signature of another artifact is refused', async () => {
     const digest = digestOf(Buffer.from('other'));
     await assert.rejects(
-      fetched([signed()], { allOf: [dev] }, sigstore.trustRoot, digest),
+      verified([signed()], { allOf: [dev] }, sigstore.trustRoot, digest),
       refusedFor(/none of its 0 signatures matches: dev@team\.example by/),
     );
   });
@@ -260,7 +257,7 @@ suite('signatures without keys', () => {
   test('too few of several are refused, with the reason of each', async () => {
     const anyOf = { minimumMatches: 2, signatures: [dev, { kind: 'githubAction', owner: 'team' }] };
     await assert.rejects(
-      fetched([signed()], { anyOf }),
+      verified([signed()], { anyOf }),
       refusedFor(
         /only 1 of the accepted signers signed it, and 2 are required; none of its \d+ signatures matches: https:.*its issuer is /,
       ),
@@ -269,9 +266,9 @@ suite('signatures without keys', () => {
 
   test('without a trust root, nothing is trusted', async () => {
     await assert.rejects(
-      fetched([signed()], { allOf: [dev] }, null),
+      verified([signed()], { allOf: [dev] }, null),
       refusedFor(
-        /\(dev@team\.example by .*\) requires a trust root, and none is configured\. Set one with --sigs/,
+        /\(dev@team\.example by .*\) requires a trust root, and none is configured\. Set one; or sign it/,
       ),
     );
   });

@@ -1,7 +1,7 @@
 /** Signatures of artifacts in a registry, as cosign leaves them. */
 import { type KeyObject, sign } from 'node:crypto';
 
-import type { Pushed, RegistryFixture } from '../../../lib/oci/registry.fixture.ts';
+import type { Pushed, RegistryFixture } from '../registry.fixture.ts';
 import { type SignatureAnnotations, signatureAnnotation } from './sigstore.fixture.ts';
 
 export interface Signing {

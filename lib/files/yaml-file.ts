@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 
 import { parseDocument } from 'yaml';
 
-import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import { errorCodes, RampartError } from '../errors/errors.ts';
 
 /** Limits aliases: a small file cannot expand into a large one. */
 const MAX_ALIASES = 100;
@@ -41,4 +41,20 @@ export function parseYaml(text: string, what: string): unknown {
   } catch (error) {
     throw new RampartError(errorCodes.INPUT, { what: `${what} is malformed`, why: (error as Error).message });
   }
+}
+
+/** @param what - Where the mapping comes from, for messages. @throws {RampartError} `INPUT` for the first other key */
+export function refuseUnknown(
+  record: Readonly<Record<string, unknown>>,
+  known: readonly string[],
+  what: string,
+): void {
+  const key = Object.keys(record).find((name) => !known.includes(name));
+  if (key === undefined) return;
+  throw unusable(what, `unknown key ${JSON.stringify(key)} (known: ${known.join(', ')})`);
+}
+
+/** `INPUT`: the file can be read, but says something that is not a setting. */
+export function unusable(what: string, why: string): RampartError {
+  return new RampartError(errorCodes.INPUT, { what: `${what} cannot be used`, why });
 }

@@ -5,9 +5,9 @@
 import { type KeyObject, verify } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 
-import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
-import { hostName, parseReference } from '../../../lib/oci/reference.ts';
-import type { Artifact, PullOptions, Registry } from '../../../lib/oci/registry.ts';
+import { errorCodes, RampartError } from '../../errors/errors.ts';
+import { hostName, parseReference } from '../reference.ts';
+import type { Artifact, PullOptions, Registry } from '../registry.ts';
 import type { KeylessSignature, Signer, Untrusted } from './keyless.ts';
 import type { TrustRoot } from './trust-root.ts';
 import {
@@ -35,6 +35,8 @@ export interface SignatureTerms {
   readonly verification: Verification;
   /** Without one, keyless requirements are refused. */
   readonly trustRoot?: TrustRoot | undefined;
+  /** What the user does to configure a trust root, for that refusal: `Set one with --option`. */
+  readonly trustRootHint: string;
 }
 
 /**
@@ -47,11 +49,11 @@ export interface SignatureTerms {
 export async function verifySignatures(
   registry: Pick<Registry, 'layer' | 'pull'>,
   artifact: Pick<Artifact, 'reference' | 'referenceDigest'>,
-  { verification, trustRoot }: SignatureTerms,
+  terms: SignatureTerms,
   options: PullOptions,
 ): Promise<void> {
-  const { allOf, anyOf, minimumMatches } = verification;
-  const keyless = await keylessOf([...allOf, ...anyOf], artifact, trustRoot);
+  const { allOf, anyOf, minimumMatches } = terms.verification;
+  const keyless = await keylessOf([...allOf, ...anyOf], artifact, terms);
   const signatures = await signaturesOf(registry, artifact, options);
   const judge = await judgeOf(signatures, keyless, options.signal);
   const next = keyless
@@ -89,7 +91,7 @@ interface Keyless {
 async function keylessOf(
   requirements: readonly Requirement[],
   artifact: Pick<Artifact, 'reference' | 'referenceDigest'>,
-  trustRoot: TrustRoot | undefined,
+  { trustRoot, trustRootHint }: SignatureTerms,
 ): Promise<Keyless | undefined> {
   const wanted = requirements.find(isKeyless);
   if (wanted === undefined) return undefined;
@@ -97,8 +99,7 @@ async function keylessOf(
     throw refused(
       artifact,
       `keyless verification (${describeRequirement(wanted)}) requires a trust root, and none is configured`,
-      'Set one with --sigstore-trust-config, or in sigstoreTrustConfig of the PolicyServer; ' +
-        'or sign it with a key, and require that key: pubKey',
+      `${trustRootHint}; or sign it with a key, and require that key: pubKey`,
     );
   }
   const { keylessVerifier, objectionTo } = await import('./keyless.ts');

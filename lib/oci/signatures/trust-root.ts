@@ -2,9 +2,9 @@
  * A trusted Sigstore instance: the certificate authorities and logs that keyless signatures are verified with, from a file. Nothing is
  * fetched from Sigstore.
  */
-import { isObject } from '../../../lib/json/json.ts';
-import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
-import { readYaml } from './yaml-file.ts';
+import { isObject } from '../../json/json.ts';
+import { errorCodes, RampartError } from '../../errors/errors.ts';
+import { readYaml } from '../../files/yaml-file.ts';
 
 export interface TrustRoot {
   /** Where it comes from, for messages. */

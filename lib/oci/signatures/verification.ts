@@ -1,9 +1,8 @@
-/** `verification.yml` of Kubewarden: whose signatures a module must have. */
+/** Whose signatures an artifact must have: the contents of a `verification.yml`. */
 import { createPublicKey, type KeyObject } from 'node:crypto';
 
-import { refuseUnknown, unusable } from './sources.ts';
-import { isObject } from '../../../lib/json/json.ts';
-import { readYaml } from './yaml-file.ts';
+import { isObject } from '../../json/json.ts';
+import { readYaml, refuseUnknown, unusable } from '../../files/yaml-file.ts';
 
 /** One required signature. */
 export type Requirement = PublicKeyRequirement | KeylessRequirement;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import { errorCodes, RampartError } from '../../errors/errors.ts';
 import { keylessVerifier } from './keyless.ts';
 import {
   bundleAnnotation,
