@@ -120,6 +120,8 @@ suite('KivePolicy', () => {
       { containerName: 'regex:^web-[0-9]+$' },
       { containerName: 'glob:web-*' },
       { matchLabels: { 'app.kubernetes.io/name': 'web' } },
+      { host: true },
+      { host: false, pod: '' },
     ] satisfies KiveMatch[]) {
       assertTaken('kivepolicies', policyWith({ matchAny: [match, { pod: 'other' }] }));
     }
@@ -175,6 +177,17 @@ suite('KivePolicy', () => {
       'a regular expression without look-ahead',
       { matchAny: [{ containerName: '(?=a)' }] },
       'spec.traps[0].matchAny[0].containerName: Invalid value',
+    ],
+    ['something in each match', { matchAny: [{ host: false }] }, 'spec.traps[0].matchAny[0]: Required value'],
+    [
+      'the node itself alone in its match',
+      { matchAny: [{ host: true, pod: '' }] },
+      'spec.traps[0].matchAny[0].host: Invalid value',
+    ],
+    [
+      'no creation on the node itself',
+      { create: true, matchAny: [{ pod: 'a' }, { host: true }] },
+      'spec.traps[0].create: Invalid value',
     ],
     [
       'what looks like an address',

@@ -55,8 +55,18 @@ function containerName(description: string) {
   });
 }
 
+/** Beside the node itself, none of them may be there. */
+const ofContainers =
+  'has(self.pod) || has(self.__namespace__) || has(self.ip) || has(self.containerName) || has(self.container__dash__name) || ' +
+  'has(self.matchLabels)';
+
 const match = object(
   {
+    host: optional(
+      boolean(
+        'The node itself, every one: the path is a file of the node, and accesses to it by all processes raise alerts, including those of containers that have it as a volume. Alone in its block. Only for policies in kivebpf-system and rampart-system.',
+      ),
+    ),
     pod: optional(string('The name of the pod. An empty value matches all.', { maxLength: 253 })),
     namespace: optional(
       string(
@@ -81,12 +91,17 @@ const match = object(
     ),
   },
   {
-    description: 'Matches containers that meet every criterion set here. At least one is required.',
+    description:
+      'Matches containers that meet every criterion set here, or with host the node itself. At least one is required.',
     minProperties: 1,
     rules: [
       rule(
-        'has(self.pod) || has(self.__namespace__) || has(self.ip) || has(self.containerName) || has(self.container__dash__name) || ' +
-          'has(self.matchLabels)',
+        '!(has(self.host) && self.host) || !(' + ofContainers + ')',
+        'host: true matches the node itself, and no containers: write what matches containers in another block',
+        { fieldPath: '.host' },
+      ),
+      rule(
+        ofContainers + ' || (has(self.host) && self.host)',
         'At least one match block with one match item must be present: an empty block would match every container. To watch them all, ' +
           'write containerName: ".*"',
         { reason: 'FieldValueRequired' },
@@ -96,22 +111,25 @@ const match = object(
 );
 
 const trapFields = {
-  path: string('The absolute path of the file within the container, without "." and ".." components.', {
-    minLength: 1,
-    maxLength: 4096,
-    rules: [
-      pathRule("self.startsWith('/')", 'must be absolute'),
-      pathRule("!self.endsWith('/')", 'must be that of a file'),
-      pathRule(
-        "!self.contains('/./') && !self.endsWith('/.') && !self.contains('/../') && !self.endsWith('/..')",
-        "must not contain '.' or '..' components",
-      ),
-      rule("!self.contains('\\u0000')", 'path must not contain NUL'),
-    ],
-  }),
+  path: string(
+    'The absolute path of the file within the container or on the node, without "." and ".." components.',
+    {
+      minLength: 1,
+      maxLength: 4096,
+      rules: [
+        pathRule("self.startsWith('/')", 'must be absolute'),
+        pathRule("!self.endsWith('/')", 'must be that of a file'),
+        pathRule(
+          "!self.contains('/./') && !self.endsWith('/.') && !self.contains('/../') && !self.endsWith('/..')",
+          "must not contain '.' or '..' components",
+        ),
+        rule("!self.contains('\\u0000')", 'path must not contain NUL'),
+      ],
+    },
+  ),
   create: optional(
     boolean(
-      'Create the file if it does not exist. An existing file is never changed. Refused for paths that the dynamic linker, shells, logins, cron or the init system use.',
+      'Create the file if it does not exist. An existing file is never changed. Refused for paths that the dynamic linker, shells, logins, cron or the init system use, and on the node itself.',
     ),
   ),
   mode: optional(
@@ -156,7 +174,10 @@ const trapFields = {
   ),
   metadata: optional(mapOf(string(), { description: 'Included in each alert as custom-metadata.' })),
   matchAny: optional(
-    list(match, { description: 'Selects the containers: those that match any of these.', maxItems: 32 }),
+    list(match, {
+      description: 'Selects the containers: those that match any of these; or the node itself.',
+      maxItems: 32,
+    }),
   ),
 };
 
@@ -171,10 +192,15 @@ const secretRule = rule(
   'callbackSecret requires a callback with https://',
   { fieldPath: '.callbackSecret' },
 );
+const createRule = rule(
+  '!has(self.create) || !self.create || !has(self.matchAny) || self.matchAny.all(one, !has(one.host) || !one.host)',
+  'create is for files in containers: nothing is created on the node itself (matchAny with host: true)',
+  { fieldPath: '.create' },
+);
 
 function policyFields(rules: readonly Rule[]) {
   const trap = object(trapFields, {
-    description: 'A file in matching containers. Each access to it raises an alert.',
+    description: 'A file in matching containers, or on the node itself. Each access to it raises an alert.',
     rules,
   });
   return {
@@ -191,7 +217,7 @@ function policyFields(rules: readonly Rule[]) {
 }
 
 const policyVersion = {
-  description: 'Selects files in containers and reports accesses to them.',
+  description: 'Selects files in containers and on nodes, and reports accesses to them.',
   columns: [
     { name: 'Paths', type: 'string', jsonPath: '.spec.traps[*].path' },
     { name: 'Containers', type: 'integer', jsonPath: '.status.matchedContainers' },
@@ -213,8 +239,8 @@ export const kivePolicies = defineResource({
   plural: 'kivepolicies',
   scope: 'Namespaced',
   versions: {
-    v1: { ...policyVersion, storage: true, fields: policyFields([matchRule, secretRule]) },
-    v2alpha1: { ...policyVersion, storage: false, fields: policyFields([secretRule]) },
+    v1: { ...policyVersion, storage: true, fields: policyFields([matchRule, secretRule, createRule]) },
+    v2alpha1: { ...policyVersion, storage: false, fields: policyFields([secretRule, createRule]) },
   },
 });
 
@@ -246,7 +272,8 @@ const older = <T extends { readonly description: string }>(options: T, name: str
 });
 
 const dataVersion = {
-  description: 'A file in a container that a KivePolicy watches. Written by the agents; do not edit.',
+  description:
+    'A file in a container or on a node that a KivePolicy watches. Written by the agents; do not edit.',
   fields: {
     spec: object(
       {

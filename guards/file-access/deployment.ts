@@ -2,7 +2,7 @@
  * What deploy/ gives to the processes that run this guard. After a change: node scripts/manifests.ts --write
  */
 import { type GuardRights, type PodNeeds, right, systemNamespace } from '../../guard/guard.ts';
-import { btfMount, runtimeMount } from '../../guard/mounts.ts';
+import { btfMount, hostMount, runtimeMount } from '../../guard/mounts.ts';
 import { annotationOf, nameOf, node, onlyMetadata, sameSpec } from '../../guard/write-limits.ts';
 import { kiveDataNamespace, kivePolicies } from './api.ts';
 
@@ -89,12 +89,12 @@ export const pod: PodNeeds = {
     { name: 'SYS_PTRACE', why: '/proc/PID/root, /proc/PID/ns/mnt and /proc/PID/cwd of other processes.' },
     {
       name: 'DAC_READ_SEARCH',
-      why: 'Files in container directories that root could not read otherwise.',
+      why: 'Files of containers and of the node that root could not read otherwise.',
     },
   ],
   hostPID: 'Access to the files of containers through /proc/PID/root.',
   appArmorUnconfined:
     "The runtime's profile forbids access to processes of other profiles, whatever the capabilities.",
-  mounts: [runtimeMount, btfMount],
-  args: ['--spool=/var/lib/rampart/spool'],
+  mounts: [runtimeMount, btfMount, hostMount],
+  args: ['--host-root=/hostroot', '--spool=/var/lib/rampart/spool'],
 };

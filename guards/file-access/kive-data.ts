@@ -1,4 +1,4 @@
-/** KiveData as it is written and read: the one file of one container, and all that its alerts tell. */
+/** KiveData as it is written and read: the one file of one container or of the node itself, and all that its alerts tell. */
 import { labelValue } from '../../lib/kube/selectors/label-names.ts';
 import {
   accessFilter,
@@ -13,6 +13,7 @@ import { type KiveData, kiveDataNamespace } from './api.ts';
 import { alertVersionOf, type CompiledTrap, type PodView } from './policy/matching.ts';
 import { MAX_MOVED_FILES } from './node/moved-files.ts';
 import { annotationOf, fileNumbersOf, kernelOf, oldFinalizer } from './policy/spellings.ts';
+import type { PolicyScope } from './policy/policy-scope.ts';
 import { kiveDataName } from './policy/trap-id.ts';
 
 export const kivePolicyFinalizer = 'kivepolicy.kivebpf.san7o.github.io/finalizer';
@@ -44,14 +45,25 @@ export const ourAnnotations = {
   operations: 'kivebpf.san7o.github.io/operations',
   policyNamespace: 'kivebpf.san7o.github.io/policy-namespace',
   podUid: 'kivebpf.san7o.github.io/pod-uid',
+  /** `true`: the file is one of the node itself, and there is no pod; else it is not there. */
+  host: 'kivebpf.san7o.github.io/host',
 } as const;
 
-/** A container of this node; what the runtime and the pod say of it. */
+/** A container of this node; what the runtime and the pod say of it. Or the node itself. */
 export interface NodeContainer {
-  /** With its runtime: `containerd://da9e46...`. */
+  /** With its runtime: `containerd://da9e46...`; {@link hostId} for the node itself. */
   readonly id: string;
   readonly name: string;
   readonly pod: PodView;
+}
+
+/** In place of the id of a container, where it is the node itself: its KiveData name no container either. */
+export const hostId = '';
+export const nodeItself: NodeContainer = { id: hostId, name: '', pod: { metadata: {} } };
+
+/** Where a file is, for messages: `namespace/pod/container`; empty for the node itself. */
+export function placeText({ id, name, pod: { metadata } }: NodeContainer): string {
+  return id === hostId ? '' : `${metadata.namespace ?? ''}/${metadata.name ?? ''}/${name}`;
 }
 
 /** A file that was found for a trap in a container. */
@@ -75,9 +87,15 @@ export interface FoundOn {
 export function nameFor(
   { policyNamespace, policyName, slot }: CompiledTrap,
   { id, pod }: NodeContainer,
+  nodeName: string,
 ): string {
-  const { name: podName = '', namespace: podNamespace = '' } = pod.metadata;
-  return kiveDataName({ policyNamespace, policyName, slot, containerId: id, podName, podNamespace });
+  const { name = '', namespace = '' } = pod.metadata;
+  // An id is that of one container in the world; the node itself has its name.
+  const place =
+    id === hostId
+      ? { containerId: `node://${nodeName}`, podName: nodeName, podNamespace: '' }
+      : { containerId: id, podName: name, podNamespace: namespace };
+  return kiveDataName({ policyNamespace, policyName, slot, ...place });
 }
 
 /** The KiveData for a found file, as it is to be stored. */
@@ -108,6 +126,7 @@ export function kiveDataOf(
         ...(moved.length > 0 && { [ourAnnotations.movedFiles]: moved.map(fileKey).join() }),
         [ourAnnotations.policyNamespace]: trap.policyNamespace,
         [ourAnnotations.podUid]: pod.uid ?? '',
+        ...(container.id === hostId && { [ourAnnotations.host]: 'true' }),
         ...(trap.filter !== everyAccess && {
           [ourAnnotations.operations]: wordsOfFilter(trap.filter).join(),
         }),
@@ -130,6 +149,17 @@ const fileTexts = /^(\d{1,20}):(\d{1,10}):(\d{1,10})$/;
 /** The node whose agent found the file; empty when it does not say. */
 export function nodeOf(data: KiveData): string {
   return annotationOf(data, 'node-name');
+}
+
+/** Whether the file is one of the node itself. */
+export function isOfHost(data: KiveData): boolean {
+  return annotationOf(data, ourAnnotations.host) === 'true';
+}
+
+/** Whether policies of its namespace may match what it is of. */
+export function isInScope(data: KiveData, scope: Pick<PolicyScope, 'allows' | 'allowsHost'>): boolean {
+  const own = policyNamespaceOf(data);
+  return isOfHost(data) ? scope.allowsHost(own) : scope.allows(own, podOf(data).namespace);
 }
 
 /** The namespace of the policy that it is of; empty in objects that are not ours. */

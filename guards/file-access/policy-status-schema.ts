@@ -3,7 +3,16 @@
  * KiveNodeStatus, and the status that the operator makes of all parts.
  */
 import { conditionList } from '../../lib/kube/crd/condition-list.ts';
-import { integer, list, object, oneOf, optional, type ReadOf, string } from '../../lib/kube/crd/schema.ts';
+import {
+  boolean,
+  integer,
+  list,
+  object,
+  oneOf,
+  optional,
+  type ReadOf,
+  string,
+} from '../../lib/kube/crd/schema.ts';
 
 const count = (description: string) => integer(description, { minimum: 0 });
 const lastAlertTime = optional(
@@ -16,7 +25,7 @@ export const MAX_MESSAGE = 300;
 const problemFields = {
   trap: count('The index in spec.traps.'),
   path: string('The path of the trap.', { maxLength: 4096 }),
-  container: string('namespace/pod/container.', { maxLength: 512 }),
+  container: string('namespace/pod/container; empty for a file of the node itself.', { maxLength: 512 }),
   message: string('Why the file is not watched.', { maxLength: MAX_MESSAGE }),
 };
 
@@ -40,8 +49,9 @@ const part = object('What the node reports on one policy.', {
   uid: string('The uid of the policy.', { maxLength: 64 }),
   observedGeneration: optional(integer('The observed metadata.generation.', { format: 'int64', minimum: 0 })),
   matchedContainers: count('Running containers that a trap matches.'),
-  watchedFiles: count('Watched files in these containers.'),
-  problemCount: count('Requested files in these containers that are not watched.'),
+  host: optional(boolean('Whether a trap matches the node itself.')),
+  watchedFiles: count('Watched files in these containers and on the node itself.'),
+  problemCount: count('Requested files there that are not watched.'),
   problems: optional(
     list(object('A requested file that is not watched.', problemFields), {
       description: 'The first of these files.',
@@ -70,7 +80,8 @@ export const nodeStatusFields = {
     'Policies left out because the object would be too large; policyCount includes them.',
   ),
   policies: list(part, {
-    description: 'Policies with containers on the node that a trap matches, or that raised an alert there.',
+    description:
+      'Policies with a trap that matches containers on the node or the node itself, or that raised an alert there.',
     maxItems: MAX_PARTS,
   }),
 };
@@ -87,9 +98,9 @@ export const policyStatus = object({
     }),
   ),
   matchedContainers: optional(count('Running containers that a trap matches, on all nodes.')),
-  watchedFiles: optional(count('Watched files in these containers.')),
-  problemCount: optional(count('Requested files in these containers that are not watched.')),
-  matchedNodes: optional(count('Nodes with such containers.')),
+  watchedFiles: optional(count('Watched files in these containers and on nodes.')),
+  problemCount: optional(count('Requested files there that are not watched.')),
+  matchedNodes: optional(count('Nodes that a trap matches themselves, or that have such containers.')),
   lastAlertTime,
   problems: optional(
     list(object('A requested file that is not watched.', { node: nodeName, ...problemFields }), {
@@ -109,6 +120,11 @@ export const policyStatus = object({
 });
 
 export type PolicyStatus = ReadOf<typeof policyStatus>;
+/** Whether a trap of it is for something of that node. */
+export function isMatched({ matchedContainers, host = false }: PolicyPart): boolean {
+  return matchedContainers > 0 || host;
+}
+
 /** What the agent of one node says of a policy. */
 export type PolicyPart = ReadOf<typeof part>;
 /** The same, with the node. */

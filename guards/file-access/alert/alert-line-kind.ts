@@ -4,7 +4,7 @@ import { apiTimeNs } from '../../../lib/kube/object/api-time.ts';
 import { dateBefore } from '../../../lib/output/date-before.ts';
 import { printable } from '../../../lib/output/printable.ts';
 import { paint } from '../../../lib/output/table.ts';
-import { type AlertAccessor, formatPretty, type KiveAlert, maskOf } from './alert.ts';
+import { formatPretty, type KiveAlert, maskOf } from './alert.ts';
 
 export const alertLines: LineKind = {
   kind: 'KiveAlert',
@@ -62,21 +62,22 @@ function formatAlert(alert: KiveAlert, { colour, nowMs }: PrettyLineOptions): st
   );
   const words = [
     printable(alert['kive-policy-name']),
-    accessorWords(alert.accessor),
+    accessorWords(alert),
     metadata.moved === true ? 'the file was moved' : '',
   ].filter((word) => word !== '');
   const after = words.length === 0 ? '' : `  ${paint('dim', words.join(', '), colour)}`;
   return `${dateBefore(Number(ns / 1_000_000n), nowMs)}${line}${after}`;
 }
 
-function accessorWords(accessor: AlertAccessor | undefined): string {
+function accessorWords({ accessor, pod: owner }: KiveAlert): string {
   switch (accessor?.relation) {
     case 'container': {
       const { pod, container } = accessor;
       return `by ${printable(`${pod.namespace}/${pod.name}/${container.name}`)}`;
     }
     case 'host':
-      if (accessor.mounts === undefined) return 'by the host';
+      // A file without a pod is the host's own.
+      if (accessor.mounts === undefined) return owner.name === '' ? '' : 'by the host';
       return `by ${accessor.unit === undefined ? 'the host, mount namespace of its own' : printable(accessor.unit)}`;
     case 'unknown': {
       const { id } = accessor.container;

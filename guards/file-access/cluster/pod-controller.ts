@@ -22,7 +22,7 @@ import { whenSynced } from '../../../lib/kube/controller/run-parts.ts';
 import { type KiveData, kiveDataType, type KivePolicy } from '../api.ts';
 import { type Node, nodes as nodeType, type Pod, pods as podType } from '../../../lib/kube/object/object.ts';
 import { policyKeyOf } from '../caches.ts';
-import { dataHolds, nodeOf, podOf } from '../kive-data.ts';
+import { dataHolds, isInScope, nodeOf, podOf } from '../kive-data.ts';
 import { defaultScope, type PolicyScope } from '../policy/policy-scope.ts';
 import { type ClusterView, type StaleReason, staleReason } from './stale-data.ts';
 
@@ -94,7 +94,7 @@ class PodController {
         return node === undefined ? undefined : (node.status?.nodeInfo?.bootID ?? '');
       },
       hasTrap: (id) => policies.keysByIndex('trap', id).length > 0,
-      mayMatch: (policyNamespace, podNamespace) => policyScope.allows(policyNamespace, podNamespace),
+      mayMatch: (data) => isInScope(data, policyScope),
     };
   }
 

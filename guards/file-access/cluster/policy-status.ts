@@ -10,6 +10,7 @@ import {
 import type { KivePolicy } from '../api.ts';
 import { compilePolicy } from '../policy/matching.ts';
 import {
+  isMatched,
   MAX_CALLBACK_PROBLEMS,
   MAX_PROBLEMS,
   type NodePart,
@@ -51,7 +52,7 @@ export function clusterStatus(
     matchedContainers: sum((part) => part.matchedContainers),
     watchedFiles: sum((part) => part.watchedFiles),
     problemCount: sum((part) => part.problemCount),
-    matchedNodes: parts.filter((part) => part.matchedContainers > 0).length,
+    matchedNodes: parts.filter(isMatched).length,
   };
   // It stays when its node goes.
   const lastAlertTime = lastAlertTimeOf(before.lastAlertTime, parts);
@@ -109,10 +110,15 @@ function withDelivering(
 function readiness(
   policy: KivePolicy,
   parts: readonly NodePart[],
-  counts: { matchedContainers: number; watchedFiles: number; problemCount: number },
+  counts: {
+    readonly matchedContainers: number;
+    readonly matchedNodes: number;
+    readonly watchedFiles: number;
+    readonly problemCount: number;
+  },
   scope: PolicyScope,
 ): Pick<Condition, 'status' | 'reason' | 'message'> {
-  const { matchedContainers, watchedFiles, problemCount: missing } = counts;
+  const { matchedContainers, matchedNodes, watchedFiles, problemCount: missing } = counts;
   const { traps, problems } = compilePolicy(policy, scope);
   if (problems.length > 0) {
     const working =
@@ -123,10 +129,10 @@ function readiness(
       message: `${problems.map(describeProblem).join(' ')}${working}`,
     };
   }
-  if (matchedContainers === 0) {
+  if (matchedNodes === 0) {
     return { status: 'False', reason: 'NoMatch', message: noMatchMessage(policy, scope) };
   }
-  const behind = parts.filter((part) => part.matchedContainers > 0 && !isCurrentPart(part, policy));
+  const behind = parts.filter((part) => isMatched(part) && !isCurrentPart(part, policy));
   if (behind.length > 0) {
     const names = behind.slice(0, SHOWN_NODES).map(({ node }) => node);
     const more = behind.length > SHOWN_NODES ? ` and ${behind.length - SHOWN_NODES} more` : '';
@@ -136,12 +142,20 @@ function readiness(
       message: `${counted(behind.length, 'node')} ${behind.length === 1 ? 'has' : 'have'} reported only on an older version of the policy: ${names.join(', ')}${more}.`,
     };
   }
-  const watched = `${counted(watchedFiles, 'file')} in ${counted(matchedContainers, 'container')} ${are(watchedFiles)} watched`;
+  const hosts = parts.filter(({ host }) => host).length;
+  const where = [
+    ...(matchedContainers > 0 ? [`in ${counted(matchedContainers, 'container')}`] : []),
+    ...(hosts > 0 ? [`on ${counted(hosts, 'node')}`] : []),
+  ].join(' and ');
+  const watched = `${counted(watchedFiles, 'file')} ${where} ${are(watchedFiles)} watched`;
   if (missing === 0) return { status: 'True', reason: 'Watching', message: `${watched}.` };
   const shown = parts
-    .flatMap((part) => part.problems ?? [])
+    .flatMap(({ node, problems: of = [] }) => of.map((one) => ({ node, ...one })))
     .slice(0, SHOWN_PROBLEMS)
-    .map(({ path, container, message }) => `${path} in ${container}: ${message}`);
+    .map(
+      ({ node, path, container, message }) =>
+        `${path} ${container === '' ? `on ${node}` : `in ${container}`}: ${message}`,
+    );
   const more = missing > shown.length ? ` And ${missing - shown.length} more.` : '';
   return {
     status: 'False',

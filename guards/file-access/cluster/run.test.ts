@@ -50,7 +50,7 @@ async function start(): Promise<{
     const container = { id: `containerd://${of.metadata.name}`, name: 'main', pod: of };
     const identity = { inode: 1n, device: 2, generation: 3 };
     const on = { kernelId, nodeName: of.spec?.nodeName ?? '' };
-    const found = { trap: compiled, container, identity, name: nameFor(compiled, container) };
+    const found = { trap: compiled, container, identity, name: nameFor(compiled, container, on.nodeName) };
     return await cluster.client.create(kiveDataType, kiveDataOf(found, on));
   };
   return { cluster, pod, data };

@@ -3,7 +3,7 @@
  */
 import type { KiveData } from '../api.ts';
 import { isOver } from '../node/desired.ts';
-import { nodeOf, podOf, policyNamespaceOf, trapIdLabel } from '../kive-data.ts';
+import { isOfHost, nodeOf, podOf, trapIdLabel } from '../kive-data.ts';
 import type { PodView } from '../policy/matching.ts';
 import { kernelOf } from '../policy/spellings.ts';
 
@@ -12,7 +12,8 @@ export interface ClusterView {
   /** `status.nodeInfo.bootID` of the node; undefined without such a node, '' when it has not said yet. */
   bootId(nodeName: string): string | undefined;
   hasTrap(id: string): boolean;
-  mayMatch(policyNamespace: string, podNamespace: string): boolean;
+  /** Whether a policy of its namespace may match what it is of. */
+  mayMatch(data: KiveData): boolean;
 }
 
 export type StaleReason =
@@ -20,16 +21,21 @@ export type StaleReason =
 
 /** Why an object is stale; undefined while it is not. */
 export function staleReason(data: KiveData, cluster: ClusterView): StaleReason | undefined {
+  const ofPod = isOfHost(data) ? undefined : stalePod(data, cluster);
+  if (ofPod !== undefined) return ofPod;
+  const bootId = cluster.bootId(nodeOf(data));
+  if (bootId === undefined) return 'NodeGone';
+  if (bootId !== '' && bootId !== kernelOf(data)) return 'KernelGone';
+  // Written before --kive-policy-namespaces was another, or before there was this limit.
+  if (!cluster.mayMatch(data)) return 'OutsideNamespace';
+  return cluster.hasTrap(data.metadata.labels?.[trapIdLabel] ?? '') ? undefined : 'TrapGone';
+}
+
+function stalePod(data: KiveData, cluster: ClusterView): StaleReason | undefined {
   const { name, namespace, uid } = podOf(data);
   const pod = cluster.pod(namespace, name);
   if (pod === undefined) return 'PodGone';
   if (isOver(pod)) return 'PodOver';
   // Another pod may have got the name, on another node.
-  if (uid !== '' && pod.metadata.uid !== undefined && pod.metadata.uid !== uid) return 'PodReplaced';
-  const bootId = cluster.bootId(nodeOf(data));
-  if (bootId === undefined) return 'NodeGone';
-  if (bootId !== '' && bootId !== kernelOf(data)) return 'KernelGone';
-  // Written before --kive-policy-namespaces was another, or before there was this limit.
-  if (!cluster.mayMatch(policyNamespaceOf(data), namespace)) return 'OutsideNamespace';
-  return cluster.hasTrap(data.metadata.labels?.[trapIdLabel] ?? '') ? undefined : 'TrapGone';
+  return uid !== '' && pod.metadata.uid !== undefined && pod.metadata.uid !== uid ? 'PodReplaced' : undefined;
 }

@@ -11,13 +11,17 @@ import {
   alertContextOf,
   callbackSecretOf,
   identityOf,
+  isInScope,
+  kiveDataOf,
   movedFilesOf,
   nameFor,
   type NodeContainer,
+  nodeItself,
   ourAnnotations,
 } from '../kive-data.ts';
 import { type CompiledTrap, compilePolicy, TrapIndex } from '../policy/matching.ts';
 import { anyContainers, anyPolicies, nginxPod, policyOf, trapOn } from '../policy/policy.fixture.ts';
+import { PolicyScope } from '../policy/policy-scope.ts';
 import { type ClusterView, staleReason } from '../cluster/stale-data.ts';
 
 const on = { kernelId: '2c147a95-23e5-4f99-a2de-67d5e9fdb502', nodeName: 'kive-worker' };
@@ -40,7 +44,7 @@ interface WantedFile {
 function wantedFiles(index: TrapIndex, containers: readonly NodeContainer[]): WantedFile[] {
   return containers.flatMap((container) => {
     const traps = isOver(container.pod) ? [] : index.forPod(container.pod).for(container.name);
-    return traps.map((trap) => ({ trap, container, name: nameFor(trap, container) }));
+    return traps.map((trap) => ({ trap, container, name: nameFor(trap, container, on.nodeName) }));
   });
 }
 
@@ -367,4 +371,35 @@ test('KiveData that nobody is left for', () => {
     assert.equal(staleReason(data, cluster), reason);
   }
   assert.ok(data.metadata.annotations?.[ourAnnotations.podUid]);
+});
+
+test('KiveData of files of the node itself: each node its own, of no pod', () => {
+  const [compiled] = compilePolicy(policyOf('p', trapOn('/etc/shadow', { host: true }))).traps;
+  assert.ok(compiled);
+  const dataOn = (nodeName: string): KiveData => {
+    const name = nameFor(compiled, nodeItself, nodeName);
+    return kiveDataOf({ trap: compiled, container: nodeItself, identity, name }, { ...on, nodeName });
+  };
+  const data = dataOn('kive-worker');
+  assert.match(data.metadata.name ?? '', /^kive-data-kive-worker-[0-9a-f]{16}$/);
+  assert.notEqual(dataOn('kive-worker2').metadata.name, data.metadata.name);
+  assert.deepEqual(alertContextOf(data).pod, {
+    name: '',
+    namespace: '',
+    ip: '',
+    container: { id: '', name: '' },
+  });
+  const cluster: ClusterView = {
+    pod: () => undefined,
+    bootId: () => on.kernelId,
+    mayMatch: (one) => isInScope(one, new PolicyScope(['*'])),
+    hasTrap: () => true,
+  };
+  assert.equal(staleReason(data, cluster), undefined);
+  assert.equal(staleReason(data, { ...cluster, bootId: () => undefined }), 'NodeGone');
+  const forged = kiveDataOf(
+    { trap: { ...compiled, policyNamespace: 'tenant' }, container: nodeItself, identity, name: 'd' },
+    on,
+  );
+  assert.equal(staleReason(forged, cluster), 'OutsideNamespace');
 });

@@ -83,6 +83,7 @@ function says(stored: KiveData, wanted: KiveData): boolean {
 /** The annotations that are there only where they say something. */
 const optional = [
   ourAnnotations.callbackSecret,
+  ourAnnotations.host,
   ourAnnotations.movedFiles,
   ourAnnotations.operations,
 ] as const;

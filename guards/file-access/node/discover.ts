@@ -1,6 +1,6 @@
 /**
- * Finds the files that the policies ask for in the containers of this node, and tells them as KiveData. One on every
- * node.
+ * Finds the files that the policies ask for in the containers of this node and on the node itself, and tells them as
+ * KiveData. One on every node.
  *
  * Two steps for each container, so that none waits for another and neither waits for the API:
  *
@@ -23,7 +23,14 @@ import type { ContainerSource, SourceContainer } from '../../../lib/cri/containe
 import type { FileState } from './file-state.ts';
 import { type FileEvent, writeChanges } from './data-writer.ts';
 import { desiredData, diffData, isOver } from './desired.ts';
-import { type FoundFile, type FoundOn, type NodeContainer, nodeOf } from '../kive-data.ts';
+import {
+  type FoundFile,
+  type FoundOn,
+  hostId,
+  type NodeContainer,
+  nodeItself,
+  nodeOf,
+} from '../kive-data.ts';
 import {
   changedNames,
   changedPolicies,
@@ -42,6 +49,8 @@ export interface DiscoveryOptions {
   readonly client: KubeClient;
   readonly on: FoundOn;
   readonly containers: ContainerSource;
+  /** The root directory of the node itself. */
+  readonly hostRoot: string;
   readonly files: FollowedFiles;
   readonly policies: IndexedCache<KivePolicy>;
   readonly policyScope: PolicyScope;
@@ -103,6 +112,7 @@ export class Discovery implements Disposable {
     this.#stack.use(data.subscribe(({ object }) => this.#dataChanged(object)));
     for (const policy of policies.list()) this.#setPolicy(policy);
     for (const { id } of containers.list()) this.touch(id);
+    this.touch(hostId);
     // What an earlier process of this node has found, in containers that are gone.
     for (const object of data.list()) this.#dataChanged(object);
     this.#touched.flush();
@@ -156,16 +166,17 @@ export class Discovery implements Disposable {
   }
 
   #look(id: string): void {
-    const { containers, files, onPolicies } = this.#options;
-    const source = containers.get(id);
-    const container = source && this.#nodeContainer(source);
-    if (source === undefined) this.#forgetPodOf(id);
+    const { containers, files, hostRoot, on, onPolicies } = this.#options;
+    const source = id === hostId ? undefined : containers.get(id);
+    const root = id === hostId ? hostRoot : source?.root;
+    const container = id === hostId ? nodeItself : source && this.#nodeContainer(source);
+    if (root === undefined) this.#forgetPodOf(id);
     const traps = trapsFor(container, this.#index);
     let states: ReadonlyMap<CompiledTrap, FileState> = new Map();
-    if (source === undefined || traps.length === 0) files.forget(id);
-    else states = files.follow(source, traps);
+    if (root === undefined || traps.length === 0) files.forget(id);
+    else states = files.follow({ id, root }, traps);
     const before = this.#looked.get(id) ?? nothing;
-    const now = container === undefined ? nothing : lookAgain(before, container, states);
+    const now = container === undefined ? nothing : lookAgain(before, container, states, on.nodeName);
     if (now.matched.length === 0) this.#looked.delete(id);
     else this.#looked.set(id, now);
 
@@ -267,6 +278,7 @@ export class Discovery implements Disposable {
     }
     this.#options.onPolicies([key]);
     const before = this.#containersOf.get(key);
+    if (before?.has(hostId) || trapsFor(nodeItself, concerned).length > 0) this.touch(hostId);
     for (const source of this.#options.containers.list()) {
       if (before?.has(source.id) || trapsFor(this.#nodeContainer(source), concerned).length > 0)
         this.touch(source.id);
@@ -287,6 +299,7 @@ export class Discovery implements Disposable {
 }
 
 function trapsFor(container: NodeContainer | undefined, index: TrapIndex): CompiledTrap[] {
+  if (container?.id === hostId) return index.forHost();
   if (container === undefined || isOver(container.pod)) return [];
   return index.forPod(container.pod).for(container.name);
 }

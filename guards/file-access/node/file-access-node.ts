@@ -316,11 +316,11 @@ export class FileAccessNode implements Disposable {
   }
 
   #newDiscovery(): Discovery {
-    const { client, containers, logger } = this.#context;
+    const { client, containers, hostRoot, logger } = this.#context;
     return new Discovery({
       client,
       on: this.#on,
-      containers,
+      ...{ containers, hostRoot },
       files: this.#files,
       policies: this.#policies,
       policyScope: this.#options.policyScope ?? defaultScope,

@@ -9,7 +9,7 @@ import type { WorkQueue } from '../../../lib/kube/controller/workqueue.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { type AlertedFile, alertedOfData } from '../alert/alerted-file.ts';
 import { type KiveData, kiveDataNamespace, kiveDataType } from '../api.ts';
-import { dataHolds, type FoundOn, nodeOf, podOf, policyNamespaceOf } from '../kive-data.ts';
+import { dataHolds, type FoundOn, isInScope, nodeOf } from '../kive-data.ts';
 import type { PolicyScope } from '../policy/policy-scope.ts';
 import { kernelOf } from '../policy/spellings.ts';
 import {
@@ -196,9 +196,7 @@ export class Loader implements Disposable {
     const { kernelId, nodeName } = on;
     if (kernelOf(data) !== kernelId || nodeOf(data) === nodeName) return undefined;
     // Its agent may be an older one, or gone.
-    return policyScope.allows(policyNamespaceOf(data), podOf(data).namespace)
-      ? alertedOfData(data)
-      : undefined;
+    return isInScope(data, policyScope) ? alertedOfData(data) : undefined;
   }
 }
 

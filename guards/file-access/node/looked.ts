@@ -36,6 +36,7 @@ export function lookAgain(
   before: Looked,
   container: NodeContainer,
   states: ReadonlyMap<CompiledTrap, FileState>,
+  nodeName: string,
 ): Looked {
   const known = new Map(before.matched.map((matched) => [matched.trap, matched]));
   const [first] = before.matched;
@@ -44,7 +45,7 @@ export function lookAgain(
   const files = new Map<string, FoundFile>();
   for (const [trap, state] of states) {
     const was = known.get(trap);
-    const name = was?.name ?? nameFor(trap, container);
+    const name = was?.name ?? nameFor(trap, container, nodeName);
     matched.push(
       was?.container === kept && was.state === state ? was : { trap, container: kept, state, name },
     );

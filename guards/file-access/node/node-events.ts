@@ -7,7 +7,7 @@ import type { FileEvent } from './data-writer.ts';
 import type { Delivery } from '../delivery/delivery.ts';
 import { hasCallback } from '../delivery/callback-problems.ts';
 import type { CallbackState, CallbackStats } from '../delivery/options.ts';
-import type { NodeContainer } from '../kive-data.ts';
+import { type NodeContainer, placeText } from '../kive-data.ts';
 import type { CompiledTrap } from '../policy/matching.ts';
 import type { CallbackProblem } from '../policy-status-schema.ts';
 
@@ -25,11 +25,10 @@ export type CallbackTroubles = Partial<
 >;
 
 const notes: Readonly<Record<FileEvent, (path: string, where: string) => string>> = {
-  Watching: (path, where) => `${path} in ${where} is watched`,
-  FileReplaced: (path, where) => `${path} in ${where} was replaced; the new file is watched`,
-  FileMissing: (path, where) =>
-    `${path} in ${where} is gone; it will be watched again as soon as it reappears`,
-  FileMoved: (path, where) => `${path} in ${where} was moved; the moved file is still watched`,
+  Watching: (path, where) => `${path} ${where} is watched`,
+  FileReplaced: (path, where) => `${path} ${where} was replaced; the new file is watched`,
+  FileMissing: (path, where) => `${path} ${where} is gone; it will be watched again as soon as it reappears`,
+  FileMoved: (path, where) => `${path} ${where} was moved; the moved file is still watched`,
 };
 /** Policies that are told of one loss, or of one callback. */
 const MAX_POLICIES = 20;
@@ -43,8 +42,8 @@ export class NodeEvents {
   }
 
   file(event: FileEvent, trap: CompiledTrap, container: NodeContainer): void {
-    const { namespace = '', name = '' } = container.pod.metadata;
-    const where = `${namespace}/${name}/${container.name} on ${this.#options.nodeName}`;
+    const place = placeText(container);
+    const where = `${place === '' ? '' : `in ${place} `}on ${this.#options.nodeName}`;
     this.#record(`${trap.policyNamespace}/${trap.policyName}`, {
       type: event === 'FileMissing' || event === 'FileMoved' ? 'Warning' : 'Normal',
       reason: event,

@@ -3,6 +3,7 @@ import { visibleText } from '../../../lib/output/printable.ts';
 import { apiTime } from '../../../lib/kube/object/api-time.ts';
 import type { KiveNodeStatus, KivePolicy } from '../api.ts';
 import { type CallbackProblem, MAX_MESSAGE, MAX_PARTS, type PolicyPart } from '../policy-status-schema.ts';
+import { hostId, placeText } from '../kive-data.ts';
 import type { MatchedTrap } from './looked.ts';
 
 const MAX_PROBLEMS = 10;
@@ -19,25 +20,27 @@ export function partOf(
 ): PolicyPart | undefined {
   const containers = new Set<string>();
   const problems: NonNullable<PolicyPart['problems']>[number][] = [];
+  let host = false;
   let watchedFiles = 0;
   let problemCount = 0;
   for (const { trap, container, state } of matched) {
-    containers.add(container.id);
+    if (container.id === hostId) host = true;
+    else containers.add(container.id);
     if (state.kind === 'watched') {
       watchedFiles++;
       continue;
     }
     problemCount++;
     if (problems.length === MAX_PROBLEMS) continue;
-    const { namespace = '', name = '' } = container.pod.metadata;
     problems.push({
       trap: trap.index,
       path: trap.path.slice(0, MAX_PATH),
-      container: `${namespace}/${name}/${container.name}`,
+      container: placeText(container),
       message: visibleText(state.why).slice(0, MAX_MESSAGE),
     });
   }
-  if (containers.size === 0 && lastAlertMs === undefined && callbackProblems.length === 0) return undefined;
+  if (containers.size === 0 && !host && lastAlertMs === undefined && callbackProblems.length === 0)
+    return undefined;
   const { namespace = '', name = '', uid = '', generation } = policy.metadata;
   return {
     namespace,
@@ -45,6 +48,7 @@ export function partOf(
     uid,
     ...(generation !== undefined && { observedGeneration: generation }),
     matchedContainers: containers.size,
+    ...(host && { host }),
     watchedFiles,
     problemCount,
     ...(problems.length > 0 && { problems }),

@@ -1,4 +1,4 @@
-/** The files of the traps that match containers of this node. */
+/** The files of the traps that match containers of this node, or the node itself. */
 import type { RampartError } from '../../../lib/errors/errors.ts';
 import type { Identify } from '../../../lib/sensor/paths/path-state.ts';
 import { type ContainerFile, ContainerFiles } from './container-files.ts';
@@ -43,7 +43,7 @@ export class TrapFiles implements Disposable {
    * is, and nothing else: the same call may be made again.
    */
   follow(
-    { id, root }: SourceContainer,
+    { id, root }: Pick<SourceContainer, 'id' | 'root'>,
     traps: readonly CompiledTrap[],
   ): ReadonlyMap<CompiledTrap, FileState> {
     const before = this.#byContainer.get(id);

@@ -96,6 +96,19 @@ suite('a trap and a container of nginx-pod', () => {
 });
 
 suite('the index', () => {
+  test('has the traps for the node itself apart from those for pods', () => {
+    const index = new TrapIndex();
+    const both = compilePolicy(policyOf('both', trapOn('/a', { host: true }, { pod: 'nginx-pod' })));
+    const ofHost = compilePolicy(policyOf('host', trapOn('/b', { host: true }), trapOn('/c', { pod: 'x' })));
+    for (const one of [both, ofHost]) index.set(one);
+    assert.deepEqual(index.forHost(), [both.traps[0], ofHost.traps[0]]);
+    assert.deepEqual(index.forPod(nginxPod).for('nginx'), [both.traps[0]]);
+    index.set(compilePolicy(policyOf('both', trapOn('/a', { pod: 'nginx-pod' }))));
+    assert.deepEqual(index.forHost(), [ofHost.traps[0]]);
+    index.delete(ofHost.key);
+    assert.deepEqual(index.forHost(), []);
+  });
+
   test('finds exactly what comparing each trap with each container finds', () => {
     fc.assert(
       fc.property(anyPolicies, anyContainers, (policies, containers) => {

@@ -1,4 +1,4 @@
-/** Which traps match which containers. */
+/** Which traps match which containers, and which the node itself. */
 import { type AlertVersion, alertVersions } from '../alert/alert.ts';
 import { accessFilter, accessWords, everyAccess } from '../../../lib/sensor/access.ts';
 import type { KiveMatch, KivePolicy, KiveTrap } from '../api.ts';
@@ -8,7 +8,7 @@ import { compileNamePattern, type NamePattern } from './name-pattern.ts';
 import { defaultScope, type PolicyScope } from './policy-scope.ts';
 import { containerNameOf } from './spellings.ts';
 import { trapId } from './trap-id.ts';
-import { hasItem, type PolicyProblem, validatePolicy } from './validation.ts';
+import { hasItem, matchesHost, type PolicyProblem, validatePolicy } from './validation.ts';
 
 /** What is read of a pod; an object of the API is one. */
 export interface PodView {
@@ -51,6 +51,9 @@ export interface CompiledTrap {
   readonly metadata: Readonly<Record<string, string>>;
   /** See accessFilter. */
   readonly filter: number;
+  /** The node itself. */
+  readonly host: boolean;
+  /** Containers. */
   readonly blocks: readonly MatchBlock[];
 }
 
@@ -109,6 +112,7 @@ export function compilePolicy(policy: KivePolicy, scope: PolicyScope = defaultSc
       callbackSecret: trap.callbackSecret === undefined ? '' : `${policyNamespace}/${trap.callbackSecret}`,
       metadata: trap.metadata ?? {},
       filter: filterOf(trap.operations),
+      host: matchesHost(trap),
       blocks: compileBlocks(trap, confinedTo),
     });
   });
@@ -125,7 +129,8 @@ function filterOf(operations: KiveTrap['operations'] = []): number {
 function compileBlocks(trap: KiveTrap, confinedTo: string | undefined): MatchBlock[] {
   // A block without an item would match everything, and one may name another namespace than it may match; validation
   // has refused such a trap.
-  return (trap.matchAny ?? []).filter(hasItem).map((match: KiveMatch) => {
+  const blocks = (trap.matchAny ?? []).filter((match) => hasItem(match) && match.host !== true);
+  return blocks.map((match: KiveMatch) => {
     const name = containerNameOf(match);
     const pattern = name === '' ? undefined : compileNamePattern(name);
     return {
@@ -197,6 +202,8 @@ type IndexEntry = readonly [CompiledTrap, MatchBlock];
 export class TrapIndex {
   readonly #entries = new Map<string, Set<IndexEntry>>();
   readonly #placed = new Map<string, (readonly [string, IndexEntry])[]>();
+  /** By policy. */
+  readonly #ofHost = new Map<string, readonly CompiledTrap[]>();
 
   /** Puts a policy in place of the one with its key. */
   set(policy: CompiledPolicy): void {
@@ -213,6 +220,8 @@ export class TrapIndex {
       }
     }
     this.#placed.set(policy.key, placed);
+    const ofHost = policy.traps.filter(({ host }) => host);
+    if (ofHost.length > 0) this.#ofHost.set(policy.key, ofHost);
   }
 
   /** @param key - `namespace/name`. */
@@ -223,6 +232,12 @@ export class TrapIndex {
       if (entries?.size === 0) this.#entries.delete(place);
     }
     this.#placed.delete(key);
+    this.#ofHost.delete(key);
+  }
+
+  /** The traps that are for the node itself. */
+  forHost(): CompiledTrap[] {
+    return [...this.#ofHost.values()].flat();
   }
 
   /** The traps that are for containers of this pod. */

@@ -29,6 +29,11 @@ export class PolicyScope {
     return this.#wide.has(policyNamespace) || this.#wide.has(everyNamespace);
   }
 
+  /** Whether policies of this namespace match files of the node itself: no option gives that to another one. */
+  allowsHost(policyNamespace: string): boolean {
+    return systemNamespaces.includes(policyNamespace);
+  }
+
   allows(policyNamespace: string, podNamespace: string): boolean {
     return policyNamespace === podNamespace || this.isWide(policyNamespace);
   }

@@ -5,7 +5,8 @@ import * as fc from '../../../lib/testing/fast-check.fixture.ts';
 import type { KivePolicy } from '../api.ts';
 import { misreadModes, parseFileMode } from './file-mode.ts';
 import { compilePolicy } from './matching.ts';
-import { policyOf, trapOn } from './policy.fixture.ts';
+import { movedTo, policyOf, trapOn } from './policy.fixture.ts';
+import { PolicyScope } from './policy-scope.ts';
 import { describeProblem, validatePolicy } from './validation.ts';
 
 function problemsOf(more: object) {
@@ -66,6 +67,10 @@ suite('what cannot work is told by field', () => {
     [{ matchAny: [{ containerName: 'a(' }] }, 'matchAny[0].containerName', /missing/],
     [{ matchAny: [{ ip: '10.0.0.0/8' }] }, 'matchAny[0].ip', /not an IP address/],
     [{ matchAny: [{ ip: 'localhost' }] }, 'matchAny[0].ip', /not an IP address/],
+    [{ matchAny: [{ host: false }] }, 'matchAny[0]', /every container/],
+    [{ matchAny: [{ host: true, pod: 'a' }] }, 'matchAny[0].host', /the block also has pod, which the node/],
+    [{ matchAny: [{ host: true, matchLabels: {} }] }, 'matchAny[0].host', /also has matchLabels/],
+    [{ matchAny: [{ pod: 'a' }, { host: true }], create: true }, 'create', /nothing is created on the node/],
   ] as const) {
     test(JSON.stringify(more), () => {
       const [problem, ...others] = problemsOf(more);
@@ -88,6 +93,8 @@ suite('what cannot work is told by field', () => {
       { path: '/proc/selfish' },
       { path: '/proc/1/environ' },
       { matchAny: [{ pod: '' }] },
+      { matchAny: [{ host: true }] },
+      { matchAny: [{ host: true }, { pod: 'a', host: false }], create: false },
       { matchAny: [{ containerName: '', ip: '', matchLabels: {} }] },
       { mode: 0 },
       { mode: '0444', create: true },
@@ -97,6 +104,17 @@ suite('what cannot work is told by field', () => {
       { path: '/etc/shadow', create: false },
     ]) {
       assert.deepEqual(problemsOf(more), [], JSON.stringify(more));
+    }
+  });
+
+  test('only policies of the system namespaces match the node itself, whatever namespaces may match all pods', () => {
+    const policy = policyOf('p', trapOn('/a', { pod: 'x' }, { host: true }));
+    for (const scope of [new PolicyScope(['tenant']), new PolicyScope(['*'])]) {
+      assert.deepEqual([...validatePolicy(policy, scope)], []);
+      assert.deepEqual([...validatePolicy(movedTo('rampart-system', policy), scope)], []);
+      const [problem, ...others] = [...validatePolicy(movedTo('tenant', policy), scope).values()].flat();
+      assert.deepEqual([problem?.field, others], ['spec.traps[0].matchAny[1].host', []]);
+      assert.match(describeProblem(problem!), /Move the policy to kivebpf-system\.$/);
     }
   });
 

@@ -33,10 +33,19 @@ export function describeProblem({ field, what, why, next }: PolicyProblem): stri
 }
 
 /** What is said of a policy that matches no container. */
-export function noMatchMessage({ metadata: { namespace = '' } }: KivePolicy, scope: PolicyScope): string {
+export function noMatchMessage(
+  { metadata: { namespace = '' }, spec }: KivePolicy,
+  scope: PolicyScope,
+): string {
+  if (spec.traps.some(matchesHost)) return 'No agent has reported on it yet.';
   return scope.isWide(namespace)
     ? 'No running container matches.'
     : `No running container in ${namespace} matches. To match pods of other namespaces, ${widen(namespace)}.`;
+}
+
+/** Whether it is for the node itself. */
+export function matchesHost({ matchAny = [] }: KiveTrap): boolean {
+  return matchAny.some(({ host }) => host === true);
 }
 
 function widen(namespace: string): string {
@@ -104,6 +113,14 @@ function validateTrap(trap: KiveTrap): Fault[] {
       `the creation of ${JSON.stringify(trap.path)}`,
       `the file would be used by ${user}`,
       'Choose another path, or remove create: a file that exists is watched without it',
+    ]);
+  }
+  if (trap.create === true && matchesHost(trap)) {
+    faults.push([
+      'create',
+      `the creation of ${JSON.stringify(trap.path)}`,
+      'a match has host: true, and nothing is created on the node itself',
+      'Remove create, or move the match of the node to a trap without it',
     ]);
   }
   const { matchAny = [] } = trap;
@@ -174,18 +191,27 @@ function secretFaults({ callback = '', callbackSecret }: KiveTrap): Fault[] {
 }
 
 function namespaceFaults({ matchAny = [] }: KiveTrap, own: string, scope: PolicyScope): Fault[] {
-  return matchAny.flatMap(({ namespace }, index): Fault[] =>
-    !namespace || scope.allows(own, namespace)
-      ? []
-      : [
-          [
-            `matchAny[${index}].namespace`,
-            `the namespace ${JSON.stringify(namespace)}`,
-            `policies in ${own} match only pods of their own namespace`,
-            `To match pods of others, ${widen(own)}`,
-          ],
+  return matchAny.flatMap(({ namespace, host }, index): Fault[] => {
+    if (host === true && !scope.allowsHost(own)) {
+      return [
+        [
+          `matchAny[${index}].host`,
+          'the match of the node itself',
+          `policies in ${own} match no files of nodes, which are not those of its pods`,
+          `Move the policy to ${kiveDataNamespace}`,
         ],
-  );
+      ];
+    }
+    if (!namespace || scope.allows(own, namespace)) return [];
+    return [
+      [
+        `matchAny[${index}].namespace`,
+        `the namespace ${JSON.stringify(namespace)}`,
+        `policies in ${own} match only pods of their own namespace`,
+        `To match pods of others, ${widen(own)}`,
+      ],
+    ];
+  });
 }
 
 const nextItem =
@@ -198,12 +224,21 @@ function noItem(field: string): Fault {
 
 /** Whether an item was written. An empty one matches all, as in Kive; an empty block may be a slip. */
 export function hasItem(match: KiveMatch): boolean {
-  return Object.values(match).some((item) => item !== undefined);
+  return Object.values(match).some((item) => item !== undefined && item !== false);
 }
 
 function matchFaults(match: KiveMatch, field: string): Fault[] {
   if (!hasItem(match)) return [noItem(field)];
   const faults: Fault[] = [];
+  const { host, ...ofContainers } = match;
+  if (host === true && hasItem(ofContainers)) {
+    faults.push([
+      `${field}.host`,
+      'the match of the node itself',
+      `the block also has ${Object.keys(ofContainers).join(', ')}, which the node does not have`,
+      'Write host: true alone in a block, and what matches containers in another',
+    ]);
+  }
   const { containerName, 'container-name': older, ip = '' } = match;
   if (containerName && older && containerName !== older) {
     faults.push([

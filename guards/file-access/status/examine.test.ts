@@ -82,12 +82,16 @@ suite('what is guarded', () => {
           {
             name: 'n1',
             containers: 1,
+            host: false,
             files: 1,
             problemCount: 0,
             isCurrent: true,
             lastAlertTime: '2026-11-21T11:59:48Z',
           },
-          { name: 'n2', containers: 1, files: 1, problemCount: 0, isCurrent: true, lastAlertTime: null },
+          {
+            ...{ name: 'n2', containers: 1, host: false, files: 1 },
+            ...{ problemCount: 0, isCurrent: true, lastAlertTime: null },
+          },
         ],
       },
     ]);
@@ -365,5 +369,44 @@ suite('what is guarded', () => {
     const leases = [...(well.leases ?? []), ...others.map((name) => leaseOf(name, `holder-of-${name}`))];
     const { nodeNames } = examine({ ...well, leases });
     assert.deepEqual([...new Set(nodeNames)].toSorted(), ['n1', 'n2']);
+  });
+});
+
+suite('files of nodes themselves', () => {
+  const ofHost = withStatus(policyOf('secrets', trapOn('/etc/shadow', { host: true })), {
+    conditions: [ready],
+  });
+  const hostPart = { matchedContainers: 0, host: true };
+  const change = {
+    policies: [ofHost],
+    pods: [],
+    parts: [nodePart('n1', hostPart), nodePart('n2', hostPart)],
+  };
+
+  test('are watched without a container', () => {
+    assert.deepEqual(problemsOf(change), []);
+    const [policy] = examine({ ...well, ...change }).policies;
+    assert.deepEqual([policy?.containers, policy?.files], [0, 2]);
+    assert.deepEqual(
+      policy?.nodes.map(({ host }) => host),
+      [true, true],
+    );
+  });
+
+  test('need the agent of every node', () => {
+    const parts = [nodePart('n1', hostPart)];
+    assert.deepEqual(problemsOf({ ...change, parts }), ['not-reported n2']);
+    const [problem] = verdictOf({ ...change, parts }).problems;
+    assert.match(problem?.why ?? '', /a trap is for the node itself/);
+  });
+
+  test('that are missing are said without a container', () => {
+    const problems = [{ trap: 0, path: '/etc/shadow', container: '', message: '/etc/shadow does not exist' }];
+    const parts = [
+      nodePart('n1', { ...hostPart, watchedFiles: 0, problemCount: 1, problems }),
+      nodePart('n2', hostPart),
+    ];
+    const [problem] = verdictOf({ ...change, parts }).problems;
+    assert.equal(problem?.why, '/etc/shadow is not watched: /etc/shadow does not exist');
   });
 });

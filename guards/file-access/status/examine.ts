@@ -4,11 +4,18 @@ import { holderName, holderOf, type HolderReport } from '../../../guard/lease-ho
 import { isDeleting } from '../../../lib/kube/controller/finalizers.ts';
 import type { KivePolicy } from '../api.ts';
 import { type CompiledPolicy, compilePolicy, TrapIndex } from '../policy/matching.ts';
+import { hostId } from '../kive-data.ts';
 import { isCurrentPart, lastAlertTimeOf, partsOf } from '../cluster/policy-status.ts';
 import type { GuardedObject, Need, OwnProblem } from '../../../guard/guarded.ts';
 import { changedAtMs } from '../../../lib/kube/object/changed-at.ts';
 import { counted } from '../../../lib/output/words.ts';
-import { type CallbackProblem, type NodePart, type PolicyStatus, statusOf } from '../policy-status-schema.ts';
+import {
+  type CallbackProblem,
+  isMatched,
+  type NodePart,
+  type PolicyStatus,
+  statusOf,
+} from '../policy-status-schema.ts';
 import { defaultScope, type PolicyScope, unlimitedScope } from '../policy/policy-scope.ts';
 import { noMatchMessage, validatePolicy } from '../policy/validation.ts';
 import type { FileAccessNodeFields, Unjudged } from './report.ts';
@@ -41,12 +48,13 @@ export function examine(snapshot: Snapshot): Examined {
   const parts = snapshot.parts && Map.groupBy(snapshot.parts, keyOfPart);
   const dataCounts = countBy(snapshot.data, ({ policy }) => policy);
   const examined = compiled
-    .map(({ policy, compiled: { key } }) => {
+    .map(({ policy, compiled: { key, traps } }) => {
       const surroundings = {
         ...{ reported: snapshot.reported, refused: snapshot.refused },
         parts: parts && partsOf(policy.metadata.uid, parts.get(key) ?? []),
         data: dataCounts && (dataCounts.get(key) ?? 0),
         matching: matching.get(key) ?? new Map<string, Matching>(),
+        hosts: traps.some(({ host }) => host) ? snapshot.hosts : [],
         loaderOf,
       };
       return { report: policyReport(policy, surroundings), object: guardedObject(policy, surroundings) };
@@ -117,6 +125,8 @@ interface Surroundings {
   readonly data: number | undefined;
   /** By node. */
   readonly matching: ReadonlyMap<string, Matching>;
+  /** Nodes that a trap is for themselves. */
+  readonly hosts: readonly string[];
   readonly loaderOf: (node: string) => HolderReport;
 }
 
@@ -146,6 +156,7 @@ function policyReport(policy: KivePolicy, { parts, data }: Surroundings): Unjudg
     nodes: (parts ?? []).map((part) => ({
       name: part.node,
       containers: part.matchedContainers,
+      host: part.host ?? false,
       files: part.watchedFiles,
       problemCount: part.problemCount,
       isCurrent: isCurrentPart(part, policy),
@@ -180,8 +191,8 @@ function guardedObject(policy: KivePolicy, surroundings: Surroundings): GuardedO
   };
 }
 
-/** The agents of nodes with containers that a trap matches. Who may not read what they say depends on the operator's word. */
-function needsOf(policy: KivePolicy, { parts, reported, matching }: Surroundings): Need[] {
+/** The agents of nodes that a trap matches, or containers there. Who may not read what they say depends on the operator's word. */
+function needsOf(policy: KivePolicy, { parts, reported, matching, hosts }: Surroundings): Need[] {
   const generation = policy.metadata.generation ?? 0;
   if (parts === undefined) {
     const { conditions } = statusOf(policy);
@@ -192,13 +203,15 @@ function needsOf(policy: KivePolicy, { parts, reported, matching }: Surroundings
       ...[...matching].map(([node, { running }]) => ({
         ...{ process: 'agent' as const, node, why: matches(running), seen: generation },
       })),
+      ...hosts
+        .filter((node) => !matching.has(node))
+        .map((node) => ({ process: 'agent' as const, node, why: matches(0), seen: generation })),
     ];
   }
   const containers = new Map(
-    parts
-      .filter(({ matchedContainers }) => matchedContainers > 0)
-      .map(({ node, matchedContainers }) => [node, matchedContainers]),
+    parts.filter(isMatched).map(({ node, matchedContainers }) => [node, matchedContainers]),
   );
+  for (const node of hosts) if (!containers.has(node)) containers.set(node, 0);
   for (const [node, { running }] of matching) containers.set(node, running);
   return [...containers]
     .toSorted(([a], [b]) => compareText(a, b))
@@ -210,7 +223,9 @@ function needsOf(policy: KivePolicy, { parts, reported, matching }: Surroundings
     });
 }
 
+/** @param containers - 0: the node itself. */
 function matches(containers: number): string {
+  if (containers === 0) return 'a trap is for the node itself';
   return containers === 1 ? 'a trap matches 1 container there' : `traps match ${containers} containers there`;
 }
 
@@ -230,7 +245,7 @@ function totalsOf(
 
 function problemsOf(
   policy: KivePolicy,
-  { parts, matching, loaderOf, refused: untaken }: Surroundings,
+  { parts, matching, hosts, loaderOf, refused: untaken }: Surroundings,
 ): OwnProblem[] {
   const problems: OwnProblem[] = [];
   const { traps } = policy.spec;
@@ -247,8 +262,9 @@ function problemsOf(
   for (const part of parts ?? [])
     problems.push(...partProblems(part), ...unknownContainers(part, matching.get(part.node)));
   const nodes = new Set([
-    ...(parts ?? []).filter((part) => part.matchedContainers > 0).map(({ node }) => node),
+    ...(parts ?? []).filter(isMatched).map(({ node }) => node),
     ...matching.keys(),
+    ...hosts,
   ]);
   for (const node of [...nodes].toSorted(compareText)) {
     const loader = loaderOf(node);
@@ -260,7 +276,9 @@ function problemsOf(
   }
   // Where all traps are refused, none of them matches anything.
   const works = refused.size < traps.length;
-  if (totalsOf(status, parts).containers === 0 && matching.size === 0 && works) {
+  const isFound =
+    (parts?.some(isMatched) ?? (status.matchedNodes ?? 0) > 0) || matching.size + hosts.length > 0;
+  if (!isFound && works) {
     const why = noMatchMessage(policy, scopeOf(policy)).replace(/\.$/, '');
     problems.push({
       kind: 'no-match',
@@ -310,7 +328,7 @@ function fileMissing(
 ): OwnProblem {
   return {
     ...{ kind: 'file-missing', by: 'agent', node, field: `spec.traps[${trap}]` },
-    why: `${path} in ${container} is not watched: ${message.replace(/\.$/, '')}`,
+    why: `${path}${container === '' ? '' : ` in ${container}`} is not watched: ${message.replace(/\.$/, '')}`,
     next: 'It is watched as soon as it exists; correct the path if it never will',
   };
 }
@@ -397,7 +415,7 @@ function nodeFields(
     let of = files.get(nodeName);
     if (of === undefined) files.set(nodeName, (of = { count: 0, containers: new Set() }));
     of.count++;
-    of.containers.add(container);
+    if (container !== hostId) of.containers.add(container);
   }
   const isKnown = data !== undefined;
   return (name) => ({

@@ -59,9 +59,13 @@ export function policyTable(
 /** What each node has of it, where there are several. */
 function partTexts({ nodes }: UnjudgedPolicy, nowMs: number): string[] {
   if (nodes.length < 2) return [];
-  const texts = nodes.slice(0, MANY_NODES).map(({ name, containers, files, lastAlertTime }) => {
+  const texts = nodes.slice(0, MANY_NODES).map(({ name, containers, host, files, lastAlertTime }) => {
     const alert = lastAlertTime === null ? '' : `, last alert ${agoText(nowMs - Date.parse(lastAlertTime))}`;
-    return `node ${name}: ${counted(files, 'file')} in ${counted(containers, 'container')}${alert}`;
+    const where = [
+      ...(containers > 0 || !host ? [`in ${counted(containers, 'container')}`] : []),
+      ...(host ? ['of its own'] : []),
+    ].join(' and ');
+    return `node ${name}: ${counted(files, 'file')} ${where}${alert}`;
   });
   const more = nodes.length - texts.length;
   return more === 0 ? texts : [...texts, `and ${counted(more, 'more node')}`];

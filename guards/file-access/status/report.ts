@@ -53,6 +53,8 @@ export interface PolicyReport {
 export interface PolicyNodeReport {
   readonly name: string;
   readonly containers: number;
+  /** Whether a trap is for the node itself. */
+  readonly host: boolean;
   readonly files: number;
   readonly problemCount: number;
   readonly isCurrent: boolean;

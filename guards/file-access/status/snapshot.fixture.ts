@@ -80,4 +80,5 @@ export const well: Snapshot = {
   ],
   nodes: ['n1', 'n2'].map((name) => ({ name, kernel: bootIdOf(name) })),
   pods: [podOn('n1', 'a'), podOn('n2', 'b')],
+  hosts: ['n1', 'n2'],
 };

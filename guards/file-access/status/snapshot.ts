@@ -32,6 +32,8 @@ export interface Snapshot {
   readonly leases: readonly LeaseView[] | undefined;
   readonly nodes: readonly NodeView[] | undefined;
   readonly pods: readonly RunningPod[] | undefined;
+  /** Those that a trap for the node itself is for: all that are known, by their objects or their agents. */
+  readonly hosts: readonly string[];
 }
 
 export interface RunningPod {
@@ -47,7 +49,7 @@ export interface DataView {
   readonly policy: string;
   readonly nodeName: string;
   readonly kernel: string;
-  /** With its runtime. */
+  /** With its runtime; empty for a file of the node itself. */
   readonly container: string;
 }
 
@@ -100,8 +102,14 @@ export async function takeSnapshot(context: StatusContext): Promise<Snapshot> {
     ...{ namespace, policies, parts, data, nodes, pods },
     reported: reported && new Set(reported),
     refused: refusedOf(agents),
+    hosts: [...new Set([...(nodes ?? []).map(({ name }) => name), ...guardedBy(agents)])],
     leases: withAgents(leases, agents),
   };
+}
+
+/** The nodes whose agent has this guard. */
+function guardedBy(agents: readonly AgentView[] = []): string[] {
+  return agents.filter(({ guards }) => guards.has('file-access')).map(({ nodeName }) => nodeName);
 }
 
 function refusedOf(agents: readonly AgentView[] = []): Map<string, RefusedFiles> {
