@@ -111,7 +111,20 @@ export interface Guard<Options = unknown> {
   readonly ocsf?: () => Promise<OcsfMapping>;
   /** What stays in a cluster and on nodes when its processes end. */
   readonly leftovers?: () => Promise<Leftovers>;
+  /** Apart from {@link leftovers}, which load more: each agent without the guard loads this at its start. */
+  readonly switchedOff?: () => Promise<CleanSwitchedOff<Options>>;
 }
+
+/**
+ * Removes what has an effect on this node although the guard is switched off. An agent or standalone without the guard calls it at its
+ * start, with whatever rights it has.
+ *
+ * @returns a line for each thing that was removed
+ */
+export type CleanSwitchedOff<Options = unknown> = (
+  options: Options,
+  signal: AbortSignal,
+) => Promise<readonly string[]>;
 
 /** Resources of one name. */
 export interface ResourceVariants {

@@ -16,13 +16,6 @@ export interface Leftovers<Options = unknown> {
    * @returns a line for each thing that was removed
    */
   readonly cleanNode?: (options: Options, node: NodePlace) => Promise<readonly string[]>;
-  /**
-   * Removes what has an effect on this node although the guard is switched off. An agent or standalone without the guard calls it at its
-   * start, with whatever rights it has.
-   *
-   * @returns a line for each thing that was removed
-   */
-  readonly cleanSwitchedOff?: (options: Options, signal: AbortSignal) => Promise<readonly string[]>;
   /** Besides {@link Guard.directory}. */
   readonly directories?: (options: Options) => readonly string[];
 }

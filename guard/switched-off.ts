@@ -18,10 +18,10 @@ export async function removeOfSwitchedOff(
   { guards, values, logger, signal }: SwitchedOff,
 ): Promise<void> {
   for (const guard of all) {
-    if (guards.includes(guard)) continue;
+    if (guard.switchedOff === undefined || guards.includes(guard)) continue;
     try {
-      const { cleanSwitchedOff } = (await guard.leftovers?.()) ?? {};
-      const removed = (await cleanSwitchedOff?.(parsedOptions(guard, values), signal)) ?? [];
+      const clean = await guard.switchedOff();
+      const removed = await clean(parsedOptions(guard, values), signal);
       if (removed.length > 0) {
         logger.info(
           { guard: guard.name, removed },

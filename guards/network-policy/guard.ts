@@ -39,4 +39,5 @@ export const networkPolicy = defineGuard({
   ocsf: async () => (await import('./ocsf.ts')).networkPolicyOcsf,
   status: async () => (await import('./status/section.ts')).networkPolicyStatus,
   leftovers: async () => (await import('./leftovers.ts')).networkPolicyLeftovers,
+  switchedOff: async () => (await import('./leftovers.ts')).cleanSwitchedOff,
 });
