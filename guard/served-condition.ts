@@ -7,7 +7,6 @@ import type { CacheChange } from '../lib/kube/cache/indexed-cache.ts';
 import { keyQueue } from '../lib/kube/controller/key-queue.ts';
 import { type KubeObject, type Lease, leases, objectKey } from '../lib/kube/object/object.ts';
 import { allOrNone } from '../lib/kube/controller/run-parts.ts';
-import { withoutManagedFields } from '../lib/kube/cache/reflector-options.ts';
 import { agentGuardsAnnotation, agentLeaseLabel, readAgentLease } from './agent-lease-names.ts';
 import type { GuardContext } from './context.ts';
 import { type Guard, systemNamespace } from './guard.ts';
@@ -23,7 +22,7 @@ interface Guarded extends KubeObject {
 
 /** What is kept of a lease of an agent: without the time of its renewal, which is no change to anybody here. */
 function agentFacts(lease: Lease): Lease {
-  const { spec: _renewals, ...kept } = withoutManagedFields(lease);
+  const { spec: _renewals, ...kept } = lease;
   return kept;
 }
 

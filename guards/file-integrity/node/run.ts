@@ -10,7 +10,6 @@ import { type Clock, systemClock } from '../../../lib/time/clock.ts';
 import { nodeFacts } from '../../../lib/kube/object/facts.ts';
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import { type KubeObject, type Node, nodes } from '../../../lib/kube/object/object.ts';
-import { withoutManagedFields } from '../../../lib/kube/cache/reflector-options.ts';
 import { whenSynced } from '../../../lib/kube/controller/run-parts.ts';
 import { bothGroups, type FileIntegrity, type IntegrityTypes } from '../api.ts';
 import { liveOf } from '../live/start-live.ts';
@@ -216,6 +215,6 @@ function providersOf(
 
 /** What the operator writes of all nodes is nothing to this one. */
 function withoutStatus<T extends KubeObject>(object: T): T {
-  const { status: _, ...rest } = withoutManagedFields(object) as T & { status?: unknown };
+  const { status: _, ...rest } = object as T & { status?: unknown };
   return rest as unknown as T;
 }

@@ -11,7 +11,6 @@ import {
   type Pod,
   pods,
 } from '../../../lib/kube/object/object.ts';
-import { withoutManagedFields } from '../../../lib/kube/cache/reflector-options.ts';
 import { type NetworkPolicy, networkPolicies } from '../api.ts';
 import type { PolicyEngine } from '../engine/engine.ts';
 import { monitorAnnotation } from '../engine/monitor.ts';
@@ -124,7 +123,7 @@ function latestVersion(cache: IndexedCache<NetworkPolicy>, stack: DisposableStac
 }
 
 function policyFacts(policy: NetworkPolicy): NetworkPolicy {
-  const { annotations: _all, ...metadata } = withoutManagedFields(policy).metadata;
+  const { annotations: _all, ...metadata } = policy.metadata;
   return { ...policy, metadata: { ...metadata, ...readAnnotations(policy.metadata) } };
 }
 

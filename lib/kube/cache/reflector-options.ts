@@ -22,8 +22,8 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly labelSelector?: string | undefined;
   readonly fieldSelector?: string | undefined;
   /**
-   * What is kept of an object; it may change the one that it gets. It must keep `namespace`, `name` and
-   * `resourceVersion` of the metadata. Default: {@link withoutManagedFields}.
+   * What is kept of an object; it may change the one that it gets, which has no `managedFields`. It must keep `namespace`, `name` and
+   * `resourceVersion` of the metadata. Default: all of it.
    */
   readonly transform?: ((object: T) => T) | undefined;
   /** Objects asked for at a time. Default: 500. 0 asks for all at once. */
@@ -48,12 +48,6 @@ export interface ReflectorOptions<T extends KubeObject> {
 }
 
 export const defaultBackoff: BackoffOptions = { baseMs: 800, maxMs: 30_000, jitter: 0.5 };
-
-/** An object without `metadata.managedFields`, which are a third of a typical object and of use to the server only. */
-export function withoutManagedFields<T extends KubeObject>(object: T): T {
-  if (object.metadata.managedFields !== undefined) delete object.metadata.managedFields;
-  return object;
-}
 
 /** @throws {RampartError} `INPUT` */
 export function checkReflectorOptions<T extends KubeObject>(options: ReflectorOptions<T>): void {

@@ -14,14 +14,10 @@ import {
 } from '../client/client-errors.ts';
 import { type FailureLevel, failureLevels } from '../client/failure-level.ts';
 import type { IndexedCache, Refusal } from './indexed-cache.ts';
+import { parseListed } from './listed-object.ts';
 import { type KubeObject, objectKey } from '../object/object.ts';
 import type { ReflectorStats } from './reflector-metrics.ts';
-import {
-  checkReflectorOptions,
-  defaultBackoff,
-  type ReflectorOptions,
-  withoutManagedFields,
-} from './reflector-options.ts';
+import { checkReflectorOptions, defaultBackoff, type ReflectorOptions } from './reflector-options.ts';
 import { compareVersions, isOlder } from '../object/resource-version.ts';
 import type { WatchEvent } from '../client/watch.ts';
 
@@ -207,9 +203,9 @@ class Reflector<T extends KubeObject> {
   }
 
   #listed(text: string, force: boolean): void {
-    const object = parseItem<T>(text, this.#cache.type.plural);
-    // Of most objects the default transform leaves everything.
-    const asItCame = this.#options.transform === undefined && object.metadata.managedFields === undefined;
+    const { object, isShortened } = parseItem<T>(text, this.#cache.type.plural);
+    const asItCame =
+      this.#options.transform === undefined && !isShortened && object.metadata.managedFields === undefined;
     const version = object.metadata.resourceVersion ?? '';
     const written = this.#cache.put(asItCame ? object : this.#transform(object), {
       ...(asItCame && { text }),
@@ -292,10 +288,10 @@ class Reflector<T extends KubeObject> {
   }
 
   #transform(object: T): T {
-    const { transform = withoutManagedFields, name, logger } = this.#options;
+    const { transform = asItIs, name, logger } = this.#options;
     const key = objectKey(object);
     try {
-      const kept = transform(object);
+      const kept = transform(withoutManagedFields(object));
       if (objectKey(kept) !== key) throw new TypeError('the transformed object has another name');
       return kept;
     } catch (error) {
@@ -337,14 +333,29 @@ function refusalIn(error: unknown): Refusal | undefined {
   return isForbidden(error) ? 'forbidden' : undefined;
 }
 
-function parseItem<T extends KubeObject>(text: string, plural: string): T {
-  let object: unknown;
+/** They are a third of a typical object or more, and of use to the server only. */
+function withoutManagedFields<T extends KubeObject>(object: T): T {
+  if (object.metadata.managedFields !== undefined) delete object.metadata.managedFields;
+  return object;
+}
+
+function asItIs<T>(object: T): T {
+  return object;
+}
+
+function parseItem<T extends KubeObject>(
+  text: string,
+  plural: string,
+): { readonly object: T; readonly isShortened: boolean } {
+  let listed: ReturnType<typeof parseListed>;
   try {
-    object = JSON.parse(text);
+    listed = parseListed(text);
   } catch {
     throw unreachable(`list ${plural}`, 'an item is not JSON');
   }
-  if (typeof object === 'object' && object !== null && 'metadata' in object) return object as T;
+  const { value, isShortened } = listed;
+  if (typeof value === 'object' && value !== null && 'metadata' in value)
+    return { object: value as T, isShortened };
   throw unreachable(`list ${plural}`, 'an item is not an API object');
 }
 

@@ -15,8 +15,8 @@ export interface CacheQuery<T extends KubeObject> {
   readonly labelSelector?: string | undefined;
   readonly fieldSelector?: string | undefined;
   /**
-   * What is kept of an object; it may change the one that it gets. The same function for all who are to share a reflector.
-   * Default: all but `metadata.managedFields`.
+   * What is kept of an object; it may change the one that it gets, which has no `metadata.managedFields`. The same function for all who
+   * are to share a reflector. Default: all of it.
    */
   readonly projection?: (object: T) => T;
   /** Added to those that others have asked for. A name stands for one function. */
