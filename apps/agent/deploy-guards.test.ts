@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { suite, test } from 'node:test';
 
 import type { V1PodSpec } from '@kubernetes/client-node';
@@ -145,6 +145,22 @@ suite('deploy/ with some guards', () => {
     assert.deepEqual(costs(), {
       capabilities: ['NET_ADMIN', 'NET_RAW'],
       lock: { path: '/run/xtables.lock', type: 'FileOrCreate' },
+    });
+    if (kustomizeObstacle() === undefined) expectSameOfKubectl(mine.path);
+  });
+
+  test('the component for signatures of bytecode gives the agents a configuration, from a ConfigMap', () => {
+    using mine = overlay(guards.filter(({ name }) => name === 'bpf-programs'));
+    const file = join(mine.path, 'kustomization.yaml');
+    const own = '../rampart/deploy/bpf-verification';
+    writeFileSync(file, readFileSync(file, 'utf8').replace(/^components:(.*)\]$/m, `components:$1, ${own}]`));
+    const { containers, volumes = [] } = podOf(kustomize(mine.path), 'DaemonSet');
+    const [{ args = [], volumeMounts = [] } = {}] = containers;
+    const path = args.find((arg) => arg.startsWith('--bpf-verification-config='))?.split('=')[1] ?? '';
+    const mount = volumeMounts.find(({ mountPath }) => dirname(path) === mountPath);
+    assert.equal(mount?.readOnly, true);
+    assert.deepEqual(volumes.find(({ name }) => name === mount.name)?.configMap, {
+      name: 'rampart-bpf-verification',
     });
     if (kustomizeObstacle() === undefined) expectSameOfKubectl(mine.path);
   });

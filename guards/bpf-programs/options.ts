@@ -10,6 +10,7 @@ export interface BpfProgramsOptions {
   readonly bpfState: string;
   readonly bpfRegistries?: string | undefined;
   readonly bpfInsecureRegistry: readonly string[];
+  readonly bpfVerificationConfig?: string | undefined;
   readonly tenants: TenantRules;
 }
 
@@ -25,6 +26,12 @@ export const bpfStateOption: GuardOption = {
   description: 'where to keep the state of eBPF programs that the kernel does not; use a tmpfs',
   on: ['agent', 'standalone'],
   default: '/run/rampart/bpf-programs',
+};
+
+export const verificationOption: GuardOption = {
+  flags: '--bpf-verification-config <file>',
+  description: 'the signatures that bytecode images must have, as YAML; default: none',
+  on: ['agent', 'standalone'],
 };
 
 export const tenantHelpersOption: GuardOption = {
@@ -67,6 +74,7 @@ export const bpfProgramsOptions: readonly GuardOption[] = [
     on: ['agent', 'standalone'],
     repeatable: true,
   },
+  verificationOption,
   tenantHelpersOption,
   tenantMapMemoryOption,
 ];
@@ -91,6 +99,7 @@ export function parseBpfProgramsOptions(values: OptionValues): BpfProgramsOption
     bpfState: text(values, 'bpfState'),
     bpfRegistries: optionalText(values, 'bpfRegistries'),
     bpfInsecureRegistry: texts(values, 'bpfInsecureRegistry'),
+    bpfVerificationConfig: optionalText(values, 'bpfVerificationConfig'),
     tenants: tenantRules(values),
   };
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
@@ -10,6 +11,7 @@ import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixtur
 import { until } from '../../lib/testing/until.fixture.ts';
 import { cable, ip, obstacle, ownNetwork, send } from '../../guards/bpf-programs/kernel/lab.fixture.ts';
 import { RegistryFixture, registryUser } from '../../lib/oci/registry.fixture.ts';
+import { signAs } from '../../lib/oci/signatures/signing.fixture.ts';
 import { bytecodeImage, countObject } from '../../guards/bpf-programs/image.fixture.ts';
 import { BpfStandalone } from './standalone.fixture.ts';
 
@@ -67,6 +69,12 @@ function shapeOf(value: unknown): unknown {
   if (Array.isArray(value)) return value.slice(0, 1).map(shapeOf);
   if (typeof value !== 'object' || value === null) return value === null ? 'null' : typeof value;
   return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, shapeOf(one)]));
+}
+
+/** A configuration that requires signatures with this key. */
+function verification(key: KeyObject): string {
+  const pem = key.export({ type: 'spki', format: 'pem' });
+  return JSON.stringify({ apiVersion: 'v1', allOf: [{ kind: 'pubKey', key: pem }] });
 }
 
 suite('standalone with eBPF programs on the kernel of this machine', { skip: obstacle() ?? false }, () => {
@@ -402,18 +410,21 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     };
     for (const { stdout } of [ran, told]) {
       const { programs: all, ...rest } = JSON.parse(stdout) as { programs: readonly unknown[] };
-      assert.deepEqual(shapeOf(rest), { schema: 'string', subject: 'string', digest: 'string' });
+      assert.deepEqual(shapeOf(rest), {
+        ...{ schema: 'string', subject: 'string', digest: 'string', problems: [] },
+      });
       for (const one of all) assert.deepEqual(shapeOf(one), program);
     }
   });
 
   test('an image is verified from a registry, through a mirror, and one that cannot be had is told from one that is refused', async () => {
     await using registry = await RegistryFixture.start();
-    const { reference, digest } = await registry.push(
+    const pushed = await registry.push(
       'team/count',
       'v1',
       bytecodeImage(countObject, { xdp_count: 'xdp', tc_count: 'tcx' }),
     );
+    const { reference, digest } = pushed;
     const plain = await machine.rampart('bpf', 'verify', '--insecure', reference, '-o', 'json');
     assert.equal(plain.code, 0, plain.stderr);
     const told = JSON.parse(plain.stdout) as {
@@ -425,6 +436,21 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
       told.programs.map(({ loads, verifiedInstructions }) => loads && verifiedInstructions > 0),
       [true, true],
     );
+    const signer = generateKeyPairSync('ed25519');
+    machine.process.write('verification.yml', verification(signer.publicKey));
+    const required = ['--bpf-verification-config', machine.process.at('verification.yml')];
+    const verifies = ['bpf', 'verify', '--insecure', reference, ...required];
+    const unsigned = await machine.rampart(...verifies);
+    assert.equal(unsigned.code, 1, unsigned.stderr);
+    assert.match(unsigned.stdout, /^refused: \S+team\/count:v1 .* is not trusted: it has no signatures/m);
+    assert.doesNotMatch(unsigned.stdout, /PROGRAM/);
+    await signAs(registry, pushed, 'team/count', [{ by: signer.privateKey }]);
+    assert.equal((await machine.rampart(...verifies)).code, 0);
+    const manifest = ['-f', machine.process.at('unsigned.yaml'), ...required];
+    machine.process.write('unsigned.yaml', xdp('file', 'lo'));
+    const file = await machine.rampart('bpf', 'verify', ...manifest);
+    assert.equal(file.code, 1, file.stderr);
+    assert.match(file.stdout, /^XdpProgram\/file: refused\n[^]*a file cannot have signatures/);
     machine.process.write(
       'registries.conf',
       `[[registry]]\nprefix = "images.example"\nlocation = "images.example"\n[[registry.mirror]]\nlocation = "${registry.host}"\ninsecure = true\n`,
@@ -464,5 +490,35 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
       (await machine.rampart('bpf', 'list', '--bpffs', machine.bpffs, '--bpf-state', machine.state)).stdout,
       'No eBPF programs of Rampart are loaded in this kernel.',
     );
+  });
+
+  test('where signatures are required, the last version of what has none stays, and what is signed replaces it', async () => {
+    await using registry = await RegistryFixture.start();
+    const image = bytecodeImage(countObject, { xdp_count: 'xdp' });
+    const signer = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+    const pushed = await registry.push('team/signed', 'v1', image);
+    await signAs(registry, pushed, 'team/signed', [{ by: signer.privateKey }]);
+    await machine.process.stop('SIGKILL');
+    await machine.start();
+    cable('sign0', 'sign1');
+    machine.apply(xdp('sign', 'sign0'));
+    await machine.untilCondition('ReconcileSuccess', 'xdpprogram', 'sign');
+    const id = machine.objectOf('sign');
+    await machine.process.stop('SIGKILL');
+    machine.process.write('verification.yml', verification(signer.publicKey));
+    const config = ['--bpf-verification-config', machine.process.at('verification.yml')];
+    await machine.start(...config, '--bpf-insecure-registry', registry.host);
+    assert.match(
+      await machine.untilCondition('ReconcileError', 'xdpprogram', 'sign'),
+      /spec\.bytecode\.path: .* a file cannot have signatures.*The last version that ran, .* keeps running/s,
+    );
+    send('sign1', 10);
+    assert.equal(machine.counted(id), 10);
+    machine.apply(xdp('sign', 'sign0').replace(/path: .*/, `image: { url: '${pushed.reference}' }`));
+    await machine.untilCondition('ReconcileSuccess', 'xdpprogram', 'sign');
+    send('sign1', 10);
+    assert.equal(machine.counted(id), 20);
+    assert.equal(machine.process.kubectl('delete', 'xdpprogram', 'sign', '--timeout=60s').code, 0);
+    ip('link delete sign0');
   });
 });

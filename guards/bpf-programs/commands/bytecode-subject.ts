@@ -9,6 +9,7 @@ import type { CredentialsSource, PullOptions } from '../../../lib/oci/registry.t
 import { createLogger } from '../../../lib/telemetry/log.ts';
 import { readObjectFile } from '../node/bytecode-file.ts';
 import { openBytecodeRegistry } from '../node/bytecode-registry.ts';
+import { BytecodeVerification } from '../node/bytecode-verification.ts';
 import { objectOf, programTypesOf } from '../node/image-bytecode.ts';
 import type { VerifyOptions } from './command.ts';
 
@@ -19,19 +20,32 @@ export interface Subject {
   readonly types: Readonly<Record<string, string>> | undefined;
 }
 
-type RegistryOptions = Pick<VerifyOptions, 'credentials' | 'insecure' | 'registries'>;
+/** Bytecode that agents would not load. */
+export interface Untrusted {
+  readonly digest: string;
+  /** Why not. */
+  readonly untrusted: string;
+}
+
+type SubjectOptions = Pick<
+  VerifyOptions,
+  'bpfVerificationConfig' | 'credentials' | 'insecure' | 'registries'
+>;
 
 /** @throws {RampartError} as `readObjectFile` does. */
-export function fileSubject(path: string): Subject {
-  return { ...readObjectFile('/', resolve(path)), types: undefined };
+export async function fileSubject(path: string, options: SubjectOptions): Promise<Subject | Untrusted> {
+  const { digest, bytes } = readObjectFile('/', resolve(path));
+  const untrusted = await objectionOf(() => verificationOf(options)?.checkFile(path));
+  return untrusted === undefined ? { digest, bytes, types: undefined } : { digest, untrusted };
 }
 
 /** Pulls the image. @throws {RampartError} */
 export async function imageSubject(
   reference: string,
-  { insecure, registries, credentials }: RegistryOptions,
+  options: SubjectOptions,
   signal: AbortSignal,
-): Promise<Subject> {
+): Promise<Subject | Untrusted> {
+  const { insecure, registries, credentials } = options;
   await using stack = new AsyncDisposableStack();
   const { path: directory } = stack.use(mkdtempDisposableSync(join(tmpdir(), 'rampart-verify-')));
   const host = reference.split('/')[0] ?? '';
@@ -50,8 +64,25 @@ export async function imageSubject(
     ...(credentials !== undefined && { credentials: readCredentials(credentials) }),
   };
   const artifact = await registry.pull(reference, given);
-  const bytes = await objectOf(registry, artifact, given);
-  return { digest: artifact.digest, bytes, types: programTypesOf(artifact) };
+  const { digest } = artifact;
+  const untrusted = await objectionOf(() => verificationOf(options)?.checkImage(registry, artifact, given));
+  if (untrusted !== undefined) return { digest, untrusted };
+  return { digest, bytes: await objectOf(registry, artifact, given), types: programTypesOf(artifact) };
+}
+
+function verificationOf({ bpfVerificationConfig: path }: SubjectOptions): BytecodeVerification | undefined {
+  return path === undefined ? undefined : new BytecodeVerification(path);
+}
+
+/** @throws {RampartError} what does not say that it is untrusted, but that this is not known. */
+async function objectionOf(check: () => Promise<void> | void): Promise<string | undefined> {
+  try {
+    await check();
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof RampartError) || error.code !== errorCodes.PRIVILEGE) throw error;
+    return error.message;
+  }
 }
 
 /** @throws {RampartError} `INPUT` */

@@ -1,7 +1,7 @@
 /** `rampart bpf`: options only; the implementation is loaded on demand. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
-import { tenantHelpersOption, tenantMapMemoryOption } from '../options.ts';
+import { tenantHelpersOption, tenantMapMemoryOption, verificationOption } from '../options.ts';
 import { optionOf } from '../../../guard/guard-options.ts';
 import { failWith } from '../../../lib/cli/failure.ts';
 import { criSocketOption } from '../../../lib/cli/options.ts';
@@ -33,6 +33,7 @@ export interface VerifyOptions extends BpfOptions {
   readonly insecure?: true;
   readonly registries?: string;
   readonly credentials?: string;
+  readonly bpfVerificationConfig?: string;
   readonly namespaced?: true;
   readonly bpfTenantHelpers: readonly string[];
   readonly bpfTenantMapMemory: number;
@@ -76,6 +77,7 @@ function verifyCommand(): Command {
       "a registries.conf with mirrors, insecure and blocked registries, like the agent's --bpf-registries",
     )
     .option('--credentials <file>', 'a config.json of docker or podman with credentials for the registry')
+    .addOption(optionOf(verificationOption))
     .option('-f, --filename <file>', 'verify what the objects in this manifest request; - is standard input')
     .addHelpText(
       'after',

@@ -15,7 +15,7 @@ import { tenantRules } from '../options.ts';
 import { fileSubject, imageSubject, type Subject } from './bytecode-subject.ts';
 import type { VerifyOptions } from './command.ts';
 import { print, printJson } from './print.ts';
-import { printPrograms } from './verify.ts';
+import { lines, printPrograms } from './verify.ts';
 import { readObjects, type RequestedObject } from './requested-objects.ts';
 
 interface VerifiedChain {
@@ -67,8 +67,11 @@ async function verifyObject(
   if (parent === undefined) return nothing;
   const { path, image } = parent.bytecode;
   const subject =
-    path === undefined ? await imageSubject(image?.url ?? '', options, signal) : fileSubject(path);
+    path === undefined
+      ? await imageSubject(image?.url ?? '', options, signal)
+      : await fileSubject(path, options);
   const { digest } = subject;
+  if ('untrusted' in subject) return { ...nothing, digest, problems: [subject.untrusted] };
   if (!('values' in parent.globals)) return { ...nothing, digest, problems: [parent.globals.problem] };
   const unlabelled = labelProblems(parent, subject);
   const { values: globals } = parent.globals;
@@ -209,8 +212,4 @@ function show({ object, digest, accepted, problems, programs, chains }: Verified
       process.stdout.write(`\n${lines(message)}\n`);
   }
   process.stdout.write('\n');
-}
-
-function lines(text: string): string {
-  return text.split('\n').map(printable).join('\n');
 }

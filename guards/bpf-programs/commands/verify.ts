@@ -24,17 +24,24 @@ export async function runVerify(what: string | undefined, options: VerifyOptions
     const { runVerifyObjects } = await import('./verify-objects.ts');
     return await runVerifyObjects(filename ?? '', options, signal);
   }
-  const subject = isFile(what) ? fileSubject(what) : await imageSubject(what, options, signal);
+  const subject = isFile(what) ? await fileSubject(what, options) : await imageSubject(what, options, signal);
   const { digest } = subject;
-  const programs = verified(what, subject, options);
+  const problems = 'untrusted' in subject ? [subject.untrusted] : [];
+  const programs = 'untrusted' in subject ? [] : verified(what, subject, options);
   if (options.output === 'json') {
     const told = programs.map((program) => ({ ...program, type: program.type ?? null }));
-    printJson({ schema: 'rampart.dev/bpf-verify/v1', subject: what, digest, programs: told });
+    printJson({ schema: 'rampart.dev/bpf-verify/v1', subject: what, digest, problems, programs: told });
   } else {
     process.stdout.write(`${printable(what)}\n${digest}\n\n`);
-    printPrograms(programs);
+    for (const problem of problems) process.stdout.write(`refused: ${lines(problem)}\n`);
+    if (programs.length > 0) printPrograms(programs);
   }
-  return programs.every(({ loads }) => loads) ? 0 : 1;
+  return problems.length === 0 && programs.every(({ loads }) => loads) ? 0 : 1;
+}
+
+/** Printable, line by line. */
+export function lines(text: string): string {
+  return text.split('\n').map(printable).join('\n');
 }
 
 /** As a table, and below it why some are refused. */
@@ -53,7 +60,7 @@ export function printPrograms(programs: readonly VerifiedProgram[]): void {
   );
   for (const { functionName, loads, message } of programs) {
     if (loads) continue;
-    process.stdout.write(`\n${printable(functionName)}: ${message.split('\n').map(printable).join('\n')}\n`);
+    process.stdout.write(`\n${printable(functionName)}: ${lines(message)}\n`);
   }
 }
 

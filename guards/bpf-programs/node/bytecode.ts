@@ -7,12 +7,16 @@ import { forTenant } from '../../../lib/oci/tenant-error.ts';
 import type { Parent } from '../engine/parent.ts';
 import type { BytecodeImage } from '../spec-schema.ts';
 import { fileState, readObjectFile } from './bytecode-file.ts';
+import type { BytecodeVerification } from './bytecode-verification.ts';
 
 /** What is known about the bytecode of a parent now. */
 export type BytecodeState =
   | { readonly is: 'pending'; readonly message: string }
   | { readonly is: 'failed'; readonly message: string }
-  | ({ readonly is: 'ready' } & PulledBytecode);
+  | ({ readonly is: 'ready' } & Omit<PulledBytecode, 'untrusted'> & {
+        /** Why it may not be loaded. */
+        readonly untrusted?: string | undefined;
+      });
 
 /** A file, or an image that has been pulled. */
 export interface PulledBytecode {
@@ -22,6 +26,8 @@ export interface PulledBytecode {
   readonly types?: Readonly<Record<string, string>> | undefined;
   /** Why it is not known whether this is the newest. */
   readonly stale?: string | undefined;
+  /** Why it may not be loaded: an error about its signatures. */
+  readonly untrusted?: unknown;
 }
 
 /**
@@ -38,6 +44,8 @@ export type PullBytecode = (
 export interface BytecodeOptions {
   readonly hostRoot: string;
   readonly pull: PullBytecode;
+  /** If given, files must be allowed by it. */
+  readonly verification?: BytecodeVerification | undefined;
   /** Called when the state of a parent has changed. */
   readonly onChange: () => void;
   readonly signal: AbortSignal;
@@ -137,7 +145,12 @@ export class BytecodeSource implements Disposable {
   }
 
   #file(path: string, field: string): BytecodeState {
-    const { hostRoot } = this.#options;
+    const { hostRoot, verification } = this.#options;
+    try {
+      verification?.checkFile(path);
+    } catch (error) {
+      return failed(`${field}.path: ${messageOf(error)}`);
+    }
     try {
       const { key } = fileState(hostRoot, path);
       let known = this.#files.get(path);
@@ -191,17 +204,24 @@ export class BytecodeSource implements Disposable {
     const signal = AbortSignal.any([this.#options.signal, entry.stop.signal]);
     const before = entry.state;
     try {
-      const pulled = await this.#options.pull(image, parent, signal);
+      const { untrusted, ...pulled } = await this.#options.pull(image, parent, signal);
       const bytes = (): Promise<Uint8Array> =>
         pulled.bytes().catch((error: unknown) => {
           throw this.#told(error, parent);
         });
-      entry.state = { is: 'ready', ...pulled, bytes };
-      entry.backoff.reset();
-      entry.dueMs = image.imagepullpolicy === 'Always' ? systemClock.monotonicMs() + ALWAYS_MS : Infinity;
+      if (untrusted === undefined) {
+        entry.state = { is: 'ready', ...pulled, bytes };
+        entry.backoff.reset();
+        entry.dueMs = image.imagepullpolicy === 'Always' ? systemClock.monotonicMs() + ALWAYS_MS : Infinity;
+      } else {
+        // It may be signed later.
+        const message = `${this.#failureOf(untrusted, parent)}\nRetrying.`;
+        entry.state = { is: 'ready', ...pulled, bytes, untrusted: message };
+        entry.dueMs = systemClock.monotonicMs() + entry.backoff.nextMs();
+      }
     } catch (error) {
       if (signal.aborted) return;
-      const message = `${parent.fields.bytecode}.image: ${messageOf(this.#told(error, parent))}`;
+      const message = this.#failureOf(error, parent);
       entry.state = before.is === 'ready' ? { ...before, stale: message } : failed(`${message}\nRetrying.`);
       entry.dueMs = systemClock.monotonicMs() + entry.backoff.nextMs();
     } finally {
@@ -211,9 +231,16 @@ export class BytecodeSource implements Disposable {
     if (entry.first === undefined) this.#options.onChange();
   }
 
+  #failureOf(error: unknown, parent: Parent): string {
+    return `${parent.fields.bytecode}.image: ${messageOf(this.#told(error, parent))}`;
+  }
+
   /** What its object says; the log has all of it. */
   #told(error: unknown, parent: Parent): unknown {
-    this.#options.logger.warn({ parent: parent.key, err: error }, 'cannot pull bytecode, retrying');
+    this.#options.logger.warn(
+      { parent: parent.key, err: error },
+      'cannot use an image with bytecode, retrying',
+    );
     return isOfTenant(parent) ? forTenant(error) : error;
   }
 }

@@ -17,6 +17,7 @@ import type { Parent } from '../engine/parent.ts';
 import type { BytecodeImage } from '../spec-schema.ts';
 import { MAX_OBJECT_BYTES } from './bytecode-file.ts';
 import { isOfTenant, type PullBytecode } from './bytecode.ts';
+import type { BytecodeVerification } from './bytecode-verification.ts';
 
 const imageLabels = {
   programs: 'io.ebpf.programs',
@@ -29,16 +30,26 @@ const imageLabels = {
 export interface ImageOptions {
   readonly registry: Pick<Registry, 'layer' | 'pull'>;
   readonly client: KubeClient;
+  /** If given, images must have these signatures. */
+  readonly verification?: BytecodeVerification | undefined;
 }
 
-/** Pulls with the registry client, using the Secret that the object names. */
-export function imagePuller({ registry, client }: ImageOptions): PullBytecode {
+/** Pulls with the registry client, using the Secret that the object names, and verifies the signatures of each image, cached or not. */
+export function imagePuller({ registry, client, verification }: ImageOptions): PullBytecode {
   return async (image, parent, signal) => {
     const credentials = await credentialsFor(client, image, parent, signal);
     const options: PullOptions = { policy: image.imagepullpolicy, signal, credentials };
     const artifact = await registry.pull(image.url, options);
+    let untrusted: unknown;
+    try {
+      await verification?.checkImage(registry, artifact, options);
+    } catch (error) {
+      signal.throwIfAborted();
+      untrusted = error;
+    }
     return {
       digest: artifact.digest,
+      untrusted,
       bytes: () => objectOf(registry, artifact, options),
       types: programTypesOf(artifact),
       stale: artifact.stale && messageOf(isOfTenant(parent) ? forTenant(artifact.stale) : artifact.stale),

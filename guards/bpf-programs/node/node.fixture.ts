@@ -39,6 +39,7 @@ import { bpfPrograms } from '../guard.ts';
 import type { PassesOptions } from './passes.ts';
 import { runBpfProgramsNode } from './run.ts';
 import type { PullBytecode } from './bytecode.ts';
+import type { BytecodeVerification } from './bytecode-verification.ts';
 import type { FixtureKernel } from '../program-host.fixture.ts';
 import type { Scope } from '../spec-schema.ts';
 
@@ -101,6 +102,8 @@ export class BpfCluster implements AsyncDisposable {
   readonly client: KubeClient;
   containers = new FixtureContainers();
   pull: PullBytecode;
+  /** Of the agents that are started next. */
+  verification: BytecodeVerification | undefined;
   /** Of findings of all nodes. */
   lines: string[] = [];
   readonly #server: ApiServer;
@@ -161,6 +164,7 @@ export class BpfCluster implements AsyncDisposable {
     }
     this.containers = new FixtureContainers();
     this.pull = pull;
+    this.verification = undefined;
     this.lines = [];
     writeFileSync(this.object, 'not looked into');
   }
@@ -191,19 +195,17 @@ export class BpfCluster implements AsyncDisposable {
     kernel: FixtureKernel,
     openHost: PassesOptions['openHost'] = async () => kernel.open(),
   ): Disposable {
+    const { verification } = this;
+    const pull: PullBytecode = (...args) => this.pull(...args);
     return this.#run((signal) =>
-      runGivenNode(
-        bpfPrograms,
-        (context) => runBpfProgramsNode(context, { openHost, pull: (...args) => this.pull(...args) }),
-        {
-          client: this.client,
-          signal,
-          logger: createLogger({ level: 'silent' }),
-          sink: (line) => void this.lines.push(line),
-          nodeName,
-          containers: this.containers,
-        },
-      ),
+      runGivenNode(bpfPrograms, (context) => runBpfProgramsNode(context, { openHost, pull, verification }), {
+        client: this.client,
+        signal,
+        logger: createLogger({ level: 'silent' }),
+        sink: (line) => void this.lines.push(line),
+        nodeName,
+        containers: this.containers,
+      }),
     );
   }
 

@@ -11,7 +11,7 @@ import { labels } from '../engine/names.ts';
 import { type Parent, parentOf } from '../engine/parent.ts';
 import type { PrimaryInterface } from '../engine/wanted.ts';
 import type { Drift, ProgramHost } from '../kernel/desired.ts';
-import { BytecodeSource, type PullBytecode } from './bytecode.ts';
+import { BytecodeSource, type BytecodeOptions } from './bytecode.ts';
 import type { NodeCounts } from './metrics.ts';
 import { NodeObjects } from './node-objects.ts';
 import { primaryInterface } from './primary-interface.ts';
@@ -32,10 +32,9 @@ const RETRY = { baseMs: 500, maxMs: 1_000 };
 
 type ParentCaches = readonly { readonly kind: ParentKind; readonly cache: IndexedCache<ParentObject> }[];
 
-export interface PassesOptions {
+export interface PassesOptions extends Pick<BytecodeOptions, 'pull' | 'verification'> {
   /** Opens the programs of this node's kernel; called again if it fails. */
   readonly openHost: (signal: AbortSignal, onTargetChange: () => void) => Promise<ProgramHost>;
-  readonly pull: PullBytecode;
 }
 
 export interface NodeCaches {
@@ -144,8 +143,11 @@ export class Passes implements AsyncDisposable {
   /** Until the signal aborts. */
   async run(): Promise<void> {
     const { hostRoot, signal, logger } = this.#context;
-    const { pull, openHost } = this.#options;
-    using bytecode = new BytecodeSource({ hostRoot, pull, onChange: this.#wake, signal, logger });
+    const { pull, verification, openHost } = this.#options;
+    using bytecode = new BytecodeSource({
+      ...{ hostRoot, pull, verification, signal, logger },
+      onChange: this.#wake,
+    });
     const host = async (): Promise<ProgramHost> => (this.#host ??= await openHost(signal, this.#wake));
     const reconciler = new Reconciler({ host, bytecode, logger });
     using _listening = this.#listen();

@@ -283,7 +283,9 @@ function tryIt(
   const problem = parentProblem(parent);
   if (problem !== undefined) return blockedBy(desired(''), nodeCondition('NotLoaded', problem));
   if (state?.is === 'ready') {
-    const { digest, bytes, types, stale } = state;
+    const { digest, bytes, types, stale, untrusted } = state;
+    if (untrusted !== undefined)
+      return blockedBy(desired(digest), nodeCondition('BytecodeSelectorError', untrusted));
     if (types !== undefined && !Object.hasOwn(types, functionName)) {
       const has = Object.keys(types).toSorted().join(', ') || 'none';
       const message = `${member.fields.functionName}: according to its labels, the image has no program ${functionName}; it has ${has}.`;

@@ -15,6 +15,7 @@ import { ofNode } from '../engine/names.ts';
 import type { Registry } from '../../../lib/oci/registry.ts';
 import type { BpfProgramsOptions } from '../options.ts';
 import type { PullBytecode } from './bytecode.ts';
+import { BytecodeVerification } from './bytecode-verification.ts';
 import { openLockedHost } from './locked-host.ts';
 import { NodeCounts, registerNodeMetrics } from './metrics.ts';
 import { type NodeCaches, Passes, type PassesOptions } from './passes.ts';
@@ -23,6 +24,8 @@ import { type NodeCaches, Passes, type PassesOptions } from './passes.ts';
 export const bpfProgramsNode: NodePart<BpfProgramsOptions> = async (context, options) => {
   const { logger, client, directory, hostRoot } = context;
   await using stack = new AsyncDisposableStack();
+  const { bpfVerificationConfig: config } = options;
+  const verification = config === undefined ? undefined : new BytecodeVerification(config);
   let registry: Promise<Registry> | undefined;
   // Without images, neither the cache nor its modules are needed.
   const pull: PullBytecode = async (...args) => {
@@ -32,7 +35,7 @@ export const bpfProgramsNode: NodePart<BpfProgramsOptions> = async (context, opt
       stack.use(opened),
     );
     registry.catch(() => (registry = undefined));
-    return await imagePuller({ registry: await registry, client })(...args);
+    return await imagePuller({ registry: await registry, client, verification })(...args);
   };
   await runBpfProgramsNode(context, {
     openHost: (_signal, onTargetChange) =>
@@ -43,7 +46,7 @@ export const bpfProgramsNode: NodePart<BpfProgramsOptions> = async (context, opt
         },
         logger,
       ),
-    pull,
+    ...{ pull, verification },
   });
 };
 

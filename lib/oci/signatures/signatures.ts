@@ -37,6 +37,8 @@ export interface SignatureTerms {
   readonly trustRoot?: TrustRoot | undefined;
   /** What the user does to configure a trust root, for that refusal: `Set one with --option`. */
   readonly trustRootHint: string;
+  /** Accept an artifact without any signature. One that has signatures must still meet the requirements. Default: false. */
+  readonly allowUnsigned?: boolean;
 }
 
 /**
@@ -55,6 +57,14 @@ export async function verifySignatures(
   const { allOf, anyOf, minimumMatches } = terms.verification;
   const keyless = await keylessOf([...allOf, ...anyOf], artifact, terms);
   const signatures = await signaturesOf(registry, artifact, options);
+  if (signatures === undefined) {
+    if (terms.allowUnsigned === true) return;
+    throw refused(
+      artifact,
+      `it has no signatures (${hostName(parseReference(artifact.reference).registry)} has no ${signatureReference(artifact)})`,
+      'Sign it with cosign sign (cosign 3: with --new-bundle-format=false --use-signing-config=false)',
+    );
+  }
   const judge = await judgeOf(signatures, keyless, options.signal);
   const next = keyless
     ? 'Sign it as one of them with cosign sign, or correct the requirement or the trust root'
@@ -155,31 +165,27 @@ function unmet(
   });
 }
 
+/** Undefined if the registry has none. */
 async function signaturesOf(
   registry: Pick<Registry, 'layer' | 'pull'>,
   artifact: Pick<Artifact, 'reference' | 'referenceDigest'>,
   options: PullOptions,
-): Promise<Signature[]> {
-  const { registry: host, repository } = parseReference(artifact.reference);
-  const reference = `${host}/${repository}:${artifact.referenceDigest.replace(':', '-')}.sig`;
+): Promise<Signature[] | undefined> {
+  // Signatures may be added: a cached list need not be complete.
+  const pull: PullOptions = { ...options, policy: 'Always' };
   let beside: Artifact;
   try {
-    // Signatures may be added: a cached list need not be complete.
-    beside = await registry.pull(reference, { ...options, policy: 'Always' });
+    beside = await registry.pull(signatureReference(artifact), pull);
   } catch (error) {
-    if (!(error instanceof RampartError) || error.code !== errorCodes.NOT_FOUND) throw error;
-    throw refused(
-      artifact,
-      `it has no signatures (${hostName(host)} has no ${reference})`,
-      'Sign it with cosign sign (cosign 3: with --new-bundle-format=false --use-signing-config=false)',
-    );
+    if (error instanceof RampartError && error.code === errorCodes.NOT_FOUND) return undefined;
+    throw error;
   }
   const signatures: Signature[] = [];
   for (const layer of beside.layers.slice(0, MAX_SIGNATURES)) {
     const signature = layer.annotations[signatureAnnotation];
     if (layer.mediaType !== payloadType || signature === undefined || layer.sizeBytes > MAX_PAYLOAD_BYTES)
       continue;
-    const payload = await registry.layer(beside, layer, options);
+    const payload = await registry.layer(beside, layer, pull);
     const annotations = saysOf(payload, artifact.referenceDigest);
     if (annotations !== undefined) {
       signatures.push({
@@ -192,6 +198,14 @@ async function signaturesOf(
     }
   }
   return signatures;
+}
+
+function signatureReference({
+  reference,
+  referenceDigest,
+}: Pick<Artifact, 'reference' | 'referenceDigest'>): string {
+  const { registry, repository } = parseReference(reference);
+  return `${registry}/${repository}:${referenceDigest.replace(':', '-')}.sig`;
 }
 
 /** What a payload states besides the digest; undefined for that of another artifact, which somebody put there. */
