@@ -93,10 +93,13 @@ export class EvaluationMetrics {
   }
 
   #seriesOf(evaluated: Evaluated): Series {
-    const key = Object.values(evaluated).join('\n');
+    const { policyName, policyMode, origin, namespace, kind, operation } = evaluated;
+    const { accepted, mutated, errorCode } = evaluated;
+    const object = `${namespace ?? ''}\n${kind ?? ''}\n${operation ?? ''}`;
+    const key = `${policyName}\n${policyMode}\n${origin}\n${object}\n${accepted}\n${mutated}\n${errorCode}`;
     const known = this.#series.get(key);
     if (known !== undefined) return known;
-    if (this.#series.size >= MAX_SERIES && (evaluated.namespace ?? evaluated.kind) !== undefined) {
+    if (this.#series.size >= MAX_SERIES && (namespace ?? kind) !== undefined) {
       return this.#seriesOf({ ...evaluated, namespace: undefined, kind: undefined });
     }
     const series = { labels: labelsOf(evaluated), latency: new Histogram(boundsMs) };

@@ -6,7 +6,7 @@
 import { once } from 'node:events';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 
 import type { Address } from '../../../lib/net/address.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
@@ -132,6 +132,7 @@ class Requests {
   readonly #options: HttpOptions;
   readonly #running = new Set<AbortController>();
   readonly #bodies = new FairShares({ total: MAX_BODIES_BYTES });
+  readonly #peers = new WeakMap<Socket, Peer>();
   connections: ConnectionShares | undefined;
   /** Whether each connection ends with its next response. */
   isLast = false;
@@ -172,8 +173,9 @@ class Requests {
         else send(response, 405, { error: 'use GET' });
         return;
       }
-      const [, kind = '', ...rest] = path.split('/');
-      const id = rest.length === 1 ? decoded(rest[0] ?? '') : undefined;
+      const kindEnd = path.indexOf('/', 1);
+      const kind = path.slice(1, Math.max(1, kindEnd));
+      const id = decoded(path.slice(kindEnd + 1));
       if (!reviewKinds.has(kind) || id === undefined || id === '')
         refuse(request, response, 404, 'no such path');
       else if (request.method !== 'POST') refuse(request, response, 405, 'use POST');
@@ -195,7 +197,8 @@ class Requests {
     request: IncomingMessage,
     response: ServerResponse,
   ): Promise<void> {
-    const received = await readBody(request, this.#bodies);
+    const peer = this.#peerOf(request.socket);
+    const received = await readBody(request, this.#bodies, peer.source);
     if (received === 'too large')
       return refuse(request, response, 413, `a review may have at most ${MAX_BODY_BYTES} bytes`);
     if (received === 'no room')
@@ -205,20 +208,16 @@ class Requests {
         503,
         `reviews in progress may have ${MAX_BODIES_BYTES} bytes in total`,
       );
-    using _share = received.share;
-    using _connection = keep(this.connections?.of(request.socket));
-    let body: unknown;
-    try {
-      body = JSON.parse(received.text);
-    } catch {
-      return send(response, 400, { error: 'the body is not JSON' });
-    }
     // The evaluation is aborted when the caller of the webhook no longer waits.
     const gone = new AbortController();
     this.#running.add(gone);
     const onClose = (): void => gone.abort(new Error('the client is gone'));
     response.once('close', onClose);
+    // Not closed in favor of another one.
+    if (peer.connection !== undefined) peer.connection.isKept = true;
     try {
+      const body = parsed(received.text);
+      if (body === undefined) return send(response, 400, { error: 'the body is not JSON' });
       const answer = await this.#options.review(kind, id, body, gone.signal);
       if (answer === undefined)
         send(response, 404, { error: 'not found', message: `policy not found: ${id}` });
@@ -232,8 +231,24 @@ class Requests {
     } finally {
       response.off('close', onClose);
       this.#running.delete(gone);
+      received.share[Symbol.dispose]();
+      if (peer.connection !== undefined) peer.connection.isKept = false;
     }
   }
+
+  #peerOf(socket: Socket): Peer {
+    const known = this.#peers.get(socket);
+    if (known !== undefined) return known;
+    const peer = { source: sourceOf(socket.remoteAddress ?? ''), connection: this.connections?.of(socket) };
+    this.#peers.set(socket, peer);
+    return peer;
+  }
+}
+
+/** What the reviews of a connection share. */
+interface Peer {
+  readonly source: string;
+  readonly connection: Share | undefined;
 }
 
 interface Received {
@@ -244,13 +259,17 @@ interface Received {
 
 type NotReceived = 'too large' | 'no room';
 
-async function readBody(request: IncomingMessage, bodies: FairShares): Promise<Received | NotReceived> {
+async function readBody(
+  request: IncomingMessage,
+  bodies: FairShares,
+  source: string,
+): Promise<Received | NotReceived> {
   if (Number(request.headers['content-length'] ?? 0) > MAX_BODY_BYTES) return 'too large';
-  let chunks: Uint8Array[] = [];
+  let chunks: Buffer[] = [];
   let sizeBytes = 0;
   const { promise, resolve, reject } = Promise.withResolvers<Received | NotReceived>();
-  const share = bodies.open(sourceOf(request.socket.remoteAddress ?? ''), () => give('no room'));
-  const onData = (chunk: Uint8Array): void => {
+  const share = bodies.open(source, () => give('no room'));
+  const onData = (chunk: Buffer): void => {
     sizeBytes += chunk.length;
     if (sizeBytes > MAX_BODY_BYTES) give('too large');
     else if (share.grow(chunk.length + CHUNK_BYTES)) chunks.push(chunk);
@@ -267,7 +286,10 @@ async function readBody(request: IncomingMessage, bodies: FairShares): Promise<R
   request.on('data', onData);
   request.once('end', () => {
     share.isKept = true;
-    resolve({ text: Buffer.concat(chunks).toString(), share });
+    // Most come in one: nothing to copy.
+    const [first] = chunks;
+    const bytes = chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks);
+    resolve({ text: bytes.toString(), share });
     chunks = [];
   });
   request.once('error', give);
@@ -277,19 +299,20 @@ async function readBody(request: IncomingMessage, bodies: FairShares): Promise<R
   return promise;
 }
 
-/** The connection of a review is not closed in favor of another one. */
-function keep(connection: Share | undefined): Disposable {
-  if (connection !== undefined) connection.isKept = true;
-  return {
-    [Symbol.dispose]() {
-      if (connection !== undefined) connection.isKept = false;
-    },
-  };
+/** Undefined if it is not JSON. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
-function decoded(text: string): string | undefined {
+/** The last segment of a path. */
+function decoded(segment: string): string | undefined {
+  if (segment.includes('/')) return undefined;
   try {
-    return decodeURIComponent(text);
+    return segment.includes('%') ? decodeURIComponent(segment) : segment;
   } catch {
     return undefined;
   }
