@@ -129,6 +129,7 @@ suite('the launcher', () => {
     const flagsOf = (command: string): string | undefined =>
       spawnSync(launcher, [command, '--help'], { encoding: 'utf8', env }).stdout.split('\n')[0];
     assert.equal(flagsOf('apiserver'), '--max-semi-space-size=16,--heap-growing-percent=50');
+    assert.equal(flagsOf('policy-server'), '--max-semi-space-size=8');
     assert.equal(flagsOf('operator'), '--max-semi-space-size=4,--heap-growing-percent=30');
     assert.equal(flagsOf('integrity'), '--v8-pool-size=0');
     assert.equal(flagsOf('watch'), '');

@@ -85,9 +85,10 @@ export class Asks {
     this.#world = world;
     this.#signals = [signal, closed].filter((one) => one !== undefined);
     this.#deadlineMs = deadlineMs;
-    this.#endsAt = performance.now() + deadlineMs;
-    this.#pauseAt = performance.now() + sliceMs;
-    this.check();
+    const nowMs = performance.now();
+    this.#endsAt = nowMs + deadlineMs;
+    this.#pauseAt = nowMs + sliceMs;
+    this.check(nowMs);
   }
 
   /**
@@ -105,17 +106,18 @@ export class Asks {
 
   /** Between two expressions: lets others run if it has taken long. @throws {EvaluationError} as `check`. */
   pause(): void {
-    this.check();
-    if (performance.now() < this.#pauseAt) return;
+    const nowMs = performance.now();
+    this.check(nowMs);
+    if (nowMs < this.#pauseAt) return;
     throw new Pending(setImmediate());
   }
 
   /** @throws {EvaluationError} once it is too late, or it was cancelled. */
-  check(): void {
+  check(nowMs = performance.now()): void {
     for (const { aborted, reason } of this.#signals) {
       if (aborted) throw new EvaluationError('aborted', 'the evaluation was cancelled', { cause: reason });
     }
-    if (performance.now() > this.#endsAt) throw new EvaluationError('deadline', this.#tooLate);
+    if (nowMs > this.#endsAt) throw new EvaluationError('deadline', this.#tooLate);
   }
 
   get #tooLate(): string {
