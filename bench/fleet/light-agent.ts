@@ -149,6 +149,7 @@ function notingFiles(note: (policies: ReadonlySet<string>) => void): FileAccessK
         },
         attach: () => undefined,
         detach: () => undefined,
+        filtered: 0,
         identify: () => ({ inode: ++inode, device: 1, generation: 0 }),
         mode: 'fentry',
         moved: 0,
@@ -173,7 +174,7 @@ function notingFiles(note: (policies: ReadonlySet<string>) => void): FileAccessK
                 state = { kind: 'watched', identity: { inode: ++inode, device: 1, generation: 0 } };
                 known.set(key, state);
               }
-              return [trap, state];
+              return [trap, { state, processes: undefined }];
             }),
           ),
         forget: () => undefined,

@@ -104,6 +104,8 @@ suite('KivePolicy', () => {
       { callback: 'https://sink/in', callbackSecret: 'hook' },
       { callback: 'HTTPS://sink', callbackSecret: '0.a-b.c' },
       { metadata: {} },
+      { processes: { except: ['/usr/bin/vault', '/..data/.x'] } },
+      { processes: { only: ['/usr/bin/curl'] } },
     ]) {
       assertTaken('kivepolicies', policyWith(more));
     }
@@ -184,6 +186,29 @@ suite('KivePolicy', () => {
       { matchAny: [{ host: true, pod: '' }] },
       'spec.traps[0].matchAny[0].host: Invalid value',
     ],
+    ['except or only', { processes: {} }, 'spec.traps[0].processes: Required value'],
+    [
+      'except or only, not both',
+      { processes: { except: ['/a'], only: ['/a'] } },
+      'spec.traps[0].processes: Required value',
+    ],
+    ['a program', { processes: { except: [] } }, 'spec.traps[0].processes.except: Invalid value'],
+    ...['vault', '/usr/bin/', '/', '//vault', '/usr\0'].map(
+      (path) =>
+        [
+          'the path of a program',
+          { processes: { only: [path] } },
+          'spec.traps[0].processes.only[0]: Invalid value',
+        ] as const,
+    ),
+    ...['/usr/../vault', '/usr/.'].map(
+      (path) =>
+        [
+          'a resolved path of a program',
+          { processes: { except: [path] } },
+          'spec.traps[0].processes.except[0]: Invalid value',
+        ] as const,
+    ),
     [
       'no creation on the node itself',
       { create: true, matchAny: [{ pod: 'a' }, { host: true }] },

@@ -23,6 +23,7 @@ import {
 } from '../../lib/kube/crd/schema.ts';
 import { accessWords } from '../../lib/sensor/access.ts';
 import { misreadModes } from './policy/file-mode.ts';
+import { MAX_PROGRAMS } from './policy/process-filter.ts';
 import { nodeStatusFields, policyStatus } from './policy-status-schema.ts';
 
 const group = 'kivebpf.san7o.github.io';
@@ -110,6 +111,18 @@ const match = object(
   },
 );
 
+/** Components that are neither "." nor ".."; a rule for each item would exceed the budget of Kubernetes. */
+const programPattern = '^(/([^/.\\x00][^/\\x00]*|[.][^/.\\x00][^/\\x00]*|[.][.][^/\\x00]+))+$';
+
+const programs = (description: string) =>
+  list(
+    string('The absolute path of a program, without "." and ".." components.', {
+      maxLength: 1024,
+      pattern: programPattern,
+    }),
+    { description, minItems: 1, maxItems: MAX_PROGRAMS },
+  );
+
 const trapFields = {
   path: string(
     'The absolute path of the file within the container or on the node, without "." and ".." components.',
@@ -171,6 +184,27 @@ const trapFields = {
       minItems: 1,
       maxItems: accessWords.length,
     }),
+  ),
+  processes: optional(
+    object(
+      {
+        except: optional(
+          programs(
+            'Accesses by processes that run one of these programs, in the same container, raise no alert.',
+          ),
+        ),
+        only: optional(programs('Only accesses by processes that run one of these programs raise alerts.')),
+      },
+      {
+        description:
+          'Which processes raise alerts, by their executable: paths of programs in the container, or on the node for a match with host: true. Links are followed. What runs another file of the same name is another program. Set one of the two. Default: all processes.',
+        rules: [
+          rule('has(self.except) != has(self.only)', 'needs except or only, and not both', {
+            reason: 'FieldValueRequired',
+          }),
+        ],
+      },
+    ),
   ),
   metadata: optional(mapOf(string(), { description: 'Included in each alert as custom-metadata.' })),
   matchAny: optional(

@@ -14,6 +14,7 @@ import { alertVersionOf, type CompiledTrap, type PodView } from './policy/matchi
 import { MAX_MOVED_FILES } from './node/moved-files.ts';
 import { annotationOf, fileNumbersOf, kernelOf, oldFinalizer } from './policy/spellings.ts';
 import type { PolicyScope } from './policy/policy-scope.ts';
+import { MAX_PROGRAMS, type ProcessFilter, type ProcessFilterKind } from './policy/process-filter.ts';
 import { kiveDataName } from './policy/trap-id.ts';
 
 export const kivePolicyFinalizer = 'kivepolicy.kivebpf.san7o.github.io/finalizer';
@@ -43,6 +44,8 @@ export const ourAnnotations = {
   callbackSecret: 'kivebpf.san7o.github.io/callback-secret',
   /** The operations that raise alerts, with commas between; not there where all do. */
   operations: 'kivebpf.san7o.github.io/operations',
+  /** `except` or `only`, a space, and the files of the programs, spelled as in `file`, with commas between; not there where all raise alerts. */
+  processes: 'kivebpf.san7o.github.io/processes',
   policyNamespace: 'kivebpf.san7o.github.io/policy-namespace',
   podUid: 'kivebpf.san7o.github.io/pod-uid',
   /** `true`: the file is one of the node itself, and there is no pod; else it is not there. */
@@ -73,6 +76,8 @@ export interface FoundFile {
   readonly identity: FileIdentity;
   /** See `ourAnnotations.movedFiles`. */
   readonly moved?: readonly FileIdentity[];
+  /** Default: all processes raise alerts. */
+  readonly processes?: ProcessFilter | undefined;
   /** Of its KiveData, see {@link nameFor}. */
   readonly name: string;
 }
@@ -100,7 +105,7 @@ export function nameFor(
 
 /** The KiveData for a found file, as it is to be stored. */
 export function kiveDataOf(
-  { trap, container, identity, moved = [], name }: FoundFile,
+  { trap, container, identity, moved = [], processes, name }: FoundFile,
   { kernelId, nodeName }: FoundOn,
 ): KiveData {
   const { metadata: pod, status } = container.pod;
@@ -129,6 +134,9 @@ export function kiveDataOf(
         ...(container.id === hostId && { [ourAnnotations.host]: 'true' }),
         ...(trap.filter !== everyAccess && {
           [ourAnnotations.operations]: wordsOfFilter(trap.filter).join(),
+        }),
+        ...(processes && {
+          [ourAnnotations.processes]: `${processes.kind} ${processes.files.map(fileKey).join()}`,
         }),
         ...(trap.callbackSecret !== '' && { [ourAnnotations.callbackSecret]: trap.callbackSecret }),
       },
@@ -194,15 +202,26 @@ export function identityOf(data: KiveData): FileIdentity | undefined {
 
 /** The files of `ourAnnotations.movedFiles`, no more than there are to be. */
 export function movedFilesOf({ metadata }: KiveData): FileIdentity[] {
-  const text = metadata.annotations?.[ourAnnotations.movedFiles];
-  if (text === undefined) return [];
+  return filesOf(metadata.annotations?.[ourAnnotations.movedFiles] ?? '', MAX_MOVED_FILES);
+}
+
+function filesOf(text: string, most: number): FileIdentity[] {
   const files: FileIdentity[] = [];
-  for (const one of text.split(',', MAX_MOVED_FILES)) {
+  for (const one of text.split(',', most)) {
     const [, inode, device, generation] = fileTexts.exec(one) ?? [];
     if (inode === undefined) continue;
     files.push({ inode: BigInt(inode), device: Number(device), generation: Number(generation) });
   }
   return files;
+}
+
+/** Which processes raise alerts; undefined for all, also where it is not said as it should be. */
+export function processesOf(data: KiveData): ProcessFilter | undefined {
+  const [, kind, files = ''] =
+    /^(except|only) (.*)$/.exec(annotationOf(data, ourAnnotations.processes)) ?? [];
+  return kind === undefined
+    ? undefined
+    : { kind: kind as ProcessFilterKind, files: filesOf(files, MAX_PROGRAMS) };
 }
 
 /**

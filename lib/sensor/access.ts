@@ -163,6 +163,8 @@ export interface Access {
   /** Full path of the executable as its process sees it. */
   readonly executable: string;
   readonly executableTruncated: boolean;
+  /** The file that runs, whatever names lead to it and in whichever mount namespace; undefined for kernel threads. */
+  readonly executableFile?: FileIdentity | undefined;
   readonly cwd: string;
   readonly cwdTruncated: boolean;
   /** argv[1..], joined by one space. */

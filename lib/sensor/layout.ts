@@ -30,7 +30,10 @@ export const record = {
   fromBytes: 86,
   comm: 88,
   toBytes: 104,
-  sizeBytes: 112,
+  executableInode: 112,
+  executableDevice: 120,
+  executableGeneration: 124,
+  sizeBytes: 128,
 } as const;
 
 export const commSizeBytes = 16;

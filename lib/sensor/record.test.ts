@@ -27,6 +27,9 @@ interface Parts {
   readonly gid: number;
   readonly pidNamespace: number;
   readonly mountNamespace: number;
+  readonly executableInode: bigint;
+  readonly executableDevice: number;
+  readonly executableGeneration: number;
   readonly verdict: number;
   readonly flags: number;
   readonly comm: Buffer;
@@ -55,6 +58,9 @@ const example: Parts = {
   gid: 13,
   pidNamespace: 14,
   mountNamespace: 15,
+  executableInode: 16n,
+  executableDevice: 17,
+  executableGeneration: 18,
   verdict: 1,
   flags: 0,
   comm: Buffer.from('cat'),
@@ -71,7 +77,7 @@ const ended = (names: readonly Buffer[]): Buffer => Buffer.concat(names.flatMap(
 
 function encode(parts: Parts): Buffer {
   const head = Buffer.alloc(at.sizeBytes);
-  for (const field of ['timeNs', 'inode', 'cgroupId', 'bucketBornNs'] as const) {
+  for (const field of ['timeNs', 'inode', 'cgroupId', 'bucketBornNs', 'executableInode'] as const) {
     head.writeBigUInt64LE(parts[field], at[field]);
   }
   for (const field of [
@@ -86,6 +92,8 @@ function encode(parts: Parts): Buffer {
     'gid',
     'pidNamespace',
     'mountNamespace',
+    'executableDevice',
+    'executableGeneration',
   ] as const) {
     head.writeUInt32LE(parts[field], at[field]);
   }
@@ -148,6 +156,9 @@ const wellFormed: fc.Arbitrary<Parts> = fc.record({
   gid: u32,
   pidNamespace: u32,
   mountNamespace: u32,
+  executableInode: u64,
+  executableDevice: u32,
+  executableGeneration: u32,
   verdict: fc.integer({ min: 0, max: verdicts.length - 1 }),
   flags: fc.integer({ min: 0, max: 63 }),
   comm: bytesWithout([0], commSizeBytes),
@@ -189,6 +200,14 @@ function expected(parts: Parts): Access {
     executable:
       (parts.executable.length === 0 ? '' : path(parts.executable)) +
       (parts.flags & recordFlags.executableDeleted ? ' (deleted)' : ''),
+    executableFile:
+      parts.executableInode === 0n
+        ? undefined
+        : {
+            inode: parts.executableInode,
+            device: parts.executableDevice,
+            generation: parts.executableGeneration,
+          },
     executableTruncated: (parts.flags & recordFlags.executableCut) !== 0,
     cwd: path(parts.cwd),
     cwdTruncated: (parts.flags & recordFlags.cwdCut) !== 0,
@@ -266,7 +285,8 @@ suite('texts of a record', () => {
     assert.equal(decode({ cwd: [] }).cwd, '/');
   });
 
-  test('a process without an executable has an empty path, not "/"', () => {
+  test('a process without an executable has an empty path, not "/", and no file', () => {
+    assert.equal(decode({ executableInode: 0n }).executableFile, undefined);
     assert.equal(decode({ executable: [] }).executable, '');
   });
 
@@ -405,7 +425,7 @@ suite('bytes that are no record', () => {
   });
 
   for (const [what, change, pattern] of [
-    ['shorter than the fixed part', (bytes: Buffer) => bytes.subarray(0, at.sizeBytes - 1), /111 bytes at 0/],
+    ['shorter than the fixed part', (bytes: Buffer) => bytes.subarray(0, at.sizeBytes - 1), /127 bytes at 0/],
     ['with text missing', (bytes: Buffer) => bytes.subarray(0, -1), /declares \d+ bytes of text/],
     [
       'with bytes behind the text',

@@ -1,6 +1,6 @@
 /** Decodes records in place: {@link AccessRecord} is a window that is moved, so a batch allocates nothing. */
 import { errorCodes, RampartError } from '../errors/errors.ts';
-import { may, type Access, type Verdict } from './access.ts';
+import { may, type Access, type FileIdentity, type Verdict } from './access.ts';
 import { commSizeBytes, record as at, recordFlags, verdicts } from './layout.ts';
 import type { WallClock } from './clock.ts';
 
@@ -156,6 +156,15 @@ export class AccessRecord implements Access {
   }
   get executableTruncated(): boolean {
     return (this.#flags & recordFlags.executableCut) !== 0;
+  }
+  get executableFile(): FileIdentity | undefined {
+    const inode = this.#u64(at.executableInode);
+    if (inode === 0n) return undefined;
+    return {
+      inode,
+      device: this.#u32(at.executableDevice),
+      generation: this.#u32(at.executableGeneration),
+    };
   }
   get cwdTruncated(): boolean {
     return (this.#flags & recordFlags.cwdCut) !== 0;

@@ -7,12 +7,14 @@ import {
   mkdirSync,
   readFileSync,
   readlinkSync,
+  renameSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { after, suite, test } from 'node:test';
 
-import type { Access } from './access.ts';
+import type { Access, FileIdentity } from './access.ts';
 import { Mounted, run, tmpfs } from './file-systems.fixture.ts';
 import { TemporaryDirectory } from '../testing/temporary-directory.fixture.ts';
 import { openTestSensor, sensorSkip, type TestSensor } from './sensor.fixture.ts';
@@ -20,6 +22,11 @@ import { openTestSensor, sensorSkip, type TestSensor } from './sensor.fixture.ts
 /** One for all tests: opening costs more than everything else here. */
 let shared: TestSensor | undefined;
 after(() => shared?.[Symbol.dispose]());
+
+/** What the sensor knows a file as. */
+function identify(path: string): FileIdentity {
+  return (shared ??= openTestSensor()).identify(path);
+}
 
 /** One access: by `act`, to a fresh file that it gets the path of. */
 function accessBy(act: (file: string, directory: TemporaryDirectory) => void): Access {
@@ -76,6 +83,51 @@ suite('the process of an access that is gone when it is read', { skip: sensorSki
       run('cat', [file]);
     });
     assert.equal(access.inode, expected);
+  });
+
+  test('the file that it runs: by whichever name, and not another one that is called so', () => {
+    using directory = new TemporaryDirectory();
+    const [kitten, link, copy] = [directory.at('kitten'), directory.at('link'), directory.at('copy')];
+    copyFileSync(CAT, kitten);
+    copyFileSync(CAT, copy);
+    for (const path of [kitten, copy]) chmodSync(path, 0o755);
+    symlinkSync(kitten, link);
+    const by = (...command: readonly [string, ...string[]]): Access =>
+      accessBy((file) => run(command[0], [...command.slice(1), file]));
+    assert.deepEqual(by(kitten).executableFile, identify(kitten));
+    assert.deepEqual(by(link).executableFile, identify(kitten));
+    const elsewhere = by(
+      'unshare',
+      '-m',
+      'sh',
+      '-c',
+      `mount --bind ${copy} ${kitten} && exec ${kitten} "$0"`,
+    );
+    assert.equal(elsewhere.executable, kitten);
+    assert.deepEqual(elsewhere.executableFile, identify(copy));
+    const replaced = by('sh', '-c', `exec ${kitten} "$0"`);
+    assert.deepEqual(replaced.executableFile, identify(kitten));
+    renameSync(copy, kitten);
+    assert.notDeepEqual(identify(kitten), replaced.executableFile);
+  });
+
+  test('the file that it runs on overlay: that of the overlay, copied up or not', () => {
+    using mounts = tmpfs();
+    for (const name of ['lower', 'upper', 'work', 'merged', 'other']) mkdirSync(mounts.at(name));
+    copyFileSync(CAT, mounts.at('lower/kitten'));
+    chmodSync(mounts.at('lower/kitten'), 0o755);
+    const layers = `lowerdir=${mounts.at('lower')},upperdir=${mounts.at('upper')},workdir=${mounts.at('work')}`;
+    run('mount', ['-t', 'overlay', 'rampart-test', '-o', layers, mounts.at('merged')]);
+    try {
+      const kitten = mounts.at('merged/kitten');
+      const read = (): Access => accessBy((file) => run(kitten, [file]));
+      assert.deepEqual(read().executableFile, identify(kitten));
+      assert.notDeepEqual(read().executableFile, identify(mounts.at('lower/kitten')));
+      chmodSync(kitten, 0o711);
+      assert.deepEqual(read().executableFile, identify(kitten));
+    } finally {
+      run('umount', [mounts.at('merged')]);
+    }
   });
 
   test('wall clock, in nanoseconds', () => {

@@ -16,6 +16,7 @@ export function snapshotOf(record: Access): Access {
     gid: record.gid,
     comm: record.comm,
     executable: record.executable,
+    executableFile: record.executableFile,
     cwd: record.cwd,
     arguments: record.arguments,
     executableTruncated: record.executableTruncated,

@@ -5,6 +5,7 @@
 import type { FileIdentity } from '../../../lib/sensor/access.ts';
 import type { AlertContext } from './alert.ts';
 import type { KiveData } from '../api.ts';
+import type { ProcessFilter } from '../policy/process-filter.ts';
 import {
   alertContextOf,
   callbackSecretOf,
@@ -13,6 +14,7 @@ import {
   type FoundOn,
   identityOf,
   movedFilesOf,
+  processesOf,
 } from '../kive-data.ts';
 
 export interface AlertedFile {
@@ -25,12 +27,14 @@ export interface AlertedFile {
   readonly callbackSecret: string | undefined;
   /** See accessFilter; default: all. */
   readonly filter?: number;
+  /** Default: all raise alerts. */
+  readonly processes?: ProcessFilter | undefined;
 }
 
 const none: readonly FileIdentity[] = [];
 
 export function alertedOfFound(
-  { trap, container, identity, moved = none, name }: FoundFile,
+  { trap, container, identity, moved = none, processes, name }: FoundFile,
   { kernelId, nodeName }: FoundOn,
 ): AlertedFile {
   const { metadata: pod, status } = container.pod;
@@ -56,6 +60,7 @@ export function alertedOfFound(
     },
     callbackSecret: trap.callbackSecret,
     filter: trap.filter,
+    processes,
   };
 }
 
@@ -71,6 +76,7 @@ export function alertedOfData(data: KiveData): AlertedFile | undefined {
       context: alertContextOf(data),
       callbackSecret: callbackSecretOf(data),
       filter: filterOf(data),
+      processes: processesOf(data),
     }
   );
 }

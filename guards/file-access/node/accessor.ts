@@ -2,6 +2,7 @@
 import { visibleJson } from '../../../lib/output/printable.ts';
 import type { ProcessPlace } from '../../../lib/cri/container-index.ts';
 import type { AlertAccessor } from '../alert/alert.ts';
+import { hostId } from '../kive-data.ts';
 
 /** The JSON of the accessor, when the file is the container's own and when it is not. */
 export interface AccessorJson {
@@ -9,6 +10,7 @@ export interface AccessorJson {
   readonly id: string;
   /** A container that no runtime has told of. */
   readonly isUnknown: boolean;
+  readonly place: ProcessPlace;
   readonly asOwner: string;
   readonly asOther: string;
 }
@@ -22,7 +24,7 @@ export function accessorOf(place: ProcessPlace): AccessorJson {
     const { id, name, podName, podNamespace } = place;
     const who = { pod: { name: podName, namespace: podNamespace }, container: { id, name } };
     return {
-      ...{ id, isUnknown: false },
+      ...{ id, isUnknown: false, place },
       asOwner: json({ relation: 'owner', ...who }),
       asOther: json({ relation: 'container', ...who }),
     };
@@ -37,10 +39,23 @@ export function accessorOf(place: ProcessPlace): AccessorJson {
         }
       : {};
   const asOther = json({ relation, pod: noPod, container: { id, name: '' }, ...where });
-  return { id: '', isUnknown: relation === 'unknown', asOwner: asOther, asOther };
+  return { id: '', isUnknown: relation === 'unknown', place, asOwner: asOther, asOther };
 }
 
 /** The JSON of the {@link AlertAccessor} for an access to a file of the container `ownerId`. */
 export function accessorJson({ id, asOwner, asOther }: AccessorJson, ownerId: string): string {
   return id === ownerId ? asOwner : asOther;
+}
+
+/** Whether a process there is in the container `ownerId`, or for {@link hostId} in none. */
+export function isAt(place: ProcessPlace, ownerId: string): boolean {
+  switch (place.relation) {
+    case 'container':
+      return place.id === ownerId;
+    case 'host':
+      return ownerId === hostId;
+    case 'unknown':
+      // Of another node on the same kernel: its cgroup has the id without the runtime.
+      return place.id !== undefined && ownerId.endsWith(`/${place.id}`);
+  }
 }

@@ -32,6 +32,8 @@ export interface FileRequest {
   readonly create: boolean;
   /** For a file that is created. */
   readonly modeBits: number;
+  /** Default: true. Otherwise it is only of interest where the path leads now. */
+  readonly keepsMoved?: boolean;
 }
 
 /** A request and what came of it. Dispose it to end it; nothing is told of it any more then. */
@@ -51,7 +53,7 @@ export interface ContainerFilesOptions {
 
 class Request implements ContainerFile {
   readonly request: FileRequest;
-  readonly moved: MovedFiles<Request>;
+  readonly moved: MovedFiles<Request> | undefined;
   seen: Seen = unseen;
   state: FileState = unseen;
   place: Place | undefined;
@@ -63,12 +65,12 @@ class Request implements ContainerFile {
     leave: (asked: Request, place: Place) => void,
   ) {
     this.request = request;
-    this.moved = new MovedFiles(lives, this);
+    this.moved = request.keepsMoved === false ? undefined : new MovedFiles(lives, this);
     this.#leave = leave;
   }
 
   [Symbol.dispose](): void {
-    this.moved[Symbol.dispose]();
+    this.moved?.[Symbol.dispose]();
     if (this.place !== undefined) this.#leave(this, this.place);
     this.place = undefined;
   }
@@ -162,8 +164,8 @@ export class ContainerFiles implements Disposable {
     unfinished.use(asked);
     const known = root.places.get(request.path);
     const place = known ?? newPlace(root, request.path);
-    if (before instanceof Request && known !== undefined && before.place === known)
-      asked.moved.inherit(before.moved);
+    if (before instanceof Request && before.moved && known !== undefined && before.place === known)
+      asked.moved?.inherit(before.moved);
     asked.place = place;
     place.requests.add(asked);
     if (known === undefined) {
@@ -237,8 +239,10 @@ export class ContainerFiles implements Disposable {
     const isOver = next.kind !== 'watched' && !place.root.root.alive;
     for (const asked of [...place.requests]) {
       // All that it had ends with the container, wherever it is.
-      if (isOver) asked.moved[Symbol.dispose]();
-      else this.droppedMoved += asked.moved.pathLeadsTo(next.kind === 'watched' ? next.identity : undefined);
+      if (isOver) asked.moved?.[Symbol.dispose]();
+      else
+        this.droppedMoved +=
+          asked.moved?.pathLeadsTo(next.kind === 'watched' ? next.identity : undefined) ?? 0;
       this.#tell(asked, next);
     }
   }
@@ -249,13 +253,13 @@ export class ContainerFiles implements Disposable {
   }
 
   #movedEnded(asked: Request, file: FileIdentity): void {
-    if (asked.moved.ended(file)) this.#tell(asked, asked.seen);
+    if (asked.moved?.ended(file)) this.#tell(asked, asked.seen);
   }
 
   #tell(asked: Request, seen: Seen): void {
     const before = asked.state;
     asked.seen = seen;
-    const next = withMoved(seen, asked.moved.list);
+    const next = withMoved(seen, asked.moved?.list);
     asked.state = next;
     if (before === unseen || sameState(before, next)) return;
     this.#options.onChange(asked);

@@ -86,6 +86,7 @@ const optional = [
   ourAnnotations.host,
   ourAnnotations.movedFiles,
   ourAnnotations.operations,
+  ourAnnotations.processes,
 ] as const;
 
 type Texts = Readonly<Record<string, string>> | undefined;

@@ -20,7 +20,6 @@ import { isPod } from '../../../lib/kube/object/facts.ts';
 import type { Pod } from '../../../lib/kube/object/object.ts';
 import { containerIdOf, placeOf } from '../caches.ts';
 import type { ContainerSource, SourceContainer } from '../../../lib/cri/container-source.ts';
-import type { FileState } from './file-state.ts';
 import { type FileEvent, writeChanges } from './data-writer.ts';
 import { desiredData, diffData, isOver } from './desired.ts';
 import {
@@ -43,7 +42,7 @@ import {
 import { type CompiledPolicy, type CompiledTrap, compilePolicy, TrapIndex } from '../policy/matching.ts';
 import type { PolicyScope } from '../policy/policy-scope.ts';
 import { TouchedKeys } from './touched-keys.ts';
-import type { FollowedFiles } from './trap-files.ts';
+import type { FollowedFiles, FollowedTrap } from './trap-files.ts';
 
 export interface DiscoveryOptions {
   readonly client: KubeClient;
@@ -172,11 +171,11 @@ export class Discovery implements Disposable {
     const container = id === hostId ? nodeItself : source && this.#nodeContainer(source);
     if (root === undefined) this.#forgetPodOf(id);
     const traps = trapsFor(container, this.#index);
-    let states: ReadonlyMap<CompiledTrap, FileState> = new Map();
+    let followed: ReadonlyMap<CompiledTrap, FollowedTrap> = new Map();
     if (root === undefined || traps.length === 0) files.forget(id);
-    else states = files.follow({ id, root }, traps);
+    else followed = files.follow({ id, root }, traps);
     const before = this.#looked.get(id) ?? nothing;
-    const now = container === undefined ? nothing : lookAgain(before, container, states, on.nodeName);
+    const now = container === undefined ? nothing : lookAgain(before, container, followed, on.nodeName);
     if (now.matched.length === 0) this.#looked.delete(id);
     else this.#looked.set(id, now);
 

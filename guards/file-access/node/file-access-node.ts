@@ -8,7 +8,7 @@ import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
 import type { Pod } from '../../../lib/kube/object/object.ts';
 import { allOrNone, whenSynced } from '../../../lib/kube/controller/run-parts.ts';
 import type { WorkQueue } from '../../../lib/kube/controller/workqueue.ts';
-import { accessorOf } from './accessor.ts';
+import { accessorOf, isAt } from './accessor.ts';
 import { AlertPath, policyOf } from './alert-path.ts';
 import type { KiveData, KivePolicy } from '../api.ts';
 import { dataQuery, podQuery, policyQuery } from '../caches.ts';
@@ -215,6 +215,7 @@ export class FileAccessNode implements Disposable {
         ...this.#options.sensor,
         attached: false,
         accessorOf: held.accessorOf,
+        isAtHome: (access, ownerId) => isAt(accessors.index.find(access).place, ownerId),
         onAlert: held.alert,
         onBatchEnd: path.batchEnd,
         onLoss: (lost, stats) => {
@@ -256,6 +257,7 @@ export class FileAccessNode implements Disposable {
       moved: () => this.#sensor.moved,
       movedDropped: () => this.#files.droppedMoved,
       refused: () => this.#sensor.refused.size,
+      filtered: () => this.#sensor.filtered,
       isLoader: () => this.#isLoader,
       containers: () => [...containers.list()].length,
       data: () => this.#data.size,
@@ -364,6 +366,7 @@ export class FileAccessNode implements Disposable {
     // For status: it may hold the lease of its kernel without renewing it.
     this.#context.tellFacts(() => ({
       ...{ loads: this.#isLoader, reported: this.#reporter.hasReported },
+      ...(this.#sensor.filtered > 0 && { filtered: this.#sensor.filtered }),
       ...refusedFacts([...this.#sensor.refused.values()], policyOf),
     }));
     this.#options.onState?.({ ready: this.#ready, isLoader: this.#isLoader, sensorMode });

@@ -28,7 +28,7 @@ export function seenOf({ identity, type }: Extract<PathState, { kind: 'file' }>)
   return { kind: 'watched', identity };
 }
 
-export function withMoved(seen: Seen, moved: readonly FileIdentity[]): FileState {
+export function withMoved(seen: Seen, moved: readonly FileIdentity[] = none): FileState {
   if (moved.length === 0) return seen;
   return seen.kind === 'watched' ? { ...seen, moved } : { ...seen, why: andMoved(seen.why, moved), moved };
 }

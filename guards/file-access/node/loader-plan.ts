@@ -3,6 +3,7 @@
  */
 import { type FileIdentity, fileKey, sameFile } from '../../../lib/sensor/access.ts';
 import type { AlertContext } from '../alert/alert.ts';
+import { type ProcessFilter, sameFilter } from '../policy/process-filter.ts';
 import type { AlertedFile } from '../alert/alerted-file.ts';
 
 /** One file to watch, and what its alerts tell: one trap on one file of one container. */
@@ -15,6 +16,8 @@ export interface PlannedAlert {
   readonly callbackSecret: string | undefined;
   /** See accessFilter; default: all. */
   readonly filter?: number | undefined;
+  /** Default: all raise alerts. */
+  readonly processes?: ProcessFilter | undefined;
 }
 
 /** By the name. Several may have the same file: each gives its own alert. */
@@ -52,17 +55,16 @@ export function loaderPlan(
     plan.set(planned.name, planned);
     if (planned.identity.generation === 0) unknownGeneration.push(planned);
   };
-  for (const { name, identity, moved, context, callbackSecret, filter } of files) {
+  for (const { name, identity, moved, context, ...how } of files) {
     const isMoved = moved.some((file) => sameFile(file, identity));
-    put({ name, identity, context: isMoved ? { ...context, moved: true } : context, callbackSecret, filter });
+    put({ name, identity, context: isMoved ? { ...context, moved: true } : context, ...how });
     for (const file of moved) {
       if (sameFile(file, identity)) continue;
       put({
         name: movedName(name, file),
         identity: file,
         context: { ...context, moved: true },
-        callbackSecret,
-        filter,
+        ...how,
       });
     }
   }
@@ -147,7 +149,12 @@ export function planChanges(before: LoaderPlan, after: LoaderPlan): PlanChanges 
 }
 
 function saysSame(a: PlannedAlert, b: PlannedAlert): boolean {
-  return a.filter === b.filter && a.callbackSecret === b.callbackSecret && sameContext(a.context, b.context);
+  return (
+    a.filter === b.filter &&
+    a.callbackSecret === b.callbackSecret &&
+    sameFilter(a.processes, b.processes) &&
+    sameContext(a.context, b.context)
+  );
 }
 
 function sameContext(a: AlertContext, b: AlertContext): boolean {

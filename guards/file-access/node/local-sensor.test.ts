@@ -1,7 +1,15 @@
 // The plan in the real sensor: who accesses a file gets exactly the alerts that are planned for it.
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
-import { linkSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  copyFileSync,
+  linkSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { after, suite, test } from 'node:test';
 
 import { AT_FDCWD, openat2, openFlags } from '../../../lib/ebpf/libc.ts';
@@ -29,6 +37,7 @@ class TestedSensor implements Disposable {
   readonly local: LocalSensor;
   readonly accessors: ContainerIndex<AccessorJson>;
   readonly problems: unknown[] = [];
+  isAtHome = true;
   #told: Told[] = [];
 
   constructor(capacity = 1000) {
@@ -40,6 +49,7 @@ class TestedSensor implements Disposable {
       onAlert: (line, callback, id) =>
         this.#told.push({ alert: JSON.parse(line) as KiveAlert, callback, id }),
       accessorOf: (access, owner) => accessorJson(this.accessors.find(access), owner),
+      isAtHome: () => this.isAtHome,
       onProblem: (problem) => this.problems.push(problem),
     });
   }
@@ -127,6 +137,43 @@ suite('planned alerts', { skip: sensorSkip }, () => {
     assert.deepEqual(sensor().cat(space.at('secret')), ['changes']);
     sensor().plan(changes);
     assert.deepEqual(sensor().cat(space.at('secret')), []);
+    sensor().plan();
+  });
+
+  test('a process that a trap leaves out raises none of its alerts, and is counted; the same program elsewhere does', () => {
+    using space = new TemporaryDirectory();
+    writeFileSync(space.at('secret'), 'x');
+    for (const name of ['reader', 'other']) copyFileSync('/bin/cat', space.at(name));
+    for (const name of ['reader', 'other']) chmodSync(space.at(name), 0o755);
+    const files = [sensor().identify(space.at('reader'))];
+    const all = sensor().planned('all', space.at('secret'));
+    const except = {
+      ...sensor().planned('except', space.at('secret')),
+      processes: { kind: 'except', files },
+    } as const;
+    const only = {
+      ...sensor().planned('only', space.at('secret')),
+      processes: { kind: 'only', files },
+    } as const;
+    const by = (name: string): string[] => {
+      sensor().take();
+      assert.equal(spawnSync(space.at(name), [space.at('secret')]).status, 0);
+      return sensor()
+        .take()
+        .map(({ alert }) => alert['kive-policy-name'])
+        .sort();
+    };
+    sensor().plan(all, except, only);
+    const before = sensor().local.filtered;
+    assert.deepEqual(by('reader'), ['all', 'only']);
+    assert.deepEqual(by('other'), ['all', 'except']);
+    assert.equal(sensor().local.filtered - before, 2);
+    sensor().isAtHome = false;
+    assert.deepEqual(by('reader'), ['all', 'except', 'only']);
+    sensor().isAtHome = true;
+    // An edit that changes nothing else.
+    sensor().plan(all, { ...except, processes: { kind: 'except', files: [] } });
+    assert.deepEqual(by('reader'), ['all', 'except']);
     sensor().plan();
   });
 

@@ -14,6 +14,7 @@ import type { SensorOptions, SensorStats } from '../../../lib/sensor/options.ts'
 import { Sensor } from '../../../lib/sensor/sensor.ts';
 import type { Watcher } from '../../../lib/sensor/targets.ts';
 import { AlertEncoder } from '../alert/alert.ts';
+import { raisesAlert } from '../policy/process-filter.ts';
 import { isBeside, type PlanChanges, type PlannedAlert } from './loader-plan.ts';
 
 /**
@@ -40,6 +41,8 @@ export interface LocalSensorOptions extends Omit<SensorOptions<PlanWatcher>, 'on
   readonly onAlert: AlertSink;
   /** The JSON of who accessed a file of the container `ownerId` (accessorJson); without it alerts do not tell. */
   readonly accessorOf?: (access: Access, ownerId: string) => string | undefined;
+  /** Whether the process is in the container `ownerId`, or for the node itself in none; without it all are. */
+  readonly isAtHome?: (access: Access, ownerId: string) => boolean;
 }
 
 /** What the sensor knows a planned alert by. Its encoder is made when it is first needed: most files are never touched. */
@@ -76,7 +79,16 @@ export interface RefusedAlert {
 export type PlannedSensor = Disposable &
   Pick<
     LocalSensor,
-    'applyChanges' | 'attach' | 'detach' | 'identify' | 'mode' | 'moved' | 'refused' | 'size' | 'stats'
+    | 'applyChanges'
+    | 'attach'
+    | 'detach'
+    | 'filtered'
+    | 'identify'
+    | 'mode'
+    | 'moved'
+    | 'refused'
+    | 'size'
+    | 'stats'
   >;
 
 /** The sensor with the plan in it. Dispose it to stop; what is in the ring is handed out before. */
@@ -89,18 +101,28 @@ export class LocalSensor implements Disposable {
   /** Of those in place: beside the file of a KiveData, and moved. Metrics ask often, and must not count. */
   #beside = 0;
   #moved = 0;
+  /** Accesses that raised no alert because of the process. */
+  filtered = 0;
   #final: SensorStats | undefined;
 
   /** @throws {RampartError} see Sensor.open. */
-  constructor({ onAlert, accessorOf, ...options }: LocalSensorOptions) {
+  constructor({ onAlert, accessorOf, isAtHome, ...options }: LocalSensorOptions) {
     // Accesses are numbered, and a run is told from every other by chance: 96 bits.
     const run = randomBytes(12).toString('base64url');
     let number = 0;
     this.#options = {
       ...options,
       onAccess: (access, watcher) => {
-        const { context } = watcher.planned;
-        const accessor = accessorOf?.(access, context.pod.container.id);
+        const { context, processes } = watcher.planned;
+        const owner = context.pod.container.id;
+        if (
+          processes !== undefined &&
+          !raisesAlert(processes, access.executableFile, () => isAtHome?.(access, owner) ?? true)
+        ) {
+          this.filtered++;
+          return;
+        }
+        const accessor = accessorOf?.(access, owner);
         const line = watcher.encoder.encode(access, accessor);
         const id = `${run}-${(number++).toString(36)}`;
         onAlert(line, context.callback, id, access, watcher.planned, accessor);

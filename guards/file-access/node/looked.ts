@@ -8,7 +8,9 @@ import { type FileState, watchedFile } from './file-state.ts';
 import { isOver } from './desired.ts';
 import { type FoundFile, nameFor, type NodeContainer } from '../kive-data.ts';
 import type { CompiledTrap, PodView } from '../policy/matching.ts';
+import { sameFilter } from '../policy/process-filter.ts';
 import { sameFiles } from './moved-files.ts';
+import type { FollowedTrap } from './trap-files.ts';
 
 /** A trap that is for a container. */
 export interface MatchedTrap {
@@ -30,12 +32,12 @@ export const nothing: Looked = { matched: [], files: new Map() };
 /**
  * What there is now, as far as possible of what there was.
  *
- * @param states - Of the traps that are for the container.
+ * @param followed - Of the traps that are for the container.
  */
 export function lookAgain(
   before: Looked,
   container: NodeContainer,
-  states: ReadonlyMap<CompiledTrap, FileState>,
+  followed: ReadonlyMap<CompiledTrap, FollowedTrap>,
   nodeName: string,
 ): Looked {
   const known = new Map(before.matched.map((matched) => [matched.trap, matched]));
@@ -43,7 +45,7 @@ export function lookAgain(
   const kept = first !== undefined && sameContainer(first.container, container) ? first.container : container;
   const matched: MatchedTrap[] = [];
   const files = new Map<string, FoundFile>();
-  for (const [trap, state] of states) {
+  for (const [trap, { state, processes }] of followed) {
     const was = known.get(trap);
     const name = was?.name ?? nameFor(trap, container, nodeName);
     matched.push(
@@ -56,8 +58,9 @@ export function lookAgain(
       file?.trap === trap &&
       file.container === kept &&
       sameFile(file.identity, watched.identity) &&
-      sameFiles(file.moved ?? [], watched.moved);
-    files.set(name, same ? file : { trap, container: kept, name, ...watched });
+      sameFiles(file.moved ?? [], watched.moved) &&
+      sameFilter(file.processes, processes);
+    files.set(name, same ? file : { trap, container: kept, name, processes, ...watched });
   }
   return { matched, files };
 }

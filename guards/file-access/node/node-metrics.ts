@@ -28,6 +28,7 @@ export interface NodeReadings {
   /** Planned alerts in place, and those that there is no room for. */
   readonly watched: () => number;
   readonly refused: () => number;
+  readonly filtered: () => number;
   /** Of those in place, the ones of moved files; and how many there was no room for. */
   readonly moved: () => number;
   readonly movedDropped: () => number;
@@ -51,6 +52,11 @@ export function registerNodeMetrics(
   counter('alerts', 'Alerts raised.', () => counts.alerts);
   counter('callbacks', 'Alerts queued for a callback.', () => counts.callbacks);
   counter('callbacks_refused', 'Alerts refused by the queue of a callback.', () => counts.callbacksRefused);
+  counter(
+    'filtered',
+    'Accesses that raised no alert because of the processes of their trap.',
+    readings?.filtered ?? zero,
+  );
   counter(
     'unknown_accessors',
     'Alerts by a container that the container runtime has not reported in time, or at all.',

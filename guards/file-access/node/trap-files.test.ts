@@ -58,7 +58,7 @@ class Scene extends TemporaryDirectory {
   }
 
   kinds(...traps: CompiledTrap[]): string[] {
-    return [...this.files.follow(this.container, traps).values()].map(({ kind }) => kind);
+    return [...this.files.follow(this.container, traps).values()].map(({ state }) => state.kind);
   }
 
   override [Symbol.dispose](): void {

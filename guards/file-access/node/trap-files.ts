@@ -1,16 +1,30 @@
 /** The files of the traps that match containers of this node, or the node itself. */
 import type { RampartError } from '../../../lib/errors/errors.ts';
 import type { Identify } from '../../../lib/sensor/paths/path-state.ts';
-import { type ContainerFile, ContainerFiles } from './container-files.ts';
+import { type ContainerFile, ContainerFiles, type FileRequest } from './container-files.ts';
 import type { FileState } from './file-state.ts';
 import type { SourceContainer } from '../../../lib/cri/container-source.ts';
 import type { CompiledTrap } from '../policy/matching.ts';
+import type { ProcessFilter } from '../policy/process-filter.ts';
 
 export interface TrapFilesOptions {
   readonly identify: Identify;
   /** One of the files of this container is another now, or may be. */
   readonly onChange: (containerId: string) => void;
   readonly onProblem: (problem: RampartError) => void;
+}
+
+/** What a trap leads to. */
+export interface FollowedTrap {
+  readonly state: FileState;
+  /** Default: all processes raise alerts. */
+  readonly processes: ProcessFilter | undefined;
+}
+
+/** The files of a trap in a container. */
+interface Followed extends Disposable {
+  readonly file: ContainerFile;
+  readonly programs: readonly ContainerFile[];
 }
 
 /** What is refused may be a container whose process is just being replaced: it is asked for again. */
@@ -24,7 +38,7 @@ export class TrapFiles implements Disposable {
   readonly #options: TrapFilesOptions;
   readonly #files: ContainerFiles;
   /** By container, then by trap. */
-  readonly #byContainer = new Map<string, Map<string, ContainerFile>>();
+  readonly #byContainer = new Map<string, Map<string, Followed>>();
   readonly #refused = new Set<string>();
   #timer: NodeJS.Timeout | undefined;
 
@@ -45,38 +59,58 @@ export class TrapFiles implements Disposable {
   follow(
     { id, root }: Pick<SourceContainer, 'id' | 'root'>,
     traps: readonly CompiledTrap[],
-  ): ReadonlyMap<CompiledTrap, FileState> {
+  ): ReadonlyMap<CompiledTrap, FollowedTrap> {
     const before = this.#byContainer.get(id);
-    const now = new Map<CompiledTrap, ContainerFile>();
-    const byKey = new Map<string, ContainerFile>();
+    const now = new Map<CompiledTrap, Followed>();
+    const byKey = new Map<string, Followed>();
     // Until all of them are there nobody else knows of them.
     using added = new DisposableStack();
     this.#files.together(() => {
       for (const trap of traps) {
         const key = keyOf(trap);
-        let file = before?.get(key);
-        if (file === undefined || file.state.kind === 'refused' || !isFor(file, root, trap)) {
-          const { path, create, modeBits } = trap;
-          file = added.use(this.#files.add({ root, containerId: id, path, create, modeBits }, file));
-        }
-        byKey.set(key, file);
-        now.set(trap, file);
+        let followed = before?.get(key);
+        if (followed === undefined || isRefused(followed) || !isFor(followed, root, trap))
+          followed = added.use(this.#add({ id, root }, trap, followed));
+        byKey.set(key, followed);
+        now.set(trap, followed);
       }
     });
     added.move();
     this.#byContainer.set(id, byKey);
     // The new ones first: a path that both ask for is followed all the time.
     using replaced = new DisposableStack();
-    for (const [key, file] of before ?? []) if (byKey.get(key) !== file) replaced.use(file);
+    for (const [key, followed] of before ?? []) if (byKey.get(key) !== followed) replaced.use(followed);
     replaced.dispose();
-    const states = new Map<CompiledTrap, FileState>();
-    for (const [trap, { state }] of now) states.set(trap, state);
-    this.#askAgain(id, states.values());
-    return states;
+    if ([...now.values()].some(isRefused)) this.#askAgain(id);
+    else this.#refused.delete(id);
+    return new Map(
+      [...now].map(([trap, { file, programs }]) => [
+        trap,
+        { state: file.state, processes: filterOf(trap, programs) },
+      ]),
+    );
+  }
+
+  #add(
+    { id, root }: Pick<SourceContainer, 'id' | 'root'>,
+    { path, create, modeBits, processes }: CompiledTrap,
+    before: Followed | undefined,
+  ): Followed {
+    using unfinished = new DisposableStack();
+    const add = (
+      request: Pick<FileRequest, 'path' | 'create' | 'modeBits' | 'keepsMoved'>,
+      from?: ContainerFile,
+    ) => unfinished.use(this.#files.add({ root, containerId: id, ...request }, from));
+    const file = add({ path, create, modeBits }, before?.file);
+    const programs = (processes?.paths ?? []).map((program) =>
+      add({ path: program, create: false, modeBits: 0, keepsMoved: false }),
+    );
+    const parts = unfinished.move();
+    return { file, programs, [Symbol.dispose]: () => parts.dispose() };
   }
 
   forget(containerId: string): void {
-    for (const file of this.#byContainer.get(containerId)?.values() ?? []) file[Symbol.dispose]();
+    for (const followed of this.#byContainer.get(containerId)?.values() ?? []) followed[Symbol.dispose]();
     this.#byContainer.delete(containerId);
     this.#refused.delete(containerId);
   }
@@ -92,31 +126,45 @@ export class TrapFiles implements Disposable {
     this.#byContainer.clear();
   }
 
-  #askAgain(id: string, states: Iterable<FileState>): void {
-    this.#refused.delete(id);
-    for (const { kind } of states) {
-      if (kind !== 'refused') continue;
-      this.#refused.add(id);
-      this.#timer ??= setTimeout(() => {
-        this.#timer = undefined;
-        const ids = [...this.#refused];
-        this.#refused.clear();
-        for (const refused of ids) this.#options.onChange(refused);
-      }, REFUSED_AGAIN_MS);
-      return;
-    }
+  #askAgain(id: string): void {
+    this.#refused.add(id);
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined;
+      const ids = [...this.#refused];
+      this.#refused.clear();
+      for (const refused of ids) this.#options.onChange(refused);
+    }, REFUSED_AGAIN_MS);
   }
+}
+
+function isRefused({ file, programs }: Followed): boolean {
+  return [file, ...programs].some(({ state }) => state.kind === 'refused');
+}
+
+/** Where it is not known what is to raise alerts, all does. */
+function filterOf(
+  { processes }: CompiledTrap,
+  programs: readonly ContainerFile[],
+): ProcessFilter | undefined {
+  if (processes === undefined) return undefined;
+  const { kind } = processes;
+  if (kind === 'only' && programs.some(({ state }) => state.kind === 'refused')) return undefined;
+  const files = programs.flatMap(({ state }) => (state.kind === 'watched' ? [state.identity] : []));
+  return { kind, files };
 }
 
 function keyOf({ policyKey, slot }: CompiledTrap): string {
   return `${policyKey}/${slot}`;
 }
 
-function isFor({ request }: ContainerFile, root: string, trap: CompiledTrap): boolean {
+function isFor({ file: { request }, programs }: Followed, root: string, trap: CompiledTrap): boolean {
+  const { paths = [] } = trap.processes ?? {};
   return (
     request.root === root &&
     request.path === trap.path &&
     request.create === trap.create &&
-    request.modeBits === trap.modeBits
+    request.modeBits === trap.modeBits &&
+    programs.length === paths.length &&
+    programs.every((program, at) => program.request.path === paths[at])
   );
 }

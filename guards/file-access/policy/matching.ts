@@ -6,6 +6,7 @@ import { defaultModeBits, parseFileMode } from './file-mode.ts';
 import { canonicalIp } from './ip-address.ts';
 import { compileNamePattern, type NamePattern } from './name-pattern.ts';
 import { defaultScope, type PolicyScope } from './policy-scope.ts';
+import type { NamedPrograms } from './process-filter.ts';
 import { containerNameOf } from './spellings.ts';
 import { trapId } from './trap-id.ts';
 import { hasItem, matchesHost, type PolicyProblem, validatePolicy } from './validation.ts';
@@ -51,6 +52,8 @@ export interface CompiledTrap {
   readonly metadata: Readonly<Record<string, string>>;
   /** See accessFilter. */
   readonly filter: number;
+  /** Undefined: all. */
+  readonly processes: NamedPrograms | undefined;
   /** The node itself. */
   readonly host: boolean;
   /** Containers. */
@@ -112,11 +115,18 @@ export function compilePolicy(policy: KivePolicy, scope: PolicyScope = defaultSc
       callbackSecret: trap.callbackSecret === undefined ? '' : `${policyNamespace}/${trap.callbackSecret}`,
       metadata: trap.metadata ?? {},
       filter: filterOf(trap.operations),
+      processes: namedPrograms(trap),
       host: matchesHost(trap),
       blocks: compileBlocks(trap, confinedTo),
     });
   });
   return { key: policyKey, traps, problems: [...problems.values()].flat() };
+}
+
+/** Undefined where all processes raise alerts. */
+function namedPrograms({ processes }: KiveTrap): NamedPrograms | undefined {
+  if (processes?.except !== undefined) return { kind: 'except', paths: processes.except };
+  return processes?.only && { kind: 'only', paths: processes.only };
 }
 
 /** What the API refuses is not known here; nothing of it is no reason to watch less. */

@@ -123,6 +123,7 @@ function validateTrap(trap: KiveTrap): Fault[] {
       'Remove create, or move the match of the node to a trap without it',
     ]);
   }
+  faults.push(...processFaults(trap));
   const { matchAny = [] } = trap;
   if (matchAny.length === 0) faults.push(noMatch);
   matchAny.forEach((match, index) => faults.push(...matchFaults(match, `matchAny[${index}]`)));
@@ -154,6 +155,24 @@ function pathFaults(path: string): Fault[] {
     ];
   }
   return [];
+}
+
+function processFaults({ processes }: KiveTrap): Fault[] {
+  if (processes === undefined) return [];
+  const { except, only } = processes;
+  if ((except === undefined) === (only === undefined)) {
+    const why = except === undefined ? 'it names no programs' : 'it has except and only';
+    return [['processes', 'the choice of processes', why, 'Write except or only, with paths of programs']];
+  }
+  const field = except === undefined ? 'only' : 'except';
+  return (except ?? only ?? []).flatMap((path, index) =>
+    pathFaults(path).map(([, what, why]): Fault => [
+      `processes.${field}[${index}]`,
+      what,
+      why,
+      'Write the absolute path of a program, without links through /proc/self',
+    ]),
+  );
 }
 
 function callbackFaults(callback: string): Fault[] {

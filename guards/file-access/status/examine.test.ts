@@ -410,3 +410,9 @@ suite('files of nodes themselves', () => {
     assert.equal(problem?.why, '/etc/shadow is not watched: /etc/shadow does not exist');
   });
 });
+
+test('accesses that raise no alert because of the process are said below the policies', () => {
+  const footOf = (filtered: number) => fileAccessSection({ ...well, filtered }, nowMs).foot;
+  assert.deepEqual(footOf(0), ['KiveData: 2']);
+  assert.deepEqual(footOf(1), ['KiveData: 2', 'Not reported because of `processes`: 1 access']);
+});

@@ -66,6 +66,7 @@ export function examine(snapshot: Snapshot): Examined {
   return {
     policies,
     objects: examined.filter(({ report }) => !report.deleting).map(({ object }) => object),
+    filteredAccesses: snapshot.filtered,
     kiveData: { total: snapshot.data?.length ?? null, orphans: orphans(snapshot) },
     nodeNames: [
       ...policies.flatMap(({ nodes }) => nodes.map(({ name }) => name)),

@@ -106,3 +106,10 @@ export function kiveDataLines({ total, orphans }: FileAccessFields['kiveData']):
   const of = orphans === null || orphans === 0 ? '' : `, ${orphans} of deleted policies`;
   return [`KiveData: ${total}${of}`];
 }
+
+/** Nothing where no access was left out. */
+export function filteredLines(count: number): string[] {
+  return count === 0
+    ? []
+    : [`Not reported because of \`processes\`: ${counted(count, 'access', 'accesses')}`];
+}

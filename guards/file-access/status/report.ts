@@ -13,6 +13,8 @@ export interface FileAccessFields {
     /** Of policies that are not there any more; `null` also where one namespace was asked for. */
     readonly orphans: number | null;
   };
+  /** Accesses that raised no alert because of the processes of their trap, since the agents started. */
+  readonly filteredAccesses: number;
 }
 
 /** In `nodes[]`. */
@@ -62,6 +64,6 @@ export interface PolicyNodeReport {
 }
 
 /** Before it is decided what is guarded. */
-export interface Unjudged extends Pick<FileAccessFields, 'kiveData'> {
+export interface Unjudged extends Pick<FileAccessFields, 'filteredAccesses' | 'kiveData'> {
   readonly policies: readonly Omit<PolicyReport, 'guarded'>[];
 }

@@ -1,6 +1,13 @@
 import type { SectionReport, StatusSection } from '../../../guard/status-section.ts';
 import { examine } from './examine.ts';
-import { kiveDataLines, nodeCells, nodeColumns, policyHeadline, policyTable } from './render.ts';
+import {
+  filteredLines,
+  kiveDataLines,
+  nodeCells,
+  nodeColumns,
+  policyHeadline,
+  policyTable,
+} from './render.ts';
 import { type Snapshot, takeSnapshot } from './snapshot.ts';
 
 export const fileAccessStatus: StatusSection = {
@@ -9,7 +16,7 @@ export const fileAccessStatus: StatusSection = {
 
 /** What the snapshot says; ages count from `timeMs`. */
 export function fileAccessSection(snapshot: Snapshot, timeMs: number): SectionReport {
-  const { policies, objects, kiveData, nodeNames, nodeOf } = examine(snapshot);
+  const { policies, objects, kiveData, filteredAccesses, nodeNames, nodeOf } = examine(snapshot);
   return {
     objects,
     fields: (verdict) => ({
@@ -17,12 +24,12 @@ export function fileAccessSection(snapshot: Snapshot, timeMs: number): SectionRe
         ...policy,
         guarded: policy.deleting || verdict.of({ kind: 'KivePolicy', ...policy }).length === 0,
       })),
-      kiveData,
+      ...{ kiveData, filteredAccesses },
     }),
     headline: ({ failing }, { colour }) =>
       policyHeadline(objects.length, failing, snapshot.namespace, colour),
     table: (verdict, options) => policyTable(policies, verdict, timeMs, options),
-    foot: kiveDataLines(kiveData),
+    foot: [...kiveDataLines(kiveData), ...filteredLines(filteredAccesses)],
     nodes: {
       names: nodeNames,
       columns: nodeColumns,

@@ -67,6 +67,7 @@ export const well: Snapshot = {
   parts: [nodePart('n2'), nodePart('n1', { lastAlertTime: '2026-11-21T11:59:48Z' })],
   reported: new Set(['n1', 'n2']),
   refused: new Map(),
+  filtered: 0,
   data: ['n1', 'n2'].map((nodeName) => ({
     policy: 'kivebpf-system/secrets',
     nodeName,

@@ -32,6 +32,8 @@ export interface Snapshot {
   readonly leases: readonly LeaseView[] | undefined;
   readonly nodes: readonly NodeView[] | undefined;
   readonly pods: readonly RunningPod[] | undefined;
+  /** Accesses that raised no alert because of the process, as all agents have counted since they started. */
+  readonly filtered: number;
   /** Those that a trap for the node itself is for: all that are known, by their objects or their agents. */
   readonly hosts: readonly string[];
 }
@@ -102,6 +104,7 @@ export async function takeSnapshot(context: StatusContext): Promise<Snapshot> {
     ...{ namespace, policies, parts, data, nodes, pods },
     reported: reported && new Set(reported),
     refused: refusedOf(agents),
+    filtered: filteredBy(agents),
     hosts: [...new Set([...(nodes ?? []).map(({ name }) => name), ...guardedBy(agents)])],
     leases: withAgents(leases, agents),
   };
@@ -110,6 +113,11 @@ export async function takeSnapshot(context: StatusContext): Promise<Snapshot> {
 /** The nodes whose agent has this guard. */
 function guardedBy(agents: readonly AgentView[] = []): string[] {
   return agents.filter(({ guards }) => guards.has('file-access')).map(({ nodeName }) => nodeName);
+}
+
+function filteredBy(agents: readonly AgentView[] = []): number {
+  const counts = agents.map(({ guards }) => guards.get('file-access')?.facts?.['filtered']);
+  return counts.reduce((sum: number, count) => sum + (typeof count === 'number' ? count : 0), 0);
 }
 
 function refusedOf(agents: readonly AgentView[] = []): Map<string, RefusedFiles> {

@@ -203,6 +203,7 @@ static __always_inline u32 put_process(struct work *work, u32 base)
 	struct record *record = (void *)(work->record + base);
 	u32 offset = base + sizeof(struct record), bytes = 0;
 	struct file *executable;
+	struct inode *inode;
 	u8 flags = 0;
 
 	record->tid = (u32)ids;
@@ -220,6 +221,10 @@ static __always_inline u32 put_process(struct work *work, u32 base)
 	work->root.dentry = BPF_CORE_READ(fs, root.dentry);
 
 	executable = BPF_CORE_READ(mm, exe_file);
+	inode = BPF_CORE_READ(executable, f_inode);
+	record->executable_inode = BPF_CORE_READ(inode, i_ino);
+	record->executable_device = BPF_CORE_READ(inode, i_sb, s_dev);
+	record->executable_generation = inode ? generation_of(inode) : 0;
 	if (executable) {
 		struct dentry *dentry = BPF_CORE_READ(executable, f_path.dentry);
 

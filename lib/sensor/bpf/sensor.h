@@ -87,6 +87,9 @@ struct record {
 	char comm[16];
 	u16 to_bytes;
 	u16 zero[3];
+	u64 executable_inode; /* of the file itself, whatever names lead to it; 0: none */
+	u32 executable_device;
+	u32 executable_generation;
 	/*
 	 * then: the executable's and the cwd's components, leaf first, each ended by NUL; argv as the kernel has it; the
 	 * components of the cgroup, none where they did not fit: who nests many may not hide the outermost;
