@@ -91,4 +91,41 @@ suite('exceptions in an audit', () => {
     );
     await again.stop();
   });
+
+  test('one that changes audits its kinds in its namespace, if a policy that it is from is about them', async () => {
+    await cluster.clear();
+    for (const namespace of ['shop', 'other']) {
+      await cluster.setObject('configmaps', namespace, 'cart', {});
+      await cluster.setObject('secrets', namespace, 'key', {});
+    }
+    await cluster.setPolicy('none', { kinds: ['configmaps', 'secrets'], expression: 'false' });
+    await cluster.setPolicy('maps', { expression: 'false' });
+    const client = cluster.newClient();
+    const listed: string[] = [];
+    const list = client.list.bind(client);
+    client.list = (...args) => {
+      if (['configmaps', 'secrets'].includes(args[0].plural))
+        listed.push(`${args[1]?.namespace}/${args[0].plural}`);
+      return list(...args);
+    };
+    const { stop, passes } = await cluster.startScanner({ client });
+    await until(() => passes.length > 0);
+    const said = (secret: string): Promise<unknown> =>
+      until(async () => (await cluster.lines()).includes(`shop Secret key: ${secret}`));
+    await said('none=fail');
+
+    listed.length = 0;
+    await except('keys', { match: { kinds: ['Secret'] } });
+    await said('none=skip');
+    assert.deepEqual(listed.splice(0), ['shop/secrets']);
+
+    // No policy of these names is about secrets; the last change is one that is seen.
+    const policies = ['maps', 'absent'].map((name) => ({ kind: 'ClusterAdmissionPolicy', name }) as const);
+    await except('idle', { policies, match: { kinds: ['Secret'] } });
+    await until(async () => (await conditionOf('idle')).startsWith('True'));
+    await cluster.client.delete(policyExceptionType, { namespace: 'shop', name: 'keys' });
+    await said('none=fail');
+    assert.deepEqual(listed, ['shop/secrets']);
+    await stop();
+  });
 });
