@@ -1,5 +1,6 @@
 /** Runs policies on objects without a cluster, for `rampart policy run` and CI. */
 import { builtinResources } from '../../../lib/apiserver/builtin/builtin.ts';
+import type { Resource } from '../../../lib/apiserver/resources/resource.ts';
 import { messageOf } from '../../../lib/errors/errors.ts';
 import { compileMatchConditions } from '../engine/cel/match-conditions.ts';
 import type { World } from '../engine/cel/cluster.ts';
@@ -111,7 +112,7 @@ export async function judge(named: NamedPolicy, subject: Subject, judging: Judgi
     const verdict = await evaluator.evaluate(request, {
       signal,
       deadlineMs,
-      model: modelOfKind(subject.kind),
+      model: objectModelOf(subject),
     });
     const { allowed, message, code, causes = [], warnings = [], mutated } = verdict;
     return {
@@ -133,13 +134,13 @@ export async function judge(named: NamedPolicy, subject: Subject, judging: Judgi
   }
 }
 
-/** Of a built-in kind. What an API server would fill in is no change by the policy. */
-function modelOfKind({ group, version, kind }: Subject['kind']): ObjectModel | undefined {
-  const found = builtinResources()
-    .flat()
-    .find((one) => one.group === group && one.version === version && one.kind === kind);
+/** Undefined if nothing is known of its kind. What an API server would fill in is no change by the policy. */
+function objectModelOf({ kind: { group, version, kind }, model }: Subject): ObjectModel | undefined {
+  const isKind = (one: Resource): boolean =>
+    one.group === group && one.version === version && one.kind === kind;
+  const found = model ?? builtinResources().flat().find(isKind)?.model;
   if (found === undefined) return undefined;
-  const { applyType, complete } = modelOf(found);
+  const { applyType, complete } = modelOf({ model: found });
   return { applyType, complete: (object) => complete(structuredClone(object)) };
 }
 

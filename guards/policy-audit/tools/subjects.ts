@@ -4,7 +4,10 @@
 import { opendirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import { type Crd, readCrd } from '../../../lib/apiserver/custom/crd.ts';
+import { resourcesOfCrd } from '../../../lib/apiserver/custom/custom-resource.ts';
+import type { ResourceModel } from '../../../lib/apiserver/resources/resource.ts';
+import { errorCodes, messageOf, RampartError } from '../../../lib/errors/errors.ts';
 import type { KubeObject } from '../../../lib/kube/object/object.ts';
 import { parseManifestValues } from '../../../lib/manifests/document.ts';
 import { isManifestName } from '../../../lib/manifests/files.ts';
@@ -26,6 +29,8 @@ export interface Subject {
   readonly isReview: boolean;
   /** Of an object of a cluster: the other versions in which it is served, any of which a rule may name. */
   readonly equivalents?: readonly GroupVersionResource[];
+  /** Of a custom resource whose definition is among the manifests. */
+  readonly model?: ResourceModel;
 }
 
 export interface Subjects {
@@ -43,7 +48,15 @@ interface SubjectObject {
   readonly metadata?: KubeObject['metadata'];
 }
 
-type CustomResources = ReadonlyMap<string, { readonly plural: string; readonly namespaced: boolean }>;
+/** By `group/kind`. */
+type CustomResources = ReadonlyMap<string, CustomKind>;
+
+interface CustomKind {
+  readonly plural: string;
+  readonly namespaced: boolean;
+  /** By version; what is wrong with them is only said if there are objects. @throws {ShapeError} if a schema cannot be used. */
+  readonly models: () => ReadonlyMap<string, ResourceModel>;
+}
 
 const MAX_FILES = 100_000;
 /** Large directories that belong to tools. */
@@ -110,7 +123,7 @@ export function creationOf(object: JsonObject, kind: KindName): PolicyRequest {
 function subjectOf(
   object: SubjectObject,
   customResources: CustomResources,
-): Pick<Subject, 'isReview' | 'kind' | 'name' | 'request'> {
+): Pick<Subject, 'isReview' | 'kind' | 'model' | 'name' | 'request'> {
   if (object.kind === 'AdmissionReview' && object.apiVersion.startsWith('admission.k8s.io/')) {
     const request = requestOfReview(object);
     const { group, version, resource } = request.resource;
@@ -126,8 +139,10 @@ function subjectOf(
   const { namespace, name, generateName } = object.metadata ?? {};
   const kind = kindNameOf(object.apiVersion, object.kind, namespace !== undefined, customResources);
   const request = creationOf(object as unknown as JsonObject, kind);
+  const model = customResources.get(`${kind.group}/${kind.kind}`)?.models().get(kind.version);
   return {
     ...{ request, kind, isReview: false },
+    ...(model && { model }),
     name: nameOf(object.kind, request.namespace, name ?? generateName),
   };
 }
@@ -137,21 +152,28 @@ export function nameOf(kind: string, namespace: string | undefined, name = '(no 
   return `${kind} ${namespace === undefined ? '' : `${namespace}/`}${name}`;
 }
 
-function customResourceOf({
-  kind,
-  ...object
-}: SubjectObject): readonly [string, { readonly plural: string; readonly namespaced: boolean }] | undefined {
-  if (kind !== 'CustomResourceDefinition') return undefined;
-  const { spec } = object as unknown as {
-    readonly spec?: {
-      readonly group?: string;
-      readonly scope?: string;
-      readonly names?: { kind?: string; plural?: string };
-    };
-  };
-  const { kind: name, plural } = spec?.names ?? {};
-  if (name === undefined || plural === undefined) return undefined;
-  return [`${spec?.group ?? ''}/${name}`, { plural, namespaced: spec?.scope === 'Namespaced' }];
+function customResourceOf(object: SubjectObject): readonly [string, CustomKind] | undefined {
+  if (object.kind !== 'CustomResourceDefinition') return undefined;
+  const crd = readCrd(object as unknown as JsonObject);
+  const { group, names, namespaced } = crd;
+  const { kind, plural } = names;
+  if (kind === '' || plural === '') return undefined;
+  let models: ReadonlyMap<string, ResourceModel> | undefined;
+  return [`${group}/${kind}`, { plural, namespaced, models: () => (models ??= modelsOf(crd)) }];
+}
+
+/** By version. @throws {ShapeError} if a schema cannot be used. */
+function modelsOf(crd: Crd): ReadonlyMap<string, ResourceModel> {
+  try {
+    return new Map(
+      resourcesOfCrd(crd).map(({ version, model: { schema, applyType, patchType } }) => [
+        version,
+        { schema, applyType, patchType },
+      ]),
+    );
+  } catch (error) {
+    throw new ShapeError(`the schema of ${crd.name} cannot be used: ${messageOf(error)}`);
+  }
 }
 
 function isSubjectObject(value: unknown): value is SubjectObject {

@@ -187,6 +187,57 @@ suite('rampart policy run', () => {
     assert.equal(nowhere.code, 2);
   });
 
+  test('a custom resource is changed by the schema of its definition, if that is among the manifests', async () => {
+    const definition = (schema: object): string =>
+      JSON.stringify({
+        ...{ apiVersion: 'apiextensions.k8s.io/v1', kind: 'CustomResourceDefinition' },
+        metadata: { name: 'boxes.example.com' },
+        spec: {
+          ...{ group: 'example.com', scope: 'Namespaced', names: { kind: 'Box', plural: 'boxes' } },
+          versions: [{ name: 'v1', served: true, storage: true, schema: { openAPIV3Schema: schema } }],
+        },
+      });
+    const items = { type: 'object', properties: { name: { type: 'string' }, size: { type: 'integer' } } };
+    const keyed = { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'] };
+    const parts = { type: 'array', ...keyed, items };
+    const spec = { type: 'object', properties: { parts } };
+    write(
+      'parts.yaml',
+      `apiVersion: admissionregistration.k8s.io/v1beta1
+kind: MutatingAdmissionPolicy
+metadata: {name: parts}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [example.com], apiVersions: [v1], resources: [boxes], operations: [CREATE]}]
+  reinvocationPolicy: Never
+  mutations:
+    - patchType: ApplyConfiguration
+      applyConfiguration:
+        expression: >-
+          Object{spec: Object.spec{parts: [Object.spec.parts{name: "lid", size: 2}]}}
+`,
+    );
+    const box = (part: string): string =>
+      `apiVersion: example.com/v1\nkind: Box\nmetadata: {name: b}\nspec: {parts: [{name: ${part}}]}\n`;
+    write('boxes/box.yaml', box('lid'));
+    const without = await ran('parts.yaml', 'boxes');
+    assert.match(without.results[0]?.message ?? '', /parts/);
+    assert.equal(without.results[0]?.result, 'error');
+
+    write('boxes/definition.json', definition({ type: 'object', properties: { spec } }));
+    const { problems, results } = await ran('parts.yaml', 'boxes');
+    assert.deepEqual(problems, []);
+    assert.deepEqual(
+      results.filter(({ result }) => result !== 'skip').map(({ result, patch }) => [result, patch]),
+      [['pass', [{ op: 'add', path: '/spec/parts/0/size', value: 2 }]]],
+    );
+
+    write('boxes/definition.json', definition({ type: 'object', properties: 5 }));
+    const broken = await ran('parts.yaml', 'boxes');
+    assert.match(broken.problems.join(), /box\.yaml:\d+: the schema of boxes\.example\.com cannot be used: /);
+    assert.equal(exitCodeOf(broken), 2);
+  });
+
   test('selectors, conditions, groups, monitored policies and ValidatingAdmissionPolicies, as in a cluster', async () => {
     const settings = '  settings: {validations: [{expression: "false", message: denied}]}\n';
     const namespaced = policy('own', settings, 'AdmissionPolicy').replace(
