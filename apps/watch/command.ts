@@ -9,6 +9,8 @@ import { metricsOption, wholeNumber, words } from '../../lib/cli/options.ts';
 
 export interface WatchOptions {
   readonly access: readonly string[];
+  readonly except?: readonly string[];
+  readonly only?: readonly string[];
   readonly mode: SensorModeName | 'auto';
   readonly create?: true;
   readonly fileMode: number;
@@ -39,6 +41,19 @@ export function watchCommand(): Command {
         .argParser(words)
         .default([...accessWords], 'all'),
     )
+    .addOption(
+      new Option(
+        '--except <programs>',
+        'programs whose accesses are not reported, as paths separated by commas',
+      )
+        .argParser(words)
+        .conflicts('only'),
+    )
+    .addOption(
+      new Option('--only <programs>', 'programs whose accesses alone are reported, likewise').argParser(
+        words,
+      ),
+    )
     .addOption(optionOf(sensorModeOption))
     .option('--create', 'create missing files; existing files are never changed')
     .addOption(
@@ -65,6 +80,7 @@ export function watchCommand(): Command {
       '\nExamples:\n' +
         '  rampart watch /etc/shadow\n' +
         '  rampart watch --access write,append /etc/passwd /etc/group\n' +
+        '  rampart watch --except /usr/bin/vault /etc/vault/token\n' +
         "  rampart watch --format json /etc/shadow | jq -r '.process.binary'\n" +
         '  rampart watch --create --file-mode 0444 /root/passwords.txt\n' +
         '  rampart watch --root /proc/4711/root /etc/nginx/nginx.conf\n' +

@@ -5,6 +5,7 @@ import { resolve } from 'node:path';
 import { Fd, SystemCallError } from '../../lib/ebpf/libc.ts';
 import { errorCodes, messageOf, RampartError } from '../../lib/errors/errors.ts';
 import { accessFilter } from '../../lib/sensor/access.ts';
+import type { NamedPrograms } from '../../guards/file-access/policy/process-filter.ts';
 import type { TrackedPath } from '../../lib/sensor/paths/path-state.ts';
 import { createInRoot, openInRoot } from '../../lib/sensor/paths/resolve.ts';
 import type { WatchOptions } from './command.ts';
@@ -32,6 +33,19 @@ export function plan(paths: readonly string[], options: WatchOptions): PlannedPa
   using rootFd = openRoot(root);
   for (const path of unique) check(rootFd, path, options);
   return unique.map((path) => ({ tracked: { path, root }, shown: path, told: false }));
+}
+
+/** Whose accesses are reported; undefined for those of all. */
+export function plannedProcesses({
+  except,
+  only,
+  root,
+}: WatchOptions): (NamedPrograms & { readonly root: string }) | undefined {
+  const named = except ?? only;
+  if (named === undefined) return undefined;
+  const top = resolve(root);
+  const paths = named.map((path) => (top === '/' ? resolve(path) : resolve('/', path)));
+  return { kind: except === undefined ? 'only' : 'except', paths, root: top };
 }
 
 function openRoot(root: string): Fd {

@@ -13,7 +13,7 @@ import { FileWatch } from '../../guards/file-access/node/file-watch.ts';
 import { serveSensorMetrics } from '../../guards/file-access/metrics.ts';
 import { aborted } from '../../lib/time/abort.ts';
 import type { WatchOptions } from './command.ts';
-import { createMissing, plan, type PlannedPath } from './plan.ts';
+import { createMissing, plan, plannedProcesses, type PlannedPath } from './plan.ts';
 import { say, stopSignal } from '../../lib/cli/process.ts';
 import { counted } from '../../lib/output/words.ts';
 
@@ -44,6 +44,7 @@ export async function runWatch(paths: readonly string[], options: WatchOptions):
   watch = new FileWatch<PlannedPath>({
     mode: options.mode,
     access: options.access,
+    processes: plannedProcesses(options),
     capacity: options.capacity,
     ratePerSecond: options.rate,
     paths: planned.map((path) => ({ tracked: path.tracked, context: path })),
@@ -65,7 +66,7 @@ export async function runWatch(paths: readonly string[], options: WatchOptions):
   } finally {
     watch[Symbol.dispose]();
     await out.flush(AbortSignal.timeout(2000)).catch(() => undefined); // a stopped reader: counted as dropped
-    tellTotals(watch.stats(), out.dropped, readerGone);
+    tellTotals(watch.stats(), watch.filtered, out.dropped, readerGone);
   }
   if (failure !== undefined) throw failure;
 }
@@ -137,12 +138,14 @@ function describeLoss({ lost }: SensorStats): string {
     .join(', ');
 }
 
-function tellTotals(stats: SensorStats, dropped: number, readerGone: boolean): void {
+function tellTotals(stats: SensorStats, filtered: number, dropped: number, readerGone: boolean): void {
   const lost = stats.lost.ringFull + stats.lost.noReturn + stats.lost.consumer;
   const why = readerGone ? 'the reader disconnected' : 'the reader was too slow';
   say(
     `${counted(stats.produced, 'access', 'accesses')}: ` +
-      `${stats.received} reported, ${stats.folded} folded, ${lost} lost` +
+      `${stats.received - filtered} reported, ` +
+      (filtered > 0 ? `${filtered} not because of their program, ` : '') +
+      `${stats.folded} folded, ${lost} lost` +
       (dropped > 0 ? `; ${counted(dropped, 'line')} not written because ${why}` : ''),
   );
 }

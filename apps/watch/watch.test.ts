@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import {
+  chmodSync,
+  copyFileSync,
   linkSync,
   mkdirSync,
   readFileSync,
@@ -144,6 +146,26 @@ suite('rampart watch', { skip }, () => {
     const { stdout, stderr } = await watching.stop();
     assert.equal(stdout.split('\n').length, 5);
     assert.match(stderr, /: 2 accesses: 2 reported/);
+  });
+
+  test('--except and --only: by the program that runs, whatever it is called', async () => {
+    using files = new Files();
+    for (const name of ['reader', 'other']) copyFileSync(CAT, files.at(name));
+    for (const name of ['reader', 'other']) chmodSync(files.at(name), 0o755);
+    for (const [option, reported] of [
+      ['--except', 'other'],
+      ['--only', 'reader'],
+    ] as const) {
+      await using watching = await Watching.start(option, `${files.at('reader')}, /no/such`, files.file);
+      run(files.at(reported === 'other' ? 'reader' : 'other'), [files.file]);
+      run(files.at(reported), [files.file]);
+      const [first] = await watching.untilAlerts(1);
+      assert.equal(first?.process.binary, files.at(reported));
+      assert.match(
+        (await watching.stop()).stderr,
+        /2 accesses: 1 reported, 1 not because of their program, 0 folded, 0 lost/,
+      );
+    }
   });
 
   test('--access reports only what it names', async () => {

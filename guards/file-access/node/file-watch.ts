@@ -6,7 +6,9 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { accessFilter, type Access, type FileIdentity, sameFile } from '../../../lib/sensor/access.ts';
 import type { PathState, TrackedPath } from '../../../lib/sensor/paths/path-state.ts';
 import { type PathTracker, trackPaths } from '../../../lib/sensor/paths/path-tracker.ts';
+import { type NamedPrograms, type ProcessFilter, raisesAlert } from '../policy/process-filter.ts';
 import type { SensorOptions, SensorStats } from '../../../lib/sensor/options.ts';
+import type { AccessRecord } from '../../../lib/sensor/record.ts';
 import { Sensor } from '../../../lib/sensor/sensor.ts';
 import type { Watcher } from '../../../lib/sensor/targets.ts';
 
@@ -21,6 +23,8 @@ export interface WatchedPath<C> extends Watcher {
 
 export interface FileWatchOptions<C> extends Omit<SensorOptions<WatchedPath<C>>, 'onAccess' | 'onFolded'> {
   readonly paths: readonly { readonly tracked: TrackedPath; readonly context: C }[];
+  /** Which processes are reported, by the files that these paths below `root` lead to; default: all. */
+  readonly processes?: (NamedPrograms & { readonly root: string }) | undefined;
   /** See accessWords; which accesses are reported. */
   readonly access: readonly string[];
   /** An access to a watched path; `access` is valid during the call only. */
@@ -39,6 +43,12 @@ export class FileWatch<C> implements Disposable {
   readonly #tracker: PathTracker;
   readonly #watched: ReadonlyMap<TrackedPath, WatchedPath<C>>;
   readonly #options: FileWatchOptions<C>;
+  /** By path. */
+  readonly #programs = new Map<string, PathState>();
+  #filter: ProcessFilter | undefined;
+  /** Accesses that were not reported because of the process. */
+  filtered = 0;
+  #filteredNs = 0n;
   #final: SensorStats | undefined;
 
   /**
@@ -54,9 +64,14 @@ export class FileWatch<C> implements Disposable {
         { tracked, context, filter, identity: undefined },
       ]),
     );
-    const { onFolded, ...forSensor } = options;
+    const { onFolded, processes, ...forSensor } = options;
     this.sensor = Sensor.open<WatchedPath<C>>({
       ...forSensor,
+      onAccess: (access, watched) => {
+        if (this.#filter === undefined || raisesAlert(this.#filter, access.executableFile, () => true))
+          options.onAccess(access, watched);
+        else this.#countFiltered(access);
+      },
       ...(onFolded && {
         onFolded: ({ count, pid }, watchers) => {
           for (const watched of watchers) onFolded(count, pid, watched);
@@ -72,10 +87,16 @@ export class FileWatch<C> implements Disposable {
         });
       }
       options.beforeTracking?.();
+      const programs = (processes?.paths ?? []).map((path) => ({ path, root: processes?.root ?? '/' }));
+      for (const { path } of programs) this.#programs.set(path, { kind: 'absent', missing: path });
       this.#tracker = trackPaths({
-        paths: this.#watched.keys(),
+        paths: [...this.#watched.keys(), ...programs],
         identify: (fd) => this.sensor.identify(fd),
-        onChange: (path, now) => this.#follow(path, now),
+        onChange: (path, now) => {
+          // It may be a watched file as well.
+          if (this.#programs.has(path.path)) this.#setProgram(path.path, now);
+          this.#follow(path, now);
+        },
         onProblem: (problem) => options.onProblem(problem),
       });
     } catch (error) {
@@ -87,6 +108,23 @@ export class FileWatch<C> implements Disposable {
   /** Counts so far; after disposal the final ones. */
   stats(): SensorStats {
     return this.#final ?? this.sensor.stats();
+  }
+
+  /** One access is one, also where several paths lead to the file. */
+  #countFiltered({ monotonicNs }: AccessRecord): void {
+    if (monotonicNs === this.#filteredNs) return;
+    this.#filteredNs = monotonicNs;
+    this.filtered++;
+  }
+
+  #setProgram(path: string, now: PathState): void {
+    this.#programs.set(path, now);
+    const { kind } = this.#options.processes ?? {};
+    const states = [...this.#programs.values()];
+    // Where it is not known who is meant, all are reported.
+    const isKnown = kind === 'except' || states.every((state) => state.kind !== 'unusable');
+    const files = states.flatMap((state) => (state.kind === 'file' ? [state.identity] : []));
+    this.#filter = kind !== undefined && isKnown ? { kind, files } : undefined;
   }
 
   #follow(path: TrackedPath, now: PathState): void {

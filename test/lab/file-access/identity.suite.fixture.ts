@@ -106,6 +106,64 @@ export function identityCases(lab: () => GuardedLab): void {
       await guarded.deletePolicy('twice');
     });
 
+    test('a file of the node: accesses by the node and by a pod that has it as a volume', async () => {
+      const hostPath = guarded.hostDirectory('node');
+      writeFileSync(`${hostPath}/token`, 'secret');
+      const { container } = await guarded.run({
+        name: 'mounts-node',
+        containers: [{ name: 'main', mounts: [{ containerPath: '/volume', hostPath }] }],
+      });
+      await guarded.setPolicy('node', [{ path: `${hostPath}/token`, matchAny: [{ host: true }] }]);
+      await guarded.dataCount('node', 1);
+      const alerts = await guarded.alertsOf(async () => {
+        await guarded.sh(container, 'cat /volume/token');
+        readFileSync(`${hostPath}/token`);
+      });
+      assert.deepEqual(
+        alerts.map(({ metadata, pod, accessor }) => [
+          metadata.path,
+          pod.name,
+          `${accessor?.relation} ${accessor?.pod.name}`,
+        ]),
+        [
+          [`${hostPath}/token`, '', 'container mounts-node'],
+          [`${hostPath}/token`, '', 'host '],
+        ],
+      );
+      await guarded.deletePolicy('node');
+    });
+
+    test('a program that may read a secret: the file in the container of the trap, and none of another container', async () => {
+      const hostPath = guarded.hostDirectory('programs');
+      writeFileSync(`${hostPath}/token`, 'secret');
+      const run = (name: string) =>
+        guarded.run({
+          name,
+          containers: [{ name: 'main', mounts: [{ containerPath: '/volume', hostPath }] }],
+        });
+      const [{ container: one }, { container: two }] = [await run('programs-1'), await run('programs-2')];
+      // Busybox is whichever command it is called as; a copy is another program.
+      for (const container of [one, two])
+        await guarded.sh(container, 'mkdir /own && cp /bin/busybox /own/cat');
+      const processes = { except: ['/own/cat'] };
+      const onPod = { path: '/volume/token', matchAny: [{ pod: 'programs-1' }] };
+      const onNode = { path: `${hostPath}/token`, matchAny: [{ host: true }] };
+      await guarded.setPolicy('programs', [
+        { ...onPod, processes },
+        { ...onNode, processes },
+      ]);
+      await guarded.dataCount('programs', 2);
+      const pathsOf = async (container: typeof one, script: string): Promise<string[]> => {
+        const alerts = await guarded.alertsOf(async () => await guarded.sh(container, script));
+        return alerts.map(({ metadata }) => metadata.path).sort();
+      };
+      const [ofNode, ofPod] = [onNode.path, onPod.path];
+      assert.deepEqual(await pathsOf(one, '/own/cat /volume/token'), [ofNode]);
+      assert.deepEqual(await pathsOf(one, 'cat /volume/token'), [ofNode, ofPod].sort());
+      assert.deepEqual(await pathsOf(two, '/own/cat /volume/token'), [ofNode, ofPod].sort());
+      await guarded.deletePolicy('programs');
+    });
+
     test('a path that two traps of two pods lead to by different names', async () => {
       const hostPath = guarded.hostDirectory('names');
       writeFileSync(`${hostPath}/token`, 'secret');
