@@ -25,13 +25,17 @@ const UNRECORDED_S = 0.4;
 
 /**
  * What a file does to all that runs in its process, or counts of it: hooks of the whole run, the environment, the current
- * directory, the umask, signals, the network, the memory and the descriptors of the process.
+ * directory, the umask, signals, the memory and the descriptors of the process.
  */
 const needsOwnProcess =
-  /^(?:before|after|beforeEach|afterEach)\(|process\.(?:env\[[^\]]+\] \??\??=[^=]|chdir|umask|exitCode =|sete?[ug]id|on\(|once\(|memoryUsage|getActiveResourcesInfo)|delete process\.env|Object\.assign\(process|\/proc\/self\/|\bgc\(|\bownNetwork\b|mock\.method\(/m;
+  /^(?:before|after|beforeEach|afterEach)\(|process\.(?:env\[[^\]]+\] \??\??=[^=]|chdir|umask|exitCode =|sete?[ug]id|on\(|once\(|memoryUsage|getActiveResourcesInfo)|delete process\.env|Object\.assign\(process|\/proc\/self\/(?:fd|fdinfo|io|maps|task)['"`]|\bgc\(|mock\.method\(/m;
+
+/** Puts its process into a network of its own, and a new one for each file: those that do may share a process. */
+const changesNetwork = /\bownNetwork\b/;
 
 /**
- * Puts neighbours together; a file that takes long, or needs a process of its own, is alone. Those that take longest come first.
+ * Puts neighbours together, those that change the network of their process apart from all others; a file that takes long, or
+ * needs a process of its own, is alone. Those that take longest come first.
  *
  * @param recorded - Seconds by file, of those that take long.
  */
@@ -39,27 +43,35 @@ export function batchesOf(
   files: readonly string[],
   { top, recorded }: { readonly top: string; readonly recorded: Readonly<Record<string, number>> },
 ): Batch[] {
-  const batches: Batch[] = [];
-  let shared: string[] = [];
-  let seconds = 0;
-  const end = (): void => {
-    if (shared.length > 0) batches.push({ files: shared, seconds });
-    shared = [];
-    seconds = 0;
-  };
+  const alone: Batch[] = [];
+  const inOneNetwork: string[] = [];
+  const inNetworks: string[] = [];
+  const secondsOf = (file: string): number => recorded[file] ?? UNRECORDED_S;
   // Neighbours import much the same modules.
   for (const file of files.toSorted()) {
-    const own = recorded[file] ?? UNRECORDED_S;
-    if (own > LONGEST_IN_A_BATCH_S || needsOwnProcess.test(readFileSync(join(top, file), 'utf8'))) {
-      batches.push({ files: [file], seconds: own });
-      continue;
-    }
-    if (seconds + own > SECONDS_A_BATCH || shared.length === FILES_A_BATCH) end();
-    shared.push(file);
-    seconds += own;
+    const text = readFileSync(join(top, file), 'utf8');
+    if (secondsOf(file) > LONGEST_IN_A_BATCH_S || needsOwnProcess.test(text))
+      alone.push({ files: [file], seconds: secondsOf(file) });
+    else (changesNetwork.test(text) ? inNetworks : inOneNetwork).push(file);
   }
-  end();
+  const batches = [...alone, ...shared(inOneNetwork, secondsOf), ...shared(inNetworks, secondsOf)];
   return batches.toSorted((a, b) => b.seconds - a.seconds);
+}
+
+/** As many in a process as {@link FILES_A_BATCH} and {@link SECONDS_A_BATCH} let. */
+function shared(files: readonly string[], secondsOf: (file: string) => number): Batch[] {
+  const batches: { files: string[]; seconds: number }[] = [];
+  for (const file of files) {
+    const own = secondsOf(file);
+    const last = batches.at(-1);
+    if (last === undefined || last.seconds + own > SECONDS_A_BATCH || last.files.length === FILES_A_BATCH)
+      batches.push({ files: [file], seconds: own });
+    else {
+      last.files.push(file);
+      last.seconds += own;
+    }
+  }
+  return batches;
 }
 
 /** The text of a module that runs them: node:test tells each test with the file that it stands in. */

@@ -121,19 +121,27 @@ suite('npm test', () => {
     assert.equal(checkout.run(['elsewhere']).status, 2);
   });
 
-  test('gives a process of its own to what takes long, and to what changes the process', () => {
+  test('gives a process of its own to what takes long, and to what changes the process; a shared one to what changes its network', () => {
     const files = {
       'lib/a.test.ts': passing,
       'lib/b.test.ts': `${passing}beforeEach(() => undefined);\n`,
       'lib/c.test.ts': `${passing}process.env['HOME'] = '/';\n`,
       'lib/d.test.ts': `${passing}if (process.env['HOME'] === '/') process.stdout.write('');\n`,
       'lib/e.test.ts': passing,
+      'lib/f.test.ts': `${passing}  ownNetwork();\n`,
+      'lib/g.test.ts': `${passing}  ownNetwork();\n`,
     };
     using checkout = new Checkout(files);
     const batches = batchesOf(Object.keys(files), { top: checkout.path, recorded: { 'lib/e.test.ts': 30 } });
     assert.deepEqual(
       batches.map((batch) => batch.files),
-      [['lib/e.test.ts'], ['lib/a.test.ts', 'lib/d.test.ts'], ['lib/b.test.ts'], ['lib/c.test.ts']],
+      [
+        ['lib/e.test.ts'],
+        ['lib/a.test.ts', 'lib/d.test.ts'],
+        ['lib/f.test.ts', 'lib/g.test.ts'],
+        ['lib/b.test.ts'],
+        ['lib/c.test.ts'],
+      ],
     );
   });
 
