@@ -13,6 +13,7 @@ import { PolicyNode } from './policy-node.fixture.ts';
 import { type Host, podNames } from './network.fixture.ts';
 import { reaches } from './probe.fixture.ts';
 import { sendRaw } from './raw-packet.fixture.ts';
+import { sampled } from '../../lib/testing/depth.fixture.ts';
 
 const backends = [
   { backend: 'nftables', open: openNftablesDataplane, skip: namespaceObstacle() },
@@ -32,9 +33,9 @@ function linkLocalOf({ namespace }: Host, device: string): string {
   return /inet6 (fe80::[\da-f:]+)/.exec(shown)?.[1] ?? assert.fail(shown);
 }
 
-for (const { backend, open, skip } of backends) {
+for (const { backend, open, skip } of sampled(backends, 1)) {
   // What leads to the node is the same for both kinds of rules.
-  for (const bridge of backend === 'nftables' ? [false, true] : [true]) {
+  for (const bridge of backend === 'nftables' ? sampled([false, true], 1) : [true]) {
     test(
       `link-local addresses, ${backend}, pods ${bridge ? 'on a bridge' : 'with routes'}`,
       { skip: skip ?? false },

@@ -16,6 +16,7 @@ import { namespaceObstacle } from './namespaces.fixture.ts';
 import { podCidr } from './network.fixture.ts';
 import { PolicyNode } from './policy-node.fixture.ts';
 import { reaches } from './probe.fixture.ts';
+import { sampled } from '../../lib/testing/depth.fixture.ts';
 
 const monitoring = { [monitorAnnotation]: 'true' };
 const onlyFromY = {
@@ -31,7 +32,7 @@ const backends = [
   },
 ] as const;
 
-for (const { backend, open, skip } of backends) {
+for (const { backend, open, skip } of sampled(backends, 1)) {
   suite(`monitor mode, ${backend}`, { skip: skip ?? false }, () => {
     test('by the annotation of a policy or its Namespace, as long as no other policy is enforced', async () => {
       await using node = await PolicyNode.create({ open });

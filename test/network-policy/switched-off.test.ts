@@ -15,6 +15,7 @@ import { openNftablesDataplane } from '../../guards/network-policy/node/nftables
 import { announceEnforcer } from '../../guards/network-policy/node/presence.ts';
 import { nodeRules } from '../../guards/network-policy/node/rules.fixture.ts';
 import { NetworkNamespace, namespaceObstacle } from './namespaces.fixture.ts';
+import { sampled } from '../../lib/testing/depth.fixture.ts';
 
 const rampart = join(import.meta.dirname, '../../bin/rampart');
 
@@ -57,7 +58,7 @@ async function start(
   }
 }
 
-for (const [name, obstacle, open] of backends) {
+for (const [name, obstacle, open] of sampled(backends, 1)) {
   suite(`network-policy switched off, after ${name}`, { skip: obstacle ?? false }, () => {
     const withRules = async (namespace: NetworkNamespace): Promise<Dataplane> => {
       // For the API of standalone.

@@ -77,7 +77,7 @@ export function serviceTests(lab: DataplaneLab): void {
     );
   });
 
-  for (const bridge of [false, true]) {
+  for (const bridge of sampled([false, true], 1)) {
     test(`who is refused through a Service is told; pods ${bridge ? 'of one bridge' : 'with a route each'}`, async (t) => {
       await using fresh = await Network.create({ bridge });
       if (bridge && !fresh.filterBridge()) {

@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { suite, test } from 'node:test';
 
 import { errorCodes } from '../../../lib/errors/errors.ts';
-import { isDeep, scaled } from '../../../lib/testing/depth.fixture.ts';
+import { isDeep, sampled, scaled } from '../../../lib/testing/depth.fixture.ts';
 import { NetworkNamespace, namespaceObstacle } from '../../../test/network-policy/namespaces.fixture.ts';
 import { podAddresses, podNames } from '../../../test/network-policy/network.fixture.ts';
 import { openIptablesDataplane } from './iptables/dataplane.ts';
@@ -116,7 +116,7 @@ suite('what others have in the kernel', { skip: iptablesObstacle() ?? namespaceO
     ['nftables', () => openNftablesDataplane()],
     ...variants.map((variant) => [`iptables-${variant}`, () => openIptablesDataplane({ variant })] as const),
   ] as const;
-  for (const [name, open] of backends) {
+  for (const [name, open] of sampled(backends, 1)) {
     test(`is the same, byte for byte, over ${rounds} syncs by ${name} and the removal`, async () => {
       using others = new Others();
       const { listing } = others;
@@ -138,7 +138,7 @@ suite('what others have in the kernel', { skip: iptablesObstacle() ?? namespaceO
     });
   }
 
-  for (const [name, open] of backends) {
+  for (const [name, open] of sampled(backends, 1)) {
     test(`kube-router's rules are the same after ${name} has come and gone`, async () => {
       using others = new Others();
       // In one table, the two would have chains with the same names.
@@ -154,7 +154,7 @@ suite('what others have in the kernel', { skip: iptablesObstacle() ?? namespaceO
     });
   }
 
-  for (const variant of variants) {
+  for (const variant of sampled(variants, 1)) {
     test(`iptables-${variant} does not touch a table in which kube-router has rules, and names the way out`, async () => {
       using others = new Others();
       addKubeRouterRules(others.namespace, [variant]);

@@ -16,6 +16,7 @@ import { KeptNamespace } from './namespace.ts';
 import { openNftablesDataplane } from './nftables/dataplane.ts';
 import { droppingOf, type OtherRules, readOtherRules } from './other-rules.ts';
 import { everyone, nodeRules } from './rules.fixture.ts';
+import { sampled } from '../../../lib/testing/depth.fixture.ts';
 
 async function read(namespace: NetworkNamespace): Promise<OtherRules> {
   using kept = namespace.run(() => new KeptNamespace());
@@ -114,7 +115,7 @@ suite('rules of other programs', { skip: iptablesObstacle() ?? namespaceObstacle
       false,
     ],
   ];
-  for (const [name, make, words, isCertain] of dropping) {
+  for (const [name, make, words, isCertain] of sampled(dropping, 2)) {
     test(`${name}: an allowed pair cannot talk, and the kernel is said to differ only if that is certain`, async () => {
       await using network = await Network.create();
       const { namespace } = network.node;
