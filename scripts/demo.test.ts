@@ -290,7 +290,7 @@ describe('npm run demo', () => {
     },
   );
 
-  test('without a reader it leaves nothing behind', { skip: needsRoot }, async () => {
+  deepTest('without a reader it leaves nothing behind', { skip: needsRoot }, async () => {
     const temporary = mkdtempSync(join(tmpdir(), 'rampart-demo-test-'));
     try {
       assert.deepEqual(await demoUnread(temporary), [1, null]);
@@ -329,7 +329,7 @@ describe('npm run demo', () => {
     },
   );
 
-  test('without root: one line, exit code 2', async () => {
+  deepTest('without root: one line, exit code 2', async () => {
     const withoutRoot = { byNobody: asRoot };
     const { stdout, stderr, exitCode, left } = await demo([], withoutRoot);
     assert.equal(

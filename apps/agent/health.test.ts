@@ -15,7 +15,7 @@ import { Commands } from '../commands.fixture.ts';
 import { RampartProcess } from '../apiserver/rampart-process.fixture.ts';
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 import { Standalone } from '../standalone/standalone.fixture.ts';
-import { isDeep } from '../../lib/testing/depth.fixture.ts';
+import { deepTest, isDeep } from '../../lib/testing/depth.fixture.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import type { JsonReport } from '../status/found.fixture.ts';
 
@@ -168,7 +168,7 @@ suite('probes', () => {
     assert.deepEqual(await ask(agent, '/healthz'), { status: 200, lines: ['ok'] });
   });
 
-  test('rampart standalone tells of all its parts', { skip: sensorSkip }, async () => {
+  deepTest('rampart standalone tells of all its parts', { skip: sensorSkip }, async () => {
     await using standalone = new Standalone();
     await standalone.start('--cri-socket', standalone.at('none.sock'), '--metrics', '127.0.0.1:0');
     const { status, lines } = await askUntil(standalone, '/readyz', (now) =>

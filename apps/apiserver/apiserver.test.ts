@@ -259,7 +259,7 @@ describe('rampart apiserver', () => {
     assert.deepEqual(readdirSync(directory.at('tmp')), []);
   });
 
-  test('--memory with --data keeps token and authority, but no object', async () => {
+  deepTest('--memory with --data keeps token and authority, but no object', async () => {
     using directory = new TemporaryDirectory();
     const data = directory.at('data');
     await using first = await RampartProcess.apiServer('--memory', '--data', data, ...anyPort);

@@ -11,6 +11,7 @@ import { until } from '../../lib/testing/until.fixture.ts';
 import { type Lab, startLab } from '../../test/lab/lab.ts';
 import { labObstacle } from '../../test/lab/obstacle.ts';
 import { Standalone } from './standalone.fixture.ts';
+import { deepTest } from '../../lib/testing/depth.fixture.ts';
 
 /** Says numbered lines, one each time that a file is there, and goes on until it is told to end. */
 const speaker = [
@@ -132,7 +133,7 @@ suite('kubectl logs against rampart standalone', { skip: sensorSkip || labObstac
     }
   });
 
-  test('followed while it runs, over a rotation, to its end; then the one before a restart', async () => {
+  deepTest('followed while it runs, over a rotation, to its end; then the one before a restart', async () => {
     const pod = await lab.runPod({ name: 'speaker', containers: [{ name: 'c', command: speaker }] });
     const container = pod.containers.get('c');
     assert.ok(container);

@@ -6,6 +6,7 @@ import { after, before, suite, test } from 'node:test';
 import { OtlpReceiver } from '../../lib/otlp/receiver.fixture.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { Standalone } from './standalone.fixture.ts';
+import { deepTest } from '../../lib/testing/depth.fixture.ts';
 
 const manifest = `
 apiVersion: v1
@@ -46,47 +47,50 @@ suite('findings by OTLP', () => {
   });
   after(() => one[Symbol.asyncDispose]());
 
-  test('without a receiver they wait, and outlive kill -9; then they arrive, once, by the names of OCSF', async () => {
-    await start();
-    await one.untilSaid(/findings are sent by OTLP/);
-    await until('the baseline', () => {
-      const { stdout } = one.kubectl('get', 'fileintegrity', 'machine', '-o', 'jsonpath={.status.phase}');
-      return stdout === 'Active';
-    });
-    rmSync(one.at('host/etc/group'));
-    await one.until(() => /"verdict":"removed"/.test(one.stdout));
-    await until('it waits', async () => (await metric('rampart_otlp_queue_findings')) === 1);
-    assert.ok((await metric('rampart_otlp_retried_total')) > 0);
-    await one.stop('SIGKILL');
+  deepTest(
+    'without a receiver they wait, and outlive kill -9; then they arrive, once, by the names of OCSF',
+    async () => {
+      await start();
+      await one.untilSaid(/findings are sent by OTLP/);
+      await until('the baseline', () => {
+        const { stdout } = one.kubectl('get', 'fileintegrity', 'machine', '-o', 'jsonpath={.status.phase}');
+        return stdout === 'Active';
+      });
+      rmSync(one.at('host/etc/group'));
+      await one.until(() => /"verdict":"removed"/.test(one.stdout));
+      await until('it waits', async () => (await metric('rampart_otlp_queue_findings')) === 1);
+      assert.ok((await metric('rampart_otlp_retried_total')) > 0);
+      await one.stop('SIGKILL');
 
-    await using receiver = await OtlpReceiver.start({ port: Number(url.port) });
-    await start();
-    await until('it arrives', () => receiver.taken.length > 0);
-    one.write('host/etc/hosts', 'eve\n');
-    await until('the next one', () => receiver.taken.some((body) => body.includes('/etc/hosts')));
-    const records = receiver.received.flatMap((request) => request.records);
-    // What the guard had told and not yet written down when it was killed, it may tell again: as a finding of its own.
-    assert.equal(new Set(records.map(({ values }) => values['log.record.uid'])).size, records.length);
-    const [first] = records;
-    assert.match(first?.body.stringValue ?? '', /\/etc\/group/);
-    assert.equal(first?.severityText, 'high');
-    assert.equal(first.values['class_uid'], 1001);
-    assert.equal(first.values['activity_name'], 'Delete');
-    assert.equal(first.values['file.path'], '/etc/group');
-    assert.equal(first.values['metadata.version'], '1.8.0');
-    assert.equal(first.values['policy.uid'], 'default/machine');
-    assert.equal(records.at(-1)?.values['file.path'], '/etc/hosts');
-    const [{ resource, path } = assert.fail()] = receiver.received;
-    assert.equal(path, '/v1/logs');
-    assert.equal(resource['service.name'], 'rampart');
-    assert.equal(resource['host.name'], 'here');
-    assert.equal(resource['k8s.node.name'], 'here');
-    assert.match(String(resource['service.version']), /^\d+\.\d+\.\d+$/);
-    assert.deepEqual(receiver.faults, []);
-    await until('all is counted', async () => (await metric('rampart_otlp_sent_total')) === records.length);
-    assert.equal(await metric('rampart_otlp_recovered_total'), 1);
-    assert.equal(await one.stop(), 0);
-  });
+      await using receiver = await OtlpReceiver.start({ port: Number(url.port) });
+      await start();
+      await until('it arrives', () => receiver.taken.length > 0);
+      one.write('host/etc/hosts', 'eve\n');
+      await until('the next one', () => receiver.taken.some((body) => body.includes('/etc/hosts')));
+      const records = receiver.received.flatMap((request) => request.records);
+      // What the guard had told and not yet written down when it was killed, it may tell again: as a finding of its own.
+      assert.equal(new Set(records.map(({ values }) => values['log.record.uid'])).size, records.length);
+      const [first] = records;
+      assert.match(first?.body.stringValue ?? '', /\/etc\/group/);
+      assert.equal(first?.severityText, 'high');
+      assert.equal(first.values['class_uid'], 1001);
+      assert.equal(first.values['activity_name'], 'Delete');
+      assert.equal(first.values['file.path'], '/etc/group');
+      assert.equal(first.values['metadata.version'], '1.8.0');
+      assert.equal(first.values['policy.uid'], 'default/machine');
+      assert.equal(records.at(-1)?.values['file.path'], '/etc/hosts');
+      const [{ resource, path } = assert.fail()] = receiver.received;
+      assert.equal(path, '/v1/logs');
+      assert.equal(resource['service.name'], 'rampart');
+      assert.equal(resource['host.name'], 'here');
+      assert.equal(resource['k8s.node.name'], 'here');
+      assert.match(String(resource['service.version']), /^\d+\.\d+\.\d+$/);
+      assert.deepEqual(receiver.faults, []);
+      await until('all is counted', async () => (await metric('rampart_otlp_sent_total')) === records.length);
+      assert.equal(await metric('rampart_otlp_recovered_total'), 1);
+      assert.equal(await one.stop(), 0);
+    },
+  );
 
   test('settings that cannot be used are told at the start', async () => {
     await using other = new Standalone();

@@ -3,7 +3,7 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 
 import { configMaps, namespaces, nodes, type Pod, pods } from '../../lib/kube/object/object.ts';
-import { sampled } from '../../lib/testing/depth.fixture.ts';
+import { deepTest, sampled } from '../../lib/testing/depth.fixture.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { kiveDataType, kivePolicyType } from '../../guards/file-access/api.ts';
 import { issueAuthority, issueServerCertificate } from '../../lib/x509/certificate.ts';
@@ -194,7 +194,7 @@ suite('rampart standalone with real pods', { skip: sensorSkip || labObstacle() }
     assert.equal(await one.stop(), 0);
   });
 
-  test('init containers, restarts, containers that come later, pods that end', async () => {
+  deepTest('init containers, restarts, containers that come later, pods that end', async () => {
     await using one = new Standalone();
     await one.start('--cri-socket', lab.socketPath);
     const pod = await lab.runPod({

@@ -98,7 +98,7 @@ suite('rampart status', () => {
 suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), concurrency: true }, () => {
   after(() => commands[Symbol.asyncDispose]());
 
-  test('of rampart standalone: all guarded, and what is not', async () => {
+  deepTest('of rampart standalone: all guarded, and what is not', async () => {
     await using lab = await startLab();
     await using one = new Standalone();
     const data = ['--data', one.at('data')];

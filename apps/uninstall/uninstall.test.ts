@@ -20,6 +20,7 @@ import { customResourceDefinitions } from '../../lib/kube/crd/established.ts';
 import { daemonSets, type KubeObject, namespaces, type ResourceType } from '../../lib/kube/object/object.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { clusterRoleBindings, uninstall, type Uninstalled, type UninstallParts } from './uninstall.ts';
+import { deepTest } from '../../lib/testing/depth.fixture.ts';
 
 const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'rampart-agent' };
 /** Enough for each step, and few definitions. */
@@ -146,7 +147,7 @@ suite('rampart uninstall, of one cluster', () => {
     assert.deepEqual(containers[0]?.securityContext?.capabilities, { drop: ['ALL'] });
   });
 
-  test('stopped while it waits for nodes, it says so and that it can be run again', async () => {
+  deepTest('stopped while it waits for nodes, it says so and that it can be run again', async () => {
     const kubeconfig = cluster.server.kubeconfig ?? '';
     await using running = new RampartProcess(['uninstall', '--keep-objects', '--kubeconfig', kubeconfig]);
     await until('it cleans the nodes', () => running.stderr.includes('nodes cleaned: '));

@@ -20,6 +20,7 @@ import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixtur
 import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
 import { Commands } from '../commands.fixture.ts';
 import { rampart, refused, Watching, type Ended } from './watch.fixture.ts';
+import { deepTest } from '../../lib/testing/depth.fixture.ts';
 
 /** One line that says what and, behind it, what to do; nothing on stdout. */
 function isRefusal(ended: Ended, pattern: RegExp): void {
@@ -151,7 +152,7 @@ suite('rampart watch --create', { skip: sensorSkip }, () => {
     assert.equal(alert?.metadata.path, files.absent);
   });
 
-  test('stays inside --root', async () => {
+  deepTest('stays inside --root', async () => {
     using root = new TemporaryDirectory();
     mkdirSync(root.at('inside'));
     symlinkSync('/inside', root.at('link'));
@@ -162,12 +163,15 @@ suite('rampart watch --create', { skip: sensorSkip }, () => {
     await watching.untilAlerts(1);
   });
 
-  test('makes it readable for its owner only when no mode is given; follows no link that leads nowhere', async () => {
-    using files = new Files();
-    symlinkSync(files.at('target'), files.at('dangling'));
-    await using watching = await Watching.start('--create', files.absent, files.at('dangling'));
-    assert.equal(statSync(files.absent).mode & 0o7777, 0o400);
-    assert.ok(!existsSync(files.at('target')));
-    assert.match(watching.stderr, /dangling does not exist/);
-  });
+  deepTest(
+    'makes it readable for its owner only when no mode is given; follows no link that leads nowhere',
+    async () => {
+      using files = new Files();
+      symlinkSync(files.at('target'), files.at('dangling'));
+      await using watching = await Watching.start('--create', files.absent, files.at('dangling'));
+      assert.equal(statSync(files.absent).mode & 0o7777, 0o400);
+      assert.ok(!existsSync(files.at('target')));
+      assert.match(watching.stderr, /dangling does not exist/);
+    },
+  );
 });

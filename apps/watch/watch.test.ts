@@ -118,7 +118,7 @@ suite('rampart watch', { skip }, () => {
     assert.match(watching.lines()[0] ?? '', /^\d\d:\d\d:\d\d\.\d{3} .* read .*\/file .*\/cat /);
   });
 
-  test('ends quietly when its reader has enough: | head -1', () => {
+  deepTest('ends quietly when its reader has enough: | head -1', () => {
     using files = new Files();
     const script = `
       (i=0; while [ $i -lt 600 ]; do cat "$1"; sleep 0.05; i=$((i + 1)); [ -e "$1.done" ] && exit; done) > /dev/null &
@@ -168,7 +168,7 @@ suite('rampart watch', { skip }, () => {
     }
   });
 
-  test('--access reports only what it names', async () => {
+  deepTest('--access reports only what it names', async () => {
     using files = new Files();
     await using watching = await Watching.start('--access', 'write, append', files.file);
     run('sh', ['-c', 'cat "$0"; : > "$0"; : >> "$0"', files.file]);
@@ -180,7 +180,7 @@ suite('rampart watch', { skip }, () => {
     assert.match((await watching.stop()).stderr, /: 2 accesses: 2 reported/);
   });
 
-  test('--rate folds, says so and adds up', async () => {
+  deepTest('--rate folds, says so and adds up', async () => {
     using files = new Files();
     await using watching = await Watching.start('--rate', '5', files.file);
     run('perl', ['-e', 'for (1 .. 1000) { open(my $f, "<", $ARGV[0]) or die; close $f }', files.file]);

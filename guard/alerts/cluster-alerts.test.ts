@@ -17,6 +17,7 @@ import { labObstacle } from '../../test/lab/obstacle.ts';
 import { Standalone } from '../../apps/standalone/standalone.fixture.ts';
 import { Commands } from '../../apps/commands.fixture.ts';
 import { Alerts } from '../../apps/alerts/alerts.fixture.ts';
+import { deepTest } from '../../lib/testing/depth.fixture.ts';
 
 function alertLine(node: string, second: number): string {
   return new AlertEncoder({ ...context, nodeName: node }).encode({
@@ -179,96 +180,99 @@ async function write(lab: Lab, container: LabContainer, ...lines: readonly strin
 }
 
 suite('rampart alerts of the logs of real pods', { skip: sensorSkip || labObstacle() }, () => {
-  test('of all agents, in the order of time; of those that come; over restarts of an agent and of the API', async () => {
-    await using lab = await startLab();
-    await using one = new Standalone();
-    const args = ['--guards', 'file-access', '--cri-socket', lab.socketPath];
-    await one.start(...args);
-    const logged = (name: string, wanted: string): Promise<true> =>
-      until(`${wanted} in the log of ${name}`, async () => {
-        for await (const each of one.client.podLog({ namespace: 'rampart-system', name }))
-          if (each === wanted) return true;
-        return false;
+  deepTest(
+    'of all agents, in the order of time; of those that come; over restarts of an agent and of the API',
+    async () => {
+      await using lab = await startLab();
+      await using one = new Standalone();
+      const args = ['--guards', 'file-access', '--cri-socket', lab.socketPath];
+      await one.start(...args);
+      const logged = (name: string, wanted: string): Promise<true> =>
+        until(`${wanted} in the log of ${name}`, async () => {
+          for await (const each of one.client.podLog({ namespace: 'rampart-system', name }))
+            if (each === wanted) return true;
+          return false;
+        });
+      const agent = async (name: string, labels: Record<string, string> = agentLabels) => {
+        const pod = await lab.runPod({
+          name,
+          namespace: 'rampart-system',
+          labels,
+          containers: [{ name: 'agent', command: writer }],
+        });
+        const container = pod.containers.get('agent');
+        assert.ok(container);
+        await logged(name, 'rampart: guarding');
+        return { pod, container };
+      };
+      const [a, b] = [await agent('a'), await agent('b')];
+      const line = alertLine;
+      await write(
+        lab,
+        a.container,
+        line('a', 0),
+        '{"level":30,"msg":"a log line"}',
+        line('a', 2),
+        line('a', 4),
+      );
+      await write(lab, b.container, line('b', 1), 'rampart: LOST 3 accesses', line('b', 3));
+      const kubeconfig = ['--kubeconfig', one.at('data/kubeconfig')];
+      await logged('b', line('b', 3));
+      await logged('a', line('a', 4));
+      const operator = await agent('operator', { 'app.kubernetes.io/name': 'rampart-operator' });
+      const server = await agent('policy-server-default', {
+        'app.kubernetes.io/component': 'policy-server',
+        'app.kubernetes.io/part-of': 'kubewarden',
       });
-    const agent = async (name: string, labels: Record<string, string> = agentLabels) => {
-      const pod = await lab.runPod({
-        name,
-        namespace: 'rampart-system',
-        labels,
-        containers: [{ name: 'agent', command: writer }],
-      });
-      const container = pod.containers.get('agent');
-      assert.ok(container);
-      await logged(name, 'rampart: guarding');
-      return { pod, container };
-    };
-    const [a, b] = [await agent('a'), await agent('b')];
-    const line = alertLine;
-    await write(
-      lab,
-      a.container,
-      line('a', 0),
-      '{"level":30,"msg":"a log line"}',
-      line('a', 2),
-      line('a', 4),
-    );
-    await write(lab, b.container, line('b', 1), 'rampart: LOST 3 accesses', line('b', 3));
-    const kubeconfig = ['--kubeconfig', one.at('data/kubeconfig')];
-    await logged('b', line('b', 3));
-    await logged('a', line('a', 4));
-    const operator = await agent('operator', { 'app.kubernetes.io/name': 'rampart-operator' });
-    const server = await agent('policy-server-default', {
-      'app.kubernetes.io/component': 'policy-server',
-      'app.kubernetes.io/part-of': 'kubewarden',
-    });
-    const other = await agent('other', { 'app.kubernetes.io/name': 'nginx' });
-    await write(lab, operator.container, line('operator', -1));
-    await write(lab, server.container, line('server', -2));
-    await write(lab, other.container, line('other', -3));
-    await logged('operator', line('operator', -1));
-    await logged('policy-server-default', line('server', -2));
-    await using last = new Alerts(kubeconfig);
-    assert.equal(await last.end(), 0, last.stderr);
-    assert.deepEqual(last.lines, [
-      ...[line('server', -2), line('operator', -1)],
-      ...[line('a', 0), line('b', 1), line('a', 2), line('b', 3), line('a', 4)],
-    ]);
-    assert.match(
-      last.stderr,
-      /^rampart: alerts of 2 agents, 1 operator, 1 policy server in https:\S+, namespace rampart-system\n$/,
-    );
+      const other = await agent('other', { 'app.kubernetes.io/name': 'nginx' });
+      await write(lab, operator.container, line('operator', -1));
+      await write(lab, server.container, line('server', -2));
+      await write(lab, other.container, line('other', -3));
+      await logged('operator', line('operator', -1));
+      await logged('policy-server-default', line('server', -2));
+      await using last = new Alerts(kubeconfig);
+      assert.equal(await last.end(), 0, last.stderr);
+      assert.deepEqual(last.lines, [
+        ...[line('server', -2), line('operator', -1)],
+        ...[line('a', 0), line('b', 1), line('a', 2), line('b', 3), line('a', 4)],
+      ]);
+      assert.match(
+        last.stderr,
+        /^rampart: alerts of 2 agents, 1 operator, 1 policy server in https:\S+, namespace rampart-system\n$/,
+      );
 
-    await using alerts = new Alerts(['-f', '--tail', '1', ...kubeconfig]);
-    await alerts.until(() => alerts.lines.length === 1);
-    const expected = [line('a', 4)];
-    const added = async (container: LabContainer, ...lines: readonly string[]): Promise<void> => {
-      await write(lab, container, ...lines);
-      expected.push(...lines);
+      await using alerts = new Alerts(['-f', '--tail', '1', ...kubeconfig]);
+      await alerts.until(() => alerts.lines.length === 1);
+      const expected = [line('a', 4)];
+      const added = async (container: LabContainer, ...lines: readonly string[]): Promise<void> => {
+        await write(lab, container, ...lines);
+        expected.push(...lines);
+        await alerts.until(() => alerts.lines.length >= expected.length);
+        assert.deepEqual(alerts.lines, expected, alerts.stderr);
+      };
+      await added(a.container, line('a', 5), line('a', 6));
+      await added(b.container, line('b', 7));
+      const c = await agent('c');
+      await alerts.untilSaid(/another agent: c on/);
+      await added(c.container, line('c', 8));
+
+      const restarted = await lab.restartContainer(b.pod, 'agent');
+      await alerts.untilSaid(/the log of b on \S+ ended/);
+      await added(restarted, line('b', 9));
+      await lab.removePod(a.pod);
+      await added(c.container, line('c', 10));
+
+      await one.stop('SIGKILL');
+      await write(lab, c.container, line('c', 11));
+      await alerts.untilSaid(/the log of c on \S+ ended/);
+      // On another port it would be another cluster.
+      const port = new URL(/in (https:\S+),/.exec(alerts.stderr)?.[1] ?? '').port;
+      await one.start(...args, '--listen', `127.0.0.1:${port}`);
+      expected.push(line('c', 11));
       await alerts.until(() => alerts.lines.length >= expected.length);
-      assert.deepEqual(alerts.lines, expected, alerts.stderr);
-    };
-    await added(a.container, line('a', 5), line('a', 6));
-    await added(b.container, line('b', 7));
-    const c = await agent('c');
-    await alerts.untilSaid(/another agent: c on/);
-    await added(c.container, line('c', 8));
-
-    const restarted = await lab.restartContainer(b.pod, 'agent');
-    await alerts.untilSaid(/the log of b on \S+ ended/);
-    await added(restarted, line('b', 9));
-    await lab.removePod(a.pod);
-    await added(c.container, line('c', 10));
-
-    await one.stop('SIGKILL');
-    await write(lab, c.container, line('c', 11));
-    await alerts.untilSaid(/the log of c on \S+ ended/);
-    // On another port it would be another cluster.
-    const port = new URL(/in (https:\S+),/.exec(alerts.stderr)?.[1] ?? '').port;
-    await one.start(...args, '--listen', `127.0.0.1:${port}`);
-    expected.push(line('c', 11));
-    await alerts.until(() => alerts.lines.length >= expected.length);
-    await added(restarted, line('b', 12));
-    assert.equal(await alerts.end('SIGINT'), 0, alerts.stderr);
-    assert.equal(await one.stop(), 0);
-  });
+      await added(restarted, line('b', 12));
+      assert.equal(await alerts.end('SIGINT'), 0, alerts.stderr);
+      assert.equal(await one.stop(), 0);
+    },
+  );
 });

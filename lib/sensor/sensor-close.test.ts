@@ -10,6 +10,7 @@ import { everyAccess } from './access.ts';
 import { TemporaryDirectory } from '../testing/temporary-directory.fixture.ts';
 import { openTestSensor, sensorSkip } from './sensor.fixture.ts';
 import { Sensor } from './sensor.ts';
+import { deepTest, scaled } from '../testing/depth.fixture.ts';
 
 const skip = sensorSkip || (spawnSync('bpftool', ['version']).error ? 'bpftool is not installed' : false);
 
@@ -22,7 +23,7 @@ suite('a sensor that is closed', { skip }, () => {
   test('leaves no program, map, link or descriptor', async () => {
     openTestSensor().close(); // what the first one loads for good is not its leak
     const before = descriptors();
-    for (let round = 0; round < 3; round++) {
+    for (let round = 0; round < scaled(3, 1); round++) {
       const sensor = openTestSensor();
       const held = heldBy(process.pid);
       assert.ok(held.prog.size > 0 && held.map.size > 0 && held.link.size > 0);
@@ -68,7 +69,7 @@ suite('a sensor that is closed', { skip }, () => {
     assert.throws(() => sensor.attach(), isDisposed);
   });
 
-  test('leaves none either when the kernel refuses the mode', (t) => {
+  deepTest('leaves none either when the kernel refuses the mode', (t) => {
     using sensor = openTestSensor({ mode: 'auto' });
     const [refused] = sensor.sensor.refused;
     if (refused === undefined) {

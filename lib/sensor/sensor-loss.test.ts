@@ -96,7 +96,7 @@ suite('the rate limit', { skip }, () => {
     assert.equal(told(sensor), final.folded);
   });
 
-  test('tells what no later record tells, by itself', async () => {
+  deepTest('tells what no later record tells, by itself', async () => {
     using directory = new WatchedDirectory();
     using sensor = openTestSensor({ ratePerSecond: 10 });
     using watched = sensor.watchFile(directory.file);
@@ -111,7 +111,7 @@ suite('the rate limit', { skip }, () => {
     assert.deepEqual([...sensor.sensor.targets.watchersOf(folded?.targetId ?? 0)], [watched.watcher]);
   });
 
-  test('of zero means no limit', () => {
+  deepTest('of zero means no limit', () => {
     using directory = new WatchedDirectory();
     using sensor = openTestSensor({ ratePerSecond: 0 });
     using _watched = sensor.watchFile(directory.file);
@@ -146,7 +146,7 @@ suite('a full ring', { skip }, () => {
     addsUp(sensor.close(), count + 1);
   });
 
-  test('with the rate limit: received + folded + lost = produced', () => {
+  deepTest('with the rate limit: received + folded + lost = produced', () => {
     using directory = new WatchedDirectory();
     using sensor = openTestSensor({ ratePerSecond: 1000, ringSizeBytes: 4096 });
     using _watched = sensor.watchFile(directory.file);
@@ -173,7 +173,7 @@ suite('a full ring', { skip }, () => {
     addsUp(sensor.close(), 4 * each);
   });
 
-  test('a callback that throws: its batch is lost, told, and the next one comes', () => {
+  deepTest('a callback that throws: its batch is lost, told, and the next one comes', () => {
     using directory = new WatchedDirectory();
     let broken = true;
     using sensor = openTestSensor({
@@ -228,34 +228,37 @@ suite('what is filtered in the kernel', { skip }, () => {
     });
   }
 
-  test('several watchers of one file: each gets what it asked for, and a file none asks about is quiet', () => {
-    using directory = new WatchedDirectory();
-    using sensor = openTestSensor();
-    using _reads = sensor.watchFile(directory.file, accessFilter(['read']));
-    using _writes = sensor.watchFile(directory.file, accessFilter(['write']));
-    const all = sensor.watchFile(directory.file);
-    const script = 'cat "$0"; : > "$0"; exec 3<> "$0"';
-    const perWatcher = (): number[][] => {
-      run('sh', ['-c', script, directory.file]);
-      sensor.accesses();
-      const filters = [may.READ, may.WRITE, everyAccess];
-      const seen = sensor.seen.splice(0);
-      return filters.map((filter) =>
-        seen.filter(({ watcher }) => watcher.filter === filter).map(({ access }) => access.mask),
-      );
-    };
-    assert.deepEqual(perWatcher(), [
-      [36, 38],
-      [34, 38],
-      [36, 34, 38],
-    ]);
-    // One access is one, however many want it.
-    addsUp(sensor.sensor.stats(), 3);
-    all[Symbol.dispose]();
-    assert.deepEqual(perWatcher(), [[36, 38], [34, 38], []]);
-  });
+  deepTest(
+    'several watchers of one file: each gets what it asked for, and a file none asks about is quiet',
+    () => {
+      using directory = new WatchedDirectory();
+      using sensor = openTestSensor();
+      using _reads = sensor.watchFile(directory.file, accessFilter(['read']));
+      using _writes = sensor.watchFile(directory.file, accessFilter(['write']));
+      const all = sensor.watchFile(directory.file);
+      const script = 'cat "$0"; : > "$0"; exec 3<> "$0"';
+      const perWatcher = (): number[][] => {
+        run('sh', ['-c', script, directory.file]);
+        sensor.accesses();
+        const filters = [may.READ, may.WRITE, everyAccess];
+        const seen = sensor.seen.splice(0);
+        return filters.map((filter) =>
+          seen.filter(({ watcher }) => watcher.filter === filter).map(({ access }) => access.mask),
+        );
+      };
+      assert.deepEqual(perWatcher(), [
+        [36, 38],
+        [34, 38],
+        [36, 34, 38],
+      ]);
+      // One access is one, however many want it.
+      addsUp(sensor.sensor.stats(), 3);
+      all[Symbol.dispose]();
+      assert.deepEqual(perWatcher(), [[36, 38], [34, 38], []]);
+    },
+  );
 
-  test('the capacity: one file more is LIMIT naming it', () => {
+  deepTest('the capacity: one file more is LIMIT naming it', () => {
     using directory = new TemporaryDirectory();
     using sensor = openTestSensor({ capacity: 10 });
     for (let i = 0; i <= 10; i++) writeFileSync(directory.at(String(i)), '');

@@ -84,34 +84,37 @@ suite('applications of bpfman v0.6 on the kernel of this machine', { skip: obsta
     ip('link delete count0');
   });
 
-  test('a program without links is loaded with its maps; links, and the list of programs, may change', async () => {
-    cable('later0', 'later1');
-    const unlinked = { name: 'xdp_count', type: 'XDP', xdp: { links: null } };
-    apply(application('later', [unlinked]));
-    assert.equal(await until('Success', 'later'), '1 program is loaded and 0 links are attached on lab.');
-    assert.equal(await valueIn('later', 'packets'), 0);
-    send('later1', 10);
-    apply(application('later', [xdp('xdp_count', on('later0'))]));
-    await waitFor('a link', async () => (await linksOf('later')).length === 1);
-    await until('Success', 'later');
-    send('later1', 10);
-    assert.equal(await valueIn('later', 'packets'), 10);
-    // Both programs count in one map, as they are of one load.
-    const tc = (...links: object[]): object => ({ name: 'tc_count', type: 'TC', tc: { links } });
-    const ingress = on('later0', { direction: 'Ingress' });
-    apply(application('later', [xdp('xdp_count', on('later0')), tc(ingress)]));
-    await waitFor('another program', async () => (await stateOf('later')).programs?.length === 2);
-    await until('Success', 'later');
-    send('later1', 10);
-    assert.equal(await valueIn('later', 'packets'), 30);
-    apply(application('later', [unlinked, tc()]));
-    await waitFor('no links', async () => (await linksOf('later')).length === 0);
-    await until('Success', 'later');
-    send('later1', 10);
-    assert.equal(await valueIn('later', 'packets'), 30);
-    remove('later');
-    ip('link delete later0');
-  });
+  deepTest(
+    'a program without links is loaded with its maps; links, and the list of programs, may change',
+    async () => {
+      cable('later0', 'later1');
+      const unlinked = { name: 'xdp_count', type: 'XDP', xdp: { links: null } };
+      apply(application('later', [unlinked]));
+      assert.equal(await until('Success', 'later'), '1 program is loaded and 0 links are attached on lab.');
+      assert.equal(await valueIn('later', 'packets'), 0);
+      send('later1', 10);
+      apply(application('later', [xdp('xdp_count', on('later0'))]));
+      await waitFor('a link', async () => (await linksOf('later')).length === 1);
+      await until('Success', 'later');
+      send('later1', 10);
+      assert.equal(await valueIn('later', 'packets'), 10);
+      // Both programs count in one map, as they are of one load.
+      const tc = (...links: object[]): object => ({ name: 'tc_count', type: 'TC', tc: { links } });
+      const ingress = on('later0', { direction: 'Ingress' });
+      apply(application('later', [xdp('xdp_count', on('later0')), tc(ingress)]));
+      await waitFor('another program', async () => (await stateOf('later')).programs?.length === 2);
+      await until('Success', 'later');
+      send('later1', 10);
+      assert.equal(await valueIn('later', 'packets'), 30);
+      apply(application('later', [unlinked, tc()]));
+      await waitFor('no links', async () => (await linksOf('later')).length === 0);
+      await until('Success', 'later');
+      send('later1', 10);
+      assert.equal(await valueIn('later', 'packets'), 30);
+      remove('later');
+      ip('link delete later0');
+    },
+  );
 
   deepTest(
     'a link that cannot be attached fails alone; of programs that cannot all be loaded none is, and what ran stays',
@@ -188,38 +191,41 @@ suite('applications of bpfman v0.6 on the kernel of this machine', { skip: obsta
     },
   );
 
-  test('interfaces are discovered as they come and go, on the node and in network namespaces with a name', async () => {
-    cable('found0', 'other1');
-    const interfacesDiscoveryConfig = { interfaceAutoDiscovery: true, allowedInterfaces: ['/^found/'] };
-    const found = { interfaceSelector: { interfacesDiscoveryConfig } };
-    apply(application('found', [xdp('xdp_count', found)]));
-    await waitFor('found0', async () => (await linksOf('found')).length === 1);
-    cable('found2', 'other3');
-    await waitFor('found2', async () => (await linksOf('found')).length === 2);
-    await until('Success', 'found');
-    send('other3', 10);
-    assert.equal(await valueIn('found', 'packets'), 10);
-    const name = `rampart-test-${process.pid}`;
-    execFileSync('ip', ['netns', 'add', name]);
-    try {
-      execFileSync('ip', ['-n', name, 'link', 'add', 'found4', 'type', 'veth', 'peer', 'other5']);
-      await waitFor('found4', async () => (await linksOf('found')).length === 3);
-      const links = (await stateOf('found')).programs?.[0]?.xdp?.links ?? [];
-      assert.deepEqual(
-        links.map((link) => [link['interfaceName'], link['netnsPath']]),
-        [
-          ['found0', undefined],
-          ['found2', undefined],
-          ['found4', `/run/netns/${name}`],
-        ],
-      );
-    } finally {
-      execFileSync('ip', ['netns', 'delete', name]);
-    }
-    ip('link delete found2');
-    await waitFor('one', async () => (await linksOf('found')).length === 1);
-    await until('Success', 'found');
-    remove('found');
-    ip('link delete found0');
-  });
+  deepTest(
+    'interfaces are discovered as they come and go, on the node and in network namespaces with a name',
+    async () => {
+      cable('found0', 'other1');
+      const interfacesDiscoveryConfig = { interfaceAutoDiscovery: true, allowedInterfaces: ['/^found/'] };
+      const found = { interfaceSelector: { interfacesDiscoveryConfig } };
+      apply(application('found', [xdp('xdp_count', found)]));
+      await waitFor('found0', async () => (await linksOf('found')).length === 1);
+      cable('found2', 'other3');
+      await waitFor('found2', async () => (await linksOf('found')).length === 2);
+      await until('Success', 'found');
+      send('other3', 10);
+      assert.equal(await valueIn('found', 'packets'), 10);
+      const name = `rampart-test-${process.pid}`;
+      execFileSync('ip', ['netns', 'add', name]);
+      try {
+        execFileSync('ip', ['-n', name, 'link', 'add', 'found4', 'type', 'veth', 'peer', 'other5']);
+        await waitFor('found4', async () => (await linksOf('found')).length === 3);
+        const links = (await stateOf('found')).programs?.[0]?.xdp?.links ?? [];
+        assert.deepEqual(
+          links.map((link) => [link['interfaceName'], link['netnsPath']]),
+          [
+            ['found0', undefined],
+            ['found2', undefined],
+            ['found4', `/run/netns/${name}`],
+          ],
+        );
+      } finally {
+        execFileSync('ip', ['netns', 'delete', name]);
+      }
+      ip('link delete found2');
+      await waitFor('one', async () => (await linksOf('found')).length === 1);
+      await until('Success', 'found');
+      remove('found');
+      ip('link delete found0');
+    },
+  );
 });

@@ -153,7 +153,7 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     ip('link delete half0');
   });
 
-  test('what keeps a program from running is a finding, and so are its return and a repair', async () => {
+  deepTest('what keeps a program from running is a finding, and so are its return and a repair', async () => {
     cable('taken0', 'taken1');
     const link = (...words: readonly string[]): unknown =>
       execFileSync('ip', ['link', 'set', 'dev', 'taken0', 'xdpgeneric', ...words]);

@@ -10,7 +10,7 @@ import { after, before, suite, test } from 'node:test';
 import { debianPackage } from '../../scripts/debian-packages.ts';
 import { isInContainer, isSameProcess } from '../../lib/cri/process.ts';
 import { type ContainerWatch, watchContainers } from '../../lib/cri/watch.ts';
-import { sampled, scaled, seed } from '../../lib/testing/depth.fixture.ts';
+import { deepTest, sampled, scaled, seed } from '../../lib/testing/depth.fixture.ts';
 import { type Lab, startLab } from './lab.ts';
 import { labObstacle } from './obstacle.ts';
 
@@ -196,7 +196,7 @@ for (const runtime of sampled(['as installed', '1.7'], 1)) {
         await until(watch, () => watch.containers.size === 0);
       });
 
-      test('containerd is restarted: the client connects again and the watch catches up', async () => {
+      deepTest('containerd is restarted: the client connects again and the watch catches up', async () => {
         const [stays, ends] = await Promise.all([
           lab.runPod({ name: 'stays' }),
           lab.runPod({ name: 'ends' }),

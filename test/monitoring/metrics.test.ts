@@ -16,6 +16,7 @@ import { until } from '../../lib/testing/until.fixture.ts';
 import { createMetrics } from '../../lib/telemetry/metrics.ts';
 import { allMetrics } from '../../scripts/metric-list.ts';
 import { complaints } from './promtool.fixture.ts';
+import { deepTest } from '../../lib/testing/depth.fixture.ts';
 
 interface Running {
   readonly stderr: string;
@@ -99,7 +100,7 @@ suite('promtool check metrics has nothing against', { timeout: 300_000 }, () => 
     );
   });
 
-  test('rampart standalone', { skip: sensorSkip }, async () => {
+  deepTest('rampart standalone', { skip: sensorSkip }, async () => {
     await using standalone = new Standalone();
     await standalone.start(
       '--cri-socket',

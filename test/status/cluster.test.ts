@@ -82,7 +82,7 @@ suite('rampart status of a cluster', { skip: sensorSkip || labObstacle() || (obs
     await green();
   });
 
-  test('an agent and an operator that are stopped', () => untilGreenAgain('SIGTERM', 'stopped'));
+  deepTest('an agent and an operator that are stopped', () => untilGreenAgain('SIGTERM', 'stopped'));
 
   deepTest('an agent and an operator that are killed: red within a minute', () =>
     untilGreenAgain('SIGKILL', 'dead'),

@@ -171,34 +171,40 @@ suite('a guard that is one folder', () => {
     },
   );
 
-  test('that cannot work on a node says so at its objects and in status, and takes no other with it', async () => {
-    using directory = new TemporaryDirectory();
-    const data = directory.at('data');
-    await using standalone = start(
-      ...['standalone', '--data', data, '--listen', '127.0.0.1:0', '--node-name', 'n1'],
-      ...['--metrics', '0', '--guards', 'door-watch,file-integrity', '--door-greeter', 'broken'],
-    );
-    await until('the API', () => /serving https/.test(standalone.stderr));
-    using client = clientOf(join(data, 'kubeconfig'));
-    await client.create(doorType, door('front'));
-    const served = await until('the condition', async () => {
-      const { status } = await client.get(doorType, { namespace: 'default', name: 'front' });
-      return findCondition(status?.conditions, 'Served') ?? false;
-    });
-    assert.deepEqual(
-      [served.status, served.reason, served.message],
-      ['False', 'GuardUnavailable', 'node n1: nobody greets here: the greeter is broken'],
-    );
-    const metrics = await get(`${await metricsUrl(standalone)}/metrics`);
-    assert.match(metrics, /^rampart_agent_ready 0$/m);
-    assert.match(metrics, /^rampart_guard_running\{guard="door-watch",part="node"\} 0$/m);
-    assert.match(metrics, /^rampart_guard_running\{guard="file-integrity",part="node"\} 1$/m);
-    const { status, stdout } = run('status', '--data', data);
-    assert.equal(status, 1, stdout);
-    assert.match(stdout, /node n1: door-watch is not available: nobody greets here: the greeter is\s+broken/);
-    const lines = standalone.stderr.split('\n').filter((line) => line.includes('nobody greets here'));
-    assert.equal(lines.length, 1, 'it is logged once');
-  });
+  deepTest(
+    'that cannot work on a node says so at its objects and in status, and takes no other with it',
+    async () => {
+      using directory = new TemporaryDirectory();
+      const data = directory.at('data');
+      await using standalone = start(
+        ...['standalone', '--data', data, '--listen', '127.0.0.1:0', '--node-name', 'n1'],
+        ...['--metrics', '0', '--guards', 'door-watch,file-integrity', '--door-greeter', 'broken'],
+      );
+      await until('the API', () => /serving https/.test(standalone.stderr));
+      using client = clientOf(join(data, 'kubeconfig'));
+      await client.create(doorType, door('front'));
+      const served = await until('the condition', async () => {
+        const { status } = await client.get(doorType, { namespace: 'default', name: 'front' });
+        return findCondition(status?.conditions, 'Served') ?? false;
+      });
+      assert.deepEqual(
+        [served.status, served.reason, served.message],
+        ['False', 'GuardUnavailable', 'node n1: nobody greets here: the greeter is broken'],
+      );
+      const metrics = await get(`${await metricsUrl(standalone)}/metrics`);
+      assert.match(metrics, /^rampart_agent_ready 0$/m);
+      assert.match(metrics, /^rampart_guard_running\{guard="door-watch",part="node"\} 0$/m);
+      assert.match(metrics, /^rampart_guard_running\{guard="file-integrity",part="node"\} 1$/m);
+      const { status, stdout } = run('status', '--data', data);
+      assert.equal(status, 1, stdout);
+      assert.match(
+        stdout,
+        /node n1: door-watch is not available: nobody greets here: the greeter is\s+broken/,
+      );
+      const lines = standalone.stderr.split('\n').filter((line) => line.includes('nobody greets here'));
+      assert.equal(lines.length, 1, 'it is logged once');
+    },
+  );
 
   test('has its manifests: CRD, roles, a component with its capabilities, and tables in docs', async () => {
     using directory = new TemporaryDirectory();

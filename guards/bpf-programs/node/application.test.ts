@@ -10,6 +10,7 @@ import type { ApplicationStatus } from '../state-schema.ts';
 import { parentKind } from '../parent-kind.fixture.ts';
 import { FixtureKernel } from '../program-host.fixture.ts';
 import { BpfCluster } from './node.fixture.ts';
+import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 
 const kind = 'ClusterBpfApplication';
 const xdp = (name: string, ...links: object[]): object => ({ name, type: 'XDP', xdp: { links } });
@@ -129,55 +130,64 @@ suite('applications of v0.6 on nodes', () => {
     assert.deepEqual(await states(), []);
   });
 
-  test('links may change, and what others write to a State is undone; a restart tells no failure again', async () => {
-    await cluster.addNode('n1');
-    const kernel = new FixtureKernel();
-    using _operator = cluster.operator();
-    const first = cluster.agent('n1', kernel);
-    await cluster.create(kind, 'links', spec({ name: 'f', type: 'XDP', xdp: { links: null } }));
-    const loaded = await untilState(
-      'Success',
-      /^f of sha256:[0-9a-f]+ is loaded, and attached to nothing, as/,
-    );
-    assert.deepEqual(
-      loaded.programs?.map(({ programId, xdp: of }) => [programId, of]),
-      [[100, { links: [] }]],
-    );
-    await apply('links', [xdp('f', on('eth0'), on('eth9'))]);
-    const failed = await untilState('Error', /There is no interface eth9\./);
-    assert.equal(failed.appLoadStatus, 'LoadSuccess');
-    assert.deepEqual(
-      failed.programs?.[0]?.xdp?.links.map(({ linkStatus }) => linkStatus),
-      ['Attached', 'AttachError'],
-    );
-    await cluster.untilCondition(kind, 'links', 'Error', undefined, /^n1: links-[0-9a-f]{8}: Error: .*eth9/);
-    const [state] = await states();
-    const { name = '' } = state?.metadata ?? {};
-    const body = { status: { node: 'elsewhere', appLoadStatus: 'LoadError', programs: [] } };
-    const target = { name, subresource: 'status' };
-    await cluster.client.patch(stateTypes.Cluster, target, { type: 'merge', body });
-    await until('the status', async () => {
-      const [one] = await states();
-      assert.ok(one);
-      const { node, updateCount, ...rest } = one.status as ApplicationStatus;
-      if (node !== 'n1') return false;
-      const { updateCount: last, node: _node, ...was } = failed;
-      assert.deepEqual(rest, was);
-      return updateCount === last + 1;
-    });
-    assert.equal(cluster.lines.length, 1);
-    first[Symbol.dispose]();
-    using _second = cluster.agent('n1', kernel);
-    await apply('links', [xdp('f', on('eth0', { priority: 7 }))]);
-    await untilState('Success');
-    // It was told of what failed once, and is of nothing that it no longer asks for.
-    assert.equal(cluster.lines.length, 1);
-    const { verdict, object } = JSON.parse(cluster.lines[0] ?? '') as { verdict: string; object: unknown };
-    assert.equal(verdict, 'not-loaded');
-    assert.deepEqual(object, { kind: 'ClusterBpfApplicationState', namespace: '', name });
-  });
+  deepTest(
+    'links may change, and what others write to a State is undone; a restart tells no failure again',
+    async () => {
+      await cluster.addNode('n1');
+      const kernel = new FixtureKernel();
+      using _operator = cluster.operator();
+      const first = cluster.agent('n1', kernel);
+      await cluster.create(kind, 'links', spec({ name: 'f', type: 'XDP', xdp: { links: null } }));
+      const loaded = await untilState(
+        'Success',
+        /^f of sha256:[0-9a-f]+ is loaded, and attached to nothing, as/,
+      );
+      assert.deepEqual(
+        loaded.programs?.map(({ programId, xdp: of }) => [programId, of]),
+        [[100, { links: [] }]],
+      );
+      await apply('links', [xdp('f', on('eth0'), on('eth9'))]);
+      const failed = await untilState('Error', /There is no interface eth9\./);
+      assert.equal(failed.appLoadStatus, 'LoadSuccess');
+      assert.deepEqual(
+        failed.programs?.[0]?.xdp?.links.map(({ linkStatus }) => linkStatus),
+        ['Attached', 'AttachError'],
+      );
+      await cluster.untilCondition(
+        kind,
+        'links',
+        'Error',
+        undefined,
+        /^n1: links-[0-9a-f]{8}: Error: .*eth9/,
+      );
+      const [state] = await states();
+      const { name = '' } = state?.metadata ?? {};
+      const body = { status: { node: 'elsewhere', appLoadStatus: 'LoadError', programs: [] } };
+      const target = { name, subresource: 'status' };
+      await cluster.client.patch(stateTypes.Cluster, target, { type: 'merge', body });
+      await until('the status', async () => {
+        const [one] = await states();
+        assert.ok(one);
+        const { node, updateCount, ...rest } = one.status as ApplicationStatus;
+        if (node !== 'n1') return false;
+        const { updateCount: last, node: _node, ...was } = failed;
+        assert.deepEqual(rest, was);
+        return updateCount === last + 1;
+      });
+      assert.equal(cluster.lines.length, 1);
+      first[Symbol.dispose]();
+      using _second = cluster.agent('n1', kernel);
+      await apply('links', [xdp('f', on('eth0', { priority: 7 }))]);
+      await untilState('Success');
+      // It was told of what failed once, and is of nothing that it no longer asks for.
+      assert.equal(cluster.lines.length, 1);
+      const { verdict, object } = JSON.parse(cluster.lines[0] ?? '') as { verdict: string; object: unknown };
+      assert.equal(verdict, 'not-loaded');
+      assert.deepEqual(object, { kind: 'ClusterBpfApplicationState', namespace: '', name });
+    },
+  );
 
-  test('a node that is not selected has nothing of it, and is no failure', async () => {
+  deepTest('a node that is not selected has nothing of it, and is no failure', async () => {
     await cluster.addNode('n1');
     const kernel = new FixtureKernel();
     using _operator = cluster.operator();

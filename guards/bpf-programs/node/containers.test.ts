@@ -6,6 +6,7 @@ import { parentKind } from '../parent-kind.fixture.ts';
 import { BpfCluster } from './node.fixture.ts';
 import { otherNetwork, startPod } from './pods.fixture.ts';
 import { FixtureKernel } from '../program-host.fixture.ts';
+import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 
 const image = { image: { url: 'registry.example/team/count:v1' } };
 const web = { pods: { matchLabels: { app: 'web' } } };
@@ -163,27 +164,32 @@ suite('programs in containers', () => {
     );
   });
 
-  test('before the runtime has answered, what runs in containers stays, and what is new waits', async () => {
-    await using stack = new AsyncDisposableStack();
-    await cluster.addNode('n1');
-    const kernel = new FixtureKernel();
-    stack.use(cluster.agent('n1', kernel));
-    await cluster.create('UprobeNsProgram', 'malloc', { ...uprobe, containers: web }, 'acme');
-    await cluster.create('XdpProgram', 'count', xdp);
-    await until(() => kernel.programs.size === 1);
-    await cluster.untilObjects(
-      ([one]) =>
-        /container runtime of this node has not responded/.test(one?.status?.conditions?.[0]?.message ?? ''),
-      'Namespaced',
-    );
-    await startPod(cluster, {
-      namespace: 'acme',
-      name: 'web',
-      app: 'web',
-      pid: process.pid,
-      containers: ['app'],
-    });
-    cluster.containers.answer();
-    await until(() => kernel.programs.size === 2);
-  });
+  deepTest(
+    'before the runtime has answered, what runs in containers stays, and what is new waits',
+    async () => {
+      await using stack = new AsyncDisposableStack();
+      await cluster.addNode('n1');
+      const kernel = new FixtureKernel();
+      stack.use(cluster.agent('n1', kernel));
+      await cluster.create('UprobeNsProgram', 'malloc', { ...uprobe, containers: web }, 'acme');
+      await cluster.create('XdpProgram', 'count', xdp);
+      await until(() => kernel.programs.size === 1);
+      await cluster.untilObjects(
+        ([one]) =>
+          /container runtime of this node has not responded/.test(
+            one?.status?.conditions?.[0]?.message ?? '',
+          ),
+        'Namespaced',
+      );
+      await startPod(cluster, {
+        namespace: 'acme',
+        name: 'web',
+        app: 'web',
+        pid: process.pid,
+        containers: ['app'],
+      });
+      cluster.containers.answer();
+      await until(() => kernel.programs.size === 2);
+    },
+  );
 });

@@ -286,7 +286,7 @@ suite('bytecode in images', () => {
     );
   });
 
-  test('a tag that moves is followed with Always, and a registry that is down ends nothing', async () => {
+  deepTest('a tag that moves is followed with Always, and a registry that is down ends nothing', async () => {
     await using stack = new AsyncDisposableStack();
     const registry = stack.use(await RegistryFixture.start());
     await useRegistry(cluster, stack, registry);

@@ -249,7 +249,7 @@ suite('programs on nodes', () => {
     assert.equal(of('owner')?.desired.mapOwner, undefined);
   });
 
-  test('a node that is not selected says so, and a change of its labels loads and unloads', async () => {
+  deepTest('a node that is not selected says so, and a change of its labels loads and unloads', async () => {
     await cluster.addNode('n1', { tier: 'edge' });
     await cluster.addNode('n2');
     const [one, two] = [new FixtureKernel(), new FixtureKernel()];
@@ -321,7 +321,7 @@ suite('programs on nodes', () => {
     assert.equal(kernel.loads.length, 1);
   });
 
-  test('a changed file is loaded again, and one that goes leaves the program running', async () => {
+  deepTest('a changed file is loaded again, and one that goes leaves the program running', async () => {
     await cluster.addNode('n1');
     const kernel = new FixtureKernel();
     using _agent = cluster.agent('n1', kernel);

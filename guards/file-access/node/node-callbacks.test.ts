@@ -381,43 +381,46 @@ suite('credentials of callbacks', { skip: sensorSkip, timeout: 300_000 }, () => 
     assert.doesNotMatch(delivering.message, /hush/);
   });
 
-  test('a receiver that does not know the path: in the status of the policy until it does, also after a restart', async () => {
-    await using scene = await Scene.start();
-    const { ca } = scene.certificates;
-    const defaults = parseCallbackDefaults(['kivebpf-system/authority']);
-    scene.receiver.manners = (_received, response) => void response.writeHead(404).end();
-    await scene.putSecret('authority', { 'ca.crt': ca });
-    await scene.startAgent({ defaults, failingMs: 100 });
-    await scene.putPolicy('p', 'a', {});
-    const troubles = async (): Promise<readonly CallbackProblem[]> => {
-      const [part] = await scene.cluster.parts('p');
-      return part?.callbackProblems ?? [];
-    };
-    await scene.read('a', 'p');
-    const note = await scene.event('p', /404/);
-    assert.match(
-      note,
-      /^alerts for https:\/\/127\.0\.0\.1:\d+#[0-9a-f]{8} are not delivered by n1: HTTP 404$/,
-    );
-    const [told] = await until('the trouble in the status', async () => {
-      const found = await troubles();
-      return found.length > 0 && found;
-    });
-    assert.equal(told?.message, 'HTTP 404');
-    assert.doesNotMatch(JSON.stringify(told), /\/in/);
-
-    // One that is started again does not know before it has tried for as long: what was told stays.
-    await scene.stopAgent();
-    await scene.startAgent({ defaults, failingMs: 600_000 });
-    await scene.read('a', 'p');
-    await until('its word on the policy', () => scene.delivery.stats.retried > 3);
-    assert.deepEqual(await troubles(), [told]);
-
-    scene.receiver.manners = (_received, response) => void response.writeHead(202).end();
-    await scene.arrived('p');
-    await until('nothing of it in the status', async () => {
+  deepTest(
+    'a receiver that does not know the path: in the status of the policy until it does, also after a restart',
+    async () => {
+      await using scene = await Scene.start();
+      const { ca } = scene.certificates;
+      const defaults = parseCallbackDefaults(['kivebpf-system/authority']);
+      scene.receiver.manners = (_received, response) => void response.writeHead(404).end();
+      await scene.putSecret('authority', { 'ca.crt': ca });
+      await scene.startAgent({ defaults, failingMs: 100 });
+      await scene.putPolicy('p', 'a', {});
+      const troubles = async (): Promise<readonly CallbackProblem[]> => {
+        const [part] = await scene.cluster.parts('p');
+        return part?.callbackProblems ?? [];
+      };
       await scene.read('a', 'p');
-      return (await troubles()).length === 0;
-    });
-  });
+      const note = await scene.event('p', /404/);
+      assert.match(
+        note,
+        /^alerts for https:\/\/127\.0\.0\.1:\d+#[0-9a-f]{8} are not delivered by n1: HTTP 404$/,
+      );
+      const [told] = await until('the trouble in the status', async () => {
+        const found = await troubles();
+        return found.length > 0 && found;
+      });
+      assert.equal(told?.message, 'HTTP 404');
+      assert.doesNotMatch(JSON.stringify(told), /\/in/);
+
+      // One that is started again does not know before it has tried for as long: what was told stays.
+      await scene.stopAgent();
+      await scene.startAgent({ defaults, failingMs: 600_000 });
+      await scene.read('a', 'p');
+      await until('its word on the policy', () => scene.delivery.stats.retried > 3);
+      assert.deepEqual(await troubles(), [told]);
+
+      scene.receiver.manners = (_received, response) => void response.writeHead(202).end();
+      await scene.arrived('p');
+      await until('nothing of it in the status', async () => {
+        await scene.read('a', 'p');
+        return (await troubles()).length === 0;
+      });
+    },
+  );
 });

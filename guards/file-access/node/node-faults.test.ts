@@ -97,35 +97,42 @@ suite('faults of Kive', { skip: sensorSkip }, () => {
     assert.ok(node.alerts.every(({ pod }) => pod.name === 'b'));
   });
 
-  test('what is not there or cannot be reached in one container holds up no other, and is told', async () => {
-    await using cluster = await TestCluster.start();
-    cluster.startOperator();
-    const node = await cluster.startNode('n1');
-    const broken = only(await cluster.createPod(node, { name: 'broken', files }));
-    rmSync(broken.root, { recursive: true });
-    const missing = only(await cluster.createPod(node, { name: 'missing' }));
-    await cluster.createPod(node, { name: 'pending', phase: 'Pending', files });
-    await cluster.createPod(node, { name: 'good', files });
-    await cluster.createPolicy('p', { path: '/etc/shadow', matchAny: everywhere });
-    const names = (await cluster.dataCount(2)).map(({ metadata }) => metadata.annotations?.['pod-name']);
-    assert.deepEqual(names.toSorted(alphabetically), ['good', 'pending'], 'a container that runs is enough');
-    const policy = await until('the status', async () => {
-      const found = await cluster.getPolicy('p');
-      return found?.status?.problemCount === 2 && found.status.matchedContainers === 4 && found;
-    });
-    assert.equal(policy.status?.watchedFiles, 2);
-    const ready = policy.status?.conditions?.[0];
-    assert.equal(ready?.status, 'False');
-    assert.equal(ready?.reason, 'FilesMissing');
-    assert.match(ready?.message ?? '', /2 are not.*\/etc\/shadow in default\/(broken|missing)\/main: /);
+  deepTest(
+    'what is not there or cannot be reached in one container holds up no other, and is told',
+    async () => {
+      await using cluster = await TestCluster.start();
+      cluster.startOperator();
+      const node = await cluster.startNode('n1');
+      const broken = only(await cluster.createPod(node, { name: 'broken', files }));
+      rmSync(broken.root, { recursive: true });
+      const missing = only(await cluster.createPod(node, { name: 'missing' }));
+      await cluster.createPod(node, { name: 'pending', phase: 'Pending', files });
+      await cluster.createPod(node, { name: 'good', files });
+      await cluster.createPolicy('p', { path: '/etc/shadow', matchAny: everywhere });
+      const names = (await cluster.dataCount(2)).map(({ metadata }) => metadata.annotations?.['pod-name']);
+      assert.deepEqual(
+        names.toSorted(alphabetically),
+        ['good', 'pending'],
+        'a container that runs is enough',
+      );
+      const policy = await until('the status', async () => {
+        const found = await cluster.getPolicy('p');
+        return found?.status?.problemCount === 2 && found.status.matchedContainers === 4 && found;
+      });
+      assert.equal(policy.status?.watchedFiles, 2);
+      const ready = policy.status?.conditions?.[0];
+      assert.equal(ready?.status, 'False');
+      assert.equal(ready?.reason, 'FilesMissing');
+      assert.match(ready?.message ?? '', /2 are not.*\/etc\/shadow in default\/(broken|missing)\/main: /);
 
-    mkdirSync(join(missing.root, 'etc'));
-    writeFileSync(join(missing.root, 'etc/shadow'), 'late');
-    await cluster.dataCount(3);
-    assert.equal((await alertOf(node, join(missing.root, 'etc/shadow'), () => true)).pod.name, 'missing');
-  });
+      mkdirSync(join(missing.root, 'etc'));
+      writeFileSync(join(missing.root, 'etc/shadow'), 'late');
+      await cluster.dataCount(3);
+      assert.equal((await alertOf(node, join(missing.root, 'etc/shadow'), () => true)).pod.name, 'missing');
+    },
+  );
 
-  test('a pod that is labelled otherwise is watched no more, and again', async () => {
+  deepTest('a pod that is labelled otherwise is watched no more, and again', async () => {
     await using cluster = await TestCluster.start();
     const node = await cluster.startNode('n1');
     const { root } = only(await cluster.createPod(node, { name: 'a', labels: { level: 'high' }, files }));
@@ -152,7 +159,7 @@ suite('faults of Kive', { skip: sensorSkip }, () => {
     await alertOf(node, join(root, 'secret.txt'), () => true);
   });
 
-  test('a static pod is known by the uid of the runtime, an address before the API has it', async () => {
+  deepTest('a static pod is known by the uid of the runtime, an address before the API has it', async () => {
     await using cluster = await TestCluster.start();
     const node = await cluster.startNode('n1');
     const spec = { nodeName: 'n1', containers: [{ name: 'main', image: 'none' }] };
@@ -223,7 +230,7 @@ suite('faults of Kive', { skip: sensorSkip }, () => {
     );
   });
 
-  test('without its namespace KiveData are written as soon as it is there', async () => {
+  deepTest('without its namespace KiveData are written as soon as it is there', async () => {
     await using cluster = await TestCluster.start({ namespace: false });
     const node = await cluster.startNode('n1');
     const { root } = only(await cluster.createPod(node, { name: 'a', files }));
@@ -238,7 +245,7 @@ suite('faults of Kive', { skip: sensorSkip }, () => {
     await alertOf(node, join(root, 'secret.txt'), () => true);
   });
 
-  test('KiveData that somebody deletes or changes is put right', async () => {
+  deepTest('KiveData that somebody deletes or changes is put right', async () => {
     await using cluster = await TestCluster.start();
     const node = await cluster.startNode('n1');
     const { root } = only(await cluster.createPod(node, { name: 'a', files }));

@@ -174,7 +174,7 @@ suite('one loader for a kernel', { skip: sensorSkip }, () => {
     },
   );
 
-  test('a file is watched while its policy is edited: each access is told once', async () => {
+  deepTest('a file is watched while its policy is edited: each access is told once', async () => {
     await using cluster = await TestCluster.start();
     const node = await cluster.startNode('n1');
     const [a] = await cluster.createPod(node, { name: 'a', files });

@@ -11,6 +11,7 @@ import { until } from '../../../lib/testing/until.fixture.ts';
 import { type KivePolicy, kivePolicyType, type KiveTrap } from '../api.ts';
 import { PolicyScope } from '../policy/policy-scope.ts';
 import { alertOf, readByCat, TestCluster, type TestContainer, type TestNode } from './node.fixture.ts';
+import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 
 const everything = [{ containerName: '.*' }];
 const secret: KiveTrap = { path: '/secret.txt', matchAny: everything };
@@ -146,24 +147,27 @@ suite('a policy of a tenant', { skip: sensorSkip }, () => {
     assert.deepEqual(await scene.alerted(), ['tenant']);
   });
 
-  test('started again with another option, the agent deletes what it may not match any more, and finds what it may', async () => {
-    const wide = new PolicyScope(['tenant']);
-    await using scene = await Scene.start(wide);
-    await scene.create('p', secret);
-    await scene.untilFound('default', 'tenant');
-    assert.deepEqual(await scene.alerted(), ['default', 'tenant']);
-    // KiveData stay when an agent ends.
-    for (const [scope, expected] of [
-      [undefined, ['tenant']],
-      [wide, ['default', 'tenant']],
-    ] as const) {
-      await scene.node.stop();
-      await scene.startNode(scope);
-      await scene.untilFound(...expected);
-      await until('the loader to have it', async () => {
-        await delay(30);
-        return (await scene.alerted()).join() === expected.join();
-      });
-    }
-  });
+  deepTest(
+    'started again with another option, the agent deletes what it may not match any more, and finds what it may',
+    async () => {
+      const wide = new PolicyScope(['tenant']);
+      await using scene = await Scene.start(wide);
+      await scene.create('p', secret);
+      await scene.untilFound('default', 'tenant');
+      assert.deepEqual(await scene.alerted(), ['default', 'tenant']);
+      // KiveData stay when an agent ends.
+      for (const [scope, expected] of [
+        [undefined, ['tenant']],
+        [wide, ['default', 'tenant']],
+      ] as const) {
+        await scene.node.stop();
+        await scene.startNode(scope);
+        await scene.untilFound(...expected);
+        await until('the loader to have it', async () => {
+          await delay(30);
+          return (await scene.alerted()).join() === expected.join();
+        });
+      }
+    },
+  );
 });

@@ -414,7 +414,7 @@ test('the failures of AIDE are errors, never findings', { skip }, async () => {
   assert.equal(await new AideProvider().state(job), 'ready');
 });
 
-test('a full disk leaves what was there', { skip: skip || mustBeRoot() }, async (t) => {
+deepTest('a full disk leaves what was there', { skip: skip || mustBeRoot() }, async (t) => {
   using host = smallHost();
   const small = host.beside('small');
   fs.mkdirSync(small);

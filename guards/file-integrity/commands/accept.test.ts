@@ -19,6 +19,7 @@ import type { Finding } from '../model/finding.ts';
 import { requestsOf } from '../results/node-requests.ts';
 import type { NodeRequest } from '../results/node-result.ts';
 import { type Ended, integrity, onTerminal, rampart, start } from './integrity.fixture.ts';
+import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 
 const added: Finding = { ...changedFile, path: '/usr/lib/new.so', change: 'added', attributes: [] };
 let cluster: TestCluster;
@@ -106,7 +107,7 @@ suite('rampart integrity accept', () => {
     }
   });
 
-  test('what could not be taken, an error of the node, and no answer', async () => {
+  deepTest('what could not be taken, an error of the node, and no answer', async () => {
     await cluster.createIntegrity('two');
     for (const node of ['n1', 'n2', 'n3']) await cluster.report('two', node, failed(0, 1, 0));
     const running = accept('two', '--all', '--timeout', '4s');

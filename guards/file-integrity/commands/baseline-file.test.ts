@@ -8,6 +8,7 @@ import { Fd, inotifyAddWatch, inotifyInit, openFlags, readAvailable } from '../.
 import { asNobody, NOBODY, publicPath } from '../../../lib/testing/public-checkout.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { rampart, Scene, start } from './integrity.fixture.ts';
+import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 
 const IN_CLOSE_NOWRITE = 0x10;
 const IN_OPEN = 0x20;
@@ -112,7 +113,7 @@ test(
   },
 );
 
-test(
+deepTest(
   'where a baseline can have no second name, a copy of the one before stays beside it',
   { skip: cannotRefuseLinks },
   async () => {
@@ -134,7 +135,7 @@ test(
   },
 );
 
-test('an update that is stopped while it still compares takes nothing', async () => {
+deepTest('an update that is stopped while it still compares takes nothing', async () => {
   using scene = new Scene();
   // A file that has grown and got another name is read once more, when everything was seen.
   scene.write('aide.conf', `${scene.tree} p+s+i+I+growing+sha256\n`);

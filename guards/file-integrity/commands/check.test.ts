@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
 import { publicPath, withPublicCheckout } from '../../../lib/testing/public-checkout.fixture.ts';
-import { isDeep, sampled, scaled } from '../../../lib/testing/depth.fixture.ts';
+import { deepTest, isDeep, sampled, scaled } from '../../../lib/testing/depth.fixture.ts';
 import { withoutAide } from '../aide.fixture.ts';
 import { type Ended, onTerminal, rampart, Scene, start } from './integrity.fixture.ts';
 
@@ -308,7 +308,7 @@ test('Ctrl-C ends it as it ends others, and leaves the baseline as it was', asyn
   }
 });
 
-test('a terminal gets progress and colours, and names that cannot harm it', async () => {
+deepTest('a terminal gets progress and colours, and names that cannot harm it', async () => {
   using scene = new Scene();
   small(scene);
   await scene.check('--init');

@@ -61,7 +61,7 @@ suite('nothing is missed', { timeout: 300_000 }, () => {
     },
   );
 
-  test('what the kernel makes up is not watched either when events were lost', async (t) => {
+  deepTest('what the kernel makes up is not watched either when events were lost', async (t) => {
     const most = Number(readFileSync('/proc/sys/fs/inotify/max_queued_events', 'utf8'));
     if (most > 20_000) return t.skip('the queue is too long to fill it');
     const before = inotifyInstances();

@@ -160,7 +160,7 @@ suite('known at once', { timeout: 300_000 }, () => {
     assert.equal(both.author?.arguments, `${script} ${other}`);
   });
 
-  test('what no rule selects is nothing; names that are no text; a holdoff; hard links', async () => {
+  deepTest('what no rule selects is nothing; names that are no text; a holdoff; hard links', async () => {
     const conf = '!/hostroot/etc/not\n/hostroot/etc ftype+p+n+i+sha256\n';
     const jobs = new Map<string, LiveJob>();
     const inner = liveOf();
@@ -264,7 +264,7 @@ suite('known at once', { timeout: 300_000 }, () => {
     assert.equal(result.detection.events, 'sensor');
   });
 
-  test('two of one tree share a watch; it outlives a new baseline, and ends with the last', async () => {
+  deepTest('two of one tree share a watch; it outlives a new baseline, and ends with the last', async () => {
     const before = inotifyInstances();
     const mine = (): [string, number][] => [...inotifyInstances()].filter(([fd]) => !before.has(fd));
     const end = new AbortController();
@@ -310,7 +310,7 @@ suite('known at once', { timeout: 300_000 }, () => {
     assert.deepEqual(mine(), []);
   });
 
-  test('what happens between the baseline and the first watch is known too', async () => {
+  deepTest('what happens between the baseline and the first watch is known too', async () => {
     const inner = liveOf();
     let host = '';
     await using followed = await Followed.start({

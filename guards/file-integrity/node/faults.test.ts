@@ -111,7 +111,7 @@ suite('faults around the agent', { timeout: 300_000 }, () => {
     assert.equal(agent.lines.length, 2);
   });
 
-  test('a provider that checks one after the other: the files of each are counted', async () => {
+  deepTest('a provider that checks one after the other: the files of each are counted', async () => {
     await using cluster = await TestCluster.start();
     const metrics = await createMetrics();
     const native = new NativeProvider({ version: '0', workers: 1 });

@@ -115,7 +115,7 @@ suite('the agent of a node', { concurrency: 4, timeout: 300_000 }, () => {
     assert.deepEqual(fourth.doneRequests, ['a1', 'a2']);
   });
 
-  test('a job put back as it was before the newest baseline: an error, until a re-init', async () => {
+  deepTest('a job put back as it was before the newest baseline: an error, until a re-init', async () => {
     await using cluster = await TestCluster.start();
     const agent = await cluster.startAgent();
     await cluster.createIntegrity('fi');
@@ -342,36 +342,39 @@ suite('the agent of a node', { concurrency: 4, timeout: 300_000 }, () => {
     await cluster.resultWhen('fi', isSuccess, second.sequence);
   });
 
-  test('a FileIntegrity that was made again, in either group, goes on from the baseline of its name', async () => {
-    await using cluster = await TestCluster.start();
-    const agent = await cluster.startAgent('n1', hasty);
-    // Its first result does not wait for that.
-    const config = { gracePeriod: 1e6 };
-    const { metadata } = await cluster.createIntegrity('fi', { config });
-    const first = await cluster.resultWhen('fi', isSuccess);
-    assert.equal(first.continuedFromMs, undefined);
-    assert.match(first.configuration ?? '', /^native-[0-9a-f]{32}$/);
-    await cluster.client.delete(released.integrities, { namespace, name: 'fi' });
-    cluster.write('passwd', 'other');
-    const again = await until('it is made again', () =>
-      cluster.createIntegrity('fi', { types: design, config }),
-    );
-    assert.notEqual(again.metadata.uid, metadata.uid);
-    const second = await cluster.resultWhen('fi', isFailure, first.sequence);
-    assert.deepEqual(
-      second.findings.map(({ path }) => path),
-      ['/etc/passwd'],
-    );
-    assert.ok(Math.abs((second.continuedFromMs ?? 0) - first.atMs) < 10_000);
-    // Nor does a restart make it its own.
-    await agent.stop();
-    await cluster.startAgent('n1', hasty);
-    const third = await cluster.resultWhen('fi', isFailure, second.sequence);
-    assert.equal(third.continuedFromMs, second.continuedFromMs);
-    await cluster.request('fi', { kind: 're-init', id: 'c1', by: 'annotation' }, 'n1', design);
-    const fourth = await cluster.resultWhen('fi', isSuccess, third.sequence);
-    assert.equal(fourth.continuedFromMs, undefined);
-  });
+  deepTest(
+    'a FileIntegrity that was made again, in either group, goes on from the baseline of its name',
+    async () => {
+      await using cluster = await TestCluster.start();
+      const agent = await cluster.startAgent('n1', hasty);
+      // Its first result does not wait for that.
+      const config = { gracePeriod: 1e6 };
+      const { metadata } = await cluster.createIntegrity('fi', { config });
+      const first = await cluster.resultWhen('fi', isSuccess);
+      assert.equal(first.continuedFromMs, undefined);
+      assert.match(first.configuration ?? '', /^native-[0-9a-f]{32}$/);
+      await cluster.client.delete(released.integrities, { namespace, name: 'fi' });
+      cluster.write('passwd', 'other');
+      const again = await until('it is made again', () =>
+        cluster.createIntegrity('fi', { types: design, config }),
+      );
+      assert.notEqual(again.metadata.uid, metadata.uid);
+      const second = await cluster.resultWhen('fi', isFailure, first.sequence);
+      assert.deepEqual(
+        second.findings.map(({ path }) => path),
+        ['/etc/passwd'],
+      );
+      assert.ok(Math.abs((second.continuedFromMs ?? 0) - first.atMs) < 10_000);
+      // Nor does a restart make it its own.
+      await agent.stop();
+      await cluster.startAgent('n1', hasty);
+      const third = await cluster.resultWhen('fi', isFailure, second.sequence);
+      assert.equal(third.continuedFromMs, second.continuedFromMs);
+      await cluster.request('fi', { kind: 're-init', id: 'c1', by: 'annotation' }, 'n1', design);
+      const fourth = await cluster.resultWhen('fi', isSuccess, third.sequence);
+      assert.equal(fourth.continuedFromMs, undefined);
+    },
+  );
 
   deepTest('one that was made again with another configuration gets a baseline of its own', async () => {
     await using cluster = await TestCluster.start();
@@ -443,7 +446,7 @@ suite('the agent of a node', { concurrency: 4, timeout: 300_000 }, () => {
     assert.deepEqual(doneRequests, []);
   });
 
-  test('the API is away: results wait, the newest wins, also over a restart', async () => {
+  deepTest('the API is away: results wait, the newest wins, also over a restart', async () => {
     await using cluster = await TestCluster.start({ memory: false });
     const agent = await cluster.startAgent();
     await cluster.createIntegrity('fi', { config: { initialDelay: 1 } });

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type { Worker } from 'node:worker_threads';
 
-import { scaled } from '../../../lib/testing/depth.fixture.ts';
+import { deepTest, scaled } from '../../../lib/testing/depth.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import type { ScanProgress } from '../provider/provider.ts';
 import { all, confOf, isEntry, Scene } from './scan.fixture.ts';
@@ -101,37 +101,40 @@ test('a reader that leaves ends the scan; threads end when nobody needs them', a
   assert.equal((await scene.scan('/ sha256')).length, 2021);
 });
 
-test('a thread that dies is an error that names what it looked at, and the next scan is whole', async () => {
-  await using scene = new Scene({ readBytesPerSecond: 1e6 });
-  fill(scene, 5, 10, 100);
-  fs.writeFileSync(scene.path('d3/large'), Buffer.alloc(2 ** 25));
-  const workers: Worker[] = [];
-  const onWorker = (worker: Worker): void => void workers.push(worker);
-  process.on('worker', onWorker);
-  try {
-    const { signal } = new AbortController();
-    const [stream = []] = scene.scanner.scan([confOf('/ sha256')], {
-      signal,
-      onProgress: ({ bytes }) => {
-        if (bytes > 10_000) for (const worker of workers) void worker.terminate();
-      },
-    });
-    await assert.rejects(all(stream), (error: Error & { code?: string }) => {
-      assert.equal(error.code, 'RAMPART_SYSTEM');
-      assert.match(error.message, /a scan thread died at \/d3: it ended with exit code/);
-      return true;
-    });
-  } finally {
-    process.off('worker', onWorker);
-  }
-  fs.rmSync(scene.path('d3/large'));
-  assert.equal((await scene.scan('/ sha256')).length, 56);
-  // Where it cannot even begin.
-  const bad = { ...confOf('/ p'), rules: confOf('/ p').rules.map((rule) => ({ ...rule, pattern: '(' })) };
-  const [broken = []] = scene.scanner.scan([bad], { signal: new AbortController().signal });
-  await assert.rejects(all(broken), { code: 'RAMPART_SYSTEM' });
-  assert.equal((await scene.scan('/ sha256')).length, 56);
-});
+deepTest(
+  'a thread that dies is an error that names what it looked at, and the next scan is whole',
+  async () => {
+    await using scene = new Scene({ readBytesPerSecond: 1e6 });
+    fill(scene, 5, 10, 100);
+    fs.writeFileSync(scene.path('d3/large'), Buffer.alloc(2 ** 25));
+    const workers: Worker[] = [];
+    const onWorker = (worker: Worker): void => void workers.push(worker);
+    process.on('worker', onWorker);
+    try {
+      const { signal } = new AbortController();
+      const [stream = []] = scene.scanner.scan([confOf('/ sha256')], {
+        signal,
+        onProgress: ({ bytes }) => {
+          if (bytes > 10_000) for (const worker of workers) void worker.terminate();
+        },
+      });
+      await assert.rejects(all(stream), (error: Error & { code?: string }) => {
+        assert.equal(error.code, 'RAMPART_SYSTEM');
+        assert.match(error.message, /a scan thread died at \/d3: it ended with exit code/);
+        return true;
+      });
+    } finally {
+      process.off('worker', onWorker);
+    }
+    fs.rmSync(scene.path('d3/large'));
+    assert.equal((await scene.scan('/ sha256')).length, 56);
+    // Where it cannot even begin.
+    const bad = { ...confOf('/ p'), rules: confOf('/ p').rules.map((rule) => ({ ...rule, pattern: '(' })) };
+    const [broken = []] = scene.scanner.scan([bad], { signal: new AbortController().signal });
+    await assert.rejects(all(broken), { code: 'RAMPART_SYSTEM' });
+    assert.equal((await scene.scan('/ sha256')).length, 56);
+  },
+);
 
 test('no more is read in a second than may be', async () => {
   await using scene = new Scene();
@@ -163,7 +166,7 @@ test('what cannot be is refused, also after the end', async () => {
   });
 });
 
-test('a scanner that is disposed ends all its scans with an error', async () => {
+deepTest('a scanner that is disposed ends all its scans with an error', async () => {
   await using scene = new Scene();
   fill(scene, 20, 100, 2000);
   const scanner = new Scanner({ root: { directory: scene.root, prefix: '' }, workers: 1 });

@@ -20,6 +20,7 @@ import {
 import type { Modules } from '../modules/modules.ts';
 import { policyActive } from '../policies/policy-status.ts';
 import { AdmittingApi } from './admitting-api.fixture.ts';
+import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 
 const labels = readFileSync(join(import.meta.dirname, '../../../test/policies/labels.wapc.wasm'));
 const away: Modules['fetch'] = (url) =>
@@ -111,44 +112,50 @@ suite('a policy in use whose module cannot be had', () => {
     await assert.rejects(create('x'), /denied the request: /);
   });
 
-  test('Ignore and monitor let through, and say so; a member of a group counts as its group', async () => {
-    await api.restart({ fetch: registry });
-    await policy('lax', { failurePolicy: 'Ignore' });
-    await policy('watching', { mode: 'monitor' });
-    await api.restart({ fetch: away });
-    await allowed('x');
-    assert.deepEqual(
-      [api.answers('clusterwide-lax').at(-1), api.answers('clusterwide-watching').at(-1)],
-      ['CREATE error', 'CREATE error'],
-    );
-    assert.ok(
-      api.lines.some((line) => line.includes('lax could not be evaluated') && line.includes('let through')),
-    );
-    await until(async () => (await statusOf('watching')) === 'pending False PolicyUnavailable');
-    assert.match(await messageOf('watching'), /allowed unchecked$/);
-    await api.restart({ fetch: registry });
-    await api.client.create(clusterAdmissionPolicyGroupType, {
-      metadata: { name: 'both' },
-      spec: {
-        ...{ rules, expression: 'named() || labelled()', message: 'neither' },
-        policies: {
-          named: { module: 'cel-policy', settings: { validations: [{ expression: 'false' }] } },
-          labelled: { module: spec.module, settings: spec.settings },
+  deepTest(
+    'Ignore and monitor let through, and say so; a member of a group counts as its group',
+    async () => {
+      await api.restart({ fetch: registry });
+      await policy('lax', { failurePolicy: 'Ignore' });
+      await policy('watching', { mode: 'monitor' });
+      await api.restart({ fetch: away });
+      await allowed('x');
+      assert.deepEqual(
+        [api.answers('clusterwide-lax').at(-1), api.answers('clusterwide-watching').at(-1)],
+        ['CREATE error', 'CREATE error'],
+      );
+      assert.ok(
+        api.lines.some((line) => line.includes('lax could not be evaluated') && line.includes('let through')),
+      );
+      await until(async () => (await statusOf('watching')) === 'pending False PolicyUnavailable');
+      assert.match(await messageOf('watching'), /allowed unchecked$/);
+      await api.restart({ fetch: registry });
+      await api.client.create(clusterAdmissionPolicyGroupType, {
+        metadata: { name: 'both' },
+        spec: {
+          ...{ rules, expression: 'named() || labelled()', message: 'neither' },
+          policies: {
+            named: { module: 'cel-policy', settings: { validations: [{ expression: 'false' }] } },
+            labelled: { module: spec.module, settings: spec.settings },
+          },
         },
-      },
-    } as never);
-    await until(async () => (await statusOf('both', clusterAdmissionPolicyGroupType)).startsWith('active'));
-    await api.client.create(admissionPolicyType, {
-      metadata: { name: 'own', namespace: 'shop' },
-      spec,
-    } as never);
-    await until(async () => (await statusOf('own', admissionPolicyType, 'shop')).startsWith('active'));
-    await api.restart({ fetch: away });
-    await assert.rejects(create('x'), /failed calling webhook "clusterwide-group-both.kubewarden.admission"/);
-    await api.client.delete(clusterAdmissionPolicyGroupType, { name: 'both' });
-    await assert.rejects(create('x'), /failed calling webhook "namespaced-shop-own.kubewarden.admission"/);
-    await api.client.create(configMaps, { metadata: { namespace: 'other', name: 'x' } });
-  });
+      } as never);
+      await until(async () => (await statusOf('both', clusterAdmissionPolicyGroupType)).startsWith('active'));
+      await api.client.create(admissionPolicyType, {
+        metadata: { name: 'own', namespace: 'shop' },
+        spec,
+      } as never);
+      await until(async () => (await statusOf('own', admissionPolicyType, 'shop')).startsWith('active'));
+      await api.restart({ fetch: away });
+      await assert.rejects(
+        create('x'),
+        /failed calling webhook "clusterwide-group-both.kubewarden.admission"/,
+      );
+      await api.client.delete(clusterAdmissionPolicyGroupType, { name: 'both' });
+      await assert.rejects(create('x'), /failed calling webhook "namespaced-shop-own.kubewarden.admission"/);
+      await api.client.create(configMaps, { metadata: { namespace: 'other', name: 'x' } });
+    },
+  );
 
   test('one that was never evaluated refuses nothing, before and after a restart', async () => {
     await api.restart({ fetch: away });
@@ -176,69 +183,75 @@ suite('a policy in use whose module cannot be had', () => {
     await refused;
   });
 
-  test('changed to one out of reach, its former version is evaluated, also after a restart, until the new one is open', async () => {
-    directory = new TemporaryDirectory();
-    const keptIn = directory.at('kept');
-    const blobs = (): string[] => readdirSync(join(keptIn, 'blobs'));
-    let mayFetch = /labels:v1/;
-    const fetch: Modules['fetch'] = (url, options) => (mayFetch.test(url) ? registry : away)(url, options);
-    const clock = new ManualClock();
-    await api.restart({ fetch, keptIn, clock });
-    await policy('changed');
-    const body = {
-      spec: { module: 'registry://registry.example/labels:v2', settings: { required: ['owner'] } },
-    };
-    await api.client.patch(clusterAdmissionPolicyType, { name: 'changed' }, { type: 'merge', body });
-    await until(async () => (await statusOf('changed')) === 'active False FormerPolicyActive');
-    const refusesAsBefore = async (): Promise<void> => {
-      await assert.rejects(create('x', { labels: { owner: 'a' } }), /denied the request: .*team/);
-      await allowed('x', { labels: { team: 'a' } });
-    };
-    await refusesAsBefore();
-    mayFetch = /nothing/;
-    await api.restart({ fetch, keptIn, clock });
-    await refusesAsBefore();
-    await until(async () => (await statusOf('changed')) === 'active False FormerPolicyActive');
-    assert.equal(blobs().length, 1);
-    mayFetch = /labels:v2/;
-    await until(async () => {
-      clock.advanceSync(60_000);
-      return (await statusOf('changed')) === 'active True PolicyActive';
-    });
-    await assert.rejects(create('x', { labels: { team: 'a' } }), /denied the request: .*owner/);
-    // Without it, failurePolicy decides.
-    mayFetch = /nothing/;
-    await api.stop();
-    rmSync(keptIn, { recursive: true });
-    await api.restart({ fetch, keptIn, clock });
-    await assert.rejects(create('x', { labels: { owner: 'a' } }), /failed calling webhook/);
-    await api.client.delete(clusterAdmissionPolicyType, { name: 'changed' });
-    await until(() => api.policies.enforced.length === 0);
-    await until(() => !existsSync(keptIn) || readdirSync(join(keptIn, 'policies')).length === 0);
-  });
+  deepTest(
+    'changed to one out of reach, its former version is evaluated, also after a restart, until the new one is open',
+    async () => {
+      directory = new TemporaryDirectory();
+      const keptIn = directory.at('kept');
+      const blobs = (): string[] => readdirSync(join(keptIn, 'blobs'));
+      let mayFetch = /labels:v1/;
+      const fetch: Modules['fetch'] = (url, options) => (mayFetch.test(url) ? registry : away)(url, options);
+      const clock = new ManualClock();
+      await api.restart({ fetch, keptIn, clock });
+      await policy('changed');
+      const body = {
+        spec: { module: 'registry://registry.example/labels:v2', settings: { required: ['owner'] } },
+      };
+      await api.client.patch(clusterAdmissionPolicyType, { name: 'changed' }, { type: 'merge', body });
+      await until(async () => (await statusOf('changed')) === 'active False FormerPolicyActive');
+      const refusesAsBefore = async (): Promise<void> => {
+        await assert.rejects(create('x', { labels: { owner: 'a' } }), /denied the request: .*team/);
+        await allowed('x', { labels: { team: 'a' } });
+      };
+      await refusesAsBefore();
+      mayFetch = /nothing/;
+      await api.restart({ fetch, keptIn, clock });
+      await refusesAsBefore();
+      await until(async () => (await statusOf('changed')) === 'active False FormerPolicyActive');
+      assert.equal(blobs().length, 1);
+      mayFetch = /labels:v2/;
+      await until(async () => {
+        clock.advanceSync(60_000);
+        return (await statusOf('changed')) === 'active True PolicyActive';
+      });
+      await assert.rejects(create('x', { labels: { team: 'a' } }), /denied the request: .*owner/);
+      // Without it, failurePolicy decides.
+      mayFetch = /nothing/;
+      await api.stop();
+      rmSync(keptIn, { recursive: true });
+      await api.restart({ fetch, keptIn, clock });
+      await assert.rejects(create('x', { labels: { owner: 'a' } }), /failed calling webhook/);
+      await api.client.delete(clusterAdmissionPolicyType, { name: 'changed' });
+      await until(() => api.policies.enforced.length === 0);
+      await until(() => !existsSync(keptIn) || readdirSync(join(keptIn, 'policies')).length === 0);
+    },
+  );
 
-  test('what cannot be opened is tried again when it is due, not with each write of its status', async () => {
-    let fetched = 0;
-    const clock = new ManualClock();
-    const fetch: Modules['fetch'] = (url) => (fetched++, away(url));
-    await api.restart({ fetch, clock });
-    await api.client.create(clusterAdmissionPolicyType, { metadata: { name: 'retried' }, spec } as never);
-    await until(async () => (await statusOf('retried')) === 'pending False PolicyCannotRun');
-    const tried: string[] = [];
-    using _listening = api.policies.onTried(({ metadata }) => void tried.push(metadata.name ?? ''));
-    const body = { status: { policyStatus: 'unscheduled' } };
-    const target = { name: 'retried', subresource: 'status' };
-    await api.client.patch(clusterAdmissionPolicyType, target, { type: 'merge', body });
-    await until(() => tried.length > 1);
-    assert.equal(fetched, 1);
-    clock.advanceSync(5000);
-    await until(() => fetched === 2);
-    // A change of what it says is tried at once.
-    await api.client.patch(
-      clusterAdmissionPolicyType,
-      { name: 'retried' },
-      { type: 'merge', body: { spec: { settings: { required: ['b'] } } } },
-    );
-    await until(() => fetched === 3);
-  });
+  deepTest(
+    'what cannot be opened is tried again when it is due, not with each write of its status',
+    async () => {
+      let fetched = 0;
+      const clock = new ManualClock();
+      const fetch: Modules['fetch'] = (url) => (fetched++, away(url));
+      await api.restart({ fetch, clock });
+      await api.client.create(clusterAdmissionPolicyType, { metadata: { name: 'retried' }, spec } as never);
+      await until(async () => (await statusOf('retried')) === 'pending False PolicyCannotRun');
+      const tried: string[] = [];
+      using _listening = api.policies.onTried(({ metadata }) => void tried.push(metadata.name ?? ''));
+      const body = { status: { policyStatus: 'unscheduled' } };
+      const target = { name: 'retried', subresource: 'status' };
+      await api.client.patch(clusterAdmissionPolicyType, target, { type: 'merge', body });
+      await until(() => tried.length > 1);
+      assert.equal(fetched, 1);
+      clock.advanceSync(5000);
+      await until(() => fetched === 2);
+      // A change of what it says is tried at once.
+      await api.client.patch(
+        clusterAdmissionPolicyType,
+        { name: 'retried' },
+        { type: 'merge', body: { spec: { settings: { required: ['b'] } } } },
+      );
+      await until(() => fetched === 3);
+    },
+  );
 });

@@ -31,6 +31,7 @@ import { runPolicyServer } from '../server/run-policy-server.ts';
 import { Cluster, system, type Webhook } from './policy-servers.fixture.ts';
 import { budgetType, serviceType } from './server-objects.ts';
 import { mutatingType, validatingType } from './webhooks.ts';
+import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 
 suite('policy servers in a cluster', () => {
   test('from a PolicyServer and a policy to a webhook that answers', async () => {
@@ -343,7 +344,7 @@ suite('policy servers in a cluster', () => {
     ]);
   });
 
-  test('certificates are replaced before their end, and nobody stops trusting meanwhile', async () => {
+  deepTest('certificates are replaced before their end, and nobody stops trusting meanwhile', async () => {
     await using cluster = await Cluster.start();
     await cluster.setServer('default');
     await cluster.setPolicy('root');

@@ -11,6 +11,7 @@ import { clusterAdmissionPolicyGroupType, type PolicyServer, policyServerType } 
 import { modulePath, review, ServerFixture } from '../server/policy-server.fixture.ts';
 import { Cluster, system } from './policy-servers.fixture.ts';
 import { validatingType } from './webhooks.ts';
+import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 
 const events = namespacedKind('events.k8s.io', 'events', 'Event');
 const module = 'registry://registry.example/policies/denied:v1';
@@ -152,7 +153,7 @@ suite('modules that pods of a policy server cannot fetch', () => {
     assert.match(await toldOf(cluster, 'denied'), /^pending unknown PolicyUnavailable/);
   });
 
-  test('a group with such a member, an edit, and pods of a rolling update', async () => {
+  deepTest('a group with such a member, an edit, and pods of a rolling update', async () => {
     await using cluster = await Cluster.start();
     await cluster.setServer('default');
     const group = (version: string): Promise<unknown> =>

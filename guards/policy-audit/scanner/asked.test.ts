@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { after, afterEach, before, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { scaled } from '../../../lib/testing/depth.fixture.ts';
+import { deepTest, scaled } from '../../../lib/testing/depth.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { validatingAdmissionPolicies, validatingAdmissionPolicyBindings } from '../api.ts';
 import { ScanCluster } from './scan.fixture.ts';
@@ -62,7 +62,7 @@ suite('an audit by policies that ask', () => {
     await says(cluster, 'expression=fail lacking=pass');
   });
 
-  test('what changes while an object is audited', async (t) => {
+  deepTest('what changes while an object is audited', async (t) => {
     // A message that differs each time, for a report that has to be written.
     const validation = { expression: red, messageExpression: "'turn ' + object.metadata.labels.turn" };
     await createPolicy(cluster, 'expression', { validations: [validation] });

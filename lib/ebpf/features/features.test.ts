@@ -151,7 +151,7 @@ test('without capabilities every probe says what is missing', { skip: notRoot },
   assert.ok(!rawTracepoint.available && rawTracepoint.detail.includes('CAP_BPF and CAP_PERFMON'));
 });
 
-test('the capabilities named are the ones that help', { skip: notRoot }, () => {
+deepTest('the capabilities named are the ones that help', { skip: notRoot }, () => {
   const capabilities = '-all,+bpf,+perfmon,+net_admin';
   const features = probeUnder([
     ...asNobody,

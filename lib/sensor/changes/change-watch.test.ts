@@ -112,7 +112,7 @@ suite('who is told', { skip }, () => {
     },
   );
 
-  test('the last of several, and how many others there were', async () => {
+  deepTest('the last of several, and how many others there were', async () => {
     using all = watched({ settleMs: 1000 });
     writeFileSync(all.scratch.at('w', 'file'), '');
     await all.watch.settled();
@@ -134,7 +134,7 @@ suite('who is told', { skip }, () => {
     if (all.known) assert.deepEqual([change.author?.pid, change.others], [last.pid, 1]);
   });
 
-  test('a process that is told as itself after an exec', async () => {
+  deepTest('a process that is told as itself after an exec', async () => {
     using all = watched({ settleMs: 1000 });
     const child = runChild(all.scratch.at('w'), 'sh', ['-c', 'echo x > first; exec cp first second']);
     const changes = await all.watch.settled();
@@ -145,34 +145,37 @@ suite('who is told', { skip }, () => {
     assert.match(author?.executable ?? '', /\/(cp|busybox|coreutils)$/);
   });
 
-  test('a process in another mount namespace, and one that comes by the root of another process', async (t) => {
-    using all = watched();
-    const { scratch, watch } = all;
-    const inside = spawn('unshare', [
-      '-m',
-      'sh',
-      '-c',
-      `echo x > "$1"; echo done; exec sleep 60`,
-      'sh',
-      scratch.at('w', 'inside'),
-    ]);
-    t.after(() => inside.kill());
-    await once(inside.stdout, 'data');
-    const own = Number(/\d+/.exec(runChild('/', 'readlink', ['/proc/self/ns/mnt']).stdout)?.[0]);
-    const first = changeOf(await watch.settled(), '/w/inside');
-    const through = perl(
-      '/',
-      `open(my $h, '>>', $ARGV[0]) or die $!; syswrite($h, 'y')`,
-      `/proc/${inside.pid}/root${scratch.at('w', 'inside')}`,
-    );
-    const second = changeOf(await watch.settled(), '/w/inside');
-    if (!all.known) return;
-    assert.equal(first.author?.pid, inside.pid);
-    assert.notEqual(first.author?.mountNamespace, own);
-    assert.deepEqual([second.author?.pid, second.author?.mountNamespace], [through.pid, own]);
-  });
+  deepTest(
+    'a process in another mount namespace, and one that comes by the root of another process',
+    async (t) => {
+      using all = watched();
+      const { scratch, watch } = all;
+      const inside = spawn('unshare', [
+        '-m',
+        'sh',
+        '-c',
+        `echo x > "$1"; echo done; exec sleep 60`,
+        'sh',
+        scratch.at('w', 'inside'),
+      ]);
+      t.after(() => inside.kill());
+      await once(inside.stdout, 'data');
+      const own = Number(/\d+/.exec(runChild('/', 'readlink', ['/proc/self/ns/mnt']).stdout)?.[0]);
+      const first = changeOf(await watch.settled(), '/w/inside');
+      const through = perl(
+        '/',
+        `open(my $h, '>>', $ARGV[0]) or die $!; syswrite($h, 'y')`,
+        `/proc/${inside.pid}/root${scratch.at('w', 'inside')}`,
+      );
+      const second = changeOf(await watch.settled(), '/w/inside');
+      if (!all.known) return;
+      assert.equal(first.author?.pid, inside.pid);
+      assert.notEqual(first.author?.mountNamespace, own);
+      assert.deepEqual([second.author?.pid, second.author?.mountNamespace], [through.pid, own]);
+    },
+  );
 
-  test('a process that has the file open from before', async () => {
+  deepTest('a process that has the file open from before', async () => {
     using all = watched();
     const path = all.scratch.at('w', 'file');
     writeFileSync(path, 'x');
@@ -243,7 +246,7 @@ suite('what is told', { skip }, () => {
     assert.ok(pid > 0);
   });
 
-  test('the last write too, however short before another was told', async () => {
+  deepTest('the last write too, however short before another was told', async () => {
     const path = '/w/file';
     const contents: string[] = [];
     using all = watched({
@@ -292,7 +295,7 @@ suite('what is told', { skip }, () => {
     if (all.known && !authorsLost) assert.deepEqual(withoutNeed(changes), []);
   });
 
-  test('that changes were lost, when directories are watched again', { timeout: 120_000 }, async (t) => {
+  deepTest('that changes were lost, when directories are watched again', { timeout: 120_000 }, async (t) => {
     const most = Number(readFileSync('/proc/sys/fs/inotify/max_queued_events', 'utf8'));
     if (most > 20_000) return t.skip('the queue is too long to fill it');
     using all = watched({ wants: () => true });
@@ -352,7 +355,7 @@ suite('directories', { skip }, () => {
     );
   });
 
-  test('that are moved are watched under their new path, and no longer where they are gone', async () => {
+  deepTest('that are moved are watched under their new path, and no longer where they are gone', async () => {
     using all = watched({ wants: () => true });
     const { scratch, watch } = all;
     perl(scratch.at('out'), `mkdir 'tree'; mkdir 'tree/deep'`);
@@ -372,7 +375,7 @@ suite('directories', { skip }, () => {
     assert.equal(watch.watch.stats().directories, 1);
   });
 
-  test('that are exchanged are both watched, each where it is now', async () => {
+  deepTest('that are exchanged are both watched, each where it is now', async () => {
     using all = watched({ wants: () => true });
     const { scratch, watch } = all;
     for (const name of ['a', 'b']) mkdirSync(scratch.at('w', name, `of-${name}`), { recursive: true });
@@ -405,7 +408,7 @@ suite('directories', { skip }, () => {
     assert.equal(watch.stats().unwatchedDirectories, 0);
   });
 
-  test('beyond the limit are counted no more once they are gone', async () => {
+  deepTest('beyond the limit are counted no more once they are gone', async () => {
     using all = watched({ mostDirectories: 2, wants: () => true });
     const { scratch, watch } = all;
     mkdirSync(scratch.at('w', 'deep', 'er'), { recursive: true });
@@ -436,7 +439,7 @@ suite('directories', { skip }, () => {
     }
   });
 
-  test('under two paths tell both', async () => {
+  deepTest('under two paths tell both', async () => {
     using all = watched();
     symlinkSync('.', all.scratch.at('self'));
     assert.equal(all.watch.watch.watchDirectory('/self/w'), 'watched');
@@ -453,7 +456,7 @@ suite('directories', { skip }, () => {
 });
 
 suite('its end', { skip }, () => {
-  test('what a callback throws is a problem, and the next change is told', async () => {
+  deepTest('what a callback throws is a problem, and the next change is told', async () => {
     let thrown = false;
     using all = watched({
       onChange: () => {
@@ -467,7 +470,7 @@ suite('its end', { skip }, () => {
     assert.match(String(all.watch.problems.pop()), /of the caller/);
   });
 
-  test('a root that is none is an error, and nothing stays open', () => {
+  deepTest('a root that is none is an error, and nothing stays open', () => {
     const open = (): unknown =>
       new ChangeWatch({
         root: '/nonexistent',

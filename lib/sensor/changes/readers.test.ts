@@ -14,9 +14,10 @@ import { sensorSkip } from '../sensor.fixture.ts';
 import { changeOf, changeTestMode, describeChange, runChild } from './change-watch.fixture.ts';
 import type { Change } from './change.ts';
 import { ChangeWatch } from './change-watch.ts';
+import { deepTest } from '../../testing/depth.fixture.ts';
 
 suite('whoever reads', { skip: sensorSkip }, () => {
-  test(
+  deepTest(
     'is not told on overlay, where a reader sees first what was written to a mapping',
     { skip: fileSystemSkip('overlay') },
     async () => {
@@ -46,19 +47,22 @@ suite('whoever reads', { skip: sensorSkip }, () => {
     },
   );
 
-  test('through a symbolic link is not told as who changed that, though its time of access changes', async () => {
-    using scratch = new TemporaryDirectory();
-    mkdirSync(scratch.at('directory'));
-    writeFileSync(scratch.at('directory', 'file'), 'x');
-    symlinkSync('directory', scratch.at('link'));
-    // Long enough for both.
-    using told = new Told(scratch.path, 1500);
-    const touched = runChild(scratch.path, 'touch', ['-h', 'link']);
-    runChild(scratch.path, 'cat', ['link/file']);
-    await told.rest();
-    const { author, others } = await until('/link', () => changeOf(told.changes, '/link'));
-    if (author !== undefined) assert.deepEqual([author.pid, others], [touched.pid, 0]);
-  });
+  deepTest(
+    'through a symbolic link is not told as who changed that, though its time of access changes',
+    async () => {
+      using scratch = new TemporaryDirectory();
+      mkdirSync(scratch.at('directory'));
+      writeFileSync(scratch.at('directory', 'file'), 'x');
+      symlinkSync('directory', scratch.at('link'));
+      // Long enough for both.
+      using told = new Told(scratch.path, 1500);
+      const touched = runChild(scratch.path, 'touch', ['-h', 'link']);
+      runChild(scratch.path, 'cat', ['link/file']);
+      await told.rest();
+      const { author, others } = await until('/link', () => changeOf(told.changes, '/link'));
+      if (author !== undefined) assert.deepEqual([author.pid, others], [touched.pid, 0]);
+    },
+  );
 
   test('or closes what another process wrote is not told as who wrote it', async () => {
     using scratch = new TemporaryDirectory();
@@ -72,7 +76,7 @@ suite('whoever reads', { skip: sensorSkip }, () => {
     assert.equal(others, 0);
   });
 
-  test('is not told where times are what another process says', { skip: fuseSkip }, async () => {
+  deepTest('is not told where times are what another process says', { skip: fuseSkip }, async () => {
     using mount = await FuseMount.mount();
     using told = new Told(mount.path);
     // Not by this process's own thread: who makes the file system up is asked.

@@ -9,6 +9,7 @@ import { kiveDataNamespace, kivePolicyType } from '../../../guards/file-access/a
 import { Receiver } from '../../../guards/file-access/delivery/receiver.fixture.ts';
 import { type GuardedLab, summary } from '../guarded-lab.fixture.ts';
 import type { LabContainer } from '../lab.ts';
+import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 
 /** What they wait at most: from a policy and a running pod to KiveData, from an access to its alert. */
 const DATA_MS = 3000;
@@ -90,7 +91,7 @@ export function expectationCases(lab: () => GuardedLab): void {
       await guarded.deletePolicy('two');
     });
 
-    test('two paths are two KiveData', async () => {
+    deepTest('two paths are two KiveData', async () => {
       const { container } = await guarded.run({ name: 'paths' });
       const matchAny = [{ pod: 'paths', namespace: 'default' }];
       await guarded.setPolicy('paths', [

@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { before, suite, test } from 'node:test';
 
 import type { KiveAlert } from '../../../guards/file-access/alert/alert.ts';
-import { scaled } from '../../../lib/testing/depth.fixture.ts';
+import { deepTest, scaled } from '../../../lib/testing/depth.fixture.ts';
 import type { GuardedLab } from '../guarded-lab.fixture.ts';
 
 const path = '/shared/token';
@@ -41,7 +41,7 @@ export function firstMomentCases(lab: () => GuardedLab): void {
       );
     });
 
-    test('a pod that enters the mounts of the node stays that pod', async () => {
+    deepTest('a pod that enters the mounts of the node stays that pod', async () => {
       const { container } = await guarded.run({
         ...{ name: 'entering', hostPid: true },
         containers: [{ name: 'main', privileged: true }],
@@ -53,7 +53,7 @@ export function firstMomentCases(lab: () => GuardedLab): void {
       assert.deepEqual(alerts.map(who), ['container default/entering/main']);
     });
 
-    test('a process that makes itself other namespaces stays one of its container', async () => {
+    deepTest('a process that makes itself other namespaces stays one of its container', async () => {
       const { container } = await guarded.run({
         name: 'unsharing',
         containers: [{ name: 'main', privileged: true, mounts }],

@@ -178,7 +178,7 @@ export function movingFileCases(lab: () => GuardedLab): void {
       }
     });
 
-    test('it appears later, is deleted and made again', async () => {
+    deepTest('it appears later, is deleted and made again', async () => {
       await watch('/root/later/f');
       await isGone();
       await sh('mkdir /root/later');
@@ -194,7 +194,7 @@ export function movingFileCases(lab: () => GuardedLab): void {
       }
     });
 
-    test('a directory on the way is moved away, replaced, and moved back', async () => {
+    deepTest('a directory on the way is moved away, replaced, and moved back', async () => {
       await sh('mkdir -p /root/a/b; echo > /root/a/b/f');
       await watch('/root/a/b/f');
       await isWatched('/root/a/b/f');
@@ -213,7 +213,7 @@ export function movingFileCases(lab: () => GuardedLab): void {
       await follows('/root/a/b/f', () => sh('rm -r /root/a && ln -s old /root/a'));
     });
 
-    test('a file in a volume, from both sides; a hard link is no other file', async () => {
+    deepTest('a file in a volume, from both sides; a hard link is no other file', async () => {
       writeFileSync(join(volume, 'f'), 'one');
       await watch('/volume/f');
       await isWatched('/volume/f');
@@ -241,7 +241,7 @@ export function movingFileCases(lab: () => GuardedLab): void {
       assert.deepEqual(await guarded.alertsOf(() => readFileSync(single)), []);
     });
 
-    test('tmpfs, and mounts that the container makes over the file', async () => {
+    deepTest('tmpfs, and mounts that the container makes over the file', async () => {
       await sh('echo 1 > /dev/shm/f');
       await watch('/dev/shm/f');
       await isWatched('/dev/shm/f');

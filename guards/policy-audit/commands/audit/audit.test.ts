@@ -406,15 +406,20 @@ suite('rampart audit', () => {
     assert.match((await run('explain', 'thing/cart')).stderr, /the API does not serve the kind "thing"/);
   });
 
-  test('what cannot be evaluated is evaluated once, also where other kinds are listed later', async () => {
-    const module = `file://${join(modules, 'unruly.wapc.wasm')}`;
-    await only({ broken: { more: { ...rule('configmaps', 'secrets'), module, settings: { do: 'trap' } } } });
-    await using user = await OtherUser.start(cluster, { late: /^\/api\/v1\/secrets\?/ });
-    const { summary } = JSON.parse((await audit(user.kubeconfig, '--disable-store', '-o')).stdout) as Told;
-    assert.deepEqual([summary.objects, summary.evaluations], [4, 4]);
-  });
+  deepTest(
+    'what cannot be evaluated is evaluated once, also where other kinds are listed later',
+    async () => {
+      const module = `file://${join(modules, 'unruly.wapc.wasm')}`;
+      await only({
+        broken: { more: { ...rule('configmaps', 'secrets'), module, settings: { do: 'trap' } } },
+      });
+      await using user = await OtherUser.start(cluster, { late: /^\/api\/v1\/secrets\?/ });
+      const { summary } = JSON.parse((await audit(user.kubeconfig, '--disable-store', '-o')).stdout) as Told;
+      assert.deepEqual([summary.objects, summary.evaluations], [4, 4]);
+    },
+  );
 
-  test('2 where reports may not be written, of one namespace or of all, and it says so', async () => {
+  deepTest('2 where reports may not be written, of one namespace or of all, and it says so', async () => {
     await only({ carts: noCarts });
     for (const [mayNotWrite, said] of [
       [/^\/apis\/wgpolicyk8s\.io\/v1alpha2\/namespaces\/other\//, ['other']],

@@ -17,6 +17,7 @@ import { ScanCluster } from '../../scanner/scan.fixture.ts';
 import { modulePath } from '../../server/policy-server.fixture.ts';
 import { RampartProcess } from '../../../../apps/apiserver/rampart-process.fixture.ts';
 import { type CommandEnded, Commands } from '../../../../apps/commands.fixture.ts';
+import { deepTest } from '../../../../lib/testing/depth.fixture.ts';
 
 const labels = { module: modulePath('labels.wapc'), settings: { required: ['team'] } };
 const rules = [{ apiGroups: [''], apiVersions: ['v1'], resources: ['configmaps'], operations: ['CREATE'] }];
@@ -94,7 +95,7 @@ suite('rampart audit with --policy-server-url', () => {
     assert.match(stdout, /label team is missing/);
   });
 
-  test('a server that asks for certificates of clients', async () => {
+  deepTest('a server that asks for certificates of clients', async () => {
     const shown = ['--client-cert', at('client.crt'), '--client-key', at('client.key')];
     execFileSync(
       'openssl',

@@ -183,19 +183,31 @@ suite('rampart policy', () => {
     assert.equal((await policy(['test', 'nowhere'])).code, 2);
   });
 
-  test('bench: 0 with verdicts, also those that refuse, 1 without, 2 with settings that are refused', async () => {
-    const bench = (module: string, settings: string): Promise<Ended> =>
-      policy(['bench', join(modules, module), '-r', 'manifests', '--settings', settings, '--seconds', '0.1']);
-    const well = await bench('labels.wapc.wasm', '{required: [team]}');
-    assert.equal(well.code, 0, well.stderr);
-    assert.match(well.stdout, /^POLICY +RUNTIME.*\nlabels\.wapc +wapc .* 0\n/);
-    const trapped = await bench('unruly.wapc.wasm', '{do: trap}');
-    assert.equal(trapped.code, 1);
-    assert.match(trapped.stdout, /\nunruly\.wapc +wapc .* [1-9]\d*\n/);
-    const refused = await bench('labels.wapc.wasm', '{}');
-    assert.deepEqual(refused, {
-      ...{ code: 2, stdout: '' },
-      stderr: 'rampart: the policy rejects its settings: settings need a list named required\n',
-    });
-  });
+  deepTest(
+    'bench: 0 with verdicts, also those that refuse, 1 without, 2 with settings that are refused',
+    async () => {
+      const bench = (module: string, settings: string): Promise<Ended> =>
+        policy([
+          'bench',
+          join(modules, module),
+          '-r',
+          'manifests',
+          '--settings',
+          settings,
+          '--seconds',
+          '0.1',
+        ]);
+      const well = await bench('labels.wapc.wasm', '{required: [team]}');
+      assert.equal(well.code, 0, well.stderr);
+      assert.match(well.stdout, /^POLICY +RUNTIME.*\nlabels\.wapc +wapc .* 0\n/);
+      const trapped = await bench('unruly.wapc.wasm', '{do: trap}');
+      assert.equal(trapped.code, 1);
+      assert.match(trapped.stdout, /\nunruly\.wapc +wapc .* [1-9]\d*\n/);
+      const refused = await bench('labels.wapc.wasm', '{}');
+      assert.deepEqual(refused, {
+        ...{ code: 2, stdout: '' },
+        stderr: 'rampart: the policy rejects its settings: settings need a list named required\n',
+      });
+    },
+  );
 });

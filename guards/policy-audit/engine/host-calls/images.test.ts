@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 
-import { sampled } from '../../../../lib/testing/depth.fixture.ts';
+import { deepTest, sampled } from '../../../../lib/testing/depth.fixture.ts';
 import { createLogger } from '../../../../lib/telemetry/log.ts';
 import { RegistryFixture, registryUser } from '../../../../lib/oci/registry.fixture.ts';
 import type { CredentialsSource } from '../../../../lib/oci/registry.ts';
@@ -97,17 +97,20 @@ suite('what a policy asks a registry', () => {
     });
   }
 
-  test('of an index its own digest and manifest, and the config of the image for this machine', async () => {
-    const registry = plain;
-    const image = await registry.push('team/app', 'amd64', { layers, config });
-    const platforms = { 'linux/amd64': image, 'linux/arm64': image };
-    const index = await registry.pushIndex('team/app', 'v1', platforms);
-    const sources = { insecure_sources: [registry.host] };
-    const [digest = '', manifest = '', all = ''] = await ask({ image: index.reference, sources });
-    assert.deepEqual(JSON.parse(digest), { digest: index.digest });
-    assert.equal((JSON.parse(manifest) as { manifests: unknown[] }).manifests.length, 2);
-    assert.equal((JSON.parse(all) as { digest: string }).digest, image.digest);
-  });
+  deepTest(
+    'of an index its own digest and manifest, and the config of the image for this machine',
+    async () => {
+      const registry = plain;
+      const image = await registry.push('team/app', 'amd64', { layers, config });
+      const platforms = { 'linux/amd64': image, 'linux/arm64': image };
+      const index = await registry.pushIndex('team/app', 'v1', platforms);
+      const sources = { insecure_sources: [registry.host] };
+      const [digest = '', manifest = '', all = ''] = await ask({ image: index.reference, sources });
+      assert.deepEqual(JSON.parse(digest), { digest: index.digest });
+      assert.equal((JSON.parse(manifest) as { manifests: unknown[] }).manifests.length, 2);
+      assert.equal((JSON.parse(all) as { digest: string }).digest, image.digest);
+    },
+  );
 
   test('with the authority and the password that it needs, and without them', async () => {
     const registry = secure;

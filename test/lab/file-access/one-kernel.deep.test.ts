@@ -3,7 +3,6 @@ import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
-import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
 import { loaderLease } from '../../../guards/file-access/node/loader-election.ts';
@@ -155,7 +154,7 @@ suite('two nodes on one kernel', { skip: sensorSkip || labObstacle() }, () => {
     await cluster.deletePolicy('p');
   });
 
-  deepTest('killed, halted and resumed: the other goes on', async (t: TestContext) => {
+  test('killed, halted and resumed: the other goes on', async (t: TestContext) => {
     await using kind = await Kind.start();
     const { cluster } = kind;
     const [first, second] = kind.nodes;
