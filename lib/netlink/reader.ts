@@ -9,6 +9,8 @@ const SLICE_MS = 4;
 export interface NetlinkReaderOptions {
   /** Belongs to the reader from then on. */
   readonly socket: NetlinkSocket;
+  /** Sets the socket up. Default: it is. */
+  readonly begin?: () => void;
   /** A message is valid during the call only. What it throws goes to `onError`; reading goes on. */
   readonly onMessage: (message: NetlinkMessage) => void;
   /** After {@link SLICE_MS} without an end, reading pauses for so long: of a flood, more is lost, and others have the core. Default: it does not. */
@@ -27,9 +29,16 @@ export class NetlinkReader implements Disposable {
   #poll: Poll | undefined;
   #pause: NodeJS.Timeout | undefined;
 
+  /** @throws what `begin` throws; the socket is closed then. */
   constructor(options: NetlinkReaderOptions) {
     this.#options = options;
-    this.#watch();
+    try {
+      options.begin?.();
+      this.#watch();
+    } catch (error) {
+      options.socket[Symbol.dispose]();
+      throw error;
+    }
   }
 
   /** False after it was disposed, and after the socket has failed. */

@@ -14,7 +14,7 @@ import { until } from '../../lib/testing/until.fixture.ts';
 import { dropAddress, refusedSources, sendAs, takeAddress } from './forging.fixture.ts';
 import { namespaceObstacle } from './namespaces.fixture.ts';
 import { podCidr } from './network.fixture.ts';
-import { PolicyNode } from './policy-node.fixture.ts';
+import { nodeName, PolicyNode } from './policy-node.fixture.ts';
 import { reaches } from './probe.fixture.ts';
 import { sampled } from '../../lib/testing/depth.fixture.ts';
 
@@ -144,3 +144,20 @@ for (const { backend, open, skip } of sampled(backends, 1)) {
     });
   });
 }
+
+suite('monitor mode of an agent', { skip: namespaceObstacle() ?? false }, () => {
+  test('by its option', async () => {
+    await using node = await PolicyNode.create();
+    const { network } = node;
+    await node.apply('x/a-from-y', onlyFromY);
+    const agent = await node.startAgent(network.node.namespace, nodeName, '--network-policy-mode', 'monitor');
+    let line: string | undefined;
+    void agent.ready.then((first) => (line = first));
+    await until('a line', async () => {
+      assert.ok(await reaches(network.host('z/b'), network.host('x/a').addresses[4]));
+      return line !== undefined;
+    });
+    assert.equal(readFinding(line ?? '')?.head.verdict, 'would-refuse');
+    assert.match(agent.stderr, /network policies refuse nothing on this node: --network-policy-mode monitor/);
+  });
+});

@@ -11,7 +11,7 @@ import {
   type PolicyObject,
   type PortObject,
 } from '../engine/objects.ts';
-import { monitorAnnotation } from '../engine/monitor.ts';
+import { monitorModeOf, type PolicyMode } from '../engine/monitor.ts';
 import type { Direction, PolicyKey, RefusalVerdict } from '../engine/rules.ts';
 import { partiesOf, type Party } from './parties.ts';
 import { peerFits, selectsTarget, targetsAreKnown } from './peers.ts';
@@ -116,14 +116,14 @@ function decisionOf(
   const refusal = { policies: isolating.map(objectKey), nearest };
   const node = target.pod?.spec?.nodeName ?? '';
   if (monitoringNodes.has(node)) return { verdict: 'would-refuse', monitoringNode: node, ...refusal };
-  const isMonitored = isolating.every((policy) => isMonitoring(policy, namespaces));
+  const isMonitored = isolating.every((policy) => modeOf(policy, namespaces) === 'monitor');
   return { verdict: isMonitored ? 'would-refuse' : 'refused', ...refusal };
 }
 
 /** By its own annotation, or that of its Namespace. */
-function isMonitoring({ metadata }: PolicyObject, namespaces: readonly NamespaceObject[]): boolean {
+function modeOf({ metadata }: PolicyObject, namespaces: readonly NamespaceObject[]): PolicyMode {
   const own = namespaces.find((one) => one.metadata.name === metadata.namespace)?.metadata;
-  return [metadata, own].some((each) => each?.annotations?.[monitorAnnotation] === 'true');
+  return own !== undefined && monitorModeOf(own) === 'monitor' ? 'monitor' : monitorModeOf(metadata);
 }
 
 function isolates(policy: PolicyObject, direction: Direction, target: Party): boolean {

@@ -93,14 +93,9 @@ class NflogReader implements Nflog {
       protocol: NETLINK_NETFILTER,
       receiveBytes: options.receiveBytes ?? RECEIVE_BYTES,
     });
-    try {
-      this.#take();
-    } catch (error) {
-      this.#socket[Symbol.dispose]();
-      throw error;
-    }
     this.#reader = new NetlinkReader({
       socket: this.#socket,
+      begin: () => this.#take(),
       onMessage: (message) => this.#message(message),
       onOverrun: () => this.totals.overruns++,
       onError: options.onError,

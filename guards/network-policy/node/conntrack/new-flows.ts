@@ -40,7 +40,7 @@ export class NewFlows implements Disposable {
   readonly #options: NewFlowsOptions;
   readonly #socket: NetlinkSocket;
   readonly #reader: NetlinkReader;
-  #dropped: number;
+  #dropped = 0;
 
   /**
    * @throws {RampartError} `PRIVILEGE` without CAP_NET_ADMIN; `UNSUPPORTED` where events are switched off; `SystemCallError` where the kernel
@@ -56,14 +56,9 @@ export class NewFlows implements Disposable {
       receiveBytes: options.receiveBytes ?? RECEIVE_BYTES,
       countsDrops: true,
     });
-    try {
-      this.#dropped = this.#socket.dropped;
-    } catch (error) {
-      this.#socket[Symbol.dispose]();
-      throw error;
-    }
     this.#reader = new NetlinkReader({
       socket: this.#socket,
+      begin: () => (this.#dropped = this.#socket.dropped),
       onMessage: (message) => this.#message(message),
       onRead: () => this.#countDrops(),
       pauseMs: PAUSE_MS,
