@@ -11,6 +11,7 @@ import { Nftables } from '../../guards/network-policy/node/nftables/nftables.ts'
 import { NftablesChanges } from '../../guards/network-policy/node/nftables/nftables-changes.ts';
 import { bareTableName, tableName } from '../../guards/network-policy/node/nftables/names.ts';
 import type { TableObject } from '../../guards/network-policy/node/nftables/objects.ts';
+import { removeSourceTable } from '../../guards/network-policy/node/sources/source-table.ts';
 import { readTable } from '../../guards/network-policy/node/nftables/table.ts';
 import { NetworkNamespace } from '../../test/network-policy/namespaces.fixture.ts';
 import { LoadConnection, sendAll } from '../apiserver/load-connection.ts';
@@ -136,6 +137,8 @@ export async function cluster(options: PartOptions): Promise<Report> {
     measured.push(await measure(form));
     // An agent leaves its rules.
     network.nft(`delete table ${tableName}`);
+    using nft = network.run(() => new Nftables());
+    removeSourceTable(nft);
     changes.take();
   }
   return {
