@@ -16,11 +16,12 @@ const libBelow: Readonly<Record<string, readonly string[]>> = {
   apiserver: ['cel', 'json', 'kube', 'protobuf', 'regex', 'sqlite', 'x509'],
   cel: ['json', 'regex'],
   cli: ['kube'],
-  cri: ['json', 'protobuf'],
+  cri: ['grpc', 'json', 'protobuf'],
   manifests: ['json', 'kube'],
   netlink: ['ebpf'],
   oci: ['json', 'regex'],
   otlp: ['spool', 'x509'],
+  protobuf: ['json'],
   sensor: ['ebpf'],
   spool: ['sqlite'],
 };

@@ -1,8 +1,8 @@
 /** Calls to a container runtime: gRPC over its unix socket, errors in our words, and counts. */
 import { errorCodes, RampartError } from '../errors/errors.ts';
-import { GrpcClient, GrpcError, grpcStatus } from './grpc.ts';
-import { type Input, type MethodName, methods, type Output } from './schema.ts';
-import { decode, encode } from './wire.ts';
+import { GrpcClient } from '../grpc/client.ts';
+import { GrpcError, grpcStatus } from '../grpc/status.ts';
+import { codec, type Input, type MethodName, methods, type Output } from './schema.ts';
 
 /** For a call that names no time. The runtime is on this machine, and its lists come from its memory. */
 const DEFAULT_TIMEOUT_MS = 5_000;
@@ -90,8 +90,11 @@ export class CriConnection implements Disposable {
     timeoutMs: number | undefined,
   ): AsyncGenerator<Output<Name>, void, void> {
     const { service, input: inputName, output } = methods[name];
-    const answers = this.#client.call(`/${service}/${name}`, encode(inputName, input), { signal, timeoutMs });
-    for await (const answer of answers) yield decode(output, answer) as Output<Name>;
+    const answers = this.#client.call(`/${service}/${name}`, codec.encode(inputName, input), {
+      signal,
+      timeoutMs,
+    });
+    for await (const answer of answers) yield codec.decode(output, answer) as Output<Name>;
   }
 
   #begin(name: MethodName, signal: AbortSignal | undefined): void {

@@ -3,7 +3,7 @@ import { errorCodes, RampartError } from '../errors/errors.ts';
 import { Backoff } from '../time/backoff.ts';
 import { sleep, systemClock } from '../time/clock.ts';
 import type { CriConnection } from './connection.ts';
-import { decode } from './wire.ts';
+import { codec } from './schema.ts';
 
 /**
  * Where the events come from: `cri` is the interface's own stream (containerd 1.7, CRI-O 1.26 and later), `containerd` the
@@ -85,7 +85,7 @@ async function* containerdEvents(
       continue;
     }
     // Probes that run commands end every few seconds, on every pod of the node.
-    const { containerId, id } = decode('TaskExit', event.value);
+    const { containerId, id } = codec.decode('TaskExit', event.value);
     if (id === containerId) yield containerId;
   }
 }

@@ -1,6 +1,7 @@
 /** The messages that make and stop pods, for the lab of the tests: who imports from here has them in the table. */
 import { openCri } from './cri.ts';
-import { type Field, messages, type Method, methods } from './schema.ts';
+import type { MessageTable } from '../protobuf/message-codec.ts';
+import { messages, type Method, methods } from './schema.ts';
 
 const labMessages = {
   LinuxPodSandboxConfig: { cgroupParent: [1, 'string'], securityContext: [2, 'LinuxSandboxSecurityContext'] },
@@ -76,7 +77,7 @@ const labMessages = {
   ListImagesRequest: {},
   ListImagesResponse: { images: [1, 'Image', 'list'] },
   Empty: {},
-} as const satisfies Readonly<Record<string, Readonly<Record<string, Field>>>>;
+} as const satisfies MessageTable;
 
 const RUNTIME = 'runtime.v1.RuntimeService';
 

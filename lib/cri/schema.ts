@@ -3,23 +3,13 @@
  * of containerd's event service. Numbers and types are facts of `api.proto` in k8s.io/cri-api (runtime.v1, as of 0.32) and
  * of containerd's `api/services/events/v1/events.proto`, `api/types/event.proto` and `api/events/task.proto`. What a
  * runtime sends beyond them is skipped, so that older and newer ones fit.
- *
- * A field is `[number, type]`, a repeated one `[number, type, 'list']`; `map` is from string to string. Enumerations are
- * written as `int32`, which is the same on the wire. Names are those of JavaScript: on the wire there are only numbers.
  */
-
-interface Scalars {
-  readonly string: string;
-  readonly bool: boolean;
-  readonly int32: number;
-  readonly uint32: number;
-  readonly int64: bigint;
-  readonly bytes: Uint8Array;
-  readonly map: Readonly<Record<string, string>>;
-}
-
-/** A field's number and type, as above. */
-export type Field = readonly [number, string] | readonly [number, string, 'list'];
+import {
+  type Message as MessageOf,
+  MessageCodec,
+  type MessageInit as MessageInitOf,
+  type MessageTable,
+} from '../protobuf/message-codec.ts';
 
 const ownMessages = {
   VersionRequest: { version: [1, 'string'] },
@@ -90,7 +80,7 @@ const ownMessages = {
   Any: { typeUrl: [1, 'string'], value: [2, 'bytes'] },
   Envelope: { topic: [3, 'string'], event: [4, 'Any'] },
   TaskExit: { containerId: [1, 'string'], id: [2, 'string'] },
-} as const satisfies Readonly<Record<string, Readonly<Record<string, Field>>>>;
+} as const satisfies MessageTable;
 
 type OwnMessages = typeof ownMessages;
 /** Tests add the messages that make pods: `lab-schema.fixture.ts`. */
@@ -98,35 +88,9 @@ export interface Messages extends OwnMessages {}
 export const messages = ownMessages as Messages;
 export type MessageName = keyof Messages;
 
-type Value<Type> = Type extends keyof Scalars
-  ? Scalars[Type]
-  : Type extends MessageName
-    ? Message<Type> | undefined
-    : never;
-type Item<Type> = Exclude<Value<Type>, undefined>;
-type FieldValue<F> = F extends readonly [number, infer Type, 'list']
-  ? readonly Item<Type>[]
-  : F extends readonly [number, infer Type]
-    ? Value<Type>
-    : never;
-
-/** A message as it is read: what was not sent is empty, 0, or, for a message in it, undefined. */
-export type Message<Name extends MessageName> = {
-  readonly [F in keyof Messages[Name]]: FieldValue<Messages[Name][F]>;
-};
-
-type InitValue<F> = F extends readonly [number, infer Type, 'list']
-  ? readonly (Type extends MessageName ? MessageInit<Type> : Item<Type>)[]
-  : F extends readonly [number, infer Type]
-    ? Type extends MessageName
-      ? MessageInit<Type>
-      : Value<Type>
-    : never;
-
-/** A message as it is written: every field may be left out. */
-export type MessageInit<Name extends MessageName> = {
-  readonly [F in keyof Messages[Name]]?: InitValue<Messages[Name][F]>;
-};
+export type Message<Name extends MessageName> = MessageOf<Messages, Name>;
+export type MessageInit<Name extends MessageName> = MessageInitOf<Messages, Name>;
+export const codec = new MessageCodec(messages, 'response of the container runtime');
 
 /** A method: its service, what it takes and what it answers, and whether that is a stream. */
 export interface Method {

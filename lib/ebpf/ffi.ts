@@ -84,11 +84,30 @@ export const libc = {
     'long syscall(long, const char *, unsigned int)',
   ),
   fsconfig: c<
-    (number: number, fd: number, command: number, key: null, value: null, auxiliary: number) => number
+    (
+      number: number,
+      fd: number,
+      command: number,
+      key: string | null,
+      value: null,
+      auxiliary: number,
+    ) => number
   >('long syscall(long, int, unsigned int, const char *, void *, int)'),
   fsmount: c<(number: number, fd: number, flags: number, attributes: number) => number>(
     'long syscall(long, int, unsigned int, unsigned int)',
   ),
+  fspick: c<(number: number, dirFd: number, path: string, flags: number) => number>(
+    'long syscall(long, int, const char *, unsigned int)',
+  ),
+  /** open_tree(2), since 5.2. */
+  openTree: c<(number: number, dirFd: number, path: string, flags: number) => number>(
+    'long syscall(long, int, const char *, unsigned int)',
+  ),
+  /** move_mount(2), since 5.2. */
+  moveMount: c<
+    (number: number, fromFd: number, from: string, toFd: number, to: string, flags: number) => number
+  >('long syscall(long, int, const char *, int, const char *, unsigned int)'),
+  umount2: c<(path: string, flags: number) => number>('int umount2(const char *, int)'),
   connect: c<(fd: number, address: Uint8Array, sizeBytes: number) => number>(
     'int connect(int, const void *, uint32_t)',
   ),
@@ -220,9 +239,12 @@ export const syscallNumbers = {
   pidfdOpen: 434,
   bpf: process.arch === 'arm64' ? 280 : 321,
   perfEventOpen: process.arch === 'arm64' ? 241 : 298,
+  openTree: 428,
+  moveMount: 429,
   fsopen: 430,
   fsconfig: 431,
   fsmount: 432,
+  fspick: 433,
   lsmListModules: 461,
 } as const;
 

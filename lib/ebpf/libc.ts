@@ -21,7 +21,7 @@ export const openFlags = {
 } as const;
 
 /** `resolve` of openat2(2) (include/uapi/linux/openat2.h). */
-export const resolveFlags = { NO_MAGICLINKS: 0x02, IN_ROOT: 0x10 } as const;
+export const resolveFlags = { NO_MAGICLINKS: 0x02, NO_SYMLINKS: 0x04, BENEATH: 0x08, IN_ROOT: 0x10 } as const;
 
 /** "Relative to the working directory" for the *at system calls (fcntl.h). */
 export const AT_FDCWD = -100;

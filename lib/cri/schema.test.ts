@@ -6,8 +6,11 @@ import { create, type DescMessage, fromBinary, toBinary } from '@bufbuild/protob
 import * as fc from '../testing/fast-check.fixture.ts';
 import { messageDescriptor } from './descriptors.fixture.ts';
 import { messages } from './lab-schema.fixture.ts';
-import type { Field, Message, MessageName } from './schema.ts';
-import { decode, encode } from './wire.ts';
+import type { Field } from '../protobuf/message-codec.ts';
+import { codec, type Message, type MessageName } from './schema.ts';
+
+const encode = codec.encode.bind(codec);
+const decode = codec.decode.bind(codec);
 
 const scalars: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
   string: fc.string({ unit: 'grapheme' }),

@@ -1,7 +1,6 @@
 /**
- * gRPC over a unix socket: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
- *
- * Only what a client of a container runtime needs: one message out, one or many back, no compression.
+ * A client of gRPC over a unix socket. Only what a client of a container runtime needs: one message out, one or many back, no
+ * compression.
  */
 import {
   type ClientHttp2Session,
@@ -13,30 +12,8 @@ import {
 import { connect as connectSocket } from 'node:net';
 
 import { messageOf } from '../errors/errors.ts';
-
-/** Status codes of gRPC that are told apart. */
-export const grpcStatus = {
-  OK: 0,
-  CANCELLED: 1,
-  UNKNOWN: 2,
-  DEADLINE_EXCEEDED: 4,
-  NOT_FOUND: 5,
-  PERMISSION_DENIED: 7,
-  UNIMPLEMENTED: 12,
-  INTERNAL: 13,
-  UNAVAILABLE: 14,
-} as const;
-
-/** A call that failed: by the server's word, or below it (`UNAVAILABLE` with the socket's error as cause). */
-export class GrpcError extends Error {
-  readonly status: number;
-
-  constructor(status: number, message: string, cause?: unknown) {
-    super(message, cause === undefined ? undefined : { cause });
-    this.name = 'GrpcError';
-    this.status = status;
-  }
-}
+import { framed, messagesOf } from './frames.ts';
+import { GrpcError, grpcStatus } from './status.ts';
 
 interface GrpcCallOptions {
   readonly signal: AbortSignal | undefined;
@@ -44,10 +21,8 @@ interface GrpcCallOptions {
   readonly timeoutMs: number | undefined;
 }
 
-/** A flag and the length come before each message. */
-const PREFIX_BYTES = 5;
 /** containerd limits its answers to 16 MiB. */
-const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
+const MOST_BYTES = 64 * 1024 * 1024;
 
 /** One HTTP/2 session, opened by the first call, and by the next one after it ended. */
 export class GrpcClient implements Disposable {
@@ -84,7 +59,7 @@ export class GrpcClient implements Disposable {
     };
     const timer = timeoutMs === undefined ? undefined : setTimeout(expire, timeoutMs);
     try {
-      yield* messagesOf(stream);
+      yield* messagesOf(stream, MOST_BYTES);
       checkStatus(answer.headers, answer.trailers);
     } catch (error) {
       throw error instanceof GrpcError
@@ -110,9 +85,7 @@ export class GrpcClient implements Disposable {
       te: 'trailers',
       ...(timeoutMs === undefined ? {} : { 'grpc-timeout': `${Math.max(1, Math.ceil(timeoutMs))}m` }),
     });
-    const prefix = Buffer.alloc(PREFIX_BYTES);
-    prefix.writeUInt32BE(message.length, 1);
-    stream.end(Buffer.concat([prefix, message]));
+    stream.end(framed(message));
     return stream;
   }
 
@@ -135,34 +108,6 @@ export class GrpcClient implements Disposable {
     this.#session = session;
     return session;
   }
-}
-
-async function* messagesOf(stream: ClientHttp2Stream): AsyncGenerator<Buffer, void, void> {
-  let chunks: Buffer[] = [];
-  let haveBytes = 0;
-  let needBytes = PREFIX_BYTES;
-  for await (const chunk of stream as AsyncIterable<Buffer>) {
-    chunks.push(chunk);
-    haveBytes += chunk.length;
-    // Joined only when there is something whole in it: a long answer comes in many chunks.
-    while (haveBytes >= needBytes) {
-      const bytes = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
-      chunks = [bytes];
-      const lengthBytes = bytes.readUInt32BE(1);
-      if (bytes[0] !== 0 || lengthBytes > MAX_MESSAGE_BYTES) {
-        const why = bytes[0] === 0 ? `of ${lengthBytes} bytes` : 'that is compressed';
-        throw new GrpcError(grpcStatus.INTERNAL, `the response has a message ${why}`);
-      }
-      needBytes = PREFIX_BYTES + lengthBytes;
-      if (haveBytes < needBytes) break;
-      yield bytes.subarray(PREFIX_BYTES, needBytes);
-      chunks = [bytes.subarray(needBytes)];
-      haveBytes -= needBytes;
-      needBytes = PREFIX_BYTES;
-    }
-  }
-  if (haveBytes > 0)
-    throw new GrpcError(grpcStatus.UNAVAILABLE, 'the response ends in the middle of a message');
 }
 
 /** Of HTTP, where what answers speaks no gRPC: doc/http-grpc-status-mapping.md. */

@@ -1,0 +1,27 @@
+/** How calls of gRPC fail: https://grpc.io/docs/guides/status-codes/ */
+/** Status codes of gRPC that are told apart. */
+export const grpcStatus = {
+  OK: 0,
+  CANCELLED: 1,
+  UNKNOWN: 2,
+  INVALID_ARGUMENT: 3,
+  DEADLINE_EXCEEDED: 4,
+  NOT_FOUND: 5,
+  ALREADY_EXISTS: 6,
+  PERMISSION_DENIED: 7,
+  FAILED_PRECONDITION: 9,
+  UNIMPLEMENTED: 12,
+  INTERNAL: 13,
+  UNAVAILABLE: 14,
+} as const;
+
+/** A call that failed: by the server's word, or below it (`UNAVAILABLE` with the socket's error as cause). */
+export class GrpcError extends Error {
+  readonly status: number;
+
+  constructor(status: number, message: string, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.name = 'GrpcError';
+    this.status = status;
+  }
+}
