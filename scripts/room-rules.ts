@@ -17,6 +17,7 @@ const libBelow: Readonly<Record<string, readonly string[]>> = {
   cel: ['json', 'regex'],
   cli: ['kube'],
   cri: ['grpc', 'json', 'protobuf'],
+  grpc: ['protobuf'],
   manifests: ['json', 'kube'],
   netlink: ['ebpf'],
   oci: ['json', 'regex'],

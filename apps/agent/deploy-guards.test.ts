@@ -165,6 +165,34 @@ suite('deploy/ with some guards', () => {
     if (kustomizeObstacle() === undefined) expectSameOfKubectl(mine.path);
   });
 
+  test('volumes with maps cost two capabilities and a CSIDriver, and neither mounts nor a privileged container', () => {
+    using mine = overlay(guards.filter(({ name }) => name === 'bpf-programs'));
+    const before = podOf(kustomize(mine.path), 'DaemonSet');
+    const file = join(mine.path, 'kustomization.yaml');
+    const own = '../rampart/deploy/bpf-programs-csi';
+    writeFileSync(file, readFileSync(file, 'utf8').replace(/^components:(.*)\]$/m, `components:$1, ${own}]`));
+    const manifests = kustomize(mine.path);
+    const pod = podOf(manifests, 'DaemonSet');
+    const [[agent], [agentBefore]] = [pod.containers, before.containers];
+    assert.deepEqual(pod.volumes, before.volumes);
+    assert.deepEqual(agent?.volumeMounts, agentBefore?.volumeMounts);
+    assert.notEqual(agent?.securityContext?.privileged, true);
+    assert.deepEqual(agent?.securityContext?.capabilities?.add, [
+      ...(agentBefore?.securityContext?.capabilities?.add ?? []),
+      'SYS_CHROOT',
+      'CHOWN',
+    ]);
+    assert.deepEqual(
+      manifests.filter(({ kind }) => kind === 'CSIDriver').map(({ metadata: { name } }) => name),
+      ['csi.bpfman.io'],
+    );
+    assert.deepEqual(
+      agent?.args?.filter((arg) => !agentBefore?.args?.includes(arg)),
+      ['--bpf-csi=/var/lib/kubelet'],
+    );
+    if (kustomizeObstacle() === undefined) expectSameOfKubectl(mine.path);
+  });
+
   test('the component for metrics restricts the ports that the agent and the operator have', () => {
     const [policy] = kustomize(join(deploy, 'metrics-network-policy'));
     const { podSelector, ingress } = (policy as unknown as { spec: MetricsPolicySpec }).spec;

@@ -18,6 +18,7 @@ const nodeHealth: readonly HealthPart[] = [
   { on: 'node', name: 'pods', what: 'the pods of the node are listed' },
   { on: 'node', name: 'node', what: 'the Node is known, if there is one' },
   { on: 'node', name: 'programs', what: 'the programs were requested from the kernel' },
+  { on: 'node', name: 'csi', what: 'kubelet has registered the CSI driver, if `--bpf-csi` is given' },
 ];
 
 const clusterHealth: readonly HealthPart[] = [

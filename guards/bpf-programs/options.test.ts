@@ -27,3 +27,14 @@ test('rules for namespaced kinds that mean nothing are refused', () => {
   for (const size of ['0', '-1', '64M', '1.5'])
     assert.throws(() => parsed('--bpf-tenant-map-memory', size), /a number of MiB/);
 });
+
+test('volumes with maps: only where the directory of kubelet is given', () => {
+  assert.equal(parsed('--bpf-csi-namespaces', '*').csi, undefined);
+  assert.deepEqual(parsed('--bpf-csi', '/var/lib/kubelet/').csi, {
+    kubeletDirectory: '/var/lib/kubelet',
+    clusterNamespaces: [],
+  });
+  const namespaces = ['--bpf-csi-namespaces', 'shop,bank', '--bpf-csi-namespaces', '*'];
+  assert.deepEqual(parsed('--bpf-csi', '/k', ...namespaces).csi?.clusterNamespaces, ['shop', 'bank', '*']);
+  for (const path of ['', '/', 'kubelet']) assert.throws(() => parsed('--bpf-csi', path), /absolute path/);
+});

@@ -1,4 +1,6 @@
 /** The command-line options of this guard. */
+import { isAbsolute, normalize } from 'node:path';
+
 import type { GuardOption, OptionValues } from '../../guard/guard.ts';
 import { defaultMapMemoryMiB, type TenantRules } from './kernel/tenant/rules.ts';
 import { number, optionalText, text, texts } from '../../guard/option-values.ts';
@@ -12,6 +14,9 @@ export interface BpfProgramsOptions {
   readonly bpfInsecureRegistry: readonly string[];
   readonly bpfVerificationConfig?: string | undefined;
   readonly tenants: TenantRules;
+  /** Undefined: volumes are not served. */
+  readonly csi:
+    { readonly kubeletDirectory: string; readonly clusterNamespaces: readonly string[] } | undefined;
 }
 
 export const bpffsOption: GuardOption = {
@@ -77,7 +82,29 @@ export const bpfProgramsOptions: readonly GuardOption[] = [
   verificationOption,
   tenantHelpersOption,
   tenantMapMemoryOption,
+  {
+    flags: '--bpf-csi <dir>',
+    description:
+      'serve volumes of the CSI driver csi.bpfman.io, with maps of eBPF programs, to the kubelet with this directory, such as /var/lib/kubelet; default: none are served',
+    on: ['agent'],
+    parse: kubeletDirectory,
+  },
+  {
+    flags: '--bpf-csi-namespaces <namespaces>',
+    description:
+      'namespaces whose pods may mount maps of cluster-scoped programs, to read and change them; * for every namespace. Pods elsewhere may mount only those of programs of their own namespace; repeatable',
+    on: ['agent'],
+    repeatable: true,
+  },
 ];
+
+/** @throws {RangeError} */
+function kubeletDirectory(value: string): string {
+  const path = normalize(value).replace(/\/$/, '');
+  if (!isAbsolute(value) || path === '')
+    throw new RangeError('It must be the absolute path of a directory, such as /var/lib/kubelet.');
+  return path;
+}
 
 /** @throws {RangeError} */
 function functionName(value: string): string {
@@ -94,6 +121,9 @@ function mebibytes(value: string): number {
 }
 
 export function parseBpfProgramsOptions(values: OptionValues): BpfProgramsOptions {
+  const directory = optionalText(values, 'bpfCsi');
+  // Commas, as for other lists of namespaces.
+  const clusterNamespaces = texts(values, 'bpfCsiNamespaces').flatMap((names) => names.split(','));
   return {
     bpffs: text(values, 'bpffs'),
     bpfState: text(values, 'bpfState'),
@@ -101,6 +131,7 @@ export function parseBpfProgramsOptions(values: OptionValues): BpfProgramsOption
     bpfInsecureRegistry: texts(values, 'bpfInsecureRegistry'),
     bpfVerificationConfig: optionalText(values, 'bpfVerificationConfig'),
     tenants: tenantRules(values),
+    csi: directory === undefined ? undefined : { kubeletDirectory: directory, clusterNamespaces },
   };
 }
 

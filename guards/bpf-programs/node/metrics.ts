@@ -14,6 +14,8 @@ export class NodeCounts {
   failed = 0;
   outdated = 0;
   folded: () => number = () => 0;
+  /** Undefined: volumes are not served. */
+  csi: { readonly mounted: number; readonly failures: number } | undefined;
 }
 
 /** Registers `rampart_bpf_programs_*`. @throws when the registry has them already. */
@@ -44,5 +46,13 @@ export function registerNodeMetrics(metrics: MetricsRegistry, counts: NodeCounts
     'findings_folded',
     'Findings that were not told by themselves because there were too many like them.',
     () => counts.folded(),
+  );
+  gauge('csi_volumes', 'Volumes of pods with maps of eBPF programs that are mounted, with --bpf-csi.', () =>
+    counts.csi === undefined ? [] : [{ labels: {}, value: counts.csi.mounted }],
+  );
+  counter(
+    'csi_failures',
+    'Calls of kubelet for volumes that failed, other than because a program is not loaded yet.',
+    () => counts.csi?.failures ?? 0,
   );
 }

@@ -7,6 +7,7 @@ import type { Logger } from '../../../lib/telemetry/log.ts';
 import { Backoff } from '../../../lib/time/backoff.ts';
 import { sleep, systemClock } from '../../../lib/time/clock.ts';
 import { isOfKind, type NodeObject, type ParentKind, type ParentObject } from '../api.ts';
+import type { CsiDriver } from '../csi/run.ts';
 import { labels } from '../engine/names.ts';
 import { type Parent, parentOf } from '../engine/parent.ts';
 import type { PrimaryInterface } from '../engine/wanted.ts';
@@ -35,6 +36,8 @@ type ParentCaches = readonly { readonly kind: ParentKind; readonly cache: Indexe
 export interface PassesOptions extends Pick<BytecodeOptions, 'pull' | 'verification'> {
   /** Opens the programs of this node's kernel; called again if it fails. */
   readonly openHost: (signal: AbortSignal, onTargetChange: () => void) => Promise<ProgramHost>;
+  /** Undefined: this node serves no volumes. */
+  readonly csi?: Pick<CsiDriver, 'failures' | 'mounted' | 'problem' | 'refresh'> | undefined;
 }
 
 export interface NodeCaches {
@@ -228,6 +231,7 @@ export class Passes implements AsyncDisposable {
       signal,
     );
     if (result !== undefined && result.kept === undefined) {
+      this.#options.csi?.refresh();
       this.#findings.repaired(this.#drift, result.told);
       this.#drift = [];
     }

@@ -11,12 +11,13 @@ import { nodes, pods } from '../../../lib/kube/object/object.ts';
 import { whenSynced } from '../../../lib/kube/controller/run-parts.ts';
 import { allNodeTypes, parentKinds } from '../api.ts';
 import { nodeObjectQuery, parentQuery } from '../caches.ts';
+import type { CsiDriver } from '../csi/run.ts';
 import { ofNode } from '../engine/names.ts';
 import type { Registry } from '../../../lib/oci/registry.ts';
 import type { BpfProgramsOptions } from '../options.ts';
 import type { PullBytecode } from './bytecode.ts';
 import { BytecodeVerification } from './bytecode-verification.ts';
-import { openLockedHost } from './locked-host.ts';
+import { openLockedHost, pinDirectory, programsDirectory } from './locked-host.ts';
 import { NodeCounts, registerNodeMetrics } from './metrics.ts';
 import { type NodeCaches, Passes, type PassesOptions } from './passes.ts';
 
@@ -37,6 +38,14 @@ export const bpfProgramsNode: NodePart<BpfProgramsOptions> = async (context, opt
     registry.catch(() => (registry = undefined));
     return await imagePuller({ registry: await registry, client, verification })(...args);
   };
+  const csi = options.csi && (await csiDriver(context, options, options.csi));
+  const stop = new AbortController();
+  // It does not reject.
+  const serving = csi?.run(AbortSignal.any([context.signal, stop.signal]));
+  stack.defer(async () => {
+    stop.abort();
+    await serving;
+  });
   await runBpfProgramsNode(context, {
     openHost: (_signal, onTargetChange) =>
       openLockedHost(
@@ -46,14 +55,31 @@ export const bpfProgramsNode: NodePart<BpfProgramsOptions> = async (context, opt
         },
         logger,
       ),
-    ...{ pull, verification },
+    ...{ pull, verification, csi },
   });
 };
+
+/** Most agents serve no volumes: those need none of its modules. */
+async function csiDriver(
+  { nodeName, version, logger }: NodeContext,
+  { bpffs, bpfState }: BpfProgramsOptions,
+  csi: NonNullable<BpfProgramsOptions['csi']>,
+): Promise<CsiDriver> {
+  const { CsiDriver } = await import('../csi/run.ts');
+  return new CsiDriver({
+    ...csi,
+    ...{ nodeName, version, logger },
+    place: { bpffs, name: pinDirectory, stateDirectory: programsDirectory(bpfState) },
+    directory: join(bpfState, 'volumes'),
+    mountNamespacePath: '/proc/1/ns/mnt',
+  });
+}
 
 /** Until the signal aborts. The programs stay in the kernel after that, and while the API is unavailable. */
 export async function runBpfProgramsNode(context: NodeContext, options: PassesOptions): Promise<void> {
   const { signal, metrics, health } = context;
   const counts = new NodeCounts();
+  counts.csi = options.csi;
   if (metrics !== undefined) registerNodeMetrics(metrics.metrics, counts);
   const caches = openCaches(context);
   const { parents, pods: allPods, node, objects } = caches;
@@ -65,6 +91,7 @@ export async function runBpfProgramsNode(context: NodeContext, options: PassesOp
     const missing = parents.filter(({ cache }) => !cache.isSynced).map(({ kind }) => kind.kind);
     return missing.length === 0 ? undefined : `not listed yet: ${missing.join(', ')}`;
   });
+  using _csi = health.ready('csi', () => options.csi?.problem);
   const awaited = [...parents.map(({ cache }) => cache), ...objects, allPods, node];
   await whenSynced(awaited, signal, async () => {
     await using made = (passes = new Passes(context, options, caches, counts));
