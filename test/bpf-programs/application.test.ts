@@ -1,14 +1,17 @@
 // Applications of bpfman v0.6 on the kernel of this machine: `rampart standalone`, kubectl, packets.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 
 import { deepTest } from '../../lib/testing/depth.fixture.ts';
+import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 import { until as waitFor } from '../../lib/testing/until.fixture.ts';
 import { cable, ip, obstacle, ownNetwork, send } from '../../guards/bpf-programs/kernel/lab.fixture.ts';
 import { countObject } from '../../guards/bpf-programs/image.fixture.ts';
 import { stateTypes } from '../../guards/bpf-programs/api.ts';
 import type { ApplicationStatus } from '../../guards/bpf-programs/state-schema.ts';
+import { probeFeatures } from '../../lib/ebpf/features/features.ts';
 import { BpfStandalone } from './standalone.fixture.ts';
 
 const objectOf = (name: string): string => countObject.replace('count.bpf', `${name}.bpf`);
@@ -26,6 +29,8 @@ const on = (name: string, more: object = {}): object => ({
   interfaceSelector: { interfaces: [name] },
   ...more,
 });
+
+const tcxFeature = probeFeatures(['tcx']).attach.tcx;
 
 suite('applications of bpfman v0.6 on the kernel of this machine', { skip: obstacle() ?? false }, () => {
   let machine: BpfStandalone;
@@ -190,6 +195,84 @@ suite('applications of bpfman v0.6 on the kernel of this machine', { skip: obsta
       ip('link delete order0');
     },
   );
+
+  test('an edited byteCode or globalData takes effect; until it can, the version that ran stays, and is named', async () => {
+    using directory = new TemporaryDirectory();
+    cable('edit0', 'edit1');
+    const edited = (path: string, globals: object): string =>
+      application('edit', [xdp('xdp_trace', on('edit0'))], {
+        ...{ byteCode: { path }, globalData: { verdict: [2, 0, 0, 0], ...globals } },
+      });
+    const digit = (value: number): object => ({ digit: [value, 0, 0, 0, 0, 0, 0, 0] });
+    const traced = async (): Promise<unknown> => {
+      send('edit1', 1);
+      return await valueIn('edit', 'trace');
+    };
+    const programId = async (): Promise<number> => {
+      const [program] = (await stateOf('edit')).programs ?? [];
+      return program?.programId ?? 0;
+    };
+    const order = objectOf('order');
+    apply(edited(order, digit(1)));
+    await until('Success', 'edit');
+    assert.equal(await traced(), 1);
+    const first = await programId();
+    const keeps = new RegExp(`The last version that ran, sha256:\\S+, keeps running as program ${first}\\b`);
+
+    apply(edited(order, { ...digit(2), nosuch: [0] }));
+    const unknown = await until('Error', 'edit');
+    assert.match(unknown, /cannot set nosuch: the program has no such global variable/);
+    assert.match(unknown, keeps);
+    assert.equal(await traced(), 11);
+    apply(edited(countObject, digit(2)));
+    await waitFor('the other reason', async () => !(await until('Error', 'edit')).includes('nosuch'));
+    assert.match(await until('Error', 'edit'), keeps);
+    assert.equal(await traced(), 111);
+    assert.deepEqual([await programId(), await linksOf('edit')], [first, [['edit0', 'Attached']]]);
+
+    apply(edited(order, digit(2)));
+    await until('Success', 'edit');
+    const second = await programId();
+    assert.notEqual(second, first);
+    assert.equal(await traced(), 1112);
+    // Another file, by one byte behind its end.
+    const copy = directory.at('order.bpf.o');
+    writeFileSync(copy, Buffer.concat([readFileSync(order), Buffer.alloc(1)]));
+    apply(edited(copy, digit(2)));
+    await waitFor('another version', async () => (await programId()) !== second);
+    await until('Success', 'edit');
+    assert.equal(await traced(), 11_122);
+    remove('edit');
+    ip('link delete edit0');
+  });
+
+  deepTest('priorities order the TC and TCX links of two applications', async () => {
+    const kinds = [
+      ['TC', [3, 0, 0, 0]],
+      ...(tcxFeature.available ? [['TCX', [255, 255, 255, 255]] as const] : []),
+    ] as const;
+    for (const [type, next] of kinds) {
+      cable('prio0', 'prio1');
+      const traced = (name: string, digit: number, priority: number, more: object = {}): string => {
+        const links = [on('prio0', { direction: 'Ingress', priority })];
+        const field = type.toLowerCase();
+        return application(name, [{ name: `${field}_trace`, type, [field]: { links } }], {
+          byteCode: { path: objectOf('order') },
+          globalData: { digit: [digit, 0, 0, 0, 0, 0, 0, 0], verdict: next },
+          ...more,
+        });
+      };
+      const shared = { mapOwnerSelector: { matchLabels: { 'bpfman.io/ownedByProgram': 'behind' } } };
+      apply(traced('behind', 1, 20));
+      await until('Success', 'behind');
+      apply(traced('before', 2, 10, shared));
+      await until('Success', 'before');
+      send('prio1', 1);
+      assert.equal(await valueIn('behind', 'trace'), 21, type);
+      remove('before', 'behind');
+      ip('link delete prio0');
+    }
+  });
 
   deepTest(
     'interfaces are discovered as they come and go, on the node and in network namespaces with a name',
