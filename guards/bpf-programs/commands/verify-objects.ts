@@ -3,7 +3,7 @@ import { mapInfo, programInfo } from '../kernel/info.ts';
 import { printable } from '../../../lib/output/printable.ts';
 import type { Member } from '../engine/member.ts';
 import type { Parent } from '../engine/parent.ts';
-import { tcMask, xdpMask } from '../engine/wanted.ts';
+import { tcMask, xdpMask } from '../engine/proceed-on.ts';
 import { ProgramFailure } from '../kernel/failure.ts';
 import type { Opened, ProgramRequest } from '../kernel/load/load-object.ts';
 import { type VerifiedProgram, verifyWanted, type WantedProgram } from '../kernel/load/verify-bytecode.ts';

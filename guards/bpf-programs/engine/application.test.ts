@@ -10,7 +10,8 @@ import { nodeCondition } from './node-condition.ts';
 import { type Parent, parentOf } from './parent.ts';
 import { stateOf } from './state.ts';
 import type { Told } from './told.ts';
-import { type NodeView, type SelectedContainer, type Wanted, wantedOf } from './wanted.ts';
+import type { NodeView, SelectedContainer } from './node-view.ts';
+import { type Wanted, wantedOf } from './wanted.ts';
 
 /** With what the API server fills in. */
 function read({ kind, metadata, spec }: Pick<ApplicationSample, 'kind' | 'metadata' | 'spec'>): Parent {

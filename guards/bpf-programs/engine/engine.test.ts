@@ -11,7 +11,9 @@ import { labels, nodeObjectName, sanitized } from './names.ts';
 import { conditionOf, nodeCondition } from './node-condition.ts';
 import { parentCondition } from './parent-condition.ts';
 import { type Parent, parentOf, readGlobalData } from './parent.ts';
-import { type NodeView, type SelectedContainer, tcMask, type Wanted, wantedOf, xdpMask } from './wanted.ts';
+import type { NodeView, SelectedContainer } from './node-view.ts';
+import { tcMask, xdpMask } from './proceed-on.ts';
+import { type Wanted, wantedOf } from './wanted.ts';
 
 /** With what the API server fills in. */
 function parent(kind: string, spec: object, name = 'p', namespace = 'acme'): Parent {

@@ -10,7 +10,7 @@ import { isOfKind, type NodeObject, type ParentKind, type ParentObject } from '.
 import type { CsiDriver } from '../csi/run.ts';
 import { labels } from '../engine/names.ts';
 import { type Parent, parentOf } from '../engine/parent.ts';
-import type { PrimaryInterface } from '../engine/wanted.ts';
+import type { PrimaryInterface } from '../engine/node-view.ts';
 import type { Drift, ProgramHost } from '../kernel/desired.ts';
 import { BytecodeSource, type BytecodeOptions } from './bytecode.ts';
 import type { NodeCounts } from './metrics.ts';

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 
 import type { Node } from '../../../lib/kube/object/object.ts';
-import type { PrimaryInterface } from '../engine/wanted.ts';
+import type { PrimaryInterface } from '../engine/node-view.ts';
 
 /** What this machine says of itself. */
 export interface Network {

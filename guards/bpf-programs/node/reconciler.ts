@@ -21,7 +21,9 @@ import {
 } from '../engine/node-condition.ts';
 import { type Parent, sourceOf } from '../engine/parent.ts';
 import type { Told } from '../engine/told.ts';
-import { type NodeView, selectsContainers, type Wanted, wantedOf } from '../engine/wanted.ts';
+import type { NodeView } from '../engine/node-view.ts';
+import { selectsContainers } from '../engine/places.ts';
+import { type Wanted, wantedOf } from '../engine/wanted.ts';
 import {
   type DesiredProgram,
   type Failure,

@@ -7,7 +7,7 @@ import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import type { Pod } from '../../../lib/kube/object/object.ts';
 import { labelSelectorOf, labelsMatch } from '../../../lib/kube/selectors/selectors.ts';
 import type { Parent } from '../engine/parent.ts';
-import type { SelectedContainer } from '../engine/wanted.ts';
+import type { SelectedContainer } from '../engine/node-view.ts';
 import type { ContainerSelector } from '../spec-schema.ts';
 import { messageOf } from '../../../lib/errors/errors.ts';
 
