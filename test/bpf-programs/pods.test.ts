@@ -128,6 +128,15 @@ suite('eBPF programs of a namespace, in pods', { skip: labObstacle() ?? false, t
     stack.defer(() => void ask.kill('SIGKILL'));
     await until('packets', async () => ((await chains()).chains[0]?.members[0]?.runs ?? 0) > runs);
 
+    const net = async (pod: string): Promise<[number | null, string[]]> => {
+      const ofPod = ['--pod', pod, '--cri-socket', lab.socketPath];
+      const { code, stdout } = await machine.bpf('net', 'eth0', ...ofPod, '-o', 'json');
+      const { programs } = JSON.parse(stdout) as { programs: { owners: string[] }[] };
+      return [code, programs.flatMap(({ owners }) => owners)];
+    };
+    assert.deepEqual(await net('shop/web'), [0, ['XdpNsProgram/shop/packets']]);
+    assert.deepEqual(await net('other/web'), [1, []]);
+
     // What reads the kernel runs for as long as the agent allows it.
     const reader = ['-n', 'shop', 'uprobensprogram', 'reader'] as const;
     machine.apply(uprobe(reading, { name: 'reader', calls: 'uprobe_kernel' }));

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { once } from 'node:events';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 
+import { rampart } from '../../apps/standalone/standalone.fixture.ts';
 import { readFinding } from '../../guard/stream/read-finding.ts';
 import { deepTest } from '../../lib/testing/depth.fixture.ts';
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
@@ -75,6 +77,26 @@ function shapeOf(value: unknown): unknown {
 function verification(key: KeyObject): string {
   const pem = key.export({ type: 'spki', format: 'pem' });
   return JSON.stringify({ apiVersion: 'v1', allOf: [{ kind: 'pubKey', key: pem }] });
+}
+
+/** Two screens of `rampart bpf stats --top` on a terminal, which is script(1)'s; then Ctrl-C ends it. */
+async function liveScreens({ bpffs, state }: BpfStandalone): Promise<readonly string[]> {
+  const command = `${rampart} bpf stats --top -t 0.05 --bpffs ${bpffs} --bpf-state ${state}`;
+  const terminal = spawn('script', ['-qec', command, '/dev/null'], { stdio: ['pipe', 'pipe', 'inherit'] });
+  try {
+    const ended = once(terminal, 'exit');
+    let text = '';
+    terminal.stdout.setEncoding('utf8').on('data', (more: string) => (text += more));
+    const [, ...screens] = await until('two screens', () => {
+      const all = text.split('\u001b[H\u001b[2J');
+      return all.length > 2 && all;
+    });
+    terminal.stdin.write('\u0003');
+    assert.deepEqual(await ended, [0, null]);
+    return screens;
+  } finally {
+    terminal.kill('SIGKILL');
+  }
 }
 
 suite('standalone with eBPF programs on the kernel of this machine', { skip: obstacle() ?? false }, () => {
@@ -266,6 +288,8 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     assert.equal((await machine.bpf('net', '--netns', 'nowhere')).code, 2);
     const all = await machine.bpf('stats', '-t', '0.05', '--all', '--sort', 'cpu');
     assert.match(all.stdout, /^ID +TYPE +ATTACHED TO +REQUESTED BY +RUNS\/S +NS\/RUN +CPU$/m);
+    const screens = await liveScreens(machine);
+    assert.match(screens[1] ?? '', /XdpProgram\/first/);
     const stats = await machine.bpf('stats', '-t', '0.1', '-o', 'json');
     const measured = JSON.parse(stats.stdout) as { programs: unknown[]; chains: unknown[] };
     assert.deepEqual([measured.programs.length, measured.chains.length], [2, 1]);
