@@ -516,33 +516,36 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     );
   });
 
-  test('where signatures are required, the last version of what has none stays, and what is signed replaces it', async () => {
-    await using registry = await RegistryFixture.start();
-    const image = bytecodeImage(countObject, { xdp_count: 'xdp' });
-    const signer = generateKeyPairSync('ec', { namedCurve: 'P-256' });
-    const pushed = await registry.push('team/signed', 'v1', image);
-    await signAs(registry, pushed, 'team/signed', [{ by: signer.privateKey }]);
-    await machine.process.stop('SIGKILL');
-    await machine.start();
-    cable('sign0', 'sign1');
-    machine.apply(xdp('sign', 'sign0'));
-    await machine.untilCondition('ReconcileSuccess', 'xdpprogram', 'sign');
-    const id = machine.objectOf('sign');
-    await machine.process.stop('SIGKILL');
-    machine.process.write('verification.yml', verification(signer.publicKey));
-    const config = ['--bpf-verification-config', machine.process.at('verification.yml')];
-    await machine.start(...config, '--bpf-insecure-registry', registry.host);
-    assert.match(
-      await machine.untilCondition('ReconcileError', 'xdpprogram', 'sign'),
-      /spec\.bytecode\.path: .* a file cannot have signatures.*The last version that ran, .* keeps running/s,
-    );
-    send('sign1', 10);
-    assert.equal(machine.counted(id), 10);
-    machine.apply(xdp('sign', 'sign0').replace(/path: .*/, `image: { url: '${pushed.reference}' }`));
-    await machine.untilCondition('ReconcileSuccess', 'xdpprogram', 'sign');
-    send('sign1', 10);
-    assert.equal(machine.counted(id), 20);
-    assert.equal(machine.process.kubectl('delete', 'xdpprogram', 'sign', '--timeout=60s').code, 0);
-    ip('link delete sign0');
-  });
+  deepTest(
+    'where signatures are required, the last version of what has none stays, and what is signed replaces it',
+    async () => {
+      await using registry = await RegistryFixture.start();
+      const image = bytecodeImage(countObject, { xdp_count: 'xdp' });
+      const signer = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+      const pushed = await registry.push('team/signed', 'v1', image);
+      await signAs(registry, pushed, 'team/signed', [{ by: signer.privateKey }]);
+      await machine.process.stop('SIGKILL');
+      await machine.start();
+      cable('sign0', 'sign1');
+      machine.apply(xdp('sign', 'sign0'));
+      await machine.untilCondition('ReconcileSuccess', 'xdpprogram', 'sign');
+      const id = machine.objectOf('sign');
+      await machine.process.stop('SIGKILL');
+      machine.process.write('verification.yml', verification(signer.publicKey));
+      const config = ['--bpf-verification-config', machine.process.at('verification.yml')];
+      await machine.start(...config, '--bpf-insecure-registry', registry.host);
+      assert.match(
+        await machine.untilCondition('ReconcileError', 'xdpprogram', 'sign'),
+        /spec\.bytecode\.path: .* a file cannot have signatures.*The last version that ran, .* keeps running/s,
+      );
+      send('sign1', 10);
+      assert.equal(machine.counted(id), 10);
+      machine.apply(xdp('sign', 'sign0').replace(/path: .*/, `image: { url: '${pushed.reference}' }`));
+      await machine.untilCondition('ReconcileSuccess', 'xdpprogram', 'sign');
+      send('sign1', 10);
+      assert.equal(machine.counted(id), 20);
+      assert.equal(machine.process.kubectl('delete', 'xdpprogram', 'sign', '--timeout=60s').code, 0);
+      ip('link delete sign0');
+    },
+  );
 });
