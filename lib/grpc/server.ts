@@ -32,6 +32,8 @@ export class GrpcServer implements Disposable {
 
   constructor(methods: Readonly<Record<string, GrpcMethod>>) {
     this.#methods = new Map(Object.entries(methods));
+    // Accepting failed, for want of descriptors: that client gets no answer. It must not end the process.
+    this.#server.on('error', () => undefined);
     this.#server.on('session', (session) => {
       this.#sessions.add(session);
       session.on('close', () => this.#sessions.delete(session));
