@@ -27,6 +27,7 @@ struct work {
 	u32 cut; /* put_path did not reach a root */
 	struct path root;
 	struct path path;
+	u64 used; /* put_path has written so many bytes */
 	u8 record[8192];
 };
 
@@ -56,8 +57,9 @@ static __always_inline struct work *this_work(void)
  * returns how many bytes. Like d_path, it leaves a mount through its mountpoint.
  *
  * A global function, so that the verifier looks at it once and not once per caller; and every round
- * of the loop must look to it like the one before: limits are constants, and the mask, which never
- * bites, gives `used` the same bounds each time.
+ * of the loop must look to it like the one before: limits are constants, and where the walk is stands
+ * in the map, of whose values it knows nothing. In registers it would tell apart how each of the 64
+ * rounds was come to: 326,000 instructions to verify in place of 20,000 (Linux 6.18), in each program.
  */
 __noinline int put_path(u32 offset)
 {
@@ -72,14 +74,16 @@ __noinline int put_path(u32 offset)
 	at = work->record + offset;
 	root_mount = work->root.mnt;
 	root_dentry = work->root.dentry;
-	vfsmount = work->path.mnt;
-	dentry = work->path.dentry;
+	work->used = 0;
 	work->cut = 1;
 	for (int step = 0; step < PATH_STEPS; step++) {
 		struct dentry *mount_root, *parent;
 		const unsigned char *name;
 		long length;
 
+		used = *(volatile u64 *)&work->used & 2047;
+		vfsmount = *(struct vfsmount *volatile *)&work->path.mnt;
+		dentry = *(struct dentry *volatile *)&work->path.dentry;
 		if (dentry == root_dentry && vfsmount == root_mount) {
 			work->cut = 0;
 			break;
@@ -93,8 +97,8 @@ __noinline int put_path(u32 offset)
 				work->cut = 0;
 				break;
 			}
-			dentry = BPF_CORE_READ(mount, mnt_mountpoint);
-			vfsmount = (void *)up + bpf_core_field_offset(struct mount, mnt);
+			work->path.dentry = BPF_CORE_READ(mount, mnt_mountpoint);
+			work->path.mnt = (void *)up + bpf_core_field_offset(struct mount, mnt);
 			continue;
 		}
 		parent = BPF_CORE_READ(dentry, d_parent);
@@ -109,11 +113,12 @@ __noinline int put_path(u32 offset)
 		if (length < 0)
 			break;
 		used = (used + length) & 2047;
+		work->used = used;
 		if (dentry == parent) { /* not in any tree: memfd and its kin */
 			work->cut = 0;
 			break;
 		}
-		dentry = parent;
+		work->path.dentry = parent;
 	}
 	return used;
 }
