@@ -14,7 +14,7 @@ const program = `
   if (held.length > 0) held = undefined;
   let kept = Array.from({ length: 64 }, (_, i) => new Uint8Array(1e6).fill(i));
   const letGo = () => void (kept = undefined);
-  using _ = returnMemoryWhenIdle({ checkMs: 200, letGo });
+  using _ = returnMemoryWhenIdle({ checkMs: 200, letGo, growthPercent: 30 });
   for (let i = 0; i < 300 && mib() > before - 40; i++) await sleep(200);
   console.log(JSON.stringify([before, mib(), kept === undefined]));`;
 

@@ -13,34 +13,37 @@ interface IdleMemoryOptions {
   readonly checkMs?: number;
   /** Lets go of what is of use in busy times only, before memory is given back. */
   readonly letGo?: () => void;
+  /**
+   * How much the heap may grow from then on before V8 marks it again. Only for processes that are started without `--heap-growing-percent`.
+   * Default: as V8 decides, which is a tenth after such a collection. With the heap of a large cluster, that is after 150 events of pods, and
+   * marking takes 65 ms of the next few.
+   */
+  readonly growthPercent?: number;
 }
 
 /** A time with less of one CPU than this is a pause. */
 const IDLE_SHARE = 0.02;
-/**
- * How much the heap may grow from then on before V8 marks it again. By default, that is a tenth after such a collection: with the heap of a
- * large cluster, after 150 events of pods, and marking takes 65 ms of the next few. At the start, V8 allows more than this.
- */
-const GROWTH_PERCENT = 30;
 /** Handles that `letGo` closes are gone some turns of the event loop later, and their memory with them. */
 const CLOSING_MS = 100;
 
 /** Blocks for some 50 ms with a heap of 25 MiB. Collects garbage only under `node --expose-gc`. */
-function returnMemory(): void {
-  setFlagsFromString(`--heap-growing-percent=${GROWTH_PERCENT}`);
+function returnMemory(growthPercent: number | undefined): void {
+  if (growthPercent !== undefined) setFlagsFromString(`--heap-growing-percent=${growthPercent}`);
   // 'last-resort' also lets go of the pages that V8 keeps for later, and of compiled code that is not in use.
   globalThis.gc?.({ type: 'major', execution: 'sync', flavor: 'last-resort' });
+  // V8 has used it by now. With other flags than at the start, it would reject compiled code that Node.js has cached.
+  if (growthPercent !== undefined) setFlagsFromString('--heap-growing-percent=0');
   libc.mallocTrim(0);
 }
 
 /** Calls {@link returnMemory} in the first pause after each busy time, the start being one. Dispose it to end that. */
 export function returnMemoryWhenIdle(options: IdleMemoryOptions = {}): Disposable {
-  const { checkMs = 5000, letGo } = options;
+  const { checkMs = 5000, letGo, growthPercent } = options;
   let before = cpuMs();
   let busy = true;
   let closing: NodeJS.Timeout | undefined;
   const giveBack = (): void => {
-    returnMemory();
+    returnMemory(growthPercent);
     // What that took does not count.
     before = cpuMs();
   };

@@ -69,7 +69,7 @@ export async function runAgent(all: readonly Guard[], options: AgentOptions): Pr
     ...{ endpoint: options.otlpEndpoint, directory: options.otlpQueue, version: manifest.version },
   });
   using client = new KubeClient(access, agentRate);
-  using _memory = returnMemoryWhenIdle({ letGo: () => client.closeUnusedConnections() });
+  using _memory = returnMemoryWhenIdle({ letGo: () => client.closeUnusedConnections(), growthPercent: 30 });
   const { signal } = stop;
   const identity = `${nodeName}_${randomUUID()}`;
   const states = new GuardStates(guards.filter(({ node }) => node).map(({ name }) => name));
