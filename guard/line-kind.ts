@@ -14,8 +14,16 @@ export interface LineView {
   readonly path?: string;
   /** The pod that did it, if the `object` of the finding is not that pod. */
   readonly by?: PodName;
+  /** Lines with the same key that follow each other are shown to a person as one. */
+  readonly fold?: LineFold;
   /** As one line for a person, without a newline. */
   pretty(options: PrettyLineOptions): string;
+}
+
+export interface LineFold {
+  readonly key: string;
+  /** The line in place of those behind the first. */
+  rest(count: number): string;
 }
 
 export interface PodName {

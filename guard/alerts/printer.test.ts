@@ -90,3 +90,31 @@ test('the last ones of each kind of each guard: many of one do not push out thos
   closeSync(fd);
   assert.equal(readFileSync(path, 'utf8'), 'a: rare\nb: seldom\na: often 6\na: often 7\n');
 });
+
+test('lines with the same fold that follow each other are one, and how many more', async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.at('out');
+  const fd = openSync(path, 'w');
+  const kind: LineKind = {
+    kind: 'a',
+    view: ({ head: { verdict } }) => ({
+      pretty: () => verdict,
+      ...(verdict.startsWith('x') && { fold: { key: 'x', rest: (count) => `${count} more` } }),
+    }),
+  };
+  {
+    await using out = new LineWriter(fd, { name: 'out' });
+    const signal = AbortSignal.timeout(30_000);
+    const common = { out, kinds: new Map([['g', [kind]]]), filter: () => true, colour: false, signal };
+    const printer = new AlertPrinter({ ...common, format: 'pretty', tail: 10, isTailOfEach: false });
+    for (const [at, verdict] of ['x1', 'x2', 'x3', 'y', 'x4'].entries())
+      await printer.line(lineOf('a', at, verdict));
+    await printer.live();
+    for (const verdict of ['x5', 'z', 'x6', 'x7']) await printer.line(lineOf('a', 9, verdict));
+    await printer.end();
+  }
+  closeSync(fd);
+  assert.deepEqual(readFileSync(path, 'utf8').trimEnd().split('\n'), [
+    ...['x1', '2 more', 'y', 'x4', '1 more', 'z', 'x6', '1 more'],
+  ]);
+});

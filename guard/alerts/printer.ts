@@ -1,5 +1,5 @@
 /** Prints lines of guards to stdout: the matching ones, first the most recent past ones, then each new one. */
-import type { LineKind } from '../line-kind.ts';
+import type { LineFold, LineKind } from '../line-kind.ts';
 import type { LineWriter } from '../../lib/output/lines.ts';
 import { readFinding } from '../stream/read-finding.ts';
 import type { AlertFilter } from './filter.ts';
@@ -21,16 +21,24 @@ interface AlertPrinterOptions {
 const WAITING_BYTES = 256 * 1024;
 /** So many more than the tail are held before the oldest are let go. */
 const SLACK = 1000;
+/** Lines that are shown as one are counted out when none has come for so long. */
+const FOLD_MS = 1000;
 
-interface Held {
-  readonly timeNs: bigint;
+interface Shown {
   readonly text: string;
+  readonly fold: LineFold | undefined;
+}
+
+interface Held extends Shown {
+  readonly timeNs: bigint;
 }
 
 export class AlertPrinter {
   readonly #options: AlertPrinterOptions;
   /** Until it is live: several sources come one after the other, but are shown in the order of time. */
   #held: Map<string, Held[]> | undefined = new Map<string, Held[]>();
+  #folded: { readonly fold: LineFold; count: number } | undefined;
+  #timer: NodeJS.Timeout | undefined;
 
   constructor(options: AlertPrinterOptions) {
     this.#options = options;
@@ -48,10 +56,11 @@ export class AlertPrinter {
       ?.view(finding);
     if (view === undefined || !filter(finding, view)) return undefined;
     const text = format === 'json' ? line : view.pretty({ colour, nowMs: Date.now() });
-    if (this.#held === undefined) return this.#write(text);
+    const shown = { text, fold: format === 'json' ? undefined : view.fold };
+    if (this.#held === undefined) return this.#show(shown);
     const of = isTailOfEach ? `${guard} ${given}` : '';
     const held = this.#held.get(of) ?? [];
-    held.push({ timeNs: finding.timeNs, text });
+    held.push({ timeNs: finding.timeNs, ...shown });
     this.#held.set(of, held.length > 2 * tail + SLACK ? lastOf(held, tail) : held);
     return undefined;
   }
@@ -62,7 +71,32 @@ export class AlertPrinter {
     if (held === undefined) return;
     this.#held = undefined;
     const last = [...held.values()].flatMap((of) => lastOf(of, this.#options.tail));
-    for (const { text } of lastOf(last, Infinity)) await this.#write(text);
+    for (const shown of lastOf(last, Infinity)) await this.#show(shown);
+  }
+
+  /** No more lines come. */
+  async end(): Promise<void> {
+    await this.#endFold();
+  }
+
+  #show({ text, fold }: Shown): Promise<void> | undefined {
+    if (fold !== undefined && fold.key === this.#folded?.fold.key) {
+      this.#folded.count++;
+      this.#timer ??= setTimeout(() => void this.#endFold(), FOLD_MS).unref();
+      return undefined;
+    }
+    void this.#endFold();
+    if (fold !== undefined) this.#folded = { fold, count: 0 };
+    return this.#write(text);
+  }
+
+  #endFold(): Promise<void> | undefined {
+    const folded = this.#folded;
+    clearTimeout(this.#timer);
+    [this.#timer, this.#folded] = [undefined, undefined];
+    return folded === undefined || folded.count === 0
+      ? undefined
+      : this.#write(folded.fold.rest(folded.count));
   }
 
   #write(text: string): Promise<void> | undefined {

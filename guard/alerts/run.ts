@@ -58,6 +58,7 @@ export async function runAlerts(guards: readonly Guard[], options: AlertsOptions
   };
   if (origin.kind === 'socket') await socketAlerts(origin.path, request);
   else await clusterAlerts(origin.access, request);
+  await printer.end();
   await out.flush(signal).catch(() => undefined);
   if (failure !== undefined) throw failure;
 }

@@ -48,6 +48,11 @@ const config = object('Which files are checked, and how often.', {
       'Seconds to wait before the first baseline of a node is created, such as for nodes that are still being set up; default: 0.',
     ),
   ),
+  acceptPackageUpdates: optional(
+    boolean(
+      'Accept changes into the baseline that are explained by an update of a package: made by dpkg, with the content that its database names. Default: false.',
+    ),
+  ),
 });
 
 const toleration = object({
@@ -164,7 +169,22 @@ const finding = object({
       { seen: time('When it was seen.'), seenBy, author: optional(author) },
     ),
   ),
+  explained: optional(
+    string(
+      'The update of a package that it comes from: dpkg alone has changed the file, and its content is what the database of dpkg names.',
+    ),
+  ),
 });
+
+const packageUpdates = list(
+  object({
+    update: string('The package, and its versions: openssl 3.0.15-1 -> 3.0.16-1.'),
+    files: integer('The number of files that it changed.'),
+    time: time('When the latest of them was seen, or when they were accepted.'),
+    accepted: boolean('Whether they are part of the baseline, by acceptPackageUpdates.'),
+  }),
+  { description: 'Updates of packages that explain findings, and the latest that were accepted.' },
+);
 
 const unread = object(
   'Files that the last scan could not read completely: whether they have changed is unknown. Absent if all files were read.',
@@ -237,6 +257,7 @@ const nodeStatusVersion = {
         'When the baseline was created, if it was created for an earlier FileIntegrity of the same name; otherwise absent.',
       ),
     ),
+    packageUpdates: optional(packageUpdates),
     detection: optional(detection),
     baseline: optional(baseline),
     configuration: optional(

@@ -48,6 +48,32 @@ const resultOf = (outcome: NodeOutcome, findings: readonly Finding[] = []): Node
 });
 
 suite('findings as entries of reports', () => {
+  test('an update of a package is one entry, whatever it changed', () => {
+    const update = 'tool 1.0-1 -> 1.0-2';
+    const updates = [
+      { update, files: 300, atMs: 1_700_000_000_000, accepted: false },
+      { update: 'other 1 -> 2', files: 2, atMs: 1_700_000_000_000, accepted: true },
+    ];
+    const result = {
+      ...resultOf(failed, [finding, { ...finding, explained: update }]),
+      updates,
+      omittedFindings: 301,
+    };
+    const report = integrityReport(result);
+    assert.deepEqual(
+      report.entries.map(({ rule, result: is, severity }) => [rule, is, severity]),
+      [
+        ['file-changed', 'fail', 'high'],
+        ['package-update', 'warn', 'info'],
+      ],
+    );
+    assert.equal(
+      report.entries[1]?.message,
+      '300 files differ from the baseline on node n1 by an update: tool 1.0-1 -> 1.0-2.',
+    );
+    assert.deepEqual(report.omitted, { fail: 2 });
+  });
+
   test('a changed file, and who did it', () => {
     assert.deepEqual(reportEntries(resultOf(failed, [finding])), [
       {

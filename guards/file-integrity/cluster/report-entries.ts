@@ -21,7 +21,8 @@ export function integrityReport(
   result: NodeResult,
   { owner, completeAt }: IntegrityReportOptions = {},
 ): Report {
-  const { fileIntegrity, nodeName, omittedFindings } = result;
+  const { fileIntegrity, nodeName } = result;
+  const omittedFindings = omittedUnexplained(result);
   return {
     ...integrityReportTarget(fileIntegrity, nodeName),
     scope: { apiVersion: 'v1', kind: 'Node', name: nodeName },
@@ -38,6 +39,13 @@ export function integrityReportTarget(
   nodeName: string,
 ): ReportTarget {
   return { namespace, name: nodeStatusName(name, nodeName) };
+}
+
+/** Without those that an update of a package explains: it has an entry for all of them. */
+function omittedUnexplained({ omittedFindings, findings, updates = [] }: NodeResult): number {
+  const shown = findings.filter(({ explained }) => explained !== undefined).length;
+  const all = updates.reduce((sum, { accepted, files }) => (accepted ? sum : sum + files), 0);
+  return Math.max(0, omittedFindings - Math.max(0, all - shown));
 }
 
 /** The entries alone; at least one. */
@@ -62,7 +70,16 @@ export function reportEntries(result: NodeResult): ReportEntry[] {
     const { added, changed, removed } = outcome;
     return [whole('fail', `${added} files were added, ${changed} changed, ${removed} removed.`), ...unread];
   }
-  const told = findings.map((finding): ReportEntry => ({
+  // Of an update of a package, all files are one entry.
+  const updates = (result.updates ?? []).filter(({ accepted }) => !accepted);
+  const explained = updates.map(({ update, files, atMs: seenMs }): ReportEntry => ({
+    ...{ ...common, severity: 'info', rule: 'package-update', result: 'warn' },
+    message: `${files} ${files === 1 ? 'file differs' : 'files differ'} from the baseline on node ${nodeName} by an update: ${printable(update)}.`,
+    timestampMs: seenMs,
+    properties: { node: nodeName, update: printable(update), files: String(files) },
+  }));
+  const unexplained = findings.filter((finding) => finding.explained === undefined);
+  const told = unexplained.map((finding): ReportEntry => ({
     ...common,
     rule: `file-${finding.change}`,
     result: 'fail',
@@ -70,7 +87,7 @@ export function reportEntries(result: NodeResult): ReportEntry[] {
     timestampMs: finding.seenMs,
     properties: propertiesOf(finding, nodeName),
   }));
-  return [...told, ...unread];
+  return [...told, ...explained, ...unread];
 }
 
 /** `2 files of node n1 cannot be read: /etc/x (EACCES: ...), ...`. */
@@ -84,12 +101,13 @@ export function describeUnread({ count, files }: Unread, nodeName: string): stri
 const changes = { added: 'was added', removed: 'was removed', changed: 'has changed' } as const;
 
 export function describeFinding(finding: Finding, nodeName: string): string {
-  const { path, change, attributes, author } = finding;
+  const { path, change, attributes, author, explained } = finding;
   const what = attributes.length === 0 ? '' : ` (${attributes.join(', ')})`;
   const who = author === undefined ? '' : `, by ${describeAuthor(author)}`;
   const toucher = lastAuthorOf(finding);
   const touched = toucher === undefined ? '' : `, touched later by ${describeAuthor(toucher)}`;
-  return `${path} ${changes[change]}${what} on node ${nodeName}${who}${touched}.`;
+  const why = explained === undefined ? '' : `: ${explained}`;
+  return `${path} ${changes[change]}${what} on node ${nodeName}${who}${touched}${why}.`;
 }
 
 /** Who touched it after its content had changed, where that was another process. */

@@ -238,6 +238,25 @@ suite('results', () => {
     assert.deepEqual(others, []);
   });
 
+  test('updates of packages: in the status, and an event when they are accepted, once', async () => {
+    await using cluster = await start('n1');
+    cluster.startOperator();
+    const atMs = Date.UTC(2026, 0, 2);
+    const explained = { update: 'tool 1 -> 2', files: 3, atMs, accepted: false };
+    const accepted = { update: 'other 1 -> 2', files: 1, atMs, accepted: true };
+    await cluster.report('example', 'n1', failed(0, 3, 0), { updates: [explained] });
+    for (const outcome of [failed(0, 3, 0), succeeded])
+      await cluster.report('example', 'n1', outcome, { updates: [accepted, explained] });
+    const time = '2026-01-02T00:00:00Z';
+    assert.deepEqual((await cluster.status('example', 'n1'))?.packageUpdates, [
+      { update: 'other 1 -> 2', files: 1, time, accepted: true },
+      { update: 'tool 1 -> 2', files: 3, time, accepted: false },
+    ]);
+    assert.deepEqual(await cluster.notes('NodeIntegrityAccepted'), [
+      'updates of packages were accepted on node n1: other 1 -> 2 (1 file)',
+    ]);
+  });
+
   test('reports are written, and go with the node', async () => {
     await using cluster = await start('n1', 'n2');
     const type: ResourceType = customResourceDefinitions;

@@ -1,6 +1,7 @@
 /** How a result changes a FileIntegrityNodeStatus, and its events. No I/O. */
 import { apiTime } from '../../../lib/kube/object/api-time.ts';
 import { type FileIntegrityNodeStatus, names, type ReportedFinding, type ScanResult } from '../api.ts';
+import type { PackageUpdate } from '../model/explanation.ts';
 import type { Finding, Sighting } from '../model/finding.ts';
 import { requestsOf } from '../results/node-requests.ts';
 import { type NodeRequest, type NodeResult, requestAnnotationPrefix } from '../results/node-result.ts';
@@ -59,6 +60,7 @@ export function takeResult(given: NodeResult, known: FileIntegrityNodeStatus | u
   const doneIds = new Set(result.doneRequests);
   const done = requestsOf(known?.metadata.annotations).filter(({ id }) => doneIds.has(id));
   const findings = result.findings.map(reportedFinding);
+  const updates = (result.updates ?? []).map(reportedUpdate);
   const continuedFrom = continuedFromOf(result, known);
   // An agent that finds a number here has had a baseline, and does not make another one in its place.
   const sequence = result.isUnnumbered ? known?.sequence : result.sequence;
@@ -73,6 +75,7 @@ export function takeResult(given: NodeResult, known: FileIntegrityNodeStatus | u
       ...(result.omittedFindings > 0 && { omittedFindings: result.omittedFindings }),
       ...(result.unread && { unread: result.unread }),
       ...(continuedFrom !== undefined && { continuedFrom }),
+      ...(updates.length > 0 && { packageUpdates: updates }),
       detection: result.detection,
       ...(result.configuration !== undefined && { configuration: result.configuration }),
       ...(baseline && { baseline }),
@@ -83,6 +86,7 @@ export function takeResult(given: NodeResult, known: FileIntegrityNodeStatus | u
       ...(isTransition ? [noteOf(result, latest)] : []),
       ...noteOfContinued(result, continuedFrom, known),
       ...notesOfUnread(result, known),
+      ...notesOfUpdates(result.nodeName, updates, known),
       ...done.flatMap((one) => noteOfDone(one, result)),
     ],
   };
@@ -133,8 +137,35 @@ function scanResultOf({ fileIntegrity, nodeName, atMs, outcome }: NodeResult): S
   }
 }
 
-function reportedFinding({ path, change, attributes, last, ...first }: Finding): ReportedFinding {
-  return { path, change, attributes, ...sighting(first), ...(last && { last: sighting(last) }) };
+function reportedFinding({ path, change, attributes, last, explained, ...first }: Finding): ReportedFinding {
+  return {
+    ...{ path, change, attributes, ...sighting(first) },
+    ...(last && { last: sighting(last) }),
+    ...(explained !== undefined && { explained }),
+  };
+}
+
+function reportedUpdate({ update, files, atMs, accepted }: PackageUpdate): ReportedUpdate {
+  return { update, files, time: apiTime(atMs), accepted };
+}
+
+type ReportedUpdate = NonNullable<FileIntegrityNodeStatus['packageUpdates']>[number];
+
+/** Updates that were accepted since the last result. */
+function notesOfUpdates(
+  nodeName: string,
+  updates: readonly ReportedUpdate[],
+  known: FileIntegrityNodeStatus | undefined,
+): Note[] {
+  const isKnown = (one: ReportedUpdate): boolean =>
+    known?.packageUpdates?.some(
+      ({ update, time, accepted }) => accepted && update === one.update && time === one.time,
+    ) === true;
+  const fresh = updates.filter((one) => one.accepted && !isKnown(one));
+  if (fresh.length === 0) return [];
+  const told = fresh.map(({ update, files }) => `${update} (${files} ${files === 1 ? 'file' : 'files'})`);
+  const note = cut(`updates of packages were accepted on node ${nodeName}: ${told.join(', ')}`);
+  return [{ type: 'Normal', reason: 'NodeIntegrityAccepted', note }];
 }
 
 function sighting({ seenMs, seenBy, author }: Sighting): NonNullable<ReportedFinding['last']> {

@@ -27,7 +27,7 @@ function change(path: string, by = cgroup, mountNamespace = 7): Change {
     ...{ parentExecutable: '', mountNamespace, cgroupId: 0n, cgroup: by, own: false },
   };
   return {
-    ...{ path, kinds: ['modified'], atMs: Date.now(), below: false, others: 0 },
+    ...{ path, kinds: ['modified'], atMs: Date.now(), below: false, others: 0, otherAuthors: [] },
     ...{ author, contentAuthor: author },
   };
 }
@@ -71,7 +71,14 @@ suite('changes by a container of which the runtime has not told yet', () => {
     assert.deepEqual(passed, ['/host host']);
     awaited.add(change('/a'));
     awaited.add(change('/a', '/', hostNamespace));
-    awaited.add({ path: '/b', kinds: ['closed'], atMs: Date.now(), below: false, others: 0 });
+    awaited.add({
+      path: '/b',
+      kinds: ['closed'],
+      atMs: Date.now(),
+      below: false,
+      others: 0,
+      otherAuthors: [],
+    });
     bench.setContainer('other', 'b'.repeat(64));
     assert.deepEqual(passed.splice(0), ['/host host']);
     bench.setContainer('web', web);

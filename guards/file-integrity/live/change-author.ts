@@ -2,8 +2,9 @@
 import type { ContainerSource } from '../../../lib/cri/container-source.ts';
 import type { ProcessPlace } from '../../../lib/cri/container-index.ts';
 import { NodeContainerIndex } from '../../../lib/cri/node-container-index.ts';
-import type { Change, ChangeProcess } from '../../../lib/sensor/changes/change.ts';
+import type { Change, ChangeKind, ChangeProcess } from '../../../lib/sensor/changes/change.ts';
 import type { ChangeAuthor } from '../model/finding.ts';
+import { type Hand, isDiverter, isPackageManager } from '../model/hand.ts';
 
 type Place = Pick<ChangeAuthor, 'relation' | 'container' | 'pod' | 'unit' | 'mounts'>;
 
@@ -12,7 +13,16 @@ export interface ChangedBy {
   readonly author: ChangeAuthor | undefined;
   /** Who changed attributes alone, after that. */
   readonly touchedBy: ChangeAuthor | undefined;
+  /** Whose hand it was, of all that changed the path; undefined where nothing is said of that. */
+  readonly hand: Hand | undefined;
+  /** dpkg-divert alone did it. */
+  readonly isDiverter: boolean;
 }
+
+/** What says that something of a path changed, and not only that somebody could have written. */
+const tellsOfChange: ReadonlySet<ChangeKind> = new Set([
+  ...(['created', 'deleted', 'moved-from', 'moved-to', 'attributes', 'modified'] as const),
+]);
 
 /** Follows the containers of a node until it is disposed. */
 export class ChangeAuthors implements Disposable {
@@ -25,10 +35,14 @@ export class ChangeAuthors implements Disposable {
   }
 
   /** Who made the changes of one path. */
-  by({ author: last, contentAuthor, atMs }: Change): ChangedBy {
+  by(change: Change): ChangedBy {
+    const { author: last, contentAuthor, otherAuthors, atMs } = change;
     const author = contentAuthor && this.authorOf(contentAuthor, atMs);
     const touchedBy = last === contentAuthor ? undefined : last && this.authorOf(last, atMs);
-    return { author, touchedBy };
+    const all = [author, touchedBy, ...otherAuthors.map((other) => this.authorOf(other, atMs))];
+    const known = all.filter((one) => one !== undefined);
+    const isDivertersAlone = known.length > 0 && known.every(isDiverter);
+    return { author, touchedBy, hand: handOf(change, known), isDiverter: isDivertersAlone };
   }
 
   /**
@@ -55,6 +69,22 @@ export class ChangeAuthors implements Disposable {
   [Symbol.dispose](): void {
     this.#containers[Symbol.dispose]();
   }
+}
+
+function handOf(
+  { kinds, author, contentAuthor, others, otherAuthors }: Change,
+  known: readonly ChangeAuthor[],
+): Hand | undefined {
+  if (known.some((one) => !isPackageManager(one))) return 'others';
+  const told = kinds.filter((kind) => tellsOfChange.has(kind));
+  // Of several it may not be known which of them did what: then it was one of these.
+  const isOneOf = author === undefined && others > 0;
+  const isUnseen =
+    others > otherAuthors.length ||
+    (!isOneOf && author === undefined && told.length > 0) ||
+    (!isOneOf && contentAuthor === undefined && told.some((kind) => kind !== 'attributes'));
+  if (isUnseen) return 'unseen';
+  return known.length > 0 ? 'packages' : undefined;
 }
 
 function placeIn(place: ProcessPlace): Place {

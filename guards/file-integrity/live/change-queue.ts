@@ -3,6 +3,7 @@
  */
 import type { ByteString } from '../model/entry.ts';
 import type { ChangeAuthor } from '../model/finding.ts';
+import { bothHands, type Hand } from '../model/hand.ts';
 
 export interface ChangedPath {
   /** With the prefix of the root. */
@@ -23,6 +24,8 @@ export interface ChangedPath {
   readonly isLink: boolean;
   /** It says nothing of what has changed: who made the change before it stays its author. */
   readonly saysLittle: boolean;
+  /** Whose hand it was; undefined where nothing is said of that. */
+  readonly hand: Hand | undefined;
 }
 
 export type PathChange = Partial<Omit<ChangedPath, 'path'>>;
@@ -51,12 +54,15 @@ export class ChangeQueue {
   add(path: ByteString, change: PathChange): void {
     const known = this.#paths.get(path);
     const { below = false, author, touchedBy, authorBelow, isLink = false, saysLittle = false } = change;
-    const { changedMs = Date.now(), isTouch = false } = change;
+    const { changedMs = Date.now(), isTouch = false, hand } = change;
     if (known === undefined && this.#paths.size >= this.#most) {
       this.#paths.clear();
       this.#isFull = true;
     }
-    const added = { path, below, author, touchedBy, changedMs, isTouch, authorBelow, isLink, saysLittle };
+    const added = {
+      ...{ path, below, author, touchedBy, changedMs, isTouch, authorBelow, isLink, saysLittle },
+      hand,
+    };
     this.#paths.set(path, known === undefined ? added : bothOf(known, added));
   }
 
@@ -96,5 +102,6 @@ export function bothOf(earlier: ChangedPath, later: ChangedPath): ChangedPath {
     authorBelow: later.authorBelow ?? earlier.authorBelow,
     isLink: later.isLink && earlier.isLink,
     saysLittle: later.saysLittle && earlier.saysLittle,
+    hand: bothHands(earlier.hand, later.hand),
   };
 }

@@ -28,8 +28,10 @@ export class FollowedTree {
   readonly #rules: string;
   readonly #types: readonly FileType[];
   readonly #own: ByteString;
+  readonly #packages: LiveJob['packages'];
 
-  constructor({ conf, root, baseline }: LiveJob, mostQueued: number) {
+  constructor({ conf, root, baseline, packages }: LiveJob, mostQueued: number) {
+    this.#packages = packages;
     this.queue = new ChangeQueue(mostQueued);
     this.selection = new Selection(conf);
     this.#prefix = root.prefix;
@@ -39,8 +41,8 @@ export class FollowedTree {
     this.#own = Buffer.from(dirname(dirname(baseline.path)), 'utf8').toString('latin1');
   }
 
-  suits({ conf, root }: LiveJob): boolean {
-    return root.prefix === this.#prefix && rulesOf(conf) === this.#rules;
+  suits({ conf, root, packages }: LiveJob): boolean {
+    return packages === this.#packages && root.prefix === this.#prefix && rulesOf(conf) === this.#rules;
   }
 
   /** The path of entries for one below the root. */
@@ -52,6 +54,7 @@ export class FollowedTree {
   wants(directory: ByteString): boolean {
     // What the agent writes there for each result would lead to another one.
     if (directory === this.#own) return false;
+    if (this.#packages?.wants(directory) === true) return true;
     const path = this.withPrefix(directory);
     return this.selection.descend(path) || this.selection.select(path, 'd') !== undefined;
   }
@@ -62,7 +65,9 @@ export class FollowedTree {
   }
 
   /** @param change below the root, without the prefix */
-  add({ path, kinds, below, atMs }: Change, { author, touchedBy }: ChangedBy): void {
+  add({ path, kinds, below, atMs }: Change, by: ChangedBy): void {
+    const { author, touchedBy, hand, isDiverter } = by;
+    this.#packages?.changed(path, hand, isDiverter);
     const whole = this.withPrefix(path);
     const isGone = kinds.includes('moved-from') || kinds.includes('deleted');
     // A directory that no rule selects may have files in it that rules do.
@@ -76,6 +81,7 @@ export class FollowedTree {
       isTouch: kinds.every((kind) => kind === 'attributes' || kind === 'closed' || kind === 'changed'),
       authorBelow: isMove ? author : undefined,
       saysLittle: kinds.every((kind) => kind === 'closed' || kind === 'changed'),
+      hand,
     });
     this.onQueued?.();
   }
@@ -83,6 +89,7 @@ export class FollowedTree {
   /** Something has changed, and what is not known. */
   lose(why: string): void {
     this.#lost = why;
+    this.#packages?.verify();
     this.onQueued?.();
   }
 

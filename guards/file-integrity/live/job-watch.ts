@@ -72,8 +72,10 @@ export class JobWatch implements AsyncDisposable {
         if (loss !== undefined) this.#lose(loss);
         if (queue.size === 0) return;
         // A scan follows when it is over.
-        if (this.job.isHeld()) queue.clear();
-        else {
+        if (this.job.isHeld()) {
+          queue.clear();
+          this.job.packages?.forget();
+        } else {
           const taken = queue.take(mostTogether);
           await this.#guarded(() => this.#lookAt(taken));
           this.#putBackIfStopped(taken);
@@ -150,8 +152,9 @@ export class JobWatch implements AsyncDisposable {
     if (change.isLink || entry === undefined) return;
     for (const name of await this.#linksOf(entry, this.#stop.signal)) {
       if (name === path) continue;
-      const { author, touchedBy, changedMs, isTouch } = change;
-      this.tree.queue.add(name, { author, touchedBy, changedMs, isTouch, isLink: true, saysLittle: true });
+      const { author, touchedBy, changedMs, isTouch, hand } = change;
+      const of = { author, touchedBy, changedMs, isTouch, hand };
+      this.tree.queue.add(name, { ...of, isLink: true, saysLittle: true });
     }
   }
 
@@ -232,13 +235,21 @@ export class JobWatch implements AsyncDisposable {
       return;
     }
     const seen = await recheckBelow(parts, path, signal);
-    const asked = new Map<ByteString, AskedPath>([[path, change]]);
-    for (const one of seen.changes.keys())
-      if (one !== path) asked.set(one, { path: one, author: authorBelow });
+    const asked = new Map<ByteString, AskedPath>();
+    if (change.hand !== 'packages') asked.set(path, change);
+    for (const one of seen.changes.keys()) {
+      // What came with a directory of dpkg is looked at by itself: what it is now is needed to say of which package it is.
+      if (change.hand === 'packages') {
+        if (seen.isCut) continue;
+        const of = one === path ? change : { author: authorBelow, saysLittle: true };
+        this.tree.queue.add(one, { ...of, below: false, hand: change.hand });
+      } else if (one !== path) asked.set(one, { path: one, author: authorBelow });
+    }
+    if (change.hand === 'packages') this.#wake();
     if (seen.isCut) this.#lose('more has changed in a directory than is checked at once');
     else {
       for (const one of this.job.findings.pathsBelow(path)) {
-        if (!asked.has(one)) asked.set(one, { path: one });
+        if (!asked.has(one) && !seen.changes.has(one)) asked.set(one, { path: one });
       }
     }
     this.#tell(
@@ -249,16 +260,19 @@ export class JobWatch implements AsyncDisposable {
     );
   }
 
-  #tell(asked: readonly AskedPath[], { changes }: Recheck): void {
+  #tell(asked: readonly AskedPath[], { changes, now }: Recheck): void {
     if (this.#stop.signal.aborted || this.job.isHeld()) return;
-    const updates = asked.map(({ path, author, touchedBy, changedMs, isTouch }): PathUpdate => ({
-      ...{ path, change: changes.get(path) },
+    const updates = asked.map(({ path, author, touchedBy, changedMs, isTouch, hand }): PathUpdate => ({
+      ...{ path, change: changes.get(path), hand },
       ...(author && { author }),
       ...(touchedBy && { touchedBy }),
       ...(changedMs !== undefined && { changedMs }),
       ...(isTouch !== undefined && { isTouch }),
     }));
-    this.job.findings.update(updates, Date.now());
+    const { packages, findings } = this.job;
+    const told =
+      packages?.take(updates.map((update) => ({ update, entry: now.get(update.path) }))) ?? updates;
+    findings.update(told, Date.now());
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -276,7 +290,7 @@ export class JobWatch implements AsyncDisposable {
 
 /** What is told of a path that was looked at. */
 type AskedPath = Pick<ChangedPath, 'path'> &
-  Partial<Pick<ChangedPath, 'author' | 'touchedBy' | 'changedMs' | 'isTouch'>>;
+  Partial<Pick<ChangedPath, 'author' | 'touchedBy' | 'changedMs' | 'isTouch' | 'hand'>>;
 
 /** Names that are remembered, at some 150 bytes each. */
 const mostNames = 50_000;

@@ -5,6 +5,7 @@ import type { AideConf } from '../aide-conf/conf.ts';
 import type { Baseline } from '../database/read-baseline.ts';
 import type { Detection } from '../model/finding.ts';
 import type { ScanRoot } from '../provider/provider.ts';
+import type { PackageUpdates } from '../packages/package-updates.ts';
 import type { CurrentFindings } from '../results/findings.ts';
 import type { ReportOptions } from '../model/report.ts';
 
@@ -23,6 +24,8 @@ export interface LiveJob {
   readonly findings: CurrentFindings;
   readonly containers: ContainerSource;
   readonly logger: Logger;
+  /** Takes what dpkg changes, and says what of it is to be told. Without it, updates of packages are findings like others. */
+  readonly packages?: PackageUpdates;
   /** Whether the annotation `holdoff` is there: nothing is to be said of changes then. A scan follows when it is gone. */
   readonly isHeld: () => boolean;
   /** How changes are known from now on; part of results. */

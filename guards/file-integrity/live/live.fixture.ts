@@ -31,12 +31,15 @@ export class Followed implements AsyncDisposable {
     this.detection = detection;
   }
 
+  /** @param setUp - what else is on the host before the first baseline */
   static async start(
     options: Parameters<TestCluster['startAgent']>[1] = {},
     integrity: Parameters<TestCluster['createIntegrity']>[1] = {},
+    setUp: (host: string) => void | Promise<void> = () => undefined,
   ): Promise<Followed> {
     const cluster = await TestCluster.start();
     try {
+      await setUp(cluster.host);
       // Other users come in.
       for (const path of [cluster.directory, cluster.host, cluster.at('.')]) chmodSync(path, 0o755);
       const agent = await cluster.startAgent('n1', { live: liveOf(), ...options });
@@ -101,9 +104,13 @@ export function untilFollowed(cluster: TestCluster, name = 'fi'): Promise<Detect
 export async function run(
   command: string,
   args: readonly string[],
-  options: { readonly uid?: number; readonly gid?: number } = {},
+  {
+    isQuiet = false,
+    ...options
+  }: { readonly uid?: number; readonly gid?: number; readonly isQuiet?: boolean } = {},
 ): Promise<number> {
-  const child = spawn(command, args, { cwd: '/', stdio: ['ignore', 'inherit', 'inherit'], ...options });
+  const stdio = ['ignore', isQuiet ? 'ignore' : 'inherit', 'inherit'] as const;
+  const child = spawn(command, args, { cwd: '/', stdio: [...stdio], ...options });
   const [status] = (await once(child, 'exit')) as [number];
   if (status !== 0 || child.pid === undefined) throw new Error(`${command}: exit ${status}`);
   return child.pid;

@@ -94,7 +94,10 @@ export class NodeWatch implements Disposable {
     const tree = this.#unpark(job) ?? this.#newTree(job);
     const watch = new JobWatch(job, tree);
     this.#jobs.add(watch);
-    if (tree.isWatched) job.tell(this.#detection());
+    if (tree.isWatched) {
+      job.packages?.watched();
+      job.tell(this.#detection());
+    }
     return { [Symbol.asyncDispose]: () => this.#leave(watch) };
   }
 
@@ -113,7 +116,8 @@ export class NodeWatch implements Disposable {
    * Also what happened between reading the files for the baseline and now. After a restart a scan reads them all; but it may be
    * past a directory before that is watched.
    */
-  async #walk({ baseline, findings, logger }: LiveJob, tree: FollowedTree): Promise<void> {
+  async #walk(job: LiveJob, tree: FollowedTree): Promise<void> {
+    const { baseline, findings, logger } = job;
     const startMs = performance.now();
     const fromMs = findings.isKnown ? baseline.header.madeAtMs : Date.now();
     try {
@@ -137,6 +141,7 @@ export class NodeWatch implements Disposable {
       logger.error({ err }, 'some directories are covered by scans only');
     }
     tree.isWatched = true;
+    job.packages?.watched();
     const { directories, unwatchedDirectories } = this.#watch.stats();
     const tookMs = Math.round(performance.now() - startMs);
     const { mode, sensorMode } = this.#watch;

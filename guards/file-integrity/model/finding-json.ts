@@ -123,6 +123,7 @@ export function decodeFinding(fields: Fields): Finding {
         ...decodeAuthorOf(last),
       },
     }),
+    ...(fields.has('explained') && { explained: fields.text('explained') }),
   };
 }
 

@@ -44,6 +44,11 @@ export interface Finding {
   readonly author?: ChangeAuthor;
   /** A later change of what is not its content: the mode, the owner, the change time. */
   readonly last?: Sighting;
+  /**
+   * The update by the package manager that it comes from: `openssl 3.0.15-1 -> 3.0.16-1`. Its content is what the package database says,
+   * and nobody but the package manager has changed the file since the baseline.
+   */
+  readonly explained?: string;
 }
 
 /** When a change was seen, how, and who made it where that is known. */

@@ -26,14 +26,14 @@ export function integrityLine(
   const messages = {
     found: describeFinding(finding, nodeName),
     gone: `${path} is as in the baseline again on node ${nodeName}.`,
-    accepted: `${path} was accepted into the baseline of node ${nodeName}.`,
+    accepted: `${path} was accepted into the baseline of node ${nodeName}${finding.explained === undefined ? '' : `: ${finding.explained}`}.`,
   };
   return findingLine(
     {
       ...{ guard: 'file-integrity', kind: 'IntegrityFinding' },
       time: new Date(state === 'found' ? lastSeenMs(finding) : nowMs).toISOString(),
       node: { name: nodeName },
-      severity: severityOfVerdict[verdict],
+      severity: finding.explained === undefined ? severityOfVerdict[verdict] : 'info',
       object: { kind: 'Node', namespace: '', name: nodeName },
       policy: { kind: 'FileIntegrity', namespace, name },
       verdict,

@@ -16,6 +16,8 @@ export interface JobContext {
   readonly containers: ContainerSource;
   readonly providers: (name: IntegrityProvider['name']) => Promise<IntegrityProvider>;
   readonly live: StartLive | undefined;
+  /** See `PackageUpdatesOptions`; default: half a minute. */
+  readonly packagesIdleMs?: number | undefined;
   readonly counts: NodeCounts;
   readonly clock: Clock;
   readonly logger: Logger;

@@ -8,8 +8,15 @@ import { messageOf, RampartError } from '../../../lib/errors/errors.ts';
 import { BaselineError } from '../database/baseline-error.ts';
 import { replaceFile } from '../database/replace-file.ts';
 import type { SigningKey } from '../database/signature.ts';
+import type { PackageUpdate } from '../model/explanation.ts';
 import type { Detection } from '../model/finding.ts';
-import { maxFindings, maxUnreadFiles, type NodeOutcome, type NodeResult } from '../results/node-result.ts';
+import {
+  maxFindings,
+  maxUnreadFiles,
+  maxUpdates,
+  type NodeOutcome,
+  type NodeResult,
+} from '../results/node-result.ts';
 import type { CheckResult } from '../provider/provider.ts';
 import { fitLog } from '../report/log-limit.ts';
 import { plainReport } from '../report/plain.ts';
@@ -45,6 +52,8 @@ export interface ResultFacts {
   readonly configuration: string | undefined;
   /** Without it, a result does not wait on the disk. */
   readonly key: SigningKey | undefined;
+  /** Updates of packages that were accepted. */
+  readonly accepted: readonly PackageUpdate[];
   /** The same error is told once in this time. */
   readonly periodMs: number;
   /** Why the last scan came to nothing; undefined where it did not. */
@@ -183,12 +192,14 @@ export class JobResults {
     this.#sequence = Math.max(this.#sequence + 1, atMs);
     const known = outcome.kind === 'failed' ? findings.latest(maxFindings) : { findings: [], omitted: 0 };
     // Where nothing is known of any file, that is what is told.
+    const updates = [...more.accepted, ...findings.updates()].slice(-maxUpdates);
     const unread = outcome.kind === 'errored' ? undefined : findings.unread(maxUnreadFiles);
     const result: NodeResult = {
       ...{ fileIntegrity, nodeName, sequence: this.#sequence, atMs, outcome },
       findings: known.findings,
       omittedFindings: known.omitted,
       ...(unread && { unread }),
+      ...(updates.length > 0 && { updates }),
       ...{ detection, doneRequests },
       ...(continuedFromMs !== undefined && { continuedFromMs }),
       ...(configuration !== undefined && { configuration }),

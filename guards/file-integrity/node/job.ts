@@ -25,8 +25,13 @@ import type { JobReading } from './node-counts.ts';
 import { jobDirectoryName } from './old-jobs.ts';
 import type { AcceptRequest, InitReason, JobView } from './plan.ts';
 import { NewestBaseline } from '../database/newest-baseline.ts';
+import { PackageUpdates } from '../packages/package-updates.ts';
+import { explanationText } from '../model/explanation.ts';
 import { pathsThatFit } from './accepted-entries.ts';
 import type { FindingChange } from '../model/finding.ts';
+
+/** Characters of a reason that names updates. */
+const maxReason = 1000;
 
 export class Job implements AsyncDisposable {
   readonly key: string;
@@ -42,6 +47,7 @@ export class Job implements AsyncDisposable {
   readonly #record: JobRecord;
   readonly #results: JobResults;
   readonly #live: JobLive;
+  readonly #packages: PackageUpdates;
   readonly #key: KeyFollower;
   readonly #inputs: JobInputs;
   readonly #newest = new NewestBaseline();
@@ -76,10 +82,17 @@ export class Job implements AsyncDisposable {
       findings: this.#findings,
       onSent: () => void context.counts.results++,
     });
+    this.#packages = new PackageUpdates({
+      ...{ root: context.root, directory: this.#directory, findings: this.#findings, logger },
+      isAccepting: () => this.#inputs.spec.config.acceptPackageUpdates === true,
+      onAcceptable: () => context.wake(),
+      idleMs: context.packagesIdleMs,
+    });
     this.#live = new JobLive(
       context.live,
       {
         ...{ key: this.key, nodeName, containers, logger, findings: this.#findings },
+        packages: this.#packages,
         isHeld: () => this.#inputs.isHeld,
         requestScan: (why) => {
           logger.info({ why }, 'scan requested');
@@ -117,6 +130,7 @@ export class Job implements AsyncDisposable {
     this.#setLevel();
     if (provider !== integrity.spec.provider) this.#forgetBaseline();
     this.#times.reschedule();
+    this.#packages.acceptHeld();
     this.#context.wake();
   }
 
@@ -156,6 +170,7 @@ export class Job implements AsyncDisposable {
       knowsFindings: this.#findings.isKnown,
       firstDueMs: this.#times.firstDueMs,
       checkDueMs: this.#times.checkDueMs,
+      hasAcceptable: this.#packages.hasAcceptable,
       wantsScan: this.#wantsScan,
       retryDueMs: this.#times.retryDueMs,
     };
@@ -206,6 +221,7 @@ export class Job implements AsyncDisposable {
       this.#logger.info({ made }, 'continuing from the baseline of an earlier FileIntegrity of this name');
     }
     this.#times.resumed(this.#record.notes.checkedMs);
+    if (!this.#live.isRunning) await this.#packages.resume(job.signingKey);
     // The results of the one before went with it.
     if (continuedFromMs !== undefined && !this.#record.wasSeenByOperator) this.#wantsScan = true;
     await this.#startLive(job, provider);
@@ -226,6 +242,8 @@ export class Job implements AsyncDisposable {
     }
     const request = requests.at(-1);
     const startedMs = clock.monotonicMs();
+    // Before the files: what is updated meanwhile is not what the baseline has.
+    const packages = provider.openBaseline === undefined ? undefined : await this.#packages.read();
     const make = (): Promise<InitResult> =>
       provider.init(job, { signal, onProgress: counts.progress(), request });
     let made = await make();
@@ -238,6 +256,7 @@ export class Job implements AsyncDisposable {
     counts.scans.init++;
     counts.scanSeconds.add((clock.monotonicMs() - startedMs) / 1000);
     this.#logger.info({ reason, entries, unread }, 'created a baseline');
+    await this.#packages.begin(packages, job.signingKey);
     this.#baseline = 'ready';
     this.#configuration = configurationId(provider.name, job.conf.text);
     this.#wantsScan = false;
@@ -277,6 +296,31 @@ export class Job implements AsyncDisposable {
     // Those that are only counted are not known by name.
     if (this.#findings.omitted > 0) this.#wantsScan = true;
     this.#record.done({}, [id]);
+    await this.#results.report(this.#facts());
+    await this.#record.write(this.#results.sequence, job.signingKey);
+    await this.#startLive(job, provider);
+  }
+
+  /** Takes updates of packages into the baseline, as far as they are still what was explained. */
+  async acceptUpdates(signal: AbortSignal): Promise<void> {
+    const [provider, job] = [await this.#provider(), await this.#job()];
+    const all = this.#packages.acceptable();
+    const updates = [...new Set([...all.values()].map(({ explanation }) => explanationText(explanation)))];
+    const paths = [...all.keys()].sort((a, b) => (a < b ? -1 : 1));
+    const expected = new Map(
+      [...all].flatMap(([path, { update }]) => (update.change ? [[path, update.change]] : [])),
+    );
+    const about = { author: 'dpkg', reason: updates.join(', ').slice(0, maxReason) };
+    await this.#live.stop();
+    const { unread } = await provider
+      .accept(job, paths, about, { signal, expected })
+      .catch(async (error: unknown) => {
+        if (!(error instanceof BaselineError)) await this.#startLive(job, provider);
+        throw error;
+      });
+    this.#context.counts.scans.accept++;
+    await this.#packages.wereAccepted(all, new Set(unread));
+    this.#logger.info({ updates, accepted: paths.length - unread.length }, 'accepted updates of packages');
     await this.#results.report(this.#facts());
     await this.#record.write(this.#results.sequence, job.signingKey);
     await this.#startLive(job, provider);
@@ -343,6 +387,7 @@ export class Job implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
     await this.#live.stop();
+    this.#packages[Symbol.dispose]();
     await this.#results.ended(this.#signingKey);
   }
 
@@ -382,6 +427,7 @@ export class Job implements AsyncDisposable {
   #facts(): ResultFacts {
     return {
       detection: this.#live.detection,
+      accepted: this.#packages.accepted,
       doneRequests: this.#record.notes.doneRequests,
       continuedFromMs: this.#record.continuedFromMs,
       key: this.#signingKey,

@@ -156,7 +156,9 @@ export class NodeJobs {
         break;
       case 'accept':
         await this.#run('accept', [job], (signal) =>
-          this.#attempt(job, () => job.accept(step.request, signal)),
+          this.#attempt(job, () =>
+            step.request === undefined ? job.acceptUpdates(signal) : job.accept(step.request, signal),
+          ),
         );
         break;
       case 'check': {

@@ -14,6 +14,7 @@ import type { Baseline } from '../database/read-baseline.ts';
 import type { ByteString, Entry, ScanProblem } from '../model/entry.ts';
 import type {
   Acceptance,
+  AcceptOptions,
   AcceptResult,
   CheckResult,
   InitOptions,
@@ -24,6 +25,8 @@ import type {
 } from '../provider/provider.ts';
 import { CountedPaths } from '../model/counted-paths.ts';
 import { collectReport } from '../report/collect.ts';
+import { recheckPaths } from '../live/recheck.ts';
+import { isSame } from '../results/findings.ts';
 import { runFacts } from '../check/run-facts.ts';
 import { Scanner, type ScanOptions } from '../scan/scanner.ts';
 import { appendAcceptance } from '../signed-notes/acceptance-log.ts';
@@ -127,7 +130,7 @@ export class NativeProvider implements IntegrityProvider {
     job: IntegrityJob,
     paths: readonly ByteString[],
     about: Acceptance,
-    { signal }: RunOptions,
+    { signal, expected }: AcceptOptions,
   ): Promise<AcceptResult> {
     const { author, reason, request } = about;
     const store = new BaselineStore(job);
@@ -136,19 +139,13 @@ export class NativeProvider implements IntegrityProvider {
     if (request !== undefined && requests.includes(request)) return { unread: [] };
     const conf = confOf(job);
     await using scanner = this.#scanner(job);
-    const now = new Map<ByteString, Entry>();
-    const unread = new Set<ByteString>();
-    const looked = scanner.look(
-      conf,
-      paths.map((path) => ({ path, below: false })),
-      { signal },
-    );
-    for await (const batch of looked) {
-      for (const item of batch) {
-        if ('code' in item) unread.add(item.path);
-        else now.set(item.path, item);
-      }
-    }
+    const parts = { baseline, conf, reportOptions: reportOptionsOf(conf), scanner };
+    const { now, changes, unread: unreadable } = await recheckPaths(parts, paths, signal);
+    const isLeft = (path: ByteString): boolean => {
+      const change = expected?.get(path);
+      return unreadable.has(path) || (change !== undefined && !isSame(change, changes.get(path)));
+    };
+    const unread = new Set(paths.filter(isLeft));
     const accepted = paths.filter((path) => !unread.has(path));
     const header = this.#header(job, { madeBy: 'accept', requests: [...requests, request], author, reason });
     await store.replace(

@@ -20,6 +20,7 @@ const accept: NodeRequest = { kind: 'accept', id: 'b2', path: '', author: 'me', 
 const well: JobView = {
   ...{ gracePeriodMs: 100_000, provider: 'native', hasConfiguration: true, hasKey: true, isHeld: false },
   ...{ requests: [], baseline: 'ready', madeBy: 'native', knowsFindings: true, wantsScan: false },
+  hasAcceptable: false,
   ...{ checkDueMs: now + 50_000, retryDueMs: -Infinity, firstDueMs: now, isReconfigured: false },
 };
 const due = { checkDueMs: now };
@@ -31,6 +32,12 @@ test('the next step of a job', () => {
     ['nothing is due', {}, time(now + 50_000)],
     ['a scan is due', due, { kind: 'check' }],
     ['events were lost', { wantsScan: true }, { kind: 'check' }],
+    ['updates of packages to accept', { hasAcceptable: true, wantsScan: true }, { kind: 'accept' }],
+    [
+      'the same, before it is known what differs',
+      { hasAcceptable: true, knowsFindings: false },
+      time(now + 50_000),
+    ],
     [
       'no configuration yet',
       { ...due, hasConfiguration: false, requests: [reinit] },
@@ -131,6 +138,7 @@ const anyView: fc.Arbitrary<JobView> = fc.record({
   knowsFindings: fc.boolean(),
   firstDueMs: fc.integer({ min: now - 10, max: now + 10 }),
   checkDueMs: fc.integer({ min: now - 100_000, max: now + 100_000 }),
+  hasAcceptable: fc.boolean(),
   wantsScan: fc.boolean(),
   retryDueMs: fc.integer({ min: now - 10, max: now + 10 }),
 });

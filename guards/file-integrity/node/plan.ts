@@ -32,6 +32,8 @@ export interface JobView {
   /** Before it no first baseline is made: the node is still being set up. */
   readonly firstDueMs: number;
   readonly checkDueMs: number;
+  /** Explained changes are to be accepted into the baseline. */
+  readonly hasAcceptable: boolean;
   /** Somebody wants a scan as soon as may be: events were lost. */
   readonly wantsScan: boolean;
   /** After a failure nothing is tried before this. */
@@ -46,7 +48,8 @@ export type Step =
   /** Ask the provider for the state of the baseline. */
   | { readonly kind: 'look' }
   | { readonly kind: 'init'; readonly reason: InitReason; readonly requests: readonly string[] }
-  | { readonly kind: 'accept'; readonly request: AcceptRequest }
+  /** Without a request: updates of packages. */
+  | { readonly kind: 'accept'; readonly request?: AcceptRequest }
   | { readonly kind: 'check' };
 
 /** The next step of one job. */
@@ -77,6 +80,7 @@ export function stepOf(view: JobView, nowMs: number): Step {
       return nowMs < view.checkDueMs ? waitUntil(view.checkDueMs) : { kind: 'look' };
     case 'ready': {
       if (view.isReconfigured) return init('machine-config');
+      if (view.hasAcceptable && view.knowsFindings) return { kind: 'accept' };
       if (view.wantsScan || accept !== undefined || nowMs >= view.checkDueMs) return { kind: 'check' };
       return waitUntil(view.checkDueMs);
     }

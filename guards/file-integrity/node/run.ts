@@ -50,6 +50,8 @@ export interface FileIntegrityNodeOptions {
   /** Called when something is begun or has ended. */
   readonly onState?: (state: NodeState) => void;
   readonly clock?: Clock;
+  /** How long a change by dpkg waits for dpkg to say of which package it is. Default: half a minute. */
+  readonly packagesIdleMs?: number;
 }
 
 export interface NodeState {
@@ -123,6 +125,7 @@ export async function runFileIntegrityNode(
         jobs = new NodeJobs({
           ...{ client, nodeName, clock, logger, counts, signal, metrics: shared },
           ...{ containers: context.containers, sink: context.sink, live: options.live },
+          packagesIdleMs: options.packagesIdleMs,
           root: { directory: context.hostRoot, prefix: hostPrefix },
           directory: context.directory,
           providers: providersOf(context.version, options),

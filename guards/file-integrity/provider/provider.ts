@@ -6,7 +6,7 @@ import type { Baseline } from '../database/read-baseline.ts';
 import type { SigningKey } from '../database/signature.ts';
 import type { ByteString } from '../model/entry.ts';
 import type { CountedPaths } from '../model/counted-paths.ts';
-import type { Report, ReportOptions, RunFacts } from '../model/report.ts';
+import type { Report, ReportedChange, ReportOptions, RunFacts } from '../model/report.ts';
 import type { NewestBaseline } from '../database/newest-baseline.ts';
 
 /** Where the files of the node are. */
@@ -83,8 +83,13 @@ export interface Acceptance {
   readonly request?: string;
 }
 
+export interface AcceptOptions extends RunOptions {
+  /** What was found, by path: only what is still so is accepted. Without it, whatever is there now. */
+  readonly expected?: ReadonlyMap<ByteString, ReportedChange>;
+}
+
 export interface AcceptResult {
-  /** Of the paths: those that cannot be read now. They stay as they were in the baseline. */
+  /** Of the paths: those that cannot be read now, or are not as expected. They stay as they were in the baseline. */
   readonly unread: readonly ByteString[];
 }
 
@@ -123,7 +128,7 @@ export interface IntegrityProvider {
     job: IntegrityJob,
     paths: readonly ByteString[],
     about: Acceptance,
-    options: RunOptions,
+    options: AcceptOptions,
   ): Promise<AcceptResult>;
   /**
    * As `check` of each, with one pass: a file that several select is looked at once. Without this they are checked one after

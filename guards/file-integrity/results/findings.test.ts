@@ -314,3 +314,72 @@ test('what is known by number alone is counted as the last scan did', () => {
   bench.scan(changed('/0'));
   assert.equal(bench.findings.counts.changed, 1);
 });
+
+test('a hand that is not of the package manager stays with a finding until it is gone', () => {
+  const { findings } = new Bench();
+  const path = '/hostroot/a';
+  const hand = (): string | undefined => findings.heldOf(path)?.hand;
+  const update = (change: ReportedChange | undefined, by?: 'packages' | 'others'): void =>
+    findings.update([{ path, change, hand: by }], 1);
+  update(changed('/a', 'x'), 'packages');
+  assert.equal(hand(), 'packages');
+  update(changed('/a', 'y'), 'packages');
+  assert.equal(hand(), 'packages');
+  // The same content again.
+  update(changed('/a', 'y'), 'others');
+  assert.equal(hand(), 'others');
+  update(changed('/a', 'z'), 'packages');
+  assert.equal(hand(), 'others');
+  update(undefined, 'packages');
+  update(changed('/a', 'x'), 'packages');
+  assert.equal(hand(), 'packages');
+  // Nobody saw who did it.
+  findings.beginScan();
+  findings.endScan(reportOf([changed('/a', 'y')]), 2);
+  assert.equal(hand(), 'unseen');
+});
+
+test('what is explained stays so until another hand touches it, and comes behind others', () => {
+  const bench = new Bench();
+  const { findings } = bench;
+  const explained = 'a 1 -> 2';
+  const one = (path: string) => ({
+    path: `/hostroot${path}`,
+    change: changed(path),
+    hand: 'packages' as const,
+  });
+  findings.update([{ ...one('/b'), hand: 'others' as const }], 1);
+  findings.update(
+    [
+      { ...one('/a'), explained },
+      { ...one('/c'), explained },
+    ],
+    2,
+  );
+  assert.deepEqual(
+    findings.latest(2).findings.map(({ path }) => path),
+    ['/b', '/c'],
+  );
+  assert.deepEqual(findings.updates(), [{ update: explained, files: 2, atMs: 2, accepted: false }]);
+  bench.take();
+  findings.update([{ ...one('/a'), hand: 'others' as const }], 3);
+  assert.deepEqual(bench.take(), ['found /a']);
+  assert.equal(findings.get('/hostroot/a')?.explained, undefined);
+});
+
+test('what waits is nothing that a scan tells of, and may be accepted without a finding', () => {
+  const bench = new Bench();
+  const { findings } = bench;
+  bench.scan();
+  findings.wait('/hostroot/a');
+  bench.scan(added('/a'), added('/b'));
+  assert.deepEqual(bench.take(), ['found /b']);
+  const update = { path: '/hostroot/a', change: added('/a'), explained: 'a 1 installed' };
+  findings.acceptUpdates([update, { path: '/hostroot/b', change: added('/b') }], 3);
+  assert.deepEqual(bench.take(), ['accepted /a', 'accepted /b']);
+  assert.deepEqual(findings.counts, { total: 100, added: 0, removed: 0, changed: 0, problems: 0 });
+  findings.wait('/hostroot/c');
+  findings.unwait('/hostroot/c');
+  bench.scan(added('/c'));
+  assert.deepEqual(bench.take(), ['found /c']);
+});

@@ -17,6 +17,8 @@ import {
 import { printable } from '../report/printable.ts';
 import { compareInTree } from '../report/report.ts';
 import { type ChangeCounts, type ChangeKind, CountedPaths } from '../model/counted-paths.ts';
+import type { Explanation, PackageUpdate } from '../model/explanation.ts';
+import { bothHands, type Hand } from '../model/hand.ts';
 import { differing, extentOf, extentOfFinding } from './extent.ts';
 import type { Report, ReportCounts, ReportedChange } from '../model/report.ts';
 
@@ -39,6 +41,13 @@ export interface PathUpdate {
   readonly changedMs?: number;
   /** All that happened is known to have changed attributes alone. */
   readonly isTouch?: boolean;
+  /** Whose hand it was; undefined where this says nothing of it. */
+  readonly hand?: Hand | undefined;
+  /** When it was seen first, where it had to wait since. */
+  readonly seenMs?: number;
+  /** The update of a package that it comes from, and in words. */
+  readonly explanation?: Explanation;
+  readonly explained?: string;
 }
 
 export interface CurrentFindingsOptions {
@@ -53,6 +62,9 @@ export interface CurrentFindingsOptions {
 export interface HeldFinding {
   readonly change: ReportedChange;
   readonly finding: Finding;
+  /** Whose hand made all its changes since the baseline; undefined where nobody has seen it. */
+  readonly hand?: Hand | undefined;
+  readonly explanation?: Explanation;
 }
 
 export class CurrentFindings {
@@ -71,6 +83,8 @@ export class CurrentFindings {
     readonly omittedOthers: number;
   } = nothing;
   #touched: Set<ByteString> | undefined;
+  /** Changes of these are told later: a scan has nothing to say of them. */
+  readonly #waiting = new Set<ByteString>();
   #problems = 0;
   #isKnown = false;
   #version = 0;
@@ -119,6 +133,20 @@ export class CurrentFindings {
     return this.#held.get(path)?.finding;
   }
 
+  heldOf(path: ByteString): HeldFinding | undefined {
+    return this.#held.get(path);
+  }
+
+  /** What a path is now is told later, by {@link update} or {@link acceptUpdates}. */
+  wait(path: ByteString): void {
+    this.#waiting.add(path);
+  }
+
+  /** It is not told: a scan says what there is. */
+  unwait(path: ByteString): void {
+    this.#waiting.delete(path);
+  }
+
   /** Paths with a finding that was seen until then, with the prefix; in no order. */
   paths(seenUntilMs = Infinity): ByteString[] {
     return [...this.#held]
@@ -132,12 +160,29 @@ export class CurrentFindings {
     return all.filter((path) => path.startsWith(`${directory}/`));
   }
 
-  /** Those that were seen last, the latest first, and how many more there are. */
+  /**
+   * Those that were seen last, the latest first, and how many more there are. What an update of a package explains comes behind the others:
+   * one update may have more files than there is room for.
+   */
   latest(count: number): { readonly findings: readonly Finding[]; readonly omitted: number } {
-    const all = [...this.#held.values()];
-    const findings = all.slice(Math.max(0, all.length - count)).reverse();
-    const omitted = all.length - findings.length + this.#omitted.size;
-    return { findings: findings.map(({ finding }) => finding), omitted };
+    const all = [...this.#held.values()].reverse().map(({ finding }) => finding);
+    const findings = [
+      ...all.filter(({ explained }) => explained === undefined),
+      ...all.filter(({ explained }) => explained !== undefined),
+    ].slice(0, count);
+    return { findings, omitted: all.length - findings.length + this.#omitted.size };
+  }
+
+  /** By update of a package: how many files differ, the latest update last. */
+  updates(): PackageUpdate[] {
+    const found = new Map<string, PackageUpdate>();
+    for (const { finding } of this.#held.values()) {
+      const { explained: update, seenMs } = finding;
+      if (update === undefined) continue;
+      const { files = 0, atMs = 0 } = found.get(update) ?? {};
+      found.set(update, { update, files: files + 1, atMs: Math.max(atMs, seenMs), accepted: false });
+    }
+    return [...found.values()].toSorted((a, b) => a.atMs - b.atMs);
   }
 
   /** What the last scan could not read, some of it by name; undefined where it could read all. */
@@ -174,6 +219,7 @@ export class CurrentFindings {
     // Too many to be remembered: the scan is what there is, and its counts.
     const isForgetful = touched.size >= maxTouched;
     if (isForgetful) touched.clear();
+    for (const path of this.#waiting) touched.add(path);
     const before = this.#held;
     const omittedBefore = this.#omitted;
     const changes: FindingChange[] = [];
@@ -234,6 +280,7 @@ export class CurrentFindings {
     for (const update of updates) {
       const { path, change } = update;
       const known = this.#held.get(path);
+      this.#waiting.delete(path);
       if (this.#touched !== undefined && this.#touched.size < maxTouched) this.#touched.add(path);
       if (this.#omitted.delete(path) !== undefined) isCounted = true;
       if (change === undefined) {
@@ -242,12 +289,24 @@ export class CurrentFindings {
         changes.push({ state: 'gone', path, finding: known.finding });
         continue;
       }
-      const seen = { seenMs: atMs, seenBy: 'event' } as const;
+      const seen = { seenMs: update.seenMs ?? atMs, seenBy: 'event' } as const;
       let held: HeldFinding;
       if (known !== undefined && isSame(known.change, change)) {
         const author = foundOut(known, update);
-        if (author === undefined) continue;
-        held = { change, finding: { ...known.finding, ...seen, author } };
+        const hand = bothHands(known.hand, update.hand);
+        // Nothing of it is another, but who else has had a hand in it.
+        const isDoubted = known.finding.explained !== undefined && hand !== known.hand;
+        if (author === undefined && update.explained === undefined && !isDoubted) {
+          if (hand !== known.hand) this.#held.set(path, { ...known, hand });
+          continue;
+        }
+        const { explained: _explained, ...finding } = known.finding;
+        held = {
+          change,
+          hand,
+          finding: { ...finding, ...(author && { ...seen, author }), ...explainedBy(update) },
+          ...(update.explanation && { explanation: update.explanation }),
+        };
       } else held = this.#hold(known, { ...update, change }, seen);
       this.#held.delete(path);
       this.#held.set(path, held);
@@ -273,6 +332,26 @@ export class CurrentFindings {
     this.#tell(changes);
   }
 
+  /** Changes that were not told, and are in the baseline now; also of findings that were. */
+  acceptUpdates(updates: readonly PathUpdate[], atMs: number): void {
+    const unheld: FindingChange[] = [];
+    let more = 0;
+    for (const update of updates) {
+      const { path, change } = update;
+      this.#waiting.delete(path);
+      if (this.#touched !== undefined && this.#touched.size < maxTouched) this.#touched.add(path);
+      if (change === undefined || this.#held.has(path)) continue;
+      const seen = { seenMs: update.seenMs ?? atMs, seenBy: 'event' } as const;
+      if (change.kind === 'added') more++;
+      else if (change.kind === 'removed') more--;
+      const { finding } = this.#hold(undefined, { ...update, change }, seen);
+      unheld.push({ state: 'accepted', path, finding });
+    }
+    this.#scanned = { ...this.#scanned, unchangedTotal: this.#scanned.unchangedTotal + more };
+    this.#tell(unheld);
+    this.accept(updates.map(({ path }) => path));
+  }
+
   /** A baseline was just made of all that is there, but for so many that could not be read. */
   reset(entries: number, unread = 0): void {
     const gone = [...this.#held].map(([path, { finding }]) => ({
@@ -281,6 +360,7 @@ export class CurrentFindings {
       finding,
     }));
     this.#held = new Map();
+    this.#waiting.clear();
     this.#omitted = new CountedPaths();
     this.#fixed = undefined;
     this.#scanned = { ...nothing, unchangedTotal: entries };
@@ -304,20 +384,23 @@ export class CurrentFindings {
     seen: Pick<Finding, 'seenMs' | 'seenBy'>,
   ): HeldFinding {
     const { change, author, touchedBy } = update;
+    // What was there before this change counts too.
+    const hand =
+      known === undefined ? update.hand : bothHands(known.hand ?? 'unseen', update.hand ?? 'unseen');
+    const of = { change, hand, ...(update.explanation && { explanation: update.explanation }) };
     const who = by(touchedBy ?? author);
     const isTouch = isTouchOf(update);
     const extent = known && extentOf(known.change, change, isTouch);
+    const made = (first: Sighting, last?: Sighting): HeldFinding => ({
+      ...of,
+      finding: { ...this.#finding(change, first, last), ...explainedBy(update) },
+    });
     if (known !== undefined && (extent === 'touch' || (extent === 'attributes' && isOfContent(known)))) {
       const { seenMs, seenBy, author: first } = known.finding;
-      return {
-        change,
-        finding: this.#finding(change, { seenMs, seenBy, ...by(first) }, { ...seen, ...who }),
-      };
+      return made({ seenMs, seenBy, ...by(first) }, { ...seen, ...who });
     }
-    if (extentOfFinding(change, isTouch) !== 'content')
-      return { change, finding: this.#finding(change, { ...seen, ...who }) };
-    const last = touchedBy && { ...seen, author: touchedBy };
-    return { change, finding: this.#finding(change, { ...seen, ...by(author) }, last) };
+    if (extentOfFinding(change, isTouch) !== 'content') return made({ ...seen, ...who });
+    return made({ ...seen, ...by(author) }, touchedBy && { ...seen, author: touchedBy });
   }
 
   #finding(change: ReportedChange, first: Sighting, last?: Sighting): Finding {
@@ -381,6 +464,10 @@ function by(author: ChangeAuthor | undefined): Pick<Finding, 'author'> {
   return author === undefined ? {} : { author };
 }
 
+function explainedBy({ explained }: PathUpdate): Pick<Finding, 'explained'> {
+  return explained === undefined ? {} : { explained };
+}
+
 function isTouchOf({ author, isTouch = false }: PathUpdate): boolean {
   return isTouch && author === undefined;
 }
@@ -397,8 +484,9 @@ function foundOut({ finding, change }: HeldFinding, update: PathUpdate): ChangeA
   return author ?? (ofContent ? undefined : touchedBy);
 }
 
-function isSame(one: ReportedChange, other: ReportedChange): boolean {
-  if (one.kind !== other.kind || one.summary !== other.summary) return false;
+/** Whether two changes of a path are the same difference from the baseline. */
+export function isSame(one: ReportedChange, other: ReportedChange | undefined): boolean {
+  if (one.kind !== other?.kind || one.summary !== other.summary) return false;
   return textOf(one) === textOf(other);
 }
 

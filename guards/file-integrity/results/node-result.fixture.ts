@@ -43,6 +43,7 @@ const finding: fc.Arbitrary<Finding> = fc.record(
       { seenMs: timeMs, seenBy: fc.constantFrom('event' as const, 'scan' as const), author },
       { noNullPrototype: true, requiredKeys: ['seenMs', 'seenBy'] },
     ),
+    explained: text,
   },
   { noNullPrototype: true, requiredKeys: ['path', 'change', 'attributes', 'seenMs', 'seenBy'] },
 );
@@ -101,6 +102,13 @@ export function anyResult(of: { readonly kind?: NodeOutcome['kind'] } = {}): fc.
       findings: fc.array(finding, { maxLength: 5 }),
       omittedFindings: count,
       unread,
+      updates: fc.array(
+        fc.record(
+          { update: text, files: count, atMs: timeMs, accepted: fc.boolean() },
+          { noNullPrototype: true },
+        ),
+        { minLength: 1, maxLength: 3 },
+      ),
       detection,
       doneRequests: fc.array(fc.stringMatching(/^[0-9a-f]{1,16}$/), { maxLength: 5 }),
       continuedFromMs: timeMs,

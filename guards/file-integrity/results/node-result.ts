@@ -3,6 +3,7 @@
  * `aide-<fi>-<node>` (result-config-map.ts), the operator makes status, kept logs, events and reports of it.
  */
 import type { Detection, Finding, Unread } from '../model/finding.ts';
+import type { PackageUpdate } from '../model/explanation.ts';
 import type { FittedLog } from '../report/log-limit.ts';
 import type { BaselineIdentity } from '../database/newest-baseline.ts';
 
@@ -38,6 +39,8 @@ export interface NodeResult {
   readonly omittedFindings: number;
   /** Not there where all files were read, and where nothing is known of any. */
   readonly unread?: Unread;
+  /** Updates of packages that explain findings, and the latest that were accepted; at most {@link maxUpdates}. */
+  readonly updates?: readonly PackageUpdate[];
   readonly detection: Detection;
   /** Ids of the requests (re-init, accept) that this result is made after; see {@link NodeRequest}. */
   readonly doneRequests: readonly string[];
@@ -51,6 +54,9 @@ export interface NodeResult {
 
 /** Files of one result that could not be read and are told one by one; the log has more. */
 export const maxUnreadFiles = 20;
+
+/** Updates of packages of one result that are told: the latest. */
+export const maxUpdates = 100;
 
 /** Findings of one result that are told one by one; the log has more. */
 export const maxFindings = 200;

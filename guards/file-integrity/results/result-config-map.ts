@@ -8,9 +8,10 @@ import type { ConfigMap, OwnerReference } from '../../../lib/kube/object/object.
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { visibleJson, visibleText } from '../../../lib/output/printable.ts';
 import { names } from '../api.ts';
+import type { PackageUpdate } from '../model/explanation.ts';
 import type { Detection, Finding, Unread } from '../model/finding.ts';
 import { decodeFinding, Fields } from '../model/finding-json.ts';
-import { maxFindings, maxUnreadFiles, type NodeOutcome, type NodeResult } from './node-result.ts';
+import { maxFindings, maxUnreadFiles, maxUpdates, type NodeOutcome, type NodeResult } from './node-result.ts';
 import type { BaselineIdentity } from '../database/newest-baseline.ts';
 import { labelValue, temporaryName } from './object-names.ts';
 
@@ -23,6 +24,7 @@ const MAX_MESSAGE_CHARACTERS = 16_384;
 const MAX_REASON_CHARACTERS = 1024;
 const MAX_DONE_REQUESTS = 500;
 const MAX_UNREAD_CHARACTERS = 1024;
+const MAX_UPDATE_CHARACTERS = 256;
 
 /** What an agent should fit its logs into (`fitLog`), so that all findings have room beside them. */
 export const resultLogLimitBytes = MAX_DATA_BYTES - MAX_FINDING_BYTES;
@@ -85,7 +87,7 @@ function outcomeAnnotations(outcome: NodeOutcome): Record<string, string> {
 
 function factsOf(result: NodeResult, omittedFindings: number): object {
   const { fileIntegrity, nodeName, sequence, atMs, outcome, unread, detection, doneRequests } = result;
-  const { continuedFromMs, baseline, configuration } = result;
+  const { continuedFromMs, baseline, configuration, updates = [] } = result;
   return {
     kind: outcome.kind,
     fileIntegrity: { namespace: fileIntegrity.namespace, name: fileIntegrity.name },
@@ -95,6 +97,7 @@ function factsOf(result: NodeResult, omittedFindings: number): object {
     ...(outcome.kind === 'failed' && outcome.log.tooLarge && { tooLarge: true }),
     omittedFindings,
     ...(unread && { unread: unreadThatFits(unread) }),
+    ...(updates.length > 0 && { updates: updates.slice(-maxUpdates).map(shortUpdate) }),
     detection: { ...detection, reason: cut(detection.reason, MAX_REASON_CHARACTERS) },
     // The rest is named by the next result: who does them again finds them done.
     doneRequests: doneRequests.slice(0, MAX_DONE_REQUESTS),
@@ -103,6 +106,10 @@ function factsOf(result: NodeResult, omittedFindings: number): object {
     ...(configuration !== undefined && { configuration }),
     ...(outcome.kind === 'errored' && outcome.reason !== undefined && { reason: outcome.reason }),
   };
+}
+
+function shortUpdate({ update, ...rest }: PackageUpdate): PackageUpdate {
+  return { update: cut(update, MAX_UPDATE_CHARACTERS), ...rest };
 }
 
 function unreadThatFits({ count, files }: Unread): Unread {
@@ -175,6 +182,7 @@ export function readResultConfigMap(configMap: ConfigMap): NodeResult {
     findings: kept,
     omittedFindings: fields.count('omittedFindings', 0) + findings.length - kept.length,
     ...(fields.has('unread') && { unread: readUnread(fields.object('unread')) }),
+    ...(fields.has('updates') && { updates: fields.objects('updates').slice(0, maxUpdates).map(readUpdate) }),
     detection: readDetection(fields.object('detection', {})),
     doneRequests: fields.texts('doneRequests', []).slice(0, MAX_DONE_REQUESTS),
     ...(fields.has('continuedFromMs') && { continuedFromMs: fields.time('continuedFromMs') }),
@@ -252,6 +260,15 @@ function readUnread(fields: Fields): Unread {
   return {
     count: fields.count('count'),
     files: files.map((file) => ({ path: file.text('path'), reason: file.text('reason', '') })),
+  };
+}
+
+function readUpdate(fields: Fields): PackageUpdate {
+  return {
+    update: fields.text('update'),
+    files: fields.count('files'),
+    atMs: fields.time('atMs'),
+    accepted: fields.flag('accepted'),
   };
 }
 

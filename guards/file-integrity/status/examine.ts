@@ -199,7 +199,7 @@ function isResult(condition: IntegrityNodeReport['condition']): boolean {
 }
 
 function nodeReport(
-  { nodeName, lastResult, detection, findings, findingCount }: IntegrityNodeView,
+  { nodeName, lastResult, detection, findings, findingCount, packageUpdates }: IntegrityNodeView,
   progress: IntegrityNodeReport['progress'] | undefined,
 ): IntegrityNodeReport {
   return {
@@ -211,6 +211,7 @@ function nodeReport(
     filesChanged: lastResult?.filesChanged ?? 0,
     filesRemoved: lastResult?.filesRemoved ?? 0,
     findingCount,
+    packageUpdates,
     findings: findings.map(({ last, ...finding }) => ({
       ...withAuthorText(finding),
       ...(last && { last: withAuthorText(last) }),

@@ -49,6 +49,22 @@ suite('a finding as a line for a person', () => {
     );
   });
 
+  test('explained by an update of a package, which is one line for all its files', () => {
+    const line = lineOf({ explained: 'tool 1 -> 2' });
+    assert.match(shown(line), / {2}\(size, sha512\) {2}tool 1 -> 2 {2}guard\/workers$/);
+    const foldOf = (text: string) => {
+      const read = readFinding(text);
+      return read && findingLines.view(read)?.fold;
+    };
+    const fold = foldOf(line);
+    assert.equal(fold?.rest(11).trim(), 'and 11 more files: tool 1 -> 2');
+    assert.equal(foldOf(lineOf({ explained: 'tool 1 -> 2', path: '/other' }))?.key, fold?.key);
+    assert.notEqual(foldOf(lineOf({ explained: 'tool 1 -> 3' }))?.key, fold?.key);
+    const accepted = foldOf(lineOf({ explained: 'tool 1 -> 2' }, 'accepted'));
+    assert.equal(accepted?.rest(1).trim(), 'and 1 more file: accepted, tool 1 -> 2');
+    assert.equal(foldOf(lineOf()), undefined);
+  });
+
   test('with who changed its content, and who touched it later', () => {
     const chmod = { ...author, binary: '/usr/bin/chmod', arguments: '644', pid: 99 };
     const last = { seenMs: seenMs + 3000, seenBy: 'event', author: chmod } as const;

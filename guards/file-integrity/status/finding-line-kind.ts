@@ -1,8 +1,9 @@
 /** The lines of this guard: a finding, and how it is shown to a person. */
-import type { LineKind, PrettyLineOptions } from '../../../guard/line-kind.ts';
+import type { LineFold, LineKind, PrettyLineOptions } from '../../../guard/line-kind.ts';
 import { type ReadFinding, readFinding } from '../../../guard/stream/read-finding.ts';
 import { dateBefore } from '../../../lib/output/date-before.ts';
 import { clockTime, printable } from '../../../lib/output/printable.ts';
+import { counted } from '../../../lib/output/words.ts';
 import { paint } from '../../../lib/output/table.ts';
 import type { Finding } from '../model/finding.ts';
 import { describeAuthor, lastAuthorOf } from '../cluster/report-entries.ts';
@@ -31,11 +32,22 @@ export const findingLines: LineKind = {
       finding && {
         path: finding.path,
         ...(pod && { by: pod }),
+        ...(finding.explained !== undefined && { fold: foldOf(finding, finding.explained) }),
         pretty: (options) => formatFinding(finding, options),
       }
     );
   },
 };
+
+/** An update of a package changes many files at once. */
+function foldOf({ fileIntegrity, node, state }: FindingLine, explained: string): LineFold {
+  const what = state === 'accepted' ? 'accepted, ' : '';
+  return {
+    key: [fileIntegrity, node.name, state, explained].join('\0'),
+    rest: (count) =>
+      `${' '.repeat(15)}and ${counted(count, 'more file', 'more files')}: ${what}${printable(explained)}`,
+  };
+}
 
 /** The finding in a line of an agent's output; undefined for its other lines. */
 export function parseFinding(line: string): FindingLine | undefined {
@@ -59,7 +71,7 @@ function findingOf({ keys }: ReadFinding): FindingLine | undefined {
  * // 10:00:00.123   changed       n1:/etc/passwd  /usr/bin/vi /etc/passwd (pid 41, uid 0)  (size, sha512)  guard/workers
  */
 export function formatFinding(finding: FindingLine, { colour, nowMs }: PrettyLineOptions): string {
-  const { fileIntegrity, node, path, change, attributes, author, time, seenBy, state } = finding;
+  const { fileIntegrity, node, path, change, attributes, author, time, seenBy, state, explained } = finding;
   const timeMs = Date.parse(time);
   const word = state === 'gone' ? 'as before' : state === 'accepted' ? 'accepted' : change;
   const place = `${printable(node.name)}:${escaped(path)}`;
@@ -74,8 +86,9 @@ export function formatFinding(finding: FindingLine, { colour, nowMs }: PrettyLin
   const touched = toucher === undefined ? '' : `, touched later by ${describeAuthor(toucher)}`;
   const what = attributes.length === 0 ? '' : `  (${printable(attributes.join(', '))})`;
   const after = paint('dim', printable(fileIntegrity), colour);
-  const shown = state === 'found' ? paint('red', subject, colour) : subject;
-  return `${dateBefore(timeMs, nowMs)}${clockTime(timeMs)} ${shown}  ${who}${touched}${what}  ${after}`;
+  const shown = state === 'found' && explained === undefined ? paint('red', subject, colour) : subject;
+  const why = explained === undefined ? '' : `  ${printable(explained)}`;
+  return `${dateBefore(timeMs, nowMs)}${clockTime(timeMs)} ${shown}  ${who}${touched}${what}${why}  ${after}`;
 }
 
 /** What the agent has escaped already stays so; a line from elsewhere is made harmless. */

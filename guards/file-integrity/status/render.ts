@@ -10,6 +10,8 @@ import { counted, someOf } from '../../../lib/output/words.ts';
 /** Of more nodes only those are shown that something is the matter with. */
 const MANY_NODES = 20;
 const NAMED_NODES = 3;
+/** Accepted updates that are shown of a node; the API has more. */
+const SHOWN_ACCEPTED = 3;
 
 /** One line over all; empty where there is no FileIntegrity. */
 export function integrityHeadline(
@@ -169,10 +171,26 @@ function detectionTexts({ nodes }: Unjudged): string[] {
   );
 }
 
-function findingTexts({ findings, findingCount }: IntegrityNodeReport, nowMs: number): string[] {
+function findingTexts(node: IntegrityNodeReport, nowMs: number): string[] {
+  const { findings, findingCount, packageUpdates } = node;
   const texts = findings.map((finding) => findingText(finding, nowMs));
-  const more = findingCount - findings.length;
-  return more > 0 ? [...texts, `and ${more} more`] : texts;
+  const explained = packageUpdates.filter(({ accepted }) => !accepted);
+  const more = findingCount - findings.length - explainedFiles(node);
+  const newest = packageUpdates.filter(({ accepted }) => accepted).slice(-SHOWN_ACCEPTED);
+  return [
+    ...texts,
+    ...(more > 0 ? [`and ${more} more`] : []),
+    ...explained.map((one) => `${counted(one.files, 'file')} explained by ${updateText(one, nowMs)}`),
+    ...newest.map((one) => `${counted(one.files, 'file')} accepted: ${updateText(one, nowMs)}`),
+  ];
+}
+
+function explainedFiles({ packageUpdates }: IntegrityNodeReport): number {
+  return packageUpdates.reduce((sum, { accepted, files }) => (accepted ? sum : sum + files), 0);
+}
+
+function updateText({ update, time }: IntegrityNodeReport['packageUpdates'][number], nowMs: number): string {
+  return `${printable(update)} ${agoText(nowMs - Date.parse(time))}`;
 }
 
 function findingText(
@@ -194,9 +212,10 @@ function sightingText(
 }
 
 /** Of those that are only counted nobody knows. */
-function lacksAuthors({ findings, findingCount }: IntegrityNodeReport): boolean {
+function lacksAuthors(node: IntegrityNodeReport): boolean {
+  const { findings, findingCount } = node;
   return (
-    findingCount > findings.length ||
+    findingCount - explainedFiles(node) > findings.length ||
     findings.some(({ author, seenBy }) => author === null && seenBy === 'event')
   );
 }

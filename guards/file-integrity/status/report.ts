@@ -1,7 +1,7 @@
 /**
  * What file integrity has in `rampart status --format json`.
  */
-import type { ReportedFinding } from '../api.ts';
+import type { FileIntegrityNodeStatus, ReportedFinding } from '../api.ts';
 import type { Detection } from '../model/finding.ts';
 import type { Progress } from '../results/node-facts.ts';
 
@@ -42,7 +42,10 @@ export interface IntegrityNodeReport {
   readonly filesChanged: number;
   readonly filesRemoved: number;
   readonly findingCount: number;
+  /** The first three that no update of a package explains. */
   readonly findings: readonly IntegrityFindingReport[];
+  /** Updates of packages that explain findings, and the latest that were accepted into the baseline. */
+  readonly packageUpdates: NonNullable<FileIntegrityNodeStatus['packageUpdates']>;
   /** How changes are known between scans; `null` where nobody says. */
   readonly detection: Detection | null;
 }

@@ -17,9 +17,10 @@ export interface IntegrityNodeView {
   readonly nodeName: string;
   readonly lastResult: FileIntegrityNodeStatus['lastResult'];
   readonly detection: FileIntegrityNodeStatus['detection'];
-  /** The first of them. */
+  /** The first of them that no update of a package explains. */
   readonly findings: NonNullable<FileIntegrityNodeStatus['findings']>;
   readonly findingCount: number;
+  readonly packageUpdates: NonNullable<FileIntegrityNodeStatus['packageUpdates']>;
 }
 
 /** Those of both groups; none where they are not installed. @throws {KubeError} what is forbidden too. */
@@ -61,12 +62,13 @@ function ownerOf({ metadata, nodeName }: FileIntegrityNodeStatus): string {
 }
 
 function nodeView(status: FileIntegrityNodeStatus): IntegrityNodeView {
-  const { nodeName, lastResult, detection, findings = [], omittedFindings = 0 } = status;
+  const { nodeName, lastResult, detection, findings = [], omittedFindings = 0, packageUpdates = [] } = status;
   return {
     nodeName,
     lastResult,
     detection,
-    findings: findings.slice(0, SHOWN_FINDINGS),
+    findings: findings.filter(({ explained }) => explained === undefined).slice(0, SHOWN_FINDINGS),
     findingCount: findings.length + omittedFindings,
+    packageUpdates,
   };
 }

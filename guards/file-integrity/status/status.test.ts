@@ -62,6 +62,7 @@ function node(
     detection,
     findings: [],
     findingCount: 0,
+    packageUpdates: [],
   };
 }
 
@@ -139,6 +140,7 @@ suite('file integrity in the status', () => {
       filesChanged: 4,
       filesRemoved: 1,
       findingCount: 5,
+      packageUpdates: [],
       findings: [
         {
           path: '/etc/passwd',
@@ -340,6 +342,22 @@ openshift-file-integrity/example  Active  n2    Failed     5 min ago  4 changed,
         'node n1: Changes in 1 directory beyond the capacity of the sensor have no author.',
       ],
     );
+  });
+
+  test('an update of a package is one line, whether it is explained or accepted', () => {
+    const time = '2026-11-21T11:59:50Z';
+    const packageUpdates = [
+      { update: 'old 1 -> 2', files: 1, time, accepted: true },
+      { update: 'tool 1 -> 2', files: 4, time, accepted: false },
+    ];
+    const one = { ...changed, findingCount: 5, packageUpdates };
+    const section = sectionOf([view('fi', [one])]);
+    const text = section.table(verdictOf(section), { ...plain, widthColumns: 120 });
+    assert.match(
+      text,
+      /\/etc\/passwd changed .*\n +4 files explained by tool 1 -> 2 10 s ago\n +1 file accepted: old 1 -> 2 10 s ago/,
+    );
+    assert.doesNotMatch(text, /more/);
   });
 
   test('that authors were lost concerns findings without one', () => {

@@ -28,6 +28,8 @@ export interface Found {
   readonly atMs: number | undefined;
   /** How many other processes changed it. */
   readonly others: number;
+  /** These, as far as they are known. */
+  readonly otherAuthors?: readonly ChangeProcess[];
 }
 
 /** Of events: a name in a directory came or went. */
@@ -119,10 +121,10 @@ export class Authors {
       const contentAuthor = isOfContent(lastEarly) ? author : earlyWriter?.process;
       return { author, contentAuthor, atMs, others: 0 };
     }
-    const processes = new Set<number>();
+    const processes = new Map<number, ChangeProcess>();
     let last: Trace | undefined;
     for (const trace of fresh) {
-      processes.add(trace.process.pid);
+      processes.set(trace.process.pid, trace.process);
       if (last === undefined || trace.atMs >= last.atMs) last = trace;
       trace.told = trace.explains & events ? 'with its event' : 'before its event';
     }
@@ -133,7 +135,10 @@ export class Authors {
       traces.filter((trace) => kept.includes(trace) || trace.told === 'no'),
     );
     const contentAuthor = (writer ?? earlyWriter)?.process;
-    return { author: last?.process, contentAuthor, atMs: last?.atMs, others: processes.size - 1 };
+    const author = last?.process;
+    if (author !== undefined) processes.delete(author.pid);
+    const otherAuthors = [...processes.values()];
+    return { author, contentAuthor, atMs: last?.atMs, others: otherAuthors.length, otherAuthors };
   }
 
   /** Which inode a path led to that has just gone; undefined where that was not seen. */
@@ -151,8 +156,11 @@ export class Authors {
       const traces = this.#traces(inodeText(put, inode)).filter((trace) => trace.atMs >= sinceMs);
       const last = traces.at(-1);
       if (last === undefined) continue;
-      const others = new Set(traces.map((trace) => trace.process.pid)).size - 1;
-      if (others > 0) return { ...NOBODY, atMs: last.atMs, others: others + 1 };
+      const processes = new Map(traces.map((trace) => [trace.process.pid, trace.process]));
+      if (processes.size > 1) {
+        const otherAuthors = [...processes.values()];
+        return { ...NOBODY, atMs: last.atMs, others: otherAuthors.length, otherAuthors };
+      }
       return { author: last.process, contentAuthor: last.process, atMs: last.atMs, others: 0 };
     }
     return NOBODY;

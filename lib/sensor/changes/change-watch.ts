@@ -320,7 +320,8 @@ export class ChangeWatch implements Disposable {
   }
 
   /** Returns whether its author is known. */
-  #tell({ path, bits, below }: PendingChange, { author, contentAuthor, atMs, others }: Found): boolean {
+  #tell({ path, bits, below }: PendingChange, found: Found): boolean {
+    const { author, contentAuthor, atMs, others, otherAuthors = [] } = found;
     this.#told += 1;
     if (author?.own === true) this.#own += 1;
     const redundant = bits & SAYS_HOW && !this.#directories.has(path);
@@ -332,7 +333,7 @@ export class ChangeWatch implements Disposable {
         below,
         ...(author !== undefined && { author }),
         ...(contentAuthor !== undefined && { contentAuthor }),
-        others,
+        ...{ others, otherAuthors },
       }),
     );
     return author !== undefined;
@@ -353,7 +354,12 @@ export class ChangeWatch implements Disposable {
     // Who took the name away need not be who gave it anew.
     if (named.atMs === undefined || named.atMs <= (found.atMs ?? 0)) return found;
     const isOther = named.author?.pid !== found.author.pid;
-    return { ...named, others: Math.max(named.others, found.others + Number(isOther)) };
+    const { otherAuthors = [] } = found;
+    return {
+      ...named,
+      others: Math.max(named.others, found.others + Number(isOther)),
+      otherAuthors: [...(named.otherAuthors ?? []), ...otherAuthors, ...(isOther ? [found.author] : [])],
+    };
   }
 
   /** A name may be gone again before it is told; who took it away was seen before that. */

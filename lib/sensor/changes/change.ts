@@ -94,6 +94,8 @@ export interface Change {
   readonly contentAuthor?: ChangeProcess;
   /** How many other processes changed the same path since it was told last. */
   readonly others: number;
+  /** These, as far as they are known: of `others` some may be missing. */
+  readonly otherAuthors: readonly ChangeProcess[];
 }
 
 /** Something is missing. */

@@ -1,0 +1,27 @@
+/** Which update by the package manager a finding comes from. */
+export interface Explanation {
+  readonly package: string;
+  /** The version at the time of the baseline; undefined if it was not installed. */
+  readonly from: string | undefined;
+  /** Undefined if it is removed. */
+  readonly to: string | undefined;
+}
+
+/** What an update did to the files of a node. */
+export interface PackageUpdate {
+  /** {@link explanationText} */
+  readonly update: string;
+  /** How many files differ from the baseline by it, or did. */
+  readonly files: number;
+  /** When the latest of them was seen, or when they were accepted, ms since 1970. */
+  readonly atMs: number;
+  /** They are part of the baseline now. */
+  readonly accepted: boolean;
+}
+
+/** @example `openssl 3.0.15-1 -> 3.0.16-1`, `openssl 3.0.16-1 installed` */
+export function explanationText({ package: name, from, to }: Explanation): string {
+  if (from === undefined) return `${name} ${to} installed`;
+  if (to === undefined) return `${name} ${from} removed`;
+  return from === to ? `${name} ${to} reinstalled` : `${name} ${from} -> ${to}`;
+}

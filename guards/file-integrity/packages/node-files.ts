@@ -1,0 +1,82 @@
+/** Files of the node, by their path there: links lead where they do on the node, and nothing but a regular file is read. */
+import { createHash } from 'node:crypto';
+import { createReadStream, fstatSync, readdirSync } from 'node:fs';
+
+import {
+  AT_FDCWD,
+  Fd,
+  openat2,
+  openFlags,
+  readLink,
+  resolveFlags,
+  tryOpenat2,
+} from '../../../lib/ebpf/libc.ts';
+import { readBounded } from '../../../lib/files/bounded-read.ts';
+import type { ByteString } from '../model/entry.ts';
+
+/** Of the files of dpkg: `status` of a large system has 5 MB. */
+const mostBytes = 64 * 1024 * 1024;
+
+export interface ContentSums {
+  readonly md5: string;
+  readonly sha256: string;
+  readonly sha512: string;
+}
+
+export class NodeFiles {
+  readonly #root: string;
+
+  /** @param root the directory that the root of the node is mounted at */
+  constructor(root: string) {
+    this.#root = root;
+  }
+
+  /** The content of a regular file, one character a byte; undefined where there is none. @throws {RampartError} LIMIT */
+  text(path: string): string | undefined {
+    using file = this.#open(path, 0);
+    if (file === undefined || !fstatSync(file.number).isFile()) return undefined;
+    return readBounded(file.number, mostBytes, path).toString('latin1');
+  }
+
+  /** What is in a directory; nothing where there is none. */
+  names(path: string): readonly ByteString[] {
+    using directory = this.#open(path, openFlags.DIRECTORY);
+    return directory === undefined ? [] : readdirSync(`/proc/self/fd/${directory.number}`, 'latin1');
+  }
+
+  /** What a name leads to, where it is a symbolic link. */
+  linkTarget(path: string): ByteString | undefined {
+    try {
+      using link = this.#open(path, openFlags.PATH | openFlags.NOFOLLOW);
+      return link && readLink(link).toString('latin1');
+    } catch {
+      // Of what is no link there is no target (readlink(2): EINVAL).
+      return undefined;
+    }
+  }
+
+  /**
+   * The checksums of a regular file that is not reached by a link at its end; undefined where there is none.
+   *
+   * @throws the error of read(2); what the crypto of Node.js says where it has no MD5, as in FIPS mode
+   */
+  async sums(path: ByteString): Promise<ContentSums | undefined> {
+    const hashes = (['md5', 'sha256', 'sha512'] as const).map((name) => createHash(name));
+    using file = this.#open(path, openFlags.NOFOLLOW);
+    if (file === undefined || !fstatSync(file.number).isFile()) return undefined;
+    const stream = createReadStream('', { fd: file.number, autoClose: false, highWaterMark: 256 * 1024 });
+    for await (const chunk of stream) for (const one of hashes) one.update(chunk as Buffer);
+    const [md5 = '', sha256 = '', sha512 = ''] = hashes.map((one) => one.digest('hex'));
+    return { md5, sha256, sha512 };
+  }
+
+  #open(path: ByteString, flags: number): Fd | undefined {
+    using top = openat2(AT_FDCWD, this.#root, { flags: openFlags.PATH | openFlags.DIRECTORY });
+    const fd = tryOpenat2(top, Buffer.from(`${path}\0`, 'latin1'), {
+      // Of a FIFO or a device nothing is waited for. openat2(2) refuses other flags beside O_PATH.
+      flags: flags & openFlags.PATH ? flags : flags | openFlags.NONBLOCK,
+      resolve: resolveFlags.IN_ROOT | resolveFlags.NO_MAGICLINKS,
+    });
+    return fd < 0 ? undefined : new Fd(fd);
+  }
+}

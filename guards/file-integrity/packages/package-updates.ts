@@ -1,0 +1,392 @@
+/**
+ * The updates of one job that dpkg makes: what it changes is told when its database says of which package it is, or when that has
+ * not come of it. Explained changes are told as such, or accepted into the baseline where the FileIntegrity asks for it.
+ */
+import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+
+import type { Logger } from '../../../lib/telemetry/log.ts';
+import type { SigningKey } from '../database/signature.ts';
+import { setOf } from '../model/attributes.ts';
+import type { ByteString, Entry } from '../model/entry.ts';
+import type { ScanRoot } from '../provider/provider.ts';
+import { type CurrentFindings, isSame, type PathUpdate } from '../results/findings.ts';
+import { withoutPrefix } from '../scan/scan-path.ts';
+import { type NoteKind, readNote, writeNote } from '../signed-notes/note-file.ts';
+import { DpkgDatabase, dpkgDirectories, type PackageSnapshot } from './dpkg-database.ts';
+import { type Explanation, explanationText, type PackageUpdate } from '../model/explanation.ts';
+import type { Hand } from '../model/hand.ts';
+import { type ContentSums, NodeFiles } from './node-files.ts';
+
+/** A change and what is there now. */
+export interface SeenUpdate {
+  readonly update: PathUpdate;
+  /** Undefined where nothing is. */
+  readonly entry: Entry | undefined;
+}
+
+interface Waiting extends SeenUpdate {
+  readonly sinceMs: number;
+  /** Of the content of `entry`; `other`: it is something else by now, of which an event follows. */
+  sums?: ContentSums | 'other';
+}
+
+interface Explained {
+  readonly update: PathUpdate;
+  readonly explanation: Explanation;
+}
+
+export interface PackageUpdatesOptions {
+  readonly root: ScanRoot;
+  /** Of the job. */
+  readonly directory: string;
+  readonly findings: CurrentFindings;
+  readonly logger: Logger;
+  /** Whether explained changes are accepted into the baseline. */
+  readonly isAccepting: () => boolean;
+  /** There is something to be accepted. */
+  readonly onAcceptable: () => void;
+  /** See {@link defaultIdleMs}. */
+  readonly idleMs?: number | undefined;
+}
+
+/** dpkg writes its database after the files; when it has done nothing for so long, none of it will come. */
+const defaultIdleMs = 30_000;
+/** However busy dpkg is. */
+const longestMs = 10 * 60_000;
+/** Changes in one turn of the event loop. */
+const atOnce = 50;
+/** Accepted updates that are remembered. */
+const mostAccepted = 20;
+const ownership = setOf('p', 'u', 'g');
+/** Setuid, setgid, and writable for others than root. */
+const powers = 0o6022;
+
+const kind: NoteKind = {
+  purpose: 'packages of a job',
+  unreadable: 'the record of the packages cannot be read',
+  unsigned: 'the record of the packages is not signed with the expected key',
+};
+
+interface PackagesNote {
+  readonly version: 1;
+  readonly snapshot?: PackageSnapshot | undefined;
+  readonly accepted: readonly PackageUpdate[];
+}
+
+/** Disposing it forgets what waits: a scan finds it. */
+export class PackageUpdates implements Disposable {
+  readonly #options: PackageUpdatesOptions;
+  readonly #files: NodeFiles;
+  readonly #path: string;
+  readonly #waiting = new Map<ByteString, Waiting>();
+  readonly #acceptable = new Map<ByteString, Explained>();
+  #database: DpkgDatabase | undefined;
+  #accepted: readonly PackageUpdate[] = [];
+  #key: SigningKey | undefined;
+  #isWatched = false;
+  #mustVerify = false;
+  #toldBroken = false;
+  #activeMs = 0;
+  #isWorking = false;
+  #hasMore = false;
+  #timer: NodeJS.Timeout | undefined;
+  #isDisposed = false;
+
+  constructor(options: PackageUpdatesOptions) {
+    this.#options = options;
+    this.#files = new NodeFiles(options.root.directory);
+    this.#path = join(options.directory, 'packages');
+  }
+
+  /** The latest last. */
+  get accepted(): readonly PackageUpdate[] {
+    return this.#accepted;
+  }
+
+  /** The database as it is now, for a baseline that is about to be made. A node without one has no packages. */
+  async read(): Promise<DpkgDatabase | undefined> {
+    try {
+      return await DpkgDatabase.read(this.#files);
+    } catch (err) {
+      this.#options.logger.warn(
+        { err },
+        'updates of packages are not recognized: the database of dpkg cannot be read',
+      );
+      return undefined;
+    }
+  }
+
+  /** A baseline was made, after this was read. */
+  async begin(database: DpkgDatabase | undefined, key: SigningKey): Promise<void> {
+    this.forget();
+    [this.#database, this.#key] = [database, key];
+    [this.#isWatched, this.#toldBroken] = [false, false];
+    await this.#save();
+  }
+
+  /** Goes on with the baseline of an earlier run. */
+  async resume(key: SigningKey): Promise<void> {
+    const { logger } = this.#options;
+    this.#key = key;
+    try {
+      const note = (await readNote(this.#path, kind, key)) as PackagesNote | undefined;
+      if (note?.version !== 1) return;
+      this.#accepted = note.accepted;
+      this.#database = note.snapshot && (await DpkgDatabase.resume(this.#files, note.snapshot));
+    } catch (err) {
+      logger.warn({ err }, 'updates of packages are not recognized until the next baseline');
+    }
+  }
+
+  /** Whether its directory has to be watched. */
+  wants(directory: ByteString): boolean {
+    return this.#database !== undefined && dpkgDirectories.has(directory);
+  }
+
+  /** A path of the node, without the prefix, has changed. */
+  changed(path: ByteString, hand: Hand | undefined, isDiverter: boolean): void {
+    if (this.#database === undefined) return;
+    this.#database.changed(path, hand, isDiverter);
+    this.#tellBroken();
+    if (!this.#database.isDirty) return;
+    this.#activeMs = performance.now();
+    this.#workSoon();
+  }
+
+  /** All its directories are watched from here on. What changed before that nobody saw. */
+  watched(): void {
+    // What is on its way now is of a watch that has been there.
+    if (!this.#isWatched) this.verify();
+  }
+
+  /** Changes of its directories may have been missed. */
+  verify(): void {
+    if (this.#database === undefined) return;
+    this.#mustVerify = true;
+    this.#workSoon();
+  }
+
+  /**
+   * Keeps those that dpkg has made, until it is known of which package they are.
+   *
+   * @returns those that are to be told now
+   */
+  take(seen: readonly SeenUpdate[]): PathUpdate[] {
+    const { findings } = this.#options;
+    const told: PathUpdate[] = [];
+    for (const { update, entry } of seen) {
+      const { path, change, hand } = update;
+      this.#acceptable.delete(path);
+      const known = findings.heldOf(path);
+      const isDpkgs =
+        known === undefined ||
+        known.hand === 'packages' ||
+        (known.hand === undefined && isSame(known.change, change));
+      const waits = this.#database?.broken === undefined && this.#database !== undefined;
+      if (waits && change !== undefined && hand === 'packages' && isDpkgs) {
+        this.#waiting.set(path, { update, entry, sinceMs: this.#waiting.get(path)?.sinceMs ?? Date.now() });
+        findings.wait(path);
+      } else {
+        this.#waiting.delete(path);
+        told.push(update);
+      }
+    }
+    if (told.length < seen.length) {
+      this.#activeMs = performance.now();
+      this.#workSoon();
+    }
+    return told;
+  }
+
+  /** Nothing is to be said of changes for a while: a scan follows. */
+  forget(): void {
+    clearTimeout(this.#timer);
+    for (const path of [...this.#waiting.keys(), ...this.#acceptable.keys()])
+      this.#options.findings.unwait(path);
+    this.#waiting.clear();
+    this.#acceptable.clear();
+  }
+
+  get hasAcceptable(): boolean {
+    return this.#acceptable.size > 0;
+  }
+
+  /** The FileIntegrity may ask for acceptance now: what was told as explained is accepted too. */
+  acceptHeld(): void {
+    if (!this.#options.isAccepting()) return;
+    for (const { change, finding, explanation } of this.#options.findings.held) {
+      if (finding.explained === undefined || explanation === undefined) continue;
+      this.#acceptable.set(change.path, { update: { path: change.path, change }, explanation });
+    }
+    if (this.hasAcceptable) this.#options.onAcceptable();
+  }
+
+  /** What is to be accepted, by path. */
+  acceptable(): ReadonlyMap<ByteString, Explained> {
+    return new Map(this.#acceptable);
+  }
+
+  /** @param left were not accepted: they are told as they are */
+  async wereAccepted(all: ReadonlyMap<ByteString, Explained>, left: ReadonlySet<ByteString>): Promise<void> {
+    const { findings } = this.#options;
+    const files = new Map<string, number>();
+    const taken: PathUpdate[] = [];
+    const others: PathUpdate[] = [];
+    for (const [path, { update, explanation }] of all) {
+      if (this.#acceptable.get(path)?.update === update) this.#acceptable.delete(path);
+      if (left.has(path)) others.push(update);
+      else {
+        const explained = explanationText(explanation);
+        files.set(explained, (files.get(explained) ?? 0) + 1);
+        taken.push({ ...update, explained, explanation });
+      }
+    }
+    const atMs = Date.now();
+    findings.acceptUpdates(taken, atMs);
+    findings.update(others, atMs);
+    this.#database?.accept(new Set(taken.flatMap(({ explanation }) => explanation?.package ?? [])));
+    const accepted = [...files].map(([update, count]) => ({ update, files: count, atMs, accepted: true }));
+    this.#accepted = [...this.#accepted, ...accepted].slice(-mostAccepted);
+    await this.#save();
+  }
+
+  #workSoon(): void {
+    if (this.#isDisposed) return;
+    this.#hasMore = true;
+    if (this.#isWorking) return;
+    this.#isWorking = true;
+    void this.#doWork();
+  }
+
+  async #doWork(): Promise<void> {
+    while (this.#hasMore && !this.#isDisposed) {
+      this.#hasMore = false;
+      // What comes together is looked at together.
+      await nextTurn();
+      const database = this.#database;
+      if (database === undefined) continue;
+      try {
+        const isChanged = database.isDirty || this.#mustVerify;
+        await database.refresh();
+        if (this.#mustVerify) {
+          this.#mustVerify = false;
+          await database.verify();
+          this.#isWatched = true;
+        }
+        if (database !== this.#database) continue;
+        this.#tellBroken();
+        await this.#explainAll(database);
+        if (isChanged) await this.#save();
+      } catch (err) {
+        this.#options.logger.warn({ err }, 'an update of packages could not be recognized');
+      }
+    }
+    // In the same turn as the last look at what is to be done.
+    this.#isWorking = false;
+    this.#tellLate();
+  }
+
+  async #explainAll(database: DpkgDatabase): Promise<void> {
+    const { isAccepting, onAcceptable, findings } = this.#options;
+    if (!this.#isWatched) return;
+    const told: PathUpdate[] = [];
+    let count = 0;
+    for (const [path, waiting] of [...this.#waiting]) {
+      if (++count % atOnce === 0) await nextTurn();
+      const explanation = await this.#explain(database, waiting);
+      // Something else may have come of it meanwhile.
+      if (explanation === undefined || this.#isDisposed || this.#waiting.get(path) !== waiting) continue;
+      this.#waiting.delete(path);
+      const { update, sinceMs } = waiting;
+      if (isAccepting()) this.#acceptable.set(path, { update, explanation });
+      else told.push({ ...update, seenMs: sinceMs, explained: explanationText(explanation), explanation });
+    }
+    if (told.length > 0) findings.update(told, Date.now());
+    if (this.hasAcceptable) onAcceptable();
+  }
+
+  async #explain(database: DpkgDatabase, waiting: Waiting): Promise<Explanation | undefined> {
+    const { update, entry } = waiting;
+    const path = withoutPrefix(update.path, this.#options.root.prefix);
+    if (path === undefined || update.change === undefined) return undefined;
+    const { kind: change } = update.change;
+    if (change === 'removed')
+      return database.explain(path, { kind: change, type: undefined, md5: undefined });
+    if (entry === undefined || !isOfDpkg(update, entry)) return undefined;
+    const { type } = entry;
+    if (type !== 'f') return database.explain(path, { kind: change, type, md5: undefined });
+    const sums = (waiting.sums ??= await this.#sumsOf(path, entry));
+    return sums === 'other' ? undefined : database.explain(path, { kind: change, type, md5: sums.md5 });
+  }
+
+  async #sumsOf(path: ByteString, entry: Entry): Promise<ContentSums | 'other'> {
+    const sums = await this.#files.sums(path);
+    return sums !== undefined && isContentOf(entry, sums) ? sums : 'other';
+  }
+
+  /** What dpkg has changed and no package has. */
+  #tellLate(): void {
+    clearTimeout(this.#timer);
+    if (this.#isDisposed || this.#waiting.size === 0) return;
+    const { findings, idleMs = defaultIdleMs } = this.#options;
+    const isIdle = this.#database?.broken !== undefined || performance.now() - this.#activeMs >= idleMs;
+    const nowMs = Date.now();
+    const late = [...this.#waiting.values()].filter(({ sinceMs }) => isIdle || nowMs - sinceMs >= longestMs);
+    for (const { update } of late) this.#waiting.delete(update.path);
+    if (late.length > 0)
+      findings.update(
+        late.map(({ update, sinceMs }) => ({ ...update, seenMs: sinceMs })),
+        nowMs,
+      );
+    if (this.#waiting.size === 0) return;
+    this.#timer = setTimeout(
+      () => this.#tellLate(),
+      Math.max(0, this.#activeMs + idleMs - performance.now()) + 1,
+    );
+    this.#timer.unref();
+  }
+
+  #tellBroken(): void {
+    const why = this.#database?.broken;
+    if (why === undefined || this.#toldBroken) return;
+    this.#toldBroken = true;
+    this.#options.logger.warn({ why }, 'updates of packages are not recognized until the next baseline');
+  }
+
+  async #save(): Promise<void> {
+    if (this.#key === undefined) return;
+    const note: PackagesNote = { version: 1, snapshot: this.#database?.snapshot, accepted: this.#accepted };
+    try {
+      await writeNote(this.#path, kind, note, this.#key);
+    } catch (err) {
+      this.#options.logger.warn(
+        { err },
+        'the record of the packages could not be saved; a restart would lose it',
+      );
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#isDisposed = true;
+    clearTimeout(this.#timer);
+    this.#waiting.clear();
+  }
+}
+
+/** What came with a new directory, and nobody was seen to make, has no powers that the database does not know of. */
+function isOfDpkg({ author }: PathUpdate, { attributes, permissions, uid, gid, type }: Entry): boolean {
+  if (author !== undefined) return true;
+  if ((attributes & ownership) !== ownership) return false;
+  return uid === 0 && gid === 0 && (type === 'l' || (permissions & powers) === 0);
+}
+
+const sha256 = setOf('sha256');
+const sha512 = setOf('sha512');
+
+/** Whether it is the content that was compared with the baseline. */
+function isContentOf(entry: Entry, sums: ContentSums): boolean {
+  const isSameSum = (sum: Uint8Array, other: string): boolean => Buffer.from(sum).toString('hex') === other;
+  if ((entry.attributes & sha512) !== 0) return isSameSum(entry.sha512, sums.sha512);
+  return (entry.attributes & sha256) === 0 || isSameSum(entry.sha256, sums.sha256);
+}
