@@ -43,6 +43,10 @@ export interface PathTrackerOptions {
    * problem until all is well again.
    */
   readonly onProblem: (problem: RampartError) => void;
+  /** Follow directories instead: they are the `file` of a state then, and a file is `unusable`. */
+  readonly directories?: boolean;
+  /** The mounts below a root, as it was given, changed. What paths lead to is told as ever. */
+  readonly onMounts?: (root: string) => void;
   /** Disposes the tracker. */
   readonly signal?: AbortSignal;
 }
@@ -72,8 +76,15 @@ export interface Reading {
 }
 
 /** The state of a path that led to `fd` of the given type; the caller keeps `fd`. */
-export function readFile(path: TrackedPath, fd: number, type: FileType, identify: Identify): Reading {
-  if (type === fsConstants.S_IFDIR) return readErrno(path, constants.errno.EISDIR, '', false);
+export function readFile(
+  path: TrackedPath,
+  fd: number,
+  type: FileType,
+  { identify, directories }: Pick<PathTrackerOptions, 'identify' | 'directories'>,
+): Reading {
+  const isDirectory = type === fsConstants.S_IFDIR;
+  if (isDirectory !== (directories === true))
+    return readErrno(path, isDirectory ? constants.errno.EISDIR : constants.errno.ENOTDIR, '', false);
   try {
     return { state: { kind: 'file', identity: identify(fd, type), type }, transient: false };
   } catch (cause) {

@@ -13,15 +13,17 @@
  * (NFS, FUSE) or by the kernel itself (procfs, sysfs, cgroups); and a name in a directory that ignores
  * case, unless the path is spelled as the directory spells it.
  */
+import { constants } from 'node:os';
 import { resolve as absolute } from 'node:path';
 
+import { type Fd, SystemCallError } from '../../ebpf/libc.ts';
 import { errorCodes, type RampartError } from '../../errors/errors.ts';
 import { DirectoryWatches, type Listener } from './inotify.ts';
 import { Burst, Retries } from './pacing.ts';
 import { cannotTrack, samePathState } from './path-state.ts';
 import type { PathState, PathTrackerOptions, PathTrackerStats, TrackedPath } from './path-state.ts';
 import { Entry, Folder, splitPath, type RefreshContext } from './tracked-path.ts';
-import { openOwnMountinfo, OpenRoots, TrackedRoot, watchMounts } from './tracked-root.ts';
+import { openOwnMountinfo, OpenRoots, TrackedRoot, tryOpenRoot, watchMounts } from './tracked-root.ts';
 
 export type { Identify, PathState, PathTrackerOptions, PathTrackerStats, TrackedPath } from './path-state.ts';
 
@@ -71,6 +73,7 @@ export class PathTracker implements Disposable {
   readonly #mounted = new Burst<Root>(MOUNT_PAUSE_MS, (roots) => {
     for (const root of roots) touchRoot(root);
     this.#run();
+    for (const { tracked } of roots) this.#options.onMounts?.(tracked.path);
   });
   /** Problems told since all was well. */
   readonly #told = new Set<string>();
@@ -96,6 +99,7 @@ export class PathTracker implements Disposable {
     this.#context = {
       watches: this.#watches,
       identify: options.identify,
+      directories: options.directories === true,
       openRoot: (root) => this.#openRoots.open(root),
       retry: (listener, problem) => {
         this.#retries.add(listener);
@@ -156,6 +160,14 @@ export class PathTracker implements Disposable {
     this.#mounted.delete(root);
     root.tracked[Symbol.dispose]();
     return true;
+  }
+
+  /** The root of tracked paths, for the caller to dispose, or why it cannot be opened. */
+  openRoot(root: string): Fd | SystemCallError {
+    const known = this.#roots.get(absolute(root));
+    if (known === undefined)
+      return new SystemCallError(`no path below ${root} is tracked`, constants.errno.ENOENT);
+    return tryOpenRoot(known.tracked);
   }
 
   #add(path: TrackedPath): PathState {

@@ -31,6 +31,7 @@ type Watched = WatchedDirectory | undefined;
 export interface RefreshContext {
   readonly watches: DirectoryWatches;
   readonly identify: Identify;
+  readonly directories: boolean;
   /** The opened root, or why it cannot be opened; the tracker closes it. */
   openRoot(root: TrackedRoot): Fd | SystemCallError;
   /** Something that no event will mend: have `listener` refreshed again later; tell `problem`. */
@@ -188,23 +189,23 @@ export class Entry implements Listener {
       this.#ear.name(end?.directory, this.name);
       const number = tryOpenInRoot(root, path, NO_FOLLOW);
       if (number < 0) return readErrno(this.path, -number, this.#missing(), !isLasting(-number));
-      const reading = this.#readAndClose(number, context.identify, fsConstants.S_IFLNK);
+      const reading = this.#readAndClose(number, context, fsConstants.S_IFLNK);
       if (reading !== undefined) return reading;
     }
     const way = this.#ear.walk(root, toByteString(path));
     if (way?.ownOfEach) return readOwnOfEach(this.path, way.shown);
     const number = tryOpenInRoot(root, path);
     if (number < 0) return readErrno(this.path, -number, way?.absent ? way.shown : path, !isLasting(-number));
-    return this.#readAndClose(number, context.identify)!;
+    return this.#readAndClose(number, context)!;
   }
 
   /** What is behind a descriptor; undefined where it is a `butNot`. */
-  #readAndClose(number: number, identify: Identify, butNot?: FileType): Reading | undefined {
+  #readAndClose(number: number, context: RefreshContext, butNot?: FileType): Reading | undefined {
     const fd = new Fd(number);
     // Not `using`: that takes a microsecond, and ten of them until the code is optimized, for each file.
     try {
       const type = fileTypeOf(number);
-      return type === butNot ? undefined : readFile(this.path, number, type, identify);
+      return type === butNot ? undefined : readFile(this.path, number, type, context);
     } finally {
       fd[Symbol.dispose]();
     }

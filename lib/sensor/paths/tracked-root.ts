@@ -173,6 +173,16 @@ export function openOwnMountinfo(): Fd {
   return openat2(AT_FDCWD, '/proc/self/mountinfo', { flags: 0 });
 }
 
+/** {@link TrackedRoot.open} without an exception; the caller disposes what was opened. */
+export function tryOpenRoot(root: TrackedRoot): Fd | SystemCallError {
+  try {
+    return root.open();
+  } catch (error) {
+    if (!(error instanceof SystemCallError)) throw error;
+    return error;
+  }
+}
+
 /** Roots opened for a while, each once. */
 export class OpenRoots {
   readonly #roots = new Map<TrackedRoot, Fd | SystemCallError>();
@@ -180,15 +190,7 @@ export class OpenRoots {
   /** The root, or why it cannot be opened; good until {@link OpenRoots.close}. */
   open(root: TrackedRoot): Fd | SystemCallError {
     let opened = this.#roots.get(root);
-    if (opened === undefined) {
-      try {
-        opened = root.open();
-      } catch (error) {
-        if (!(error instanceof SystemCallError)) throw error;
-        opened = error;
-      }
-      this.#roots.set(root, opened);
-    }
+    if (opened === undefined) this.#roots.set(root, (opened = tryOpenRoot(root)));
     return opened;
   }
 

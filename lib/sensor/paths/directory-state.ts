@@ -1,0 +1,71 @@
+/** What is asked of a directory tracker, and what becomes of a tracked directory. */
+import type { RampartError } from '../../errors/errors.ts';
+import { type FileIdentity, sameFile } from '../access.ts';
+import type { DirectoryChanges, DirectoryFile, Unwatched } from './directory-tree.ts';
+import type { Identify, PathState, TrackedPath } from './path-state.ts';
+
+/** Files of one directory, unless a caller wants fewer. */
+export const MOST_FILES = 65_536;
+
+export type DirectoryState = Exclude<PathState, { kind: 'file' }> | WatchedDirectoryState;
+
+interface WatchedDirectoryState {
+  readonly kind: 'directory';
+  readonly identity: FileIdentity;
+  /** Whether each directory has been read. */
+  readonly isComplete: boolean;
+  readonly unwatched: Unwatched;
+}
+
+export interface TrackedDirectoryOptions extends TrackedPath {
+  /** Whether the directories in it are followed as well. */
+  readonly recursive: boolean;
+  /** Default: {@link MOST_FILES}. */
+  readonly mostFiles?: number;
+  /** Files that came and went. Watch what comes before what goes is dropped: a file may be in both. Must not throw. */
+  readonly onFiles: (changes: DirectoryChanges) => void;
+  /** It is another state now. Counts alone are told at most every 10 s. Must not throw. */
+  readonly onState: (state: DirectoryState) => void;
+}
+
+export interface DirectoryTrackerOptions {
+  /** See PathTrackerOptions. */
+  readonly identify: Identify;
+  /** See PathTrackerOptions; also directories that there is no watch for, once until there is. */
+  readonly onProblem: (problem: RampartError) => void;
+  /** Directories at most, of all that are tracked. Default: a quarter of fs.inotify.max_user_watches. */
+  readonly mostDirectories?: number;
+}
+
+/** A directory that is followed until it is disposed. */
+export interface TrackedDirectory extends Disposable {
+  readonly state: DirectoryState;
+  /** Those that are there now, as far as they were told. */
+  files(): Iterable<DirectoryFile>;
+}
+
+/** The files of a directory, which come and go. */
+export interface DirectoryFiles {
+  /** Those that are there now. */
+  files(): Iterable<DirectoryFile>;
+  /** Gets all changes from now on, until it is disposed. */
+  subscribe(listener: (changes: DirectoryChanges) => void): Disposable;
+}
+
+export function sameDirectoryState(a: DirectoryState, b: DirectoryState): boolean {
+  if (a.kind === 'absent' && b.kind === 'absent') return a.missing === b.missing;
+  if (a.kind === 'unusable' && b.kind === 'unusable') return a.error.message === b.error.message;
+  if (a.kind !== 'directory' || b.kind !== 'directory') return false;
+  const [before, now] = [a.unwatched, b.unwatched];
+  return sameButCounts(a, b) && before.files === now.files && before.directories === now.directories;
+}
+
+/** Whether it was told before that some files are not watched, and this is as true now. */
+export function onlyCountsDiffer(a: DirectoryState, b: DirectoryState): boolean {
+  if (a.kind !== 'directory' || b.kind !== 'directory' || !sameButCounts(a, b)) return false;
+  return [a, b].every(({ unwatched: { files, directories } }) => files + directories > 0);
+}
+
+function sameButCounts(a: WatchedDirectoryState, b: WatchedDirectoryState): boolean {
+  return a.isComplete === b.isComplete && sameFile(a.identity, b.identity);
+}

@@ -1,0 +1,316 @@
+/** The files below one directory, by their names and each once by its identity. No I/O. */
+import { fileKey, sameFile, type FileIdentity } from '../access.ts';
+import { fromByteString } from './inotify.ts';
+
+/** Symbolic links that are followed in one tree: each costs as much as a path of its own. */
+const MOST_LINKS = 4096;
+
+/** A name of a file: the directory that it is in, and a byte string (inotify.ts). */
+interface Place {
+  readonly node: DirectoryNode;
+  readonly name: string;
+}
+
+/** A file as long as a name below the directory leads to it. Several names may: it is one file. */
+export class DirectoryFile {
+  readonly identity: FileIdentity;
+  /** The name that was found first of those that are left. */
+  #place: Place;
+  #others: Place[] | undefined;
+
+  constructor(identity: FileIdentity, place: Place) {
+    this.identity = identity;
+    this.#place = place;
+  }
+
+  /** Where it is now, as a process of the root writes it; bytes that are not UTF-8 become U+FFFD. */
+  get path(): string {
+    return fromByteString(pathIn(this.#place.node, this.#place.name));
+  }
+
+  add(place: Place): void {
+    if (this.#others === undefined) this.#others = [place];
+    else this.#others.push(place);
+  }
+
+  /** Returns whether it was the last name. */
+  remove({ node, name }: Place): boolean {
+    const { node: first, name: firstName } = this.#place;
+    if (first !== node || firstName !== name) {
+      const at = this.#others?.findIndex((one) => one.node === node && one.name === name) ?? -1;
+      if (at >= 0) this.#others?.splice(at, 1);
+      return false;
+    }
+    const next = this.#others?.shift();
+    if (next === undefined) return true;
+    this.#place = next;
+    return false;
+  }
+}
+
+/** A symbolic link: where it leads is for a path tracker. */
+export class DirectoryLink {
+  /** As a process of the root writes it. */
+  readonly path: string;
+  /** What it leads to, where that is a file and has room. */
+  file: DirectoryFile | undefined;
+  /** It leads to a file for which there is no room. */
+  isCut = false;
+
+  constructor(path: string) {
+    this.path = path;
+  }
+}
+
+export type DirectoryEntry = DirectoryFile | DirectoryLink | DirectoryNode;
+
+/** One directory. */
+export class DirectoryNode {
+  readonly tree: DirectoryTree;
+  parent: DirectoryNode | undefined;
+  /** In its parent, a byte string; of the topmost its whole path. */
+  name: string;
+  readonly device: number;
+  /** The watch descriptor. */
+  readonly wd: number;
+  readonly entries = new Map<string, DirectoryEntry>();
+  /** Files in it that are not watched, and directories in it of which nothing is: as of the last reading. */
+  unwatchedFiles = 0;
+  unwatchedDirectories = 0;
+  /** Whether it was read once. */
+  isRead = false;
+  /** While it is read: the names of entries that were seen. */
+  seen: Set<string> | undefined;
+
+  constructor(
+    tree: DirectoryTree,
+    at: Omit<Place, 'node'> & { readonly parent?: DirectoryNode },
+    wd: number,
+    device: number,
+  ) {
+    this.tree = tree;
+    this.parent = at.parent;
+    this.name = at.name;
+    this.wd = wd;
+    this.device = device;
+  }
+
+  /** A byte string. */
+  get path(): string {
+    return this.parent === undefined ? this.name : pathIn(this.parent, this.name);
+  }
+}
+
+function pathIn(node: DirectoryNode, name: string): string {
+  const { path } = node;
+  return path === '/' ? `/${name}` : `${path}/${name}`;
+}
+
+/** What of a tree is not watched. */
+export interface Unwatched {
+  readonly files: number;
+  /** Directories of which, with all that is below them, nothing is known. */
+  readonly directories: number;
+}
+
+/** Files that came and went since {@link DirectoryTree.takeChanges} was called last. */
+export interface DirectoryChanges {
+  readonly added: readonly DirectoryFile[];
+  readonly removed: readonly DirectoryFile[];
+}
+
+/** The names below one directory, and the files they lead to. */
+export class DirectoryTree {
+  readonly mostFiles: number;
+  /** By {@link fileKey}. */
+  readonly files = new Map<string, DirectoryFile>();
+  readonly #onNodeGone: (node: DirectoryNode) => void;
+  readonly #onLinkGone: (link: DirectoryLink) => void;
+  readonly #added = new Set<DirectoryFile>();
+  readonly #removed = new Set<DirectoryFile>();
+  #top: DirectoryNode | undefined;
+  #links = 0;
+  #unwatchedFiles = 0;
+  #unwatchedDirectories = 0;
+
+  constructor(
+    mostFiles: number,
+    onNodeGone: (node: DirectoryNode) => void,
+    onLinkGone: (link: DirectoryLink) => void,
+  ) {
+    this.mostFiles = mostFiles;
+    this.#onNodeGone = onNodeGone;
+    this.#onLinkGone = onLinkGone;
+  }
+
+  get top(): DirectoryNode | undefined {
+    return this.#top;
+  }
+
+  get isFull(): boolean {
+    return this.files.size >= this.mostFiles;
+  }
+
+  get unwatched(): Unwatched {
+    return { files: this.#unwatchedFiles, directories: this.#unwatchedDirectories };
+  }
+
+  /** What is there becomes what is below `top`: nothing yet. */
+  setTop(top: DirectoryNode | undefined): void {
+    if (this.#top !== undefined) this.#forget(this.#top);
+    this.#top = top;
+  }
+
+  /** Puts a file at a name. Returns whether there was room. */
+  putFile(node: DirectoryNode, name: string, identity: FileIdentity): boolean {
+    const before = node.entries.get(name);
+    if (before instanceof DirectoryFile && sameFile(before.identity, identity)) return true;
+    // Told together: where it is full, the new one gets the room of the old one.
+    this.remove(node, name);
+    const file = this.#hold(identity, { node, name });
+    if (file === undefined) {
+      this.countFile(node, 1);
+      return false;
+    }
+    node.entries.set(name, file);
+    return true;
+  }
+
+  /** Puts a link at a name. Returns it where it is to be followed from now on. */
+  putLink(node: DirectoryNode, name: string): DirectoryLink | undefined {
+    if (node.entries.get(name) instanceof DirectoryLink) return undefined;
+    this.remove(node, name);
+    const path = pathIn(node, name);
+    const text = fromByteString(path);
+    // A path tracker takes a text.
+    const isText = Buffer.from(text, 'utf8').toString('latin1') === path;
+    if (!isText || this.#links >= MOST_LINKS) {
+      this.countFile(node, 1);
+      return undefined;
+    }
+    this.#links += 1;
+    const link = new DirectoryLink(text);
+    node.entries.set(name, link);
+    return link;
+  }
+
+  /** What a link leads to now; undefined for nothing that is watched. */
+  setLinked(
+    node: DirectoryNode,
+    name: string,
+    link: DirectoryLink,
+    identity: FileIdentity | undefined,
+  ): void {
+    const before = link.file;
+    if (before !== undefined && identity !== undefined && sameFile(before.identity, identity)) return;
+    const place = { node, name };
+    if (before !== undefined) this.#release(before, place);
+    link.file = identity && this.#hold(identity, place);
+    const isCut = identity !== undefined && link.file === undefined;
+    if (isCut !== link.isCut) this.countFile(node, isCut ? 1 : -1);
+    link.isCut = isCut;
+  }
+
+  putDirectory(node: DirectoryNode, name: string, child: DirectoryNode): void {
+    this.remove(node, name);
+    node.entries.set(name, child);
+  }
+
+  /** Gives a directory with all that is in it another name. */
+  moveDirectory(child: DirectoryNode, node: DirectoryNode, name: string): void {
+    if (child.parent?.entries.get(child.name) === child) child.parent.entries.delete(child.name);
+    this.remove(node, name);
+    child.parent = node;
+    child.name = name;
+    node.entries.set(name, child);
+    this.#dropLinks(child);
+  }
+
+  /** They were followed by their paths. */
+  #dropLinks(node: DirectoryNode): void {
+    for (const [name, entry] of node.entries) {
+      if (entry instanceof DirectoryLink) this.remove(node, name);
+      else if (entry instanceof DirectoryNode) this.#dropLinks(entry);
+    }
+  }
+
+  /** Nothing that is watched has this name any more. */
+  remove(node: DirectoryNode, name: string): void {
+    const entry = node.entries.get(name);
+    if (entry === undefined) return;
+    node.entries.delete(name);
+    this.#let(node, name, entry);
+  }
+
+  #let(node: DirectoryNode, name: string, entry: DirectoryEntry): void {
+    if (entry instanceof DirectoryFile) this.#release(entry, { node, name });
+    else if (entry instanceof DirectoryNode) this.#forget(entry);
+    else {
+      this.setLinked(node, name, entry, undefined);
+      this.#links -= 1;
+      this.#onLinkGone(entry);
+    }
+  }
+
+  #forget(node: DirectoryNode): void {
+    for (const [name, entry] of node.entries) this.#let(node, name, entry);
+    node.entries.clear();
+    this.countFile(node, -node.unwatchedFiles);
+    this.countDirectory(node, -node.unwatchedDirectories);
+    this.#onNodeGone(node);
+  }
+
+  countFile(node: DirectoryNode, by: number): void {
+    node.unwatchedFiles += by;
+    this.#unwatchedFiles += by;
+  }
+
+  countDirectory(node: DirectoryNode, by: number): void {
+    node.unwatchedDirectories += by;
+    this.#unwatchedDirectories += by;
+  }
+
+  /** Before a directory is read again. */
+  resetCounts(node: DirectoryNode): void {
+    let cutLinks = 0;
+    for (const entry of node.entries.values())
+      if (entry instanceof DirectoryLink && entry.isCut) cutLinks += 1;
+    this.countFile(node, cutLinks - node.unwatchedFiles);
+    this.countDirectory(node, -node.unwatchedDirectories);
+  }
+
+  /** All directories, each before those in it. */
+  *nodes(node: DirectoryNode | undefined = this.#top): Iterable<DirectoryNode> {
+    if (node === undefined) return;
+    yield node;
+    for (const entry of node.entries.values()) if (entry instanceof DirectoryNode) yield* this.nodes(entry);
+  }
+
+  takeChanges(): DirectoryChanges {
+    const changes = { added: [...this.#added], removed: [...this.#removed] };
+    this.#added.clear();
+    this.#removed.clear();
+    return changes;
+  }
+
+  #hold(identity: FileIdentity, place: Place): DirectoryFile | undefined {
+    const key = fileKey(identity);
+    const known = this.files.get(key);
+    if (known !== undefined) {
+      known.add(place);
+      return known;
+    }
+    if (this.isFull) return undefined;
+    const file = new DirectoryFile(identity, place);
+    this.files.set(key, file);
+    this.#added.add(file);
+    return file;
+  }
+
+  #release(file: DirectoryFile, place: Place): void {
+    if (!file.remove(place)) return;
+    this.files.delete(fileKey(file.identity));
+    // What nobody was told of is not told to be gone.
+    if (!this.#added.delete(file)) this.#removed.add(file);
+  }
+}

@@ -1,0 +1,139 @@
+/** One inotify watch for each directory of the trees that are followed. */
+import { pollReadable } from '../../ebpf/ffi.ts';
+import { type Fd, inotifyAddWatch, inotifyInit, inotifyRemoveWatch, readAvailable } from '../../ebpf/libc.ts';
+import { errorCodes, RampartError } from '../../errors/errors.ts';
+import type { DirectoryNode, DirectoryTree } from './directory-tree.ts';
+import { decodeInotify, halfOfAllWatches, inotifyBits } from './inotify.ts';
+
+/** A name appears or goes; what a file contains is of no interest. */
+const WATCHED =
+  inotifyBits.CREATE |
+  inotifyBits.DELETE |
+  inotifyBits.MOVED_FROM |
+  inotifyBits.MOVED_TO |
+  inotifyBits.ONLYDIR;
+const DIRECTORY_CAME = inotifyBits.MOVED_TO | inotifyBits.ISDIR;
+
+interface TreeWatchesOptions {
+  readonly mostDirectories: number | undefined;
+  /** Something happened: read it by {@link TreeWatches.drain}. */
+  readonly onReadable: () => void;
+  readonly onProblem: (problem: RampartError) => void;
+}
+
+interface NameListener {
+  /** @param isMoved - A directory was moved there. */
+  readonly onName: (node: DirectoryNode, name: string, isMoved: boolean) => void;
+  /** The kernel's queue was full: any event may be missing. */
+  readonly onOverflow: () => void;
+}
+
+/** Which nodes are under which watch: the same directory may be in several trees, and in one of them by several mounts. */
+export class TreeWatches implements Disposable {
+  readonly #options: TreeWatchesOptions;
+  readonly #mostDirectories: number;
+  readonly #stack = new DisposableStack();
+  readonly #inotify: Fd;
+  readonly #buffer = new Uint8Array(64 * 1024);
+  readonly #byWd = new Map<number, Set<DirectoryNode>>();
+  #limitTold = false;
+
+  /** @throws {RampartError} `LIMIT` when fs.inotify.max_user_instances is reached. */
+  constructor(options: TreeWatchesOptions) {
+    this.#options = options;
+    this.#mostDirectories = options.mostDirectories ?? Math.floor(halfOfAllWatches() / 2);
+    this.#inotify = this.#stack.use(inotifyInit());
+    this.#stack.use(pollReadable(this.#inotify.number, options.onReadable));
+  }
+
+  get size(): number {
+    return this.#byWd.size;
+  }
+
+  /**
+   * Watches a directory. To be registered at once, see {@link TreeWatches.register}.
+   *
+   * @param shown - Its path for messages.
+   * @returns the watch descriptor, undefined where there is no watch left.
+   */
+  watch(directory: Fd, shown: string): number | undefined {
+    const wd = this.#add(directory, shown);
+    if (wd === undefined || this.#byWd.has(wd) || this.#byWd.size < this.#mostDirectories) return wd;
+    inotifyRemoveWatch(this.#inotify, wd);
+    this.#tellLimit(
+      new RampartError(errorCodes.LIMIT, {
+        what: `cannot watch the directory ${shown}, nor any directory after it`,
+        why: `${this.#mostDirectories} directories are watched, and the rest of fs.inotify.max_user_watches is reserved`,
+        next: 'Raise fs.inotify.max_user_watches, or name a directory further down',
+      }),
+    );
+    return undefined;
+  }
+
+  /** Whether a descriptor is the directory of a node. */
+  is(directory: Fd, node: DirectoryNode, shown: string): boolean {
+    const wd = this.#add(directory, shown);
+    if (wd !== undefined && !this.#byWd.has(wd)) inotifyRemoveWatch(this.#inotify, wd);
+    return wd === node.wd;
+  }
+
+  #add(directory: Fd, shown: string): number | undefined {
+    try {
+      return inotifyAddWatch(this.#inotify, directory, WATCHED, `the directory ${shown}`);
+    } catch (error) {
+      if (!(error instanceof RampartError)) throw error;
+      this.#tellLimit(error);
+      return undefined;
+    }
+  }
+
+  #tellLimit(problem: RampartError): void {
+    if (this.#limitTold) return;
+    this.#limitTold = true;
+    this.#options.onProblem(problem);
+  }
+
+  /** A limit that is reached from now on is told again. */
+  allIsWell(): void {
+    this.#limitTold = false;
+  }
+
+  register(node: DirectoryNode): void {
+    const nodes = this.#byWd.get(node.wd);
+    if (nodes === undefined) this.#byWd.set(node.wd, new Set([node]));
+    else nodes.add(node);
+  }
+
+  /** The watch ends with its last node. */
+  forget(node: DirectoryNode): void {
+    const nodes = this.#byWd.get(node.wd);
+    if (nodes === undefined || !nodes.delete(node) || nodes.size > 0) return;
+    this.#byWd.delete(node.wd);
+    inotifyRemoveWatch(this.#inotify, node.wd);
+  }
+
+  nodeOf(wd: number, tree: DirectoryTree): DirectoryNode | undefined {
+    return [...(this.#byWd.get(wd) ?? [])].find((node) => node.tree === tree);
+  }
+
+  /** Hands out events that are there, of one buffer: a directory that changes faster must not hold the loop. */
+  drain({ onName, onOverflow }: NameListener): void {
+    try {
+      const length = readAvailable(this.#inotify, this.#buffer);
+      for (const { wd, mask, name } of decodeInotify(this.#buffer.subarray(0, length))) {
+        if (mask & inotifyBits.Q_OVERFLOW) onOverflow();
+        if (name === '') continue;
+        const isMoved = (mask & DIRECTORY_CAME) === DIRECTORY_CAME;
+        for (const node of this.#byWd.get(wd) ?? []) onName(node, name, isMoved);
+      }
+    } catch (error) {
+      if (!(error instanceof RampartError)) throw error;
+      this.#options.onProblem(error);
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#stack.dispose();
+    this.#byWd.clear();
+  }
+}
