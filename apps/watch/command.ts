@@ -32,10 +32,11 @@ export function watchCommand(): Command {
     .summary('report who accesses a file')
     .description(
       'Reports every access to the files, as the kernel sees it, until Ctrl-C. Waits for a path ' +
-        'that does not exist yet, and follows a file that is replaced.\n' +
+        'that does not exist yet, and follows a file that is replaced. A path that ends in /* is for ' +
+        'the files in a directory, one that ends in /** for all below it, at most 65,536; quote it.\n' +
         'Prints a readable line per access on a terminal, otherwise a JSON object with the fields of a KiveAlert.',
     )
-    .argument('<path...>', 'files to watch')
+    .argument('<path...>', 'files to watch, or directories with /* or /** behind them')
     .addOption(
       new Option('--access <words>', `accesses to report, separated by commas: ${accessWords.join(', ')}`)
         .argParser(words)
@@ -83,6 +84,7 @@ export function watchCommand(): Command {
         '  rampart watch --except /usr/bin/vault /etc/vault/token\n' +
         "  rampart watch --format json /etc/shadow | jq -r '.process.binary'\n" +
         '  rampart watch --create --file-mode 0444 /root/passwords.txt\n' +
+        "  rampart watch '/etc/ssl/**'\n" +
         '  rampart watch --root /proc/4711/root /etc/nginx/nginx.conf\n' +
         '\nExit codes: 0 stopped by Ctrl-C or SIGTERM, 1 failed, 2 not started: bad input, missing privileges or kernel features.\n',
     )

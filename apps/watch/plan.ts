@@ -8,6 +8,7 @@ import { accessFilter } from '../../lib/sensor/access.ts';
 import type { NamedPrograms } from '../../guards/file-access/policy/process-filter.ts';
 import type { TrackedPath } from '../../lib/sensor/paths/path-state.ts';
 import { createInRoot, openInRoot } from '../../lib/sensor/paths/resolve.ts';
+import { directoryOf } from '../../guards/file-access/directory-path.ts';
 import type { WatchOptions } from './command.ts';
 import { requireRoot } from '../../lib/cli/process.ts';
 
@@ -60,23 +61,50 @@ function openRoot(root: string): Fd {
   }
 }
 
-function check(root: Fd, path: string, options: WatchOptions): void {
+function check(root: Fd, asked: string, options: WatchOptions): void {
+  const wanted = directoryOf(asked);
+  if (asked.includes('*') && wanted === undefined) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `cannot watch ${asked}`,
+      why: 'a * stands for files only at the end, as /* or /**',
+      next: 'Name the files, or a directory with /* or /** behind it',
+    });
+  }
+  const { path } = wanted ?? { path: asked };
   let directory: boolean;
   try {
     using file = openInRoot(root, path);
     directory = statSync(`/proc/self/fd/${file.number}`).isDirectory();
   } catch (error) {
     if (!(error instanceof SystemCallError) || error.errno !== 'ENOENT') throw unusable(path, error);
-    if (options.create) checkParent(root, path);
+    if (wanted !== undefined) checkCreate(asked, options);
+    else if (options.create) checkParent(root, path);
     return;
   }
-  if (directory) {
+  if (directory && wanted === undefined) {
     throw new RampartError(errorCodes.INPUT, {
       what: `cannot watch ${path}`,
       why: 'it is a directory',
-      next: 'Name the files in it',
+      next: `Write '${path === '/' ? '' : path}/*' in quotes for the files in it, or '/**' behind it for all below it`,
     });
   }
+  if (!directory && wanted !== undefined) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `cannot watch ${asked}`,
+      why: `${path} is not a directory`,
+      next: 'Name a directory before the /',
+    });
+  }
+  if (wanted !== undefined) checkCreate(asked, options);
+}
+
+function checkCreate(path: string, { create }: WatchOptions): void {
+  if (create !== true) return;
+  throw new RampartError(errorCodes.INPUT, {
+    what: `cannot create ${path}`,
+    why: 'the path is for all files of a directory',
+    next: 'Leave out --create, or name the file to create',
+  });
 }
 
 /** `--create` makes files, not directories. */

@@ -56,7 +56,18 @@ suite('rampart watch refuses, and changes nothing:', { skip: sensorSkip }, () =>
 
   for (const [what, args, pattern] of [
     ['no path', [], /missing required argument 'path'.*--help/],
-    ['a directory', ['DIR/directory'], /cannot watch \S+\/directory: it is a directory/],
+    [
+      'a directory',
+      ['DIR/directory'],
+      /cannot watch \S+\/directory: it is a directory\. Write '\S+\/directory\/\*'/,
+    ],
+    ['the files of a file', ['DIR/file/*'], /cannot watch \S+\/file\/\*: \S+\/file is not a directory/],
+    ['another pattern', ['DIR/*.txt'], /cannot watch \S+\.txt: a \* stands for files only at the end/],
+    [
+      'creation of all files',
+      ['--create', 'DIR/directory/**'],
+      /cannot create \S+\*\*: the path is for all files/,
+    ],
     ['a path through a file', ['DIR/file/x'], /cannot watch \S+\/file\/x: .*ENOTDIR/],
     ['a loop of links', ['DIR/loop'], /cannot watch \S+\/loop: .*ELOOP/],
     ['a path that is too long', [`/${'x'.repeat(5000)}`], /ENAMETOOLONG/],

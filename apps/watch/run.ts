@@ -5,6 +5,7 @@ import { messageOf, type RampartError } from '../../lib/errors/errors.ts';
 import { LineWriter } from '../../lib/output/lines.ts';
 import { printable } from '../../lib/output/printable.ts';
 import { wantsColour } from '../../lib/output/table.ts';
+import type { DirectoryState } from '../../lib/sensor/paths/directory-state.ts';
 import type { PathState } from '../../lib/sensor/paths/path-state.ts';
 import { blindSpots } from '../../lib/sensor/modes.ts';
 import type { SensorStats } from '../../lib/sensor/options.ts';
@@ -17,6 +18,7 @@ import { createMissing, plan, plannedProcesses, type PlannedPath } from './plan.
 import { say, stopSignal } from '../../lib/cli/process.ts';
 import { counted } from '../../lib/output/words.ts';
 
+const MOST_ENCODERS = 4096;
 const BOOT_ID = '/proc/sys/kernel/random/boot_id';
 
 /**
@@ -48,13 +50,14 @@ export async function runWatch(paths: readonly string[], options: WatchOptions):
     capacity: options.capacity,
     ratePerSecond: options.rate,
     paths: planned.map((path) => ({ tracked: path.tracked, context: path })),
-    onAccess: (access, { context }) => line(access, context),
+    onAccess: (access, { context, file }) => line(access, context, file?.path),
     onFolded: (folded, pid, { context }) =>
       say(
         `folded ${folded} more accesses of ${context.shown} by pid ${pid} (over ${options.rate} per second)`,
       ),
     onLoss: (lost, stats) => say(`LOST ${counted(lost, 'access', 'accesses')}: ${describeLoss(stats)}`),
     onPath: ({ context }, state) => tellPath(context, state),
+    onDirectory: ({ context }, state, files) => tellDirectory(context, state, files),
     onProblem: (problem) => say(messageOf(problem)),
     beforeTracking: () => {
       if (options.create) createMissing(planned, options, say);
@@ -75,32 +78,35 @@ function lineMaker(
   format: 'json' | 'pretty',
   planned: readonly PlannedPath[],
   out: LineWriter,
-): (access: Parameters<typeof formatPretty>[0], path: PlannedPath) => void {
+): (access: Parameters<typeof formatPretty>[0], path: PlannedPath, file?: string) => void {
   if (format === 'pretty') {
     const color = wantsColour(process.stdout);
     const pathWidth = Math.min(40, Math.max(...planned.map((path) => path.shown.length)));
-    return (access, path) => void out.write(formatPretty(access, path.shown, { color, pathWidth }));
+    return (access, path, file = path.shown) =>
+      void out.write(formatPretty(access, file, { color, pathWidth }));
   }
   const kernelId = readFileSync(BOOT_ID, 'utf8').trim();
   const nodeName = hostname();
-  const encoders = new Map<PlannedPath, AlertEncoder>();
-  for (const path of planned) {
-    encoders.set(
-      path,
-      new AlertEncoder({
+  const encoders = new Map<string, AlertEncoder>();
+  return (access, path, file) => {
+    const key = file ?? path.shown;
+    let encoder = encoders.get(key);
+    if (encoder === undefined) {
+      // Whoever reads all files of a directory must not cost memory for each.
+      if (encoders.size >= MOST_ENCODERS) encoders.clear();
+      encoder = new AlertEncoder({
         policyName: '',
         kernelId,
         path: path.shown,
+        ...(file !== undefined && { file }),
         callback: '',
         customMetadata: {},
         pod: { name: '', namespace: '', ip: '', container: { id: '', name: '' } },
         nodeName,
-      }),
-    );
-  }
-  return (access, path) => {
-    const encoder = encoders.get(path);
-    if (encoder !== undefined) out.write(encoder.encode(access));
+      });
+      encoders.set(key, encoder);
+    }
+    out.write(encoder.encode(access));
   };
 }
 
@@ -124,6 +130,25 @@ function tellPath(path: PlannedPath, state: PathState): void {
     if (path.told) say(`${shown} is now inode ${state.identity.inode}`);
   }
   path.told = true;
+}
+
+function tellDirectory(path: PlannedPath, state: DirectoryState, files: number): void {
+  const shown = printable(path.shown);
+  if (state.kind !== 'directory') {
+    tellPath(path, state);
+    return;
+  }
+  const { unwatched } = state;
+  if (unwatched.files > 0)
+    say(
+      `${shown}: ${counted(unwatched.files, 'file')} NOT watched, beyond the limit of ${counted(files, 'file')}`,
+    );
+  if (unwatched.directories > 0)
+    say(
+      `${shown}: ${counted(unwatched.directories, 'directory', 'directories')} NOT watched, with all files below`,
+    );
+  if (state.isComplete && !path.told) say(`${shown} has ${counted(files, 'watched file')} now`);
+  path.told = state.isComplete;
 }
 
 function describeLoss({ lost }: SensorStats): string {

@@ -41,8 +41,13 @@ export class Watching implements AsyncDisposable {
   /** Starts it and returns once it says that it watches: from then on every access counts. */
   static async start(...args: readonly string[]): Promise<Watching> {
     const watching = new Watching(args);
-    await watching.untilSaid(/: watching \d+ path/);
-    return watching;
+    try {
+      await watching.untilSaid(/: watching \d+ path/);
+      return watching;
+    } catch (error) {
+      await watching[Symbol.asyncDispose]();
+      throw error;
+    }
   }
 
   get pid(): number {

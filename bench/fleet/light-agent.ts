@@ -150,6 +150,7 @@ function notingFiles(note: (policies: ReadonlySet<string>) => void): FileAccessK
         attach: () => undefined,
         detach: () => undefined,
         filtered: 0,
+        directoryFiles: 0,
         identify: () => ({ inode: ++inode, device: 1, generation: 0 }),
         mode: 'fentry',
         moved: 0,
@@ -165,6 +166,7 @@ function notingFiles(note: (policies: ReadonlySet<string>) => void): FileAccessK
       const known = new Map<string, FileState>();
       return {
         droppedMoved: 0,
+        unwatched: { files: 0, directories: 0 },
         follow: ({ id }, traps) =>
           new Map(
             traps.map((trap) => {

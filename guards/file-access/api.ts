@@ -125,7 +125,7 @@ const programs = (description: string) =>
 
 const trapFields = {
   path: string(
-    'The absolute path of the file within the container or on the node, without "." and ".." components.',
+    'The absolute path of the file within the container or on the node, without "." and ".." components. A path that ends in /* is for the files in a directory, one that ends in /** for all files below it, at most 65,536. A * anywhere else is refused.',
     {
       minLength: 1,
       maxLength: 4096,
@@ -135,6 +135,10 @@ const trapFields = {
         pathRule(
           "!self.contains('/./') && !self.endsWith('/.') && !self.contains('/../') && !self.endsWith('/..')",
           "must not contain '.' or '..' components",
+        ),
+        pathRule(
+          "!self.contains('*') || self.matches('^[^*]*/[*][*]?$')",
+          "must not contain '*', except as '/*' or '/**' at its end",
         ),
         rule("!self.contains('\\u0000')", 'path must not contain NUL'),
       ],

@@ -11,6 +11,7 @@ import {
 import type { AlertContext } from './alert/alert.ts';
 import { type KiveData, kiveDataNamespace } from './api.ts';
 import { alertVersionOf, type CompiledTrap, type PodView } from './policy/matching.ts';
+import type { DirectoryFiles } from '../../lib/sensor/paths/directory-state.ts';
 import { MAX_MOVED_FILES } from './node/moved-files.ts';
 import { annotationOf, fileNumbersOf, kernelOf, oldFinalizer } from './policy/spellings.ts';
 import type { PolicyScope } from './policy/policy-scope.ts';
@@ -74,6 +75,8 @@ export interface FoundFile {
   readonly trap: CompiledTrap;
   readonly container: NodeContainer;
   readonly identity: FileIdentity;
+  /** Where the trap is for a directory, which `identity` is of then. */
+  readonly directory?: DirectoryFiles;
   /** See `ourAnnotations.movedFiles`. */
   readonly moved?: readonly FileIdentity[];
   /** Default: all processes raise alerts. */

@@ -22,6 +22,9 @@ const lastAlertTime = optional(
 /** Of a message, in characters. */
 export const MAX_MESSAGE = 300;
 
+/** How the message of a problem begins where some files of a directory are watched. */
+export const PARTLY_WATCHED = 'partly watched: ';
+
 const problemFields = {
   trap: count('The index in spec.traps.'),
   path: string('The path of the trap.', { maxLength: 4096 }),

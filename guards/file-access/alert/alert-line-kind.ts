@@ -13,7 +13,7 @@ export const alertLines: LineKind = {
     const isWhole = alert.metadata && alert.pod?.container && alert.process && alert.timestamp;
     if (!isWhole) return undefined;
     const whole = alert as KiveAlert;
-    return { path: whole.metadata.path, pretty: (options) => formatAlert(whole, options) };
+    return { path: pathOf(whole), pretty: (options) => formatAlert(whole, options) };
   },
 };
 
@@ -57,7 +57,7 @@ function formatAlert(alert: KiveAlert, { colour, nowMs }: PrettyLineOptions): st
       pidNamespace: by['pid-namespace'],
       mountNamespace: by['mount-namespace'],
     },
-    `${place}${metadata.path}`,
+    `${place}${pathOf(alert)}`,
     { color: colour, pathWidth: 40 },
   );
   const words = [
@@ -67,6 +67,10 @@ function formatAlert(alert: KiveAlert, { colour, nowMs }: PrettyLineOptions): st
   ].filter((word) => word !== '');
   const after = words.length === 0 ? '' : `  ${paint('dim', words.join(', '), colour)}`;
   return `${dateBefore(Number(ns / 1_000_000n), nowMs)}${line}${after}`;
+}
+
+function pathOf({ metadata: { path, file = path } }: KiveAlert): string {
+  return file;
 }
 
 function accessorWords({ accessor, pod: owner }: KiveAlert): string {

@@ -34,6 +34,8 @@ export interface AlertContext {
   readonly kernelId: string;
   /** The path as the policy or the user wrote it. */
   readonly path: string;
+  /** The file in it, where `path` is for a directory. */
+  readonly file?: string;
   /** URL that alerts are sent to as well, or empty. */
   readonly callback: string;
   /** The file was there, and is not any more: it was renamed, or replaced while it has another name. */
@@ -99,6 +101,8 @@ export interface KiveAlert extends FindingHead {
     readonly from?: string;
     /** Of `rename`: the path behind. */
     readonly to?: string;
+    /** Where the file is, if `path` is for the files of a directory. */
+    readonly file?: string;
     /** `path` led to this file before, and does not any more. */
     readonly moved?: true;
   };
@@ -229,7 +233,8 @@ export class AlertEncoder {
 
   constructor(context: AlertContext) {
     const { pod } = context;
-    this.#path = context.path;
+    const { path, file = path } = context;
+    this.#path = file;
     // Field by field, not the caller's object: the keys and their order are the contract.
     const podJson = visibleJson(
       JSON.stringify({
@@ -248,15 +253,15 @@ export class AlertEncoder {
         `"verdict":"${verdict}","message":"`,
     );
     const place = pod.name === '' ? '' : ` in ${pod.namespace}/${pod.name}/${pod.container.name}`;
-    const file = quotedPart(`${context.path}${place}`);
-    this.#accessed = eachVerdict((verdict) => ` ${didWhat[verdict]} ${file} (`);
+    const where = quotedPart(`${file}${place}`);
+    this.#accessed = eachVerdict((verdict) => ` ${didWhat[verdict]} ${where} (`);
     this.#head =
       `).","kive-alert-version":"${context.alertVersion ?? 'v1'}","kive-policy-name":${quote(context.policyName)},` +
       `"kive-policy-namespace":${quote(context.policyNamespace ?? '')},"timestamp":"`;
-    this.#afterTimestamp = `Z","metadata":{"path":${quote(context.path)},"inode":`;
+    this.#afterTimestamp = `Z","metadata":{"path":${quote(path)},"inode":`;
     this.#afterMask = `,"kernel-id":${quote(context.kernelId)},"callback":${quote(context.callback)},"device":`;
     this.#afterMetadata =
-      `${context.moved === true ? ',"moved":true' : ''}},"custom-metadata":${visibleJson(JSON.stringify(context.customMetadata))},"pod":${podJson}` +
+      `${context.file === undefined ? '' : `,"file":${quote(file)}`}${context.moved === true ? ',"moved":true' : ''}},"custom-metadata":${visibleJson(JSON.stringify(context.customMetadata))},"pod":${podJson}` +
       ',"process":{"pid":';
   }
 

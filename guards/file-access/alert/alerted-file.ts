@@ -6,6 +6,8 @@ import type { FileIdentity } from '../../../lib/sensor/access.ts';
 import type { AlertContext } from './alert.ts';
 import type { KiveData } from '../api.ts';
 import type { ProcessFilter } from '../policy/process-filter.ts';
+import type { DirectoryFiles } from '../../../lib/sensor/paths/directory-state.ts';
+import { directoryOf } from '../directory-path.ts';
 import {
   alertContextOf,
   callbackSecretOf,
@@ -20,6 +22,8 @@ import {
 export interface AlertedFile {
   readonly name: string;
   readonly identity: FileIdentity;
+  /** Its files are alerted instead, see FoundFile. */
+  readonly directory?: DirectoryFiles;
   /** See `ourAnnotations.movedFiles`. */
   readonly moved: readonly FileIdentity[];
   readonly context: AlertContext;
@@ -34,13 +38,14 @@ export interface AlertedFile {
 const none: readonly FileIdentity[] = [];
 
 export function alertedOfFound(
-  { trap, container, identity, moved = none, processes, name }: FoundFile,
+  { trap, container, identity, directory, moved = none, processes, name }: FoundFile,
   { kernelId, nodeName }: FoundOn,
 ): AlertedFile {
   const { metadata: pod, status } = container.pod;
   return {
     name,
     identity,
+    ...(directory && { directory }),
     moved,
     context: {
       alertVersion: trap.alertVersion,
@@ -64,16 +69,21 @@ export function alertedOfFound(
   };
 }
 
-/** Of a KiveData; undefined where it is being deleted or names no file. */
+/**
+ * Of a KiveData; undefined where it is being deleted or names no file, and for a directory: which files are in it only the agent
+ * that follows it knows.
+ */
 export function alertedOfData(data: KiveData): AlertedFile | undefined {
   const { name = '', deletionTimestamp } = data.metadata;
   const identity = deletionTimestamp === undefined ? identityOf(data) : undefined;
+  const context = alertContextOf(data);
+  if (directoryOf(context.path) !== undefined) return undefined;
   return (
     identity && {
       name,
       identity,
       moved: movedFilesOf(data),
-      context: alertContextOf(data),
+      context,
       callbackSecret: callbackSecretOf(data),
       filter: filterOf(data),
       processes: processesOf(data),

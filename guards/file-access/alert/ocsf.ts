@@ -25,7 +25,7 @@ const activities: readonly (readonly [AccessWord, OcsfEvent['activity']])[] = [
 ];
 
 export const alertOcsf: OcsfMapping = ({ head, keys }) => {
-  const path = textAt(keys, 'metadata', 'path');
+  const path = textAt(keys, 'metadata', 'file') ?? textAt(keys, 'metadata', 'path');
   const access = valueAt(keys, 'metadata', 'access');
   if (path === undefined || !Array.isArray(access)) return undefined;
   const [, activity] = activities.find(([word]) => access.includes(word)) ?? [

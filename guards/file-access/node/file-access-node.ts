@@ -217,6 +217,7 @@ export class FileAccessNode implements Disposable {
         accessorOf: held.accessorOf,
         isAtHome: (access, ownerId) => isAt(accessors.index.find(access).place, ownerId),
         onAlert: held.alert,
+        onRefused: () => this.#applier.retry(),
         onBatchEnd: path.batchEnd,
         onLoss: (lost, stats) => {
           logger.error({ lost, stats }, 'accesses to watched files were lost');
@@ -256,6 +257,8 @@ export class FileAccessNode implements Disposable {
       watched: () => this.#sensor.size,
       moved: () => this.#sensor.moved,
       movedDropped: () => this.#files.droppedMoved,
+      directoryFiles: () => this.#sensor.directoryFiles,
+      unwatched: () => this.#files.unwatched,
       refused: () => this.#sensor.refused.size,
       filtered: () => this.#sensor.filtered,
       isLoader: () => this.#isLoader,

@@ -2,6 +2,7 @@
 import { constants as fsConstants } from 'node:fs';
 
 import type { FileIdentity } from '../../../lib/sensor/access.ts';
+import type { DirectoryFiles } from '../../../lib/sensor/paths/directory-state.ts';
 import type { PathState } from '../../../lib/sensor/paths/path-state.ts';
 import { sameFiles } from './moved-files.ts';
 
@@ -10,7 +11,15 @@ export type FileState = Seen & { readonly moved?: readonly FileIdentity[] };
 
 /** What the path leads to. */
 export type Seen =
-  | { readonly kind: 'watched'; readonly identity: FileIdentity }
+  | {
+      readonly kind: 'watched';
+      /** Of the file, or of the directory. */
+      readonly identity: FileIdentity;
+      /** The path is for these. */
+      readonly directory?: DirectoryFiles;
+      /** What of the directory is not watched. */
+      readonly partly?: string;
+    }
   /** It is not there (yet), or could not be created. */
   | { readonly kind: 'waiting'; readonly why: string }
   /** It is nothing that is watched (a directory, a FIFO), cannot be reached, or the container is gone. */
@@ -41,19 +50,26 @@ function andMoved(why: string, moved: readonly FileIdentity[]): string {
     : `${why}; ${moved.length} previous files were moved and are still watched`;
 }
 
+/** What a KiveData tells. */
+interface WatchedFile {
+  readonly identity: FileIdentity;
+  readonly moved: readonly FileIdentity[];
+  readonly directory?: DirectoryFiles;
+}
+
 /** The file that a KiveData tells, and those that were moved; the first of these where the path leads to none. */
-export function watchedFile(
-  state: FileState,
-): { readonly identity: FileIdentity; readonly moved: readonly FileIdentity[] } | undefined {
+export function watchedFile(state: FileState): WatchedFile | undefined {
   const { moved = none } = state;
-  const identity = state.kind === 'watched' ? state.identity : moved[0];
-  return identity && { identity, moved };
+  if (state.kind !== 'watched') return moved[0] && { identity: moved[0], moved };
+  const { identity, directory } = state;
+  return { identity, moved, ...(directory && { directory }) };
 }
 
 export function sameState(a: FileState, b: FileState): boolean {
   if (!sameFiles(a.moved ?? none, b.moved ?? none)) return false;
   if (a.kind !== 'watched' || b.kind !== 'watched')
     return a.kind === b.kind && 'why' in a && 'why' in b && a.why === b.why;
+  if (a.directory !== b.directory || a.partly !== b.partly) return false;
   const { identity: x } = a;
   const { identity: y } = b;
   return x.inode === y.inode && x.device === y.device && x.generation === y.generation;

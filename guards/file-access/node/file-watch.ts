@@ -4,21 +4,27 @@
  */
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { accessFilter, type Access, type FileIdentity, sameFile } from '../../../lib/sensor/access.ts';
+import { type DirectoryState, MOST_FILES } from '../../../lib/sensor/paths/directory-state.ts';
+import { DirectoryTracker } from '../../../lib/sensor/paths/directory-tracker.ts';
+import type { DirectoryFile } from '../../../lib/sensor/paths/directory-tree.ts';
 import type { PathState, TrackedPath } from '../../../lib/sensor/paths/path-state.ts';
-import { type PathTracker, trackPaths } from '../../../lib/sensor/paths/path-tracker.ts';
+import { trackPaths } from '../../../lib/sensor/paths/path-tracker.ts';
 import { type NamedPrograms, type ProcessFilter, raisesAlert } from '../policy/process-filter.ts';
 import type { SensorOptions, SensorStats } from '../../../lib/sensor/options.ts';
 import type { AccessRecord } from '../../../lib/sensor/record.ts';
 import { Sensor } from '../../../lib/sensor/sensor.ts';
 import type { Watcher } from '../../../lib/sensor/targets.ts';
+import { directoryOf, type DirectoryPath } from '../directory-path.ts';
 
 /** One path under watch, with what was made of it for the output. */
 export interface WatchedPath<C> extends Watcher {
   readonly tracked: TrackedPath;
   /** The caller's own, e.g. an encoder; handed back with each access. */
   readonly context: C;
-  /** The file the path leads to now. */
+  /** The file the path leads to now; undefined for a directory. */
   identity: FileIdentity | undefined;
+  /** The file that was accessed, where the path is for those of a directory. */
+  readonly file?: DirectoryFile;
 }
 
 export interface FileWatchOptions<C> extends Omit<SensorOptions<WatchedPath<C>>, 'onAccess' | 'onFolded'> {
@@ -35,12 +41,14 @@ export interface FileWatchOptions<C> extends Omit<SensorOptions<WatchedPath<C>>,
   readonly beforeTracking?: () => void;
   /** What a path leads to, at first and whenever that changes. */
   readonly onPath?: (watched: WatchedPath<C>, state: PathState) => void;
+  /** The same for a path that is for the files of a directory, see directoryOf. */
+  readonly onDirectory?: (watched: WatchedPath<C>, state: DirectoryState, files: number) => void;
 }
 
 /** Sensor and tracker, running. Dispose it to stop both; what is in the ring is handed out before. */
 export class FileWatch<C> implements Disposable {
   readonly sensor: Sensor<WatchedPath<C>>;
-  readonly #tracker: PathTracker;
+  readonly #tracking = new DisposableStack();
   readonly #watched: ReadonlyMap<TrackedPath, WatchedPath<C>>;
   readonly #options: FileWatchOptions<C>;
   /** By path. */
@@ -89,17 +97,30 @@ export class FileWatch<C> implements Disposable {
       options.beforeTracking?.();
       const programs = (processes?.paths ?? []).map((path) => ({ path, root: processes?.root ?? '/' }));
       for (const { path } of programs) this.#programs.set(path, { kind: 'absent', missing: path });
-      this.#tracker = trackPaths({
-        paths: [...this.#watched.keys(), ...programs],
-        identify: (fd) => this.sensor.identify(fd),
-        onChange: (path, now) => {
-          // It may be a watched file as well.
-          if (this.#programs.has(path.path)) this.#setProgram(path.path, now);
-          this.#follow(path, now);
-        },
-        onProblem: (problem) => options.onProblem(problem),
-      });
+      const identify = (fd: number): FileIdentity => this.sensor.identify(fd);
+      const onProblem = (problem: RampartError): void => options.onProblem(problem);
+      const paths = [...this.#watched.keys()];
+      this.#tracking.use(
+        trackPaths({
+          paths: [...paths.filter(({ path }) => directoryOf(path) === undefined), ...programs],
+          identify,
+          onChange: (path, now) => {
+            // It may be a watched file as well.
+            if (this.#programs.has(path.path)) this.#setProgram(path.path, now);
+            this.#follow(path, now);
+          },
+          onProblem,
+        }),
+      );
+      let directories: DirectoryTracker | undefined;
+      for (const tracked of paths) {
+        const directory = directoryOf(tracked.path);
+        if (directory === undefined) continue;
+        directories ??= this.#tracking.use(new DirectoryTracker({ identify, onProblem }));
+        this.#followDirectory(directories, tracked, directory);
+      }
     } catch (error) {
+      this.#tracking.dispose();
       this.sensor[Symbol.dispose]();
       throw error;
     }
@@ -145,9 +166,39 @@ export class FileWatch<C> implements Disposable {
     this.#options.onPath?.(watched, now);
   }
 
+  #followDirectory(directories: DirectoryTracker, tracked: TrackedPath, directory: DirectoryPath): void {
+    const watched = this.#watched.get(tracked);
+    if (watched === undefined) return;
+    const { sensor } = this;
+    const entries = new Map<DirectoryFile, WatchedPath<C>>();
+    directories.add({
+      root: tracked.root,
+      ...directory,
+      mostFiles: Math.min(MOST_FILES, sensor.targets.capacity),
+      onFiles: ({ added, removed }) => {
+        const wanted = added.map((file) => ({
+          identity: file.identity,
+          watcher: { ...watched, identity: file.identity, file },
+        }));
+        const failures = sensor.targets.addAll(wanted);
+        for (const [at, file] of added.entries())
+          if (failures[at] === undefined) entries.set(file, wanted[at]!.watcher);
+        for (const file of removed) {
+          const entry = entries.get(file);
+          if (entry !== undefined) sensor.targets.delete(file.identity, entry);
+          entries.delete(file);
+        }
+        const first = failures.find((failure) => failure !== undefined);
+        // What is removed gives room for what comes; what there was none for stays unwatched.
+        if (first !== undefined) this.#options.onProblem(first);
+      },
+      onState: (state) => this.#options.onDirectory?.(watched, state, entries.size),
+    });
+  }
+
   [Symbol.dispose](): void {
     if (this.#final !== undefined) return;
-    this.#tracker[Symbol.dispose]();
+    this.#tracking.dispose();
     this.#final = this.sensor.close();
   }
 }

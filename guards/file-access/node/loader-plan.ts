@@ -5,12 +5,15 @@ import { type FileIdentity, fileKey, sameFile } from '../../../lib/sensor/access
 import type { AlertContext } from '../alert/alert.ts';
 import { type ProcessFilter, sameFilter } from '../policy/process-filter.ts';
 import type { AlertedFile } from '../alert/alerted-file.ts';
+import type { DirectoryFiles } from '../../../lib/sensor/paths/directory-state.ts';
 
 /** One file to watch, and what its alerts tell: one trap on one file of one container. */
 export interface PlannedAlert {
   /** The name of the KiveData; of its moved files that of {@link movedName}. */
   readonly name: string;
   readonly identity: FileIdentity;
+  /** Its files are watched instead of `identity`, which is of the directory. */
+  readonly directory?: DirectoryFiles | undefined;
   readonly context: AlertContext;
   /** See `callbackSecretOf`. */
   readonly callbackSecret: string | undefined;
@@ -55,9 +58,15 @@ export function loaderPlan(
     plan.set(planned.name, planned);
     if (planned.identity.generation === 0) unknownGeneration.push(planned);
   };
-  for (const { name, identity, moved, context, ...how } of files) {
+  for (const { name, identity, directory, moved, context, ...how } of files) {
     const isMoved = moved.some((file) => sameFile(file, identity));
-    put({ name, identity, context: isMoved ? { ...context, moved: true } : context, ...how });
+    put({
+      name,
+      identity,
+      ...(directory && { directory }),
+      context: isMoved ? { ...context, moved: true } : context,
+      ...how,
+    });
     for (const file of moved) {
       if (sameFile(file, identity)) continue;
       put({
@@ -153,6 +162,7 @@ function saysSame(a: PlannedAlert, b: PlannedAlert): boolean {
     a.filter === b.filter &&
     a.callbackSecret === b.callbackSecret &&
     sameFilter(a.processes, b.processes) &&
+    a.directory === b.directory &&
     sameContext(a.context, b.context)
   );
 }

@@ -42,7 +42,7 @@ export interface LoaderOptions {
   readonly apply: (changes: PlanChanges) => void;
   /** A planned alert that was not there before. */
   readonly onPlanned: (planned: PlannedAlert) => void;
-  /** Called before the first file is given to it, and after the last was taken from it. */
+  /** Called before it becomes active or gets the first file, and when neither is so any more. */
   readonly sensor: { attach(): void; detach(): void };
   /** `active` is another one now. */
   readonly onActive: () => void;
@@ -59,6 +59,9 @@ export class Loader implements Disposable {
   readonly #names = new Set<string>();
   readonly #stack = new DisposableStack();
   #active = false;
+  /** Also without being active, for the directories of this node. */
+  #attached = false;
+  #disposed = false;
 
   constructor(options: LoaderOptions) {
     const { data, logger } = options;
@@ -91,8 +94,7 @@ export class Loader implements Disposable {
 
   /** What this node found of these names is something else now: it is watched when this returns. */
   found(names: Iterable<string>): void {
-    if (!this.#active) return;
-    for (const name of names) this.#names.add(name);
+    for (const name of names) if (this.#active || this.#isOfDirectory(name)) this.#names.add(name);
     this.#settle();
   }
 
@@ -103,15 +105,15 @@ export class Loader implements Disposable {
    */
   setActive(active: boolean): void {
     if (this.#active === active) return;
-    const { data, local, on, sensor } = this.#options;
-    if (active) sensor.attach();
+    const { data, local, on } = this.#options;
+    if (active) this.#attach();
     this.#active = active;
     this.#options.onActive();
     if (!active) {
       for (const planned of this.#plan.values()) this.#names.add(dataNameOf(planned));
       this.#settle();
       this.#names.clear();
-      sensor.detach();
+      if (this.#plan.size === 0) this.#detach();
       return;
     }
     for (const name of local.names()) this.#touched.add(name);
@@ -130,7 +132,10 @@ export class Loader implements Disposable {
   };
 
   [Symbol.dispose](): void {
+    this.#disposed = true;
     this.setActive(false);
+    for (const name of this.#plan.keys()) this.#names.add(name);
+    this.#settle();
     this.#stack.dispose();
   }
 
@@ -149,7 +154,7 @@ export class Loader implements Disposable {
       this.#beside.delete(name);
     }
     // Of these names only: of very many files one that changes costs as little as of few.
-    const after = loaderPlan(this.#active ? this.#filesOf(names) : [], before);
+    const after = loaderPlan(this.#filesOf(names), before);
     for (const name of before.keys()) if (!after.has(name)) this.#plan.delete(name);
     for (const [name, planned] of after) {
       if (isBeside(planned)) {
@@ -161,11 +166,15 @@ export class Loader implements Disposable {
       this.#options.onPlanned(planned);
     }
     try {
+      if (after.size > 0) this.#attach();
       this.#options.apply(planChanges(before, after));
     } catch (err) {
       logger.error({ err }, 'cannot watch all files');
     }
-    if (!this.#active) return;
+    if (!this.#active) {
+      if (this.#plan.size === 0) this.#detach();
+      return;
+    }
     // Only now: as long as it is in the API, somebody may rely on it being watched.
     for (const name of names) {
       const key = `${kiveDataNamespace}/${name}`;
@@ -183,10 +192,31 @@ export class Loader implements Disposable {
   /** What this node found before what the API has, which may be behind. */
   *#filesOf(names: readonly string[]): Iterable<AlertedFile> {
     const { data, local } = this.#options;
+    if (this.#disposed) return;
     for (const name of names) {
-      const file = local.found(name) ?? this.#ofOtherNode(data.get(`${kiveDataNamespace}/${name}`));
+      const found = local.found(name);
+      if (!this.#active) {
+        if (found?.directory !== undefined) yield found;
+        continue;
+      }
+      const file = found ?? this.#ofOtherNode(data.get(`${kiveDataNamespace}/${name}`));
       if (file !== undefined) yield file;
     }
+  }
+
+  /** Those this node watches itself: what is in them no KiveData tells the loader. */
+  #isOfDirectory(name: string): boolean {
+    return this.#plan.has(name) || this.#options.local.found(name)?.directory !== undefined;
+  }
+
+  #attach(): void {
+    if (!this.#attached) this.#options.sensor.attach();
+    this.#attached = true;
+  }
+
+  #detach(): void {
+    if (this.#attached) this.#options.sensor.detach();
+    this.#attached = false;
   }
 
   /** Of this node the guard itself knows best what there is, and deletes the rest as soon as it can. */

@@ -2,20 +2,14 @@
 import { randomBytes } from 'node:crypto';
 
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
-import {
-  everyAccess,
-  type Access,
-  type FileIdentity,
-  fileKey,
-  sameFile,
-} from '../../../lib/sensor/access.ts';
+import { type Access, type FileIdentity, fileKey, sameFile } from '../../../lib/sensor/access.ts';
 import type { SensorModeName } from '../../../lib/sensor/modes.ts';
 import type { SensorOptions, SensorStats } from '../../../lib/sensor/options.ts';
 import { Sensor } from '../../../lib/sensor/sensor.ts';
-import type { Watcher } from '../../../lib/sensor/targets.ts';
-import { AlertEncoder } from '../alert/alert.ts';
 import { raisesAlert } from '../policy/process-filter.ts';
+import { DirectoryTargets } from './directory-targets.ts';
 import { isBeside, type PlanChanges, type PlannedAlert } from './loader-plan.ts';
+import { FileWatcher, type PlanWatcher } from './plan-watcher.ts';
 
 /**
  * Takes an alert. Called within the reading of the kernel's ring: it must neither wait nor throw.
@@ -43,30 +37,8 @@ export interface LocalSensorOptions extends Omit<SensorOptions<PlanWatcher>, 'on
   readonly accessorOf?: (access: Access, ownerId: string) => string | undefined;
   /** Whether the process is in the container `ownerId`, or for the node itself in none; without it all are. */
   readonly isAtHome?: (access: Access, ownerId: string) => boolean;
-}
-
-/** What the sensor knows a planned alert by. Its encoder is made when it is first needed: most files are never touched. */
-class PlanWatcher implements Watcher {
-  planned: PlannedAlert;
-  #encoder: AlertEncoder | undefined;
-
-  constructor(planned: PlannedAlert) {
-    this.planned = planned;
-  }
-
-  get filter(): number {
-    return this.planned.filter ?? everyAccess;
-  }
-
-  get encoder(): AlertEncoder {
-    return (this.#encoder ??= new AlertEncoder(this.planned.context));
-  }
-
-  /** Tells another planned alert from now on. */
-  become(planned: PlannedAlert): void {
-    this.planned = planned;
-    this.#encoder = undefined;
-  }
+  /** There was no room for files that came in a planned directory, see {@link LocalSensor.refused}. */
+  readonly onRefused?: () => void;
 }
 
 /** What could not be watched, with the reason: the capacity is reached, usually. */
@@ -82,6 +54,7 @@ export type PlannedSensor = Disposable &
     | 'applyChanges'
     | 'attach'
     | 'detach'
+    | 'directoryFiles'
     | 'filtered'
     | 'identify'
     | 'mode'
@@ -96,7 +69,8 @@ export class LocalSensor implements Disposable {
   #sensor: Sensor<PlanWatcher>;
   readonly #options: SensorOptions<PlanWatcher>;
   /** What is in place, by {@link placeOf}: names may be exchanged between files. */
-  readonly #watchers = new Map<string, PlanWatcher>();
+  readonly #watchers = new Map<string, FileWatcher>();
+  readonly #directories: DirectoryTargets;
   readonly #refused = new Map<string, RefusedAlert>();
   /** Of those in place: beside the file of a KiveData, and moved. Metrics ask often, and must not count. */
   #beside = 0;
@@ -106,7 +80,7 @@ export class LocalSensor implements Disposable {
   #final: SensorStats | undefined;
 
   /** @throws {RampartError} see Sensor.open. */
-  constructor({ onAlert, accessorOf, isAtHome, ...options }: LocalSensorOptions) {
+  constructor({ onAlert, accessorOf, isAtHome, onRefused, ...options }: LocalSensorOptions) {
     // Accesses are numbered, and a run is told from every other by chance: 96 bits.
     const run = randomBytes(12).toString('base64url');
     let number = 0;
@@ -129,6 +103,10 @@ export class LocalSensor implements Disposable {
       },
     };
     this.#sensor = Sensor.open(this.#options);
+    this.#directories = new DirectoryTargets({
+      targets: () => this.sensor.targets,
+      onRefused: () => onRefused?.(),
+    });
   }
 
   get sensor(): Sensor<PlanWatcher> {
@@ -163,7 +141,12 @@ export class LocalSensor implements Disposable {
 
   /** How many planned alerts are in place, without those of moved files; several may be for one file. */
   get size(): number {
-    return this.#watchers.size - this.#beside;
+    return this.#watchers.size - this.#beside + this.#directories.plans().length;
+  }
+
+  /** Files in place that are of planned directories. */
+  get directoryFiles(): number {
+    return this.#directories.size;
   }
 
   /** How many of those in place are of files that were moved. */
@@ -171,13 +154,19 @@ export class LocalSensor implements Disposable {
     return this.#moved;
   }
 
-  /** What is planned but could not be watched; each call of `applyChanges` tries it again. */
+  /**
+   * What is planned but could not be watched; each call of `applyChanges` tries it again. A directory is there when there was no
+   * room for all of its files.
+   */
   get refused(): ReadonlyMap<string, RefusedAlert> {
-    return this.#refused;
+    const all = new Map(this.#refused);
+    for (const one of this.#directories.refused()) all.set(one.planned.name, one);
+    return all;
   }
 
   plan(): Map<string, PlannedAlert> {
-    return new Map([...this.#watchers.values()].map(({ planned }) => [planned.name, planned]));
+    const all = [...[...this.#watchers.values()].map(({ planned }) => planned), ...this.#directories.plans()];
+    return new Map(all.map((planned) => [planned.name, planned]));
   }
 
   /** The identity of the file behind an O_PATH descriptor, for ContainerFiles. */
@@ -201,6 +190,10 @@ export class LocalSensor implements Disposable {
     // What was accessed until here is told as it was planned then.
     if (changes.replace.length > 0) this.sensor.drain();
     for (const { from, to } of changes.replace) {
+      if (this.#directories.has(placeOf(from)) && to.directory !== undefined) {
+        this.#directories.replace(placeOf(from), placeOf(to), to);
+        continue;
+      }
       const watcher = this.#watchers.get(placeOf(from));
       if (watcher === undefined) {
         waiting.delete(placeOf(from));
@@ -219,6 +212,7 @@ export class LocalSensor implements Disposable {
     this.#putAll(waiting);
     const gone: FileIdentity[] = [];
     for (const planned of going) {
+      this.#directories.remove(placeOf(planned));
       const watcher = this.#watchers.get(placeOf(planned));
       if (watcher === undefined) continue;
       targets.delete(planned.identity, watcher);
@@ -231,14 +225,17 @@ export class LocalSensor implements Disposable {
       if (error !== undefined) this.#refused.set(planned.name, { planned, error });
     }
     this.#restore(gone);
+    this.#directories.retry();
   }
 
   /** Takes out what is in place then. */
   #putAll(waiting: Map<string, PlannedAlert>): void {
-    const added: { place: string; identity: FileIdentity; watcher: PlanWatcher }[] = [];
+    const added: { place: string; identity: FileIdentity; watcher: FileWatcher }[] = [];
+    const directories: [string, PlannedAlert][] = [];
     for (const [place, planned] of waiting) {
       if (this.#watchers.has(place)) waiting.delete(place);
-      else added.push({ place, identity: planned.identity, watcher: new PlanWatcher(planned) });
+      else if (planned.directory !== undefined) directories.push([place, planned]);
+      else added.push({ place, identity: planned.identity, watcher: new FileWatcher(planned) });
     }
     const failures = this.sensor.targets.addAll(added);
     for (const [at, { place, watcher }] of added.entries()) {
@@ -246,32 +243,40 @@ export class LocalSensor implements Disposable {
       waiting.delete(place);
       this.#set(place, watcher);
     }
+    // Files that traps name themselves come first.
+    for (const [place, planned] of directories) {
+      waiting.delete(place);
+      this.#directories.add(place, planned);
+    }
   }
 
   /** Why it could not be done. */
   #put(place: string, planned: PlannedAlert): RampartError | undefined {
     if (this.#watchers.has(place)) return undefined;
-    const watcher = new PlanWatcher(planned);
-    try {
-      this.sensor.targets.add(planned.identity, watcher);
-    } catch (error) {
-      if (error instanceof RampartError) return error;
-      throw error;
+    const watcher = new FileWatcher(planned);
+    for (;;) {
+      try {
+        this.sensor.targets.add(planned.identity, watcher);
+      } catch (error) {
+        if (!(error instanceof RampartError)) throw error;
+        if (error.code === errorCodes.LIMIT && this.#directories.giveUpOne()) continue;
+        return error;
+      }
+      this.#set(place, watcher);
+      return undefined;
     }
-    this.#set(place, watcher);
-    return undefined;
   }
 
-  #set(place: string, watcher: PlanWatcher): void {
+  #set(place: string, watcher: FileWatcher): void {
     this.#watchers.set(place, watcher);
     this.#count(watcher, 1);
   }
 
-  #unset(place: string, watcher: PlanWatcher): void {
+  #unset(place: string, watcher: FileWatcher): void {
     if (this.#watchers.delete(place)) this.#count(watcher, -1);
   }
 
-  #count({ planned }: PlanWatcher, by: number): void {
+  #count({ planned }: FileWatcher, by: number): void {
     if (isBeside(planned)) this.#beside += by;
     if (planned.context.moved === true) this.#moved += by;
   }
@@ -293,6 +298,7 @@ export class LocalSensor implements Disposable {
   }
 
   [Symbol.dispose](): void {
+    this.#directories[Symbol.dispose]();
     this.#final ??= this.sensor.close();
   }
 }

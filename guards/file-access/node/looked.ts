@@ -57,6 +57,7 @@ export function lookAgain(
     const same =
       file?.trap === trap &&
       file.container === kept &&
+      file.directory === watched.directory &&
       sameFile(file.identity, watched.identity) &&
       sameFiles(file.moved ?? [], watched.moved) &&
       sameFilter(file.processes, processes);

@@ -2,6 +2,7 @@
 import type { Metrics } from '../../../lib/telemetry/metrics.ts';
 import { metricFamily } from '../../../lib/telemetry/metric-family.ts';
 import type { SensorStats } from '../../../lib/sensor/options.ts';
+import type { Unwatched } from '../../../lib/sensor/paths/directory-tree.ts';
 import { registerSensorCounts } from '../metrics.ts';
 import { Histogram } from '../../../lib/telemetry/histogram.ts';
 
@@ -32,6 +33,9 @@ export interface NodeReadings {
   /** Of those in place, the ones of moved files; and how many there was no room for. */
   readonly moved: () => number;
   readonly movedDropped: () => number;
+  /** Files of directories in place, and what of these directories is not watched. */
+  readonly directoryFiles: () => number;
+  readonly unwatched: () => Unwatched;
   readonly isLoader: () => boolean;
   readonly containers: () => number;
   readonly data: () => number;
@@ -72,6 +76,21 @@ export function registerNodeMetrics(
     'moved_dropped',
     'Moved files that are no longer watched because their trap has too many.',
     readings?.movedDropped ?? zero,
+  );
+  gauge(
+    'directory_files',
+    'Files in the directories of traps that are watched.',
+    readings?.directoryFiles ?? zero,
+  );
+  gauge(
+    'unwatched_files',
+    'Files in the directories of traps that are not watched because they exceed the limit.',
+    () => readings?.unwatched().files ?? 0,
+  );
+  gauge(
+    'unwatched_directories',
+    'Directories below those of traps whose files are not watched because inotify watches are used up.',
+    () => readings?.unwatched().directories ?? 0,
   );
   gauge('watched', 'Traps on files in containers that are watched.', readings?.watched ?? zero);
   gauge('refused', 'Traps on files that exceed the capacity of the sensor.', readings?.refused ?? zero);

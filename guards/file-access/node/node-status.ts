@@ -28,7 +28,7 @@ export function partOf(
     else containers.add(container.id);
     if (state.kind === 'watched') {
       watchedFiles++;
-      continue;
+      if (state.partly === undefined) continue;
     }
     problemCount++;
     if (problems.length === MAX_PROBLEMS) continue;
@@ -36,7 +36,7 @@ export function partOf(
       trap: trap.index,
       path: trap.path.slice(0, MAX_PATH),
       container: placeText(container),
-      message: visibleText(state.why).slice(0, MAX_MESSAGE),
+      message: visibleText(state.kind === 'watched' ? (state.partly ?? '') : state.why).slice(0, MAX_MESSAGE),
     });
   }
   if (containers.size === 0 && !host && lastAlertMs === undefined && callbackProblems.length === 0)

@@ -23,9 +23,14 @@ export class PlanApplier implements Disposable {
     this.#logger.error({ err: first.error, files: refused.size }, 'files are not watched');
     this.#retry = setTimeout(() => {
       this.#retry = undefined;
-      this.apply({ add: [], remove: [], replace: [], move: [] });
+      this.retry();
     }, RETRY_REFUSED_MS);
   };
+
+  /** Tries what exceeds the capacity again, and goes on trying. */
+  retry(): void {
+    this.apply({ add: [], remove: [], replace: [], move: [] });
+  }
 
   [Symbol.dispose](): void {
     clearTimeout(this.#retry);

@@ -1,9 +1,17 @@
 /** The files of the traps that match containers of this node, or the node itself. */
 import type { RampartError } from '../../../lib/errors/errors.ts';
+import type { Unwatched } from '../../../lib/sensor/paths/directory-tree.ts';
 import type { Identify } from '../../../lib/sensor/paths/path-state.ts';
-import { type ContainerFile, ContainerFiles, type FileRequest } from './container-files.ts';
+import { ContainerDirectories } from './container-directories.ts';
+import {
+  type ContainerFile,
+  ContainerFiles,
+  type ContainerFilesOptions,
+  type FileRequest,
+} from './container-files.ts';
 import type { FileState } from './file-state.ts';
 import type { SourceContainer } from '../../../lib/cri/container-source.ts';
+import { directoryOf } from '../directory-path.ts';
 import type { CompiledTrap } from '../policy/matching.ts';
 import type { ProcessFilter } from '../policy/process-filter.ts';
 
@@ -31,12 +39,15 @@ interface Followed extends Disposable {
 const REFUSED_AGAIN_MS = 5000;
 
 /** What an agent asks of them. */
-export type FollowedFiles = Disposable & Pick<TrapFiles, 'droppedMoved' | 'follow' | 'forget'>;
+export type FollowedFiles = Disposable & Pick<TrapFiles, 'droppedMoved' | 'follow' | 'forget' | 'unwatched'>;
 
 /** Follows until it is disposed. */
 export class TrapFiles implements Disposable {
   readonly #options: TrapFilesOptions;
   readonly #files: ContainerFiles;
+  readonly #forFiles: ContainerFilesOptions;
+  /** Made with the first trap for a directory: it has inotify instances of its own. */
+  #directories: ContainerDirectories | undefined;
   /** By container, then by trap. */
   readonly #byContainer = new Map<string, Map<string, Followed>>();
   readonly #refused = new Set<string>();
@@ -45,11 +56,12 @@ export class TrapFiles implements Disposable {
   /** @throws {RampartError} `LIMIT` when fs.inotify.max_user_instances is reached. */
   constructor(options: TrapFilesOptions) {
     this.#options = options;
-    this.#files = new ContainerFiles({
+    this.#forFiles = {
       identify: options.identify,
       onProblem: options.onProblem,
       onChange: ({ request }) => options.onChange(request.containerId),
-    });
+    };
+    this.#files = new ContainerFiles(this.#forFiles);
   }
 
   /**
@@ -101,12 +113,22 @@ export class TrapFiles implements Disposable {
       request: Pick<FileRequest, 'path' | 'create' | 'modeBits' | 'keepsMoved'>,
       from?: ContainerFile,
     ) => unfinished.use(this.#files.add({ root, containerId: id, ...request }, from));
-    const file = add({ path, create, modeBits }, before?.file);
+    const directory = directoryOf(path);
+    const file =
+      directory === undefined
+        ? add({ path, create, modeBits }, before?.file)
+        : unfinished.use(
+            this.#openDirectories().add({ root, containerId: id, path, create, modeBits }, directory),
+          );
     const programs = (processes?.paths ?? []).map((program) =>
       add({ path: program, create: false, modeBits: 0, keepsMoved: false }),
     );
     const parts = unfinished.move();
     return { file, programs, [Symbol.dispose]: () => parts.dispose() };
+  }
+
+  #openDirectories(): ContainerDirectories {
+    return (this.#directories ??= new ContainerDirectories(this.#forFiles));
   }
 
   forget(containerId: string): void {
@@ -120,9 +142,15 @@ export class TrapFiles implements Disposable {
     return this.#files.droppedMoved;
   }
 
+  /** What of the directories of traps is not watched. */
+  get unwatched(): Unwatched {
+    return this.#directories?.unwatched ?? { files: 0, directories: 0 };
+  }
+
   [Symbol.dispose](): void {
     clearTimeout(this.#timer);
     this.#files[Symbol.dispose]();
+    this.#directories?.[Symbol.dispose]();
     this.#byContainer.clear();
   }
 

@@ -3,6 +3,7 @@
  * is written; this is for what a schema cannot say, and for policies that were stored before.
  */
 import { kiveDataNamespace, type KiveMatch, type KivePolicy, type KiveTrap } from '../api.ts';
+import { directoryOf } from '../directory-path.ts';
 import { parseFileMode } from './file-mode.ts';
 import { isSecretName } from '../delivery/callback-queue.ts';
 import { canonicalIp } from './ip-address.ts';
@@ -123,6 +124,14 @@ function validateTrap(trap: KiveTrap): Fault[] {
       'Remove create, or move the match of the node to a trap without it',
     ]);
   }
+  if (trap.create === true && directoryOf(trap.path) !== undefined) {
+    faults.push([
+      'create',
+      `the creation of ${JSON.stringify(trap.path)}`,
+      'the path is for all files of a directory',
+      'Add a trap with the path of the file to create, or remove create',
+    ]);
+  }
   faults.push(...processFaults(trap));
   const { matchAny = [] } = trap;
   if (matchAny.length === 0) faults.push(noMatch);
@@ -141,7 +150,19 @@ function pathFaults(path: string): Fault[] {
     return [['path', what, 'it contains "." or ".."', 'Write the resolved path']];
   }
   if (names.at(-1) === '') {
-    return [['path', what, 'it is the path of a directory', 'Name a file; directories are not watched']];
+    return [
+      ['path', what, 'it is the path of a directory', `Name a file, or write ${path}* for those in it`],
+    ];
+  }
+  if (path.includes('*') && directoryOf(path) === undefined) {
+    return [
+      [
+        'path',
+        what,
+        'a * stands for files only at the end, as /* or /**',
+        'Write /* behind a directory for the files in it, /** for all below it',
+      ],
+    ];
   }
   const [, link] = /^(\/proc\/(?:thread-)?self)(?:\/|$)/.exec(path) ?? [];
   if (link !== undefined) {
@@ -157,6 +178,13 @@ function pathFaults(path: string): Fault[] {
   return [];
 }
 
+/** A program is one file. */
+function programFaults(path: string): Fault[] {
+  const faults = pathFaults(path);
+  if (faults.length > 0 || directoryOf(path) === undefined) return faults;
+  return [['path', `the path ${JSON.stringify(path)}`, 'it is for all files of a directory', '']];
+}
+
 function processFaults({ processes }: KiveTrap): Fault[] {
   if (processes === undefined) return [];
   const { except, only } = processes;
@@ -166,7 +194,7 @@ function processFaults({ processes }: KiveTrap): Fault[] {
   }
   const field = except === undefined ? 'only' : 'except';
   return (except ?? only ?? []).flatMap((path, index) =>
-    pathFaults(path).map(([, what, why]): Fault => [
+    programFaults(path).map(([, what, why]): Fault => [
       `processes.${field}[${index}]`,
       what,
       why,

@@ -10,6 +10,7 @@ import type { GuardedObject, Need, OwnProblem } from '../../../guard/guarded.ts'
 import { changedAtMs } from '../../../lib/kube/object/changed-at.ts';
 import { counted } from '../../../lib/output/words.ts';
 import {
+  PARTLY_WATCHED,
   type CallbackProblem,
   isMatched,
   type NodePart,
@@ -327,9 +328,18 @@ function fileMissing(
   node: string,
   { trap, path, container, message }: NonNullable<NodePart['problems']>[number],
 ): OwnProblem {
+  const where = `${path}${container === '' ? '' : ` in ${container}`}`;
+  const field = `spec.traps[${trap}]`;
+  if (message.startsWith(PARTLY_WATCHED)) {
+    return {
+      ...{ kind: 'file-missing', by: 'agent', node, field },
+      why: `${where} is ${message}`,
+      next: 'Name a directory with fewer files and directories in it, or raise fs.inotify.max_user_watches',
+    };
+  }
   return {
-    ...{ kind: 'file-missing', by: 'agent', node, field: `spec.traps[${trap}]` },
-    why: `${path}${container === '' ? '' : ` in ${container}`} is not watched: ${message.replace(/\.$/, '')}`,
+    ...{ kind: 'file-missing', by: 'agent', node, field },
+    why: `${where} is not watched: ${message.replace(/\.$/, '')}`,
     next: 'It is watched as soon as it exists; correct the path if it never will',
   };
 }

@@ -1,0 +1,209 @@
+/** Directories in containers whose files are watched, followed over time. See container-files.ts for single files. */
+import { resolve } from 'node:path';
+
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import {
+  type DirectoryFiles,
+  type DirectoryState,
+  MOST_FILES,
+  type TrackedDirectory,
+} from '../../../lib/sensor/paths/directory-state.ts';
+import { DirectoryTracker } from '../../../lib/sensor/paths/directory-tracker.ts';
+import type { DirectoryChanges, DirectoryFile, Unwatched } from '../../../lib/sensor/paths/directory-tree.ts';
+import { counted } from '../../../lib/output/words.ts';
+import { PARTLY_WATCHED } from '../policy-status-schema.ts';
+import type { DirectoryPath } from '../directory-path.ts';
+import type { ContainerFile, ContainerFilesOptions, FileRequest } from './container-files.ts';
+import { ContainerRoot } from './container-root.ts';
+import { type FileState, sameState, unseen } from './file-state.ts';
+
+class ContainerDirectory implements ContainerFile, DirectoryFiles {
+  readonly request: FileRequest;
+  readonly root: Root | undefined;
+  readonly #leave: (directory: ContainerDirectory) => void;
+  readonly #listeners = new Set<(changes: DirectoryChanges) => void>();
+  tracked: TrackedDirectory | undefined;
+  state: FileState = unseen;
+
+  constructor(request: FileRequest, root: Root | undefined, leave: (directory: ContainerDirectory) => void) {
+    this.request = request;
+    this.root = root;
+    this.#leave = leave;
+  }
+
+  get unwatched(): Unwatched {
+    const { state } = this.tracked ?? {};
+    return state?.kind === 'directory' ? state.unwatched : { files: 0, directories: 0 };
+  }
+
+  files(): Iterable<DirectoryFile> {
+    return this.tracked?.files() ?? [];
+  }
+
+  subscribe(listener: (changes: DirectoryChanges) => void): Disposable {
+    this.#listeners.add(listener);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
+  }
+
+  tell(changes: DirectoryChanges): void {
+    for (const listener of this.#listeners) listener(changes);
+  }
+
+  [Symbol.dispose](): void {
+    this.tracked?.[Symbol.dispose]();
+    this.tracked = undefined;
+    this.#leave(this);
+  }
+}
+
+interface Root {
+  readonly root: ContainerRoot;
+  readonly directories: Set<ContainerDirectory>;
+}
+
+/** Follows directories in containers until it is disposed; keeps the process alive until then. */
+export class ContainerDirectories implements Disposable {
+  readonly #options: ContainerFilesOptions;
+  readonly #tracker: DirectoryTracker;
+  readonly #roots = new Map<string, Root>();
+
+  /** @throws {RampartError} `LIMIT` when fs.inotify.max_user_instances is reached. */
+  constructor(options: ContainerFilesOptions) {
+    this.#options = options;
+    const { identify, onProblem } = options;
+    this.#tracker = new DirectoryTracker({ identify, onProblem });
+  }
+
+  /** What is not watched in all of them. */
+  get unwatched(): Unwatched {
+    let [files, directories] = [0, 0];
+    for (const root of this.#roots.values()) {
+      for (const { unwatched } of root.directories) {
+        files += unwatched.files;
+        directories += unwatched.directories;
+      }
+    }
+    return { files, directories };
+  }
+
+  /**
+   * Follows a directory of a container. A root that another container had before is taken over: what was asked for there is
+   * refused from then on.
+   *
+   * @returns its state, kept current; a root that cannot be opened or is of another process is a refusal, not an error.
+   * @throws {RampartError} `INPUT` for a path that is empty or has a NUL; `DISPOSED`.
+   */
+  add(request: FileRequest, { path, recursive }: DirectoryPath): ContainerFile {
+    const root = this.#rootOf(request);
+    if (root instanceof RampartError) {
+      const refused = new ContainerDirectory(request, undefined, this.#leave);
+      refused.state = { kind: 'refused', why: root.message };
+      return refused;
+    }
+    const directory = new ContainerDirectory(request, root, this.#leave);
+    using unfinished = new DisposableStack();
+    unfinished.use(directory);
+    root.directories.add(directory);
+    directory.tracked = this.#tracker.add({
+      root: root.root.path,
+      path,
+      recursive,
+      onFiles: (changes) => directory.tell(changes),
+      onState: (state) => this.#settle(directory, state),
+    });
+    this.#settle(directory, directory.tracked.state);
+    // See ContainerFiles: the tracker holds the same process as is held here.
+    if (root.directories.size === 1 && !root.root.alive) this.#evict(root);
+    unfinished.move();
+    return directory;
+  }
+
+  #rootOf({ root: asWritten, containerId }: FileRequest): Root | RampartError {
+    const path = resolve(asWritten);
+    const known = this.#roots.get(path);
+    if (known !== undefined) {
+      if (known.root.containerId === containerId && known.root.alive) return known;
+      // The number of its process is another container's now, or soon will be.
+      this.#evict(known);
+    }
+    try {
+      const root: Root = { root: new ContainerRoot(path, containerId), directories: new Set() };
+      this.#roots.set(path, root);
+      return root;
+    } catch (error) {
+      if (error instanceof RampartError) return error;
+      throw error;
+    }
+  }
+
+  #evict({ directories }: Root): void {
+    for (const directory of [...directories]) {
+      directory[Symbol.dispose]();
+      this.#tell(directory, { kind: 'refused', why: 'the container is gone' });
+    }
+  }
+
+  readonly #leave = (directory: ContainerDirectory): void => {
+    const { root } = directory;
+    if (root === undefined || !root.directories.delete(directory) || root.directories.size > 0) return;
+    root.root[Symbol.dispose]();
+    if (this.#roots.get(root.root.path) === root) this.#roots.delete(root.root.path);
+  };
+
+  #settle(directory: ContainerDirectory, state: DirectoryState): void {
+    if (state.kind === 'absent')
+      this.#tell(directory, { kind: 'waiting', why: `${state.missing} does not exist` });
+    else if (state.kind === 'unusable') this.#tell(directory, { kind: 'refused', why: state.error.message });
+    else {
+      const why = state.isComplete ? partlyOf(state.unwatched) : partly('not all files have been found yet');
+      if (why !== undefined && state.isComplete) this.#tellUnwatched(directory.request, why);
+      this.#tell(directory, {
+        kind: 'watched',
+        identity: state.identity,
+        directory,
+        ...(why !== undefined && { partly: why }),
+      });
+    }
+  }
+
+  #tellUnwatched({ path, containerId }: FileRequest, why: string): void {
+    this.#options.onProblem(
+      new RampartError(errorCodes.LIMIT, {
+        what: `cannot watch all files of ${path} in the container ${containerId}`,
+        why,
+        next: 'Name a directory with fewer files in it',
+      }),
+    );
+  }
+
+  #tell(directory: ContainerDirectory, state: FileState): void {
+    const before = directory.state;
+    if (before !== unseen && sameState(before, state)) return;
+    directory.state = state;
+    if (before !== unseen) this.#options.onChange(directory);
+  }
+
+  [Symbol.dispose](): void {
+    for (const { directories } of [...this.#roots.values()]) {
+      for (const directory of [...directories]) directory[Symbol.dispose]();
+    }
+    this.#tracker[Symbol.dispose]();
+  }
+}
+
+/** What is told of files that are not watched; undefined where all are. */
+function partlyOf({ files, directories }: Unwatched): string | undefined {
+  const parts = [
+    files > 0
+      ? `${counted(files, 'file is', 'files are')} beyond the limit of ${MOST_FILES.toLocaleString('en')}`
+      : '',
+    directories > 0
+      ? `there is no inotify watch for ${counted(directories, 'directory', 'directories')}, whose files are not watched`
+      : '',
+  ].filter((part) => part !== '');
+  return parts.length === 0 ? undefined : partly(parts.join('; '));
+}
+
+function partly(why: string): string {
+  return `${PARTLY_WATCHED}${why}`;
+}

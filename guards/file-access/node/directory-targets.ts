@@ -1,0 +1,148 @@
+/** The files of planned directories, as targets of the sensor: put in place as they come, and taken away as they go. */
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import type { DirectoryChanges, DirectoryFile } from '../../../lib/sensor/paths/directory-tree.ts';
+import type { Targets } from '../../../lib/sensor/targets.ts';
+import type { PlannedAlert } from './loader-plan.ts';
+import { DirectoryWatcher, EntryWatcher, type PlanWatcher } from './plan-watcher.ts';
+
+interface Planned extends Disposable {
+  readonly watcher: DirectoryWatcher;
+}
+
+interface DirectoryTargetsOptions {
+  readonly targets: () => Targets<PlanWatcher>;
+  /** There was no room for files that came. */
+  readonly onRefused: () => void;
+}
+
+export class DirectoryTargets implements Disposable {
+  readonly #options: DirectoryTargetsOptions;
+  /** By the place of what was planned. */
+  readonly #planned = new Map<string, Planned>();
+
+  constructor(options: DirectoryTargetsOptions) {
+    this.#options = options;
+  }
+
+  /** Files in place. */
+  get size(): number {
+    let all = 0;
+    for (const { watcher } of this.#planned.values()) all += watcher.files.size;
+    return all;
+  }
+
+  has(place: string): boolean {
+    return this.#planned.has(place);
+  }
+
+  /** Directories with files that there is no room for. */
+  *refused(): Iterable<{ readonly planned: PlannedAlert; readonly error: RampartError }> {
+    for (const { watcher } of this.#planned.values()) {
+      const { planned, refused, files } = watcher;
+      if (refused.size === 0) continue;
+      const error = new RampartError(errorCodes.LIMIT, {
+        what: `cannot watch ${refused.size} of the ${refused.size + files.size} files of ${planned.context.path}`,
+        why: `the limit of ${this.#options.targets().capacity} watched files is reached`,
+        next: 'Let traps match fewer files',
+      });
+      yield { planned, error };
+    }
+  }
+
+  plans(): PlannedAlert[] {
+    return [...this.#planned.values()].map(({ watcher }) => watcher.planned);
+  }
+
+  /** Puts the files of a directory in place, now and as they come. */
+  add(place: string, planned: PlannedAlert): void {
+    const { directory } = planned;
+    if (directory === undefined || this.#planned.has(place)) return;
+    const watcher = new DirectoryWatcher(planned);
+    const subscription = directory.subscribe((changes) => this.#change(watcher, changes));
+    this.#planned.set(place, { watcher, [Symbol.dispose]: () => subscription[Symbol.dispose]() });
+    this.#put(watcher, [...directory.files()]);
+  }
+
+  /** The same directory tells another planned alert. */
+  replace(from: string, to: string, planned: PlannedAlert): void {
+    const one = this.#planned.get(from);
+    if (one === undefined) return;
+    const { watcher } = one;
+    const before = watcher.planned.filter;
+    watcher.become(planned);
+    this.#planned.delete(from);
+    this.#planned.set(to, one);
+    if (before === planned.filter) return;
+    const targets = this.#options.targets();
+    for (const { identity } of watcher.files.keys()) targets.refresh(identity);
+  }
+
+  remove(place: string): void {
+    const one = this.#planned.get(place);
+    if (one === undefined) return;
+    this.#planned.delete(place);
+    one[Symbol.dispose]();
+    this.#drop(one.watcher, one.watcher.files.keys());
+  }
+
+  /** Puts in place what there was no room for. */
+  retry(): void {
+    for (const { watcher } of this.#planned.values())
+      if (watcher.refused.size > 0) this.#put(watcher, [...watcher.refused]);
+  }
+
+  /** Gives up a file, for one that a trap names itself. Returns whether there was one. */
+  giveUpOne(): boolean {
+    for (const { watcher } of this.#planned.values()) {
+      const [file] = watcher.files.keys();
+      if (file === undefined) continue;
+      this.#drop(watcher, [file]);
+      watcher.refused.add(file);
+      return true;
+    }
+    return false;
+  }
+
+  #change(watcher: DirectoryWatcher, { added, removed }: DirectoryChanges): void {
+    const failed = this.#put(watcher, added);
+    this.#drop(watcher, removed);
+    if (failed) this.#options.onRefused();
+  }
+
+  /** Returns whether there was no room for some. */
+  #put(watcher: DirectoryWatcher, files: readonly DirectoryFile[]): boolean {
+    const wanted = files.map((file) => ({
+      identity: file.identity,
+      watcher: new EntryWatcher(watcher, file),
+    }));
+    const failures = this.#options.targets().addAll(wanted);
+    let failed = false;
+    for (const [at, file] of files.entries()) {
+      const failure = failures[at];
+      if (failure === undefined) {
+        watcher.refused.delete(file);
+        watcher.files.set(file, wanted[at]!.watcher);
+      } else {
+        watcher.refused.add(file);
+        failed = true;
+      }
+    }
+    return failed;
+  }
+
+  #drop(watcher: DirectoryWatcher, files: Iterable<DirectoryFile>): void {
+    const targets = this.#options.targets();
+    for (const file of files) {
+      watcher.refused.delete(file);
+      const entry = watcher.files.get(file);
+      if (entry === undefined) continue;
+      watcher.files.delete(file);
+      targets.delete(file.identity, entry);
+    }
+  }
+
+  [Symbol.dispose](): void {
+    for (const one of this.#planned.values()) one[Symbol.dispose]();
+    this.#planned.clear();
+  }
+}

@@ -1,0 +1,92 @@
+/** What the sensor knows planned alerts by. */
+import { everyAccess } from '../../../lib/sensor/access.ts';
+import type { DirectoryFile } from '../../../lib/sensor/paths/directory-tree.ts';
+import type { Watcher } from '../../../lib/sensor/targets.ts';
+import { AlertEncoder } from '../alert/alert.ts';
+import type { PlannedAlert } from './loader-plan.ts';
+
+/** Some kB each: whoever reads all files of a directory must not cost that for all of them. */
+const MOST_ENCODERS = 256;
+
+export interface PlanWatcher extends Watcher {
+  readonly planned: PlannedAlert;
+  readonly encoder: AlertEncoder;
+}
+
+/** Of one file. Its encoder is made when it is first needed: most files are never touched. */
+export class FileWatcher implements PlanWatcher {
+  planned: PlannedAlert;
+  #encoder: AlertEncoder | undefined;
+
+  constructor(planned: PlannedAlert) {
+    this.planned = planned;
+  }
+
+  get filter(): number {
+    return this.planned.filter ?? everyAccess;
+  }
+
+  get encoder(): AlertEncoder {
+    return (this.#encoder ??= new AlertEncoder(this.planned.context));
+  }
+
+  /** Tells another planned alert from now on. */
+  become(planned: PlannedAlert): void {
+    this.planned = planned;
+    this.#encoder = undefined;
+  }
+}
+
+/** Of the files of one directory. */
+export class DirectoryWatcher {
+  planned: PlannedAlert;
+  /** Those in place, and those that there is no room for. */
+  readonly files = new Map<DirectoryFile, EntryWatcher>();
+  readonly refused = new Set<DirectoryFile>();
+  readonly #encoders = new Map<string, AlertEncoder>();
+
+  constructor(planned: PlannedAlert) {
+    this.planned = planned;
+  }
+
+  /** Tells another planned alert from now on. */
+  become(planned: PlannedAlert): void {
+    this.planned = planned;
+    this.#encoders.clear();
+  }
+
+  encoderOf(path: string): AlertEncoder {
+    let encoder = this.#encoders.get(path);
+    if (encoder === undefined) {
+      const [first] = this.#encoders.keys();
+      if (first !== undefined && this.#encoders.size >= MOST_ENCODERS) this.#encoders.delete(first);
+      encoder = new AlertEncoder({ ...this.planned.context, file: path });
+      this.#encoders.set(path, encoder);
+    }
+    return encoder;
+  }
+}
+
+/** Of one file of a directory. */
+export class EntryWatcher implements PlanWatcher {
+  readonly #directory: DirectoryWatcher;
+  readonly #file: DirectoryFile;
+
+  constructor(directory: DirectoryWatcher, file: DirectoryFile) {
+    this.#directory = directory;
+    this.#file = file;
+  }
+
+  get planned(): PlannedAlert {
+    return this.#directory.planned;
+  }
+
+  get filter(): number {
+    return this.planned.filter ?? everyAccess;
+  }
+
+  /** Its file may have another name by now. */
+  get encoder(): AlertEncoder {
+    return this.#directory.encoderOf(this.#file.path);
+  }
+}
