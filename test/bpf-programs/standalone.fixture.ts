@@ -13,6 +13,7 @@ import { KubeClient } from '../../lib/kube/client/client.ts';
 import { resourceType } from '../../lib/kube/crd/resource.ts';
 import type { KubeObject } from '../../lib/kube/object/object.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
+import { bpfApplicationOf } from '../../guards/bpf-programs/api.ts';
 import { bpfPrograms } from '../../guards/bpf-programs/guard.ts';
 import { libbpf } from '../../lib/ebpf/ffi.ts';
 import { openPin } from '../../guards/bpf-programs/kernel/pins/pin.ts';
@@ -47,7 +48,11 @@ export class BpfStandalone implements AsyncDisposable {
   /** The one condition of an object, when it is of this type. */
   async untilCondition(type: string, ...object: readonly string[]): Promise<string> {
     const [name = '', kind, namespace] = object.toReversed();
-    const resource = bpfPrograms.resources.find((one) => one.kind.toLowerCase() === kind);
+    // BpfApplication is of both versions of the API, with another scope in each.
+    const scope = namespace === undefined ? 'Cluster' : 'Namespaced';
+    const resource = [...bpfPrograms.resources, bpfApplicationOf['v0.5'].resource].find(
+      (one) => one.kind.toLowerCase() === kind && one.scope === scope,
+    );
     if (resource === undefined) throw new Error(`there is no ${kind}`);
     using client = new KubeClient(findClusterAccess({ path: this.process.at('data/kubeconfig') }));
     const { message } = await until(`${object.join(' ')} to be ${type}`, async () => {
