@@ -99,6 +99,8 @@ suite('KivePolicy', () => {
       { mode: 511 },
       { mode: 44 },
       { path: '/..data/.hidden/...' },
+      { path: '/*' },
+      { path: '/etc/app/**' },
       { callback: 'https://[fd00::1]:8443/in?token=a@b' },
       { callback: '' },
       { callback: 'https://sink/in', callbackSecret: 'hook' },
@@ -142,6 +144,9 @@ suite('KivePolicy', () => {
     ['a mode that is not negative', { mode: -1 }, 'spec.traps[0].mode: Invalid value'],
     ['octal digits, not what YAML makes of 0444', { mode: 292 }, 'spec.traps[0].mode: Invalid value'],
     ['octal digits, not what YAML makes of 0644', { mode: 420 }, 'spec.traps[0].mode: Invalid value'],
+    ...['/etc/*.conf', '/a/**/b', '/a/***', '/a*', '/a/*/*', '/a/b**', '/*/a/**'].map(
+      (path) => ['a * only at the end', { path }, 'spec.traps[0].path: Invalid value'] as const,
+    ),
     ['a path without NUL', { path: '/etc/sha\0dow' }, 'spec.traps[0].path: Invalid value'],
     ['a callback over HTTP', { callback: 'ftp://sink/alerts' }, 'spec.traps[0].callback: Invalid value'],
     ['a callback with a host', { callback: 'http:///alerts' }, 'spec.traps[0].callback: Invalid value'],

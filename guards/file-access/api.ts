@@ -137,7 +137,7 @@ const trapFields = {
           "must not contain '.' or '..' components",
         ),
         pathRule(
-          "!self.contains('*') || self.matches('^[^*]*/[*][*]?$')",
+          "!self.contains('*') || (self.endsWith('/*') && self.indexOf('*') == size(self) - 1) || (self.endsWith('/**') && self.indexOf('*') == size(self) - 2)",
           "must not contain '*', except as '/*' or '/**' at its end",
         ),
         rule("!self.contains('\\u0000')", 'path must not contain NUL'),
