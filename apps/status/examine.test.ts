@@ -40,6 +40,7 @@ suite('the report', () => {
         operator: works,
       })),
       problems: [],
+      filteredAccesses: 0,
       fileIntegrities: [],
       operator,
       kiveData: { total: 2, orphans: 0 },
