@@ -5,7 +5,7 @@ import { resolve } from 'node:path';
 import { Fd, SystemCallError } from '../../lib/ebpf/libc.ts';
 import { errorCodes, messageOf, RampartError } from '../../lib/errors/errors.ts';
 import { accessFilter } from '../../lib/sensor/access.ts';
-import type { NamedPrograms } from '../../guards/file-access/policy/process-filter.ts';
+import type { NamedPrograms } from '../../guards/file-access/process-filter.ts';
 import type { TrackedPath } from '../../lib/sensor/paths/path-state.ts';
 import { createInRoot, openInRoot } from '../../lib/sensor/paths/resolve.ts';
 import { directoryOf } from '../../guards/file-access/directory-path.ts';

@@ -23,7 +23,7 @@ import {
 } from '../../lib/kube/crd/schema.ts';
 import { accessWords } from '../../lib/sensor/access.ts';
 import { misreadModes } from './policy/file-mode.ts';
-import { MAX_PROGRAMS } from './policy/process-filter.ts';
+import { MAX_PROGRAMS } from './process-filter.ts';
 import { nodeStatusFields, policyStatus } from './policy-status-schema.ts';
 
 const group = 'kivebpf.san7o.github.io';

@@ -15,7 +15,7 @@ import type { DirectoryFiles } from '../../lib/sensor/paths/directory-state.ts';
 import { MAX_MOVED_FILES } from './node/moved-files.ts';
 import { annotationOf, fileNumbersOf, kernelOf, oldFinalizer } from './policy/spellings.ts';
 import type { PolicyScope } from './policy/policy-scope.ts';
-import { MAX_PROGRAMS, type ProcessFilter, type ProcessFilterKind } from './policy/process-filter.ts';
+import { MAX_PROGRAMS, type ProcessFilter, type ProcessFilterKind } from './process-filter.ts';
 import { kiveDataName } from './policy/trap-id.ts';
 
 export const kivePolicyFinalizer = 'kivepolicy.kivebpf.san7o.github.io/finalizer';

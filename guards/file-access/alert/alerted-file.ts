@@ -5,7 +5,7 @@
 import type { FileIdentity } from '../../../lib/sensor/access.ts';
 import type { AlertContext } from './alert.ts';
 import type { KiveData } from '../api.ts';
-import type { ProcessFilter } from '../policy/process-filter.ts';
+import type { ProcessFilter } from '../process-filter.ts';
 import type { DirectoryFiles } from '../../../lib/sensor/paths/directory-state.ts';
 import { directoryOf } from '../directory-path.ts';
 import {

@@ -9,7 +9,7 @@ import { DirectoryTracker } from '../../../lib/sensor/paths/directory-tracker.ts
 import type { DirectoryFile } from '../../../lib/sensor/paths/directory-tree.ts';
 import type { PathState, TrackedPath } from '../../../lib/sensor/paths/path-state.ts';
 import { trackPaths } from '../../../lib/sensor/paths/path-tracker.ts';
-import { type NamedPrograms, type ProcessFilter, raisesAlert } from '../policy/process-filter.ts';
+import { type NamedPrograms, type ProcessFilter, raisesAlert } from '../process-filter.ts';
 import type { SensorOptions, SensorStats } from '../../../lib/sensor/options.ts';
 import type { AccessRecord } from '../../../lib/sensor/record.ts';
 import { Sensor } from '../../../lib/sensor/sensor.ts';

@@ -3,7 +3,7 @@
  */
 import { type FileIdentity, fileKey, sameFile } from '../../../lib/sensor/access.ts';
 import type { AlertContext } from '../alert/alert.ts';
-import { type ProcessFilter, sameFilter } from '../policy/process-filter.ts';
+import { type ProcessFilter, sameFilter } from '../process-filter.ts';
 import type { AlertedFile } from '../alert/alerted-file.ts';
 import type { DirectoryFiles } from '../../../lib/sensor/paths/directory-state.ts';
 

@@ -6,7 +6,7 @@ import { type Access, type FileIdentity, fileKey, sameFile } from '../../../lib/
 import type { SensorModeName } from '../../../lib/sensor/modes.ts';
 import type { SensorOptions, SensorStats } from '../../../lib/sensor/options.ts';
 import { Sensor } from '../../../lib/sensor/sensor.ts';
-import { raisesAlert } from '../policy/process-filter.ts';
+import { raisesAlert } from '../process-filter.ts';
 import { DirectoryTargets } from './directory-targets.ts';
 import { isBeside, type PlanChanges, type PlannedAlert } from './loader-plan.ts';
 import { FileWatcher, type PlanWatcher } from './plan-watcher.ts';

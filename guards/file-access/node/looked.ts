@@ -8,7 +8,7 @@ import { type FileState, watchedFile } from './file-state.ts';
 import { isOver } from './desired.ts';
 import { type FoundFile, nameFor, type NodeContainer } from '../kive-data.ts';
 import type { CompiledTrap, PodView } from '../policy/matching.ts';
-import { sameFilter } from '../policy/process-filter.ts';
+import { sameFilter } from '../process-filter.ts';
 import { sameFiles } from './moved-files.ts';
 import type { FollowedTrap } from './trap-files.ts';
 

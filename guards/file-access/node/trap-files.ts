@@ -13,7 +13,7 @@ import type { FileState } from './file-state.ts';
 import type { SourceContainer } from '../../../lib/cri/container-source.ts';
 import { directoryOf } from '../directory-path.ts';
 import type { CompiledTrap } from '../policy/matching.ts';
-import type { ProcessFilter } from '../policy/process-filter.ts';
+import type { ProcessFilter } from '../process-filter.ts';
 
 export interface TrapFilesOptions {
   readonly identify: Identify;

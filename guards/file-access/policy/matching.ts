@@ -6,7 +6,7 @@ import { defaultModeBits, parseFileMode } from './file-mode.ts';
 import { canonicalIp } from './ip-address.ts';
 import { compileNamePattern, type NamePattern } from './name-pattern.ts';
 import { defaultScope, type PolicyScope } from './policy-scope.ts';
-import type { NamedPrograms } from './process-filter.ts';
+import type { NamedPrograms } from '../process-filter.ts';
 import { containerNameOf } from './spellings.ts';
 import { trapId } from './trap-id.ts';
 import { hasItem, matchesHost, type PolicyProblem, validatePolicy } from './validation.ts';

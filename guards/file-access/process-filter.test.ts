@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { compilePolicy } from './matching.ts';
-import { policyOf, trapOn } from './policy.fixture.ts';
+import { compilePolicy } from './policy/matching.ts';
+import { policyOf, trapOn } from './policy/policy.fixture.ts';
 import { type ProcessFilterKind, raisesAlert } from './process-filter.ts';
 
 const vault = { inode: 7n, device: 8, generation: 9 };

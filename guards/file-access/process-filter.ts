@@ -4,7 +4,7 @@
  * A program is the file that its path leads to in the container of the trap, or on the node: not its name, which a process may
  * give itself by a mount or a root directory of its own. So what runs as /usr/bin/vault elsewhere is another program.
  */
-import { type FileIdentity, sameFile } from '../../../lib/sensor/access.ts';
+import { type FileIdentity, sameFile } from '../../lib/sensor/access.ts';
 
 export type ProcessFilterKind = 'except' | 'only';
 
