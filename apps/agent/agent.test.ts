@@ -177,7 +177,7 @@ suite('a cluster with one node', { skip: sensorSkip || labObstacle() }, () => {
       'network-policy-node': ['networkpolicies', 'pods', 'namespaces', 'node', 'rules'],
       'bpf-programs-node': [
         ...['programs-listed', 'bpfprograms', 'bpfnsprograms', 'clusterbpfapplicationstates'],
-        ...['bpfapplicationstates', 'pods', 'node', 'programs'],
+        ...['bpfapplicationstates', 'csi', 'pods', 'node', 'programs'],
       ],
     };
     // Guards begin when what they need is served: in any order.

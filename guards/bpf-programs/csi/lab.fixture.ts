@@ -9,6 +9,7 @@ import type { DescMethod } from '@bufbuild/protobuf';
 import { unixClient } from '../../../lib/grpc/unix-client.fixture.ts';
 import { descriptorsOf } from '../../../lib/protobuf/descriptors.fixture.ts';
 import { createLogger } from '../../../lib/telemetry/log.ts';
+import { publicPath, withPublicCheckout } from '../../../lib/testing/public-checkout.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { Lab, NAME } from '../kernel/lab.fixture.ts';
 import { CsiDriver } from './run.ts';
@@ -156,10 +157,12 @@ export class CsiLab implements AsyncDisposable {
   }
 
   #inPod(user: number, work: string): string {
-    const program = `import { idOf, read, write } from ${JSON.stringify(join(import.meta.dirname, 'pod.fixture.ts'))}; ${work}`;
+    const functions = publicPath(join(import.meta.dirname, 'pod.fixture.ts'));
+    const program = `import { idOf, read, write } from ${JSON.stringify(functions)}; ${work}`;
     const setpriv = ['setpriv', `--reuid=${user}`, `--regid=${user}`, '--clear-groups'];
-    const node = [process.execPath, '--input-type=module', '-e', program];
-    const result = spawnSync('nsenter', ['-t', this.#pid, '-m', ...setpriv, ...node], { encoding: 'utf8' });
+    const node = [publicPath(process.execPath), '--input-type=module', '-e', program];
+    const command = ['-t', this.#pid, '-m', ...withPublicCheckout, ...setpriv, ...node];
+    const result = spawnSync('nsenter', command, { encoding: 'utf8' });
     if (result.status !== 0) throw new Error(result.stderr);
     return result.stdout;
   }

@@ -24,6 +24,8 @@ function givenKernel(): FileAccessKernel {
         applyChanges: () => undefined,
         attach: () => undefined,
         detach: () => undefined,
+        directoryFiles: 0,
+        filtered: 0,
         identify: () => ({ inode: ++inode, device: 1, generation: 0 }),
         mode: 'fentry',
         moved: 0,
@@ -38,7 +40,7 @@ function givenKernel(): FileAccessKernel {
           new Map(
             traps.map((one) => [
               one,
-              { kind: 'watched', identity: { inode: ++inode, device: 1, generation: 0 } },
+              { state: { kind: 'watched', identity: { inode: ++inode, device: 1, generation: 0 } } },
             ]),
           ),
         forget: () => undefined,

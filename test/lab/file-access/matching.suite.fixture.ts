@@ -138,7 +138,7 @@ export function matchingCases(lab: () => GuardedLab): void {
         'line\nbreak',
         '..hidden',
         '/double',
-        '%20y;$(id)*',
+        '%20y;$(id)',
         '-n',
       ].map((name) => `/root/${name}`);
       const matchAny = [{ pod: 'odd' }];
