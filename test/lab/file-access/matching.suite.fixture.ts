@@ -132,15 +132,9 @@ export function matchingCases(lab: () => GuardedLab): void {
 
     test('a file whatever it is called', async () => {
       const { container } = await guarded.run({ name: 'odd', ...containers('main') });
-      const paths = [
-        'a b"c\\d',
-        'ümläut-日本',
-        'line\nbreak',
-        '..hidden',
-        '/double',
-        '%20y;$(id)',
-        '-n',
-      ].map((name) => `/root/${name}`);
+      const paths = ['a b"c\\d', 'ümläut-日本', 'line\nbreak', '..hidden', '/double', '%20y;$(id)', '-n'].map(
+        (name) => `/root/${name}`,
+      );
       const matchAny = [{ pod: 'odd' }];
       await guarded.setPolicy(
         'odd',
