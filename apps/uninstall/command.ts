@@ -15,6 +15,7 @@ export interface UninstallOptions {
 export interface UninstallNodeOptions extends GuardChoice, OptionValues {
   readonly hostRoot: string;
   readonly otlpQueue: string;
+  readonly keepData?: boolean;
 }
 
 export function uninstallCommand(guards: readonly Guard[]): Command {
@@ -50,6 +51,7 @@ function nodeCommand(guards: readonly Guard[]): Command {
     addGuardOptions(command, 'agent', guards)
       .addOption(otlpQueueOption())
       .addOption(hostRootOption())
+      .option('--keep-data', 'keep the directories: baselines, and what waits to be sent')
       // Those of the agent that leave nothing behind.
       .allowUnknownOption()
       .allowExcessArguments()

@@ -26,7 +26,8 @@ export async function runUninstallNode(all: readonly Guard[], options: Uninstall
     }
   }
   // Of the agent itself: what was not sent by OTLP.
-  for (const line of removeDirectory(options.otlpQueue)) process.stdout.write(`removed ${line}\n`);
+  if (options.keepData !== true)
+    for (const line of removeDirectory(options.otlpQueue)) process.stdout.write(`removed ${line}\n`);
   return failed ? 1 : 0;
 }
 
@@ -39,7 +40,7 @@ async function cleanNode(
   const values = parsedOptions(guard, options);
   const { cleanNode: clean, directories } = (await guard.leftovers?.()) ?? {};
   const removed = [...((await clean?.(values, { hostRoot: options.hostRoot, signal })) ?? [])];
-  const own = guard.directory === undefined ? [] : [directoryIn(options)(guard)];
+  const own = guard.directory === undefined || options.keepData === true ? [] : [directoryIn(options)(guard)];
   for (const path of [...own, ...(directories?.(values) ?? [])]) removed.push(...removeDirectory(path));
   return removed;
 }
