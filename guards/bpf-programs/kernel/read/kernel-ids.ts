@@ -26,13 +26,15 @@ export function* idsOf(kind: ObjectKind): Generator<number, void> {
 }
 
 /**
- * A descriptor of it, which the caller disposes; undefined if there is none with this ID.
+ * A descriptor of it, which the caller disposes; undefined if there is none with this ID, or a link that is just being attached: it has
+ * an ID already, and the kernel answers EAGAIN (bpf_link_by_id(), kernel/bpf/syscall.c).
  *
  * @throws {KernelRefusal} EPERM
  */
 export function openById(kind: ObjectKind, id: number): Descriptor | undefined {
   const outcome = bpf(commands[kind].open, new Structure(12).u32(0, id));
   if (outcome instanceof Descriptor) return outcome;
-  if (outcome.errno === constants.errno.ENOENT) return undefined;
+  const { ENOENT, EAGAIN } = constants.errno;
+  if (outcome.errno === ENOENT || outcome.errno === EAGAIN) return undefined;
   throw new KernelRefusal(`cannot open eBPF ${kind} ${id}`, outcome);
 }
