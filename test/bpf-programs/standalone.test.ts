@@ -1,3 +1,4 @@
+// Long because its tests share one process, which takes seconds to start, and the network that they attach programs to.
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
