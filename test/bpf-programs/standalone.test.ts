@@ -82,7 +82,8 @@ function verification(key: KeyObject): string {
 
 /** Two screens of `rampart bpf stats --top` on a terminal, which is script(1)'s; then Ctrl-C ends it. */
 async function liveScreens({ bpffs, state }: BpfStandalone): Promise<readonly string[]> {
-  const command = `${rampart} bpf stats --top -t 0.05 --bpffs ${bpffs} --bpf-state ${state}`;
+  // dash ends with 130 after Ctrl-C, whatever the program it waits for does.
+  const command = `exec ${rampart} bpf stats --top -t 0.05 --bpffs ${bpffs} --bpf-state ${state}`;
   const terminal = spawn('script', ['-qec', command, '/dev/null'], { stdio: ['pipe', 'pipe', 'inherit'] });
   try {
     const ended = once(terminal, 'exit');

@@ -128,6 +128,15 @@ suite('updates of packages', { skip: dpkgSkip, timeout: 300_000 }, () => {
       followed.mark();
       await dpkg(host, '-r', 'tool');
       const line = await followed.line('found', '/usr/lib/tool/same');
+      // Of a file whose removal nobody has seen, what comes next is what the upgrade has explained.
+      const removed = ofUpgrade.filter((path) => path.startsWith('/usr/'));
+      await until('all is removed', () => {
+        const lines = latest(followed);
+        const isGone = (of?: Line): boolean => of?.state === 'gone' || of?.change === 'removed';
+        const left = removed.filter((path) => path !== '/usr/lib/tool/old' && !isGone(lines.get(path)));
+        if (left.length > 0) throw new Error(left.join());
+        return true;
+      });
       assert.deepEqual([line.change, line.explained], ['removed', 'tool 1.0-1 removed']);
     });
 
