@@ -1,9 +1,10 @@
 // Where a change could be missed: while directories are watched, between two watches, when events were lost.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, truncateSync } from 'node:fs';
+import { mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 import { deepTest, scaled } from '../../../lib/testing/depth.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
@@ -60,6 +61,32 @@ suite('nothing is missed', { timeout: 300_000 }, () => {
       assert.deepEqual([line.seenBy, line.author?.pid], ['event', pid]);
     },
   );
+
+  test('while findings are accepted, and the tree is not followed', async () => {
+    const inner = liveOf();
+    await using followed = await Followed.start({
+      live: (job) => {
+        const following = inner(job);
+        return {
+          [Symbol.asyncDispose]: async () => {
+            await (following as AsyncDisposable)[Symbol.asyncDispose]();
+            writeFileSync(join(job.root.directory, 'etc/passwd'), 'by nobody that was seen');
+            // The clock of files has gone on by more than a tick when the baseline is made.
+            await sleep(50);
+          },
+        };
+      },
+    });
+    const { cluster } = followed;
+    await followed.shell('echo more >> "$1"', 'hosts');
+    await followed.line('found', '/etc/hosts');
+    await cluster.resultWhen('fi', ({ findings }) => findings.length === 1);
+    const request = { kind: 'accept', path: '/etc/hosts', author: 'me', reason: 'why', id: 'a1' };
+    await cluster.request('fi', request as never);
+    await followed.line('accepted', '/etc/hosts');
+    const line = await followed.line('found', '/etc/passwd');
+    assert.deepEqual([line.seenBy, line.author], ['event', undefined]);
+  });
 
   deepTest('what the kernel makes up is not watched either when events were lost', async (t) => {
     const most = Number(readFileSync('/proc/sys/fs/inotify/max_queued_events', 'utf8'));

@@ -20,6 +20,8 @@ export interface LiveJob {
   readonly reportOptions: ReportOptions;
   /** Of single paths: `baseline.find`. It is open as long as this is not disposed. */
   readonly baseline: Baseline;
+  /** Wall clock. Since then nobody has followed the files of the job; undefined where nobody had before. */
+  readonly unfollowedSinceMs?: number | undefined;
   /** To be told with `update`; results and lines follow from it. */
   readonly findings: CurrentFindings;
   readonly containers: ContainerSource;

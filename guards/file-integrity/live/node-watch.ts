@@ -113,13 +113,13 @@ export class NodeWatch implements Disposable {
   }
 
   /**
-   * Also what happened between reading the files for the baseline and now. After a restart a scan reads them all; but it may be
-   * past a directory before that is watched.
+   * Also what happened between reading the files for the baseline and now, or since they were followed last: to accept is to make a
+   * baseline without reading all of them. After a restart a scan reads them all; but it may be past a directory before that is watched.
    */
   async #walk(job: LiveJob, tree: FollowedTree): Promise<void> {
-    const { baseline, findings, logger } = job;
+    const { baseline, findings, logger, unfollowedSinceMs = Infinity } = job;
     const startMs = performance.now();
-    const fromMs = findings.isKnown ? baseline.header.madeAtMs : Date.now();
+    const fromMs = findings.isKnown ? Math.min(baseline.header.madeAtMs, unfollowedSinceMs) : Date.now();
     try {
       await walkDirectories({
         root: this.#root,

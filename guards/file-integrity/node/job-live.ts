@@ -16,6 +16,7 @@ export class JobLive implements AsyncDisposable {
   readonly #onDetection: () => void;
   #stack: AsyncDisposableStack | undefined;
   #detection: Detection = noDetection;
+  #stoppedMs: number | undefined;
 
   /** @param onDetection the detection is not as it was */
   constructor(start: StartLive | undefined, facts: LiveFacts, onDetection: () => void) {
@@ -45,6 +46,7 @@ export class JobLive implements AsyncDisposable {
         this.#start({
           ...this.#facts,
           ...{ root: job.root, conf, reportOptions: reportOptionsOf(conf), baseline },
+          unfollowedSinceMs: this.#stoppedMs,
           tell: (detection) => {
             this.#detection = detection;
             this.#onDetection();
@@ -60,6 +62,7 @@ export class JobLive implements AsyncDisposable {
 
   async stop(): Promise<void> {
     const stack = this.#stack;
+    if (stack !== undefined) this.#stoppedMs = Date.now();
     this.#stack = undefined;
     this.#detection = noDetection;
     try {

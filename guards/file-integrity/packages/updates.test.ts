@@ -186,9 +186,13 @@ suite('updates of packages', { skip: dpkgSkip, timeout: 300_000 }, () => {
     assert.equal(removed.explained, undefined);
   });
 
-  test('acceptPackageUpdates: an upgrade becomes part of the baseline, and nothing else does', async () => {
+  test('acceptPackageUpdates: an upgrade becomes part of the baseline, and nothing else does', async (t) => {
     using versions = await Versions.build();
-    await using followed = await versions.follow({}, { acceptPackageUpdates: true });
+    // As the agent does it: dpkg goes on while the first of its files are accepted.
+    const end = new AbortController();
+    t.after(() => end.abort());
+    const live = liveOf({ signal: end.signal });
+    await using followed = await versions.follow({ live }, { acceptPackageUpdates: true });
     const { cluster } = followed;
     followed.mark();
     await dpkg(cluster.host, '-i', versions.second);
