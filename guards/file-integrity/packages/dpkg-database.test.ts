@@ -61,6 +61,21 @@ suite('the database of dpkg', { skip: dpkgSkip, timeout: 60_000 }, () => {
     writeFileSync(at(dpkgPaths.diversions), '');
   });
 
+  test('what an update has removed, after a part of it was accepted', async () => {
+    const two = (version: string, file: string): Promise<string> =>
+      buildPackage(directory.path, 'parts', { version, files: { 'usr/bin/parts': version, [file]: 'x' } });
+    await dpkg(root, '-i', await two('1', 'usr/bin/old'));
+    const database = await read();
+    await dpkg(root, '-i', await two('2', 'usr/bin/new'));
+    database.changed(`${dpkgPaths.info}/parts.list`, 'packages', false);
+    database.changed(dpkgPaths.status, 'packages', false);
+    await database.refresh();
+    database.accept(['parts']);
+    const removed = { kind: 'removed', type: undefined, md5: undefined } as const;
+    assert.deepEqual(database.explain('/usr/bin/old', removed), { package: 'parts', from: '1', to: '2' });
+    await dpkg(root, '-r', 'parts');
+  });
+
   for (const name of ['program', 'status', 'diversions'] as const) {
     test(`${name} in other hands: nothing is explained, not after a restart either`, async () => {
       const database = await read();

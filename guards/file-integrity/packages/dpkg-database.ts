@@ -232,10 +232,7 @@ export class DpkgDatabase {
           type === 'f' ? md5 !== undefined && this.#sumOf(record, path) === md5 : type !== undefined;
         if (!isRight) continue;
         const { name, version } = record.stanza;
-        const known = this.#versions.get(infoName);
-        const accepted = this.#accepted.get(infoName);
-        const from = known === version && accepted?.to === version ? accepted.from : known;
-        const found = { package: name, from, to: version };
+        const found = { package: name, from: this.#versionBefore(infoName, version), to: version };
         if (found.from !== version) return found;
         same ??= found;
       }
@@ -249,14 +246,18 @@ export class DpkgDatabase {
     for (const record of this.#records.values()) if (isListed(record)) return undefined;
     for (const [infoName, record] of this.#before) {
       if (!isListed(record) || this.#distrusted.has(infoName)) continue;
-      const now = this.#records.get(infoName);
-      return {
-        package: record.stanza.name,
-        from: this.#versions.get(infoName) ?? record.stanza.version,
-        to: now?.stanza.version,
-      };
+      const to = this.#records.get(infoName)?.stanza.version;
+      const from = this.#versionBefore(infoName, to) ?? record.stanza.version;
+      return { package: record.stanza.name, from, to };
     }
     return undefined;
+  }
+
+  /** What was there before the update to this version, of which a part may be accepted already. */
+  #versionBefore(infoName: string, to: string | undefined): string | undefined {
+    const known = this.#versions.get(infoName);
+    const accepted = this.#accepted.get(infoName);
+    return known === to && accepted?.to === to ? accepted?.from : known;
   }
 
   #sumOf({ stanza, sumsDigest }: PackageRecord, path: ByteString): string | undefined {
