@@ -22,7 +22,7 @@ import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixtur
 import { Commands } from '../commands.fixture.ts';
 import { guards } from '../guards.ts';
 import { applyManifest } from './apply.fixture.ts';
-import { kustomize } from './kustomize.fixture.ts';
+import { kustomize } from '../../scripts/kustomize.ts';
 import { statusOf } from '../../guards/file-access/policy-status-schema.ts';
 
 const deploy = join(import.meta.dirname, '../../deploy');

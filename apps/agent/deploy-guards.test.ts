@@ -12,7 +12,7 @@ import type { Guard } from '../../guard/guard.ts';
 import { deepTest } from '../../lib/testing/depth.fixture.ts';
 import { guards } from '../guards.ts';
 import { Cluster, deploy, namedRights, rightsOf } from './deploy.fixture.ts';
-import { kustomize, type Manifest } from './kustomize.fixture.ts';
+import { kustomize, type Manifest } from '../../scripts/kustomize.ts';
 import { crdManifest } from '../../lib/kube/crd/manifest.ts';
 import { overlay } from './overlay.fixture.ts';
 

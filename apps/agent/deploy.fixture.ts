@@ -19,7 +19,7 @@ import { Kinds } from '../../lib/manifests/kinds.ts';
 import { clusterAccess } from '../../lib/cli/cluster.ts';
 import { guards } from '../guards.ts';
 import { applyManifest } from './apply.fixture.ts';
-import { kustomize, kustomizedText, type Manifest } from './kustomize.fixture.ts';
+import { kustomize, kustomizedText, type Manifest } from '../../scripts/kustomize.ts';
 import { shippedLimits, type Write } from './write-limits.fixture.ts';
 
 export const deploy: string = join(import.meta.dirname, '../../deploy');

@@ -40,7 +40,7 @@ import { fileAccess } from '../../guards/file-access/guard.ts';
 import { guards } from '../guards.ts';
 import { askCluster } from '../status/run.ts';
 import { Cluster, deploy, isOfOthers, rightsOf } from './deploy.fixture.ts';
-import { kustomize } from './kustomize.fixture.ts';
+import { kustomize } from '../../scripts/kustomize.ts';
 
 const namespace = systemNamespace;
 

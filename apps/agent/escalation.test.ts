@@ -21,7 +21,7 @@ import {
   update,
   webhooks,
 } from './escalation-attempts.fixture.ts';
-import { kustomize } from './kustomize.fixture.ts';
+import { kustomize } from '../../scripts/kustomize.ts';
 import { shippedLimits } from './write-limits.fixture.ts';
 
 const manifests = kustomize(deploy);

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 
 import { compile, compileExpression } from '../../lib/cel/program.ts';
 import { Scope } from '../../lib/cel/environment.ts';
-import type { Manifest } from './kustomize.fixture.ts';
+import type { Manifest } from '../../scripts/kustomize.ts';
 
 interface Written {
   readonly metadata?: { readonly namespace?: string; readonly name?: string };

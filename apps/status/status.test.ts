@@ -11,7 +11,7 @@ import { sensorSkip, testMode } from '../../lib/sensor/sensor.fixture.ts';
 import { startLab } from '../../test/lab/lab.ts';
 import { labObstacle } from '../../test/lab/obstacle.ts';
 import { applyManifest } from '../agent/apply.fixture.ts';
-import { kustomizedText } from '../agent/kustomize.fixture.ts';
+import { kustomizedText } from '../../scripts/kustomize.ts';
 import { RampartProcess } from '../apiserver/rampart-process.fixture.ts';
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 import { Commands } from '../commands.fixture.ts';

@@ -8,7 +8,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 import { applyManifest } from '../../apps/agent/apply.fixture.ts';
-import { kustomize } from '../../apps/agent/kustomize.fixture.ts';
+import { kustomize } from '../../scripts/kustomize.ts';
 import { overlay } from '../../apps/agent/overlay.fixture.ts';
 import { Commands } from '../../apps/commands.fixture.ts';
 import { RampartProcess } from '../../apps/apiserver/rampart-process.fixture.ts';

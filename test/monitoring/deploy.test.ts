@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
 import { deploy } from '../../apps/agent/deploy.fixture.ts';
-import { kustomize, type Manifest } from '../../apps/agent/kustomize.fixture.ts';
+import { kustomize, type Manifest } from '../../scripts/kustomize.ts';
 import { serverObjects } from '../../guards/policy-audit/cluster/server-objects.ts';
 
 interface Selector {

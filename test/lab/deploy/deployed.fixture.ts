@@ -12,7 +12,7 @@ import type { V1PodSpec } from '@kubernetes/client-node';
 
 import { systemNamespace } from '../../../guard/guard.ts';
 import { Cluster } from '../../../apps/agent/deploy.fixture.ts';
-import { kustomize, type Manifest } from '../../../apps/agent/kustomize.fixture.ts';
+import { kustomize, type Manifest } from '../../../scripts/kustomize.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import {

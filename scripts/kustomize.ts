@@ -1,16 +1,16 @@
 /**
- * What `kubectl kustomize` makes of deploy/, for tests: Debian's kubectl 1.20 knows no components. It reads just what our
- * kustomizations have, and refuses the rest. A test compares it with a kubectl that can do it.
+ * What `kubectl kustomize` makes of deploy/: Debian's kubectl 1.20 knows no components. It reads just what our
+ * kustomizations have, and refuses the rest. Tests compare it with a kubectl that can do it.
  */
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { parse, parseAllDocuments } from 'yaml';
+import { parse } from 'yaml';
 
-import { applyJsonPatch } from '../../lib/json/json-patch.ts';
-import { patchTypeOf } from '../../lib/apiserver/patch/merge-keys.ts';
-import { applyStrategicMergePatch } from '../../lib/apiserver/patch/strategic-merge-patch.ts';
-import type { JsonObject } from '../../lib/json/json.ts';
+import { applyJsonPatch } from '../lib/json/json-patch.ts';
+import { patchTypeOf } from '../lib/apiserver/patch/merge-keys.ts';
+import { applyStrategicMergePatch } from '../lib/apiserver/patch/strategic-merge-patch.ts';
+import type { JsonObject } from '../lib/json/json.ts';
 
 export interface Manifest {
   readonly apiVersion: string;
@@ -23,9 +23,9 @@ export interface Manifest {
   readonly [more: string]: unknown;
 }
 
-interface Kustomization {
-  readonly apiVersion: string;
-  readonly kind: string;
+export interface Kustomization {
+  readonly apiVersion?: string;
+  readonly kind?: string;
   readonly namespace?: string;
   readonly labels?: readonly { readonly pairs: Readonly<Record<string, string>> }[];
   readonly resources?: readonly string[];
@@ -39,7 +39,12 @@ interface Kustomization {
       readonly labels: Readonly<Record<string, string>>;
     };
   }[];
-  readonly images?: readonly { readonly name: string; readonly newName?: string; readonly newTag?: string }[];
+  readonly images?: readonly {
+    readonly name: string;
+    readonly newName?: string;
+    readonly newTag?: string;
+    readonly digest?: string;
+  }[];
   readonly patches?: readonly {
     readonly target: { readonly kind: string; readonly name: string };
     readonly patch: string;
@@ -58,6 +63,11 @@ export function kustomize(directory: string): Manifest[] {
   return built(directory, []);
 }
 
+/** The objects of a kustomization that is in no file, with paths from `directory`. @throws {Error} for what this does not know. */
+export function kustomizeOf(kustomization: Kustomization, directory: string): Manifest[] {
+  return applied(kustomization, directory, []);
+}
+
 /** The same as a file for `kubectl apply -f -`. */
 export function kustomizedText(directory: string): string {
   return JSON.stringify({ apiVersion: 'v1', kind: 'List', items: kustomize(directory) });
@@ -65,11 +75,20 @@ export function kustomizedText(directory: string): string {
 
 /** A component is given what there is. */
 function built(directory: string, before: readonly Manifest[]): Manifest[] {
+  return applied(readKustomization(directory), directory, before);
+}
+
+/** @throws {Error} for a field that this does not know. */
+export function readKustomization(directory: string): Kustomization {
   const file = join(directory, 'kustomization.yaml');
   const kustomization = parse(readFileSync(file, 'utf8')) as Kustomization;
   const unknown = Object.keys(kustomization).filter((key) => !known.has(key));
   if (unknown.length > 0)
-    throw new Error(`${file}: kustomize.fixture.ts does not know ${unknown.join(', ')}`);
+    throw new Error(`${file}: ${import.meta.filename} does not know ${unknown.join(', ')}`);
+  return kustomization;
+}
+
+function applied(kustomization: Kustomization, directory: string, before: readonly Manifest[]): Manifest[] {
   const { namespace, resources = [], components = [], patches = [] } = kustomization;
   let objects = [...before, ...resources.flatMap((path) => resourcesOf(join(directory, path)))];
   for (const { name, namespace: of, files, options } of kustomization.configMapGenerator ?? []) {
@@ -79,16 +98,16 @@ function built(directory: string, before: readonly Manifest[]): Manifest[] {
     });
   }
   const names = objects.map(({ kind, metadata }) => `${kind} ${metadata.namespace ?? ''}/${metadata.name}`);
-  if (new Set(names).size !== names.length) throw new Error(`${file}: two objects of one name`);
+  if (new Set(names).size !== names.length) throw new Error(`${directory}: two objects of one name`);
   for (const path of components) objects = built(join(directory, path), objects);
   for (const { target, patch } of patches) {
     const isTarget = ({ kind, metadata }: Manifest): boolean =>
       kind === target.kind && metadata.name === target.name;
-    if (!objects.some(isTarget)) throw new Error(`${file}: no ${target.kind} ${target.name}`);
+    if (!objects.some(isTarget)) throw new Error(`${directory}: no ${target.kind} ${target.name}`);
     objects = objects.map((object) => (isTarget(object) ? patched(object, parse(patch)) : object));
   }
   for (const { pairs, ...more } of kustomization.labels ?? []) {
-    if (Object.keys(more).length > 0) throw new Error(`${file}: labels for more than objects`);
+    if (Object.keys(more).length > 0) throw new Error(`${directory}: labels for more than objects`);
     objects = objects.map((object) => changed(object, { labels: { ...object.metadata.labels, ...pairs } }));
   }
   if (namespace !== undefined) {
@@ -99,16 +118,22 @@ function built(directory: string, before: readonly Manifest[]): Manifest[] {
 
 function resourcesOf(path: string): Manifest[] {
   if (statSync(path).isDirectory()) return built(path, []);
-  return structuredClone(objectsOf(readFileSync(path, 'utf8')));
+  return structuredClone(objectsIn(readFileSync(path, 'utf8')));
 }
 
 /** By text: parsing it takes longer than all the rest, and a test builds deploy/ several times. */
 const parsed = new Map<string, readonly Manifest[]>();
 
-function objectsOf(text: string): Manifest[] {
-  const objects = parsed.get(text) ?? parseAllDocuments(text).map((document) => document.toJS() as Manifest);
-  parsed.set(text, objects);
-  return [...objects];
+/** The objects of a YAML file, which the caller must not change. */
+export function objectsIn(text: string): Manifest[] {
+  return text.split(/^---$/m).flatMap((document) => {
+    const before = parsed.get(document);
+    if (before !== undefined) return before;
+    const object = parse(document) as Manifest | null;
+    const objects = object === null ? [] : [object];
+    parsed.set(document, objects);
+    return objects;
+  });
 }
 
 function patched(object: Manifest, patch: unknown): Manifest {
@@ -127,8 +152,10 @@ function withImages(object: Manifest, images: NonNullable<Kustomization['images'
   const copy = structuredClone(object) as Workload & Manifest;
   for (const container of copy.spec.template.spec.containers) {
     const [name = '', tag] = container.image.split(/:(?=[^/:]*$)/);
-    for (const { name: wanted, newName, newTag } of images) {
-      if (name === wanted) container.image = [newName ?? name, newTag ?? tag].filter((one) => one).join(':');
+    for (const { name: wanted, newName = name, newTag = tag, digest } of images) {
+      if (name !== wanted) continue;
+      if (digest === undefined) container.image = [newName, newTag].filter((one) => one).join(':');
+      else container.image = `${newName}@${digest}`;
     }
   }
   return copy;
