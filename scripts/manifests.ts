@@ -7,13 +7,14 @@
  *   custom resources (a kustomization reads nothing outside of its directory), and one for each other variant of a resource;
  * - `deploy/base/admission.yaml`, from the limits of what is written;
  * - `deploy/monitoring/`, from alerting rules and metrics;
+ * - `deploy/chart/`, from deploy/base/ and all of these components;
  * - `deploy/policy-reports/policyreports.yaml`;
  * - `deploy/uninstall/role.yaml`, from what guards leave behind.
  *
  *     node scripts/manifests.ts            says which file differs, and where first; exit code 1
  *     node scripts/manifests.ts --write
  */
-import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 
 import { format } from 'prettier';
@@ -21,6 +22,7 @@ import { format } from 'prettier';
 import { guards as allGuards } from '../apps/guards.ts';
 import { uninstallRights } from '../apps/uninstall/rights.ts';
 import type { Guard } from '../guard/guard.ts';
+import { chartDirectory, chartFiles } from './chart.ts';
 import {
   admissionYaml,
   allYaml,
@@ -33,7 +35,10 @@ import { expectedManifests, expectedReports } from './crds.ts';
 import { monitoringDirectory, monitoringFiles } from './monitoring.ts';
 
 /** Where nothing else is to be. */
-const written = ['guards/*/crd/*.yaml', 'deploy/guards/**/*.yaml', 'deploy/monitoring/*'];
+const written = [
+  ...['guards/*/crd/*.yaml', 'deploy/guards/**/*.yaml', 'deploy/monitoring/*'],
+  ...['deploy/chart/*.*', 'deploy/chart/templates/*'],
+];
 
 /** The text of each file, by its path from `top`. */
 async function expectedFiles(top: string, guards: readonly Guard[]): Promise<Map<string, string>> {
@@ -64,6 +69,14 @@ async function expectedFiles(top: string, guards: readonly Guard[]): Promise<Map
   await add('deploy/base/admission.yaml', admissionYaml(guards));
   for (const [name, text] of await monitoringFiles(guards)) await add(join(monitoringDirectory, name), text);
   await add('deploy/uninstall/role.yaml', uninstallYaml(await uninstallRights(guards)));
+  // The trees of tests have none.
+  if (!existsSync(join(top, 'deploy/base/kustomization.yaml'))) return files;
+  const read = (path: string): string => files.get(path) ?? readFileSync(join(top, path), 'utf8');
+  for (const [name, text] of chartFiles(guards, read)) {
+    const path = join(chartDirectory, name);
+    if (name.startsWith('templates/')) files.set(path, text);
+    else await add(path, text);
+  }
   return files;
 }
 
