@@ -33,6 +33,11 @@ export class DirectoryLinks implements Disposable {
     });
   }
 
+  /** See PathTrackerStats. */
+  get overflows(): number {
+    return this.#tracker.stats.overflows;
+  }
+
   /** Follows a link from now on, and gives its tree what it leads to. */
   follow(root: string, followed: FollowedLink): void {
     const { path } = followed.link;

@@ -203,6 +203,32 @@ suite('the files of a directory', () => {
   });
 });
 
+suite('an overflow of the event queue', () => {
+  test('loses nothing, is counted, and told once', async () => {
+    using root = new Root('d/a', 'd/sub/b', 'd/sub/c');
+    using tracking = new TrackingDirectories();
+    using below = await tracking.follow(root.path, '/d');
+    // Two events each, more than the queue holds, before the event loop can read one.
+    const queue = Number(readFileSync('/proc/sys/fs/inotify/max_queued_events', 'utf8'));
+    for (let i = 0; i <= queue / 2; i++) {
+      root.write('d/noise');
+      rmSync(root.at('d/noise'));
+    }
+    rmSync(root.at('d/a'));
+    root.move('d/sub', 'd/moved');
+    root.write('d/x/late');
+    await below.untilPaths('/d/moved/b', '/d/moved/c', '/d/x/late');
+    // Each look sees what is there by then: all may be known before the overflow is read.
+    await until('it is counted', () => tracking.tracker.overflows > 0);
+    assert.deepEqual(
+      tracking.problems.map(({ message }) => message.split(':')[0]),
+      ['events of followed paths were lost'],
+    );
+    root.write('d/moved/after');
+    await below.untilPaths('/d/moved/after', '/d/moved/b', '/d/moved/c', '/d/x/late');
+  });
+});
+
 suite('more than there is room for', () => {
   test('files are counted, and watched when there is room', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] });

@@ -3,7 +3,7 @@ import { pollReadable } from '../../ebpf/ffi.ts';
 import { type Fd, inotifyAddWatch, inotifyInit, inotifyRemoveWatch, readAvailable } from '../../ebpf/libc.ts';
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 import type { DirectoryNode, DirectoryTree } from './directory-tree.ts';
-import { decodeInotify, halfOfAllWatches, inotifyBits } from './inotify.ts';
+import { decodeInotify, halfOfAllWatches, inotifyBits, QueueOverflows } from './inotify.ts';
 
 /** A name appears or goes; what a file contains is of no interest. */
 const WATCHED =
@@ -36,6 +36,7 @@ export class TreeWatches implements Disposable {
   readonly #inotify: Fd;
   readonly #buffer = new Uint8Array(64 * 1024);
   readonly #byWd = new Map<number, Set<DirectoryNode>>();
+  readonly #overflows = new QueueOverflows();
   #limitTold = false;
 
   /** @throws {RampartError} `LIMIT` when fs.inotify.max_user_instances is reached. */
@@ -48,6 +49,10 @@ export class TreeWatches implements Disposable {
 
   get size(): number {
     return this.#byWd.size;
+  }
+
+  get overflows(): number {
+    return this.#overflows.count;
   }
 
   /**
@@ -121,7 +126,11 @@ export class TreeWatches implements Disposable {
     try {
       const length = readAvailable(this.#inotify, this.#buffer);
       for (const { wd, mask, name } of decodeInotify(this.#buffer.subarray(0, length))) {
-        if (mask & inotifyBits.Q_OVERFLOW) onOverflow();
+        if (mask & inotifyBits.Q_OVERFLOW) {
+          const problem = this.#overflows.add();
+          if (problem !== undefined) this.#options.onProblem(problem);
+          onOverflow();
+        }
         if (name === '') continue;
         const isMoved = (mask & DIRECTORY_CAME) === DIRECTORY_CAME;
         for (const node of this.#byWd.get(wd) ?? []) onName(node, name, isMoved);

@@ -112,6 +112,27 @@ export interface Interest {
   readonly name: string;
 }
 
+const TELL_PACE_MS = 60_000;
+
+/** How often the kernel's queue of events was full, which loses no more than time: all is looked up again. */
+export class QueueOverflows {
+  count = 0;
+  #toldMs = -Infinity;
+
+  /** Counts one more. Returns what is to be told: once a minute, since an overflow rarely comes alone. */
+  add(): RampartError | undefined {
+    this.count += 1;
+    const nowMs = performance.now();
+    if (nowMs - this.#toldMs < TELL_PACE_MS) return undefined;
+    this.#toldMs = nowMs;
+    return new RampartError(errorCodes.LIMIT, {
+      what: 'events of followed paths were lost',
+      why: "the kernel's queue of them was full",
+      next: 'All paths are looked up again; raise fs.inotify.max_queued_events if this is repeated',
+    });
+  }
+}
+
 interface DirectoryWatchesOptions {
   /** Called after the listeners of one batch of events were touched. */
   readonly onBatch: () => void;
@@ -128,8 +149,8 @@ export class DirectoryWatches implements Disposable {
   readonly #byWd = new Map<number, WatchedDirectory>();
   readonly #options: DirectoryWatchesOptions;
   #disposed = false;
+  readonly #overflows = new QueueOverflows();
   events = 0;
-  overflows = 0;
 
   /** @throws {RampartError} `LIMIT` when the user has fs.inotify.max_user_instances already. */
   constructor(options: DirectoryWatchesOptions) {
@@ -140,6 +161,10 @@ export class DirectoryWatches implements Disposable {
 
   get size(): number {
     return this.#byWd.size;
+  }
+
+  get overflows(): number {
+    return this.#overflows.count;
   }
 
   /**
@@ -196,7 +221,8 @@ export class DirectoryWatches implements Disposable {
   #dispatch(event: InotifyEvent): void {
     this.events += 1;
     if (event.mask & inotifyBits.Q_OVERFLOW) {
-      this.overflows += 1;
+      const problem = this.#overflows.add();
+      if (problem !== undefined) this.#options.onError(problem);
       this.#options.onOverflow();
       return;
     }

@@ -1,0 +1,286 @@
+/**
+ * Looks up what is in followed directories: all their names, a slice at a time, and single names that something happened to.
+ * A directory is resolved inside its root at each look (resolve.ts) and must be the one under watch, so that nothing is taken for what it is not.
+ */
+import { constants as fsConstants, opendirSync } from 'node:fs';
+
+import { Fd, fileTypeOf, openFlags, resolveFlags, SystemCallError, tryOpenat2 } from '../../ebpf/libc.ts';
+import { RampartError } from '../../errors/errors.ts';
+import type { FileIdentity } from '../access.ts';
+import type { DirectoryLinks } from './directory-links.ts';
+import { DirectoryNode } from './directory-tree.ts';
+import type { TreeWatches } from './directory-watches.ts';
+import { fromByteString, toByteString } from './inotify.ts';
+import { isOfKernel } from './kernel-file-systems.ts';
+import type { FileType, Identify } from './path-state.ts';
+import { SlicedWork } from './sliced-work.ts';
+import type { Tracked } from './tracked-directory.ts';
+import { isLasting } from './walk.ts';
+
+interface DirectoryReaderOptions {
+  readonly identify: Identify;
+  readonly watches: TreeWatches;
+  readonly links: DirectoryLinks;
+  /** A root for the caller to dispose, or why it cannot be opened. */
+  readonly openRoot: (root: string) => Fd | SystemCallError;
+  /** Undefined when it is followed no more. */
+  readonly trackedOf: (node: DirectoryNode) => Tracked | undefined;
+  /** Something of it may have to be told. */
+  readonly onLooked: (tracked: Tracked) => void;
+  /** The kernel's queue was full: any event may be missing. */
+  readonly onOverflow: () => void;
+  /** It could not be read, or not all of it: to be added again later. */
+  readonly onFailed: (node: DirectoryNode) => void;
+}
+
+export class DirectoryReader implements Disposable {
+  readonly #options: DirectoryReaderOptions;
+  readonly #toRead: SlicedWork<DirectoryNode>;
+  /** Names that something happened to; true: a directory was moved there. */
+  readonly #touched = new Map<DirectoryNode, Map<string, boolean>>();
+  /** Opened for the running call. */
+  readonly #roots = new Map<string, Fd | SystemCallError>();
+
+  constructor(options: DirectoryReaderOptions) {
+    this.#options = options;
+    this.#toRead = new SlicedWork({
+      start: (node) => {
+        const tracked = options.trackedOf(node);
+        return tracked && this.#reading(tracked, node);
+      },
+      onDone: (node) => this.#isRead(node),
+    });
+  }
+
+  get isDone(): boolean {
+    return this.#toRead.isDone;
+  }
+
+  /** Begins to follow a directory that is under watch. */
+  register(node: DirectoryNode): void {
+    this.#options.watches.register(node);
+    const tracked = this.#options.trackedOf(node);
+    if (tracked !== undefined) tracked.unread += 1;
+    this.#toRead.add(node);
+  }
+
+  /** Ends that, and its watch. */
+  forget(node: DirectoryNode): void {
+    this.#toRead.delete(node);
+    this.#isRead(node);
+    this.#touched.delete(node);
+    this.#options.watches.forget(node);
+  }
+
+  /** A directory is to be read again. */
+  add(node: DirectoryNode): void {
+    this.#toRead.add(node);
+  }
+
+  /** Reads until a time of `performance.now()`, or until all is read. */
+  run(untilMs: number): void {
+    this.#toRead.run(untilMs);
+  }
+
+  /** Looks up the names of events that are there. */
+  readEvents(): void {
+    this.#options.watches.drain({
+      onName: (node, name, isMoved) => {
+        const names = this.#touched.get(node);
+        if (names === undefined) this.#touched.set(node, new Map([[name, isMoved]]));
+        else names.set(name, isMoved);
+      },
+      onOverflow: this.#options.onOverflow,
+    });
+    this.#lookAtTouched();
+  }
+
+  /** What the path of a tracked directory leads to, for the caller to dispose. */
+  openBase(tracked: Tracked): Fd | undefined {
+    const number = this.#openPath(tracked, toByteString(tracked.options.path));
+    return number < 0 ? undefined : new Fd(number);
+  }
+
+  /** At the end of a call: roots are opened anew in the next one, see TrackedRoot. */
+  closeRoots(): void {
+    for (const root of this.#roots.values()) if (root instanceof Fd) root[Symbol.dispose]();
+    this.#roots.clear();
+  }
+
+  #isRead(node: DirectoryNode): void {
+    if (node.isRead) return;
+    node.isRead = true;
+    const tracked = this.#options.trackedOf(node);
+    if (tracked === undefined) return;
+    tracked.unread -= 1;
+    this.#options.onLooked(tracked);
+  }
+
+  #openPath({ root }: Tracked, path: string, flags = 0): number {
+    let fd = this.#roots.get(root);
+    if (fd === undefined) this.#roots.set(root, (fd = this.#options.openRoot(root)));
+    if (fd instanceof SystemCallError) return -fd.number;
+    return tryOpenat2(fd, bytesOf(path), {
+      flags: openFlags.PATH | openFlags.DIRECTORY | flags,
+      resolve: resolveFlags.IN_ROOT | resolveFlags.NO_MAGICLINKS,
+    });
+  }
+
+  /** The directory of a node, where it still is the one under watch; the caller disposes it. */
+  #open(tracked: Tracked, node: DirectoryNode): Fd | undefined {
+    const { path } = node;
+    const number = this.#openPath(tracked, path, node.parent === undefined ? 0 : openFlags.NOFOLLOW);
+    if (number < 0) {
+      if (!isLasting(-number)) this.#options.onFailed(node);
+      return undefined;
+    }
+    const fd = new Fd(number);
+    if (this.#options.watches.is(fd, node, fromByteString(path))) return fd;
+    fd[Symbol.dispose]();
+    return undefined;
+  }
+
+  /** Reads a directory: all its names are looked up, and what else it had is gone. A step is a name. */
+  *#reading(tracked: Tracked, node: DirectoryNode): Generator<void> {
+    const { tree } = tracked;
+    const { onLooked, onFailed } = this.#options;
+    using directory = this.#open(tracked, node);
+    // One that is gone is told by the directory above.
+    if (directory === undefined) return;
+    const seen = (node.seen = new Set<string>());
+    tree.resetCounts(node);
+    onLooked(tracked);
+    try {
+      // Byte strings, see inotify.ts.
+      using names = opendirSync(`/proc/self/fd/${directory.number}`, { encoding: 'latin1', bufferSize: 256 });
+      for (let entry = names.readSync(); entry !== null; entry = names.readSync()) {
+        const { name } = entry;
+        // What there is no room for need not be opened to be counted.
+        if (tree.isFull && entry.isFile() && !node.entries.has(name)) tree.countFile(node, 1);
+        else this.#look(tracked, node, directory, name, false);
+        if (node.entries.has(name)) seen.add(name);
+        yield;
+        onLooked(tracked);
+      }
+      for (const name of node.entries.keys()) if (!seen.has(name)) tree.remove(node, name);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).errno === undefined) throw error;
+      onFailed(node);
+    } finally {
+      node.seen = undefined;
+    }
+  }
+
+  /**
+   * Looks up one name.
+   *
+   * @param isMoved - A directory that is under watch already may have been moved here.
+   * @returns whether there is something, or there is no telling.
+   */
+  #look(tracked: Tracked, node: DirectoryNode, directory: Fd, name: string, isMoved: boolean): boolean {
+    const { tree, root } = tracked;
+    const { identify, links, onFailed } = this.#options;
+    const number = tryOpenat2(directory, bytesOf(name), { flags: openFlags.PATH | openFlags.NOFOLLOW });
+    if (number < 0) {
+      if (isLasting(-number)) return false;
+      onFailed(node);
+      return true;
+    }
+    using fd = new Fd(number);
+    let type: FileType;
+    let identity: FileIdentity;
+    try {
+      type = fileTypeOf(number);
+      identity = identify(number, type);
+    } catch (error) {
+      if (!(error instanceof RampartError)) throw error;
+      onFailed(node);
+      return true;
+    }
+    if (type === fsConstants.S_IFLNK) {
+      const link = tree.putLink(node, name);
+      if (link !== undefined) links.follow(root, { node, name, link });
+      return true;
+    }
+    const isDirectory = type === fsConstants.S_IFDIR && tracked.options.recursive;
+    if (type !== fsConstants.S_IFREG && !isDirectory) {
+      tree.remove(node, name);
+      return true;
+    }
+    if (isDirectory) this.#enter(tracked, node, fd, name, identity, isMoved);
+    else tree.putFile(node, name, identity);
+    return true;
+  }
+
+  #enter(
+    { tree }: Tracked,
+    node: DirectoryNode,
+    fd: Fd,
+    name: string,
+    { device }: FileIdentity,
+    isMoved: boolean,
+  ): void {
+    const { watches, onFailed } = this.#options;
+    if (device !== node.device && isOfKernel(fd)) {
+      tree.remove(node, name);
+      return;
+    }
+    const before = node.entries.get(name);
+    const wd = watches.watch(fd, fromByteString(`${node.path}/${name}`));
+    if (wd === undefined) {
+      tree.remove(node, name);
+      tree.countDirectory(node, 1);
+      onFailed(node);
+      return;
+    }
+    if (before instanceof DirectoryNode && before.wd === wd) return;
+    const moved = isMoved ? watches.nodeOf(wd, tree) : undefined;
+    if (moved?.parent !== undefined && !isBelow(node, moved)) {
+      tree.moveDirectory(moved, node, name);
+      // Its links are followed by their paths, and what happened in it meanwhile could not be looked up.
+      for (const one of tree.nodes(moved)) this.#toRead.add(one);
+      return;
+    }
+    const child = new DirectoryNode(tree, { parent: node, name }, wd, device);
+    // Before the one in whose place it comes lets go of its watches, some of which may be the same.
+    this.register(child);
+    tree.putDirectory(node, name, child);
+  }
+
+  /** What came first, then what is gone: a file that was only renamed stays the same one. */
+  #lookAtTouched(): void {
+    const { trackedOf, onLooked, onFailed } = this.#options;
+    const gone: [DirectoryNode, string][] = [];
+    for (const [node, names] of this.#touched) {
+      const tracked = trackedOf(node);
+      using directory = tracked && this.#open(tracked, node);
+      if (tracked === undefined || directory === undefined) continue;
+      onLooked(tracked);
+      for (const [name, isMoved] of names) {
+        // It may be one of those that are counted only: which these are, is not kept.
+        if (node.unwatchedFiles > 0 && tracked.tree.isFull && !node.entries.has(name)) onFailed(node);
+        else if (!this.#look(tracked, node, directory, name, isMoved)) gone.push([node, name]);
+        else if (node.entries.has(name)) node.seen?.add(name);
+      }
+    }
+    this.#touched.clear();
+    for (const [node, name] of gone) node.tree.remove(node, name);
+  }
+
+  [Symbol.dispose](): void {
+    this.#toRead[Symbol.dispose]();
+    this.#touched.clear();
+    this.closeRoots();
+  }
+}
+
+/** As the kernel takes it. */
+function bytesOf(byteString: string): Uint8Array {
+  return Buffer.from(`${byteString}\0`, 'latin1');
+}
+
+function isBelow(node: DirectoryNode, other: DirectoryNode): boolean {
+  for (let at: DirectoryNode | undefined = node; at !== undefined; at = at.parent)
+    if (at === other) return true;
+  return false;
+}
