@@ -166,6 +166,7 @@ function notingFiles(note: (policies: ReadonlySet<string>) => void): FileAccessK
       const known = new Map<string, FileState>();
       return {
         droppedMoved: 0,
+        overflows: 0,
         unwatched: { files: 0, directories: 0 },
         follow: ({ id }, traps) =>
           new Map(

@@ -30,7 +30,10 @@ interface Cell {
 
 const look = 'test/kernel/guest-look.fixture.ts';
 const operations = 'lib/sensor/operations.test.ts';
-const facts = globSync('lib/sensor/sensor-*.test.ts', { cwd: checkout }).toSorted();
+const facts = [
+  ...globSync('lib/sensor/sensor-*.test.ts', { cwd: checkout }).toSorted(),
+  'guards/file-access/node/file-watch.test.ts',
+];
 /** Changes and who made them: the machine itself proves raw_tracepoint, and may have no kprobes. */
 const changes = ['change-watch', 'readers'].map((name) => `lib/sensor/changes/${name}.test.ts`);
 /** What the guide says of this kernel. */

@@ -1,6 +1,4 @@
 /** Directories in containers whose files are watched, followed over time. See container-files.ts for single files. */
-import { resolve } from 'node:path';
-
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import {
   type DirectoryFiles,
@@ -14,18 +12,22 @@ import { counted } from '../../../lib/output/words.ts';
 import { PARTLY_WATCHED } from '../policy-status-schema.ts';
 import type { DirectoryPath } from '../directory-path.ts';
 import type { ContainerFile, ContainerFilesOptions, FileRequest } from './container-files.ts';
-import { ContainerRoot } from './container-root.ts';
+import type { SharedRoot } from './container-roots.ts';
 import { type FileState, sameState, unseen } from './file-state.ts';
 
 class ContainerDirectory implements ContainerFile, DirectoryFiles {
   readonly request: FileRequest;
-  readonly root: Root | undefined;
+  readonly root: SharedRoot | undefined;
   readonly #leave: (directory: ContainerDirectory) => void;
   readonly #listeners = new Set<(changes: DirectoryChanges) => void>();
   tracked: TrackedDirectory | undefined;
   state: FileState = unseen;
 
-  constructor(request: FileRequest, root: Root | undefined, leave: (directory: ContainerDirectory) => void) {
+  constructor(
+    request: FileRequest,
+    root: SharedRoot | undefined,
+    leave: (directory: ContainerDirectory) => void,
+  ) {
     this.request = request;
     this.root = root;
     this.#leave = leave;
@@ -56,29 +58,31 @@ class ContainerDirectory implements ContainerFile, DirectoryFiles {
   }
 }
 
-interface Root {
-  readonly root: ContainerRoot;
-  readonly directories: Set<ContainerDirectory>;
-}
-
 /** Follows directories in containers until it is disposed; keeps the process alive until then. */
 export class ContainerDirectories implements Disposable {
   readonly #options: ContainerFilesOptions;
   readonly #tracker: DirectoryTracker;
-  readonly #roots = new Map<string, Root>();
+  readonly #byRoot = new Map<SharedRoot, Set<ContainerDirectory>>();
+  readonly #evicted: Disposable;
 
   /** @throws {RampartError} `LIMIT` when fs.inotify.max_user_instances is reached. */
   constructor(options: ContainerFilesOptions) {
     this.#options = options;
-    const { identify, onProblem } = options;
+    const { identify, onProblem, roots } = options;
     this.#tracker = new DirectoryTracker({ identify, onProblem });
+    this.#evicted = roots.onEvicted((root) => this.#evict(root));
+  }
+
+  /** See DirectoryTracker. */
+  get overflows(): number {
+    return this.#tracker.overflows;
   }
 
   /** What is not watched in all of them. */
   get unwatched(): Unwatched {
     let [files, directories] = [0, 0];
-    for (const root of this.#roots.values()) {
-      for (const { unwatched } of root.directories) {
+    for (const all of this.#byRoot.values()) {
+      for (const { unwatched } of all) {
         files += unwatched.files;
         directories += unwatched.directories;
       }
@@ -94,7 +98,8 @@ export class ContainerDirectories implements Disposable {
    * @throws {RampartError} `INPUT` for a path that is empty or has a NUL; `DISPOSED`.
    */
   add(request: FileRequest, { path, recursive }: DirectoryPath): ContainerFile {
-    const root = this.#rootOf(request);
+    const { roots } = this.#options;
+    const root = roots.take(request);
     if (root instanceof RampartError) {
       const refused = new ContainerDirectory(request, undefined, this.#leave);
       refused.state = { kind: 'refused', why: root.message };
@@ -103,7 +108,8 @@ export class ContainerDirectories implements Disposable {
     const directory = new ContainerDirectory(request, root, this.#leave);
     using unfinished = new DisposableStack();
     unfinished.use(directory);
-    root.directories.add(directory);
+    const directories = this.#byRoot.get(root) ?? new Set<ContainerDirectory>();
+    this.#byRoot.set(root, directories.add(directory));
     directory.tracked = this.#tracker.add({
       root: root.root.path,
       path,
@@ -112,32 +118,14 @@ export class ContainerDirectories implements Disposable {
       onState: (state) => this.#settle(directory, state),
     });
     this.#settle(directory, directory.tracked.state);
-    // See ContainerFiles: the tracker holds the same process as is held here.
-    if (root.directories.size === 1 && !root.root.alive) this.#evict(root);
+    // The first makes the tracker hold the process.
+    if (directories.size === 1) roots.verify(root);
     unfinished.move();
     return directory;
   }
 
-  #rootOf({ root: asWritten, containerId }: FileRequest): Root | RampartError {
-    const path = resolve(asWritten);
-    const known = this.#roots.get(path);
-    if (known !== undefined) {
-      if (known.root.containerId === containerId && known.root.alive) return known;
-      // The number of its process is another container's now, or soon will be.
-      this.#evict(known);
-    }
-    try {
-      const root: Root = { root: new ContainerRoot(path, containerId), directories: new Set() };
-      this.#roots.set(path, root);
-      return root;
-    } catch (error) {
-      if (error instanceof RampartError) return error;
-      throw error;
-    }
-  }
-
-  #evict({ directories }: Root): void {
-    for (const directory of [...directories]) {
+  #evict(root: SharedRoot): void {
+    for (const directory of [...(this.#byRoot.get(root) ?? [])]) {
       directory[Symbol.dispose]();
       this.#tell(directory, { kind: 'refused', why: 'the container is gone' });
     }
@@ -145,9 +133,10 @@ export class ContainerDirectories implements Disposable {
 
   readonly #leave = (directory: ContainerDirectory): void => {
     const { root } = directory;
-    if (root === undefined || !root.directories.delete(directory) || root.directories.size > 0) return;
-    root.root[Symbol.dispose]();
-    if (this.#roots.get(root.root.path) === root) this.#roots.delete(root.root.path);
+    const directories = root && this.#byRoot.get(root);
+    if (root === undefined || directories?.delete(directory) !== true) return;
+    if (directories.size === 0) this.#byRoot.delete(root);
+    this.#options.roots.release(root);
   };
 
   #settle(directory: ContainerDirectory, state: DirectoryState): void {
@@ -184,7 +173,8 @@ export class ContainerDirectories implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    for (const { directories } of [...this.#roots.values()]) {
+    this.#evicted[Symbol.dispose]();
+    for (const directories of [...this.#byRoot.values()]) {
       for (const directory of [...directories]) directory[Symbol.dispose]();
     }
     this.#tracker[Symbol.dispose]();

@@ -5,6 +5,7 @@ import type { RampartError } from '../../../lib/errors/errors.ts';
 import { identifyByStat } from '../../../lib/sensor/paths/path-tracker.fixture.ts';
 import { TemporaryDirectory } from '../../../lib/testing/temporary-directory.fixture.ts';
 import { type ContainerFile, ContainerFiles, type FileRequest } from './container-files.ts';
+import { ContainerRoots } from './container-roots.ts';
 
 /** Files followed in `root`, a directory beside `outside`, which nothing may reach. */
 export class FollowedFiles extends TemporaryDirectory {
@@ -18,6 +19,7 @@ export class FollowedFiles extends TemporaryDirectory {
     mkdirSync(this.at('root'));
     mkdirSync(this.at('outside'));
     this.files = new ContainerFiles({
+      roots: new ContainerRoots(),
       identify,
       onChange: () => {
         this.changes += 1;

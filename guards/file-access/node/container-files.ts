@@ -4,7 +4,6 @@
  * All that is in a container may be hostile, and is resolved inside its root only (see lib/sensor/paths/resolve.ts).
  */
 import { constants as fsConstants } from 'node:fs';
-import { resolve } from 'node:path';
 
 import { RampartError } from '../../../lib/errors/errors.ts';
 import type { FileIdentity } from '../../../lib/sensor/access.ts';
@@ -16,7 +15,7 @@ import {
   type PathTrackerStats,
   trackPaths,
 } from '../../../lib/sensor/paths/path-tracker.ts';
-import { ContainerRoot } from './container-root.ts';
+import type { ContainerRoots, SharedRoot } from './container-roots.ts';
 import { FileCreation } from './file-creation.ts';
 import { type FileState, sameState, type Seen, seenOf, unseen, withMoved } from './file-state.ts';
 import { MovedFiles } from './moved-files.ts';
@@ -43,6 +42,7 @@ export interface ContainerFile extends Disposable {
 }
 
 export interface ContainerFilesOptions {
+  readonly roots: ContainerRoots;
   /** See PathTrackerOptions. The sensor's, so that identities are those of its records. */
   readonly identify: Identify;
   /** Called each time a state is another one, not for the first. May add and dispose requests; must not throw. */
@@ -76,15 +76,9 @@ class Request implements ContainerFile {
   }
 }
 
-/** A root, as long as something in it is followed. */
-interface Root {
-  readonly root: ContainerRoot;
-  readonly places: Map<string, Place>;
-}
-
 /** One path in one root, for all who asked for it. */
 interface Place {
-  readonly root: Root;
+  readonly root: SharedRoot;
   readonly path: string;
   readonly requests: Set<Request>;
   state: PathState | undefined;
@@ -96,17 +90,16 @@ interface Place {
 export class ContainerFiles implements Disposable {
   readonly #options: ContainerFilesOptions;
   readonly #tracker: PathTracker;
-  readonly #roots = new Map<string, Root>();
+  readonly #placesIn = new Map<SharedRoot, Map<string, Place>>();
+  readonly #evicted: Disposable;
   readonly #lives: FileLives<Request>;
-  /** By their path as written: those whose process was there, as of the running {@link ContainerFiles.together}. */
-  #seen: Map<string, Root> | undefined;
   /** Files that were moved and that there was no room for. */
   droppedMoved = 0;
 
   /** @throws {RampartError} `LIMIT` when fs.inotify.max_user_instances is reached. */
   constructor(options: ContainerFilesOptions) {
     this.#options = options;
-    const { onProblem } = options;
+    const { onProblem, roots } = options;
     this.#lives = new FileLives({ onEnd: (asked, file) => this.#movedEnded(asked, file), onProblem });
     using failed = new DisposableStack();
     failed.use(this.#lives);
@@ -117,7 +110,8 @@ export class ContainerFiles implements Disposable {
         return identity;
       },
       onChange: ({ root, path }, now) => {
-        const place = this.#roots.get(root)?.places.get(path);
+        const shared = roots.at(root);
+        const place = shared && this.#placesIn.get(shared)?.get(path);
         if (place !== undefined) {
           place.state = now;
           this.#settle(place);
@@ -126,6 +120,7 @@ export class ContainerFiles implements Disposable {
       },
       onProblem,
     });
+    this.#evicted = roots.onEvicted((root) => this.#evict(root));
     failed.move();
   }
 
@@ -135,14 +130,7 @@ export class ContainerFiles implements Disposable {
 
   /** For many {@link ContainerFiles.add} in `action`: a root is opened once for all of them. */
   together(action: () => void): void {
-    this.#tracker.together(() => {
-      this.#seen = new Map();
-      try {
-        action();
-      } finally {
-        this.#seen = undefined;
-      }
-    });
+    this.#options.roots.together(() => this.#tracker.together(action));
   }
 
   /**
@@ -155,56 +143,35 @@ export class ContainerFiles implements Disposable {
    */
   add(request: FileRequest, before?: ContainerFile): ContainerFile {
     const asked = new Request(request, this.#lives, this.#leave);
-    const root = this.#rootOf(request);
+    const { roots } = this.#options;
+    const root = roots.take(request);
     if (root instanceof RampartError) {
       asked.state = { kind: 'refused', why: root.message };
       return asked;
     }
     using unfinished = new DisposableStack();
     unfinished.use(asked);
-    const known = root.places.get(request.path);
+    const places = this.#placesIn.get(root) ?? new Map<string, Place>();
+    this.#placesIn.set(root, places);
+    const known = places.get(request.path);
     const place = known ?? newPlace(root, request.path);
     if (before instanceof Request && before.moved && known !== undefined && before.place === known)
       asked.moved?.inherit(before.moved);
     asked.place = place;
     place.requests.add(asked);
     if (known === undefined) {
-      root.places.set(request.path, place);
+      places.set(request.path, place);
       this.#tracker.add({ root: root.root.path, path: request.path });
-      // The first makes the tracker hold the process. While the one that is held here is there, its number is no
-      // other's: the tracker holds the same.
-      if (root.places.size === 1 && !root.root.alive) this.#evict(root);
+      // The first makes the tracker hold the process.
+      if (places.size === 1) roots.verify(root);
     } else this.#settle(place);
     unfinished.move();
     return asked;
   }
 
-  #rootOf({ root: asWritten, containerId }: FileRequest): Root | RampartError {
-    const seen = this.#seen?.get(asWritten);
-    if (seen?.root.containerId === containerId && this.#roots.get(seen.root.path) === seen) return seen;
-    const path = resolve(asWritten);
-    const known = this.#roots.get(path);
-    if (known !== undefined) {
-      if (known.root.containerId === containerId && known.root.alive) {
-        this.#seen?.set(asWritten, known);
-        return known;
-      }
-      // The number of its process is another container's now, or soon will be.
-      this.#evict(known);
-    }
-    try {
-      const root: Root = { root: new ContainerRoot(path, containerId), places: new Map() };
-      this.#roots.set(path, root);
-      return root;
-    } catch (error) {
-      if (error instanceof RampartError) return error;
-      throw error;
-    }
-  }
-
-  #evict(root: Root): void {
-    for (const place of root.places.values()) {
-      for (const asked of [...place.requests]) {
+  #evict(root: SharedRoot): void {
+    for (const { requests } of [...(this.#placesIn.get(root)?.values() ?? [])]) {
+      for (const asked of [...requests]) {
         asked[Symbol.dispose]();
         this.#tell(asked, { kind: 'refused', why: 'the container is gone' });
       }
@@ -212,16 +179,19 @@ export class ContainerFiles implements Disposable {
   }
 
   readonly #leave = (asked: Request, place: Place): void => {
-    const { root, path } = place;
-    place.requests.delete(asked);
-    if (place.requests.size > 0 || root.places.get(path) !== place) return;
-    place.creation?.[Symbol.dispose]();
-    root.places.delete(path);
-    this.#tracker.remove({ root: root.root.path, path });
-    if (root.places.size > 0) return;
-    root.root[Symbol.dispose]();
-    if (this.#roots.get(root.root.path) === root) this.#roots.delete(root.root.path);
+    const { root, requests } = place;
+    if (requests.delete(asked) && requests.size === 0) this.#end(place);
+    this.#options.roots.release(root);
   };
+
+  #end(place: Place): void {
+    const { root, path, creation } = place;
+    const places = this.#placesIn.get(root);
+    creation?.[Symbol.dispose]();
+    places?.delete(path);
+    if (places?.size === 0) this.#placesIn.delete(root);
+    this.#tracker.remove({ root: root.root.path, path });
+  }
 
   /** Creates the file where it is missing, and tells what is to be told. */
   #settle(place: Place): void {
@@ -266,7 +236,8 @@ export class ContainerFiles implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    for (const { places } of [...this.#roots.values()]) {
+    this.#evicted[Symbol.dispose]();
+    for (const places of [...this.#placesIn.values()]) {
       for (const { requests } of [...places.values()]) {
         for (const asked of [...requests]) asked[Symbol.dispose]();
       }
@@ -276,6 +247,6 @@ export class ContainerFiles implements Disposable {
   }
 }
 
-function newPlace(root: Root, path: string): Place {
+function newPlace(root: SharedRoot, path: string): Place {
   return { root, path, requests: new Set(), state: undefined, creation: undefined };
 }

@@ -259,6 +259,7 @@ export class FileAccessNode implements Disposable {
       movedDropped: () => this.#files.droppedMoved,
       directoryFiles: () => this.#sensor.directoryFiles,
       unwatched: () => this.#files.unwatched,
+      overflows: () => this.#files.overflows,
       refused: () => this.#sensor.refused.size,
       filtered: () => this.#sensor.filtered,
       isLoader: () => this.#isLoader,

@@ -36,6 +36,8 @@ export interface NodeReadings {
   /** Files of directories in place, and what of these directories is not watched. */
   readonly directoryFiles: () => number;
   readonly unwatched: () => Unwatched;
+  /** Of the kernel's events of paths. */
+  readonly overflows: () => number;
   readonly isLoader: () => boolean;
   readonly containers: () => number;
   readonly data: () => number;
@@ -91,6 +93,11 @@ export function registerNodeMetrics(
     'unwatched_directories',
     'Directories below those of traps whose files are not watched because inotify watches are used up.',
     () => readings?.unwatched().directories ?? 0,
+  );
+  counter(
+    'path_overflows',
+    'Times the queue of events of followed paths was full; all of them were looked up again.',
+    readings?.overflows ?? zero,
   );
   gauge('watched', 'Traps on files in containers that are watched.', readings?.watched ?? zero);
   gauge('refused', 'Traps on files that exceed the capacity of the sensor.', readings?.refused ?? zero);

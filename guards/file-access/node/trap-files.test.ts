@@ -112,3 +112,16 @@ suite('a call that throws', () => {
     assert.equal(watches(), none);
   });
 });
+
+test('another container at the same root: files and directories of the one before are refused', () => {
+  using scene = new Scene();
+  const none = watches();
+  const [file, directory] = [trapFor('/a/file'), trapFor('/b/*')];
+  assert.deepEqual(scene.kinds(file, directory), ['watched', 'watched']);
+  const other = { ...scene.container, id: 'containerd://2' };
+  assert.equal(scene.files.follow(other, [file]).get(file)?.state.kind, 'watched');
+  assert.deepEqual(scene.changed, [scene.container.id, scene.container.id]);
+  scene.files.forget(scene.container.id);
+  scene.files.forget(other.id);
+  assert.equal(watches(), none);
+});

@@ -9,6 +9,7 @@ import {
   type ContainerFilesOptions,
   type FileRequest,
 } from './container-files.ts';
+import { ContainerRoots } from './container-roots.ts';
 import type { FileState } from './file-state.ts';
 import type { SourceContainer } from '../../../lib/cri/container-source.ts';
 import { directoryOf } from '../directory-path.ts';
@@ -39,7 +40,8 @@ interface Followed extends Disposable {
 const REFUSED_AGAIN_MS = 5000;
 
 /** What an agent asks of them. */
-export type FollowedFiles = Disposable & Pick<TrapFiles, 'droppedMoved' | 'follow' | 'forget' | 'unwatched'>;
+export type FollowedFiles = Disposable &
+  Pick<TrapFiles, 'droppedMoved' | 'follow' | 'forget' | 'overflows' | 'unwatched'>;
 
 /** Follows until it is disposed. */
 export class TrapFiles implements Disposable {
@@ -57,6 +59,7 @@ export class TrapFiles implements Disposable {
   constructor(options: TrapFilesOptions) {
     this.#options = options;
     this.#forFiles = {
+      roots: new ContainerRoots(),
       identify: options.identify,
       onProblem: options.onProblem,
       onChange: ({ request }) => options.onChange(request.containerId),
@@ -145,6 +148,11 @@ export class TrapFiles implements Disposable {
   /** What of the directories of traps is not watched. */
   get unwatched(): Unwatched {
     return this.#directories?.unwatched ?? { files: 0, directories: 0 };
+  }
+
+  /** How often a queue of the kernel was full, after which all paths are looked up again. */
+  get overflows(): number {
+    return this.#files.stats.overflows + (this.#directories?.overflows ?? 0);
   }
 
   [Symbol.dispose](): void {

@@ -4,6 +4,7 @@ import { after, before, suite } from 'node:test';
 import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
 import { GuardedLab } from '../guarded-lab.fixture.ts';
 import { labObstacle } from '../obstacle.ts';
+import { directoryCases } from './directories.suite.fixture.ts';
 import { escapeCases } from './escapes.suite.fixture.ts';
 import { expectationCases } from './expectations.suite.fixture.ts';
 import { firstMomentCases } from './first-moments.suite.fixture.ts';
@@ -29,6 +30,7 @@ suite('one machine with pods', { skip: sensorSkip || labObstacle() }, () => {
   maskCases(lab);
   policyEditCases(lab);
   movingFileCases(lab);
+  directoryCases(lab);
   expectationCases(lab);
   escapeCases(lab);
 });
