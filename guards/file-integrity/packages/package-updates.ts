@@ -185,8 +185,7 @@ export class PackageUpdates implements Disposable {
         (known.hand === undefined && isSame(known.change, change));
       const waits = this.#database?.broken === undefined && this.#database !== undefined;
       if (waits && change !== undefined && hand === 'packages' && isDpkgs) {
-        this.#waiting.set(path, { update, entry, sinceMs: this.#waiting.get(path)?.sinceMs ?? Date.now() });
-        findings.wait(path);
+        this.#wait(update, entry);
       } else {
         this.#waiting.delete(path);
         told.push(update);
@@ -197,6 +196,16 @@ export class PackageUpdates implements Disposable {
       this.#workSoon();
     }
     return told;
+  }
+
+  #wait(update: PathUpdate, entry: Entry | undefined): void {
+    const { path, change } = update;
+    const known = this.#waiting.get(path);
+    const { sinceMs = Date.now() } = known ?? {};
+    // A look at the directory that is gone with it says nothing of who removed the file.
+    const isSaid = known !== undefined && isSame(known.update.change, change) && update.author === undefined;
+    this.#waiting.set(path, { update: isSaid ? known.update : update, entry, sinceMs });
+    this.#options.findings.wait(path);
   }
 
   /** Nothing is to be said of changes for a while: a scan follows. */

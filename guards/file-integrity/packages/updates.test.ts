@@ -128,7 +128,10 @@ suite('updates of packages', { skip: dpkgSkip, timeout: 300_000 }, () => {
     await t.test('a removal', async () => {
       followed.mark();
       await dpkg(host, '-r', 'tool');
-      const line = await followed.line('found', '/usr/lib/tool/same');
+      // It is told first without its author, or unexplained, where the directory was gone before its own event was read.
+      const isExplained = ({ change, explained, author }: Line): boolean =>
+        change === 'removed' && explained === 'tool 1.0-1 removed' && author?.binary === '/usr/bin/dpkg';
+      await followed.line('found', '/usr/lib/tool/same', isExplained);
       // Of a file whose removal nobody has seen, what comes next is what the upgrade has explained.
       const removed = ofUpgrade.filter((path) => path.startsWith('/usr/'));
       await until('all is removed', () => {
@@ -138,10 +141,6 @@ suite('updates of packages', { skip: dpkgSkip, timeout: 300_000 }, () => {
         if (left.length > 0) throw new Error(left.join());
         return true;
       });
-      assert.deepEqual(
-        [line.change, line.explained, line.author?.binary],
-        ['removed', 'tool 1.0-1 removed', '/usr/bin/dpkg'],
-      );
     });
 
     await t.test('an upgrade while no agent runs', async () => {

@@ -485,8 +485,8 @@ function foundOut({ finding, change }: HeldFinding, update: PathUpdate): ChangeA
 }
 
 /** Whether two changes of a path are the same difference from the baseline. */
-export function isSame(one: ReportedChange, other: ReportedChange | undefined): boolean {
-  if (one.kind !== other?.kind || one.summary !== other.summary) return false;
+export function isSame(one: ReportedChange | undefined, other: ReportedChange | undefined): boolean {
+  if (one === undefined || one.kind !== other?.kind || one.summary !== other.summary) return false;
   return textOf(one) === textOf(other);
 }
 
