@@ -61,6 +61,15 @@ export function healthName(guard: string, on: HealthPart['on'], part: string): s
   return part === '' ? prefix : `${prefix}-${part}`;
 }
 
+/** What has to be well on this side for the guard to be ready, by the names in /readyz; the guard itself is the first. */
+export function readinessParts(
+  { name, health = [] }: Pick<Guard, 'name' | 'health'>,
+  on: HealthPart['on'],
+): string[] {
+  const declared = health.filter((part) => part.on === on && part.alive !== true).map((part) => part.name);
+  return ['', ...declared].map((part) => healthName(name, on, part));
+}
+
 function partHealth(
   { name, health: declared = [] }: Pick<Guard, 'name' | 'health'>,
   on: HealthPart['on'],

@@ -8,7 +8,7 @@ import { parsedOptions } from './guard-options.ts';
 import { GuardStates } from './guard-states.ts';
 import { Leadership } from './lead.ts';
 import { deleteLeftLeases } from './left-leases.ts';
-import { type GuardProcess, healthName, partContext } from './part-context.ts';
+import { type GuardProcess, healthName, partContext, readinessParts } from './part-context.ts';
 import { orUndefined } from '../lib/kube/client/client-errors.ts';
 import type { KubeClient } from '../lib/kube/client/client.ts';
 import { type Clock, sleep, systemClock } from '../lib/time/clock.ts';
@@ -158,8 +158,7 @@ async function runParts(
         },
       });
       const context = partContext(guard, on, { ...process, logger: log }, { signal, stack });
-      const awaited = (guard.health ?? []).filter((part) => part.on === on && part.alive !== true);
-      const names = awaited.map((part) => healthName(name, on, part.name));
+      const names = readinessParts(guard, on);
       states.untilReady(name, () => health.notReady(names));
       states.set(name, { state: 'running' });
       await run(guard, context);

@@ -24,6 +24,7 @@ const libBelow: Readonly<Record<string, readonly string[]>> = {
   otlp: ['spool', 'x509'],
   protobuf: ['json'],
   sensor: ['ebpf'],
+  service: ['ebpf'],
   spool: ['sqlite'],
 };
 

@@ -43,6 +43,8 @@ import {
   metricsPathsOf,
   tellOfRuntime,
 } from '../../guard/guard-process.ts';
+import { reopenOnHangup } from '../../lib/service/reopen.ts';
+import { reportService } from './service.ts';
 import { observe, requireRoot, runParts, say, stopSignal } from '../../lib/cli/process.ts';
 import { installedResourceNames, installResources } from '../resources.ts';
 import { SocketPath } from '../../lib/net/socket-path.ts';
@@ -88,6 +90,11 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
   const { metrics } = stack.use(await observe({ ...options, paths: metricsPathsOf(guards) }, health));
   const shared = metrics && shareMetrics(metrics);
   const out = stack.use(new FindingOutput(() => stop.abort()));
+  stack.use(
+    reopenOnHangup((path, err) =>
+      logger.error({ err, path }, 'cannot open the file of the findings anew; they go on to the old one'),
+    ),
+  );
   registerProcessMetrics(metrics, manifest.version);
   registerAgentMetrics(metrics, health);
   registerDropped(metrics, out);
@@ -187,6 +194,14 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
         directoryOf: (guard) => join(directory, guard.directory?.name ?? ''),
       },
     ),
+    // After the guards, whose parts are known by then.
+    'the report to the service manager': reportService({
+      guards,
+      runtime: containers,
+      health,
+      logger,
+      signal,
+    }),
   });
   await cleaned;
   out.throwIfFailed();

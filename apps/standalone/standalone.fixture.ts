@@ -29,6 +29,8 @@ export class Standalone implements AsyncDisposable {
   readonly directory = mkdtempSync(join(tmpdir(), 'rampart-standalone-test-'));
   #child: ChildProcess | undefined;
   #ended: Promise<unknown> = Promise.resolve();
+  /** What it gets besides the environment of this process. */
+  env: NodeJS.ProcessEnv = {};
   stdout = '';
   stderr = '';
   #wake: (() => void) | undefined;
@@ -51,7 +53,10 @@ export class Standalone implements AsyncDisposable {
     [this.stdout, this.stderr, this.#parsed] = ['', '', 0];
     this.#alerts.length = 0;
     this.#forgetClient();
-    const child = spawn(rampart, ['standalone', ...data, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(rampart, ['standalone', ...data, ...args], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, ...this.env },
+    });
     this.#child = child;
     this.#ended = once(child, 'close').then(() => this.#wake?.());
     child.stdout.setEncoding('utf8').on('data', (text: string) => {

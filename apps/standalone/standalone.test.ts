@@ -9,6 +9,7 @@ import { kiveDataType, kivePolicyType } from '../../guards/file-access/api.ts';
 import { issueAuthority, issueServerCertificate } from '../../lib/x509/certificate.ts';
 import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
 import { Receiver } from '../../guards/file-access/delivery/receiver.fixture.ts';
+import { ServiceManager } from '../../lib/service/manager.fixture.ts';
 import { labObstacle } from '../../test/lab/obstacle.ts';
 import { type Lab, startLab } from '../../test/lab/lab.ts';
 import { Commands } from '../commands.fixture.ts';
@@ -33,6 +34,7 @@ suite('rampart standalone', { skip: sensorSkip }, () => {
   const commands = new Commands();
   after(() => commands[Symbol.asyncDispose]());
   let one: Standalone;
+  let manager: ServiceManager;
   const policies = (): string[] => [...noRuntime, '-f', one.at('policies')];
   const untilPolicies = (wanted: string): Promise<true> =>
     until(`the policies ${wanted}`, async () => {
@@ -43,9 +45,12 @@ suite('rampart standalone', { skip: sensorSkip }, () => {
     });
   before(() => {
     one = new Standalone();
+    manager = new ServiceManager();
+    one.env = { NOTIFY_SOCKET: manager.path, WATCHDOG_USEC: '1000000' };
   });
   after(async () => {
     await one[Symbol.asyncDispose]();
+    manager[Symbol.dispose]();
   });
 
   test('serves its API without a container runtime, and applies manifests', async () => {
@@ -59,6 +64,12 @@ suite('rampart standalone', { skip: sensorSkip }, () => {
     assert.match(crds, /kivedata\.kivebpf\.san7o\.github\.io[^]*kivepolicies\.kivebpf\.san7o\.github\.io/);
     await one.kubectlUntil(['get', 'node', 'here'], ({ stdout }) => /here\s+NotReady/.test(stdout));
     assert.equal(one.kubectl('create', 'configmap', 'kept').code, 0);
+  });
+
+  test('tells the service manager when all guards are up, that it is alive, and what it still waits for', async () => {
+    await manager.told('READY=1');
+    await manager.told('WATCHDOG=1');
+    await manager.told('STATUS=container-runtime: ...');
   });
 
   test('follows the edits of manifests, and tells what is wrong with them', async () => {
@@ -78,6 +89,7 @@ suite('rampart standalone', { skip: sensorSkip }, () => {
 
   test('leaves stdout to alerts; the next start keeps what it has, but not what was deleted meanwhile', async () => {
     assert.equal(await one.stop(), 0);
+    await manager.told('STOPPING=1');
     assert.equal(one.stdout, '');
     assert.match(one.stderr, /rampart: stopped\n$/);
     rmSync(one.at('policies/bad.yaml'));

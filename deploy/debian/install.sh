@@ -1,34 +1,65 @@
 #!/bin/sh
-# Puts Rampart in place without a package manager:   ./install.sh [--prefix DIR]     (default: /usr/local)
-# Needs libbpf (1.0 or later) and libnftables of the distribution. What it wrote is listed in PREFIX/lib/rampart/installed.
+# Puts Rampart in place without a package manager:
+#
+#   ./install.sh [--prefix DIR]                  default: /usr/local
+#   PREFIX/lib/rampart/install.sh --remove       removes it again, and what it left in the kernel; configuration and data stay
+#
+# Needs glibc 2.36 or later, libbpf (1.0 or later) and libnftables. The service is installed where systemd runs.
 set -eu
-prefix=/usr/local
-case "${1-}" in
-  --prefix) prefix="${2:?install.sh: --prefix needs a directory}" ;;
-  --prefix=*) prefix="${1#--prefix=}" ;;
-  '') ;;
-  *) echo 'usage: ./install.sh [--prefix DIR]' >&2; exit 2 ;;
-esac
 from="$(dirname "$(readlink -f "$0")")"
-[ "$(ldconfig -p | grep -c 'libbpf\.so\.1\|libnftables\.so\.1')" -ge 2 ] ||
-  echo 'install.sh: libbpf.so.1 or libnftables.so.1 is not here; install the packages of the distribution that have them' >&2
+prefix=/usr/local
+action=install
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --prefix) prefix="${2:?install.sh: --prefix needs a directory}"; shift ;;
+    --prefix=*) prefix="${1#--prefix=}" ;;
+    --remove) action=remove ;;
+    *) echo 'usage: ./install.sh [--prefix DIR] [--remove]' >&2; exit 2 ;;
+  esac
+  shift
+done
+unit=/etc/systemd/system/rampart.service
+has_service() { [ -d /run/systemd/system ] && [ "$(id -u)" = 0 ]; }
 
+if [ "$action" = remove ]; then
+  # Where this script is, unless it is that of the unpacked archive.
+  case "$from" in */lib/rampart) prefix="${from%/lib/rampart}" ;; esac
+  [ -x "$prefix/lib/rampart/bin/rampart" ] || { echo "install.sh: nothing is installed in $prefix" >&2; exit 2; }
+  if has_service; then systemctl disable --now rampart.service || true; fi
+  if [ "$(id -u)" = 0 ]; then "$prefix/lib/rampart/bin/rampart" uninstall node --keep-data; fi
+  rm -rf "$prefix/lib/rampart" "$prefix/share/doc/rampart"
+  rm -f "$prefix/bin/rampart"
+  if has_service; then
+    rm -f "$unit" /etc/logrotate.d/rampart
+    systemctl daemon-reload
+  fi
+  echo "Removed from $prefix. Left, if they were there: /etc/rampart, /var/lib/rampart, /var/log/rampart"
+  exit 0
+fi
+
+for library in libbpf.so.1 libnftables.so.1; do
+  PATH="$PATH:/sbin:/usr/sbin" ldconfig -p 2> /dev/null | grep -q "$library" ||
+    echo "install.sh: $library was not found; install the package of the distribution that has it" >&2
+done
 mkdir -p "$prefix/lib" "$prefix/bin" "$prefix/share/doc"
+prefix="$(readlink -f "$prefix")"
+# A process that runs keeps the files that it has open.
 rm -rf "$prefix/lib/rampart" "$prefix/share/doc/rampart"
 cp -R "$from/usr/lib/rampart" "$prefix/lib/rampart"
 cp -R "$from/usr/share/doc/rampart" "$prefix/share/doc/rampart"
+cp "$from/install.sh" "$prefix/lib/rampart/install.sh"
 ln -sfn ../lib/rampart/bin/rampart "$prefix/bin/rampart"
-installed="$prefix/lib/rampart $prefix/share/doc/rampart $prefix/bin/rampart"
 
-# The service only where the system's own directories are meant, and systemd runs them.
-if [ -d /run/systemd/system ] && [ "$(id -u)" = 0 ]; then
+if has_service; then
   mkdir -p /etc/rampart/policies
   [ -e /etc/rampart/rampart.conf ] || cp "$from/etc/rampart/rampart.conf" /etc/rampart/rampart.conf
   [ ! -d /etc/logrotate.d ] || cp "$from/etc/logrotate.d/rampart" /etc/logrotate.d/rampart
-  sed "s|/usr/bin/rampart|$prefix/bin/rampart|" "$from/usr/lib/systemd/system/rampart.service" > /etc/systemd/system/rampart.service
+  sed "s|/usr/bin/rampart|$prefix/bin/rampart|; s|/usr/share/doc|$prefix/share/doc|" "$from/usr/lib/systemd/system/rampart.service" > "$unit"
   systemctl daemon-reload
-  installed="$installed /etc/systemd/system/rampart.service /etc/logrotate.d/rampart /etc/rampart"
-  echo 'The service is not started yet: systemctl enable --now rampart'
+  if systemctl is-active --quiet rampart.service; then
+    systemctl restart rampart.service
+  else
+    echo 'The service is installed and not started: systemctl enable --now rampart'
+  fi
 fi
-printf '%s\n' $installed > "$prefix/lib/rampart/installed"
-echo "Installed: $("$prefix/bin/rampart" --version) in $prefix. To remove it, delete what $prefix/lib/rampart/installed lists."
+echo "Installed: rampart $("$prefix/bin/rampart" --version) in $prefix. To remove it: $prefix/lib/rampart/install.sh --remove"

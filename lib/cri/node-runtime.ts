@@ -19,6 +19,7 @@ interface NodeRuntimeOptions {
 /** How a runtime that answers is told apart from one that has gone: it is asked every 30 s at the latest. */
 const STALE_MS = 45_000;
 const CHECK_MS = 5_000;
+const notQueried = 'the container runtime has not been queried yet';
 
 type RuntimeState =
   | {
@@ -40,7 +41,7 @@ export class NodeRuntime implements ContainerSource {
   #watch: ContainerWatch | undefined;
   #source: ContainerSource | undefined;
   #runtime = { name: '', version: '' };
-  #unavailable: string | undefined = 'the container runtime has not been queried yet';
+  #unavailable: string | undefined = notQueried;
 
   constructor(options: NodeRuntimeOptions) {
     this.#options = options;
@@ -71,7 +72,7 @@ export class NodeRuntime implements ContainerSource {
   get state(): RuntimeState {
     const [cri, watch] = [this.#cri, this.#watch];
     if (this.#unavailable !== undefined || cri === undefined || watch === undefined) {
-      return { unavailable: this.#unavailable ?? 'the container runtime has not been queried yet' };
+      return { unavailable: this.#unavailable ?? notQueried };
     }
     return { containers: watch.containers.values(), cri, ...this.#runtime };
   }
@@ -80,6 +81,12 @@ export class NodeRuntime implements ContainerSource {
   get problem(): string | undefined {
     const { state } = this;
     return 'unavailable' in state ? state.unavailable : undefined;
+  }
+
+  /** Whether it was asked and did not answer: it may be there later, or never. */
+  get isMissing(): boolean {
+    const { problem } = this;
+    return problem !== undefined && problem !== notQueried;
   }
 
   onState(listener: () => void): Disposable {

@@ -108,6 +108,7 @@ export const libc = {
     (number: number, fromFd: number, from: string, toFd: number, to: string, flags: number) => number
   >('long syscall(long, int, const char *, int, const char *, unsigned int)'),
   umount2: c<(path: string, flags: number) => number>('int umount2(const char *, int)'),
+  dup2: c<(from: number, to: number) => number>('int dup2(int, int)'),
   connect: c<(fd: number, address: Uint8Array, sizeBytes: number) => number>(
     'int connect(int, const void *, uint32_t)',
   ),

@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+
+import type { Guard } from '../../guard/guard.ts';
+import { defineGuard } from '../../guard/guard.ts';
+import { ServiceManager } from '../../lib/service/manager.fixture.ts';
+import { Health } from '../../lib/telemetry/health.ts';
+import { reportService } from './service.ts';
+
+const gate: Guard = defineGuard({
+  ...{ name: 'gate', summary: 'opens and closes', resources: [], rights: {}, parse: () => undefined },
+  health: [
+    { on: 'node', name: 'rules', what: 'the kernel has the rules' },
+    { on: 'node', name: 'thread', what: 'its thread answers', alive: true },
+    { on: 'cluster', name: 'lease', what: 'the holder of the lease is known' },
+  ],
+  node: async () => async () => undefined,
+  cluster: async () => async () => undefined,
+});
+
+const logger = { error: (...told: unknown[]): void => assert.fail(String(told)) };
+
+suite('the report to the service manager', () => {
+  test('is ready once each part of each guard was, also those that begin later, and then tells what is wrong', async () => {
+    using manager = new ServiceManager();
+    const health = new Health();
+    const stop = new AbortController();
+    const env = { NOTIFY_SOCKET: manager.path, WATCHDOG_USEC: '4000' };
+    const runtime = { isMissing: false };
+    const reporting = reportService({ guards: [gate], runtime, health, logger, signal: stop.signal, env });
+    await manager.told('STATUS=Waiting for gate-node: it has not begun yet');
+    health.ready('gate-node', () => undefined);
+    health.ready('gate', () => undefined);
+    health.ready('container-runtime', () => 'no socket');
+    assert.equal(health.readiness().text.includes('gate-node-rules'), false);
+    await manager.told('STATUS=Waiting for gate-node-rules: it has not begun yet');
+    let rules: string | undefined = 'nft:\n  no such table';
+    let thread: string | undefined;
+    health.ready('gate-node-rules', () => rules);
+    health.alive('gate-node-thread', () => thread);
+    await manager.told('STATUS=Waiting for gate-node-rules: nft: no such table');
+    rules = undefined;
+    await manager.told('STATUS=Waiting for gate-lease: it has not begun yet');
+    health.ready('gate-lease', () => undefined);
+    await manager.told('READY=1');
+    await manager.told('STATUS=container-runtime: no socket');
+    thread = 'stuck';
+    await manager.told('STATUS=gate-node-thread: stuck');
+    const { length } = manager.lines;
+    thread = 'still stuck';
+    await manager.told('STATUS=gate-node-thread: still stuck');
+    assert.equal(manager.lines.indexOf('WATCHDOG=1', length), -1);
+    stop.abort();
+    await reporting;
+    await manager.told('STOPPING=1');
+    assert.equal(manager.lines.filter((line) => line === 'READY=1').length, 1);
+  });
+
+  test('does not wait for what needs a container runtime that does not answer', async () => {
+    using manager = new ServiceManager();
+    const health = new Health();
+    const stop = new AbortController();
+    const runtime = { isMissing: false };
+    const guard: Guard = { ...gate, containers: 'needed' };
+    const env = { NOTIFY_SOCKET: manager.path };
+    const reporting = reportService({ guards: [guard], runtime, health, logger, signal: stop.signal, env });
+    for (const part of ['gate-node', 'gate', 'gate-lease']) health.ready(part, () => undefined);
+    await manager.told('STATUS=Waiting for gate-node-rules: it has not begun yet');
+    health.ready('container-runtime', () => 'no socket');
+    runtime.isMissing = true;
+    await manager.told('READY=1');
+    await manager.told('STATUS=container-runtime: no socket');
+    stop.abort();
+    await reporting;
+  });
+
+  test('a manager that is not there is logged, and nothing else ends', async () => {
+    const stop = new AbortController();
+    const told: unknown[] = [];
+    const runtime = { isMissing: false };
+    const options = { guards: [], runtime, health: new Health(), signal: stop.signal };
+    const reporting = reportService({
+      ...options,
+      logger: { error: (...one: unknown[]) => void told.push(one) },
+      env: { NOTIFY_SOCKET: '/nowhere/notify' },
+    });
+    stop.abort();
+    await reporting;
+    assert.match(JSON.stringify(told), /is not told whether the guards are up and alive/);
+  });
+});

@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+
+import manifest from '../package.json' with { type: 'json' };
+import { dated, objections } from './release.ts';
+
+const changelog =
+  '# Changelog\n\n## [Unreleased] (0.2.0)\n\n### Added\n\n- x\n\n## [0.1.0] - 2026-11-28\n\n- y\n';
+const ready = {
+  version: '0.2.0',
+  changelog: dated(changelog, '0.2.0', '2027-01-02'),
+  changes: '',
+  tagProblem: undefined,
+};
+
+suite('a release', () => {
+  test('of a clean checkout with a signed tag and a dated changelog', () => {
+    assert.match(
+      ready.changelog,
+      /^## \[0\.2\.0\] - 2027-01-02\n\n### Added\n\n- x\n\n## \[0\.1\.0\] - 2026-11-28$/m,
+    );
+    assert.deepEqual(objections(ready), []);
+  });
+
+  test('is refused with each reason', () => {
+    const [heading, changes, tag, ...more] = objections({
+      ...{ version: '0.2.0', changelog, changes: ' M bin/rampart', tagProblem: 'there is no such tag' },
+    });
+    assert.match(heading ?? '', /^CHANGELOG\.md does not begin with "## \[0\.2\.0\] - DATE"; run: /);
+    assert.equal(changes, 'uncommitted changes:\n M bin/rampart');
+    assert.equal(tag, 'this commit has no signed tag v0.2.0: there is no such tag');
+    assert.deepEqual(more, []);
+    assert.equal(objections({ ...ready, version: '0.1.0' }).length, 1);
+    assert.throws(() => dated('# Changelog\n', '0.1.0', '2027-01-02'), /no heading/);
+  });
+
+  test('the version is one of Semantic Versioning', () => {
+    assert.match(manifest.version, /^\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?$/);
+  });
+});
