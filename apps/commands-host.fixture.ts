@@ -35,7 +35,7 @@ async function run({ args, environment }: Asked): Promise<Answered> {
   Object.assign(said, { stdout: '', stderr: '' });
   process.exitCode = 0;
   // What the command before has made of it.
-  failWith(1);
+  failWith(2);
   try {
     await programOf(guards).parseAsync(args, { from: 'user' });
   } catch (error) {

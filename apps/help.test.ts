@@ -1,17 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Command } from 'commander';
+import { CommanderError } from 'commander';
+
+import { commandsOf } from '../lib/cli/command-tree.ts';
+import { helpOf } from '../lib/cli/help.ts';
+import { displayWidth } from '../lib/output/table.ts';
 import { guards } from './guards.ts';
 import { programOf } from './program.ts';
 
-/** With those of its own, and so on. */
-function* commandsOf(command: Command, name: string): Generator<readonly [name: string, command: Command]> {
-  yield [name, command];
-  for (const sub of command.commands) yield* commandsOf(sub, `${name} ${sub.name()}`);
-}
-
 test('--help of every command shows defaults as a person types them', () => {
-  const helps = [...commandsOf(programOf(guards), 'rampart')].map(
+  const helps = [...commandsOf(programOf(guards))].map(
     ([name, command]) => [name, command.helpInformation().replaceAll(/\s+/g, ' ')] as const,
   );
   assert.ok(helps.length > 25, `${helps.length} commands`);
@@ -30,4 +28,55 @@ test('--help of every command shows defaults as a person types them', () => {
   assert.match(of('rampart watch'), /--access <words> [^(]*replace, attributes \(default: all\)/);
   assert.match(of('rampart watch'), /--file-mode <octal> [^(]*\(default: 0400\)/);
   assert.match(of('rampart agent'), /blocked by default, such as 127\.0\.0\.1; repeatable --/);
+});
+
+/** What `--help` prints, with what comes after the options. */
+function helpText(name: string): string {
+  const words = name.split(' ').slice(1);
+  const program = programOf(guards);
+  let text = '';
+  for (const [, command] of commandsOf(program)) {
+    command.configureOutput({ writeOut: (more) => (text += more) });
+  }
+  assert.throws(() => program.parse([...words, '--help'], { from: 'user' }), CommanderError);
+  return text;
+}
+
+test('--help of every command has an example that its options allow, and at most 80 columns', () => {
+  const program = programOf(guards);
+  const known = new Map(commandsOf(program));
+  for (const [name, command] of known) {
+    const text = helpText(name);
+    for (const line of text.split('\n')) assert.ok(displayWidth(line) <= 80, `${name}: ${line}`);
+    const examples = helpOf(command)?.examples ?? [];
+    assert.ok(examples.length > 0, name);
+    assert.ok(
+      examples.some((example) => example.includes(`${name} `) || example === name),
+      `${name}: ${examples.join('; ')}`,
+    );
+    for (const example of examples) assert.ok(text.includes(`\n  ${example}\n`), `${name}: ${example}`);
+    for (const example of examples.filter((one) => one.startsWith('rampart '))) {
+      const [line = ''] = example.split(/ [|>#] ?/);
+      const words = [...line.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '');
+      const of =
+        [...known.keys()]
+          .filter((one) => `${line} `.startsWith(`${one} `))
+          .toSorted()
+          .at(-1) ?? '';
+      const { unknown } = (known.get(of) ?? program).parseOptions(words.slice(of.split(' ').length));
+      assert.deepEqual(unknown, [], example);
+    }
+  }
+});
+
+test('the options of a guard are a group of their own', () => {
+  const agent = helpText('rampart agent');
+  const groups = [...agent.matchAll(/^(\S.*):$/gm)].map(([, group]) => group);
+  const own = guards.filter(
+    ({ directory, options = [] }) => directory ?? options.some(({ on }) => on.includes('agent')),
+  );
+  for (const { name } of own)
+    assert.ok(groups.includes(`Options of ${name}`), `${name} in ${groups.join(', ')}`);
+  assert.match(agent, /^Options of several guards:\n {2}--mode /m);
+  assert.doesNotMatch(agent.split('Options of ')[0] ?? '', /--network-policy|--bpf-|--integrity-/);
 });

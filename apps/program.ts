@@ -2,19 +2,22 @@
  * The `rampart` command: what it is called, its commands, and how a failure ends it. A command's file
  * declares its options only and loads its work when it is asked for, so that `--help` is quick.
  */
-import { Command, Help, type Option } from 'commander';
+import { Command } from 'commander';
 
 import manifest from '../package.json' with { type: 'json' };
 import type { Guard } from '../guard/guard.ts';
 import { agentCommand } from './agent/command.ts';
 import { alertsCommand } from './alerts/command.ts';
 import { apiServerCommand } from './apiserver/command.ts';
+import { completionCommand } from './completion/command.ts';
 import { doctorCommand } from './doctor/command.ts';
 import { describeFailure, isBrokenPipe, outputFailure, withUsageExitCode } from '../lib/cli/failure.ts';
+import { addHelp, settleHelp } from '../lib/cli/help.ts';
 import { operatorCommand } from './operator/command.ts';
 import { standaloneCommand } from './standalone/command.ts';
 import { statusCommand } from './status/command.ts';
 import { uninstallCommand } from './uninstall/command.ts';
+import { versionCommand } from './version/command.ts';
 import { watchCommand } from './watch/command.ts';
 
 export function programOf(guards: readonly Guard[]): Command {
@@ -23,7 +26,6 @@ export function programOf(guards: readonly Guard[]): Command {
     .version(manifest.version)
     // Else a command takes the options of its subcommands for its own.
     .enablePositionalOptions()
-    .addHelpText('after', `\nExamples:\n${examples(guards)}`)
     .addCommand(watchCommand())
     .addCommand(doctorCommand())
     .addCommand(standaloneCommand(guards))
@@ -35,23 +37,29 @@ export function programOf(guards: readonly Guard[]): Command {
     .addCommand(agentCommand(guards))
     .addCommand(operatorCommand(guards))
     .addCommand(apiServerCommand())
-    .addCommand(uninstallCommand(guards));
+    .addCommand(uninstallCommand(guards))
+    .addCommand(versionCommand())
+    .addCommand(completionCommand());
+  addHelp(program, {
+    notes: ['rampart COMMAND --help shows the options and examples of a command.'],
+    examples: examples(guards),
+    exitCodes: { 0: 'done', 1: 'something was found, or refused' },
+  });
   settle(program, program.name());
   return program;
 }
 
-function examples(guards: readonly Guard[]): string {
+function examples(guards: readonly Guard[]): readonly string[] {
   const ofGuards = guards.flatMap(({ commands = [] }) => commands.map(({ example }) => example));
   const all = [
     ['watch /etc/shadow', 'report who accesses this file, until Ctrl-C'],
-    ['doctor', 'show what this kernel supports'],
+    ['doctor', 'show which guards work on this machine'],
     ['status', 'show what is guarded, and why something is not'],
     ['alerts -f', 'follow the alerts of the agents'],
     ...ofGuards.filter((example) => example !== undefined),
-    ['watch --help', 'show all options and examples of a command'],
   ] as const;
   const width = Math.max(...all.map(([command]) => command.length));
-  return all.map(([command, what]) => `  rampart ${command.padEnd(width)}  ${what}\n`).join('');
+  return all.map(([command, what]) => `rampart ${command.padEnd(width)}  # ${what}`);
 }
 
 /** Runs the command line of this process, with these guards; ends the process where it fails. */
@@ -72,7 +80,7 @@ export async function runProgram(guards: readonly Guard[]): Promise<void> {
 
 /** Makes a usage error one line that names the next step, thrown for {@link fail} instead of ending the process. */
 function settle(command: Command, name: string): void {
-  command.configureHelp({ optionDescription: describeOption });
+  settleHelp(command);
   command.exitOverride((error) => {
     throw withUsageExitCode(error, command);
   });
@@ -86,17 +94,6 @@ function settle(command: Command, name: string): void {
     },
   });
   for (const sub of command.commands) settle(sub, `${name} ${sub.name()}`);
-}
-
-/** Defaults as a person would type them: a list by its words, no quotes, and nothing where there is none. */
-function describeOption(this: Help, option: Option): string {
-  const { defaultValue, defaultValueDescription: text } = option;
-  const typed = typeof defaultValue === 'object' ? [defaultValue].flat().join(',') : String(defaultValue);
-  const shown = Object.create(option, {
-    defaultValue: { value: typed === '' ? undefined : defaultValue },
-    defaultValueDescription: { value: text ?? typed },
-  }) as Option;
-  return Help.prototype.optionDescription.call(this, shown);
 }
 
 /** Ends the process; exit() rather than exitCode, because a failed command may have left a handle open. */

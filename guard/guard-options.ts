@@ -15,22 +15,29 @@ export interface GuardChoice {
 /** Where an agent keeps what guards keep, each in a directory of its own. */
 const agentDirectory = '/var/lib/rampart';
 
-/** Adds `--guards`, and the flags of all guards that this command has. */
+/** Adds `--guards`, and the flags of all guards that this command has, each in a group of the help. Call it after the command's own. */
 export function addGuardOptions(command: Command, name: GuardCommand, guards: readonly Guard[]): Command {
-  const names = guards.map((guard) => guard.name).join(', ');
-  command.addOption(
-    new Option('--guards <names>', `the guards to run, any of ${names}; repeatable`)
-      .env('RAMPART_GUARDS')
-      .argParser((text: string, before: readonly string[]) => [...before, ...words(text)])
-      .default([], 'all'),
-  );
-  for (const { directory } of guards) {
-    if (directory === undefined || name !== 'agent') continue;
-    const { flags, description } = directory;
-    command.option(flags, description, `${agentDirectory}/${directory.name}`);
+  const chosen = new Option('--guards <names>', 'the guards to run, separated by commas; repeatable')
+    .env('RAMPART_GUARDS')
+    .argParser((text: string, before: readonly string[]) => [...before, ...words(text)])
+    .default([], 'all');
+  // For help and completion; `selectGuards` refuses others.
+  chosen.argChoices = guards.map((guard) => guard.name);
+  command.addOption(chosen);
+  const added = new Set<GuardOption>();
+  for (const { name: guard, directory, options = [] } of guards) {
+    const group = `Options of ${guard}:`;
+    if (directory !== undefined && name === 'agent') {
+      const option = new Option(directory.flags, directory.description);
+      command.addOption(option.default(`${agentDirectory}/${directory.name}`).helpGroup(group));
+    }
+    for (const option of options) {
+      if (!option.on.includes(name) || added.has(option)) continue;
+      added.add(option);
+      const isShared = guards.some((other) => other.name !== guard && other.options?.includes(option));
+      command.addOption(optionOf(option).helpGroup(isShared ? 'Options of several guards:' : group));
+    }
   }
-  const options = new Set(guards.flatMap((guard) => guard.options ?? []));
-  for (const option of options) if (option.on.includes(name)) command.addOption(optionOf(option));
   return command;
 }
 

@@ -53,7 +53,7 @@ export interface OwnProblem {
   readonly sinceMs?: number | undefined;
 }
 
-/** As in `problems[]` of `--format json`. */
+/** As in `problems[]` of `-o json`. */
 export interface Problem {
   readonly guard: string;
   readonly kind: string;

@@ -7,7 +7,7 @@ export interface LeaseView {
   readonly isRenewed: boolean;
 }
 
-/** Who holds a lock, in `--format json`. */
+/** Who holds a lock, in `-o json`. */
 export interface HolderReport {
   /** `held`; `stale`: its holder has not renewed it in time; `free`: nobody's; `unknown`: it may not be read. */
   readonly state: 'held' | 'stale' | 'free' | 'unknown';

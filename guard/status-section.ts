@@ -54,7 +54,7 @@ export interface SectionReport {
   /** What users ask of the guard; without objects that are being deleted. Undefined: they may not be read. */
   readonly objects: readonly GuardedObject[] | undefined;
   /**
-   * At the top level of `--format json`: names of its own. They are there also where nothing is asked of the guard.
+   * At the top level of `-o json`: names of its own. They are there also where nothing is asked of the guard.
    */
   fields(verdict: Verdict): Readonly<Record<string, unknown>>;
   /** A sentence or two over all; empty where nothing is asked. */
@@ -71,7 +71,7 @@ interface SectionNodes {
   readonly names: readonly string[];
   /** Heads of its columns in the table of nodes. */
   readonly columns: readonly string[];
-  /** Fields in `nodes[]` of `--format json`, cells for the columns, and whether a person should look at the node. */
+  /** Fields in `nodes[]` of `-o json`, cells for the columns, and whether a person should look at the node. */
   of(name: string): {
     readonly fields: Readonly<Record<string, unknown>>;
     readonly cells: readonly Cell[];

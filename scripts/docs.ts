@@ -9,6 +9,10 @@ import { join } from 'node:path';
 import { format, resolveConfig } from 'prettier';
 
 import { guards } from '../apps/guards.ts';
+import { programOf } from '../apps/program.ts';
+import { commandsOf, type NamedCommand } from '../lib/cli/command-tree.ts';
+import { exitCodeText, FAILED, helpOf } from '../lib/cli/help.ts';
+import { formatWords } from '../lib/cli/output-option.ts';
 import { type Guard, type Right, systemNamespace } from '../guard/guard.ts';
 import { describeMask } from '../lib/sensor/access.ts';
 import { operations, sensorModeNames } from '../lib/sensor/modes.ts';
@@ -32,6 +36,9 @@ const parts: Readonly<Record<string, () => string | Promise<string>>> = {
   'kernels of bpf-programs': bpfKernelsTable,
   'helpers of bpf-programs': bpfHelpersTable,
   'deep tests': deepTestsList,
+  commands: commandsTable,
+  formats: formatsTable,
+  'exit codes': exitCodesTable,
   ...Object.fromEntries(
     guards.flatMap((guard) => [
       [`metrics of ${guard.name}`, () => guardMetricsTable(guard)],
@@ -45,6 +52,7 @@ export const generatedFiles: readonly string[] = [
   'CONTRIBUTING.md',
   'deploy/README.md',
   'docs/bpf-programs.md',
+  'docs/commands.md',
   'docs/file-access.md',
   'docs/file-integrity.md',
   'docs/monitoring.md',
@@ -92,6 +100,48 @@ function deepTestsList(): string {
       ...titles.map((title) => `  - ${title.replace(/^\$\{.*?\}/, '...')}`),
     ])
     .join('\n');
+}
+
+/** Each command with its formats, whether it takes a cluster, and what its exit codes say. */
+function commandsTable(): string {
+  const commands = [...commandsOf(programOf(guards))];
+  const rows = commands.filter(isCommand).map(([name, command]) => {
+    const flags = new Set(command.options.map(({ long }) => long));
+    const output = command.options.find(({ long }) => long === '--output');
+    const places = ['--kubeconfig', '--context', '--namespace', '--data'].filter((flag) => flags.has(flag));
+    return [
+      code(name.replace(/^rampart /, '')),
+      command.summary(),
+      output?.argChoices?.join(', ') ?? '',
+      places.map((flag) => code(flag === '--namespace' ? '-n' : flag)).join(' '),
+      exitCodeText(helpOf(command)?.exitCodes).replace(`, 2 ${FAILED}`, ''),
+    ];
+  });
+  return table(['command', 'what', '`-o`', 'cluster', 'exit codes'], rows);
+}
+
+/** `rampart bpf` alone does nothing. */
+function isCommand([, command]: NamedCommand): boolean {
+  return (
+    command.commands.length === 0 || (command.parent !== null && helpOf(command)?.exitCodes !== undefined)
+  );
+}
+
+/** The values of `-o`. */
+function formatsTable(): string {
+  return table(
+    ['format', 'what'],
+    Object.entries(formatWords).map(([name, what]) => [code(name), what]),
+  );
+}
+
+function exitCodesTable(): string {
+  const codes = {
+    0: 'done, or stopped by Ctrl-C or SIGTERM',
+    1: 'an answer: something was found, or refused',
+    2: FAILED,
+  };
+  return table(['code', 'what'], Object.entries(codes));
 }
 
 /** What an agent serves at /metrics whichever guards it runs. */

@@ -8,6 +8,8 @@ import {
   otlpQueueOption,
   type OtlpQueueOptions,
 } from '../../guard/stream/otlp-export.ts';
+import { addClusterOptions } from '../../lib/cli/cluster.ts';
+import { addHelp } from '../../lib/cli/help.ts';
 import {
   criSocketOption,
   hostRootOption,
@@ -19,6 +21,7 @@ import {
 export interface AgentOptions extends GuardChoice, OtlpQueueOptions, OptionValues {
   readonly nodeName?: string;
   readonly kubeconfig?: string;
+  readonly context?: string;
   readonly criSocket?: string;
   readonly hostRoot: string;
   readonly alertsSocket?: string;
@@ -34,9 +37,8 @@ export function agentCommand(guards: readonly Guard[]): Command {
         'object per line, and sends alerts to the callbacks that the resources name.\n' +
         'Finds the cluster as kubectl does: --kubeconfig, KUBECONFIG, ~/.kube/config, or the service account of its pod.',
     )
-    .addOption(new Option('--node-name <name>', 'the name of this node in the cluster').env('NODE_NAME'))
-    .option('--kubeconfig <file>', 'the kubeconfig of the cluster');
-  return addGuardOptions(command, 'agent', guards)
+    .addOption(new Option('--node-name <name>', 'the name of this node in the cluster').env('NODE_NAME'));
+  addClusterOptions(command)
     .addOption(criSocketOption())
     .addOption(hostRootOption())
     .option(
@@ -47,12 +49,16 @@ export function agentCommand(guards: readonly Guard[]): Command {
     .addOption(otlpQueueOption())
     .addOption(metricsOption(metricsAndHealth))
     .addOption(metricsTlsOption())
-    .addHelpText(
-      'after',
-      '\nExit codes: 0 stopped by Ctrl-C or SIGTERM, 1 failed, 2 not started: bad input, missing privileges or kernel features.\n',
-    )
     .action(async (options: AgentOptions) => {
       const { runAgent } = await import('./run.ts');
       await runAgent(guards, options);
     });
+  addGuardOptions(command, 'agent', guards);
+  return addHelp(command, {
+    examples: [
+      'rampart agent --node-name worker-1 --kubeconfig /etc/rampart/kubeconfig',
+      'rampart agent --node-name worker-1 --guards file-access,network-policy',
+    ],
+    exitCodes: { 0: 'stopped by Ctrl-C or SIGTERM' },
+  });
 }

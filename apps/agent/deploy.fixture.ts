@@ -158,7 +158,7 @@ export class Cluster implements AsyncDisposable {
   /** A client that may only do what the role of another kustomization allows. */
   clientOf(role: string, directory: string): KubeClient {
     this.#rights.set(role, rightsOf(role, directory));
-    const access = clusterAccess(this.server.kubeconfig);
+    const access = clusterAccess(this.server);
     return this.#stack.use(new KubeClient(access, { userAgent: role, perSecond: 1000, burst: 1000 }));
   }
 
@@ -209,13 +209,13 @@ export class Cluster implements AsyncDisposable {
 
   /** The same for a test that is not about kubectl. */
   async install(directory = this.deployed): Promise<void> {
-    const access = clusterAccess(this.server.kubeconfig);
+    const access = clusterAccess(this.server);
     using client = new KubeClient(access, { userAgent: 'test', perSecond: 1000, burst: 1000 });
     await applyManifest(client, kustomize(directory));
   }
 
   client(userAgent = 'test'): KubeClient {
-    return this.#stack.use(new KubeClient(clusterAccess(this.server.kubeconfig), { userAgent }));
+    return this.#stack.use(new KubeClient(clusterAccess(this.server), { userAgent }));
   }
 
   /** What this program writes from now on; the list grows. */

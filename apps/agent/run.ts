@@ -47,7 +47,7 @@ export async function runAgent(all: readonly Guard[], options: AgentOptions): Pr
   const directoryOf = directoryIn(options);
   for (const guard of guards) if (guard.directory !== undefined) directoryOf(guard);
   const hostRoot = checkedHostRoot(options.hostRoot);
-  const access = clusterAccess(options.kubeconfig);
+  const access = clusterAccess({ kubeconfig: options.kubeconfig, context: options.context });
   const logger = createLogger();
   sayInLog(logger);
   const told = stopSignal();

@@ -38,7 +38,7 @@ export class Alerts implements AsyncDisposable {
     return this.stdout.split('\n').slice(0, -1);
   }
 
-  /** With `--format json`. */
+  /** With `-o json`. */
   get alerts(): KiveAlert[] {
     return this.lines.map((line) => JSON.parse(line) as KiveAlert);
   }

@@ -161,16 +161,18 @@ suite('rampart alerts, from a socket', () => {
     [
       'nobody there',
       ['--socket', '/no/such.sock'],
-      1,
+      2,
       /the socket does not exist\. Is `rampart agent` or `rampart standalone` running/,
     ],
-    ['nobody there to follow', ['-f', '--data', '/no/such'], 1, /the socket does not exist/],
+    ['nobody there to follow', ['-f', '--data', '/no/such'], 2, /the socket does not exist/],
     ['a bad time', ['--since', 'now'], 2, /"now" is not a time/],
     ['a bad glob', ['--path', '[x'], 2, /--path "\[x" is invalid/],
     ['a bad number', ['--tail', '-1'], 2, /must be an integer/],
     ['no such guard', ['--guard', 'network'], 2, /there is no guard "network"/],
     ['no such severity', ['--severity', 'bad'], 2, /Allowed choices are info, low, medium, high, critical/],
     ['a kubeconfig that is not there', ['--kubeconfig', '/no/such'], 2, /no\/such|no Kubernetes API/],
+    ['two sources', ['--data', '/d', '--context', 'c'], 2, /--data and --context together/],
+    ['no namespace', ['-n', ''], 2, /--namespace is empty/],
   ] as const) {
     test(`refused: ${what}`, async () => {
       const alerts = await commands.run(['alerts', ...args]);

@@ -2,12 +2,19 @@
 import { Command, Option } from 'commander';
 
 import type { Guard } from '../../guard/guard.ts';
-import { type AlertsOptions, withSources } from '../../guard/alerts/options.ts';
+import { addSources, type AlertsOptions, originNote } from '../../guard/alerts/options.ts';
 import { severities } from '../../guard/stream/finding.ts';
+import { addHelp } from '../../lib/cli/help.ts';
+import { addOutput, prettyFormats } from '../../lib/cli/output-option.ts';
 import { append, wholeNumber } from '../../lib/cli/options.ts';
 
-function names(guards: readonly Guard[]): string {
-  return guards.map(({ name }) => name).join(', ');
+function guardOption(guards: readonly Guard[]): Option {
+  const option = new Option('--guard <name>', 'only findings of this guard; repeatable')
+    .argParser(append)
+    .default([]);
+  // For help and completion; `selectGuards` refuses others.
+  option.argChoices = guards.map(({ name }) => name);
+  return option;
 }
 
 export function alertsCommand(guards: readonly Guard[]): Command {
@@ -20,7 +27,7 @@ export function alertsCommand(guards: readonly Guard[]): Command {
         'Prints a readable line per finding on a terminal, otherwise the JSON object that the process wrote.',
     )
     .option('-f, --follow', 'keep printing new alerts')
-    .option('--guard <name>', `only findings of this guard: ${names(guards)}; repeatable`, append, [])
+    .addOption(guardOption(guards))
     .addOption(
       new Option('--severity <severity>', 'only findings of this severity and above').choices(severities),
     )
@@ -51,27 +58,23 @@ export function alertsCommand(guards: readonly Guard[]): Command {
       'at most this many past alerts; default: 1000 of each kind; 10 with --follow; all with --since',
       wholeNumber,
     )
-    .addOption(
-      new Option('--format <format>', 'output format; default: pretty on a terminal, otherwise json').choices(
-        ['pretty', 'json'],
-      ),
-    );
-  return withSources(command)
-    .addHelpText(
-      'after',
-      '\nWithout --socket, --data and --kubeconfig: the agent or standalone process of this machine if there is one\n' +
-        '(/run/rampart/alerts.sock, /var/lib/rampart/alerts.sock), else the cluster that kubectl would use.\n' +
-        '\nNames and paths are globs with *, ?, [a-c] and {a,b}. In paths, * does not match / and ** does;\n' +
-        'a pattern without / matches file names. Filters of different kinds must all match.\n' +
-        '\nExamples:\n' +
-        '  rampart alerts -f\n' +
-        '  rampart alerts -f --guard policy-audit --guard file-integrity --severity high\n' +
-        "  rampart alerts -f --data /var/lib/rampart --pod 'shop/nginx-*'\n" +
-        "  rampart alerts --since 1h --policy secrets --path '/etc/**' --format json | jq -r .process.binary\n" +
-        '\nExit codes: 0 done, or stopped by Ctrl-C or SIGTERM, 1 failed, 2 not started: bad input or missing privileges.\n',
-    )
     .action(async (options: AlertsOptions) => {
       const { runAlerts } = await import('../../guard/alerts/run.ts');
       await runAlerts(guards, options);
     });
+  addSources(command);
+  addOutput(command, prettyFormats, { events: true, former: '--format' });
+  return addHelp(command, {
+    notes: [
+      originNote,
+      'Names and paths are globs with *, ?, [a-c] and {a,b}. In paths, * does not match / and ** does; a pattern without / matches file names. Filters of different kinds must all match.',
+    ],
+    examples: [
+      'rampart alerts -f',
+      'rampart alerts -f --guard policy-audit --guard file-integrity --severity high',
+      "rampart alerts -f --data /var/lib/rampart --pod 'shop/nginx-*'",
+      "rampart alerts --since 1h --path '/etc/**' -o json | jq -r .process.binary",
+    ],
+    exitCodes: { 0: 'done, or stopped by Ctrl-C or SIGTERM' },
+  });
 }

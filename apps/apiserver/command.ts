@@ -1,6 +1,7 @@
 /** `rampart apiserver`: options only; the implementation is loaded on demand. */
 import { Command } from 'commander';
 
+import { addHelp } from '../../lib/cli/help.ts';
 import { append, metricsOption } from '../../lib/cli/options.ts';
 
 export interface ApiServerCommandOptions {
@@ -13,7 +14,7 @@ export interface ApiServerCommandOptions {
 }
 
 export function apiServerCommand(): Command {
-  return new Command('apiserver')
+  const command = new Command('apiserver')
     .summary('run a Kubernetes API for this machine, without a cluster')
     .description(
       'Serves the Kubernetes API from this process until stopped, with a certificate authority and an administrator ' +
@@ -27,16 +28,16 @@ export function apiServerCommand(): Command {
     .option('--socket <path>', 'serve on this unix socket instead, to anyone who may open it')
     .option('--host <name>', 'additional name or address for the certificate; repeatable', append, [])
     .addOption(metricsOption())
-    .addHelpText(
-      'after',
-      '\nExamples:\n' +
-        '  rampart apiserver --data /var/lib/rampart\n' +
-        '  kubectl --kubeconfig /var/lib/rampart/kubeconfig get namespaces\n' +
-        '  rampart apiserver --memory --listen 127.0.0.1:0\n' +
-        '\nExit codes: 0 stopped by Ctrl-C or SIGTERM, 1 failed, 2 not started: bad input, or data of a later release.\n',
-    )
     .action(async (options: ApiServerCommandOptions) => {
       const { runApiServer } = await import('./run.ts');
       await runApiServer(options);
     });
+  return addHelp(command, {
+    examples: [
+      'rampart apiserver --data /var/lib/rampart',
+      'kubectl --kubeconfig /var/lib/rampart/kubeconfig get namespaces',
+      'rampart apiserver --memory --listen 127.0.0.1:0',
+    ],
+    exitCodes: { 0: 'stopped by Ctrl-C or SIGTERM' },
+  });
 }

@@ -36,7 +36,7 @@ export interface ModeFacts {
 }
 
 /**
- * `rampart doctor --json`. `schemaVersion` grows when a field changes its meaning or goes away;
+ * `rampart doctor -o json`. `schemaVersion` grows when a field changes its meaning or goes away;
  * new fields may come without that.
  *
  * - `kernel`: everything that was probed, see {@link KernelFeatures}. A field this process cannot

@@ -1,5 +1,5 @@
 import { probeFeatures } from '../../lib/ebpf/features/features.ts';
-import { visibleJson } from '../../lib/output/printable.ts';
+import { printDocument } from '../../lib/cli/document.ts';
 import { blindSpots, sensorModes } from '../../lib/sensor/modes.ts';
 import { examineMachine } from '../../guards/network-policy/node/machine.ts';
 import type { DoctorOptions } from './command.ts';
@@ -21,11 +21,11 @@ export async function runDoctor(options: DoctorOptions): Promise<number> {
   const network = await examineMachine();
   const report = { ...examine(probeFeatures(), modes), network };
   const { stdout } = process;
-  const text = outputOptions(80, 100);
-  stdout.write(
-    options.json === true
-      ? `${visibleJson(JSON.stringify(report))}\n`
-      : `${renderReport(report, text)}\n${renderNetwork(network, text)}`,
-  );
+  if (options.output === 'json' || options.output === 'yaml')
+    printDocument(options.output, 'rampart.dev/doctor/v1', report);
+  else {
+    const text = outputOptions(80, { most: 100, isWide: options.output === 'wide' });
+    stdout.write(`${renderReport(report, text)}\n${renderNetwork(network, text)}`);
+  }
   return report.sensor.mode === null ? 1 : 0;
 }

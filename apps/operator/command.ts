@@ -8,10 +8,13 @@ import {
   otlpQueueOption,
   type OtlpQueueOptions,
 } from '../../guard/stream/otlp-export.ts';
+import { addClusterOptions } from '../../lib/cli/cluster.ts';
+import { addHelp } from '../../lib/cli/help.ts';
 import { metricsAndHealth, metricsOption, metricsTlsOption } from '../../lib/cli/options.ts';
 
 export interface OperatorOptions extends GuardChoice, OtlpQueueOptions, OptionValues {
   readonly kubeconfig?: string;
+  readonly context?: string;
   readonly metrics?: string;
   readonly metricsTls?: string;
 }
@@ -23,19 +26,19 @@ export function operatorCommand(guards: readonly Guard[]): Command {
       'Runs the controllers of the guards for the whole cluster, until stopped. Of several processes, one ' +
         'leads, and another takes over within 15 seconds when it dies.\n' +
         'Finds the cluster as kubectl does: --kubeconfig, KUBECONFIG, ~/.kube/config, or the service account of its pod.',
-    )
-    .option('--kubeconfig <file>', 'the kubeconfig of the cluster');
-  return addGuardOptions(command, 'operator', guards)
+    );
+  addClusterOptions(command)
     .addOption(otlpEndpointOption())
     .addOption(otlpQueueOption())
     .addOption(metricsOption(metricsAndHealth))
     .addOption(metricsTlsOption())
-    .addHelpText(
-      'after',
-      '\nExit codes: 0 stopped by Ctrl-C or SIGTERM, 1 failed, 2 not started: bad input.\n',
-    )
     .action(async (options: OperatorOptions) => {
       const { runOperator } = await import('./run.ts');
       await runOperator(guards, options);
     });
+  addGuardOptions(command, 'operator', guards);
+  return addHelp(command, {
+    examples: ['rampart operator --kubeconfig ~/.kube/config --metrics 127.0.0.1:9465'],
+    exitCodes: { 0: 'stopped by Ctrl-C or SIGTERM' },
+  });
 }

@@ -24,7 +24,7 @@ import type { OperatorOptions } from './command.ts';
 /** Runs until SIGINT, SIGTERM or the reader of stdout is gone. @throws {RampartError} `INPUT` without a cluster or for a bad option. */
 export async function runOperator(all: readonly Guard[], options: OperatorOptions): Promise<void> {
   const guards = chosenGuards(all, options);
-  const access = clusterAccess(options.kubeconfig);
+  const access = clusterAccess({ kubeconfig: options.kubeconfig, context: options.context });
   const logger = createLogger();
   sayInLog(logger);
   const told = stopSignal();

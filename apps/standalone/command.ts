@@ -4,6 +4,7 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import type { Guard, OptionValues } from '../../guard/guard.ts';
 import { addGuardOptions, type GuardChoice } from '../../guard/guard-options.ts';
 import { otlpEndpointOption, type OtlpOptions } from '../../guard/stream/otlp-export.ts';
+import { addHelp } from '../../lib/cli/help.ts';
 import {
   append,
   criSocketOption,
@@ -63,19 +64,19 @@ export function standaloneCommand(guards: readonly Guard[]): Command {
     .addOption(otlpEndpointOption())
     .addOption(metricsOption(metricsAndHealth))
     .addOption(metricsTlsOption())
-    .addHelpText(
-      'after',
-      '\nExamples:\n' +
-        '  rampart standalone --data /var/lib/rampart -f policies/\n' +
-        '  kubectl --kubeconfig /var/lib/rampart/kubeconfig get pods -A\n' +
-        '  rampart standalone -f policy.yaml | jq -r .process.binary\n' +
-        '\nExit codes: 0 stopped by Ctrl-C or SIGTERM, 1 failed, 2 not started: bad input, missing privileges or kernel features.\n',
-    )
     .action(async (options: StandaloneOptions) => {
       const { runStandalone } = await import('./run.ts');
       await runStandalone(guards, options);
     });
-  return addGuardOptions(command, 'standalone', guards);
+  addGuardOptions(command, 'standalone', guards);
+  return addHelp(command, {
+    examples: [
+      'rampart standalone --data /var/lib/rampart -f policies/',
+      'kubectl --kubeconfig /var/lib/rampart/kubeconfig get pods -A',
+      'rampart standalone -f policy.yaml | jq -r .process.binary',
+    ],
+    exitCodes: { 0: 'stopped by Ctrl-C or SIGTERM' },
+  });
 }
 
 function nodeLabel(text: string): readonly [string, string] {

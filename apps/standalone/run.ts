@@ -135,7 +135,7 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
   // Its own API: there is nobody to be spared. A report for each of 100,000 objects is to be written in minutes.
   // By a socket that only this user can open: connections of others must not cost the guards their leases.
   const access = {
-    ...clusterAccess(kubeconfig),
+    ...clusterAccess({ kubeconfig }),
     server: new URL('http://localhost'),
     socketPath: ownSocket,
   };

@@ -1,17 +1,21 @@
 /** `rampart status`: options only; the implementation is loaded on demand. */
-import { Command, Option } from 'commander';
+import { Command } from 'commander';
 
 import type { Guard } from '../../guard/guard.ts';
+import { addApiOptions, addNamespaceOption } from '../../lib/cli/cluster.ts';
+import { addHelp } from '../../lib/cli/help.ts';
+import { addOutput, type TableFormat, tableFormats } from '../../lib/cli/output-option.ts';
 
 export interface StatusOptions {
   readonly kubeconfig?: string;
+  readonly context?: string;
   readonly data?: string;
   readonly namespace?: string;
-  readonly format: 'table' | 'json';
+  readonly output: TableFormat;
 }
 
 export function statusCommand(guards: readonly Guard[]): Command {
-  return new Command('status')
+  const command = new Command('status')
     .summary('show what is guarded, and why something is not')
     .description(
       'Shows which objects are guarded, and of the others why not, since when and what to do; which files of the nodes ' +
@@ -20,20 +24,22 @@ export function statusCommand(guards: readonly Guard[]): Command {
         'read.\n' +
         'Finds the cluster as kubectl does: --kubeconfig, KUBECONFIG, ~/.kube/config, or the service account of its pod.',
     )
-    .option('--kubeconfig <file>', 'the kubeconfig of the cluster')
-    .option('--data <dir>', 'the directory of `rampart standalone`')
-    .option('-n, --namespace <name>', 'only the objects of this namespace')
-    .addOption(new Option('--format <format>', 'output').choices(['table', 'json']).default('table'))
-    .addHelpText(
-      'after',
-      '\nExamples:\n' +
-        '  rampart status\n' +
-        '  rampart status --data /var/lib/rampart\n' +
-        "  rampart status --format json | jq -r '.problems[] | [.guard, .object.name, .node, .why] | @tsv'\n" +
-        '\nExit codes: 0 every object is guarded (files may have changed), 1 one is not, 2 unknown: bad input, or the API does not respond.\n',
-    )
     .action(async (options: StatusOptions) => {
       const { runStatus } = await import('./run.ts');
       process.exitCode = await runStatus(guards, options);
     });
+  addNamespaceOption(addApiOptions(command), 'only the objects of this namespace');
+  addOutput(command, tableFormats, { former: '--format' });
+  return addHelp(command, {
+    examples: [
+      'rampart status',
+      'rampart status --data /var/lib/rampart -o wide',
+      "rampart status -o json | jq -r '.problems[] | [.object.name, .why] | @tsv'",
+    ],
+    exitCodes: {
+      0: 'every object is guarded (files may have changed)',
+      1: 'one is not',
+      2: 'unknown: bad input, or the API does not respond',
+    },
+  });
 }

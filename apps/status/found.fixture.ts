@@ -14,7 +14,7 @@ import { processWith, running } from '../../guard/processes.fixture.ts';
 import type { Found } from './examine.ts';
 import type { NodeReport, StatusReport } from './report.ts';
 
-/** What `--format json` prints. */
+/** What `-o json` prints. */
 export type JsonReport = Omit<StatusReport, 'nodes'> &
   FileAccessFields &
   FileIntegrityFields & { readonly nodes: readonly (NodeReport & FileAccessNodeFields)[] };

@@ -24,7 +24,7 @@ const NAMED_NODES = 3;
 export function renderStatus(
   examined: Examined,
   guards: readonly ReadGuard[],
-  options: RenderOptions,
+  options: RenderOptions & { readonly isWide?: boolean },
 ): string {
   return `${[
     headline(examined, guards, options),
@@ -58,7 +58,7 @@ function headline(
 function nodeTable(
   { nodes, guards: reports }: StatusReport,
   guards: readonly ReadGuard[],
-  options: RenderOptions,
+  options: RenderOptions & { readonly isWide?: boolean },
 ): string {
   if (nodes.length === 0) return '';
   const sections = guards.flatMap(({ installed, section }) =>
@@ -86,7 +86,7 @@ function nodeTable(
     texts: lines.get(node.name) ?? [],
   }));
   const shown =
-    nodes.length <= MANY_NODES
+    nodes.length <= MANY_NODES || options.isWide === true
       ? all
       : all.filter(
           ({ node, parts, texts }) =>

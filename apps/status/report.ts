@@ -1,5 +1,5 @@
 /**
- * What `rampart status` says, as one object: `--format json`. The sections of the guards add their fields, which their `status/`
+ * What `rampart status` says, as one object: `-o json`. The sections of the guards add their fields, which their `status/`
  * has the types of. docs/status.md describes every key; a test compares them.
  *
  * Within `rampart.dev/status/v2` fields keep their names and meanings; new ones, and new kinds of problems, may come.

@@ -2,11 +2,11 @@ import { resolve } from 'node:path';
 
 import type { Guard } from '../../guard/guard.ts';
 import { KubeClient } from '../../lib/kube/client/client.ts';
-import { visibleJson } from '../../lib/output/printable.ts';
+import { documentText } from '../../lib/cli/document.ts';
 import { isForbidden, isNotFound, isUnreachable } from '../../lib/kube/client/client-errors.ts';
 import { namespaces } from '../../lib/kube/object/object.ts';
 import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
-import { chosenKubeconfig, clusterAccess } from '../../lib/cli/cluster.ts';
+import { clusterAccess } from '../../lib/cli/cluster.ts';
 import { describeFailure } from '../../lib/cli/failure.ts';
 import { stopSignal } from '../../lib/cli/process.ts';
 import type { StatusOptions } from './command.ts';
@@ -31,11 +31,14 @@ export async function runStatus(guards: readonly Guard[], options: StatusOptions
   }
   const { report } = asked.examined;
   const { stdout } = process;
-  stdout.write(
-    options.format === 'json'
-      ? `${visibleJson(JSON.stringify(report))}\n`
-      : renderStatus(asked.examined, asked.guards, outputOptions(80, 120)),
-  );
+  if (options.output === 'json' || options.output === 'yaml')
+    stdout.write(documentText(options.output, report));
+  else {
+    const isWide = options.output === 'wide';
+    stdout.write(
+      renderStatus(asked.examined, asked.guards, { ...outputOptions(80, { most: 120, isWide }), isWide }),
+    );
+  }
   if (report.guarded) return 0;
   return report.problems.length > 0 ? 1 : 2;
 }
@@ -70,7 +73,7 @@ async function askStored(
 async function ask(guards: readonly Guard[], options: StatusOptions): Promise<Asked> {
   const { namespace } = options;
   refuseEmpty({ '--namespace': namespace });
-  const access = clusterAccess(chosenKubeconfig(options));
+  const access = clusterAccess(options);
   using client = new KubeClient(access);
   const server = access.server.href.replace(/\/$/, '');
   const { signal } = stopSignal();

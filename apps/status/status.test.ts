@@ -85,7 +85,7 @@ suite('rampart status', () => {
     ['two places to ask', ['--data', '/d', '--kubeconfig', '/k'], /together/],
     ['nothing to ask', [], /no Kubernetes API server is configured/],
     ['an empty namespace', ['-n', ''], /--namespace is empty/],
-    ['a format that is none', ['--format', 'yaml'], /Allowed choices are table, json/],
+    ['a format that is none', ['--format', 'xml'], /Allowed choices are table, wide, json, yaml/],
   ] as const) {
     test(`cannot tell: ${what}`, async () => {
       const { code, stdout, stderr } = await status(...args);

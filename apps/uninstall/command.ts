@@ -4,10 +4,13 @@ import { Command } from 'commander';
 import type { Guard, OptionValues } from '../../guard/guard.ts';
 import { addGuardOptions, type GuardChoice } from '../../guard/guard-options.ts';
 import { otlpQueueOption } from '../../guard/stream/otlp-export.ts';
+import { addClusterOptions } from '../../lib/cli/cluster.ts';
+import { addHelp } from '../../lib/cli/help.ts';
 import { hostRootOption } from '../../lib/cli/options.ts';
 
 export interface UninstallOptions {
   readonly kubeconfig?: string;
+  readonly context?: string;
   readonly yes?: boolean;
   readonly keepObjects?: boolean;
 }
@@ -19,25 +22,29 @@ export interface UninstallNodeOptions extends GuardChoice, OptionValues {
 }
 
 export function uninstallCommand(guards: readonly Guard[]): Command {
-  return new Command('uninstall')
+  const command = new Command('uninstall')
     .summary('remove Rampart from a cluster')
     .description(
       'Removes webhooks first, then the operator, what the agents left on each node, finalizers, definitions with all their ' +
         'objects, roles and the namespace, and lists what it removed. It can be repeated if it was interrupted.\n' +
         'Finds the cluster as kubectl does: --kubeconfig, KUBECONFIG, ~/.kube/config, or the service account of its pod.',
     )
-    .option('--kubeconfig <file>', 'the kubeconfig of the cluster')
     .option('-y, --yes', "delete users' objects, such as policies, without asking")
     .option('--keep-objects', "keep definitions and users' objects, without finalizers, webhooks and status")
-    .addHelpText(
-      'after',
-      '\nExit codes: 0 nothing is left, 1 failed or something is left, 2 not started: bad input, or the answer was no.\n',
-    )
     .addCommand(nodeCommand(guards))
     .action(async (options: UninstallOptions) => {
       const { runUninstall } = await import('./run.ts');
       process.exitCode = await runUninstall(guards, options);
     });
+  addClusterOptions(command);
+  return addHelp(command, {
+    examples: ['rampart uninstall', 'rampart uninstall --keep-objects --context staging'],
+    exitCodes: {
+      0: 'nothing is left',
+      1: 'something is left',
+      2: 'failed: bad input, no response, or the answer was no',
+    },
+  });
 }
 
 function nodeCommand(guards: readonly Guard[]): Command {
@@ -47,21 +54,20 @@ function nodeCommand(guards: readonly Guard[]): Command {
       "Removes the guards' rules, sets, programs and pins from this machine's kernel, and their directories. `rampart uninstall` runs it " +
         "on every node, in place of the agent and with its options. Stop the agent first; requires the agent's privileges.",
     );
-  return (
-    addGuardOptions(command, 'agent', guards)
-      .addOption(otlpQueueOption())
-      .addOption(hostRootOption())
-      .option('--keep-data', 'keep the directories: baselines, and what waits to be sent')
-      // Those of the agent that leave nothing behind.
-      .allowUnknownOption()
-      .allowExcessArguments()
-      .addHelpText(
-        'after',
-        '\nExit codes: 0 nothing is left, 1 something could not be removed, 2 not started: bad input, missing privileges.\n',
-      )
-      .action(async (options: UninstallNodeOptions) => {
-        const { runUninstallNode } = await import('./node.ts');
-        process.exitCode = await runUninstallNode(guards, options);
-      })
-  );
+  command
+    .addOption(otlpQueueOption())
+    .addOption(hostRootOption())
+    .option('--keep-data', 'keep the directories: baselines, and what waits to be sent')
+    // Those of the agent that leave nothing behind.
+    .allowUnknownOption()
+    .allowExcessArguments()
+    .action(async (options: UninstallNodeOptions) => {
+      const { runUninstallNode } = await import('./node.ts');
+      process.exitCode = await runUninstallNode(guards, options);
+    });
+  addGuardOptions(command, 'agent', guards);
+  return addHelp(command, {
+    examples: ['rampart uninstall node', 'rampart uninstall node --guards network-policy --keep-data'],
+    exitCodes: { 0: 'nothing is left', 1: 'something could not be removed' },
+  });
 }

@@ -14,9 +14,9 @@ const rate = { perSecond: 200, burst: 400 } as const;
 /** @returns the exit code. @throws {RampartError} `INPUT` where users' objects may not be deleted. */
 export async function runUninstall(
   guards: readonly Guard[],
-  { kubeconfig, yes = false, keepObjects = false }: UninstallOptions,
+  { kubeconfig, context, yes = false, keepObjects = false }: UninstallOptions,
 ): Promise<0 | 1> {
-  const access = clusterAccess(kubeconfig);
+  const access = clusterAccess({ kubeconfig, context });
   const { signal } = stopSignal();
   using client = new KubeClient(access, rate);
   const { removed, left, areNodesClean } = await uninstall({

@@ -5,6 +5,8 @@ import { accessWords } from '../../lib/sensor/access.ts';
 import { sensorModeOption } from '../../lib/sensor/mode-option.ts';
 import type { SensorModeName } from '../../lib/sensor/modes.ts';
 import { optionOf } from '../../guard/guard-options.ts';
+import { addHelp } from '../../lib/cli/help.ts';
+import { addOutput, type PrettyFormat, prettyFormats } from '../../lib/cli/output-option.ts';
 import { metricsOption, wholeNumber, words } from '../../lib/cli/options.ts';
 
 export interface WatchOptions {
@@ -15,7 +17,7 @@ export interface WatchOptions {
   readonly create?: true;
   readonly fileMode: number;
   readonly root: string;
-  readonly format?: 'json' | 'pretty';
+  readonly output?: PrettyFormat;
   readonly rate: number;
   readonly capacity: number;
   readonly metrics?: string;
@@ -28,7 +30,7 @@ function octalMode(text: string): number {
 }
 
 export function watchCommand(): Command {
-  return new Command('watch')
+  const command = new Command('watch')
     .summary('report who accesses a file')
     .description(
       'Reports every access to the files, as the kernel sees it, until Ctrl-C. Waits for a path ' +
@@ -63,11 +65,6 @@ export function watchCommand(): Command {
         .default(0o400, '0400'),
     )
     .option('--root <dir>', 'directory that the paths are relative to, such as /proc/PID/root', '/')
-    .addOption(
-      new Option('--format <format>', 'output format; default: pretty on a terminal, otherwise json').choices(
-        ['json', 'pretty'],
-      ),
-    )
     .option(
       '--rate <number>',
       'accesses reported per second, process, file and kind; the rest is only counted. 0: no limit',
@@ -76,20 +73,21 @@ export function watchCommand(): Command {
     )
     .option('--capacity <number>', 'maximum number of watched files', wholeNumber, 65_536)
     .addOption(metricsOption())
-    .addHelpText(
-      'after',
-      '\nExamples:\n' +
-        '  rampart watch /etc/shadow\n' +
-        '  rampart watch --access write,append /etc/passwd /etc/group\n' +
-        '  rampart watch --except /usr/bin/vault /etc/vault/token\n' +
-        "  rampart watch --format json /etc/shadow | jq -r '.process.binary'\n" +
-        '  rampart watch --create --file-mode 0444 /root/passwords.txt\n' +
-        "  rampart watch '/etc/ssl/**'\n" +
-        '  rampart watch --root /proc/4711/root /etc/nginx/nginx.conf\n' +
-        '\nExit codes: 0 stopped by Ctrl-C or SIGTERM, 1 failed, 2 not started: bad input, missing privileges or kernel features.\n',
-    )
     .action(async (paths: string[], options: WatchOptions) => {
       const { runWatch } = await import('./run.ts');
       await runWatch(paths, options);
     });
+  addOutput(command, prettyFormats, { events: true, former: '--format' });
+  return addHelp(command, {
+    examples: [
+      'rampart watch /etc/shadow',
+      'rampart watch --access write,append /etc/passwd /etc/group',
+      'rampart watch --except /usr/bin/vault /etc/vault/token',
+      "rampart watch -o json /etc/shadow | jq -r '.process.binary'",
+      'rampart watch --create --file-mode 0444 /root/passwords.txt',
+      "rampart watch '/etc/ssl/**'",
+      'rampart watch --root /proc/4711/root /etc/nginx/nginx.conf',
+    ],
+    exitCodes: { 0: 'stopped by Ctrl-C or SIGTERM' },
+  });
 }

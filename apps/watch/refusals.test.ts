@@ -74,7 +74,7 @@ suite('rampart watch refuses, and changes nothing:', { skip: sensorSkip }, () =>
     ['an unknown access', ['--access', 'read,reed', 'DIR/file'], /"reed" is not an access.*read, write/],
     ['no access', ['--access', ',', 'DIR/file'], /no access is named/],
     ['an unknown mode', ['--mode', 'magic', 'DIR/file'], /'magic' is invalid.*fentry, kprobe/],
-    ['an unknown format', ['--format', 'xml', 'DIR/file'], /'xml' is invalid.*json, pretty/],
+    ['an unknown format', ['--format', 'xml', 'DIR/file'], /'xml' is invalid.*pretty, json, yaml/],
     ['an unknown option', ['--bogus', 'DIR/file'], /unknown option '--bogus'/],
     ['a mode that is not octal', ['--file-mode', '0888', 'DIR/file'], /0888.*[Oo]ctal/],
     ['a rate that is no number', ['--rate', '-1', 'DIR/file'], /'-1' is invalid.*an integer/],

@@ -2,6 +2,8 @@ import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 
 import { messageOf, type RampartError } from '../../lib/errors/errors.ts';
+import { yamlDocument } from '../../lib/cli/document.ts';
+import type { PrettyFormat } from '../../lib/cli/output-option.ts';
 import { LineWriter } from '../../lib/output/lines.ts';
 import { printable } from '../../lib/output/printable.ts';
 import { wantsColour } from '../../lib/output/table.ts';
@@ -28,7 +30,7 @@ const BOOT_ID = '/proc/sys/kernel/random/boot_id';
  */
 export async function runWatch(paths: readonly string[], options: WatchOptions): Promise<void> {
   const planned = plan(paths, options);
-  const format = options.format ?? (process.stdout.isTTY ? 'pretty' : 'json');
+  const format = options.output ?? (process.stdout.isTTY ? 'pretty' : 'json');
   const stop = stopSignal();
 
   await using out = new LineWriter(process.stdout.fd, { name: 'stdout' });
@@ -75,7 +77,7 @@ export async function runWatch(paths: readonly string[], options: WatchOptions):
 }
 
 function lineMaker(
-  format: 'json' | 'pretty',
+  format: PrettyFormat,
   planned: readonly PlannedPath[],
   out: LineWriter,
 ): (access: Parameters<typeof formatPretty>[0], path: PlannedPath, file?: string) => void {
@@ -106,7 +108,8 @@ function lineMaker(
       });
       encoders.set(key, encoder);
     }
-    out.write(encoder.encode(access));
+    const text = encoder.encode(access);
+    out.write(format === 'json' ? text : yamlDocument(text));
   };
 }
 

@@ -26,7 +26,7 @@ export async function latency(options: PartOptions): Promise<Report> {
   const accesses = Math.max(10, Math.ceil(ACCESSES / options.shrink));
   using build = new Build();
   const binary = build.nativeLoop();
-  await using watch = new WatchProcess(['--mode', options.mode, '--rate', '0', '--format', 'json']);
+  await using watch = new WatchProcess(['--mode', options.mode, '--rate', '0', '-o', 'json']);
   await watch.watching(options.signal);
   // The pace keeper gets no CPU of its own: on two CPUs it would take one from the watcher.
   using loop = new NativeLoop(binary, -1, watch.file);

@@ -2,6 +2,7 @@ import type { LineView } from '../line-kind.ts';
 import { type FindingHead, severities, type Severity } from '../stream/finding.ts';
 import type { ReadFinding } from '../stream/read-finding.ts';
 import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
+import { refuseEmpty } from '../../lib/cli/options.ts';
 import { nameGlob, pathGlob } from '../../lib/regex/glob.ts';
 
 /** Lists are of globs: one of them has to fit. An empty one lets everything through. */
@@ -11,6 +12,8 @@ export interface AlertFilterOptions {
   /** In the same way. */
   readonly pod: readonly string[];
   readonly path: readonly string[];
+  /** Of what a finding is about, or of the policy that asked for it. */
+  readonly namespace?: string | undefined;
   /** The least. */
   readonly severity?: Severity | undefined;
   /** Milliseconds since 1970. */
@@ -30,9 +33,12 @@ export function alertFilter(options: AlertFilterOptions): AlertFilter {
   const pods = options.pod.map((text) => placedName(text, '--pod'));
   const paths = options.path.map((text) => pathGlob(text, '--path'));
   const sinceNs = options.sinceMs === undefined ? undefined : BigInt(options.sinceMs) * 1_000_000n;
+  const { namespace } = options;
+  refuseEmpty({ '--namespace': namespace });
   const least = severities.indexOf(options.severity ?? 'info');
   return ({ head: { object, policy, severity }, timeNs }, { by, path }) =>
     severities.indexOf(severity) >= least &&
+    (namespace === undefined || [object, policy, by].some((one) => one?.namespace === namespace)) &&
     fitsOne(policies, policy) &&
     (fitsOne(pods, object?.kind === 'Pod' ? object : undefined) || (by !== undefined && fitsOne(pods, by))) &&
     (paths.length === 0 || (path !== undefined && paths.some((fits) => fits(path)))) &&

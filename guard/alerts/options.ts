@@ -1,5 +1,7 @@
 import type { Command } from 'commander';
 
+import { addApiOptions, addNamespaceOption } from '../../lib/cli/cluster.ts';
+import type { PrettyFormat } from '../../lib/cli/output-option.ts';
 import type { Severity } from '../stream/finding.ts';
 
 export interface AlertsOptions {
@@ -13,19 +15,21 @@ export interface AlertsOptions {
   readonly path: readonly string[];
   readonly since?: string;
   readonly tail?: number;
-  readonly format?: 'pretty' | 'json' | undefined;
+  /** Of objects and policies. */
+  readonly namespace?: string;
+  readonly output?: PrettyFormat | undefined;
   readonly socket?: string;
   readonly data?: string;
   readonly kubeconfig?: string;
+  readonly context?: string;
 }
 
-/** For commands that read alerts: where from. */
-export function withSources(command: Command): Command {
-  return command
-    .option('--socket <path>', 'the socket of an agent, its --alerts-socket')
-    .option('--data <dir>', 'the directory of `rampart standalone`')
-    .option(
-      '--kubeconfig <file>',
-      'the kubeconfig of the cluster, to read the logs of its agents, operators and policy servers',
-    );
+/** For commands that read alerts: where from, and of which namespace. */
+export function addSources(command: Command): Command {
+  command.option('--socket <path>', 'the socket of an agent, its --alerts-socket');
+  addApiOptions(command, 'to read the logs of its agents, operators and policy servers');
+  return addNamespaceOption(command, 'only findings about objects, or by policies, of this namespace');
 }
+
+export const originNote =
+  'Without --socket, --data, --kubeconfig and --context: the agent or standalone process of this machine if there is one (/run/rampart/alerts.sock, /var/lib/rampart/alerts.sock), else the cluster that kubectl would use.';

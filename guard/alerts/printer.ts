@@ -1,5 +1,7 @@
 /** Prints lines of guards to stdout: the matching ones, first the most recent past ones, then each new one. */
 import type { LineFold, LineKind } from '../line-kind.ts';
+import { yamlDocument } from '../../lib/cli/document.ts';
+import type { PrettyFormat } from '../../lib/cli/output-option.ts';
 import type { LineWriter } from '../../lib/output/lines.ts';
 import { readFinding } from '../stream/read-finding.ts';
 import type { AlertFilter } from './filter.ts';
@@ -9,7 +11,7 @@ interface AlertPrinterOptions {
   /** By guard: lines of others are left out. */
   readonly kinds: ReadonlyMap<string, readonly LineKind[]>;
   readonly filter: AlertFilter;
-  readonly format: 'pretty' | 'json';
+  readonly format: PrettyFormat;
   readonly colour: boolean;
   /** How many of those that were there before; of each kind of each guard, or in all. */
   readonly tail: number;
@@ -55,8 +57,10 @@ export class AlertPrinter {
       ?.find(({ kind }) => kind === given)
       ?.view(finding);
     if (view === undefined || !filter(finding, view)) return undefined;
-    const text = format === 'json' ? line : view.pretty({ colour, nowMs: Date.now() });
-    const shown = { text, fold: format === 'json' ? undefined : view.fold };
+    const shown =
+      format === 'pretty'
+        ? { text: view.pretty({ colour, nowMs: Date.now() }), fold: view.fold }
+        : { text: format === 'json' ? line : yamlDocument(line), fold: undefined };
     if (this.#held === undefined) return this.#show(shown);
     const of = isTailOfEach ? `${guard} ${given}` : '';
     const held = this.#held.get(of) ?? [];

@@ -46,7 +46,7 @@ export async function runAlerts(guards: readonly Guard[], options: AlertsOptions
     tail,
     isTailOfEach: options.tail === undefined && !follow,
     signal,
-    format: options.format ?? (process.stdout.isTTY ? 'pretty' : 'json'),
+    format: options.output ?? (process.stdout.isTTY ? 'pretty' : 'json'),
     colour: wantsColour(process.stdout),
   });
   const request: AlertRequest = {

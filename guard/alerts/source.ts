@@ -35,6 +35,8 @@ interface OriginOptions {
   readonly socket?: string | undefined;
   readonly data?: string | undefined;
   readonly kubeconfig?: string | undefined;
+  /** Of the kubeconfig, and so of a cluster. */
+  readonly context?: string | undefined;
 }
 
 /** Looked at in this order where nothing is said: of an agent; of standalone as its guide starts it. */
@@ -45,8 +47,9 @@ export async function findOrigin(
   options: OriginOptions,
   sockets: readonly string[] = usualSockets,
 ): Promise<AlertOrigin> {
-  const { socket, data, kubeconfig } = options;
-  const sources = { '--socket': socket, '--data': data, '--kubeconfig': kubeconfig };
+  const { socket, data, kubeconfig, context } = options;
+  const cluster = kubeconfig === undefined ? { '--context': context } : { '--kubeconfig': kubeconfig };
+  const sources = { '--socket': socket, '--data': data, ...cluster };
   refuseEmpty(sources, 'Give a path');
   const given = Object.entries(sources).filter(([, value]) => value !== undefined);
   if (given.length > 1) {
@@ -58,7 +61,8 @@ export async function findOrigin(
   }
   if (socket !== undefined) return { kind: 'socket', path: resolve(socket) };
   if (data !== undefined) return { kind: 'socket', path: join(resolve(data), standaloneAlertsSocket) };
-  if (kubeconfig !== undefined) return { kind: 'cluster', access: clusterAccess(kubeconfig) };
+  if (kubeconfig !== undefined || context !== undefined)
+    return { kind: 'cluster', access: clusterAccess({ kubeconfig, context }) };
   let refused: string | undefined;
   for (const path of sockets) {
     const state = await probeFeed(path);
@@ -66,7 +70,7 @@ export async function findOrigin(
     if (state === 'refused') refused ??= path;
   }
   try {
-    return { kind: 'cluster', access: clusterAccess(undefined) };
+    return { kind: 'cluster', access: clusterAccess() };
   } catch (cause) {
     if (refused !== undefined) {
       throw new RampartError(errorCodes.PRIVILEGE, {

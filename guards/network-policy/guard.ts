@@ -12,7 +12,7 @@ export const networkPolicy = defineGuard({
   commands: [
     {
       create: networkCommand,
-      example: ['network explain ...', 'explain whether a connection is allowed, and by which policy'],
+      example: ['network drops -f', 'follow refused connections'],
     },
   ],
   options: networkPolicyOptions,

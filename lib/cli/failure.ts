@@ -1,24 +1,19 @@
 /** How a failed command informs its user: the lines on stderr and the exit code. */
 import { type Command, CommanderError } from 'commander';
 
-import { errorCodes, RampartError, type ErrorCode } from '../errors/errors.ts';
+import { errorCodes, RampartError } from '../errors/errors.ts';
 
-/** What was asked cannot be done here: another command line, another user or another machine is needed. */
-const refused: ReadonlySet<ErrorCode> = new Set([
-  errorCodes.INPUT,
-  errorCodes.PRIVILEGE,
-  errorCodes.UNSUPPORTED,
-  errorCodes.LIMIT,
-]);
+/** 1 is an answer: something was found, or refused. */
+const FAILED = 2;
 
 /** What a usage error of these commands exits with, where it is not 2. */
 export const usageExitCode = new WeakMap<Command, number>();
 
-let otherExitCode = 1;
+let failedExitCode = FAILED;
 
-/** From now on what fails in an unforeseen way ends the process with this, where 1 says something else to who reads it. */
+/** From now on a failure ends the process with this, for a command that takes the place of one with codes of its own. */
 export function failWith(exitCode: number): void {
-  otherExitCode = exitCode;
+  failedExitCode = exitCode;
 }
 
 /** @param command - Whose arguments were wrong. */
@@ -31,10 +26,7 @@ export function withUsageExitCode(error: CommanderError, command: Command): Comm
 export interface Failure {
   /** For stderr; empty when everything has been said already. */
   readonly text: string;
-  /**
-   * 0 for no failure (`--help`), 2 for a request that was refused before anything changed, 1 for the rest; but for
-   * {@link usageExitCode} and {@link failWith}.
-   */
+  /** 0 for no failure (`--help`), else 2; but for {@link usageExitCode} and {@link failWith}. */
   readonly exitCode: number;
 }
 
@@ -43,16 +35,16 @@ export function describeFailure(error: unknown): Failure {
   if (error instanceof RampartError) {
     const [line, ...detail] = error.message.split('\n');
     const text = [`rampart: ${line}`, ...detail.map((more) => `  ${more}`)].join('\n');
-    return { text: `${text}\n`, exitCode: refused.has(error.code) ? 2 : otherExitCode };
+    return { text: `${text}\n`, exitCode: failedExitCode };
   }
   // Commander has printed its message or the help text before it throws.
   if (error instanceof CommanderError)
-    return { text: '', exitCode: error.exitCode === 1 ? 2 : error.exitCode };
+    return { text: '', exitCode: error.exitCode === 1 ? FAILED : error.exitCode };
   if (isBrokenPipe(error)) return { text: '', exitCode: 0 };
   const stack = error instanceof Error ? (error.stack ?? error.message) : String(error);
   return {
     text: `rampart: this is a bug in Rampart; please report it with these lines:\n${stack}\n`,
-    exitCode: otherExitCode,
+    exitCode: failedExitCode,
   };
 }
 

@@ -54,11 +54,6 @@ export function metricsTlsOption(): Option {
 /** What long-running processes serve: see `observe` in process.ts. */
 export const metricsAndHealth = 'Prometheus metrics, /healthz and /readyz';
 
-/** `-o`, with the format that it has by default first. */
-export function outputOption(...formats: readonly string[]): Option {
-  return new Option('-o, --output <format>', 'output format').choices(formats).default(formats[0]);
-}
-
 export function hostRootOption(): Option {
   return new Option('--host-root <dir>', "where the node's root file system is mounted").default('/');
 }

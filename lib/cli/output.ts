@@ -1,8 +1,19 @@
 import { wantsColour, type RenderOptions } from '../output/table.ts';
 
-/** @param columns where stdout is no terminal; @param most longer lines are hard to read, however wide the terminal */
-export function outputOptions(columns: number, most = Infinity): RenderOptions {
+interface Width {
+  /** Longer lines are hard to read, however wide the terminal. */
+  readonly most?: number;
+  /** `-o wide`: nothing is wrapped. */
+  readonly isWide?: boolean;
+}
+
+/** @param columns - Where stdout is no terminal. */
+export function outputOptions(
+  columns: number,
+  { most = Infinity, isWide = false }: Width = {},
+): RenderOptions {
   const { stdout } = process;
   // A terminal that does not know its width reports 0.
-  return { widthColumns: Math.min(stdout.columns || columns, most), colour: wantsColour(stdout) };
+  const widthColumns = isWide ? Infinity : Math.min(stdout.columns || columns, most);
+  return { widthColumns, colour: wantsColour(stdout) };
 }

@@ -42,7 +42,7 @@ export async function showFiles({ mode, screen, signal }: PartOptions): Promise<
   await using watch = await screen.during('rampart watch loads its programs', starting);
   screen.heading('1. Files of this machine');
   screen.line();
-  screen.command(`rampart watch --format json --mode ${mode} ${directory}/{${watchedFiles.join(',')}}`);
+  screen.command(`rampart watch -o json --mode ${mode} ${directory}/{${watchedFiles.join(',')}}`);
   screen.line(`${watch.said.join('\n')}\n`);
 
   // The marker is read after what made the alerts, so all of them are there when its own is.

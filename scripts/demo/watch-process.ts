@@ -25,7 +25,7 @@ export class WatchProcess extends RampartProcess {
    */
   static async start({ mode, names, directory, signal, onAlert }: WatchOptions): Promise<WatchProcess> {
     const paths = names.map((name) => `${directory}/${name}`);
-    const words = ['watch', '--format', 'json', '--mode', mode, ...paths];
+    const words = ['watch', '-o', 'json', '--mode', mode, ...paths];
     const watch = new WatchProcess({ words, signal, onAlert });
     try {
       watch.mode = await watch.saysMode(/ watching \d+ paths? by /);

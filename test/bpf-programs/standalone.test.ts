@@ -390,20 +390,21 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     });
 
     const refused = await machine.bpf('cleanup');
-    assert.equal(refused.code, 1);
+    assert.equal(refused.code, 2);
     assert.match(refused.stderr, /holds it/);
     await machine.process.stop('SIGKILL');
     const cleaned = await machine.bpf('cleanup', '-o', 'json');
     assert.equal(cleaned.code, 0, cleaned.stderr);
     const { removed, ...more } = JSON.parse(cleaned.stdout) as { removed: readonly string[] };
-    assert.deepEqual(more, {});
+    assert.deepEqual(more, { schema: 'rampart.dev/bpf-cleanup/v1' });
     for (const name of ['first', 'second'])
       assert.ok(
         removed.some((line) => new RegExp(`^program \\d+ of XdpProgram/${name}`).test(line)),
         cleaned.stdout,
       );
     assert.deepEqual(machine.pinned(), []);
-    assert.deepEqual(JSON.parse((await machine.bpf('cleanup', '-o', 'json')).stdout), { removed: [] });
+    const again = JSON.parse((await machine.bpf('cleanup', '-o', 'json')).stdout) as object;
+    assert.deepEqual(again, { ...more, removed: [] });
     assert.equal((await machine.bpf('cleanup')).stdout, 'Nothing to remove.');
     assert.equal((await machine.bpf('chain', 'seen0')).code, 1);
     ip('link delete seen0');

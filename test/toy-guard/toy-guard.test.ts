@@ -231,7 +231,7 @@ suite('a guard that is one folder', () => {
   test('has its command in help, with an example, beside those of the others', () => {
     const stdout = help();
     assert.match(stdout, /^  door +show the doors$/m);
-    assert.match(stdout, /^  rampart door list +list the doors and their greetings$/m);
+    assert.match(stdout, /^  rampart door list +# list the doors and their greetings$/m);
     assert.match(stdout, /^  network +explain/m);
     assert.match(help('door'), /^  list \[options\] +list the doors and their greetings$/m);
   });

@@ -3,7 +3,7 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 
 import { tenantHelpersOption, tenantMapMemoryOption, verificationOption } from '../options.ts';
 import { optionOf } from '../../../guard/guard-options.ts';
-import { failWith } from '../../../lib/cli/failure.ts';
+import { addHelp } from '../../../lib/cli/help.ts';
 import { criSocketOption } from '../../../lib/cli/options.ts';
 import { mapCommand } from './map-command.ts';
 import type { AttachType } from '../kernel/desired.ts';
@@ -52,14 +52,14 @@ function seconds(text: string): number {
 }
 
 function verifyCommand(): Command {
-  return inspecting(new Command('verify'))
+  const command = inspecting(new Command('verify'))
     .argument(
       '[image-or-file]',
       'an image with bytecode, or an object file: a path that starts with / or ends in .o',
     )
     .summary('check whether this kernel accepts the programs of an image or file')
     .description(
-      'Loads the programs and unloads them again; attaches nothing. With -f, checks the objects and the labels of their images, too, and whether their programs could join what runs on the interfaces of this machine. Shows the output of the verifier. Exit codes: 0 all are accepted, 1 one is refused, 2 the check failed.',
+      'Loads the programs and unloads them again; attaches nothing. With -f, checks the objects and the labels of their images, too, and whether their programs could join what runs on the interfaces of this machine. Shows the output of the verifier.',
     )
     .option('--function <name>', 'only this program')
     .addOption(
@@ -79,49 +79,54 @@ function verifyCommand(): Command {
     .option('--credentials <file>', 'a config.json of docker or podman with credentials for the registry')
     .addOption(optionOf(verificationOption))
     .option('-f, --filename <file>', 'verify what the objects in this manifest request; - is standard input')
-    .addHelpText(
-      'after',
-      '\nExamples:\n  rampart bpf verify ./count.bpf.o\n  rampart bpf verify --insecure registry.example:5000/team/count:v1\n  rampart bpf verify -f xdpprogram.yaml',
-    )
     .action(async (what: string | undefined, options: VerifyOptions) => {
-      // 1 means that a program was refused.
-      failWith(2);
       const { runVerify } = await import('./verify.ts');
       process.exitCode = await runVerify(what, options);
     });
+  return addHelp(command, {
+    examples: [
+      'rampart bpf verify ./count.bpf.o',
+      'rampart bpf verify --insecure registry.example:5000/team/count:v1',
+      'rampart bpf verify -f xdpprogram.yaml',
+    ],
+    exitCodes: { 0: 'all are accepted', 1: 'one is refused' },
+  });
 }
 
 function listCommand(): Command {
-  return inspecting(new Command('list'))
+  const command = inspecting(new Command('list'))
     .summary('list the eBPF programs that run for objects')
     .description(
       'Lists the eBPF programs that this machine runs for objects such as XdpProgram: where they are attached, their bytecode, and the object.',
     )
-    .addHelpText('after', '\nExample:\n  rampart bpf list')
     .action(async (options: BpfOptions) => {
       const { runList } = await import('./run.ts');
       runList(options);
     });
+  return addHelp(command, { examples: ['rampart bpf list', 'rampart bpf list -o wide'] });
 }
 
 function chainCommand(): Command {
-  return inspecting(new Command('chain').argument('[interface]', 'the interface; default: all'))
+  const command = inspecting(new Command('chain').argument('[interface]', 'the interface; default: all'))
     .summary('show the programs of an interface in their order')
     .description(
-      'Shows the XDP, TCX and TC programs of an interface in the order they run, and the return codes after which the next one runs. Exit codes: 0 there are some, 1 there are none.',
+      'Shows the XDP, TCX and TC programs of an interface in the order they run, and the return codes after which the next one runs.',
     )
-    .addHelpText('after', '\nExample:\n  rampart bpf chain eth0')
     .action(async (name: string | undefined, options: BpfOptions) => {
       const { runChain } = await import('./run.ts');
       process.exitCode = runChain(name, options);
     });
+  return addHelp(command, {
+    examples: ['rampart bpf chain eth0'],
+    exitCodes: { 0: 'there are some', 1: 'there are none' },
+  });
 }
 
 function netCommand(): Command {
-  return inspecting(new Command('net').argument('[interface]', 'the interface; default: all'))
+  const command = inspecting(new Command('net').argument('[interface]', 'the interface; default: all'))
     .summary('show every program on network interfaces, whoever attached it')
     .description(
-      'Shows all XDP, TCX, TC and netkit programs of interfaces, those of other tools included, and the mode of XDP. Exit codes: 0 there are some, 1 there are none, 2 failed.',
+      'Shows all XDP, TCX, TC and netkit programs of interfaces, those of other tools included, and the mode of XDP.',
     )
     .addOption(
       new Option('--netns <name>', 'in this network namespace: a name of ip netns, or a path').conflicts(
@@ -130,17 +135,18 @@ function netCommand(): Command {
     )
     .option('--pod <namespace/name>', 'in the network of this pod')
     .addOption(criSocketOption())
-    .addHelpText('after', '\nExamples:\n  rampart bpf net eth0\n  rampart bpf net --pod shop/web-0')
     .action(async (name: string | undefined, options: NetOptions) => {
-      // 1 means that nothing runs there.
-      failWith(2);
       const { runNet } = await import('./net.ts');
       process.exitCode = await runNet(name, options);
     });
+  return addHelp(command, {
+    examples: ['rampart bpf net eth0', 'rampart bpf net --pod shop/web-0'],
+    exitCodes: { 0: 'there are some', 1: 'there are none' },
+  });
 }
 
 function statsCommand(): Command {
-  return inspecting(new Command('stats'))
+  const command = inspecting(new Command('stats'))
     .summary('show how often programs run, and for how long')
     .description(
       'Measures for the given time. The kernel counts runs only on request; members of chains are always counted. CPU is the share of one CPU.',
@@ -151,33 +157,34 @@ function statsCommand(): Command {
     .option('--top', 'on a terminal, measure again and again until interrupted')
     .addOption(new Option('--sort <column>', 'largest first, except for id').choices(sortKeys).default('id'))
     .option('--all', 'all programs of the kernel')
-    .addHelpText('after', '\nExample:\n  rampart bpf stats --top --all --sort cpu')
     .action(async (options: StatsOptions) => {
       const { runStats } = await import('./stats.ts');
       await runStats(options);
     });
+  return addHelp(command, {
+    examples: ['rampart bpf stats -t 5', 'rampart bpf stats --top --all --sort cpu'],
+  });
 }
 
 function cleanupCommand(): Command {
-  return inspecting(new Command('cleanup'))
+  const command = inspecting(new Command('cleanup'))
     .summary('remove all eBPF programs of Rampart')
     .description(
       'Detaches and unloads everything that Rampart loaded on this machine for objects. Refused while an agent runs, because it would load them again.',
     )
-    .addHelpText('after', '\nExample:\n  rampart bpf cleanup')
     .action(async (options: BpfOptions) => {
       const { runCleanup } = await import('./run.ts');
       await runCleanup(options);
     });
+  return addHelp(command, { examples: ['rampart bpf cleanup'] });
 }
 
 export function bpfCommand(): Command {
-  return new Command('bpf')
+  const command = new Command('bpf')
     .summary('inspect the eBPF programs of this machine')
     .description(
       'Inspects the eBPF programs that this machine runs for objects such as XdpProgram and TcNsProgram, and those of other tools. Requires root.',
     )
-    .addHelpText('after', '\nExamples:\n  rampart bpf list\n  rampart bpf net eth0')
     .addCommand(listCommand())
     .addCommand(chainCommand())
     .addCommand(netCommand())
@@ -185,4 +192,5 @@ export function bpfCommand(): Command {
     .addCommand(mapCommand())
     .addCommand(verifyCommand())
     .addCommand(cleanupCommand());
+  return addHelp(command, { examples: ['rampart bpf list', 'rampart bpf net eth0'] });
 }

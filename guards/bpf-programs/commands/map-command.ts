@@ -1,9 +1,10 @@
 /** `rampart bpf map`: options only; the implementation is loaded on demand. */
 import { Command, Option } from 'commander';
 
-import { failWith } from '../../../lib/cli/failure.ts';
+import { addHelp } from '../../../lib/cli/help.ts';
+import { addOutput, type PrettyFormat, prettyFormats } from '../../../lib/cli/output-option.ts';
 import { wholeNumber } from '../../../lib/cli/options.ts';
-import { type BpfOptions, inspecting } from './options.ts';
+import { addPlace, type BpfOptions, inspecting, type PlaceOptions } from './options.ts';
 
 export interface MapListOptions extends BpfOptions {
   readonly all?: true;
@@ -18,72 +19,70 @@ export interface MapUpdateOptions extends MapChangeOptions {
   readonly noexist?: true;
 }
 
-export interface MapEventsOptions extends MapChangeOptions {
+export interface MapEventsOptions extends PlaceOptions {
+  readonly output: PrettyFormat;
+  readonly force?: true;
   readonly type?: string;
   readonly count?: number;
 }
 
-const namesHelp = `
-PROGRAM is the kernel ID of a program, its owner (XdpProgram/count), or the
-name of its BpfProgram; MAP is the name of the map in C. For other maps:
-id ID, name NAME, or pinned PATH.`;
+const namesNote =
+  'PROGRAM is the kernel ID of a program, its owner (XdpProgram/count), or the name of its BpfProgram; MAP is the name of the map in C. For other maps: id ID, name NAME, or pinned PATH.';
 
-const valuesHelp = `
-Keys and values are JSON, as dump shows them: 80, '"eth0"', '{"port": 80}'.
-hex: and digits are bytes in the order of the node: hex:0a000001.`;
+const valuesNote = `Keys and values are JSON, as dump shows them: 80, '"eth0"', '{"port": 80}'. hex: and digits are bytes in the order of the node: hex:0a000001.`;
 
 function ofMap(name: string): Command {
-  return inspecting(
-    new Command(name)
-      .argument('<program>', 'the program; or id, name or pinned')
-      .argument('<map>', 'the map; or its ID, name or path'),
-  );
+  return new Command(name)
+    .argument('<program>', 'the program; or id, name or pinned')
+    .argument('<map>', 'the map; or its ID, name or path');
 }
 
 const forceText = 'also for a map that no program of Rampart uses';
 
 function listCommand(): Command {
-  return inspecting(new Command('list'))
+  const command = inspecting(new Command('list'))
     .summary('list maps')
     .description('Lists the maps of the programs of Rampart: their types, sizes, and the objects.')
     .option('--all', 'all maps of the kernel')
-    .addHelpText('after', '\nExample:\n  rampart bpf map list --all')
     .action(async (options: MapListOptions) => {
       const { runMapList } = await import('./map.ts');
       runMapList(options);
     });
+  return addHelp(command, { examples: ['rampart bpf map list', 'rampart bpf map list --all'] });
 }
 
 function dumpCommand(): Command {
-  return ofMap('dump')
+  const command = inspecting(ofMap('dump'))
     .summary('show all entries')
     .description('Shows the entries of a map, decoded with the key and value types of the program.')
-    .addHelpText('after', `${namesHelp}\n\nExample:\n  rampart bpf map dump XdpProgram/count packets`)
     .action(async (program: string, map: string, options: BpfOptions) => {
       const { runDump } = await import('./map.ts');
       runDump({ program, map }, options);
     });
+  return addHelp(command, {
+    notes: [namesNote],
+    examples: ['rampart bpf map dump XdpProgram/count packets'],
+  });
 }
 
 function lookupCommand(): Command {
-  return ofMap('lookup')
+  const command = inspecting(ofMap('lookup'))
     .argument('<key>', 'the key')
     .summary('show one entry')
-    .description('Shows the entry with a key. Exit codes: 0 it is there, 1 it is not, 2 failed.')
-    .addHelpText(
-      'after',
-      `${namesHelp}\n${valuesHelp}\n\nExample:\n  rampart bpf map lookup XdpProgram/count ports '{"port": 80}'`,
-    )
+    .description('Shows the entry with a key.')
     .action(async (program: string, map: string, key: string, options: BpfOptions) => {
-      // 1 means that there is no such entry.
-      failWith(2);
       const { runLookup } = await import('./map.ts');
       process.exitCode = runLookup({ program, map }, key, options);
     });
+  return addHelp(command, {
+    notes: [namesNote, valuesNote],
+    examples: [`rampart bpf map lookup XdpProgram/count ports '{"port": 80}'`],
+    exitCodes: { 0: 'it is there', 1: 'it is not' },
+  });
 }
 
 function updateCommand(): Command {
-  return ofMap('update')
+  const command = inspecting(ofMap('update'))
     .argument('<key>', 'the key')
     .argument('<value>', 'the new value')
     .summary('set the value of a key')
@@ -93,35 +92,35 @@ function updateCommand(): Command {
     .addOption(new Option('--exist', 'only if the key is there').conflicts('noexist'))
     .option('--noexist', 'only if the key is not there')
     .option('--force', forceText)
-    .addHelpText(
-      'after',
-      `${namesHelp}\n${valuesHelp}\n\nExample:\n  rampart bpf map update XdpProgram/count .data 0 '{"limit": 100}'`,
-    )
     .action(async (program: string, map: string, key: string, value: string, options: MapUpdateOptions) => {
       const { runUpdate } = await import('./map.ts');
       runUpdate({ program, map }, { key, value }, options);
     });
+  return addHelp(command, {
+    notes: [namesNote, valuesNote],
+    examples: [`rampart bpf map update XdpProgram/count .data 0 '{"limit": 100}'`],
+  });
 }
 
 function deleteCommand(): Command {
-  return ofMap('delete')
+  const command = inspecting(ofMap('delete'))
     .argument('<key>', 'the key')
     .summary('remove one entry')
-    .description('Removes the entry with a key. Exit codes: 0 removed, 1 it is not there, 2 failed.')
+    .description('Removes the entry with a key.')
     .option('--force', forceText)
-    .addHelpText(
-      'after',
-      `${namesHelp}\n${valuesHelp}\n\nExample:\n  rampart bpf map delete XdpProgram/count ports '{"port": 80}'`,
-    )
     .action(async (program: string, map: string, key: string, options: MapChangeOptions) => {
-      failWith(2);
       const { runDelete } = await import('./map.ts');
       process.exitCode = runDelete({ program, map }, key, options);
     });
+  return addHelp(command, {
+    notes: [namesNote, valuesNote],
+    examples: [`rampart bpf map delete XdpProgram/count ports '{"port": 80}'`],
+    exitCodes: { 0: 'removed', 1: 'it is not there' },
+  });
 }
 
 function eventsCommand(): Command {
-  return ofMap('events')
+  const command = addPlace(ofMap('events'))
     .summary('show what programs write')
     .description(
       'Shows events until it is interrupted. Each event is read once: a program that reads the same map does not get what is shown here. Refused while another process reads it.',
@@ -129,25 +128,29 @@ function eventsCommand(): Command {
     .option('--type <name>', 'decode events as this type of the program')
     .option('--count <events>', 'end after so many events', wholeNumber)
     .option('--force', 'take the events of another process, or of a map of others')
-    .addHelpText(
-      'after',
-      `${namesHelp}\n\nExample:\n  rampart bpf map events TracepointProgram/opens events --type event`,
-    )
     .action(async (program: string, map: string, options: MapEventsOptions) => {
       const { runEvents } = await import('./map-events.ts');
       await runEvents({ program, map }, options);
     });
+  addOutput(command, prettyFormats, { formerNames: { table: 'pretty' } });
+  return addHelp(command, {
+    notes: [namesNote],
+    examples: ['rampart bpf map events TracepointProgram/opens events --type event'],
+    exitCodes: { 0: 'done, or stopped by Ctrl-C or SIGTERM' },
+  });
 }
 
 export function mapCommand(): Command {
-  return new Command('map')
+  const command = new Command('map')
     .summary('list, read and change maps of programs')
     .description('Lists, reads and changes maps of eBPF programs. Requires root.')
-    .addHelpText('after', '\nExample:\n  rampart bpf map dump XdpProgram/count packets')
     .addCommand(listCommand())
     .addCommand(dumpCommand())
     .addCommand(lookupCommand())
     .addCommand(updateCommand())
     .addCommand(deleteCommand())
     .addCommand(eventsCommand());
+  return addHelp(command, {
+    examples: ['rampart bpf map list', 'rampart bpf map dump XdpProgram/count packets'],
+  });
 }

@@ -4,7 +4,8 @@ import { say, stopSignal } from '../../../lib/cli/process.ts';
 import type { MapName } from '../kernel/read/kernel-map.ts';
 import { type MapEvent, openEvents } from '../kernel/read/map-events.ts';
 import type { MapEventsOptions } from './map-command.ts';
-import { place, printJson } from './print.ts';
+import { documentText } from '../../../lib/cli/document.ts';
+import { place } from './print.ts';
 
 /** More that whoever reads the output has not taken yet is not kept: programs may write faster than a terminal shows. */
 const MOST_WAITING_BYTES = 8 * 1024 * 1024;
@@ -35,12 +36,13 @@ export async function runEvents(name: MapName, options: MapEventsOptions): Promi
 }
 
 function show(event: MapEvent, { output }: MapEventsOptions): void {
-  if (output === 'json') {
-    const { atMs, ...rest } = event;
-    printJson({ schema: 'rampart.dev/bpf-map-event/v1', time: new Date(atMs).toISOString(), ...rest });
+  const { atMs, ...rest } = event;
+  if (output !== 'pretty') {
+    const value = { schema: 'rampart.dev/bpf-map-event/v1', time: new Date(atMs).toISOString(), ...rest };
+    process.stdout.write(`${output === 'yaml' ? '---\n' : ''}${documentText(output, value)}`);
     return;
   }
-  const { atMs, cpu, sizeBytes, data } = event;
+  const { cpu, sizeBytes, data } = rest;
   const where = cpu === undefined ? '' : `  CPU ${cpu}`;
   const text = typeof data === 'string' ? data : JSON.stringify(data);
   process.stdout.write(`${clockTime(atMs)}${where}  ${sizeBytes} B  ${printable(text)}\n`);

@@ -12,14 +12,11 @@ import {
 } from '../kernel/read/maps.ts';
 import type { MapChangeOptions, MapListOptions, MapUpdateOptions } from './map-command.ts';
 import type { BpfOptions } from './options.ts';
-import { noPrograms, place, print, printJson } from './print.ts';
+import { isPrinted, noPrograms, place, print } from './print.ts';
 
 export function runMapList(options: MapListOptions): void {
   const maps = listMaps(place(options), options.all === true);
-  if (options.output === 'json') {
-    printJson({ schema: 'rampart.dev/bpf-maps/v1', maps });
-    return;
-  }
+  if (isPrinted(options, 'rampart.dev/bpf-maps/v1', { maps })) return;
   if (maps.length === 0) {
     process.stdout.write(options.all === true ? 'There are no eBPF maps in this kernel.\n' : noPrograms);
     return;
@@ -32,6 +29,7 @@ export function runMapList(options: MapListOptions): void {
         ...[kibibytes(memoryBytes), usedBy.join(' ') || '-'],
       ].map(printable),
     })),
+    options,
   );
 }
 
@@ -41,11 +39,8 @@ function kibibytes(bytes: number): string {
 
 export function runDump(name: MapName, options: BpfOptions): void {
   const dumped = dumpMap(place(options), name.program, name.map);
-  if (options.output === 'json') {
-    printJson({ schema: 'rampart.dev/bpf-map-dump/v1', ...dumped });
-    return;
-  }
-  printEntries(dumped.entries);
+  if (isPrinted(options, 'rampart.dev/bpf-map-dump/v1', dumped)) return;
+  printEntries(dumped.entries, options);
   if (dumped.truncated) process.stderr.write('rampart: the map has more entries than are shown\n');
 }
 
@@ -71,8 +66,8 @@ export function runUpdate(
 export function runDelete(name: MapName, key: string, options: MapChangeOptions): number {
   const isRemoved = deleteEntry(place(options), name, key, { force: options.force === true });
   if (!isRemoved) return noEntry(key);
-  if (options.output === 'json') printJson({ schema: 'rampart.dev/bpf-map-delete/v1', removed: true });
-  else process.stdout.write('Removed.\n');
+  if (!isPrinted(options, 'rampart.dev/bpf-map-delete/v1', { removed: true }))
+    process.stdout.write('Removed.\n');
   return 0;
 }
 
@@ -81,16 +76,16 @@ function noEntry(key: string): number {
   return 1;
 }
 
-function printEntry(entry: ShownEntry, { output }: BpfOptions): void {
-  if (output === 'json') printJson({ schema: 'rampart.dev/bpf-map-entry/v1', ...entry });
-  else printEntries([entry]);
+function printEntry(entry: ShownEntry, options: BpfOptions): void {
+  if (!isPrinted(options, 'rampart.dev/bpf-map-entry/v1', entry)) printEntries([entry], options);
 }
 
-function printEntries(entries: readonly ShownEntry[]): void {
+function printEntries(entries: readonly ShownEntry[], options: BpfOptions): void {
   const text = (value: unknown): string =>
     printable(typeof value === 'string' ? value : JSON.stringify(value));
   print(
     ['KEY', 'VALUE'],
     entries.map(({ key, value }): Row => ({ cells: [text(key), text(value)] })),
+    options,
   );
 }

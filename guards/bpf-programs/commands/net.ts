@@ -10,15 +10,15 @@ import { ProgramFailure } from '../kernel/failure.ts';
 import { NetworkPlace } from '../kernel/place/network-place.ts';
 import type { ContainerPlace } from '../kernel/desired.ts';
 import type { NetOptions } from './command.ts';
-import { place, print, printJson } from './print.ts';
+import { isPrinted, place, print } from './print.ts';
 
 /** @returns the exit code: 1 if nothing runs there. */
 export async function runNet(interfaceName: string | undefined, options: NetOptions): Promise<number> {
   const reading = place(options);
   using network = await networkOf(options);
   const programs = interfacePrograms(reading, network, interfaceName);
-  if (options.output === 'json') printJson({ schema: 'rampart.dev/bpf-net/v1', programs });
-  else if (programs.length === 0)
+  if (isPrinted(options, 'rampart.dev/bpf-net/v1', { programs })) return programs.length === 0 ? 1 : 0;
+  if (programs.length === 0)
     process.stdout.write(`No eBPF program runs on ${printable(interfaceName ?? 'any interface')}.\n`);
   else {
     print(
@@ -30,6 +30,7 @@ export async function runNet(interfaceName: string | undefined, options: NetOpti
           program.owners.join(' ') || "(not Rampart's)",
         ].map(printable),
       })),
+      options,
     );
   }
   return programs.length === 0 ? 1 : 0;

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 
 import { bpffsOption, bpfStateOption } from '../options.ts';
 import { optionOf } from '../../../guard/guard-options.ts';
-import { outputOption } from '../../../lib/cli/options.ts';
+import { addOutput, type TableFormat, tableFormats } from '../../../lib/cli/output-option.ts';
 
 /** Where the agent keeps its programs. */
 export interface PlaceOptions {
@@ -12,13 +12,15 @@ export interface PlaceOptions {
 }
 
 export interface BpfOptions extends PlaceOptions {
-  readonly output: 'json' | 'table';
+  readonly output: TableFormat;
 }
 
 /** For commands that inspect the programs of the agent. */
 export function inspecting(command: Command): Command {
-  return command
-    .addOption(optionOf(bpffsOption))
-    .addOption(optionOf(bpfStateOption))
-    .addOption(outputOption('table', 'json'));
+  return addOutput(addPlace(command), tableFormats);
+}
+
+/** Where the agent keeps its programs. */
+export function addPlace(command: Command): Command {
+  return command.addOption(optionOf(bpffsOption)).addOption(optionOf(bpfStateOption));
 }

@@ -1,20 +1,15 @@
 /** `rampart bpf list`, `chain` and `cleanup`. */
 import { createLogger } from '../../../lib/telemetry/log.ts';
 import { printable } from '../../../lib/output/printable.ts';
-import { renderTable } from '../../../lib/output/table.ts';
 import { type ChainView, readChain } from '../kernel/read/chains.ts';
 import { readPrograms } from '../kernel/read/programs.ts';
 import { openLockedHost } from '../node/locked-host.ts';
 import type { BpfOptions } from './options.ts';
-import { noPrograms, place, print, printJson } from './print.ts';
-import { outputOptions } from '../../../lib/cli/output.ts';
+import { isPrinted, noPrograms, place, print, tableText } from './print.ts';
 
 export function runList(options: BpfOptions): void {
   const programs = readPrograms(place(options));
-  if (options.output === 'json') {
-    printJson({ schema: 'rampart.dev/bpf-list/v1', programs });
-    return;
-  }
+  if (isPrinted(options, 'rampart.dev/bpf-list/v1', { programs })) return;
   if (programs.length === 0) {
     process.stdout.write(noPrograms);
     return;
@@ -34,38 +29,32 @@ export function runList(options: BpfOptions): void {
       cells: [
         ...[String(programId), type, functionName, attachPoint],
         ...(inPods ? [pod ?? '-', container ?? '-'] : []),
-        ...[owner, `${source} ${shortDigest(digest)}`.trim()],
+        ...[owner, `${source} ${options.output === 'wide' ? digest : shortDigest(digest)}`.trim()],
       ].map(printable),
     })),
+    options,
   );
 }
 
 /** @returns the exit code: 1 if nothing runs there. */
 export function runChain(name: string | undefined, options: BpfOptions): number {
   const chains = readChain(place(options), name);
-  if (options.output === 'json') printJson({ schema: 'rampart.dev/bpf-chain/v1', chains });
-  else if (chains.length === 0) {
+  if (isPrinted(options, 'rampart.dev/bpf-chain/v1', { chains })) return chains.length === 0 ? 1 : 0;
+  if (chains.length === 0) {
     process.stdout.write(
       `No XDP, TC or TCX program of Rampart runs on ${printable(name ?? 'any interface')}.\n`,
     );
-  } else process.stdout.write(`${chains.map(chainText).join('\n\n')}\n`);
+  } else process.stdout.write(`${chains.map((chain) => chainText(chain, options)).join('\n\n')}\n`);
   return chains.length === 0 ? 1 : 0;
 }
 
-function chainText({
-  interface: name,
-  container,
-  pod,
-  kind,
-  direction,
-  programId,
-  members,
-  notes,
-}: ChainView): string {
+function chainText(chain: ChainView, options: BpfOptions): string {
+  const { interface: name, container, pod, kind, direction, programId, members, notes } = chain;
   const namespace = container === undefined ? '' : ` of network namespace ${container}`;
   const where = pod === undefined ? namespace : ` of pod ${pod}`;
   const hook = direction === undefined ? kind : `${kind} ${direction}`;
-  const table = renderTable(
+  const table = tableText(
+    ['PRIORITY', 'REQUESTED BY', 'FUNCTION', 'ID', 'PROCEEDS ON', 'RUNS'],
     members.map(({ priority, owner, functionName, programId: id, proceedOn, runs, notes: own }) => ({
       cells: [
         ...[String(priority ?? '-'), owner ?? "(not Rampart's)", functionName, String(id)],
@@ -73,7 +62,7 @@ function chainText({
       ].map(printable),
       note: own.length === 0 ? undefined : own.map(printable).join('; '),
     })),
-    { head: ['PRIORITY', 'REQUESTED BY', 'FUNCTION', 'ID', 'PROCEEDS ON', 'RUNS'], ...outputOptions(100) },
+    options,
   );
   const title = [`${name}${where}`, hook, ...(programId === undefined ? [] : [`program ${programId}`])];
   return [printable(title.join(', ')), table, ...notes.map(printable)].join('\n');
@@ -87,8 +76,8 @@ export async function runCleanup(options: BpfOptions): Promise<void> {
     createLogger({ level: 'warn' }),
   );
   const removed = await host.remove();
-  if (options.output === 'json') printJson({ removed });
-  else if (removed.length === 0) process.stdout.write('Nothing to remove.\n');
+  if (isPrinted(options, 'rampart.dev/bpf-cleanup/v1', { removed })) return;
+  if (removed.length === 0) process.stdout.write('Nothing to remove.\n');
   else process.stdout.write(`${removed.map((line) => `removed ${printable(line)}`).join('\n')}\n`);
 }
 

@@ -1,6 +1,5 @@
 /** `rampart bpf stats`: one measurement, or one after the other on a terminal. */
 import { printable } from '../../../lib/output/printable.ts';
-import { renderTable } from '../../../lib/output/table.ts';
 import { sleep, systemClock } from '../../../lib/time/clock.ts';
 import { enableStatistics } from '../kernel/info.ts';
 import type { ChainView } from '../kernel/read/chains.ts';
@@ -8,9 +7,8 @@ import type { ReadOptions } from '../kernel/read/kept.ts';
 import { countersOf, type Statistics } from '../kernel/read/statistics.ts';
 import type { RunningProgram } from '../kernel/desired.ts';
 import { stopSignal } from '../../../lib/cli/process.ts';
-import { outputOptions } from '../../../lib/cli/output.ts';
 import type { StatsOptions } from './command.ts';
-import { noPrograms, place, printJson } from './print.ts';
+import { isPrinted, noPrograms, place, tableText } from './print.ts';
 
 /** What happened between two looks at the counters. */
 interface Rate {
@@ -43,7 +41,8 @@ const clearScreen = '\u001b[H\u001b[2J';
 export async function runStats(options: StatsOptions): Promise<void> {
   const { signal } = stopSignal();
   const reading = place(options);
-  const isLive = options.top === true && process.stdout.isTTY && options.output !== 'json';
+  const isLive =
+    options.top === true && process.stdout.isTTY && options.output !== 'json' && options.output !== 'yaml';
   // Only while it is open: each run costs a few ns more.
   using _statistics = enableStatistics();
   let before = take(reading, options);
@@ -110,14 +109,11 @@ function difference(before: Taken, now: Taken): Measured {
 }
 
 function show(measured: Measured, options: StatsOptions, isLive: boolean): void {
-  if (options.output === 'json') {
-    const { others, ...own } = measured;
-    const all = options.all === true ? { others } : {};
-    printJson({ schema: 'rampart.dev/bpf-stats/v1', ...own, ...all });
-    return;
-  }
+  const { others, ...own } = measured;
+  const all = options.all === true ? { others } : {};
+  if (isPrinted(options, 'rampart.dev/bpf-stats/v1', { ...own, ...all })) return;
   const lines = sorted(linesOf(measured), options.sort);
-  const text = lines.length === 0 ? noPrograms : `${tableOf(lines, measured.measuredMs)}\n`;
+  const text = lines.length === 0 ? noPrograms : `${tableOf(lines, measured.measuredMs, options)}\n`;
   process.stdout.write(isLive ? `${clearScreen}${text}` : text);
 }
 
@@ -152,7 +148,7 @@ function sorted(lines: readonly Line[], by: StatsOptions['sort']): readonly Line
   return lines.toSorted((a, b) => orders[by](a, b) || a.id - b.id);
 }
 
-function tableOf(lines: readonly Line[], measuredMs: number): string {
+function tableOf(lines: readonly Line[], measuredMs: number, options: StatsOptions): string {
   const rows = lines.map(({ id, cells, runs, nsPerRun, cpuPercent }) => ({
     cells: [
       ...[String(id), ...cells].map(printable),
@@ -162,5 +158,5 @@ function tableOf(lines: readonly Line[], measuredMs: number): string {
     ],
   }));
   const head = ['ID', 'TYPE', 'ATTACHED TO', 'REQUESTED BY', 'RUNS/S', 'NS/RUN', 'CPU'];
-  return renderTable(rows, { head, ...outputOptions(100) });
+  return tableText(head, rows, options);
 }

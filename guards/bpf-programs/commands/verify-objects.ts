@@ -14,7 +14,7 @@ import { pinDirectory, programsDirectory } from '../node/locked-host.ts';
 import { tenantRules } from '../options.ts';
 import { fileSubject, imageSubject, type Subject } from './bytecode-subject.ts';
 import type { VerifyOptions } from './command.ts';
-import { print, printJson } from './print.ts';
+import { isPrinted, print } from './print.ts';
 import { lines, printPrograms } from './verify.ts';
 import { readObjects, type RequestedObject } from './requested-objects.ts';
 
@@ -48,13 +48,12 @@ export async function runVerifyObjects(
 ): Promise<number> {
   const verified: VerifiedObject[] = [];
   for (const object of readObjects(path)) verified.push(await verifyObject(object, options, signal));
-  if (options.output === 'json') {
-    const objects = verified.map(({ programs, digest, ...rest }) => ({
-      ...{ ...rest, digest: digest ?? null },
-      programs: programs.map((program) => ({ ...program, type: program.type ?? null })),
-    }));
-    printJson({ schema: 'rampart.dev/bpf-verify-objects/v1', objects });
-  } else verified.forEach(show);
+  const objects = verified.map(({ programs, digest, ...rest }) => ({
+    ...{ ...rest, digest: digest ?? null },
+    programs: programs.map((program) => ({ ...program, type: program.type ?? null })),
+  }));
+  if (!isPrinted(options, 'rampart.dev/bpf-verify-objects/v1', { objects }))
+    for (const one of verified) show(one, options);
   return verified.every(({ accepted }) => accepted) ? 0 : 1;
 }
 
@@ -189,12 +188,13 @@ function orderOf(member: Member): Ordered | undefined {
   };
 }
 
-function show({ object, digest, accepted, problems, programs, chains }: VerifiedObject): void {
+function show(verified: VerifiedObject, options: VerifyOptions): void {
+  const { object, digest, accepted, problems, programs, chains } = verified;
   process.stdout.write(`${printable(object)}: ${accepted ? 'accepted' : 'refused'}\n${digest ?? ''}\n`);
   for (const problem of problems) process.stdout.write(`\n${lines(problem)}\n`);
   if (programs.length > 0) {
     process.stdout.write('\n');
-    printPrograms(programs);
+    printPrograms(programs, options);
   }
   if (chains.length > 0) {
     process.stdout.write('\n');
@@ -207,6 +207,7 @@ function show({ object, digest, accepted, problems, programs, chains }: Verified
           joins ? { text: 'accepted', style: 'green' } : { text: 'refused', style: 'red' },
         ],
       })),
+      options,
     );
     for (const message of chains.flatMap(({ messages }) => messages))
       process.stdout.write(`\n${lines(message)}\n`);

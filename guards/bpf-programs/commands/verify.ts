@@ -7,7 +7,8 @@ import { type VerifiedProgram, verifyBytecode } from '../kernel/load/verify-byte
 import { requireRoot, stopSignal } from '../../../lib/cli/process.ts';
 import { fileSubject, imageSubject, type Subject } from './bytecode-subject.ts';
 import { attachTypes, type VerifyOptions } from './command.ts';
-import { print, printJson } from './print.ts';
+import type { BpfOptions } from './options.ts';
+import { isPrinted, print } from './print.ts';
 
 /** @returns the exit code: 0 if this kernel accepts all, 1 if it does not. */
 export async function runVerify(what: string | undefined, options: VerifyOptions): Promise<number> {
@@ -28,13 +29,11 @@ export async function runVerify(what: string | undefined, options: VerifyOptions
   const { digest } = subject;
   const problems = 'untrusted' in subject ? [subject.untrusted] : [];
   const programs = 'untrusted' in subject ? [] : verified(what, subject, options);
-  if (options.output === 'json') {
-    const told = programs.map((program) => ({ ...program, type: program.type ?? null }));
-    printJson({ schema: 'rampart.dev/bpf-verify/v1', subject: what, digest, problems, programs: told });
-  } else {
+  const told = programs.map((program) => ({ ...program, type: program.type ?? null }));
+  if (!isPrinted(options, 'rampart.dev/bpf-verify/v1', { subject: what, digest, problems, programs: told })) {
     process.stdout.write(`${printable(what)}\n${digest}\n\n`);
     for (const problem of problems) process.stdout.write(`refused: ${lines(problem)}\n`);
-    if (programs.length > 0) printPrograms(programs);
+    if (programs.length > 0) printPrograms(programs, options);
   }
   return problems.length === 0 && programs.every(({ loads }) => loads) ? 0 : 1;
 }
@@ -45,7 +44,7 @@ export function lines(text: string): string {
 }
 
 /** As a table, and below it why some are refused. */
-export function printPrograms(programs: readonly VerifiedProgram[]): void {
+export function printPrograms(programs: readonly VerifiedProgram[], options: BpfOptions): void {
   print(
     ['PROGRAM', 'TYPE', 'VERDICT', 'INSTRUCTIONS VERIFIED'],
     programs.map(({ functionName, type, loads, verifiedInstructions, statistics }) => ({
@@ -57,6 +56,7 @@ export function printPrograms(programs: readonly VerifiedProgram[]): void {
       ],
       note: loads ? printable(statistics) : undefined,
     })),
+    options,
   );
   for (const { functionName, loads, message } of programs) {
     if (loads) continue;

@@ -19,7 +19,7 @@ import type { ApplicationSpec } from '../application-schema.ts';
 import { nodeOf, unreachedIn } from '../engine/parent-condition.ts';
 import { countsOf } from '../engine/state-counts.ts';
 
-/** A user's object, as in `--format json`. */
+/** A user's object, as in `-o json`. */
 export interface ProgramReport {
   readonly kind: string;
   /** `null`: cluster-scoped. */

@@ -1,5 +1,5 @@
 /**
- * What file access has in `rampart status --format json`.
+ * What file access has in `rampart status -o json`.
  */
 import type { HolderReport } from '../../../guard/lease-holder.ts';
 

@@ -11,7 +11,7 @@ import { outcomeOf, visible } from '../accept/outcome.ts';
 import { requestAnnotation } from '../results/node-requests.ts';
 import { requestAnnotationPrefix } from '../results/node-result.ts';
 import { nodeStatusName } from '../results/object-names.ts';
-import { chosenKubeconfig, clusterAccess } from '../../../lib/cli/cluster.ts';
+import { chosenKubeconfig, type ClusterChoice, clusterAccess } from '../../../lib/cli/cluster.ts';
 import { confirmed } from '../../../lib/cli/confirm.ts';
 import { describeFailure } from '../../../lib/cli/failure.ts';
 import { say, stopSignal } from '../../../lib/cli/process.ts';
@@ -41,12 +41,11 @@ export async function runAccept(name: string, options: AcceptOptions): Promise<0
       '--node': node.find((one) => one === ''),
       'the name': name,
     });
-    const kubeconfig = chosenKubeconfig(options);
-    using client = new KubeClient(clusterAccess(kubeconfig));
+    using client = new KubeClient(clusterAccess(options));
     const integrity = await findIntegrity(client, name, namespace, signal);
     const statuses = await statusesOf(client, integrity, signal);
     const plans = planAccept(integrity, statuses, [...new Set(node)], path);
-    const author = await authorOf(client, kubeconfig, signal);
+    const author = await authorOf(client, options, signal);
     process.stdout.write(`${listOf(plans)}\n`);
     if (!(await isMeant(integrity, plans, options, signal))) return options.dryRun === true ? 0 : 2;
     asked = await ask(client, integrity, plans, { author, options, signal });
@@ -196,7 +195,7 @@ const selfSubjectReviews = clusterKind<SelfSubjectReview>(
 /** @throws what the API throws but for its own refusals */
 export async function authorOf(
   client: KubeClient,
-  kubeconfig: string | undefined,
+  cluster: ClusterChoice,
   signal: AbortSignal,
 ): Promise<string> {
   try {
@@ -209,12 +208,12 @@ export async function authorOf(
   }
   // Nobody has checked these.
   const person = `${process.env['SUDO_USER'] || userInfo().username}@${hostname()}`;
-  const named = kubeconfigUser(kubeconfig);
+  const named = kubeconfigUser(cluster);
   return named === undefined ? person : `${named} (${person})`;
 }
 
 /** The name of the entry, which people choose themselves. */
-function kubeconfigUser(path: string | undefined): string | undefined {
-  const config = loadKubeconfig({ path });
-  return config?.contexts.get(config.currentContext ?? '')?.fields.text('user');
+function kubeconfigUser(cluster: ClusterChoice): string | undefined {
+  const config = loadKubeconfig({ path: chosenKubeconfig(cluster) });
+  return config?.contexts.get(cluster.context ?? config.currentContext ?? '')?.fields.text('user');
 }

@@ -109,7 +109,7 @@ async function run(
   process.exitCode = mode === 'init' ? 0 : exitCodeOfReport(done.report);
   if (process.exitCode === aideExit.io)
     say(`${done.report.counts.problems} paths could not be read and were not compared`);
-  await printReport(done.report, report, done.facts, options.json === true);
+  await printReport(done.report, report, done.facts, options.output);
 }
 
 async function withProgress<T>(job: CheckJob, work: (job: CheckJob) => Promise<T>): Promise<T> {

@@ -4,6 +4,9 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { byteCount, threadCount } from '../options.ts';
 import { failWith, usageExitCode } from '../../../lib/cli/failure.ts';
 import { argument } from '../../../guard/guard-options.ts';
+import { addApiOptions, addNamespaceOption } from '../../../lib/cli/cluster.ts';
+import { addHelp } from '../../../lib/cli/help.ts';
+import { addOutput, type PrettyFormat, prettyFormats } from '../../../lib/cli/output-option.ts';
 import { append } from '../../../lib/cli/options.ts';
 import { type ReportLevel, reportLevels } from '../model/report.ts';
 
@@ -18,7 +21,7 @@ export interface CheckOptions {
   readonly key?: string;
   readonly workers?: number;
   readonly readRate?: number;
-  readonly json?: true;
+  readonly output: PrettyFormat;
   readonly reportLevel?: ReportLevel;
   readonly allowExecution?: true;
 }
@@ -32,6 +35,7 @@ export interface AcceptOptions {
   readonly yes?: true;
   readonly reason?: string;
   readonly kubeconfig?: string;
+  readonly context?: string;
   readonly data?: string;
   readonly timeout: number;
 }
@@ -75,7 +79,6 @@ function checkCommand(): Command {
       'bytes to read per second at most: 500k, 20M; default: no limit',
       argument(byteCount),
     )
-    .option('--json', "print the report as JSON, in AIDE's format")
     .addOption(
       new Option(
         '--report-level <level>',
@@ -83,17 +86,6 @@ function checkCommand(): Command {
       ).choices(reportLevels),
     )
     .option('--allow-execution', 'allow @@x_include to run programs, as this user')
-    .addHelpText(
-      'after',
-      '\nExamples:\n' +
-        '  rampart integrity check --init                      create a baseline\n' +
-        '  rampart integrity check                             what has changed since?\n' +
-        '  rampart integrity check -c aide.conf --root /mnt --db usb/baseline --key usb/key\n' +
-        '  rampart integrity check --json | jq .changed\n' +
-        '\nExit codes, as AIDE: 0 no difference; the sum of 1 (added), 2 (removed) and 4 (changed); errors: 14 the baseline\n' +
-        'cannot be written, 15 bad argument, 17 bad configuration, 18 something cannot be read, or the baseline cannot be\n' +
-        'trusted, 19 the baseline is from a later version, 22 a limit. Ctrl-C leaves the baseline unchanged.\n',
-    )
     .action(async (options: CheckOptions) => {
       failWith(IO_ERROR);
       const { startScanThreads } = await import('./scan-threads.ts');
@@ -102,52 +94,77 @@ function checkCommand(): Command {
       await runCheck(options, threads);
     });
   usageExitCode.set(check, BAD_ARGUMENT);
-  return check;
+  addOutput(check, prettyFormats, { former: '--json' });
+  return addHelp(check, {
+    notes: [
+      "With -o json, the keys are those of AIDE's report_format=json. Ctrl-C leaves the baseline unchanged.",
+    ],
+    examples: [
+      'rampart integrity check --init    # create a baseline',
+      'rampart integrity check           # what has changed since?',
+      'rampart integrity check -c aide.conf --root /mnt --db usb/base --key usb/key',
+      'rampart integrity check -o json | jq .changed',
+    ],
+    exitCodes: {
+      0: 'no difference',
+      1: 'as in AIDE: added',
+      2: 'removed',
+      4: 'changed (1, 2 and 4 are added up)',
+      14: 'the baseline cannot be written',
+      15: 'bad argument',
+      17: 'bad configuration',
+      18: 'something cannot be read, or the baseline cannot be trusted',
+      19: 'the baseline is from a later version',
+      22: 'a limit',
+    },
+  });
 }
 
 function acceptCommand(): Command {
-  return new Command('accept')
+  const command = new Command('accept')
     .summary('accept findings of nodes into their baselines')
     .description(
       'Asks the agents to accept intended changes, findings of a FileIntegrity, into the baselines of their nodes, ' +
         'and waits until they have. The baseline and an event record who accepted them, and why.',
     )
     .argument('<file-integrity>', 'the name of the FileIntegrity')
-    .option(
-      '-n, --namespace <name>',
-      'its namespace; default: that of the kubeconfig, or the one where the name is unique',
-    )
     .option('--node <name>', 'only findings of this node; repeatable', append, [])
     .option('--path <glob>', 'only findings for these paths, as in rampart alerts; default: all')
     .option('--all', 'all findings on all nodes; required without --path and --node')
     .option('--dry-run', 'only show what would be accepted')
     .option('-y, --yes', 'do not ask on a terminal')
     .option('--reason <text>', 'the reason, recorded with the baseline')
-    .option('--kubeconfig <file>', 'the kubeconfig of the cluster')
-    .option('--data <dir>', 'the directory of `rampart standalone`')
     .addOption(
       new Option('--timeout <time>', 'how long to wait for the agents; 0: do not wait')
         .argParser(duration)
         .default(120_000, '2m'),
     )
-    .addHelpText(
-      'after',
-      '\nExamples:\n' +
-        "  rampart integrity accept nodes -n guard --all --reason 'kernel update'\n" +
-        "  rampart integrity accept nodes --node worker-1 --path '/usr/lib/**' --reason TICKET-7\n" +
-        '\nExit codes: 0 all accepted, or --dry-run, 1 some not, or not yet, 2 nothing was requested: bad input, missing privileges, or ' +
-        'the answer no.\n',
-    )
     .action(async (name: string, options: AcceptOptions) => {
       const { runAccept } = await import('./accept.ts');
       process.exitCode = await runAccept(name, options);
     });
+  addNamespaceOption(
+    addApiOptions(command),
+    'its namespace; default: that of the kubeconfig, or the one where the name is unique',
+  );
+  return addHelp(command, {
+    examples: [
+      "rampart integrity accept nodes -n guard --all --reason 'kernel update'",
+      "rampart integrity accept nodes --node worker-1 --path '/usr/lib/**'",
+    ],
+    exitCodes: {
+      0: 'all accepted, or --dry-run',
+      1: 'some not, or not yet',
+      2: 'nothing was requested: bad input, missing privileges, or the answer no',
+    },
+  });
 }
 
 export function integrityCommand(): Command {
-  return new Command('integrity')
+  const command = new Command('integrity')
     .summary('show which files changed since their baseline')
-    .description('File integrity from the command line.')
+    .description('Compares files with a baseline, and accepts intended changes.')
     .addCommand(checkCommand())
     .addCommand(acceptCommand());
+  return addHelp(command, { examples: ['rampart integrity check', 'rampart integrity accept nodes --all'] });
 }

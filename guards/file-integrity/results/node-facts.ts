@@ -2,7 +2,7 @@
 import type { Coverage, GuardFacts } from '../../../guard/agent-lease-names.ts';
 import type { Detection } from '../model/finding.ts';
 
-/** A baseline that is being made, or a scan, as in `--format json`. */
+/** A baseline that is being made, or a scan, as in `-o json`. */
 export interface Progress {
   /** `namespace/name`; other FileIntegrities over the same files may be scanned with it. */
   readonly object: string;

@@ -1,5 +1,5 @@
 /**
- * What file integrity has in `rampart status --format json`.
+ * What file integrity has in `rampart status -o json`.
  */
 import type { FileIntegrityNodeStatus, ReportedFinding } from '../api.ts';
 import type { Detection } from '../model/finding.ts';

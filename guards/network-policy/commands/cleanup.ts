@@ -1,14 +1,24 @@
 /** Runs `rampart network cleanup`. */
-import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
+import { errorCodes, messageOf, RampartError } from '../../../lib/errors/errors.ts';
+import { printDocument } from '../../../lib/cli/document.ts';
 import { describeFailure } from '../../../lib/cli/failure.ts';
 import { requireRoot, stopSignal } from '../../../lib/cli/process.ts';
+import type { CleanupOptions } from './command.ts';
 
 /** @returns the exit code. @throws {RampartError} `PRIVILEGE` unless root. */
-export async function runCleanup(): Promise<0 | 1> {
+export async function runCleanup({ output }: CleanupOptions): Promise<0 | 1> {
   requireRoot('cannot clean up this node', "only root may change rules in the node's network", 'Use sudo');
   let failed = false;
-  for (const { backend, removed, error } of await cleanNode(stopSignal().signal)) {
-    if (error instanceof RampartError && error.code === errorCodes.UNSUPPORTED) {
+  const cleaned = await cleanNode(stopSignal().signal);
+  if (output !== 'pretty') {
+    const parts = cleaned.map(({ backend: name, removed, error }) => ({
+      ...{ name, removed, error: error === undefined ? null : messageOf(error) },
+    }));
+    printDocument(output, 'rampart.dev/network-cleanup/v1', { parts });
+    return cleaned.some(({ error }) => error !== undefined && !isAbsent(error)) ? 1 : 0;
+  }
+  for (const { backend, removed, error } of cleaned) {
+    if (isAbsent(error)) {
       process.stdout.write(`${backend}: not available on this machine\n`);
     } else if (error !== undefined) {
       failed = true;
@@ -19,7 +29,11 @@ export async function runCleanup(): Promise<0 | 1> {
   return failed ? 1 : 0;
 }
 
-/** Removes everything of this guard from a node. */
+function isAbsent(error: unknown): boolean {
+  return error instanceof RampartError && error.code === errorCodes.UNSUPPORTED;
+}
+
+/** What became of one part of this guard on a node. */
 export interface Cleaned {
   readonly backend: string;
   /** A line for each thing that was there. */

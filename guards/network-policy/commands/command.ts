@@ -1,32 +1,38 @@
 /** `rampart network`: options only; the implementation is loaded on demand. */
-import { Command, Option } from 'commander';
+import { Command } from 'commander';
 
 import type { Guard } from '../../../guard/guard.ts';
 import type { LineKind } from '../../../guard/line-kind.ts';
-import { type AlertsOptions, withSources } from '../../../guard/alerts/options.ts';
-import { append, outputOption } from '../../../lib/cli/options.ts';
+import { addSources, type AlertsOptions, originNote } from '../../../guard/alerts/options.ts';
+import { addApiOptions, addNamespaceOption } from '../../../lib/cli/cluster.ts';
+import { addHelp } from '../../../lib/cli/help.ts';
+import { addOutput, type PrettyFormat, prettyFormats } from '../../../lib/cli/output-option.ts';
+import { append } from '../../../lib/cli/options.ts';
 
 export interface ExplainOptions {
   readonly from: string;
   readonly to: string;
   readonly port: string;
   readonly namespace?: string;
-  readonly output: 'text' | 'json';
+  readonly output: PrettyFormat;
   readonly kernel?: true;
   readonly kubeconfig?: string;
+  readonly context?: string;
   readonly data?: string;
 }
 
-export interface TakeoverOptions {
+export interface CleanupOptions {
+  readonly output: PrettyFormat;
+}
+
+export interface TakeoverOptions extends CleanupOptions {
   readonly dryRun?: true;
 }
 
-interface LinesOptions extends Omit<AlertsOptions, 'path' | 'tail' | 'format'> {
-  readonly output?: AlertsOptions['format'];
-}
+type LinesOptions = Omit<AlertsOptions, 'path' | 'tail'>;
 
 function explainCommand(): Command {
-  return new Command('explain')
+  const command = new Command('explain')
     .summary('explain whether a connection is allowed, and by which policy')
     .description(
       'Reads policies, pods and namespaces from the API and shows, for both ends, which policy, rule, peer and port decide on a ' +
@@ -41,29 +47,31 @@ function explainCommand(): Command {
       '--port <port>',
       'the destination port: 80, 53/UDP, the name of a port of the pod or Service, or ICMP for a protocol without ports',
     )
-    .option('-n, --namespace <namespace>', 'the namespace of svc/NAME; default: default')
-    .addOption(outputOption('text', 'json'))
     .option('--kernel', "also trace the packet through the rules in this machine's kernel; requires root")
-    .option('--kubeconfig <file>', 'the kubeconfig of the cluster')
-    .option('--data <dir>', 'the directory of `rampart standalone`')
-    .addHelpText(
-      'after',
-      "\nWith --kernel, the command reads Rampart's nftables, iptables and ipset rules in its own network namespace and traces the first packet\n" +
-        'of a connection through them. It does not check an end that is a pod on another node.\n' +
-        '\nThe address of a Service and a NodePort of a node are recognized. Each endpoint that is ready is explained.\n' +
-        '\nExamples:\n' +
-        '  rampart network explain --from shop/frontend --to shop/db --port 5432\n' +
-        '  rampart network explain --from 192.0.2.7 --to shop/web-0 --port 53/UDP -o json\n' +
-        '  rampart network explain --from shop/backend --to shop/db --port 5432 --kernel --data /var/lib/rampart\n' +
-        '  rampart network explain --from shop/frontend --to svc/shop/db --port 5432\n' +
-        '\nA connection that passes because of monitor mode counts as allowed, and the output says that it would be refused.\n' +
-        '\nExit codes: 0 allowed, 1 refused, 3 allowed to some endpoints of a Service, 2 cannot tell: bad input, no response from the API, or a kernel that disagrees,\n' +
-        'knows neither end, or cannot be read.\n',
-    )
     .action(async (options: ExplainOptions) => {
       const { runExplain } = await import('./explain.ts');
       process.exitCode = await runExplain(options);
     });
+  addNamespaceOption(addApiOptions(command), 'the namespace of svc/NAME; default: default');
+  addOutput(command, prettyFormats, { formerNames: { text: 'pretty' } });
+  return addHelp(command, {
+    notes: [
+      "With --kernel, the command reads Rampart's nftables, iptables and ipset rules in its own network namespace and traces the first packet of a connection through them. It does not check an end that is a pod on another node.",
+      'The address of a Service and a NodePort of a node are recognized. Each endpoint that is ready is explained. A connection that passes because of monitor mode counts as allowed, and the output says that it would be refused.',
+    ],
+    examples: [
+      'rampart network explain --from shop/frontend --to shop/db --port 5432',
+      'rampart network explain --from 192.0.2.7 --to shop/web-0 --port 53/UDP -o json',
+      'rampart network explain --from shop/frontend --to svc/shop/db --port 5432',
+      'rampart network explain --from shop/api --to shop/db --port 5432 --kernel',
+    ],
+    exitCodes: {
+      0: 'allowed',
+      1: 'refused',
+      2: 'cannot tell: bad input, no response from the API, or a kernel that disagrees, knows neither end, or cannot be read',
+      3: 'allowed to some endpoints of a Service',
+    },
+  });
 }
 
 function dropsCommand(guard: Guard): Command {
@@ -80,7 +88,12 @@ function dropsCommand(guard: Guard): Command {
       [],
     )
     .option('--pod <[ns/]name>', 'only packets refused by the policies of this pod; repeatable', append, []);
-  return linesCommand(command, guard, async () => (await import('../refusal-line.ts')).refusalLines);
+  linesCommand(command, guard, async () => (await import('../refusal-line.ts')).refusalLines);
+  return addHelp(command, {
+    notes: [originNote],
+    examples: ['rampart network drops -f', "rampart network drops --since 1h --pod 'shop/*' -o json"],
+    exitCodes: { 0: 'done, or stopped by Ctrl-C or SIGTERM' },
+  });
 }
 
 function flowsCommand(guard: Guard): Command {
@@ -92,50 +105,50 @@ function flowsCommand(guard: Guard): Command {
     )
     .option('--policy <[ns/]name>', 'only connections that this policy allows; repeatable', append, [])
     .option('--pod <[ns/]name>', 'only connections to or from this pod; repeatable', append, []);
-  return linesCommand(command, guard, async () => (await import('../flow-line.ts')).flowLines);
+  linesCommand(command, guard, async () => (await import('../flow-line.ts')).flowLines);
+  return addHelp(command, {
+    notes: [originNote],
+    examples: ['rampart network flows -f', 'rampart network flows --pod shop/db -o json'],
+    exitCodes: { 0: 'done, or stopped by Ctrl-C or SIGTERM' },
+  });
 }
 
 /** Shows lines of one kind. */
-function linesCommand(command: Command, guard: Guard, kind: () => Promise<LineKind>): Command {
+function linesCommand(command: Command, guard: Guard, kind: () => Promise<LineKind>): void {
   command
     .option('-f, --follow', 'keep printing new ones')
     .option(
       '--since <time>',
       'only those since then: an age (90s, 10m, 2h, 1d) or a time (2026-11-21T10:00:00Z)',
-    )
-    .addOption(
-      new Option(
-        '-o, --output <format>',
-        'output format; default: pretty on a terminal, otherwise json',
-      ).choices(['pretty', 'json']),
     );
-  return withSources(command).action(async (options: LinesOptions) => {
+  addSources(command).action(async (options: LinesOptions) => {
     const { runAlerts } = await import('../../../guard/alerts/run.ts');
-    const { output, ...rest } = options;
     const lines = async (): Promise<readonly LineKind[]> => [await kind()];
-    await runAlerts([{ ...guard, lines }], { ...rest, path: [], format: output });
+    await runAlerts([{ ...guard, lines }], { ...options, path: [] });
   });
+  addOutput(command, prettyFormats, { events: true });
 }
 
 function cleanupCommand(): Command {
-  return new Command('cleanup')
+  const command = new Command('cleanup')
     .summary('remove all network-policy rules from this node')
     .description(
       'Removes and lists what Rampart added to the network of this machine for NetworkPolicies, and nothing else. ' +
         'After that, no connection is refused; a running agent restores the rules within a minute. Requires root.',
     )
-    .addHelpText(
-      'after',
-      '\nExit codes: 0 all removed, 1 something could not be removed, 2 not started: missing privileges.\n',
-    )
-    .action(async () => {
+    .action(async (options: CleanupOptions) => {
       const { runCleanup } = await import('./cleanup.ts');
-      process.exitCode = await runCleanup();
+      process.exitCode = await runCleanup(options);
     });
+  addOutput(command, prettyFormats);
+  return addHelp(command, {
+    examples: ['rampart network cleanup'],
+    exitCodes: { 0: 'all removed', 1: 'something could not be removed' },
+  });
 }
 
 function takeoverCommand(): Command {
-  return new Command('takeover')
+  const command = new Command('takeover')
     .summary('remove the rules that kube-router has left on this node')
     .description(
       "Removes and lists kube-router's rules for NetworkPolicies: its iptables chains and ipset sets, also those of the version in k3s, and the " +
@@ -143,20 +156,22 @@ function takeoverCommand(): Command {
         'backend of Rampart cannot work. What belongs to its Service proxy and its routes stays. Requires root.',
     )
     .option('--dry-run', 'only list what would be removed')
-    .addHelpText(
-      'after',
-      '\nStop kube-router first, or it restores its rules. From then on, only the rules of Rampart apply: `rampart status` shows whether they are\n' +
-        'in the kernel.\n' +
-        '\nExit codes: 0 all removed, or nothing to remove; 1 something could not be removed; 2 not started: missing privileges.\n',
-    )
     .action(async (options: TakeoverOptions) => {
       const { runTakeover } = await import('./takeover.ts');
       await runTakeover(options);
     });
+  addOutput(command, prettyFormats);
+  return addHelp(command, {
+    notes: [
+      'Stop kube-router first, or it restores its rules. From then on, only the rules of Rampart apply: `rampart status` shows whether they are in the kernel.',
+    ],
+    examples: ['rampart network takeover --dry-run', 'rampart network takeover'],
+    exitCodes: { 0: 'all removed, or nothing to remove' },
+  });
 }
 
 export function networkCommand(guard: Guard): Command {
-  return new Command('network')
+  const command = new Command('network')
     .summary('explain, show allowed and refused connections; clean up')
     .description(
       'Explains why a connection is allowed or refused, shows refused and allowed connections, and removes rules: its own, or those that kube-router has left.',
@@ -166,4 +181,10 @@ export function networkCommand(guard: Guard): Command {
     .addCommand(flowsCommand(guard))
     .addCommand(cleanupCommand())
     .addCommand(takeoverCommand());
+  return addHelp(command, {
+    examples: [
+      'rampart network explain --from shop/frontend --to shop/db --port 5432',
+      'rampart network drops -f',
+    ],
+  });
 }

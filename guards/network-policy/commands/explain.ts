@@ -2,7 +2,7 @@
 import { networkInterfaces } from 'node:os';
 
 import { KubeClient } from '../../../lib/kube/client/client.ts';
-import { printable, visibleJson } from '../../../lib/output/printable.ts';
+import { printable } from '../../../lib/output/printable.ts';
 import { paint, wrapText, type RenderOptions } from '../../../lib/output/table.ts';
 import { type ExplainedEnd, type Explanation, explain } from '../explain/explanation.ts';
 import { compareWithKernel, type KernelCheck } from '../explain/kernel-check.ts';
@@ -14,7 +14,8 @@ import { readKernel } from '../explain/read-kernel.ts';
 import { parseServiceName, type Services, type ServiceTarget, serviceTarget } from '../explain/service.ts';
 import { KeptNamespace } from '../node/namespace.ts';
 import { readOtherRules } from '../node/other-rules.ts';
-import { chosenKubeconfig, clusterAccess } from '../../../lib/cli/cluster.ts';
+import { clusterAccess } from '../../../lib/cli/cluster.ts';
+import { documentText } from '../../../lib/cli/document.ts';
 import { describeFailure } from '../../../lib/cli/failure.ts';
 import { stopSignal } from '../../../lib/cli/process.ts';
 import type { ExplainOptions } from './command.ts';
@@ -33,10 +34,9 @@ export async function runExplain(options: ExplainOptions): Promise<0 | 1 | 2 | 3
     const kernel = options.kernel === true ? await openKernel(signal) : undefined;
     const answers = explanations.map((explanation) => ({ explanation, kernel: kernel?.(explanation) }));
     const { stdout } = process;
-    if (options.output === 'json')
-      stdout.write(`${visibleJson(JSON.stringify(objectOf(answers, service)))}\n`);
+    if (options.output !== 'pretty') stdout.write(documentText(options.output, objectOf(answers, service)));
     else {
-      const text = outputOptions(80, 120);
+      const text = outputOptions(80, { most: 120 });
       if (service !== undefined) stdout.write(serviceLine(service, explanations, text));
       stdout.write(answers.map((one) => render(one.explanation, one.kernel, text)).join('\n'));
     }
@@ -100,7 +100,7 @@ async function ask(options: ExplainOptions, signal: AbortSignal): Promise<Asked>
     to: checkEnd('--to', options.to),
     ...parsePort(options.port),
   };
-  using client = new KubeClient(clusterAccess(chosenKubeconfig(options)));
+  using client = new KubeClient(clusterAccess(options));
   const namespace = options.namespace ?? 'default';
   const isName = parseServiceName(question.to, namespace) !== undefined;
   const [cluster, services] = await Promise.all([

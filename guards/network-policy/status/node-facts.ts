@@ -3,7 +3,7 @@ import { type Coverage, type GuardFacts, MAX_FACT_LENGTH } from '../../../guard/
 import type { PolicyMode } from '../engine/monitor.ts';
 import type { PodKey, PolicyProblem } from '../engine/rules.ts';
 
-/** As in `--format json`, in `nodes[].networkPolicy`. */
+/** As in `-o json`, in `nodes[].networkPolicy`. */
 export interface NodeReport {
   /** `nftables` */
   readonly backend: string;

@@ -15,7 +15,7 @@ import { monitorAnnotation, monitorModeOf, type PolicyMode } from '../engine/mon
 import { type NamespaceObject, objectKey, type PodObject } from '../engine/objects.ts';
 import { type NodeReport, readNodeFacts } from './node-facts.ts';
 
-/** A NetworkPolicy, as in `--format json`. */
+/** A NetworkPolicy, as in `-o json`. */
 export interface PolicyReport {
   readonly guarded: boolean;
   readonly namespace: string;

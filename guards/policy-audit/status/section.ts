@@ -27,7 +27,7 @@ import { passLabel, readLastPass } from './last-pass.ts';
 import { type Progress, readProgress } from './progress.ts';
 import { reportsRemedy } from '../reports/report.ts';
 
-/** A policy, as in `--format json`. */
+/** A policy, as in `-o json`. */
 export interface PolicyStatusReport {
   readonly kind: string;
   /** `null`: cluster-scoped. */

@@ -1,4 +1,6 @@
 /** What `rampart policy diff` prints. */
+import { documentText, type Schema } from '../../../lib/cli/document.ts';
+import type { TableFormat } from '../../../lib/cli/output-option.ts';
 import { printable } from '../../../lib/output/printable.ts';
 import { renderTable, type RenderOptions, type Row } from '../../../lib/output/table.ts';
 import { counted } from '../../../lib/output/words.ts';
@@ -9,15 +11,16 @@ const styles = { allowed: 'green', denied: 'red', error: 'magenta' } as const;
 /** The text, with a trailing newline. */
 export function renderDiff(
   diff: Diff,
-  format: 'json' | 'table',
+  format: TableFormat,
   options: Pick<RenderOptions, 'colour' | 'widthColumns'>,
 ): string {
   const { changes, objects, errors, problems } = diff;
   const denied = changes.filter(({ after }) => after === 'denied').length;
   const allowed = changes.filter(({ after }) => after === 'allowed').length;
-  if (format === 'json') {
+  if (format === 'json' || format === 'yaml') {
     const summary = { objects, changes: changes.length, denied, allowed, errors };
-    return `${JSON.stringify({ summary, problems, changes }, null, 2)}\n`;
+    const schema: Schema = 'rampart.dev/policy-diff/v1';
+    return documentText(format, { schema, summary, problems, changes });
   }
   const rows = changes.map(({ policy, object, file, line, before, after, message }): Row => ({
     cells: [

@@ -1,12 +1,14 @@
 /** The result of a run, for people, programs and CI systems. */
 import { relative } from 'node:path';
 
+import { documentText, type Schema } from '../../../lib/cli/document.ts';
+import type { TableFormat } from '../../../lib/cli/output-option.ts';
 import { printable } from '../../../lib/output/printable.ts';
 import { renderTable, type Row } from '../../../lib/output/table.ts';
 import type { PatchOperation } from '../server/json-diff.ts';
 import type { Run, RunResult } from './run-policies.ts';
 
-export type RunFormat = 'table' | 'json' | 'junit' | 'sarif';
+export type RunFormat = TableFormat | 'junit' | 'sarif';
 
 export interface RenderOptions {
   readonly widthColumns: number;
@@ -20,9 +22,11 @@ export interface RenderOptions {
 export function renderRun(run: Run, format: RunFormat, options: RenderOptions): string {
   switch (format) {
     case 'table':
+    case 'wide':
       return tableOf(run, options);
     case 'json':
-      return `${JSON.stringify(jsonOf(run), null, 2)}\n`;
+    case 'yaml':
+      return documentText(format, jsonOf(run));
     case 'junit':
       return junitOf(run);
     case 'sarif':
@@ -76,6 +80,7 @@ function patchText({ op, path, ...more }: PatchOperation): string {
 
 function jsonOf(run: Run): object {
   return {
+    schema: 'rampart.dev/policy-run/v1' satisfies Schema,
     summary: countsOf(run),
     problems: run.problems,
     results: run.results.map(({ subject, patch, causes, warnings, ...rest }) => ({

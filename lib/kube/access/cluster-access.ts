@@ -59,7 +59,9 @@ interface ClusterAccessOptions extends KubeconfigOptions {
 export function findClusterAccess(options: ClusterAccessOptions = {}): ClusterAccess {
   const config = loadKubeconfig(options);
   if (config !== undefined) return kubeconfigAccess(config, options);
-  const { env = process.env } = options;
+  const { env = process.env, context } = options;
+  if (context !== undefined)
+    throw missing(`context "${context}"`, kubeconfigFiles(options).join(', '), new Map());
   if (env['KUBERNETES_SERVICE_HOST'] && env['KUBERNETES_SERVICE_PORT']) return inClusterAccess(options);
   throw new RampartError(errorCodes.INPUT, {
     what: 'no Kubernetes API server is configured',

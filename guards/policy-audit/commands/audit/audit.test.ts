@@ -574,7 +574,7 @@ suite('rampart audit', () => {
     const url = ['-u', 'https://127.0.0.1:1'];
     const cases: readonly (readonly [args: readonly string[], why: RegExp])[] = [
       [['--bogus'], /unknown option '--bogus'. Try: rampart audit --help/],
-      [['-o', 'xml'], /Allowed choices are table, json, yaml/],
+      [['-o', 'xml'], /Allowed choices are table, wide, json, yaml/],
       [['--parallel-namespaces', '0'], /It must be a number of at least 1/],
       [['shop'], /too many arguments/],
       [['-n', 'shop', '-i', 'other,shop'], /the namespace shop is both selected and ignored/],

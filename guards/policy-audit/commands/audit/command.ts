@@ -1,13 +1,17 @@
 /** `rampart audit`: options only; the implementation is loaded on demand. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
-import { append, outputOption } from '../../../../lib/cli/options.ts';
+import { addApiOptions, addNamespaceOption } from '../../../../lib/cli/cluster.ts';
+import { addHelp } from '../../../../lib/cli/help.ts';
+import { addOutput, type TableFormat, tableFormats } from '../../../../lib/cli/output-option.ts';
+import { append } from '../../../../lib/cli/options.ts';
 import type { ModuleFiles } from '../../modules/process-modules.ts';
 import { moduleFileOptions } from '../../options.ts';
 import { type WantedReportKind, wantedReportKinds } from '../../reports/report-kind.ts';
 
 export interface ClusterOptions extends ModuleFiles {
   readonly kubeconfig?: string;
+  readonly context?: string;
   readonly data?: string;
   readonly policyModules?: string;
 }
@@ -22,8 +26,7 @@ export interface AuditOptions extends ClusterOptions {
   readonly clientCert?: string;
   readonly clientKey?: string;
   readonly insecureSsl?: true;
-  readonly output?: 'json' | 'table' | 'yaml';
-  readonly outputScan?: true;
+  readonly output: TableFormat;
   readonly disableStore?: true;
   readonly loglevel: string;
   readonly parallelNamespaces: number;
@@ -37,7 +40,7 @@ export interface AuditOptions extends ClusterOptions {
 
 export interface ExplainOptions extends ClusterOptions {
   readonly namespace?: string;
-  readonly output: 'json' | 'table';
+  readonly output: TableFormat;
 }
 
 const levels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal'];
@@ -50,32 +53,36 @@ function count(text: string): number {
 }
 
 function clusterOptions(command: Command): Command {
-  command
-    .option('--kubeconfig <file>', 'the kubeconfig of the cluster')
-    .option('--data <dir>', 'the directory of `rampart standalone`')
-    .option('--policy-modules <dir>', 'where policy modules are stored; default: a temporary directory');
+  addApiOptions(command).option(
+    '--policy-modules <dir>',
+    'where policy modules are stored; default: a temporary directory',
+  );
   for (const { flags, description } of moduleFileOptions) command.option(flags, description);
   return command;
 }
 
 function explainCommand(): Command {
-  return clusterOptions(new Command('explain'))
+  const command = clusterOptions(new Command('explain'))
     .summary('show how each policy evaluates an object, or why it does not apply')
     .argument('<kind/name>', 'the object: pod/web, deployments.apps/web')
-    .option('-n, --namespace <name>', 'the namespace; default: that of the kubeconfig')
-    .addOption(outputOption('table', 'json'))
-    .addHelpText(
-      'after',
-      '\nExit codes: 0 all policies accept it, 1 a policy rejects it, 2 unknown: a policy could not be evaluated, there is no such object, or the API does not respond.\n',
-    )
     .action(async (object: string, options: ExplainOptions, self: Command) => {
       const { runExplain } = await import('./explain.ts');
       process.exitCode = await runExplain(object, { ...self.parent?.opts(), ...options });
     });
+  addNamespaceOption(command, 'the namespace; default: that of the kubeconfig');
+  addOutput(command, tableFormats);
+  return addHelp(command, {
+    examples: ['rampart audit explain pod/web -n shop', 'rampart audit explain deployments.apps/web -o json'],
+    exitCodes: {
+      0: 'all policies accept it',
+      1: 'a policy rejects it',
+      2: 'unknown: a policy could not be evaluated, there is no such object, or the API does not respond',
+    },
+  });
 }
 
 export function auditCommand(): Command {
-  return clusterOptions(new Command('audit'))
+  const command = clusterOptions(new Command('audit'))
     .summary('evaluate all policies on all objects once')
     .description(
       'Audits the objects of the cluster against its policies and writes reports once; the operator does so continuously. Finds the cluster as ' +
@@ -83,7 +90,6 @@ export function auditCommand(): Command {
         'policy servers (--policy-server-url).',
     )
     .enablePositionalOptions()
-    .option('-n, --namespace <name>', 'audit this namespace only')
     .option('-c, --cluster', 'audit cluster-scoped objects only')
     .option('-k, --kubewarden-namespace <name>', 'the namespace of the policy servers, which is skipped')
     .option('-i, --ignore-namespaces <names>', 'namespaces to skip; comma-separated, repeatable', split, [])
@@ -95,13 +101,6 @@ export function auditCommand(): Command {
     .option('--client-cert <file>', 'client certificate for the policy server, in PEM')
     .option('--client-key <file>', 'its key, in PEM')
     .option('--insecure-ssl', 'do not verify the certificate of the policy server')
-    .addOption(
-      // Kubewarden's scanner accepts -o without a value.
-      new Option('-o, --output [format]', 'output; without a format: json; default: table')
-        .choices(['table', 'json', 'yaml'])
-        .preset('json'),
-    )
-    .addOption(new Option('--output-scan', 'same as --output json').hideHelp())
     .option('--disable-store', 'write no reports')
     .addOption(new Option('-l, --loglevel <level>', 'log level').choices(levels).default('warn'))
     .option('--parallel-namespaces <number>', 'namespaces to audit in parallel', count, 1)
@@ -124,19 +123,26 @@ export function auditCommand(): Command {
     .addOption(
       new Option('--reports <which>', 'results to write').choices(['all', 'failures']).default('all'),
     )
-    .addHelpText(
-      'after',
-      '\nExamples:\n' +
-        '  rampart audit --disable-store\n' +
-        '  rampart audit -n shop -o json | jq ".reports[].results[] | select(.result == \\"fail\\")"\n' +
-        '  rampart audit explain pod/web -n shop\n' +
-        '\nExit codes: 0 all objects pass, 1 some do not, 2 something could not be evaluated, whatever else fails.\n',
-    )
     .action(async (options: AuditOptions) => {
       const { runAudit } = await import('./run.ts');
       process.exitCode = await runAudit(options);
     })
     .addCommand(explainCommand());
+  addNamespaceOption(command, 'audit this namespace only');
+  // Kubewarden's scanner has -o without a value, and --output-scan.
+  addOutput(command, tableFormats, { former: '--output-scan', bare: 'json' });
+  return addHelp(command, {
+    examples: [
+      'rampart audit --disable-store',
+      "rampart audit -n shop -o json | jq '.reports[].results[]'",
+      'rampart audit explain pod/web -n shop',
+    ],
+    exitCodes: {
+      0: 'all objects pass',
+      1: 'some do not',
+      2: 'something could not be evaluated, whatever else fails',
+    },
+  });
 }
 
 function split(text: string, before: readonly string[]): string[] {

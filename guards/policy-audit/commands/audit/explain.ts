@@ -1,9 +1,10 @@
 /** Runs `rampart audit explain`. */
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 import { agoText } from '../../../../lib/output/ago.ts';
-import { printable, visibleJson } from '../../../../lib/output/printable.ts';
+import { printable } from '../../../../lib/output/printable.ts';
 import { renderTable, type Row } from '../../../../lib/output/table.ts';
 import { explain, type Explained } from '../../once/explain.ts';
+import { printDocument } from '../../../../lib/cli/document.ts';
 import { describeFailure } from '../../../../lib/cli/failure.ts';
 import { stopSignal } from '../../../../lib/cli/process.ts';
 import type { ExplainOptions } from './command.ts';
@@ -32,16 +33,17 @@ export async function runExplain(object: string, options: ExplainOptions): Promi
     return 2;
   }
   const { policies, problems } = told;
-  if (options.output === 'json') {
-    stdout.write(`${visibleJson(JSON.stringify({ ...told, problems: Object.fromEntries(problems) }))}\n`);
-  } else stdout.write(table(told));
+  if (options.output === 'json' || options.output === 'yaml') {
+    const document = { ...told, problems: Object.fromEntries(problems) };
+    printDocument(options.output, 'rampart.dev/audit-explain/v1', document);
+  } else stdout.write(table(told, options.output === 'wide'));
   if (problems.size > 0 || policies.some(({ result }) => result === 'error')) return 2;
   return policies.some(({ result }) => result === 'fail' || result === 'warn') ? 1 : 0;
 }
 
 const styles = { fail: 'red', error: 'red', warn: 'yellow', pass: 'green', skip: 'dim' } as const;
 
-function table({ kind, namespace, name, policies, problems }: Explained): string {
+function table({ kind, namespace, name, policies, problems }: Explained, isWide: boolean): string {
   const subject = `${kind} ${namespace === '' ? '' : `${namespace}/`}${name}`;
   const lines = [...problems].map(([policy, why]) => printable(`${policy} cannot be evaluated: ${why}`));
   const nowMs = Date.now();
@@ -54,6 +56,8 @@ function table({ kind, namespace, name, policies, problems }: Explained): string
   });
   const head = ['POLICY', 'RESULT', 'FROM', 'MESSAGE'];
   const shown =
-    rows.length === 0 ? 'no policy can be evaluated' : renderTable(rows, { head, ...outputOptions(120) });
+    rows.length === 0
+      ? 'no policy can be evaluated'
+      : renderTable(rows, { head, ...outputOptions(120, { isWide }) });
   return `${[printable(subject), ...lines, shown].join('\n')}\n`;
 }

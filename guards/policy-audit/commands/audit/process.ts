@@ -16,7 +16,7 @@ import { KubeClusterReader } from '../../engine/host-calls/kube-reader.ts';
 import { AskedCluster } from '../../policies/asked-cluster.ts';
 import type { Runtimes } from '../../policies/open-policy.ts';
 import { runtimesOf } from '../../policies/runtimes.ts';
-import { chosenKubeconfig, clusterAccess } from '../../../../lib/cli/cluster.ts';
+import { clusterAccess } from '../../../../lib/cli/cluster.ts';
 import { guardProcess } from '../../../../guard/guard-process.ts';
 import type { ClusterOptions } from './command.ts';
 
@@ -32,13 +32,13 @@ interface PolicyProcess {
  * @throws {RampartError} `INPUT` if there is no cluster.
  */
 export async function policyProcess(
-  { kubeconfig, data, policyModules, ...files }: ClusterOptions,
+  { kubeconfig, context: contextName, data, policyModules, ...files }: ClusterOptions,
   { stop, stack, level }: { stop: AbortController; stack: AsyncDisposableStack; level: string },
 ): Promise<PolicyProcess> {
   // An empty one is none, as for kubectl.
-  const path = chosenKubeconfig({ kubeconfig: kubeconfig || undefined, data });
+  const access = clusterAccess({ kubeconfig: kubeconfig || undefined, context: contextName, data });
   const logger = createLogger({ level: level as 'warn' });
-  const client = stack.use(new KubeClient(clusterAccess(path), { perSecond: 1000, burst: 2000 }));
+  const client = stack.use(new KubeClient(access, { perSecond: 1000, burst: 2000 }));
   const states = { node: new GuardStates(), cluster: new GuardStates() };
   const guarding = guardProcess({
     ...{ client, logger, states },

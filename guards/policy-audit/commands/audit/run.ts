@@ -1,16 +1,15 @@
 /** Runs `rampart audit`. */
 import { readFileSync } from 'node:fs';
 
-import { stringify } from 'yaml';
-
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
-import { printable, visibleJson } from '../../../../lib/output/printable.ts';
+import { printable } from '../../../../lib/output/printable.ts';
 import { paint, renderTable, type Row, wantsColour } from '../../../../lib/output/table.ts';
 import { type AuditOnce, auditOnce } from '../../once/audit-once.ts';
 import type { Runtimes } from '../../policies/open-policy.ts';
 import { checkPolicyServer, remoteRuntimes } from '../../policies/remote-runtimes.ts';
 import { servedReportKind, usualReportKind } from '../../reports/report-kind.ts';
 import type { Scope } from '../../reports/report.ts';
+import { printDocument } from '../../../../lib/cli/document.ts';
 import { describeFailure } from '../../../../lib/cli/failure.ts';
 import { stopSignal } from '../../../../lib/cli/process.ts';
 import type { AuditOptions } from './command.ts';
@@ -33,17 +32,16 @@ export async function runAudit(options: AuditOptions): Promise<0 | 1 | 2> {
     return 2;
   }
   const { summary, reports, problems, skipped, unfinished } = done;
-  const format = options.outputScan === true ? 'json' : (options.output ?? 'table');
-  if (format === 'table') stdout.write(table(done));
+  const format = options.output;
+  if (format === 'table' || format === 'wide') stdout.write(table(done, format === 'wide'));
   else {
-    const told = {
+    printDocument(format, 'rampart.dev/audit/v1', {
       summary,
       problems: Object.fromEntries(problems),
       skipped: Object.fromEntries(skipped),
       unfinished: Object.fromEntries(unfinished),
       reports,
-    };
-    stdout.write(format === 'json' ? `${visibleJson(JSON.stringify(told))}\n` : stringify(told));
+    });
   }
   for (const [policy, why] of problems) stderr.write(`rampart: ${printable(`${policy}: ${why}`)}\n`);
   for (const kind of summary.unread) {
@@ -167,7 +165,7 @@ function progressLine(): { readonly tell: (text: string) => void; readonly end: 
 
 const styles = { fail: 'red', error: 'red', warn: 'yellow' } as const;
 
-function table({ reports, summary, skipped }: AuditOnce): string {
+function table({ reports, summary, skipped }: AuditOnce, isWide: boolean): string {
   const rows = reports.flatMap((report): Row[] =>
     report.results
       .filter(({ result }) => result !== 'pass')
@@ -187,7 +185,7 @@ function table({ reports, summary, skipped }: AuditOnce): string {
   const foot = [...skipped].map(([policy, why]) => `skipped: ${printable(`${policy}: ${why}`)}\n`).join('');
   if (rows.length === 0) return `${paint('green', said, wantsColour(process.stdout))}\n${foot}`;
   const head = ['OBJECT', 'POLICY', 'RESULT', 'MESSAGE'];
-  return `${renderTable(rows, { head, ...outputOptions(120) })}\n\n${said}\n${foot}`;
+  return `${renderTable(rows, { head, ...outputOptions(120, { isWide }) })}\n\n${said}\n${foot}`;
 }
 
 function subjectOf({ kind = '', name = '', namespace }: Partial<Scope> = {}): string {

@@ -11,6 +11,8 @@ import {
   type OtlpQueueOptions,
 } from '../../../../guard/stream/otlp-export.ts';
 import { sigstoreTrustConfig } from '../../options.ts';
+import { addClusterOptions } from '../../../../lib/cli/cluster.ts';
+import { addHelp } from '../../../../lib/cli/help.ts';
 import { append } from '../../../../lib/cli/options.ts';
 import type { ModuleFilePaths } from './module-files.ts';
 
@@ -32,6 +34,7 @@ export interface PolicyServerCommandOptions extends ModuleFilePaths, OtlpQueueOp
   readonly ignoreKubernetesConnectionFailure?: true;
   readonly alwaysAcceptAdmissionReviewsOnNamespace?: string;
   readonly kubeconfig?: string;
+  readonly context?: string;
   readonly enableMetrics?: true;
   readonly metrics: string;
   readonly logLevel: 'debug' | 'error' | 'info' | 'trace' | 'warn';
@@ -112,44 +115,41 @@ export function policyServerCommand(guard: Guard): Command {
         '/readiness, until stopped. Reloads the file and the certificate when they change.',
     );
   for (const row of rows) command.addOption(option(...row));
-  return (
-    command
-      .option(
-        '--kubeconfig <file>',
-        'the kubeconfig of the cluster that policies query; default: that of the pod or of kubectl',
-      )
-      .addOption(option('--enable-metrics', 'serve metrics for Prometheus', 'ENABLE_METRICS'))
-      .option('--metrics <address>', 'the port or host:port to serve metrics on', '0.0.0.0:8080')
-      .addOption(otlpEndpointOption())
-      .addOption(otlpQueueOption())
-      .addOption(
-        option('--log-level <level>', 'the minimum level to log', 'LOG_LEVEL')
-          .choices(['trace', 'debug', 'info', 'warn', 'error'])
-          .default('info'),
-      )
-      .addOption(
-        option('--log-fmt <format>', 'text or JSON', 'LOG_FMT')
-          .choices(['text', 'json', 'otlp'])
-          .default('text'),
-      )
-      // Flags of upstream without a meaning here: accepted so that its command lines work.
-      .addOption(option('--sigstore-cache-dir <dir>', 'not used', 'SIGSTORE_CACHE_DIR').hideHelp())
-      .addOption(option('--log-no-color', 'not used: NO_COLOR', 'LOG_NO_COLOR').hideHelp())
-      .addOption(option('--enable-pprof', 'not used', 'ENABLE_PPROF').hideHelp())
-      .addOption(option('--daemon', 'refused', 'DAEMON').hideHelp())
-      .addOption(new Option('--daemon-pid-file <file>', 'not used').hideHelp())
-      .addOption(new Option('--daemon-stdout-file <file>', 'not used').hideHelp())
-      .addOption(new Option('--daemon-stderr-file <file>', 'not used').hideHelp())
-      .addHelpText(
-        'after',
-        '\nExamples:\n' +
-          '  rampart policy-server --policies policies.yml --addr 127.0.0.1 --ignore-kubernetes-connection-failure\n' +
-          '  rampart policy-server --cert-file tls.crt --key-file tls.key --port 8443 --sources-path sources.yml\n' +
-          '\nExit codes: 0 stopped by Ctrl-C or SIGTERM, 1 failed, 2 bad input, or policies that cannot be served.\n',
-      )
-      .action(async (options: PolicyServerCommandOptions) => {
-        const { runPolicyServerCommand } = await import('./run.ts');
-        await runPolicyServerCommand(guard, options);
-      })
-  );
+  addClusterOptions(command, 'which policies may query')
+    .addOption(option('--enable-metrics', 'serve metrics for Prometheus', 'ENABLE_METRICS'))
+    .option('--metrics <address>', 'the port or host:port to serve metrics on', '0.0.0.0:8080')
+    .addOption(otlpEndpointOption())
+    .addOption(otlpQueueOption())
+    .addOption(
+      option('--log-level <level>', 'the minimum level to log', 'LOG_LEVEL')
+        .choices(['trace', 'debug', 'info', 'warn', 'error'])
+        .default('info'),
+    )
+    .addOption(
+      option('--log-fmt <format>', 'text or JSON', 'LOG_FMT')
+        .choices(['text', 'json', 'otlp'])
+        .default('text'),
+    )
+    // Flags of upstream without a meaning here: accepted so that its command lines work.
+    .addOption(option('--sigstore-cache-dir <dir>', 'not used', 'SIGSTORE_CACHE_DIR').hideHelp())
+    .addOption(option('--log-no-color', 'not used: NO_COLOR', 'LOG_NO_COLOR').hideHelp())
+    .addOption(option('--enable-pprof', 'not used', 'ENABLE_PPROF').hideHelp())
+    .addOption(option('--daemon', 'refused', 'DAEMON').hideHelp())
+    .addOption(new Option('--daemon-pid-file <file>', 'not used').hideHelp())
+    .addOption(new Option('--daemon-stdout-file <file>', 'not used').hideHelp())
+    .addOption(new Option('--daemon-stderr-file <file>', 'not used').hideHelp())
+    .action(async (options: PolicyServerCommandOptions) => {
+      const { runPolicyServerCommand } = await import('./run.ts');
+      await runPolicyServerCommand(guard, options);
+    });
+  return addHelp(command, {
+    examples: [
+      'rampart policy-server --policies policies.yml --addr 127.0.0.1',
+      'rampart policy-server --cert-file tls.crt --key-file tls.key --port 8443',
+    ],
+    exitCodes: {
+      0: 'stopped by Ctrl-C or SIGTERM',
+      2: 'failed: bad input, or policies that cannot be served',
+    },
+  });
 }

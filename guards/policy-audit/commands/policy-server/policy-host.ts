@@ -13,10 +13,11 @@ import type { ModuleProgram } from '../../engine/program.ts';
 import { isNamespacedId } from '../../policies/read-policy.ts';
 import { verifierOf } from '../../modules/image-signatures.ts';
 import type { Modules } from '../../modules/modules.ts';
-import { clusterAccess } from '../../../../lib/cli/cluster.ts';
+import { type ClusterChoice, clusterAccess } from '../../../../lib/cli/cluster.ts';
 
 interface PolicyHostOptions {
-  readonly kubeconfig: string | undefined;
+  /** The cluster that policies may query. */
+  readonly cluster: ClusterChoice;
   /** Whether policies may query a cluster at all. */
   readonly isAsked: boolean;
   /** Whether it continues without a cluster. */
@@ -70,14 +71,14 @@ export async function openPolicyHost(options: PolicyHostOptions): Promise<Policy
 }
 
 async function clientOf({
-  kubeconfig,
+  cluster,
   mayBeAlone,
   logger,
   signal,
 }: PolicyHostOptions): Promise<KubeClient | undefined> {
   let client: KubeClient | undefined;
   try {
-    client = new KubeClient(clusterAccess(kubeconfig));
+    client = new KubeClient(clusterAccess(cluster));
     await client.getPath('/version', { signal });
     return client;
   } catch (error) {

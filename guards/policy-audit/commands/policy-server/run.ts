@@ -45,7 +45,7 @@ export async function runPolicyServerCommand(
   );
   const host = opened.use(
     await openPolicyHost({
-      kubeconfig: options.kubeconfig,
+      cluster: { kubeconfig: options.kubeconfig, context: options.context },
       isAsked: true,
       modules,
       pullSecret,

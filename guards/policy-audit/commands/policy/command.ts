@@ -2,9 +2,11 @@
 import { Command, Option } from 'commander';
 
 import { sigstoreTrustConfig } from '../../options.ts';
-import { append, outputOption } from '../../../../lib/cli/options.ts';
+import { addClusterOptions } from '../../../../lib/cli/cluster.ts';
+import { addHelp } from '../../../../lib/cli/help.ts';
+import { addOutput, type TableFormat, tableFormats } from '../../../../lib/cli/output-option.ts';
+import { append } from '../../../../lib/cli/options.ts';
 import type { ModuleFilePaths } from '../policy-server/module-files.ts';
-import { usageExitCode } from '../../../../lib/cli/failure.ts';
 
 /** The sources of modules, for all subcommands. */
 export interface ModuleOptions extends ModuleFilePaths {
@@ -15,22 +17,24 @@ export interface ModuleOptions extends ModuleFilePaths {
 export interface RunOptions extends ModuleOptions {
   readonly resource: readonly string[];
   readonly settings?: string;
-  readonly output: 'json' | 'junit' | 'sarif' | 'table';
+  readonly output: TableFormat | 'junit' | 'sarif';
   readonly all?: true;
   readonly kubeconfig?: string;
+  readonly context?: string;
   readonly policyTimeout: string;
 }
 
 export interface DiffOptions extends ModuleOptions {
   readonly resource?: readonly string[];
   readonly settings?: string;
-  readonly output: 'json' | 'table';
+  readonly output: TableFormat;
   readonly kubeconfig?: string;
+  readonly context?: string;
   readonly policyTimeout: string;
 }
 
 export interface InspectOptions extends ModuleOptions {
-  readonly output: 'json' | 'table';
+  readonly output: TableFormat;
 }
 
 export interface PullOptions extends ModuleOptions {
@@ -59,8 +63,7 @@ export function policyCommand(): Command {
     .addCommand(inspectCommand())
     .addCommand(pullCommand())
     .addCommand(benchCommand());
-  for (const sub of command.commands) usageExitCode.set(sub, 2);
-  return command;
+  return addHelp(command, { examples: ['rampart policy run policies.yaml -r manifests/'] });
 }
 
 function withModules(command: Command): Command {
@@ -88,7 +91,7 @@ function settingsOption(): Option {
 }
 
 function runCommand(): Command {
-  return withModules(new Command('run'))
+  const command = withModules(new Command('run'))
     .summary('show which objects pass a policy')
     .description(
       'Evaluates policies on the objects of manifests, as if each were created. POLICY is a module (registry://, https://, file://, ' +
@@ -98,27 +101,27 @@ function runCommand(): Command {
     .argument('<policy>', 'a module, or a manifest of policies')
     .addOption(resourceOption().makeOptionMandatory())
     .addOption(settingsOption())
-    .addOption(outputOption('table', 'json', 'junit', 'sarif'))
     .option('--all', 'in the table, include objects that pass and objects that no policy applies to')
     .option('--policy-timeout <seconds>', 'time limit of an evaluation, in seconds', '2')
-    .option('--kubeconfig <file>', 'the kubeconfig of a cluster that policies may query')
-    .addHelpText(
-      'after',
-      '\nExamples:\n' +
-        '  rampart policy run policies.yaml -r manifests/\n' +
-        '  rampart policy run ./labels.wasm -r pod.yaml --settings settings.yaml\n' +
-        '  helm template . | rampart policy run registry://registry.example/policies/no-latest:v1 -r -\n' +
-        '  rampart policy run policies.yaml -r . -o sarif > policies.sarif\n' +
-        '\nExit codes: 0 all pass, 1 something fails, 2 an evaluation failed.\n',
-    )
     .action(async (policy: string, options: RunOptions) => {
       const { runPolicyRun } = await import('./run.ts');
       process.exitCode = await runPolicyRun(policy, options);
     });
+  addClusterOptions(command, 'which policies may query');
+  addOutput(command, [...tableFormats, 'junit', 'sarif']);
+  return addHelp(command, {
+    examples: [
+      'rampart policy run policies.yaml -r manifests/',
+      'rampart policy run ./labels.wasm -r pod.yaml --settings settings.yaml',
+      'helm template . | rampart policy run policies.yaml -r -',
+      'rampart policy run policies.yaml -r . -o sarif > policies.sarif',
+    ],
+    exitCodes: { 0: 'all pass', 1: 'something fails', 2: 'an evaluation failed, or bad input' },
+  });
 }
 
 function diffCommand(): Command {
-  return withModules(new Command('diff'))
+  const command = withModules(new Command('diff'))
     .summary('show which objects change their verdict if a policy is changed')
     .description(
       'Evaluates two versions of policies on the objects of a cluster, or of manifests, as if each were created, and shows the objects that one ' +
@@ -129,76 +132,83 @@ function diffCommand(): Command {
     .argument('<new>', 'the same, changed')
     .addOption(resourceOption())
     .addOption(settingsOption())
-    .addOption(outputOption('table', 'json'))
     .option('--policy-timeout <seconds>', 'time limit of an evaluation, in seconds', '2')
-    .option(
-      '--kubeconfig <file>',
-      'the kubeconfig of the cluster; default, without --resource: that of kubectl, or of the pod',
-    )
-    .addHelpText(
-      'after',
-      '\nExamples:\n' +
-        '  kubectl get clusteradmissionpolicy no-latest -o yaml > old.yaml\n' +
-        '  rampart policy diff old.yaml new.yaml\n' +
-        '  rampart policy diff old.yaml new.yaml -r manifests/\n' +
-        '\nExit codes: 0 no verdict changes, 1 some do, 2 an evaluation failed.\n',
-    )
     .action(async (old: string, next: string, options: DiffOptions) => {
       const { runPolicyDiff } = await import('./diff-run.ts');
       process.exitCode = await runPolicyDiff(old, next, options);
     });
+  addClusterOptions(command);
+  addOutput(command, tableFormats);
+  return addHelp(command, {
+    notes: ['Without --resource, the objects are those of the cluster that kubectl would use.'],
+    examples: [
+      'kubectl get clusteradmissionpolicy no-latest -o yaml > old.yaml',
+      'rampart policy diff old.yaml new.yaml',
+      'rampart policy diff old.yaml new.yaml -r manifests/',
+    ],
+    exitCodes: { 0: 'no verdict changes', 1: 'some do', 2: 'an evaluation failed, or bad input' },
+  });
 }
 
 function testCommand(): Command {
-  return withModules(new Command('test'))
+  const command = withModules(new Command('test'))
     .summary('run the tests of policies')
     .description(
       'Runs the test cases in the YAML files of a directory: an object, settings, and the expected result.',
     )
     .argument('<path>', 'a directory or a file')
     .option('--policy <policy>', 'the policy of cases that name none')
-    .addHelpText(
-      'after',
-      '\nA file of cases:\n' +
+    .action(async (path: string, options: TestOptions) => {
+      const { runPolicyTest } = await import('./test-run.ts');
+      process.exitCode = await runPolicyTest(path, options);
+    });
+  return addHelp(command, {
+    notes: [
+      'A file of cases:\n' +
         '  policy: ./labels.wasm\n' +
         '  settings: {required: [team]}\n' +
         '  cases:\n' +
         '    - name: a pod without a team is refused\n' +
         '      object: {apiVersion: v1, kind: Pod, metadata: {name: web}}\n' +
-        '      expected: {allowed: false, message: label team is missing}\n' +
-        '\nExpected may be: allowed, message, messageContains, code, mutated, warnings, error, settingsValid.\n' +
-        'Exit codes: 0 all pass, 1 some fail, 2 no tests, or unreadable tests.\n',
-    )
-    .action(async (path: string, options: TestOptions) => {
-      const { runPolicyTest } = await import('./test-run.ts');
-      process.exitCode = await runPolicyTest(path, options);
-    });
+        '      expected: {allowed: false, message: label team is missing}',
+      'Expected may be: allowed, message, messageContains, code, mutated, warnings, error, settingsValid.',
+    ],
+    examples: ['rampart policy test policies/'],
+    exitCodes: { 0: 'all pass', 1: 'some fail', 2: 'no tests, or unreadable tests' },
+  });
 }
 
 function inspectCommand(): Command {
-  return withModules(new Command('inspect'))
+  const command = withModules(new Command('inspect'))
     .summary('show the metadata, runtime and imports of a module')
     .argument('<module>', 'a URL, or a path')
-    .addOption(outputOption('table', 'json'))
     .action(async (module: string, options: InspectOptions) => {
       const { runPolicyInspect } = await import('./module-run.ts');
       await runPolicyInspect(module, options);
     });
+  addOutput(command, tableFormats);
+  return addHelp(command, {
+    examples: ['rampart policy inspect ./labels.wasm', 'rampart policy inspect ./labels.wasm -o yaml'],
+  });
 }
 
 function pullCommand(): Command {
-  return withModules(new Command('pull'))
+  const command = withModules(new Command('pull'))
     .summary('fetch and verify a module')
     .argument('<module>', 'a URL')
+    // -o as in kwctl, which this stands in for.
     .option('-o, --output-path <file>', 'the file to write; default: the module is only cached')
     .action(async (module: string, options: PullOptions) => {
       const { runPolicyPull } = await import('./module-run.ts');
       await runPolicyPull(module, options);
     });
+  return addHelp(command, {
+    examples: ['rampart policy pull registry://registry.example/latest:v1 -o latest.wasm'],
+  });
 }
 
 function benchCommand(): Command {
-  return withModules(new Command('bench'))
+  const command = withModules(new Command('bench'))
     .summary('measure the speed of a policy')
     .argument('<policy>', 'a module, or a manifest of policies')
     .addOption(resourceOption().makeOptionMandatory())
@@ -208,4 +218,5 @@ function benchCommand(): Command {
       const { runPolicyBench } = await import('./bench-run.ts');
       process.exitCode = await runPolicyBench(policy, options);
     });
+  return addHelp(command, { examples: ['rampart policy bench policies.yaml -r pod.yaml --seconds 10'] });
 }

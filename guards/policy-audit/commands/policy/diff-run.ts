@@ -1,6 +1,5 @@
 /** Runs `rampart policy diff`. */
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
-import { failWith } from '../../../../lib/cli/failure.ts';
 import { outputOptions } from '../../../../lib/cli/output.ts';
 import { ClusterSubjects } from '../../tools/cluster-subjects.ts';
 import { type Diff, diffPolicies, exitCodeOfDiff } from '../../tools/diff-policies.ts';
@@ -10,11 +9,10 @@ import type { RunOptions as Evaluating } from '../../tools/run-policies.ts';
 import { readSubjects, type Subject } from '../../tools/subjects.ts';
 import type { DiffOptions } from './command.ts';
 import { givenExceptions } from './given-exceptions.ts';
-import { type Means, openMeans, settingsOf, timeLimitOf } from './means.ts';
+import { type Means, namedCluster, openMeans, settingsOf, timeLimitOf } from './means.ts';
 
 /** @returns the exit code */
 export async function runPolicyDiff(old: string, next: string, options: DiffOptions): Promise<number> {
-  failWith(2);
   const deadlineMs = timeLimitOf(options.policyTimeout);
   const settings = settingsOf(options.settings);
   const [before, after] = [old, next].map((name) =>
@@ -26,7 +24,9 @@ export async function runPolicyDiff(old: string, next: string, options: DiffOpti
     options.resource === undefined
       ? await inCluster(policies, beside, options, deadlineMs)
       : await ofManifests(policies, beside, { ...options, resource: options.resource }, deadlineMs);
-  process.stdout.write(renderDiff(diff, options.output, outputOptions(100)));
+  process.stdout.write(
+    renderDiff(diff, options.output, outputOptions(100, { isWide: options.output === 'wide' })),
+  );
   return exitCodeOfDiff(diff);
 }
 
@@ -46,8 +46,7 @@ async function ofManifests(
     });
   }
   const given = [...subjects, ...beside];
-  const cluster = options.kubeconfig === undefined ? undefined : { kubeconfig: options.kubeconfig };
-  await using means = await openMeans(options, given, cluster);
+  await using means = await openMeans(options, given, namedCluster(options));
   const exceptions = givenExceptions(given);
   const run = evaluating(means, { deadlineMs, exceptions });
   const diff = await diffPolicies(old, next, subjects, { ...run, namespaceLabels });
@@ -60,7 +59,10 @@ async function inCluster(
   options: DiffOptions,
   deadlineMs: number,
 ): Promise<Diff> {
-  await using means = await openMeans(options, beside, { kubeconfig: options.kubeconfig });
+  await using means = await openMeans(options, beside, {
+    kubeconfig: options.kubeconfig,
+    context: options.context,
+  });
   const { client, signal } = means;
   if (client === undefined) throw new TypeError('a cluster is called');
   const policies = [...old, ...next].map(({ policy }) => policy);

@@ -17,6 +17,7 @@ import type { Subject } from '../../tools/subjects.ts';
 import { pullSecretOf } from '../policy-server/credentials.ts';
 import { moduleFiles } from '../policy-server/module-files.ts';
 import { openPolicyHost } from '../policy-server/policy-host.ts';
+import type { ClusterChoice } from '../../../../lib/cli/cluster.ts';
 import { stopSignal } from '../../../../lib/cli/process.ts';
 import type { ModuleOptions } from './command.ts';
 
@@ -36,7 +37,7 @@ export interface Means extends AsyncDisposable {
 export async function openMeans(
   options: ModuleOptions,
   given: readonly Subject[] = [],
-  named?: { readonly kubeconfig: string | undefined },
+  named?: ClusterChoice,
 ): Promise<Means> {
   const logger = createLogger({ level: 'warn' });
   const { signal } = stopSignal();
@@ -49,7 +50,7 @@ export async function openMeans(
   const host = opened.use(
     await openPolicyHost({
       through: (cluster) => manifests.hostReader(cluster),
-      kubeconfig: named?.kubeconfig,
+      cluster: named ?? {},
       isAsked: named !== undefined,
       mayBeAlone: false,
       modules,
@@ -73,6 +74,11 @@ export async function openMeans(
   };
   const all = opened.move();
   return { modules, engine, client: host.client, signal, [Symbol.asyncDispose]: () => all.disposeAsync() };
+}
+
+/** The cluster of a command that calls one only if it is named. */
+export function namedCluster({ kubeconfig, context }: ClusterChoice): ClusterChoice | undefined {
+  return kubeconfig === undefined && context === undefined ? undefined : { kubeconfig, context };
 }
 
 /** Of `--policy-timeout`. @throws {RampartError} `INPUT` */

@@ -4,7 +4,9 @@ import { writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 
 import { errorCodes, fileError, RampartError } from '../../../../lib/errors/errors.ts';
-import { printable, visibleJson } from '../../../../lib/output/printable.ts';
+import { printDocument } from '../../../../lib/cli/document.ts';
+import { outputOptions } from '../../../../lib/cli/output.ts';
+import { printable } from '../../../../lib/output/printable.ts';
 import { renderTable } from '../../../../lib/output/table.ts';
 import { inspectPolicy } from '../../engine/wasm/metadata.ts';
 import type { FetchedModule } from '../../modules/modules.ts';
@@ -14,18 +16,10 @@ import { openMeans } from './means.ts';
 export async function runPolicyInspect(name: string, options: InspectOptions): Promise<void> {
   const { bytes, digest, manifestDigest } = await fetched(name, options);
   const { runtime, metadata, imports, exports } = inspectPolicy(bytes);
-  if (options.output === 'json') {
-    const all = {
-      module: name,
-      digest,
-      manifestDigest,
-      sizeBytes: bytes.length,
-      runtime,
-      metadata,
-      imports,
-      exports,
-    };
-    process.stdout.write(`${visibleJson(JSON.stringify(all, null, 2))}\n`);
+  if (options.output === 'json' || options.output === 'yaml') {
+    const sizeBytes = bytes.length;
+    const all = { module: name, digest, manifestDigest, sizeBytes, runtime, metadata, imports, exports };
+    printDocument(options.output, 'rampart.dev/policy-inspect/v1', all);
     return;
   }
   const { annotations = {}, rules = [], contextAwareResources = [], mutating, policyType } = metadata ?? {};
@@ -53,7 +47,7 @@ export async function runPolicyInspect(name: string, options: InspectOptions): P
   process.stdout.write(
     `${renderTable(
       rows.map(([key, value]) => ({ cells: [key, printable(value)] })),
-      { widthColumns: process.stdout.columns ?? 100, colour: false },
+      outputOptions(100, { isWide: options.output === 'wide' }),
     ).trimEnd()}\n`,
   );
 }

@@ -5,15 +5,13 @@ import { isManifest, readPolicies } from '../../tools/policy-source.ts';
 import { renderRun } from '../../tools/render-run.ts';
 import { exitCodeOf, runPolicies } from '../../tools/run-policies.ts';
 import { readSubjects } from '../../tools/subjects.ts';
-import { failWith } from '../../../../lib/cli/failure.ts';
 import type { RunOptions } from './command.ts';
 import { givenExceptions } from './given-exceptions.ts';
-import { openMeans, settingsOf, timeLimitOf } from './means.ts';
+import { namedCluster, openMeans, settingsOf, timeLimitOf } from './means.ts';
 import { outputOptions } from '../../../../lib/cli/output.ts';
 
 /** @returns the exit code */
 export async function runPolicyRun(name: string, options: RunOptions): Promise<number> {
-  failWith(2);
   const deadlineMs = timeLimitOf(options.policyTimeout);
   const policies = readPolicies(name, settingsOf(options.settings));
   const subjects = readSubjects(options.resource);
@@ -24,14 +22,13 @@ export async function runPolicyRun(name: string, options: RunOptions): Promise<n
     });
   }
   const beside = isManifest(name) ? readSubjects([name]).subjects : [];
-  const cluster = options.kubeconfig === undefined ? undefined : { kubeconfig: options.kubeconfig };
-  await using means = await openMeans(options, [...subjects.subjects, ...beside], cluster);
+  await using means = await openMeans(options, [...subjects.subjects, ...beside], namedCluster(options));
   const exceptions = givenExceptions([...subjects.subjects, ...beside]);
   const run = await runPolicies(policies, subjects, { ...means.engine, deadlineMs, exceptions });
   process.stdout.write(
     renderRun(run, options.output, {
-      ...outputOptions(100),
-      all: options.all === true,
+      ...outputOptions(100, { isWide: options.output === 'wide' }),
+      all: options.all === true || options.output === 'wide',
       version: manifest.version,
     }),
   );

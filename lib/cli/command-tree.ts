@@ -1,0 +1,45 @@
+/** The commands of a program as data, for what is made of all of them: completion, the manual page, docs. */
+import type { Argument, Command, Option } from 'commander';
+
+/** A command with its whole name: `rampart bpf map list`. */
+export type NamedCommand = readonly [name: string, command: Command];
+
+/** The program, its commands, theirs, and so on; without hidden ones. */
+export function* commandsOf(command: Command, name = command.name()): Generator<NamedCommand> {
+  yield [name, command];
+  for (const sub of subcommands(command)) yield* commandsOf(sub, `${name} ${sub.name()}`);
+}
+
+/** Those that its help lists, without the implicit `help`. */
+export function subcommands(command: Command): readonly Command[] {
+  return command
+    .createHelp()
+    .visibleCommands(command)
+    .filter((sub) => command.commands.includes(sub));
+}
+
+/** Those that its help lists, `--help` among them. */
+export function visibleOptions(command: Command): readonly Option[] {
+  return command.createHelp().visibleOptions(command);
+}
+
+/** What an option or an argument takes, as far as a shell can complete it. */
+export type ValueKind =
+  | { readonly kind: 'words'; readonly words: readonly string[] }
+  | { readonly kind: 'files' | 'directories' | 'other' };
+
+/** Undefined for an option without a value. */
+export function valueOf(option: Option): ValueKind | undefined {
+  if (!option.required && !option.optional) return undefined;
+  return kindOf(option.argChoices, /[<[](.*)[>\]]/.exec(option.flags)?.[1] ?? '');
+}
+
+export function argumentValue(argument: Argument): ValueKind {
+  return kindOf(argument.argChoices, argument.name());
+}
+
+function kindOf(words: readonly string[] | undefined, placeholder: string): ValueKind {
+  if (words !== undefined) return { kind: 'words', words };
+  if (/^dir(?:ectory)?$/.test(placeholder)) return { kind: 'directories' };
+  return { kind: /\b(?:file|path)\b/.test(placeholder) ? 'files' : 'other' };
+}

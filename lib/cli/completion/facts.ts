@@ -1,0 +1,58 @@
+/** What a shell has to know to complete a command line. */
+import type { Command } from 'commander';
+
+import {
+  argumentValue,
+  commandsOf,
+  subcommands,
+  type ValueKind,
+  valueOf,
+  visibleOptions,
+} from '../command-tree.ts';
+
+export interface CompletedOption {
+  /** `-o`, `--output`. */
+  readonly flags: readonly string[];
+  /** Its first clause. */
+  readonly description: string;
+  /** Undefined: it takes none. */
+  readonly value: ValueKind | undefined;
+}
+
+export interface CompletedCommand {
+  /** `rampart bpf list`. */
+  readonly name: string;
+  readonly commands: readonly { readonly name: string; readonly summary: string }[];
+  readonly options: readonly CompletedOption[];
+  /** Of its first argument; undefined if it has none. */
+  readonly argument: ValueKind | undefined;
+}
+
+export function completionFacts(program: Command): readonly CompletedCommand[] {
+  return [...commandsOf(program)].map(([name, command]) => {
+    const [argument] = command.registeredArguments;
+    return {
+      name,
+      commands: subcommands(command).map((sub) => ({
+        name: sub.name(),
+        summary: firstClause(sub.summary()),
+      })),
+      options: visibleOptions(command).map((option) => ({
+        flags: [option.short, option.long].filter((flag) => flag !== undefined),
+        description: firstClause(option.description),
+        value: valueOf(option),
+      })),
+      argument: argument && argumentValue(argument),
+    };
+  });
+}
+
+/** A menu has one line for each. */
+function firstClause(text: string): string {
+  return text.split(/[;:(]|\. /, 1)[0]?.trim() ?? '';
+}
+
+/** In single quotes of a POSIX shell. */
+export function quoted(text: string): string {
+  return `'${text.replaceAll("'", String.raw`'\''`)}'`;
+}

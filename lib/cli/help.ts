@@ -1,0 +1,80 @@
+/** The help of commands: at most 80 columns, and after the options notes, examples and exit codes. */
+import { type Command, Help, type Option } from 'commander';
+
+import { indentText, wrapText } from '../output/table.ts';
+
+const WIDTH = 80;
+/** Longer flags have their description below. */
+const MOST_TERM_COLUMNS = 26;
+
+export interface HelpText {
+  /** Paragraphs, wrapped; what has line breaks is printed as it is. */
+  readonly notes?: readonly string[];
+  /** Command lines that work as they are; not wrapped. */
+  readonly examples: readonly string[];
+  /** What 0 and others say of this command. Default: 0 done. 2 need not be here: {@link FAILED}. */
+  readonly exitCodes?: Readonly<Record<number, string>>;
+}
+
+/** Exit code 2 of every command that has none of its own. */
+export const FAILED = 'failed: bad input, missing privileges, or no response';
+
+const texts = new WeakMap<Command, HelpText>();
+
+export function addHelp(command: Command, text: HelpText): Command {
+  texts.set(command, text);
+  return command.addHelpText('after', `\n${afterText(text)}`);
+}
+
+export function helpOf(command: Command): HelpText | undefined {
+  return texts.get(command);
+}
+
+/** `0 done, 2 failed: ...`. */
+export function exitCodeText(codes: Readonly<Record<number, string>> = { 0: 'done' }): string {
+  return Object.entries({ 2: FAILED, ...codes })
+    .map(([code, what]) => `${code} ${what}`)
+    .join(', ');
+}
+
+function afterText({ notes = [], examples, exitCodes }: HelpText): string {
+  const paragraphs = notes.map((note) => (note.includes('\n') ? note : wrapText(note, WIDTH).join('\n')));
+  const shown = `${examples.length > 1 ? 'Examples' : 'Example'}:\n${examples.map((line) => `  ${line}`).join('\n')}`;
+  const codes = exitCodes && wrapText(`Exit codes: ${exitCodeText(exitCodes)}.`, WIDTH).join('\n');
+  return [...paragraphs, shown, ...(codes === undefined ? [] : [codes])].join('\n\n');
+}
+
+/** Of one command; its subcommands do not inherit it. */
+export function settleHelp(command: Command): void {
+  command.configureHelp({ optionDescription, padWidth, formatItem });
+  command.configureOutput({ getOutHelpWidth: helpWidth, getErrHelpWidth: helpWidth });
+}
+
+function helpWidth(): number {
+  return Math.min(WIDTH, process.stdout.columns || WIDTH);
+}
+
+function padWidth(this: Help, command: Command, helper: Help): number {
+  return Math.min(MOST_TERM_COLUMNS, Help.prototype.padWidth.call(this, command, helper));
+}
+
+function formatItem(this: Help, term: string, termWidth: number, description: string, helper: Help): string {
+  if (term.length <= termWidth || description === '')
+    return Help.prototype.formatItem.call(this, term, termWidth, description, helper);
+  const width = helper.helpWidth ?? WIDTH;
+  // A name of the environment may be longer than what is left beside the flags.
+  const longest = Math.max(...description.split(/\s+/).map((word) => word.length));
+  const indent = Math.max(4, Math.min(termWidth + 4, width - longest));
+  return `  ${term}\n${indentText(description, indent, width)}`;
+}
+
+/** Defaults as a person would type them: a list by its words, no quotes, and nothing where there is none. */
+function optionDescription(this: Help, option: Option): string {
+  const { defaultValue, defaultValueDescription: text } = option;
+  const typed = typeof defaultValue === 'object' ? [defaultValue].flat().join(',') : String(defaultValue);
+  const shown = Object.create(option, {
+    defaultValue: { value: (text ?? typed) === '' ? undefined : defaultValue },
+    defaultValueDescription: { value: text ?? typed },
+  }) as Option;
+  return Help.prototype.optionDescription.call(this, shown);
+}

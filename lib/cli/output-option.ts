@@ -1,0 +1,72 @@
+/** `-o`: one word and one meaning for each format, whichever command has it. */
+import { type Command, Option } from 'commander';
+
+/** What each format is, for docs/commands.md. */
+export const formatWords = {
+  table: 'columns, wrapped to the terminal',
+  wide: 'the table with nothing wrapped, shortened or left out',
+  pretty: 'text for people; for events, a line each',
+  json: 'one object on one line, with `schema`; for events, a line each',
+  yaml: 'the same as YAML; events are documents of one stream',
+  junit: 'JUnit XML, for CI',
+  sarif: 'SARIF 2.1.0, for code scanning',
+} as const;
+
+export type Format = keyof typeof formatWords;
+
+/** For commands that answer with a table. */
+export const tableFormats = ['table', 'wide', 'json', 'yaml'] as const;
+export type TableFormat = (typeof tableFormats)[number];
+
+/** For commands that answer with text, or with a line for each event. */
+export const prettyFormats = ['pretty', 'json', 'yaml'] as const;
+export type PrettyFormat = (typeof prettyFormats)[number];
+
+interface OutputOptions {
+  /** The formats are for events: pretty on a terminal, JSON elsewhere. Default: the first format. */
+  readonly events?: true;
+  /** What others had instead, which is accepted and not shown. */
+  readonly former?: '--format' | '--json' | '--output-scan';
+  /** The format of `-o` without a value. */
+  readonly bare?: Format;
+  /** Names that earlier releases had for formats. */
+  readonly formerNames?: Readonly<Record<string, Format>>;
+}
+
+/** Adds `-o`, whose value is the option `output`: undefined for events if nothing was given. */
+export function addOutput(
+  command: Command,
+  formats: readonly Format[],
+  options: OutputOptions = {},
+): Command {
+  const { events, former, formerNames = {}, bare } = options;
+  const flags = `-o, --output ${bare === undefined ? '<format>' : '[format]'}`;
+  const option = new Option(
+    flags,
+    `output format${events ? '; default: pretty on a terminal, otherwise json' : ''}`,
+  );
+  chooses(option, formats, formerNames);
+  if (!events) option.default(formats[0]);
+  if (bare !== undefined) option.preset(bare);
+  command.addOption(option);
+  if (former === '--format')
+    command.addOption(chooses(new FormerOption('--format <format>'), formats, formerNames).hideHelp());
+  else if (former !== undefined) command.addOption(new FormerOption(former).preset('json').hideHelp());
+  return command;
+}
+
+function chooses(
+  option: Option,
+  formats: readonly Format[],
+  names: Readonly<Record<string, Format>>,
+): Option {
+  const check = option.choices(formats).parseArg;
+  return option.argParser((text: string, before: unknown) => check?.(names[text] ?? text, before));
+}
+
+/** Sets the option `output`, too. */
+class FormerOption extends Option {
+  override attributeName(): string {
+    return 'output';
+  }
+}
