@@ -43,6 +43,7 @@ const parts: Readonly<Record<string, () => string | Promise<string>>> = {
     guards.flatMap((guard) => [
       [`metrics of ${guard.name}`, () => guardMetricsTable(guard)],
       [`health of ${guard.name}`, () => healthTable(guard)],
+      [`example of ${guard.name}`, () => exampleOf(guard)],
     ]),
   ),
 };
@@ -90,6 +91,11 @@ export function bpfKernelsTable(): string {
 function bpfHelpersTable(): string {
   const rows = allowedHelpers.map(({ of, why, only }) => [of.map(code).join(' '), only ?? 'all', why]);
   return table(['helpers', 'of', 'what they reach'], rows);
+}
+
+/** Its file in `examples/`. */
+function exampleOf({ name }: Guard): string {
+  return `\`\`\`yaml\n# examples/${name}.yaml\n${readFileSync(join(top, 'examples', `${name}.yaml`), 'utf8')}\`\`\``;
 }
 
 /** What is in `npm run test:deep` alone. */

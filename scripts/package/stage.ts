@@ -1,7 +1,7 @@
 /** The files of the packages, as they are installed: the build, the npm packages that run with it, guides, the service. */
 import { execFileSync } from 'node:child_process';
 import { chmodSync, cpSync, globSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 
 /** Nothing of a package that runs is in these: types, C sources, and at its top guides, tests and headers. */
@@ -9,7 +9,7 @@ const leftOut =
   /(?:\.d\.[cm]?ts|\.map|\.md|\.ts|\.markdown|\.(?:asm|c|cc|def|h|hh|inc|S))$|^(?:docs?|tests?|include|share|examples|benchmarks?|\.github)(?:\/|$)/;
 const licence = /(?:licen[cs]e|notice|copying)[^/]*$/i;
 /** What a user reads. */
-const guides = ['docs/*.md', 'docs/findings.schema.json', 'README.md', 'SECURITY.md'];
+const guides = ['docs/*.md', 'docs/findings.schema.json', 'examples/*', 'README.md', 'SECURITY.md'];
 
 /** Of the lock file. */
 interface Locked {
@@ -34,7 +34,7 @@ export function stageFiles(top: string, root: string): void {
   mkdirSync(join(root, 'usr/bin'), { recursive: true });
   symlinkSync('../lib/rampart/bin/rampart', join(root, 'usr/bin/rampart'));
   for (const path of globSync(guides, { cwd: top }))
-    put(join(doc, basename(path)), readFileSync(join(top, path)));
+    put(join(doc, path.replace(/^docs\//, '')), readFileSync(join(top, path)));
   put(join(doc, 'changelog.gz'), gzip(readFileSync(join(top, 'CHANGELOG.md'))));
   put(join(doc, 'copyright'), copyrightOf(packages));
   put(join(root, 'usr/lib/systemd/system/rampart.service'), readFileSync(join(debian, 'rampart.service')));
