@@ -108,7 +108,7 @@ suite('rampart standalone', { skip: sensorSkip }, () => {
     [
       'a manifest that is not there',
       ['-f', '/no/such/file.yaml'],
-      /cannot apply \/no\/such\/file\.yaml: ENOENT/,
+      /cannot apply \/no\/such\/file\.yaml: it does not exist/,
     ],
     ['an empty path', ['-f', ''], /--file is empty/],
     ['an empty directory', ['--data', ''], /--data is empty/],

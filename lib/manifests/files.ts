@@ -36,7 +36,8 @@ export function manifestRoots(paths: readonly string[]): ManifestRoot[] {
       const stat = statSync(path);
       if (stat.isDirectory() || stat.isFile()) return { path, isDirectory: stat.isDirectory() };
     } catch (error) {
-      throw unusable(path, error instanceof Error ? error.message : String(error), error);
+      const { code, message } = error as NodeJS.ErrnoException;
+      throw unusable(path, code === 'ENOENT' ? 'it does not exist' : message, error);
     }
     throw unusable(path, 'it is neither a file nor a directory');
   });
@@ -44,7 +45,12 @@ export function manifestRoots(paths: readonly string[]): ManifestRoot[] {
 
 function unusable(path: string, why: string, cause?: unknown): RampartError {
   const what = `cannot apply ${path}`;
-  return new RampartError(errorCodes.INPUT, { what, why, next: 'Name a file or a directory', cause });
+  return new RampartError(errorCodes.INPUT, {
+    what,
+    why,
+    next: 'Create it, or name another file or directory',
+    cause,
+  });
 }
 
 /** Reads them all: of a directory what lies right in it, as kubectl does. A file that is gone is not among them. */
