@@ -27,7 +27,7 @@ export function programOf(guards: readonly Guard[]): Command {
     // Else a command takes the options of its subcommands for its own.
     .enablePositionalOptions()
     .addCommand(watchCommand())
-    .addCommand(doctorCommand())
+    .addCommand(doctorCommand(guards))
     .addCommand(standaloneCommand(guards))
     .addCommand(statusCommand(guards))
     .addCommand(alertsCommand(guards));

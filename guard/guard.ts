@@ -23,6 +23,7 @@ import type { AlertingRule } from './alerting-rule.ts';
 import type { ClusterContext, NodeContext } from './context.ts';
 import type { Leftovers } from './leftovers.ts';
 import type { LineKind } from './line-kind.ts';
+import type { ExamineMachine } from './machine.ts';
 import type { StatusSection } from './status-section.ts';
 import type { OcsfMapping } from './stream/ocsf.ts';
 import type { WriteLimits } from './write-limits.ts';
@@ -104,6 +105,8 @@ export interface Guard<Options = unknown> {
   readonly admits?: true;
   /** What the operator runs once per cluster. */
   readonly cluster?: () => Promise<ClusterPart<Options>>;
+  /** Whether it works on this machine, for `rampart doctor`. */
+  readonly examine?: () => Promise<ExamineMachine>;
   readonly status?: () => Promise<StatusSection>;
   /** The kinds of lines that its node part gives to the sink, for `rampart alerts`. */
   readonly lines?: () => Promise<readonly LineKind[]>;

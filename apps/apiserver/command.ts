@@ -1,6 +1,7 @@
 /** `rampart apiserver`: options only; the implementation is loaded on demand. */
 import { Command } from 'commander';
 
+import { defaultListen } from './listen-address.ts';
 import { addHelp } from '../../lib/cli/help.ts';
 import { append, metricsOption } from '../../lib/cli/options.ts';
 
@@ -24,7 +25,7 @@ export function apiServerCommand(): Command {
     )
     .option('--data <dir>', 'the data directory; created if missing')
     .option('--memory', 'keep objects in memory only')
-    .option('--listen <address>', 'host:port to serve TLS on; port 0 selects a free one', '127.0.0.1:7443')
+    .option('--listen <address>', 'host:port to serve TLS on; port 0 selects a free one', defaultListen)
     .option('--socket <path>', 'serve on this unix socket instead, to anyone who may open it')
     .option('--host <name>', 'additional name or address for the certificate; repeatable', append, [])
     .addOption(metricsOption())

@@ -1,6 +1,9 @@
 import { type Address, parseAddress } from '../../lib/net/address.ts';
 import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
 
+/** Of standalone and apiserver. */
+export const defaultListen = '127.0.0.1:7443';
+
 /** @throws {RampartError} `INPUT` */
 export function listenAddress(text: string): Address {
   const address = parseAddress(text);

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 
 import { displayWidth } from '../../lib/output/table.ts';
-import { examine, type ModeFacts, renderReport } from './report.ts';
+import { examine, type ModeFacts, renderKernel } from './report.ts';
 import {
   attachKinds,
   type Feature,
@@ -81,13 +81,13 @@ describe('the mode that is used', () => {
   test('is none when none can run', () => {
     const report = examine(without('fexit', 'raw_tracepoint'), modes);
     assert.equal(report.sensor.mode, null);
-    assert.match(renderReport(report, { widthColumns: 80, colour: false }), /No sensor mode can run here\./);
+    assert.match(renderKernel(report, { widthColumns: 80, colour: false }), /No sensor mode can run here\./);
   });
 });
 
 describe('the text', () => {
   const text = (features: KernelFeatures, widthColumns = 80, colour = false) =>
-    renderReport(examine(features, modes), { widthColumns, colour });
+    renderKernel(examine(features, modes), { widthColumns, colour });
 
   test('keeps within 80 columns, names every kind, and has no spaces at line ends', () => {
     const lsms = 'lockdown capability landlock yama apparmor tomoyo bpf ipe ima evm'.split(' ');

@@ -6,6 +6,7 @@ import {
 } from '../../lib/ebpf/features/capabilities.ts';
 import { attachNeeds } from '../../lib/ebpf/features/attach.ts';
 import { programProbes } from '../../lib/ebpf/features/programs.ts';
+import type { DiagnosedGuard } from './guard-lines.ts';
 import type { NetworkPolicyMachine } from '../../guards/network-policy/node/machine.ts';
 import {
   indentText,
@@ -36,9 +37,10 @@ export interface ModeFacts {
 }
 
 /**
- * `rampart doctor -o json`. `schemaVersion` grows when a field changes its meaning or goes away;
- * new fields may come without that.
+ * `rampart doctor -o json`. Within `rampart.dev/doctor/v1`, fields keep their names and meanings; new ones may come.
  *
+ * - `guards`: whether each works on this machine: `works`, `limited` or `cannot`; `obstacles` and `limits` are clauses for people.
+ * - `machine`: what all of them need. `runtime` is null without a container runtime, `api.problem` null where the port is free.
  * - `kernel`: everything that was probed, see {@link KernelFeatures}. A field this process cannot
  *   know is absent. Each feature is `{"available":true}` or
  *   `{"available":false,"reason":WORD,"detail":SENTENCE}` with a word of `featureReasons`.
@@ -48,11 +50,22 @@ export interface ModeFacts {
  * - `network`: what network policies need, and which backend is taken, null when none works; see {@link NetworkPolicyMachine}.
  * - `sensor.modes`: all modes, best first; `unavailable` is the reason, null when the mode can run.
  */
-export interface DoctorReport {
+export interface DoctorReport extends KernelReport {
+  readonly guards: readonly DiagnosedGuard[];
+  readonly machine: {
+    readonly runtime: string | null;
+    readonly api: { readonly address: string; readonly problem: string | null };
+    readonly data: { readonly directory: string; readonly freeBytes: number };
+    readonly inotify: { readonly watches: number; readonly instances: number } | null;
+  };
+  readonly network?: NetworkPolicyMachine;
+}
+
+/** The part that `--kernel` shows. */
+export interface KernelReport {
   readonly schemaVersion: 1;
   readonly kernel: KernelFeatures;
   readonly missingCapabilities: readonly EbpfCapability[];
-  readonly network?: NetworkPolicyMachine;
   readonly sensor: {
     readonly mode: string | null;
     readonly cannotSee: readonly BlindSpot[];
@@ -61,7 +74,7 @@ export interface DoctorReport {
 }
 
 /** @param modes - Best first; the first one that can run is the one that is used. */
-export function examine(kernel: KernelFeatures, modes: readonly ModeFacts[]): DoctorReport {
+export function examine(kernel: KernelFeatures, modes: readonly ModeFacts[]): KernelReport {
   const used = modes.find((mode) => mode.unavailable(kernel) === undefined);
   return {
     schemaVersion: 1,
@@ -76,7 +89,7 @@ export function examine(kernel: KernelFeatures, modes: readonly ModeFacts[]): Do
 }
 
 /** The report for people, ending with a newline. */
-export function renderReport(report: DoctorReport, options: RenderOptions): string {
+export function renderKernel(report: KernelReport, options: RenderOptions): string {
   const { kernel } = report;
   return (
     [
@@ -99,7 +112,7 @@ export function renderReport(report: DoctorReport, options: RenderOptions): stri
   );
 }
 
-function headRows(report: DoctorReport, widthColumns: number): readonly Row[] {
+function headRows(report: KernelReport, widthColumns: number): readonly Row[] {
   const { kernel, missingCapabilities: missing } = report;
   const btfMiB = ((kernel.btfSizeBytes ?? 0) / 2 ** 20).toFixed(1);
   const facts: readonly (readonly [string, string, string?])[] = [
@@ -152,7 +165,7 @@ function renderFeatures(
   return renderTable(rows, { ...options, head: [title, 'HERE', 'SINCE', 'REASON'] });
 }
 
-function renderSensor(report: DoctorReport, options: RenderOptions): string {
+function renderSensor(report: KernelReport, options: RenderOptions): string {
   const { sensor } = report;
   const { widthColumns, colour } = options;
   const lines =

@@ -1,20 +1,25 @@
 import assert from 'node:assert/strict';
 import { spawnSync, type SpawnSyncReturns } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
 import { probeFeatures } from '../../lib/ebpf/features/features.ts';
 import { sensorModes } from '../../lib/sensor/modes.ts';
 import { asNobody, publicPath } from '../../lib/testing/public-checkout.fixture.ts';
+import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
+import { guards } from '../guards.ts';
 import type { DoctorReport } from './report.ts';
 
 const commandModule = join(import.meta.dirname, 'command.ts');
 const program = `
-  const [commandModule, ...args] = process.argv.slice(1);
+  const [commandModule, guardsModule, ...args] = process.argv.slice(1);
   const { doctorCommand } = await import(commandModule);
-  await doctorCommand().parseAsync(args, { from: 'user' });
+  const { guards } = await import(guardsModule);
+  await doctorCommand(guards).parseAsync(args, { from: 'user' });
 `;
-const node = [process.execPath, '--input-type=module', '-e', program, '--', commandModule];
+const guardsModule = join(import.meta.dirname, '../guards.ts');
+const node = [process.execPath, '--input-type=module', '-e', program, '--', commandModule, guardsModule];
 
 /** Nothing here changes what is found: each command line is run once. */
 const runs = new Map<string, SpawnSyncReturns<string>>();
@@ -46,7 +51,7 @@ test('--json is one object on one line that says what the probe found', { skip: 
   assert.deepEqual(report.kernel, JSON.parse(JSON.stringify(features)));
   const usable = sensorModes.find((mode) => mode.unavailable(features) === undefined);
   assert.equal(report.sensor.mode, usable?.name ?? null);
-  assert.equal(run.status, usable === undefined ? 1 : 0);
+  assert.equal(run.status, report.guards.some(({ verdict }) => verdict === 'cannot') ? 1 : 0);
   assert.deepEqual(
     report.sensor.modes.map(({ name }) => name),
     sensorModes.map(({ name }) => name),
@@ -57,7 +62,7 @@ test(
   'in a pipe the tables have no colour, and every mode that is not used has its reason',
   { skip: notRoot },
   () => {
-    const run = doctor([]);
+    const run = doctor(['--kernel']);
     assert.ok(!run.stdout.includes('\u001b'));
     assert.match(run.stdout, /^Kernel +\S+ \(\w+\)$/m);
     const features = probeFeatures();
@@ -69,7 +74,7 @@ test(
 );
 
 test('without privileges it runs, names what is missing, and exits with 1', { skip: notRoot }, () => {
-  const run = doctor([], unprivileged);
+  const run = doctor(['--kernel'], unprivileged);
   assert.equal(run.status, 1, run.stderr);
   assert.match(run.stdout, /^Capabilities +missing CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN, CAP_SYS_ADMIN$/m);
   assert.match(run.stdout, /^No sensor mode can run here\.$/m);
@@ -79,7 +84,49 @@ test('without privileges it runs, names what is missing, and exits with 1', { sk
   );
   const report = JSON.parse(doctor(['--json'], unprivileged).stdout) as DoctorReport;
   assert.equal(report.sensor.mode, null);
+  assert.deepEqual(
+    report.guards.map(({ name, verdict }) => [name, verdict === 'cannot']),
+    guards.map(({ name }) => [name, name !== 'policy-audit']),
+  );
 });
+
+test('the first lines have each guard, whether it works, and why not', { skip: notRoot }, () => {
+  const report = JSON.parse(doctor(['--json']).stdout) as DoctorReport;
+  const lines = doctor([]).stdout.split('\n');
+  const words = { works: 'works', limited: 'works with limits', cannot: 'cannot work' };
+  assert.equal(report.guards.length, guards.length);
+  for (const [at, { name, verdict, obstacles, limits }] of report.guards.entries()) {
+    assert.equal(name, guards[at]?.name);
+    assert.match(lines[at] ?? '', new RegExp(`^${name} +${words[verdict]}(?: |$)`));
+    assert.ok((lines[at]?.length ?? 0) <= 80, lines[at]);
+    const said = doctor([]).stdout.replaceAll(/\s+/g, ' ');
+    for (const why of verdict === 'cannot' ? obstacles : limits)
+      assert.ok(said.includes(why.replaceAll(/\s+/g, ' ')), why);
+  }
+  assert.equal(lines[guards.length], '');
+  assert.doesNotMatch(doctor([]).stdout, /PROGRAM TYPE/);
+  const one = doctor(['--guards', 'policy-audit']);
+  assert.match(one.stdout, /^policy-audit +works/);
+  assert.equal(one.status, 0);
+  assert.deepEqual(report.machine.data.directory, '/var/lib/rampart');
+});
+
+test(
+  'without a container runtime that answers, file-access cannot work; a data directory need not exist',
+  { skip: notRoot },
+  () => {
+    using directory = new TemporaryDirectory();
+    // Nobody listens on it.
+    writeFileSync(directory.at('dead.sock'), '');
+    const { guards: found, machine } = JSON.parse(
+      doctor(['-o', 'json', '--cri-socket', directory.at('dead.sock'), '--data', directory.at('not/yet')])
+        .stdout,
+    ) as DoctorReport;
+    assert.equal(machine.runtime, null);
+    assert.equal(found.find(({ name }) => name === 'file-access')?.verdict, 'cannot');
+    assert.ok(machine.data.freeBytes > 0);
+  },
+);
 
 test('an unknown option is one line and an exit code that is not 0', () => {
   const run = doctor(['--frobnicate']);
@@ -96,7 +143,10 @@ test('what network policies need is told, and nothing of this network is changed
   );
   const nftables = network.facts.find(({ name }) => name === 'nftables');
   assert.equal(network.backend === 'nftables', nftables?.available);
-  assert.match(doctor([]).stdout, /^NETWORK POLICY +HERE\nnftables +(?:yes|no)\n[^]*^Network policies /m);
+  assert.match(
+    doctor(['--kernel']).stdout,
+    /^NETWORK POLICY +HERE\nnftables +(?:yes|no)\n[^]*^Network policies /m,
+  );
   const without = JSON.parse(doctor(['--json'], unprivileged).stdout) as DoctorReport;
   assert.equal(without.network?.backend, null);
   assert.match(without.network.facts[0]?.detail ?? '', /CAP_SYS_ADMIN is required/);

@@ -4,6 +4,7 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import type { Guard, OptionValues } from '../../guard/guard.ts';
 import { addGuardOptions, type GuardChoice } from '../../guard/guard-options.ts';
 import { otlpEndpointOption, type OtlpOptions } from '../../guard/stream/otlp-export.ts';
+import { defaultListen } from '../apiserver/listen-address.ts';
 import { addHelp } from '../../lib/cli/help.ts';
 import {
   append,
@@ -45,7 +46,7 @@ export function standaloneCommand(guards: readonly Guard[]): Command {
     .option(
       '--listen <address>',
       'host:port to serve the API on, with TLS; port 0 selects a free one',
-      '127.0.0.1:7443',
+      defaultListen,
     )
     .option(
       '--node-label <key=value>',

@@ -61,6 +61,7 @@ export const bpfPrograms = defineGuard({
   node: async () => (await import('./node/run.ts')).bpfProgramsNode,
   cluster: async () => (await import('./cluster/run.ts')).bpfProgramsCluster,
   lines: async () => [(await import('./findings/program-finding.ts')).programFindings],
+  examine: async () => (await import('./node/examine.ts')).examineBpfPrograms,
   status: async () => (await import('./status/section.ts')).bpfProgramsStatus,
   ocsf: async () => (await import('./ocsf.ts')).programOcsf,
   leftovers: async () => (await import('./leftovers.ts')).bpfProgramsLeftovers,

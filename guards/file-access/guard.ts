@@ -46,6 +46,7 @@ export const fileAccess = defineGuard({
   health: [...nodeHealth, ...clusterHealth],
   node: async () => (await import('./node/run.ts')).fileAccessNode,
   cluster: async () => (await import('./cluster/run.ts')).fileAccessCluster,
+  examine: async () => (await import('./node/examine.ts')).examineFileAccess,
   status: async () => (await import('./status/section.ts')).fileAccessStatus,
   leftovers: async () => (await import('./leftovers.ts')).fileAccessLeftovers,
   lines: async () => [(await import('./alert/alert-line-kind.ts')).alertLines],

@@ -55,6 +55,7 @@ export const fileIntegrity = defineGuard({
   health: [...nodeHealth, ...clusterHealth],
   node: async () => (await import('./node/run.ts')).fileIntegrityNode,
   cluster: async () => (await import('./cluster/run.ts')).fileIntegrityCluster,
+  examine: async () => (await import('./node/examine.ts')).examineFileIntegrity,
   status: async () => (await import('./status/section.ts')).fileIntegrityStatus,
   leftovers: async () => (await import('./leftovers.ts')).fileIntegrityLeftovers,
   lines: async () => [(await import('./status/finding-line-kind.ts')).findingLines],

@@ -37,6 +37,7 @@ export const networkPolicy = defineGuard({
     (await import('./flow-line.ts')).flowLines,
   ],
   ocsf: async () => (await import('./ocsf.ts')).networkPolicyOcsf,
+  examine: async () => (await import('./node/examine.ts')).examineNetworkPolicy,
   status: async () => (await import('./status/section.ts')).networkPolicyStatus,
   leftovers: async () => (await import('./leftovers.ts')).networkPolicyLeftovers,
   switchedOff: async () => (await import('./leftovers.ts')).cleanSwitchedOff,

@@ -51,6 +51,7 @@ export const policyAudit = defineGuard({
   },
   alertingRules: async () => (await import('./alerting-rules.ts')).alertingRules,
   lines: async () => [(await import('./findings/policy-finding.ts')).policyFindings],
+  examine: async () => (await import('./cluster/examine.ts')).examinePolicyAudit,
   status: async () => (await import('./status/section.ts')).policyAuditStatus,
   ocsf: async () => (await import('./ocsf.ts')).policyOcsf,
   leftovers: async () => (await import('./leftovers.ts')).policyAuditLeftovers,

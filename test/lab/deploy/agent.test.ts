@@ -96,7 +96,9 @@ suite(`deploy/ in a lab (RAMPART_TEST_SEED=${seed})`, { skip, timeout: 3 * timeo
           assert.match(answers.join(''), /ok\n[^]*ready\n$/);
         }
         const doctor = await agent.rampart('doctor');
-        assert.equal(doctor.exitCode, agentCapabilities.includes('BPF') ? 0 : doctor.exitCode, doctor.stdout);
+        // In the container, guards that are not in this deployment lack what they need.
+        for (const { name } of guards)
+          assert.match(doctor.stdout, new RegExp(`^${name} +(?:works|cannot)`, 'm'));
         for (const { works } of played) await works(agent, stage);
       });
 
