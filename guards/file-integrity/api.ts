@@ -216,6 +216,7 @@ const detection = object('How changes on the node are detected between scans.', 
   directoriesWithoutAuthors: optional(
     integer('Watched directories beyond the capacity of the sensor; their changes have no author.'),
   ),
+  packagesReason: optional(string('Why updates of packages are not recognized; absent if they are.')),
 });
 
 const baseline = object(

@@ -86,6 +86,7 @@ export class Job implements AsyncDisposable {
       ...{ root: context.root, directory: this.#directory, findings: this.#findings, logger },
       isAccepting: () => this.#inputs.spec.config.acceptPackageUpdates === true,
       onAcceptable: () => context.wake(),
+      onBroken: () => this.#reportSoon(),
       idleMs: context.packagesIdleMs,
     });
     this.#live = new JobLive(
@@ -425,8 +426,12 @@ export class Job implements AsyncDisposable {
   }
 
   #facts(): ResultFacts {
+    const { unrecognized } = this.#packages;
     return {
-      detection: this.#live.detection,
+      detection: {
+        ...this.#live.detection,
+        ...(this.#live.isRunning && unrecognized !== undefined && { packagesReason: unrecognized }),
+      },
       accepted: this.#packages.accepted,
       doneRequests: this.#record.notes.doneRequests,
       continuedFromMs: this.#record.continuedFromMs,

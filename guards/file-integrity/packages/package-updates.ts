@@ -5,9 +5,9 @@
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
+import { messageOf } from '../../../lib/errors/errors.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import type { SigningKey } from '../database/signature.ts';
-import { setOf } from '../model/attributes.ts';
 import type { ByteString, Entry } from '../model/entry.ts';
 import type { ScanRoot } from '../provider/provider.ts';
 import { type CurrentFindings, isSame, type PathUpdate } from '../results/findings.ts';
@@ -17,6 +17,7 @@ import { DpkgDatabase, dpkgDirectories, type PackageSnapshot } from './dpkg-data
 import { type Explanation, explanationText, type PackageUpdate } from '../model/explanation.ts';
 import type { Hand } from '../model/hand.ts';
 import { type ContentSums, NodeFiles } from './node-files.ts';
+import { isContentOf, isOfDpkg } from './unpacked-file.ts';
 
 /** A change and what is there now. */
 export interface SeenUpdate {
@@ -46,6 +47,8 @@ export interface PackageUpdatesOptions {
   readonly isAccepting: () => boolean;
   /** There is something to be accepted. */
   readonly onAcceptable: () => void;
+  /** Updates are not recognized any more: see {@link PackageUpdates.unrecognized}. */
+  readonly onBroken: () => void;
   /** See {@link defaultIdleMs}. */
   readonly idleMs?: number | undefined;
 }
@@ -58,9 +61,6 @@ const longestMs = 10 * 60_000;
 const atOnce = 50;
 /** Accepted updates that are remembered. */
 const mostAccepted = 20;
-const ownership = setOf('p', 'u', 'g');
-/** Setuid, setgid, and writable for others than root. */
-const powers = 0o6022;
 
 const kind: NoteKind = {
   purpose: 'packages of a job',
@@ -71,6 +71,8 @@ const kind: NoteKind = {
 interface PackagesNote {
   readonly version: 1;
   readonly snapshot?: PackageSnapshot | undefined;
+  /** Why there is none. */
+  readonly absent?: string | undefined;
   readonly accepted: readonly PackageUpdate[];
 }
 
@@ -82,6 +84,8 @@ export class PackageUpdates implements Disposable {
   readonly #waiting = new Map<ByteString, Waiting>();
   readonly #acceptable = new Map<ByteString, Explained>();
   #database: DpkgDatabase | undefined;
+  /** Why there is none; undefined before the first baseline. */
+  #absent: string | undefined;
   #accepted: readonly PackageUpdate[] = [];
   #key: SigningKey | undefined;
   #isWatched = false;
@@ -104,23 +108,31 @@ export class PackageUpdates implements Disposable {
     return this.#accepted;
   }
 
-  /** The database as it is now, for a baseline that is about to be made. A node without one has no packages. */
-  async read(): Promise<DpkgDatabase | undefined> {
+  /** Why updates are not recognized; undefined where they are, and before the first baseline. */
+  get unrecognized(): string | undefined {
+    if (this.#database === undefined) return this.#absent;
+    const { broken } = this.#database;
+    return broken && `${broken}; only a new baseline (re-init) trusts it again`;
+  }
+
+  /** The database as it is now, for a baseline that is about to be made; why there is none. */
+  async read(): Promise<DpkgDatabase | string> {
     try {
-      return await DpkgDatabase.read(this.#files);
+      return (await DpkgDatabase.read(this.#files)) ?? 'the node has no database of dpkg';
     } catch (err) {
       this.#options.logger.warn(
         { err },
         'updates of packages are not recognized: the database of dpkg cannot be read',
       );
-      return undefined;
+      return `the database of dpkg cannot be read: ${messageOf(err)}`;
     }
   }
 
   /** A baseline was made, after this was read. */
-  async begin(database: DpkgDatabase | undefined, key: SigningKey): Promise<void> {
+  async begin(read: DpkgDatabase | string | undefined, key: SigningKey): Promise<void> {
     this.forget();
-    [this.#database, this.#key] = [database, key];
+    [this.#database, this.#absent] = typeof read === 'string' ? [undefined, read] : [read, undefined];
+    this.#key = key;
     [this.#isWatched, this.#toldBroken] = [false, false];
     await this.#save();
   }
@@ -131,10 +143,14 @@ export class PackageUpdates implements Disposable {
     this.#key = key;
     try {
       const note = (await readNote(this.#path, kind, key)) as PackagesNote | undefined;
+      this.#absent = 'the baseline has no record of the packages; a new one (re-init) has';
       if (note?.version !== 1) return;
       this.#accepted = note.accepted;
       this.#database = note.snapshot && (await DpkgDatabase.resume(this.#files, note.snapshot));
+      if (note.snapshot !== undefined) this.#absent = 'the database of dpkg is gone';
+      else this.#absent = note.absent ?? this.#absent;
     } catch (err) {
+      this.#absent = `${messageOf(err)}; a new baseline (re-init) begins anew`;
       logger.warn({ err }, 'updates of packages are not recognized until the next baseline');
     }
   }
@@ -361,11 +377,17 @@ export class PackageUpdates implements Disposable {
     if (why === undefined || this.#toldBroken) return;
     this.#toldBroken = true;
     this.#options.logger.warn({ why }, 'updates of packages are not recognized until the next baseline');
+    this.#options.onBroken();
   }
 
   async #save(): Promise<void> {
     if (this.#key === undefined) return;
-    const note: PackagesNote = { version: 1, snapshot: this.#database?.snapshot, accepted: this.#accepted };
+    const note: PackagesNote = {
+      version: 1,
+      snapshot: this.#database?.snapshot,
+      absent: this.#database === undefined ? this.#absent : undefined,
+      accepted: this.#accepted,
+    };
     try {
       await writeNote(this.#path, kind, note, this.#key);
     } catch (err) {
@@ -381,21 +403,4 @@ export class PackageUpdates implements Disposable {
     clearTimeout(this.#timer);
     this.#waiting.clear();
   }
-}
-
-/** What came with a new directory, and nobody was seen to make, has no powers that the database does not know of. */
-function isOfDpkg({ author }: PathUpdate, { attributes, permissions, uid, gid, type }: Entry): boolean {
-  if (author !== undefined) return true;
-  if ((attributes & ownership) !== ownership) return false;
-  return uid === 0 && gid === 0 && (type === 'l' || (permissions & powers) === 0);
-}
-
-const sha256 = setOf('sha256');
-const sha512 = setOf('sha512');
-
-/** Whether it is the content that was compared with the baseline. */
-function isContentOf(entry: Entry, sums: ContentSums): boolean {
-  const isSameSum = (sum: Uint8Array, other: string): boolean => Buffer.from(sum).toString('hex') === other;
-  if ((entry.attributes & sha512) !== 0) return isSameSum(entry.sha512, sums.sha512);
-  return (entry.attributes & sha256) === 0 || isSameSum(entry.sha256, sums.sha256);
 }

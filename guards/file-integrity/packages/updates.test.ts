@@ -187,6 +187,15 @@ suite('updates of packages', { skip: dpkgSkip, timeout: 300_000 }, () => {
     );
     assert.equal(removed.author?.binary, '/usr/bin/dpkg');
     assert.equal(removed.explained, undefined);
+    // As it changed the database too.
+    const { detection } = await followed.cluster.resultWhen(
+      'fi',
+      (one) => one.detection.packagesReason !== undefined,
+    );
+    assert.match(
+      detection.packagesReason ?? '',
+      /^\/var\/lib\/dpkg\/\S+ was changed by another process than dpkg; only a new baseline \(re-init\) trusts it again$/,
+    );
   });
 
   test('acceptPackageUpdates: an upgrade becomes part of the baseline, and nothing else does', async (t) => {

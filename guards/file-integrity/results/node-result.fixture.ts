@@ -57,8 +57,15 @@ const detection: fc.Arbitrary<Detection> = fc.record(
     lostEvents: count,
     lostAuthors: count,
     directoriesWithoutAuthors: count,
+    packagesReason: text,
   },
-  { noNullPrototype: true },
+  {
+    noNullPrototype: true,
+    requiredKeys: [
+      ...(['events', 'reason', 'watchedDirectories', 'unwatchedDirectories'] as const),
+      ...(['lostEvents', 'lostAuthors', 'directoriesWithoutAuthors'] as const),
+    ],
+  },
 );
 
 const unread: fc.Arbitrary<Unread> = fc.record(

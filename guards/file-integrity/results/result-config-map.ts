@@ -88,6 +88,7 @@ function outcomeAnnotations(outcome: NodeOutcome): Record<string, string> {
 function factsOf(result: NodeResult, omittedFindings: number): object {
   const { fileIntegrity, nodeName, sequence, atMs, outcome, unread, detection, doneRequests } = result;
   const { continuedFromMs, baseline, configuration, updates = [] } = result;
+  const { reason: whyNoSensor, packagesReason } = detection;
   return {
     kind: outcome.kind,
     fileIntegrity: { namespace: fileIntegrity.namespace, name: fileIntegrity.name },
@@ -98,7 +99,11 @@ function factsOf(result: NodeResult, omittedFindings: number): object {
     omittedFindings,
     ...(unread && { unread: unreadThatFits(unread) }),
     ...(updates.length > 0 && { updates: updates.slice(-maxUpdates).map(shortUpdate) }),
-    detection: { ...detection, reason: cut(detection.reason, MAX_REASON_CHARACTERS) },
+    detection: {
+      ...detection,
+      reason: cut(whyNoSensor, MAX_REASON_CHARACTERS),
+      ...(packagesReason !== undefined && { packagesReason: cut(packagesReason, MAX_REASON_CHARACTERS) }),
+    },
     // The rest is named by the next result: who does them again finds them done.
     doneRequests: doneRequests.slice(0, MAX_DONE_REQUESTS),
     ...(continuedFromMs !== undefined && { continuedFromMs }),
@@ -281,5 +286,6 @@ function readDetection(fields: Fields): Detection {
     lostEvents: fields.count('lostEvents', 0),
     lostAuthors: fields.count('lostAuthors', 0),
     directoriesWithoutAuthors: fields.count('directoriesWithoutAuthors', 0),
+    ...(fields.has('packagesReason') && { packagesReason: fields.text('packagesReason') }),
   };
 }

@@ -148,7 +148,7 @@ function detectionTexts({ nodes }: Unjudged): string[] {
     const { name, detection } = node;
     if (detection === null) continue;
     const { events, reason, unwatchedDirectories, lostEvents, lostAuthors } = detection;
-    const { directoriesWithoutAuthors } = detection;
+    const { directoriesWithoutAuthors, packagesReason } = detection;
     const told: string[] = [];
     if (events === 'inotify') told.push(`The author of changes is unknown: ${reason}`);
     if (events === 'none') told.push(`Changes are detected by scans only: ${reason}`);
@@ -164,6 +164,9 @@ function detectionTexts({ nodes }: Unjudged): string[] {
       const directories = counted(directoriesWithoutAuthors, 'directory', 'directories');
       told.push(`Changes in ${directories} beyond the capacity of the sensor have no author.`);
     }
+    // Without the sensor they never are: the author of changes is unknown.
+    if (events === 'sensor' && packagesReason !== undefined)
+      told.push(`Updates of packages are not recognized: ${packagesReason}`);
     for (const text of told) byReason.set(text, [...(byReason.get(text) ?? []), name]);
   }
   return [...byReason].map(([text, names]) =>

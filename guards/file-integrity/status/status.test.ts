@@ -344,6 +344,20 @@ openshift-file-integrity/example  Active  n2    Failed     5 min ago  4 changed,
     );
   });
 
+  test('why updates of packages are not recognized, where anything else would be seen', () => {
+    const packagesReason = 'the node has no database of dpkg';
+    const nodes = [
+      ...['n1', 'n2'].map((name) => node(name, 'Succeeded', {}, { ...sensor, packagesReason })),
+      node('n3', 'Succeeded', {}, { ...inotify, packagesReason }),
+    ];
+    const section = sectionOf([view('fi', nodes)]);
+    assert.match(
+      section.table(verdictOf(section), { ...plain, widthColumns: 120 }),
+      /^ +nodes n1, n2: Updates of packages are not recognized: the node has no database of dpkg$/m,
+    );
+    assert.equal(verdictOf(section).failing, 0);
+  });
+
   test('an update of a package is one line, whether it is explained or accepted', () => {
     const time = '2026-11-21T11:59:50Z';
     const packageUpdates = [
