@@ -102,6 +102,12 @@ export function stateFields(scope: Scope) {
     appLoadStatus: oneOf(loadStatuses, { description: 'Whether all programs are loaded.' }),
     updateCount: integer('Counts the changes of this status.', { format: 'int64' }),
     programs: optional(programs(scope)),
+    failures: optional(
+      list(string(), {
+        description:
+          'A code for each failure that the condition describes: an agent reports none of them twice.',
+      }),
+    ),
     conditions: optional(conditionList()),
   };
 }

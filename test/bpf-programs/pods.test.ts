@@ -43,6 +43,15 @@ spec:
   bytecode: { image: { url: '${image}' } }
 `;
 
+/** As v0.6 has it: in the network of a pod once, and in each of its containers. */
+const application = (name: string, image: string, programs: readonly object[]): string =>
+  JSON.stringify({
+    ...{ apiVersion: 'bpfman.io/v1alpha1', kind: 'BpfApplication', metadata: { name, namespace: 'shop' } },
+    spec: { nodeSelector: {}, byteCode: { image: { url: image } }, programs },
+  });
+const ofWeb = { pods: { matchLabels: { app: 'web' } } };
+const inNetwork = { interfaceSelector: { interfaces: ['eth0'] }, networkNamespaces: ofWeb };
+
 interface Chains {
   readonly chains: readonly {
     readonly interface: string;
@@ -136,6 +145,36 @@ suite('eBPF programs of a namespace, in pods', { skip: labObstacle() ?? false, t
     };
     assert.deepEqual(await net('shop/web'), [0, ['XdpNsProgram/shop/packets']]);
     assert.deepEqual(await net('other/web'), [1, []]);
+
+    const packets = { name: 'xdp_count', type: 'XDP', xdp: { links: [{ ...inNetwork, priority: 60 }] } };
+    const offset = entryOffset('/bin/busybox');
+    const link = { target: '/bin/busybox', offset, containers: { ...ofWeb, containerNames: ['app'] } };
+    machine.apply(application('packets', count, [packets]));
+    machine.apply(
+      application('begins', probes, [{ name: 'on_uprobe', type: 'UProbe', uprobe: { links: [link] } }]),
+    );
+    for (const name of ['packets', 'begins'])
+      await machine.untilCondition('Success', '-n', 'shop', 'bpfapplication', name);
+    const [both] = (await chains()).chains;
+    assert.equal(both?.members.length, 2);
+    assert.deepEqual((await net('shop/web'))[1].toSorted(), [
+      'BpfApplication/shop/packets',
+      'XdpNsProgram/shop/packets',
+    ]);
+    const ofApplication = async (name: string, map = 'packets'): Promise<number> => {
+      const dumped = await machine.bpf('map', 'dump', `BpfApplication/shop/${name}`, map, '-o', 'json');
+      assert.equal(dumped.code, 0, dumped.stderr);
+      return (JSON.parse(dumped.stdout) as { entries: { value: number }[] }).entries[0]?.value ?? 0;
+    };
+    const ofApp = await ofApplication('begins');
+    await begin(ours, 'log', 20);
+    await begin(theirs, 'app', 20);
+    assert.equal(await ofApplication('begins'), ofApp);
+    await begin(ours, 'app', 20);
+    assert.ok((await ofApplication('begins')) > ofApp + 20);
+    // Without a pod they would stay loaded, as in bpfman, and attached to nothing.
+    const applications = ['-n', 'shop', 'bpfapplication', 'packets', 'begins', '--timeout=60s'];
+    assert.equal(machine.process.kubectl('delete', ...applications).code, 0);
 
     // What reads the kernel runs for as long as the agent allows it.
     const reader = ['-n', 'shop', 'uprobensprogram', 'reader'] as const;

@@ -163,6 +163,11 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
       says,
       /cannot open eBPF object.*\nThe last version that ran, sha256:\S+, keeps running as program \d+/s,
     );
+    const listed = async (): Promise<string> => (await machine.bpf('list')).stdout.replaceAll(/\s+/g, ' ');
+    assert.match(
+      await listed(),
+      /XdpProgram\/half .* Not what is requested: xdp_count of \S+ sha256:\w+ is refused: .*cannot open eBPF object/,
+    );
     await machine.process.stop('SIGKILL');
     await machine.start();
     await machine.untilCondition('ReconcileError', 'xdpprogram', 'half');
@@ -173,6 +178,7 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     await machine.untilCondition('ReconcileSuccess', 'xdpprogram', 'half');
     send('half1', 10);
     assert.equal(machine.counted(id), 30);
+    assert.doesNotMatch(await listed(), /Not what is requested/);
     assert.equal(machine.process.kubectl('delete', 'xdpprogram', 'half', '--timeout=60s').code, 0);
     ip('link delete half0');
   });

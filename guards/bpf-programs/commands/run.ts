@@ -1,6 +1,7 @@
 /** `rampart bpf list`, `chain` and `cleanup`. */
 import { createLogger } from '../../../lib/telemetry/log.ts';
 import { printable } from '../../../lib/output/printable.ts';
+import type { RefusedVersion } from '../kernel/desired.ts';
 import { type ChainView, readChain } from '../kernel/read/chains.ts';
 import { readPrograms } from '../kernel/read/programs.ts';
 import { openLockedHost } from '../node/locked-host.ts';
@@ -14,6 +15,7 @@ export function runList(options: BpfOptions): void {
     process.stdout.write(noPrograms);
     return;
   }
+  const shown = options.output === 'wide' ? (digest: string): string => digest : shortDigest;
   const inPods = programs.some(({ pod }) => pod !== undefined);
   print(
     [
@@ -25,13 +27,16 @@ export function runList(options: BpfOptions): void {
       'REQUESTED BY',
       'BYTECODE',
     ],
-    programs.map(({ programId, type, functionName, attachPoint, pod, container, owner, source, digest }) => ({
-      cells: [
-        ...[String(programId), type, functionName, attachPoint],
-        ...(inPods ? [pod ?? '-', container ?? '-'] : []),
-        ...[owner, `${source} ${options.output === 'wide' ? digest : shortDigest(digest)}`.trim()],
-      ].map(printable),
-    })),
+    programs.map(
+      ({ programId, type, functionName, attachPoint, pod, container, owner, source, digest, refused }) => ({
+        cells: [
+          ...[String(programId), type, functionName, attachPoint],
+          ...(inPods ? [pod ?? '-', container ?? '-'] : []),
+          ...[owner, versionText(source, shown(digest))],
+        ].map(printable),
+        note: refused && printable(refusedText(refused, shown)),
+      }),
+    ),
     options,
   );
 }
@@ -79,6 +84,19 @@ export async function runCleanup(options: BpfOptions): Promise<void> {
   if (isPrinted(options, 'rampart.dev/bpf-cleanup/v1', { removed })) return;
   if (removed.length === 0) process.stdout.write('Nothing to remove.\n');
   else process.stdout.write(`${removed.map((line) => `removed ${printable(line)}`).join('\n')}\n`);
+}
+
+/** What the row is not; its reason as the object has it, but for the lines of the verifier. */
+function refusedText(
+  { source, digest, functionName, why }: RefusedVersion,
+  shown: (digest: string) => string,
+): string {
+  const [reason = ''] = why.split('\n');
+  return `Not what is requested: ${functionName} of ${versionText(source, shown(digest))} is refused: ${reason}`;
+}
+
+function versionText(source: string, digest: string): string {
+  return `${source} ${digest}`.trim();
 }
 
 /** As `sha256:0123456789ab`, which is enough to distinguish them. */

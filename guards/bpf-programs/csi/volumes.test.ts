@@ -1,5 +1,6 @@
 // Volumes as kubelet asks for them: calls of gRPC on the sockets of the driver, and processes in another mount namespace that read the maps.
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { before, suite, test } from 'node:test';
@@ -39,7 +40,7 @@ suite('volumes with maps', { skip: obstacle() ?? false }, () => {
       $typeName: 'rampart.messages.PluginInfo',
       type: 'CSIPlugin',
       name: 'csi.bpfman.io',
-      endpoint: join(csi.kubelet, 'plugins/csi.bpfman.io/csi.sock'),
+      endpoint: join(csi.directory, 'plugins/csi.bpfman.io/csi.sock'),
       supportedVersions: ['1.0.0'],
     });
     assert.equal(csi.driver.problem, undefined);
@@ -133,7 +134,7 @@ suite('volumes with maps', { skip: obstacle() ?? false }, () => {
   });
 
   test('maps of another namespace are not to be had, and those of cluster-scoped programs only where it is allowed', async () => {
-    await using csi = await CsiLab.start(['monitoring']);
+    await using csi = await CsiLab.start({ clusterNamespaces: ['monitoring'] });
     const cluster = program('all', { namespace: undefined });
     await (await csi.lab.host()).apply([program('count'), cluster]);
     const other = await refused(csi.publish({ program: 'count', maps: 'packets', namespace: 'bank' }));
@@ -172,8 +173,8 @@ suite('volumes with maps', { skip: obstacle() ?? false }, () => {
       { namespace: '' },
       { volumeId: '', targetPath: csi.target('uid-1', 'csi-1') },
       { targetPath: outside },
-      { targetPath: `${csi.kubelet}/pods/uid-1/volumes/kubernetes.io~csi/../mount` },
-      { targetPath: `${csi.kubelet}/pods/../pods/uid-1/volumes/kubernetes.io~csi/csi-1/mount` },
+      { targetPath: `${csi.directory}/pods/uid-1/volumes/kubernetes.io~csi/../mount` },
+      { targetPath: `${csi.directory}/pods/../pods/uid-1/volumes/kubernetes.io~csi/csi-1/mount` },
       // The namespace was not written by kubelet.
       { targetPath: csi.target('uid-2', 'csi-1') },
     ])
@@ -227,5 +228,12 @@ suite('volumes with maps', { skip: obstacle() ?? false }, () => {
     await host.apply([version('maps')]);
     csi.driver.refresh();
     assert.equal(csi.driver.mounted, 0);
+  });
+
+  test('an agent with --bpf-csi registers it, and gives volumes the maps of the programs that it runs', () => {
+    const alone = '--pid --fork --kill-child --mount-proc --propagation private --net'.split(' ');
+    const agent = [process.execPath, join(import.meta.dirname, 'wired-agent.fixture.ts')];
+    const { status, stderr } = spawnSync('unshare', [...alone, ...agent], { encoding: 'utf8' });
+    assert.equal(status, 0, stderr);
   });
 });

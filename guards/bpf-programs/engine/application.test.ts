@@ -7,6 +7,7 @@ import { parentKind } from '../parent-kind.fixture.ts';
 import { interfaceFilter } from './interface-discovery.ts';
 import { mapOwnerOf } from './map-owner.ts';
 import { nodeCondition } from './node-condition.ts';
+import { objectsOf } from './node-object.ts';
 import { type Parent, parentOf } from './parent.ts';
 import { stateOf } from './state.ts';
 import type { Told } from './told.ts';
@@ -317,6 +318,31 @@ suite('State objects', () => {
       );
     });
   }
+
+  test('what it said of each failure is known after a restart, however many there are', () => {
+    const links = Array.from({ length: 30 }, (_, at) => ({
+      interfaceSelector: { interfaces: [`eth${at}`] },
+    }));
+    const all = wantedOf(application('many', [{ name: 'f', type: 'XDP', xdp: { links } }]), node()).flatMap(
+      (one, at) => {
+        const condition = nodeCondition('NotLoaded', at === 0 ? 'There is no eth.' : `There is no eth${at}.`);
+        return told('NotLoaded', { trouble: 'attach', condition }, [one]);
+      },
+    );
+    assert.equal(all.length, 30);
+    const [object] = objectsOf(all, 'n1');
+    assert.ok(object);
+    const status = object.statusAfter(undefined);
+    const said = (one: Told): unknown =>
+      object.conditionIn(status, one)?.map(({ type, message }) => [type, message]);
+    for (const one of all) assert.deepEqual(said(one), [['NotLoaded', one.condition.message]]);
+    // A text that is part of another one, or is said of another link, is another failure.
+    const [first, second] = all;
+    assert.ok(first && second);
+    assert.notDeepEqual(said({ ...second, condition: first.condition }), said(first));
+    const after = object.statusAfter(status);
+    assert.equal(after, status);
+  });
 
   test('a link whose place is not known has no entry', () => {
     const away = { ...node(), primaryInterface: () => undefined };

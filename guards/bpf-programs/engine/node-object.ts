@@ -8,7 +8,7 @@ import { type NodeObject, nodeTypes, stateTypes } from '../api.ts';
 import type { ApplicationStatus } from '../state-schema.ts';
 import { annotations as names, labels, nodeFinalizer, nodeObjectName } from './names.ts';
 import type { Parent } from './parent.ts';
-import { linkUuid, type State, type StateCondition, stateOf } from './state.ts';
+import { failureCode, linkUuid, type State, type StateCondition, stateOf } from './state.ts';
 import { linksIn } from './state-counts.ts';
 import type { Told } from './told.ts';
 import type { Wanted } from './wanted.ts';
@@ -109,16 +109,16 @@ function withCondition(
   return all.length === 1 && conditions[0] === all[0] ? before : { conditions };
 }
 
-/** A State object has one condition for all its links, with the text of each that fails. */
+/** A State object has one condition for all its links. */
 function conditionInState(
-  { conditions, programs = [] }: Partial<ApplicationStatus> = {},
+  { conditions, failures = [], programs = [] }: Partial<ApplicationStatus> = {},
   told: Told,
   uid: string,
 ): readonly Condition[] | undefined {
   const [condition] = conditions ?? [];
   if (condition?.type !== 'Error') return undefined;
   const { type, message } = told.condition;
-  if (condition.message.includes(message)) return [{ ...condition, type, message }];
+  if (failures.includes(failureCode(told))) return [{ ...condition, type, message }];
   const uuid = linkUuid(told, uid);
   const links = programs.flatMap(linksIn);
   const isAttached = links.some((link) => link.uuid === uuid && link.linkStatus === 'Attached');
@@ -135,6 +135,6 @@ export function keptStatus(
     return withCondition(before, { type: 'NotUnLoaded', reason: 'bpfmanNotUnloaded', message }, undefined);
   const condition: StateCondition = { type: 'UnloadError', message };
   const was = (before ?? {}) as Partial<ApplicationStatus>;
-  const { node = '', programs = [] } = was;
-  return stateAfter(before, { node, programs, appLoadStatus: 'UnloadError', condition }, undefined);
+  const { node = '', programs = [], failures = [] } = was;
+  return stateAfter(before, { node, programs, failures, appLoadStatus: 'UnloadError', condition }, undefined);
 }

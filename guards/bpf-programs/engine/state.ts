@@ -13,7 +13,7 @@ export interface StateCondition {
   readonly message: string;
 }
 
-export type State = Pick<ApplicationStatus, 'appLoadStatus' | 'node' | 'programs'> & {
+export type State = Pick<ApplicationStatus, 'appLoadStatus' | 'failures' | 'node' | 'programs'> & {
   readonly condition: StateCondition;
 };
 
@@ -27,6 +27,7 @@ export function stateOf(parent: Parent, told: readonly Told[], node: string): St
     node,
     appLoadStatus: loadStatus(told),
     condition: conditionOf(told),
+    failures: told.filter(({ trouble }) => trouble !== undefined).map(failureCode),
     programs: programs.flatMap((program, index): StateProgram[] => {
       const field = fieldOf(program);
       if (field === undefined) return [];
@@ -98,6 +99,14 @@ function linkOf(told: Told, uid: string): StateLink[] {
 function linkStatusOf({ condition, isKept, trouble }: Told): LinkStatus {
   if (condition.type === 'Loaded' || isKept) return 'Attached';
   return trouble === 'attach' ? 'AttachError' : 'NotAttached';
+}
+
+/** Of what is said of one program or link. The condition has the texts of the first only, and each text once. */
+export function failureCode({
+  wanted,
+  condition: { type, message },
+}: Pick<Told, 'condition' | 'wanted'>): string {
+  return createHash('sha256').update(`${wanted.id} ${type} ${message}`).digest('hex').slice(0, 16);
 }
 
 /** The same after a restart: that of upstream is random. @param uid - Of the application. */

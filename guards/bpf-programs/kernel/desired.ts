@@ -166,6 +166,16 @@ export interface Drift {
   readonly owners: readonly string[];
 }
 
+/** What an object asks for in the place of the version that runs, and cannot have. */
+export interface RefusedVersion {
+  readonly source: string;
+  /** Empty if it is not known yet. */
+  readonly digest: string;
+  readonly functionName: string;
+  /** In complete sentences. */
+  readonly why: string;
+}
+
 /** One program as the kernel has it, for `rampart bpf list`, `chain` and `stats`. */
 export interface RunningProgram {
   readonly id: string;
@@ -182,6 +192,8 @@ export interface RunningProgram {
   /** Undefined also where it is attached for all containers of the pod. */
   readonly container: string | undefined;
   readonly mapIds: readonly number[];
+  /** Not there where what runs is what is asked for. */
+  readonly refused?: RefusedVersion | undefined;
 }
 
 /**

@@ -1,6 +1,7 @@
 /** The eBPF programs that this agent manages. */
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 
 import { isBpffs } from './pins/pin.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
@@ -176,6 +177,7 @@ class KernelProgramHost implements ProgramHost {
     const wanted = [...loaded.map(({ program }) => program.id), ...stay.map(({ id }) => id)];
     this.#programs.sweep(new Set(wanted), waiting);
     for (const key of this.#pins.chains()) if (!this.#chains.known.has(key)) this.#pins.removeChain(key);
+    this.#noteRefused(loaded, verdicts.outcomes);
     this.#noteUnreached(verdicts.outcomes);
     for (const [id, first] of others) {
       const outcome = verdicts.outcomes.get(first);
@@ -183,6 +185,18 @@ class KernelProgramHost implements ProgramHost {
       verdicts.outcomes.set(id, outcome.state === 'loaded' ? { ...outcome, lost: [] } : outcome);
     }
     return verdicts.outcomes;
+  }
+
+  /** In the records, for `rampart bpf list`. */
+  #noteRefused(loaded: readonly LoadedProgram[], outcomes: ReadonlyMap<string, Outcome>): void {
+    for (const { program } of loaded) {
+      const { id, source, digest, functionName } = program;
+      const [record, outcome] = [this.#programs.known.get(id), outcomes.get(id)];
+      if (record === undefined || outcome === undefined) continue;
+      const refused =
+        outcome.state === 'kept' ? { source, digest, functionName, why: outcome.failure.message } : undefined;
+      if (!isDeepStrictEqual(refused, record.refused)) this.#programs.remember({ ...record, refused });
+    }
   }
 
   /** Also in the records, for `rampart bpf chain`. */

@@ -8,7 +8,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, w
 import { join } from 'node:path';
 
 import { Instructions } from '../../../lib/ebpf/instructions.ts';
-import type { AttachType, Direction, RunningProgram } from './desired.ts';
+import type { AttachType, Direction, RefusedVersion, RunningProgram } from './desired.ts';
 import type { Admitted } from './tenant/admission.ts';
 
 export const RECORD_VERSION = 2;
@@ -83,6 +83,8 @@ export interface ProgramRecord {
   /** Of a namespaced program: what the rules looked at. */
   readonly tenant: Admitted | undefined;
   readonly notes: readonly string[];
+  /** As of the last pass: see {@link RunningProgram}. */
+  readonly refused?: RefusedVersion | undefined;
 }
 
 export interface KeptMember {
@@ -122,10 +124,13 @@ export function keyOf(id: string): string {
 
 /** As `rampart bpf list` shows it. */
 export function runningProgram(record: ProgramRecord): RunningProgram {
-  const { id, owner, programId, type, functionName, source = '', digest, maps } = record;
+  const { id, owner, programId, type, functionName, source = '', digest, maps, refused } = record;
   const place = { attachPoint: record.attachPoint, pod: record.pod, container: record.container };
   const mapIds = maps.map((map) => map.id);
-  return { id, owner, programId, type, functionName, source, digest, ...place, mapIds };
+  return {
+    ...{ id, owner, programId, type, functionName, source, digest, ...place, mapIds },
+    ...(refused && { refused }),
+  };
 }
 
 /** The records in a directory. One process at a time writes them. */

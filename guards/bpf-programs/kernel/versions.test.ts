@@ -112,16 +112,19 @@ suite('versions of programs', { skip: obstacle() ?? false }, () => {
         count += 10;
         if (ofAll) assert.ok(lab.counted('p') >= count);
         else assert.equal(lab.counted('p'), count);
-        assert.deepEqual(
-          (await later.list()).map(({ programId, digest }) => [programId, digest]),
-          [[first, good.digest]],
-        );
+        const [running, ...others] = await later.list();
+        assert.deepEqual([others.length, running?.programId, running?.digest], [0, first, good.digest]);
+        const { functionName: asked, digest, source, why = '' } = running?.refused ?? {};
+        assert.match(why, says);
+        const [{ functionName: wantedFunction, digest: wantedDigest }] = wanted as [DesiredProgram];
+        assert.deepEqual([asked, digest, source], [wantedFunction, wantedDigest, good.source]);
         assert.deepEqual(await later.verify(), []);
       }
       assert.equal(readdirSync(lab.programPins('p')).length, 1);
       // Asked for as it runs, it is a success again; and the next version counts on in the same map.
       const later = await lab.restarted();
       assert.equal(loaded(await later.apply([good]), 'p'), first);
+      assert.equal((await later.list())[0]?.refused, undefined);
       assert.notEqual(loaded(await later.apply([{ ...good, digest: 'sha256:next' }]), 'p'), first);
       // The kernel detaches in a work queue when a pin was the last that held a probe: until then, both versions count.
       await until('only the next version', () => {

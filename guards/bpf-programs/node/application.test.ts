@@ -78,7 +78,7 @@ suite('applications of v0.6 on nodes', () => {
       [{ of: kind, uid: parent.metadata.uid, controller: true }],
     );
     const { conditions, programs = [], updateCount, ...status } = object.status as ApplicationStatus;
-    assert.deepEqual(status, { node: 'n1', appLoadStatus: 'LoadSuccess' });
+    assert.deepEqual(status, { node: 'n1', appLoadStatus: 'LoadSuccess', failures: [] });
     assert.ok(updateCount >= 1);
     assert.deepEqual(
       conditions?.map(({ type, reason, status: is }) => [type, reason, is]),

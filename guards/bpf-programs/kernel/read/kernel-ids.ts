@@ -29,10 +29,11 @@ export function* idsOf(kind: ObjectKind): Generator<number, void> {
  * A descriptor of it, which the caller disposes; undefined if there is none with this ID, or a link that is just being attached: it has
  * an ID already, and the kernel answers EAGAIN (bpf_link_by_id(), kernel/bpf/syscall.c).
  *
+ * @param call - Of the kernel, unless a test answers.
  * @throws {KernelRefusal} EPERM
  */
-export function openById(kind: ObjectKind, id: number): Descriptor | undefined {
-  const outcome = bpf(commands[kind].open, new Structure(12).u32(0, id));
+export function openById(kind: ObjectKind, id: number, call: typeof bpf = bpf): Descriptor | undefined {
+  const outcome = call(commands[kind].open, new Structure(12).u32(0, id));
   if (outcome instanceof Descriptor) return outcome;
   const { ENOENT, EAGAIN } = constants.errno;
   if (outcome.errno === ENOENT || outcome.errno === EAGAIN) return undefined;
