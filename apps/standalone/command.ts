@@ -34,7 +34,7 @@ export function standaloneCommand(guards: readonly Guard[]): Command {
     .description(
       'Runs a Kubernetes API, the operator and the agent in one process, until stopped. The API has the pods of the container ' +
         'runtime as read-only Pod objects; create the resources of the guards with kubectl, or in files.\n' +
-        'Writes alerts to stdout, one JSON object per line, and messages to stderr, first the path of the kubeconfig.',
+        'Writes alerts to stdout, one JSON object per line, and messages to stderr, among them the path of the kubeconfig.',
     )
     .option('--data <dir>', 'the data directory, created if missing; without it, nothing is kept')
     .option(
