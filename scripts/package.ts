@@ -50,7 +50,7 @@ export function writePackages(directory: string, options: PackageOptions = {}): 
   using stage = mkdtempDisposableSync(join(tmpdir(), 'rampart-package-'));
   const root = join(stage.path, 'root');
   execFileSync(process.execPath, [join(top, 'scripts/build.ts')], { cwd: top, stdio: 'ignore' });
-  stageFiles(top, root);
+  stageFiles(top, root, written.epoch);
   settle(root, written.epoch);
   mkdirSync(directory, { recursive: true });
   const made = {

@@ -18,6 +18,8 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
+# What is shared with others in PREFIX/share, and where it comes from.
+shared='man/man1/rampart.1.gz bash-completion/completions/rampart zsh/site-functions/_rampart fish/vendor_completions.d/rampart.fish'
 unit=/etc/systemd/system/rampart.service
 has_service() { [ -d /run/systemd/system ] && [ "$(id -u)" = 0 ]; }
 
@@ -29,8 +31,9 @@ if [ "$action" = remove ]; then
   if [ "$(id -u)" = 0 ]; then "$prefix/lib/rampart/bin/rampart" uninstall node --keep-data; fi
   rm -rf "$prefix/lib/rampart" "$prefix/share/doc/rampart"
   rm -f "$prefix/bin/rampart"
+  for path in $shared; do rm -f "$prefix/share/$path"; done
   if has_service; then
-    rm -f "$unit" /etc/logrotate.d/rampart
+    rm -f "$unit" /etc/logrotate.d/rampart /etc/tmpfiles.d/rampart.conf
     systemctl daemon-reload
   fi
   echo "Removed from $prefix. Left, if they were there: /etc/rampart, /var/lib/rampart, /var/log/rampart"
@@ -48,10 +51,16 @@ rm -rf "$prefix/lib/rampart" "$prefix/share/doc/rampart"
 cp -R "$from/usr/lib/rampart" "$prefix/lib/rampart"
 cp -R "$from/usr/share/doc/rampart" "$prefix/share/doc/rampart"
 cp "$from/install.sh" "$prefix/lib/rampart/install.sh"
+for path in $shared; do
+  mkdir -p "$prefix/share/${path%/*}"
+  cp "$from/usr/share/$(echo "$path" | sed 's|site-functions|vendor-completions|')" "$prefix/share/$path"
+done
 ln -sfn ../lib/rampart/bin/rampart "$prefix/bin/rampart"
 
 if has_service; then
   mkdir -p /etc/rampart/policies
+  mkdir -p -m 0750 /var/log/rampart
+  cp "$from/usr/lib/tmpfiles.d/rampart.conf" /etc/tmpfiles.d/rampart.conf
   [ -e /etc/rampart/rampart.conf ] || cp "$from/etc/rampart/rampart.conf" /etc/rampart/rampart.conf
   [ ! -d /etc/logrotate.d ] || cp "$from/etc/logrotate.d/rampart" /etc/logrotate.d/rampart
   sed "s|/usr/bin/rampart|$prefix/bin/rampart|; s|/usr/share/doc|$prefix/share/doc|" "$from/usr/lib/systemd/system/rampart.service" > "$unit"

@@ -4,12 +4,24 @@ import { chmodSync, cpSync, globSync, mkdirSync, readFileSync, symlinkSync, writ
 import { dirname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 
+import { guards } from '../../apps/guards.ts';
+import { programOf } from '../../apps/program.ts';
+import manifest from '../../package.json' with { type: 'json' };
+import { manualPage } from '../man.ts';
+
 /** Nothing of a package that runs is in these: types, C sources, and at its top guides, tests and headers. */
 const leftOut =
   /(?:\.d\.[cm]?ts|\.map|\.md|\.ts|\.markdown|\.(?:asm|c|cc|def|h|hh|inc|S))$|^(?:docs?|tests?|include|share|examples|benchmarks?|\.github)(?:\/|$)/;
 const licence = /(?:licen[cs]e|notice|copying)[^/]*$/i;
 /** What a user reads. */
 const guides = ['docs/*.md', 'docs/findings.schema.json', 'examples/*', 'README.md', 'SECURITY.md'];
+
+/** Where Debian's shells look. */
+const completions = {
+  bash: 'bash-completion/completions/rampart',
+  zsh: 'zsh/vendor-completions/_rampart',
+  fish: 'fish/vendor_completions.d/rampart.fish',
+} as const;
 
 /** Of the lock file. */
 interface Locked {
@@ -22,9 +34,10 @@ interface Locked {
  * Writes the tree of the Debian package, without its control files, into `root`. `dist/` is built before.
  *
  * @param top - The checkout.
+ * @param epoch - Of the build, in seconds since 1970.
  * @throws {Error} if strip(1) is missing, or `npm ci` has not run.
  */
-export function stageFiles(top: string, root: string): void {
+export function stageFiles(top: string, root: string, epoch: number): void {
   const debian = join(top, 'deploy/debian');
   const lib = join(root, 'usr/lib/rampart');
   const doc = join(root, 'usr/share/doc/rampart');
@@ -35,9 +48,17 @@ export function stageFiles(top: string, root: string): void {
   symlinkSync('../lib/rampart/bin/rampart', join(root, 'usr/bin/rampart'));
   for (const path of globSync(guides, { cwd: top }))
     put(join(doc, path.replace(/^docs\//, '')), readFileSync(join(top, path)));
+  cpSync(join(top, 'examples'), join(doc, 'examples'), { recursive: true });
   put(join(doc, 'changelog.gz'), gzip(readFileSync(join(top, 'CHANGELOG.md'))));
   put(join(doc, 'copyright'), copyrightOf(packages));
+  const page = manualPage(programOf(guards), manifest.version, new Date(epoch * 1000));
+  put(join(root, 'usr/share/man/man1/rampart.1.gz'), gzip(Buffer.from(page)));
+  for (const [shell, path] of Object.entries(completions)) {
+    const script = execFileSync(process.execPath, [join(lib, 'dist/apps/rampart.js'), 'completion', shell]);
+    put(join(root, 'usr/share', path), script);
+  }
   put(join(root, 'usr/lib/systemd/system/rampart.service'), readFileSync(join(debian, 'rampart.service')));
+  put(join(root, 'usr/lib/tmpfiles.d/rampart.conf'), readFileSync(join(debian, 'tmpfiles')));
   put(join(root, 'etc/rampart/rampart.conf'), readFileSync(join(debian, 'rampart.conf')));
   mkdirSync(join(root, 'etc/rampart/policies'), { recursive: true });
   put(join(root, 'etc/logrotate.d/rampart'), readFileSync(join(debian, 'logrotate')));
@@ -49,12 +70,13 @@ export function stageNpm(top: string, staged: string, root: string): void {
   cpSync(lib, root, { recursive: true });
   for (const path of globSync([...guides, 'CHANGELOG.md'], { cwd: top }))
     put(join(root, path), readFileSync(join(top, path)));
+  cpSync(join(top, 'examples'), join(root, 'examples'), { recursive: true });
   const own = readManifest(join(root, 'package.json'));
   const dependencies = Object.keys({ ...own['dependencies'], ...own['optionalDependencies'] });
   // What is bundled is complete: npm fetches nothing, compiles nothing, and the Node.js that runs it is among it.
   for (const path of globSync('node_modules/{*,@*/*}/package.json', { cwd: root })) {
-    const manifest = readManifest(join(root, path));
-    put(join(root, path), JSON.stringify(withoutOthers(manifest, root), undefined, 2));
+    const bundled = readManifest(join(root, path));
+    put(join(root, path), JSON.stringify(withoutOthers(bundled, root), undefined, 2));
   }
   const { private: _private, files: _files, ...published } = withoutOthers(own, root);
   const platform = { os: [process.platform], cpu: [process.arch] };
@@ -72,8 +94,8 @@ function readManifest(path: string): Manifest {
 }
 
 /** Without scripts, demands on the Node.js of the machine, and packages for other platforms. */
-function withoutOthers(manifest: Manifest, root: string): Manifest {
-  const { scripts: _scripts, devDependencies: _dev, engines: _engines, ...rest } = manifest;
+function withoutOthers(all: Manifest, root: string): Manifest {
+  const { scripts: _scripts, devDependencies: _dev, engines: _engines, ...rest } = all;
   const optional = Object.entries(rest['optionalDependencies'] ?? {}).filter(([name]) =>
     isStaged(root, name),
   );
