@@ -146,6 +146,11 @@ suite('eBPF programs of a namespace, in pods', { skip: labObstacle() ?? false, t
     assert.deepEqual(await net('shop/web'), [0, ['XdpNsProgram/shop/packets']]);
     assert.deepEqual(await net('other/web'), [1, []]);
 
+    for (const list of [['list'], ['map', 'list'], ['stats', '-t', '0.1']] as const)
+      assert.match(
+        (await machine.bpf(...list)).stdout.replaceAll(/\s+/g, ' '),
+        / POD CONTAINER .* shop\/web app .*UprobeNsProgram\/shop\/begins/,
+      );
     const packets = { name: 'xdp_count', type: 'XDP', xdp: { links: [{ ...inNetwork, priority: 60 }] } };
     const offset = entryOffset('/bin/busybox');
     const link = { target: '/bin/busybox', offset, containers: { ...ofWeb, containerNames: ['app'] } };

@@ -21,16 +21,25 @@ export function runMapList(options: MapListOptions): void {
     process.stdout.write(options.all === true ? 'There are no eBPF maps in this kernel.\n' : noPrograms);
     return;
   }
+  const inPods = maps.some(({ places }) => places.length > 0);
+  const sizes = ['KEY', 'VALUE', 'MAX ENTRIES', 'MEMORY'];
   print(
-    ['ID', 'NAME', 'TYPE', 'KEY', 'VALUE', 'MAX ENTRIES', 'MEMORY', 'USED BY'],
-    maps.map(({ id, name, type, keySizeBytes, valueSizeBytes, maxEntries, memoryBytes, usedBy }) => ({
+    ['ID', 'NAME', 'TYPE', ...sizes, ...(inPods ? ['POD', 'CONTAINER'] : []), 'USED BY'],
+    maps.map(({ id, name, type, keySizeBytes, valueSizeBytes, maxEntries, memoryBytes, usedBy, places }) => ({
       cells: [
         ...[String(id), name || '-', type, `${keySizeBytes} B`, `${valueSizeBytes} B`, String(maxEntries)],
-        ...[kibibytes(memoryBytes), usedBy.join(' ') || '-'],
+        kibibytes(memoryBytes),
+        ...(inPods ? [listed(places.map(({ pod }) => pod)), listed(places.map((one) => one.container))] : []),
+        listed(usedBy),
       ].map(printable),
     })),
     options,
   );
+}
+
+/** Each once. */
+function listed(all: readonly (string | undefined)[]): string {
+  return [...new Set(all)].filter((one) => one !== undefined).join(' ') || '-';
 }
 
 function kibibytes(bytes: number): string {

@@ -33,7 +33,11 @@ interface Measured {
 /** A line of the table. */
 interface Line extends Rate {
   readonly id: number;
-  readonly cells: readonly [type: string, attachedTo: string, requestedBy: string];
+  readonly type: string;
+  readonly attachedTo: string;
+  readonly pod?: string | undefined;
+  readonly container?: string | undefined;
+  readonly requestedBy: string;
 }
 
 const clearScreen = '\u001b[H\u001b[2J';
@@ -119,19 +123,16 @@ function show(measured: Measured, options: StatsOptions, isLive: boolean): void 
 
 function linesOf({ programs, chains, others }: Measured): readonly Line[] {
   return [
-    ...programs.map(({ programId, type, attachPoint, owner, ...rate }): Line => ({
-      ...{ ...rate, id: programId, cells: [type, attachPoint, owner] },
+    ...programs.map(({ programId: id, attachPoint: attachedTo, owner: requestedBy, ...rest }): Line => ({
+      ...{ ...rest, id, attachedTo, requestedBy },
     })),
     ...chains.map(({ chain, ...rate }): Line => ({
-      ...{ ...rate, id: chain.programId ?? 0 },
-      cells: [
-        chain.kind,
-        [chain.interface, chain.direction ?? ''].join(' ').trim(),
-        `chain of ${chain.members.length}`,
-      ],
+      ...{ ...rate, id: chain.programId ?? 0, type: chain.kind, pod: chain.pod },
+      attachedTo: [chain.interface, chain.direction ?? ''].join(' ').trim(),
+      requestedBy: `chain of ${chain.members.length}`,
     })),
     ...others.map(({ programId, type, name, ...rate }): Line => ({
-      ...{ ...rate, id: programId, cells: [type, '-', name === '' ? '-' : `(${name})`] },
+      ...{ ...rate, id: programId, type, attachedTo: '-', requestedBy: name === '' ? '-' : `(${name})` },
     })),
   ];
 }
@@ -149,14 +150,20 @@ function sorted(lines: readonly Line[], by: StatsOptions['sort']): readonly Line
 }
 
 function tableOf(lines: readonly Line[], measuredMs: number, options: StatsOptions): string {
-  const rows = lines.map(({ id, cells, runs, nsPerRun, cpuPercent }) => ({
-    cells: [
-      ...[String(id), ...cells].map(printable),
-      String(Math.round((Number(runs) * 1000) / measuredMs)),
-      String(nsPerRun ?? '-'),
-      cpuPercent === null ? '-' : `${cpuPercent.toFixed(1)} %`,
-    ],
-  }));
-  const head = ['ID', 'TYPE', 'ATTACHED TO', 'REQUESTED BY', 'RUNS/S', 'NS/RUN', 'CPU'];
+  const inPods = lines.some(({ pod }) => pod !== undefined);
+  const rows = lines.map(
+    ({ id, type, attachedTo, pod, container, requestedBy, runs, nsPerRun, cpuPercent }) => ({
+      cells: [
+        ...[String(id), type, attachedTo].map(printable),
+        ...(inPods ? [pod ?? '-', container ?? '-'].map(printable) : []),
+        printable(requestedBy),
+        String(Math.round((Number(runs) * 1000) / measuredMs)),
+        String(nsPerRun ?? '-'),
+        cpuPercent === null ? '-' : `${cpuPercent.toFixed(1)} %`,
+      ],
+    }),
+  );
+  const where = ['ATTACHED TO', ...(inPods ? ['POD', 'CONTAINER'] : [])];
+  const head = ['ID', 'TYPE', ...where, 'REQUESTED BY', 'RUNS/S', 'NS/RUN', 'CPU'];
   return tableText(head, rows, options);
 }

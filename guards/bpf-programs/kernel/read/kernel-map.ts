@@ -100,15 +100,31 @@ export interface OwnMap {
   readonly name: string;
   /** The objects whose programs use it. */
   readonly owners: readonly string[];
+  /** The pods in which these are attached, each with its container once. */
+  readonly places: readonly PodPlace[];
+}
+
+/** Where in pods a program is attached. */
+export interface PodPlace {
+  /** `NAMESPACE/NAME` */
+  readonly pod: string;
+  /** Undefined where it is for all containers of the pod. */
+  readonly container: string | undefined;
 }
 
 /** By the kernel's ID. */
 export function ownMaps({ programs }: Pick<Kept, 'programs'>): ReadonlyMap<number, OwnMap> {
   const found = new Map<number, OwnMap>();
-  for (const { owner, maps } of programs.values()) {
+  for (const { owner, maps, pod, container } of programs.values()) {
+    const place = pod === undefined ? undefined : { pod, container };
     for (const { id, name } of maps) {
-      const owners = found.get(id)?.owners ?? [];
-      found.set(id, { name, owners: owners.includes(owner) ? owners : [...owners, owner] });
+      const { owners = [], places = [] } = found.get(id) ?? {};
+      const isNew = place && !places.some((one) => one.pod === pod && one.container === container);
+      found.set(id, {
+        name,
+        owners: owners.includes(owner) ? owners : [...owners, owner],
+        places: isNew ? [...places, place] : places,
+      });
     }
   }
   return found;

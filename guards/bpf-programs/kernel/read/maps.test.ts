@@ -29,7 +29,10 @@ suite('maps of programs', { skip: obstacle() ?? false }, () => {
   test('are listed, with the objects that use them; those of others on request', async () => {
     await using lab = new Lab();
     const options = optionsOf(lab);
-    await (await lab.host()).apply([values]);
+    const inPod = { ...values, id: 'in-pod', owner: 'XdpNsProgram/shop/values', pod: 'shop/web' };
+    await (
+      await lab.host()
+    ).apply([values, { ...inPod, namespace: 'shop', container: 'app', attach: xdp('out0') }]);
     using other = granted(
       'a map',
       createMap(2, 3, { keySizeBytes: 4, valueSizeBytes: 8, name: 'of_another' }),
@@ -37,15 +40,21 @@ suite('maps of programs', { skip: obstacle() ?? false }, () => {
     const own = listMaps(options, false);
     assert.deepEqual(
       own
-        .map(({ name, type, keySizeBytes: key, maxEntries, usedBy }) =>
-          [name, type, key, maxEntries, ...usedBy].join(' '),
+        .map(({ name, type, keySizeBytes: key, maxEntries, usedBy, places }) =>
+          [
+            name,
+            type,
+            key,
+            maxEntries,
+            ...usedBy,
+            ...places.flatMap(({ pod, container }) => [pod, container]),
+          ].join(' '),
         )
         .toSorted(compareText),
-      [
-        'each_cpu percpu_array 4 2 XdpProgram/values',
-        'ring ringbuf 0 4096 XdpProgram/values',
-        'table hash 4 8 XdpProgram/values',
-      ],
+      ['each_cpu percpu_array 4 2', 'ring ringbuf 0 4096', 'table hash 4 8'].flatMap((map) => [
+        `${map} XdpNsProgram/shop/values shop/web app`,
+        `${map} XdpProgram/values`,
+      ]),
     );
     for (const { own: isOwn, memoryBytes, type } of own)
       assert.ok(isOwn && (memoryBytes > 0 || type === 'ringbuf'), `${type}: ${memoryBytes}`);

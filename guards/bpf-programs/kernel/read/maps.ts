@@ -10,7 +10,15 @@ import { type JsonValue, valueOf } from '../btf/btf-value.ts';
 import { mapInfo } from '../info.ts';
 import { mapTypeName } from '../type-names.ts';
 import { type ReadOptions, readKept } from './kept.ts';
-import { type MapName, mapState, openMap, type OpenMap, ownMaps, programsOfMaps } from './kernel-map.ts';
+import {
+  type MapName,
+  mapState,
+  openMap,
+  type OpenMap,
+  ownMaps,
+  type PodPlace,
+  programsOfMaps,
+} from './kernel-map.ts';
 import { idsOf, openById } from './kernel-ids.ts';
 import { entriesOf, isPerCpu, type MapEntry, possibleCpus, readEntry, valueStep } from './map-entries.ts';
 
@@ -31,6 +39,7 @@ export interface ListedMap {
   readonly own: boolean;
   /** The objects that requested these programs; of other maps, the names of the programs in the kernel. */
   readonly usedBy: readonly string[];
+  readonly places: readonly PodPlace[];
 }
 
 export interface ShownEntry {
@@ -67,6 +76,7 @@ export function listMaps(options: ReadOptions, isAll: boolean): readonly ListedM
         ...{ id, name: ours?.name ?? info.name, type: mapTypeName(info.type) },
         ...{ keySizeBytes: info.keySizeBytes, valueSizeBytes: info.valueSizeBytes },
         ...{ maxEntries: info.maxEntries, memoryBytes, frozen: isFrozen, own: ours !== undefined },
+        places: ours?.places ?? [],
         usedBy: ours?.owners ?? (others.get(id) ?? []).map(({ name }) => name),
       },
     ];
