@@ -95,7 +95,8 @@ function bpfHelpersTable(): string {
 
 /** Its file in `examples/`. */
 function exampleOf({ name }: Guard): string {
-  return `\`\`\`yaml\n# examples/${name}.yaml\n${readFileSync(join(top, 'examples', `${name}.yaml`), 'utf8')}\`\`\``;
+  const file = `examples/${name}.yaml`;
+  return `[${file}](../${file}):\n\n\`\`\`yaml\n${readFileSync(join(top, file), 'utf8')}\`\`\``;
 }
 
 /** What is in `npm run test:deep` alone. */

@@ -69,7 +69,7 @@ suite('the guides run as they are', { skip: labObstacle() ?? sensorSkip, timeout
         for (const block of blocks) {
           if (block.way !== 'server') await check(shell, block, file);
           else if (!isServing) {
-            await server.start(block.script, 'rampart: serving ');
+            await server.start(block.script, 'serving https://');
             isServing = true;
           }
         }
