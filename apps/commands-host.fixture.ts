@@ -1,7 +1,8 @@
 /**
  * The process of {@link Commands}: it runs the command lines that it is sent, one after another, as `apps/rampart.ts` runs its own.
  */
-import { describeFailure, failWith } from '../lib/cli/failure.ts';
+import { failWith, tellFailure } from '../lib/cli/failure.ts';
+import { sayInLog } from '../lib/cli/process.ts';
 import { guards } from './guards.ts';
 import { programOf } from './program.ts';
 
@@ -36,12 +37,11 @@ async function run({ args, environment }: Asked): Promise<Answered> {
   process.exitCode = 0;
   // What the command before has made of it.
   failWith(2);
+  sayInLog(undefined);
   try {
     await programOf(guards).parseAsync(args, { from: 'user' });
   } catch (error) {
-    const { text, exitCode } = describeFailure(error);
-    process.stderr.write(text);
-    process.exitCode = exitCode;
+    process.exitCode = tellFailure(error);
   }
   const code = Number(process.exitCode);
   process.exitCode = 0;

@@ -11,7 +11,7 @@ import { alertsCommand } from './alerts/command.ts';
 import { apiServerCommand } from './apiserver/command.ts';
 import { completionCommand } from './completion/command.ts';
 import { doctorCommand } from './doctor/command.ts';
-import { describeFailure, isBrokenPipe, outputFailure, withUsageExitCode } from '../lib/cli/failure.ts';
+import { isBrokenPipe, outputFailure, tellFailure, withUsageExitCode } from '../lib/cli/failure.ts';
 import { addHelp, settleHelp } from '../lib/cli/help.ts';
 import { operatorCommand } from './operator/command.ts';
 import { standaloneCommand } from './standalone/command.ts';
@@ -98,7 +98,5 @@ function settle(command: Command, name: string): void {
 
 /** Ends the process; exit() rather than exitCode, because a failed command may have left a handle open. */
 function fail(error: unknown): never {
-  const { text, exitCode } = describeFailure(error);
-  if (text !== '') process.stderr.write(text);
-  process.exit(exitCode);
+  process.exit(tellFailure(error));
 }

@@ -119,7 +119,7 @@ describe('rampart apiserver', () => {
     await Promise.all(closed);
     assert.deepEqual([code, signal], [0, null], stderr);
     assert.equal(stdout, `${kubeconfig}\n`);
-    assert.match(stderr, /serving https:\/\/127\.0\.0\.1:\d+.*\n.*stopping\n$/);
+    assert.match(stderr, /serving https:\/\/127\.0\.0\.1:\d+.*\n.*"stopping"\}\n$/);
   });
 
   test('an address that is in use: exit code 2, one line; --metrics: what the server did', async () => {
@@ -129,7 +129,7 @@ describe('rampart apiserver', () => {
     assert.deepEqual([code, stdout], [2, ''], stderr);
     assert.match(stderr, /^rampart: .*in use.*\n$/i);
     await http.json(configMaps, { method: 'POST', body: configMap('a') });
-    const url = /metrics on (\S+)/.exec(server.stderr)?.[1];
+    const url = /metrics on ([^\s"]+)/.exec(server.stderr)?.[1];
     assert.ok(url !== undefined, server.stderr);
     const text = await (await fetch(url)).text();
     assert.match(text, /^# TYPE rampart_apiserver_\w+ /m);

@@ -11,7 +11,7 @@ import type { ApiServerCommandOptions } from './command.ts';
 import { listenAddress } from './listen-address.ts';
 import { aborted } from '../../lib/time/abort.ts';
 import { refuseEmpty } from '../../lib/cli/options.ts';
-import { say, stopSignal } from '../../lib/cli/process.ts';
+import { say, sayInLog, stopSignal } from '../../lib/cli/process.ts';
 
 /** Runs until SIGINT or SIGTERM. @throws as `startApiServer`; `INPUT` for options that do not go together. */
 export async function runApiServer(options: ApiServerCommandOptions): Promise<void> {
@@ -25,6 +25,7 @@ export async function runApiServer(options: ApiServerCommandOptions): Promise<vo
   }
   const listen: ListenAddress =
     options.socket === undefined ? listenAddress(options.listen) : { socketPath: resolve(options.socket) };
+  const logger = createLogger();
   const { signal } = stopSignal();
   const metrics = options.metrics === undefined ? undefined : await createMetrics();
   registerProcessMetrics(metrics, manifest.version);
@@ -39,9 +40,11 @@ export async function runApiServer(options: ApiServerCommandOptions): Promise<vo
     listen,
     hosts: options.host,
     version: manifest.version,
-    logger: createLogger(),
+    logger,
     metrics,
   });
+  // What keeps it from starting is told to whoever has started it.
+  sayInLog(logger);
   if (scraped !== undefined) say(`metrics on ${scraped.url}/metrics`);
   if (server.kubeconfig !== undefined) {
     process.stdout.write(`${server.kubeconfig}\n`);

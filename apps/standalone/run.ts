@@ -45,7 +45,7 @@ import {
 } from '../../guard/guard-process.ts';
 import { reopenOnHangup } from '../../lib/service/reopen.ts';
 import { reportService } from './service.ts';
-import { observe, requireRoot, runParts, say, stopSignal } from '../../lib/cli/process.ts';
+import { observe, requireRoot, runParts, say, sayInLog, stopSignal } from '../../lib/cli/process.ts';
 import { installedResourceNames, installResources } from '../resources.ts';
 import { SocketPath } from '../../lib/net/socket-path.ts';
 import { aborted } from '../../lib/time/abort.ts';
@@ -86,6 +86,8 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
       ? stack.use(mkdtempDisposableSync(join(tmpdir(), 'rampart-standalone-'))).path
       : resolve(options.data);
   const hostRoot = checkedHostRoot(options.hostRoot);
+  // A command line that is refused is told to whoever has written it.
+  sayInLog(logger);
   const health = new Health();
   const { metrics } = stack.use(await observe({ ...options, paths: metricsPathsOf(guards) }, health));
   const shared = metrics && shareMetrics(metrics);

@@ -67,7 +67,7 @@ export class Standalone implements AsyncDisposable {
       this.stderr += text;
       this.#wake?.();
     });
-    await this.untilSaid(/rampart: guarding this machine with sensor mode|rampart: serving https/);
+    await this.untilSaid(/guarding this machine with sensor mode|serving https/);
   }
 
   /** Of the server that was started last. Asking by it costs a small part of what a start of kubectl does. */

@@ -57,7 +57,7 @@ suite('rampart standalone', { skip: sensorSkip }, () => {
     mkdirSync(one.at('policies'));
     one.write('policies/a.yaml', `${policy('first', '/secret')}---\n${policy('second', '/other')}`);
     await one.start(...policies(), '--node-name', 'here');
-    assert.match(one.stderr, /^rampart: kubeconfig \S+\/data\/kubeconfig$/m);
+    assert.match(one.stderr, /"msg":"kubeconfig \S+\/data\/kubeconfig"\}$/m);
     await one.untilSaid(/no pods of this machine are known yet/);
     await untilPolicies('first=/secret second=/other');
     const crds = one.kubectl('get', 'crd', '-o', 'name').stdout;
@@ -91,7 +91,7 @@ suite('rampart standalone', { skip: sensorSkip }, () => {
     assert.equal(await one.stop(), 0);
     await manager.told('STOPPING=1');
     assert.equal(one.stdout, '');
-    assert.match(one.stderr, /rampart: stopped\n$/);
+    assert.match(one.stderr, /"msg":"stopped"\}\n$/);
     rmSync(one.at('policies/bad.yaml'));
     await one.start(...policies(), '--node-name', 'elsewhere', '--guards', 'file-access');
     await one.client.get(configMaps, { namespace: 'default', name: 'kept' });

@@ -1,6 +1,7 @@
 /** How a failed command informs its user: the lines on stderr and the exit code. */
 import { type Command, CommanderError } from 'commander';
 
+import type { Logger } from '../telemetry/log.ts';
 import { errorCodes, RampartError } from '../errors/errors.ts';
 
 /** 1 is an answer: something was found, or refused. */
@@ -21,6 +22,26 @@ export function withUsageExitCode(error: CommanderError, command: Command): Comm
   const exitCode = usageExitCode.get(command);
   if (error.exitCode === 0 || exitCode === undefined) return error;
   return new CommanderError(exitCode, error.code, error.message);
+}
+
+let log: Pick<Logger, 'fatal'> | undefined;
+
+/** From now on a failure is a line of this log. See `sayInLog`. */
+export function failInLog(logger: Pick<Logger, 'fatal'> | undefined): void {
+  log = logger;
+}
+
+/** Writes to stderr what ends the process. @returns the exit code */
+export function tellFailure(error: unknown): number {
+  const { text, exitCode } = describeFailure(error);
+  if (text === '') return exitCode;
+  if (log === undefined) process.stderr.write(text);
+  else
+    log.fatal(
+      { err: error },
+      error instanceof RampartError ? 'failed' : 'failed: this is a bug in Rampart; please report it',
+    );
+  return exitCode;
 }
 
 export interface Failure {

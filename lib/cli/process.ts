@@ -7,6 +7,7 @@ import type { Health } from '../telemetry/health.ts';
 import type { Logger } from '../telemetry/log.ts';
 import { createMetrics, type Metrics, serveMetrics } from '../telemetry/metrics.ts';
 import { errorCodes, messageOf, RampartError } from '../errors/errors.ts';
+import { failInLog } from './failure.ts';
 import { type CertificatePaths, followCertificates, readCertificates } from '../net/certificate-files.ts';
 import { systemClock } from '../time/clock.ts';
 
@@ -15,9 +16,15 @@ const LOADED_MS = 2_000;
 
 let log: Logger | undefined;
 
-/** From now on what is said goes to the log: for processes that nobody sits in front of, whose stderr is collected as JSON. */
-export function sayInLog(logger: Logger): void {
-  log = logger;
+/**
+ * From now on what is said, and what ends the process, is in the log too, unless stderr is a terminal: whoever collects stderr gets
+ * JSON lines, a person gets lines to read, and nobody both.
+ *
+ * @param logger - Undefined: of a command before this one in the same process.
+ */
+export function sayInLog(logger: Logger | undefined): void {
+  log = process.stderr.isTTY ? undefined : logger;
+  failInLog(log);
 }
 
 /** Says something to the person. Alerts go to stdout, so this goes to stderr. */

@@ -89,7 +89,7 @@ async function setUp(options: PartOptions, play: Play): Promise<Stage> {
   screen.command(`rampart ${words.join(' ')}`);
   const standalone = stack.use(new RampartProcess({ words, directory, signal }));
   stack.defer(() => traces.addProcess(standalone.pid, 'rampart'));
-  await screen.during('rampart starts', standalone.says(/^rampart: serving /, START_MS));
+  await screen.during('rampart starts', standalone.says(/serving https/, START_MS));
   screen.answer(standalone.said.filter((line) => line.startsWith('rampart: kubeconfig ')).join('\n'));
   const kubeconfig = join(directory, 'data/kubeconfig');
   screen.command(`export KUBECONFIG=${kubeconfig}`);

@@ -51,6 +51,16 @@ export interface RampartOptions {
   readonly onAlert?: (alert: KiveAlert) => void;
 }
 
+/** Long-running commands write their messages as JSON where stderr is no terminal. */
+function asOnTerminal(line: string): string {
+  if (!line.startsWith('{')) return line;
+  const { msg, err } = JSON.parse(line) as {
+    readonly msg: string;
+    readonly err?: { readonly message: string };
+  };
+  return `rampart: ${msg}${err === undefined ? '' : `: ${err.message}`}`;
+}
+
 /** A running process. The caller disposes it; it ends as well when this process is killed. */
 export class RampartProcess implements AsyncDisposable {
   readonly #child: ChildProcess;
@@ -74,7 +84,8 @@ export class RampartProcess implements AsyncDisposable {
       onAlert?.(alert);
       this.#alerts.push({ alert, line });
     });
-    createInterface({ input: child.stderr }).on('line', (line) => {
+    createInterface({ input: child.stderr }).on('line', (written) => {
+      const line = asOnTerminal(written);
       this.#said.push(line);
       this.#lines.push(line);
     });

@@ -82,7 +82,7 @@ export class GuardedLab implements AsyncDisposable {
       ...['--guards', 'file-access', '--cri-socket', socketPath, '--metrics', '127.0.0.1:0'],
       ...this.#args,
     );
-    await this.standalone.untilSaid(/rampart: guarding this machine with sensor mode/);
+    await this.standalone.untilSaid(/guarding this machine with sensor mode/);
     const access = findClusterAccess({ path: this.standalone.at('data/kubeconfig') });
     this.#client = new KubeClient(access, { perSecond: 1000, burst: 1000 });
   }
