@@ -232,8 +232,9 @@ suite('known at once', { timeout: 300_000 }, () => {
 
   test('where the sensor is refused: no author, and why; directories for which no watch is left are counted', async () => {
     await using followed = await Followed.start({ live: liveOf({ mode: 'inotify', mostDirectories: 2 }) });
-    const { events, reason, watchedDirectories, unwatchedDirectories } = followed.detection;
+    const { events, reason, watchedDirectories, unwatchedDirectories, packagesReason } = followed.detection;
     assert.deepEqual([events, reason], ['inotify', 'the sensor is turned off']);
+    assert.equal(packagesReason, 'the author of changes is unknown');
     assert.deepEqual([watchedDirectories, unwatchedDirectories], [2, 2]);
     await followed.shell('echo more >> "$1"', 'hosts');
     const line = await followed.line('found', '/etc/hosts');

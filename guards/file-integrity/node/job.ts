@@ -426,12 +426,11 @@ export class Job implements AsyncDisposable {
   }
 
   #facts(): ResultFacts {
-    const { unrecognized } = this.#packages;
+    const { detection, isRunning } = this.#live;
+    const packagesReason =
+      detection.events === 'sensor' ? this.#packages.unrecognized : 'the author of changes is unknown';
     return {
-      detection: {
-        ...this.#live.detection,
-        ...(this.#live.isRunning && unrecognized !== undefined && { packagesReason: unrecognized }),
-      },
+      detection: { ...detection, ...(isRunning && packagesReason !== undefined && { packagesReason }) },
       accepted: this.#packages.accepted,
       doneRequests: this.#record.notes.doneRequests,
       continuedFromMs: this.#record.continuedFromMs,
