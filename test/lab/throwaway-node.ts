@@ -49,10 +49,10 @@ export class ThrowawayNode implements AsyncDisposable {
     writeFileSync(this.enterPath, enterScript(lab.runtimePid ?? 0, this.#env), { mode: 0o755 });
   }
 
-  /** Starts a program on the node, in the directory of this process. It ends with the node. */
+  /** Starts a program on the node, in the directory of the checkout. It ends with the node. */
   spawn(command: readonly string[], options: Pick<SpawnOptions, 'stdio'>): ChildProcess {
     // nsenter(1) leaves for the root of the mount namespace.
-    return this.#lab.spawn(['env', '--chdir', process.cwd(), ...command], { ...options, env: this.#env });
+    return this.#lab.spawn(['env', '--chdir', checkout, ...command], { ...options, env: this.#env });
   }
 
   /** Ends all that runs on the node, and removes its files. */
