@@ -4,7 +4,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { findMainArchive, mainArchive, parseDeb822, parseOneLine, stanzaFor } from './debian-sources.ts';
+import {
+  findMainArchive,
+  mainArchive,
+  parseDeb822,
+  parseOneLine,
+  releaseStanzas,
+  stanzaFor,
+} from './debian-sources.ts';
 
 const plain = { signedBy: undefined, checkValidUntil: undefined };
 
@@ -98,6 +105,17 @@ test("this machine's files: the release decides, what is not Debian is refused",
     assert.equal(findMainArchive(etc).uri, 'http://d.example');
     writeFileSync(join(etc, 'apt/sources.list'), 'deb http://first.example bookworm main\n');
     assert.equal(findMainArchive(etc).uri, 'http://first.example');
+    const suitesOf = (release: string): string[] =>
+      [...releaseStanzas(release, 'amd64', etc).matchAll(/^Suites: (.*)$/gm)].map(([, suite = '']) => suite);
+    assert.deepEqual(suitesOf('bookworm'), ['bookworm', 'bookworm']);
+    writeFileSync(
+      join(etc, 'apt/sources.list'),
+      ['bookworm', 'bookworm-updates', 'bookworm-security', 'bookworm-backports']
+        .map((suite) => `deb [signed-by=/k/debian-archive-keyring.gpg] http://d.example ${suite} main\n`)
+        .join(''),
+    );
+    // The other list, which others may have signed, is left out.
+    assert.deepEqual(suitesOf('trixie'), ['trixie', 'trixie-updates', 'trixie-security']);
     writeFileSync(join(etc, 'os-release'), 'ID=ubuntu\nVERSION_CODENAME="noble"\n');
     assert.throws(() => findMainArchive(etc), { code: 'RAMPART_UNSUPPORTED' });
   } finally {

@@ -91,14 +91,14 @@ export function mainArchive(sources: readonly DebianSource[], codename: string):
   return fitting.find((source) => source.signedBy?.includes('debian-archive')) ?? fitting[0];
 }
 
-/** The deb822 stanza that reads only the package index of `suite`, for amd64, from the same archive. */
-export function stanzaFor(source: DebianSource, suite: string): string {
+/** The deb822 stanza that reads only the package index of `suite` from the same archive. */
+export function stanzaFor(source: DebianSource, suite: string, architecture = 'amd64'): string {
   const lines = [
     'Types: deb',
     `URIs: ${source.uri}`,
     `Suites: ${suite}`,
     'Components: main',
-    'Architectures: amd64',
+    `Architectures: ${architecture}`,
     'Targets: Packages',
   ];
   if (source.checkValidUntil !== undefined) lines.push(`Check-Valid-Until: ${source.checkValidUntil}`);
@@ -112,6 +112,34 @@ export function stanzaFor(source: DebianSource, suite: string): string {
  * @throws {RampartError} `UNSUPPORTED` when this is not Debian or no list names its main archive.
  */
 export function findMainArchive(etc = '/etc'): DebianSource {
+  return ofMachine(etc).archive;
+}
+
+/**
+ * The stanzas of a release, with its updates, as this machine has those of its own: `-updates` and `-security` too if it does. What
+ * others than Debian have signed is left out.
+ *
+ * @throws {RampartError} `UNSUPPORTED` when this is not Debian or no list names its main archive.
+ */
+export function releaseStanzas(release: string, architecture: string, etc = '/etc'): string {
+  const { archive, sources, codename } = ofMachine(etc);
+  return sources
+    .filter(({ components, signedBy }) => components.includes('main') && signedBy === archive.signedBy)
+    .flatMap((source) =>
+      ['', '-updates', '-security']
+        .filter((suffix) => source.suites.includes(`${codename}${suffix}`))
+        .map((suffix) => stanzaFor(source, `${release}${suffix}`, architecture)),
+    )
+    .join('\n');
+}
+
+interface Machine {
+  readonly archive: DebianSource;
+  readonly sources: readonly DebianSource[];
+  readonly codename: string;
+}
+
+function ofMachine(etc: string): Machine {
   const release = existsSync(join(etc, 'os-release')) ? readFileSync(join(etc, 'os-release'), 'utf8') : '';
   const field = (name: string): string | undefined =>
     new RegExp(`^${name}=["']?([^"'\n]*)`, 'm').exec(release)?.[1];
@@ -137,5 +165,5 @@ export function findMainArchive(etc = '/etc'): DebianSource {
       next: 'Add the Debian archive to the apt sources',
     });
   }
-  return archive;
+  return { archive, sources, codename };
 }

@@ -157,7 +157,7 @@ suite('scripts/setup', () => {
   test('an unknown level is refused with the levels there are', (t) => {
     const { status, stderr, called } = setup(t, 'everything', { packages: [], uid: 0 });
     assert.deepEqual({ status, called }, { status: 2, called: [] });
-    assert.match(stderr, /run\|demo\|check\|test\|bench/);
+    assert.match(stderr, /run\|image\|demo\|check\|test\|bench/);
   });
 
   const stale: Readonly<Record<string, object>> = {

@@ -1,12 +1,9 @@
-/**
- * The image that the lab's pods run, made on the spot from Debian's static busybox: an OCI image layout
- * (https://github.com/opencontainers/image-spec) in a tar, as `ctr images import` reads it.
- */
+/** The images that the lab's pods run, made on the spot from Debian's static busybox. */
 import { execFileSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { arch } from 'node:process';
 
+import { OciLayout } from '../../scripts/oci-layout.ts';
 import { tar, type TarEntry } from './tar.ts';
 
 /** Where Debian's busybox-static puts it. */
@@ -49,65 +46,15 @@ export function imageArchive(): Uint8Array {
       .filter((applet) => applet !== 'busybox')
       .map((applet) => ({ path: `bin/${applet}`, symlink: 'busybox' })),
   ]);
-  const layout = new Layout();
+  const layout = new OciLayout();
+  const architecture = arch === 'x64' ? 'amd64' : arch;
   // Two layers, so that a container's overlay has more than one below it.
-  const layers = [system, tar(files)];
-  layout.addImage(images.nginx, layers, ['nginx']);
-  layout.addImage(images.pause, layers, ['sleep', '2147483647']);
+  const layers = [{ content: system }, { content: tar(files) }];
+  const add = (name: string, command: readonly string[]): void => {
+    const config = { Cmd: command, Env: ['PATH=/usr/sbin:/usr/bin:/sbin:/bin'], WorkingDir: '/' };
+    layout.addImage({ name, architecture, config, layers });
+  };
+  add(images.nginx, ['nginx']);
+  add(images.pause, ['sleep', '2147483647']);
   return layout.archive();
-}
-
-interface Descriptor {
-  readonly mediaType: string;
-  readonly digest: string;
-  readonly size: number;
-}
-
-/** An image layout while it is filled: blobs by their digest, and an index of manifests. */
-class Layout {
-  readonly #blobs = new Map<string, Uint8Array>();
-  readonly #manifests: object[] = [];
-
-  addImage(name: string, layers: readonly Uint8Array[], command: readonly string[]): void {
-    const blobs = layers.map((layer) => this.#add('application/vnd.oci.image.layer.v1.tar', layer));
-    const architecture = arch === 'x64' ? 'amd64' : arch;
-    const config = this.#addJson('application/vnd.oci.image.config.v1+json', {
-      architecture,
-      os: 'linux',
-      config: { Cmd: command, Env: ['PATH=/usr/sbin:/usr/bin:/sbin:/bin'], WorkingDir: '/' },
-      rootfs: { type: 'layers', diff_ids: blobs.map(({ digest }) => digest) },
-    });
-    const manifest = this.#addJson('application/vnd.oci.image.manifest.v1+json', {
-      schemaVersion: 2,
-      mediaType: 'application/vnd.oci.image.manifest.v1+json',
-      config,
-      layers: blobs,
-    });
-    this.#manifests.push({
-      ...manifest,
-      platform: { architecture, os: 'linux' },
-      // containerd's name for the whole reference; without it the import takes the tag alone.
-      annotations: { 'io.containerd.image.name': name },
-    });
-  }
-
-  archive(): Uint8Array {
-    return tar([
-      { path: 'oci-layout', content: '{"imageLayoutVersion":"1.0.0"}' },
-      { path: 'index.json', content: JSON.stringify({ schemaVersion: 2, manifests: this.#manifests }) },
-      { path: 'blobs/', directory: true },
-      { path: 'blobs/sha256/', directory: true },
-      ...[...this.#blobs].map(([hex, content]) => ({ path: `blobs/sha256/${hex}`, content })),
-    ]);
-  }
-
-  #addJson(mediaType: string, content: object): Descriptor {
-    return this.#add(mediaType, Buffer.from(JSON.stringify(content)));
-  }
-
-  #add(mediaType: string, content: Uint8Array): Descriptor {
-    const hex = createHash('sha256').update(content).digest('hex');
-    this.#blobs.set(hex, content);
-    return { mediaType, digest: `sha256:${hex}`, size: content.length };
-  }
 }

@@ -30,8 +30,8 @@ import type { PodSpec } from '../pod-config.ts';
 import { type KubeletPod, kubeletPod, type NodeFacts } from './kubelet.fixture.ts';
 import { ServiceAccounts } from './service-accounts.fixture.ts';
 
-/** An archive of the image, as `deploy/README.md` says how to make it; without one the checkout stands in for it. */
-const archive = process.env['RAMPART_IMAGE'];
+/** An archive of the image, as `npm run image` makes it; without one the checkout stands in for it. */
+const { RAMPART_IMAGE: givenArchive } = process.env;
 const program = '/opt/rampart/bin/rampart';
 const checkout = join(import.meta.dirname, '../../..');
 const nodeName = 'lab-node';
@@ -103,6 +103,8 @@ export class Deployed implements AsyncDisposable {
   readonly #accounts: ServiceAccounts;
   readonly #stack: AsyncDisposableStack;
   readonly #manifests: readonly Manifest[];
+  /** In place of what the manifests name; `undefined`: the checkout. */
+  #image: string | undefined;
   #pods = 0;
 
   private constructor(cluster: Cluster, lab: Lab, accounts: ServiceAccounts, stack: AsyncDisposableStack) {
@@ -111,8 +113,13 @@ export class Deployed implements AsyncDisposable {
     this.client = cluster.client();
   }
 
-  /** Without any pod. @param kustomization - Default: deploy/, with every guard. */
-  static async start(kustomization?: string): Promise<Deployed> {
+  /**
+   * Without any pod.
+   *
+   * @param kustomization - Default: deploy/, with every guard.
+   * @param archive - Of the image that runs in its pods. Default: that of RAMPART_IMAGE; without one, the checkout.
+   */
+  static async start(kustomization?: string, archive = givenArchive): Promise<Deployed> {
     const stack = new AsyncDisposableStack();
     try {
       const cluster = stack.use(await Cluster.start(kustomization, new Set([nodeName])));
@@ -128,7 +135,9 @@ export class Deployed implements AsyncDisposable {
       );
       if (archive !== undefined) {
         const ctr = 'ctr --address /run/containerd/containerd.sock --namespace k8s.io images import "$1"';
-        await deployed.onNode(ctr, archive);
+        const said = await deployed.onNode(ctr, archive);
+        deployed.#image = /^unpacking (\S+) /m.exec(said)?.[1];
+        if (deployed.#image === undefined) throw new Error(`${archive}: ctr imported no image: ${said}`);
       }
       return deployed;
     } catch (error) {
@@ -199,7 +208,7 @@ export class Deployed implements AsyncDisposable {
       const { capabilities: given } = container.security ?? {};
       const addCapabilities = (given?.addCapabilities ?? []).filter((one) => one !== without);
       const security = { ...container.security, capabilities: { ...given, addCapabilities } };
-      if (archive !== undefined) return { ...container, security };
+      if (this.#image !== undefined) return { ...container, security, image: this.#image };
       const mounts = [...(container.mounts ?? []), ...productMounts];
       return { ...container, security, command: [program], image: images.nginx, mounts };
     });

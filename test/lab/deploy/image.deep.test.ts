@@ -1,0 +1,34 @@
+// The image that `npm run image` makes, in the pods of deploy/.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { suite, test } from 'node:test';
+
+import manifest from '../../../package.json' with { type: 'json' };
+import { writeImage } from '../../../scripts/image.ts';
+import { labObstacle } from '../obstacle.ts';
+import { TemporaryDirectory } from '../../../lib/testing/temporary-directory.fixture.ts';
+import { Deployed } from './deployed.fixture.ts';
+
+const timeout = 600_000;
+
+suite('the image', { skip: labObstacle() ?? false, timeout }, () => {
+  test('twice the same; the agent and the operator of deploy/ run from it, and say what this node can do', async () => {
+    using directory = new TemporaryDirectory();
+    const [first, second] = ['a', 'b'].map((name) => writeImage(directory.at(name), { level: 1 }));
+    assert.ok(first && second);
+    assert.equal(first.digest, second.digest);
+    assert.ok(readFileSync(first.archive).equals(readFileSync(second.archive)));
+
+    await using deployed = await Deployed.start(undefined, first.archive);
+    await using operator = await deployed.runWorkload('rampart-operator');
+    await using agent = await deployed.runWorkload('rampart-agent');
+    for (const pod of [operator, agent])
+      await pod.until('its probes', async () => await deployed.probe(pod).catch(() => undefined));
+    const { stdout } = await agent.rampart('--version');
+    assert.equal(stdout.trim(), manifest.version);
+    const doctor = await agent.rampart('doctor');
+    assert.equal(doctor.exitCode, 0, doctor.stdout + doctor.stderr);
+    const help = await agent.rampart('agent', '--help');
+    assert.equal(help.exitCode, 0, help.stderr);
+  });
+});
