@@ -14,7 +14,7 @@ import type { TableObject } from '../../guards/network-policy/node/nftables/obje
 import { removeSourceTable } from '../../guards/network-policy/node/sources/source-table.ts';
 import { readTable } from '../../guards/network-policy/node/nftables/table.ts';
 import { NetworkNamespace } from '../../test/network-policy/namespaces.fixture.ts';
-import { LoadConnection, sendAll } from '../apiserver/load-connection.ts';
+import { type Endpoint, LoadConnection, sendAll } from '../apiserver/load-connection.ts';
 import { cpuMs, residentMiB, ServerProcess } from '../apiserver/server-process.ts';
 import { endProcess } from '../end-process.ts';
 import { agentCommand, isBuilt } from '../file-access/agent-process.ts';
@@ -30,6 +30,7 @@ const END_WAIT_MS = 10_000;
 /** Between two looks whether the kernel has told something; so much later than that it may be seen. */
 const LOOK_MS = 0.2;
 const pause = new Int32Array(new SharedArrayBuffer(4));
+const BARE_TABLE = 'bench-bare';
 const most = { startMs: 3000, eventMs: 5, mib: 60 } as const;
 
 /** @throws {Error} when a process does not start, or refuses. */
@@ -88,8 +89,7 @@ export async function cluster(options: PartOptions): Promise<Report> {
     ]),
   );
 
-  const changes = stack.use(network.run(() => new NftablesChanges(bareTableName)));
-  const changed = async (): Promise<void> => {
+  const changed = async (changes: NftablesChanges): Promise<void> => {
     const endMs = performance.now() + PATIENCE_MS;
     while (!changes.take()) {
       signal.throwIfAborted();
@@ -100,22 +100,10 @@ export async function cluster(options: PartOptions): Promise<Report> {
     }
   };
   const [remote = scene.pods[0]!] = scene.pods.filter(({ spec }) => spec?.nodeName !== localNode);
-  const measure = async ({ label, start, floorMiB }: Form): Promise<Measured> => {
-    progress(`cluster: ${label}: from the start of an agent to the rules in the kernel`);
-    const beganMs = performance.now();
-    await using agent = start();
-    // First it only has the kernel track connections.
-    do await changed();
-    while (count(network).pods === 0);
-    const [startMs, startCpuMs] = [performance.now() - beganMs, cpuMs(agent.pid)];
-    await sleep(settleMs, undefined, { signal });
-    const mib = residentMiB(agent.pid) - floorMiB;
-    const programmed = count(network);
-    progress(`cluster: ${label}: pods of other nodes end and run again`);
+  /** One pod ends and runs again, an even number of times, so that it runs in the end. */
+  const eventsOf = async (changes: NftablesChanges): Promise<number[]> => {
     const connection = await connect();
     const times: number[] = [];
-    const cpuBeforeMs = cpuMs(agent.pid);
-    // An even number, so that the pod runs in the end.
     const events = 2 * Math.max(2, Math.ceil(EVENTS / 2 / options.shrink));
     for (let at = 0; at < events; at++) {
       const phase = at % 2 === 0 ? 'Succeeded' : 'Running';
@@ -124,14 +112,46 @@ export async function cluster(options: PartOptions): Promise<Report> {
       changes.take();
       await connection.send(text);
       const answeredMs = performance.now();
-      await changed();
+      await changed(changes);
       times.push(performance.now() - answeredMs);
       // Not within what comes together.
       await sleep(50, undefined, { signal });
     }
+    console.error(
+      times
+        .map((t, at) => [t.toFixed(1), at])
+        .toSorted((a, b) => Number(b[0]) - Number(a[0]))
+        .slice(0, 8)
+        .join(' | '),
+    );
+    return times;
+  };
+  const changes = stack.use(network.run(() => new NftablesChanges(bareTableName)));
+  const measure = async ({ label, start, floorMiB }: Form): Promise<Measured> => {
+    progress(`cluster: ${label}: from the start of an agent to the rules in the kernel`);
+    const beganMs = performance.now();
+    await using agent = start();
+    // First it only has the kernel track connections.
+    do await changed(changes);
+    while (count(network).pods === 0);
+    const [startMs, startCpuMs] = [performance.now() - beganMs, cpuMs(agent.pid)];
+    await sleep(settleMs, undefined, { signal });
+    const mib = residentMiB(agent.pid) - floorMiB;
+    const programmed = count(network);
+    progress(`cluster: ${label}: pods of other nodes end and run again`);
+    const cpuBeforeMs = cpuMs(agent.pid);
+    const times = await eventsOf(changes);
     const eventCpuMs = (cpuMs(agent.pid) - cpuBeforeMs) / times.length;
     return { label, startMs, startCpuMs, times, eventCpuMs, mib, floorMiB, ...programmed };
   };
+  progress('cluster: the least that an event can take: the same events to a bare watch');
+  const bareTimes = await (async () => {
+    await using _ = startBareWatch(network, endpoint);
+    using bareChanges = network.run(() => new NftablesChanges(BARE_TABLE));
+    await changed(bareChanges);
+    await sleep(settleMs, undefined, { signal });
+    return await eventsOf(bareChanges);
+  })();
   const measured: Measured[] = [];
   for (const form of forms) {
     measured.push(await measure(form));
@@ -153,12 +173,23 @@ export async function cluster(options: PartOptions): Promise<Report> {
       'pods',
       'policies',
     ],
-    rows: measured.map((one) => rowOf(one, scene)),
+    rows: [
+      ...measured.map((one) => rowOf(one, scene)),
+      {
+        label: 'a bare watch',
+        cells: {
+          'event p50 ms': median(bareTimes).toFixed(1),
+          'p99 ms': quantile(bareTimes, 0.99).toFixed(1),
+        },
+        values: { eventMs: median(bareTimes), eventP99Ms: quantile(bareTimes, 0.99) },
+      },
+    ],
     verdicts: measured.flatMap((one) => verdictsOf(one, scene)),
     notes: [
       'Start: from the start of the process to the notice of the kernel. Event: from the answer to who wrote the pod.',
       'CPU: that of the agent alone, all its threads.',
       'Floor: an agent with this guard and an API without objects. Policies: with a pod of this node, both directions of one as one.',
+      'A bare watch: node:https, JSON.parse, and libnftables with one element of one set; no policies, no pods, no check.',
       ...(isBuilt ? [] : ['dist/ is not there: `npm run build` first measures what images run.']),
     ],
   };
@@ -242,6 +273,15 @@ function startAgent(
     }),
   );
   return { pid: child.pid ?? 0, [Symbol.asyncDispose]: () => endProcess(child, END_WAIT_MS) };
+}
+
+/** Dispose it to stop the process. */
+function startBareWatch(network: NetworkNamespace, endpoint: Endpoint): AsyncDisposable {
+  const program = join(import.meta.dirname, 'bare-watch.ts');
+  const child = network.run(() =>
+    spawn(process.execPath, [program, JSON.stringify(endpoint), BARE_TABLE], { stdio: 'inherit' }),
+  );
+  return { [Symbol.asyncDispose]: () => endProcess(child, END_WAIT_MS) };
 }
 
 /** What the kernel has: pods with a limit, policies with a chain. */
