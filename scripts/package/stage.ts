@@ -14,7 +14,7 @@ const leftOut =
   /(?:\.d\.[cm]?ts|\.map|\.md|\.ts|\.markdown|\.(?:asm|c|cc|def|h|hh|inc|S))$|^(?:docs?|tests?|include|share|examples|benchmarks?|\.github)(?:\/|$)/;
 const licence = /(?:licen[cs]e|notice|copying)[^/]*$/i;
 /** What a user reads. */
-const guides = ['docs/*.md', 'docs/findings.schema.json', 'examples/*', 'README.md', 'SECURITY.md'];
+const guides = ['docs/*.md', 'docs/findings.schema.json', 'README.md', 'SECURITY.md'];
 
 /** Where Debian's shells look. */
 const completions = {
