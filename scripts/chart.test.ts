@@ -16,6 +16,7 @@ import { ChartTemplate } from './chart-template.ts';
 import { camelCase, valueOptions } from './chart-values.ts';
 import { type DeployChoice, extras, kustomizationOf, objectsOf, policyReports } from './deploy-choice.ts';
 import { kubernetesPrograms } from './kubernetes-programs.ts';
+import { writeChart } from './package/archives.ts';
 import { kustomizeOf, type Manifest, objectsIn } from './kustomize.ts';
 
 const deploy = join(import.meta.dirname, '../deploy');
@@ -206,9 +207,11 @@ suite(`the chart (RAMPART_TEST_SEED=${seed})`, { skip }, () => {
     }
   });
 
-  test('helm has no objections', () => {
+  test('helm has no objections, also to the archive of a release', () => {
     using directory = new TemporaryDirectory();
-    const { status, stdout } = spawnSync(programs?.helm ?? '', ['lint', '--strict', join(deploy, 'chart')], {
+    const archive = directory.at('rampart.tgz');
+    writeChart(join(deploy, '..'), archive, { epoch: 0, level: 1 });
+    const { status, stdout } = spawnSync(programs?.helm ?? '', ['lint', '--strict', archive], {
       encoding: 'utf8',
       env: { HOME: directory.path },
     });

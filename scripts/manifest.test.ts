@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
 import { guards } from '../apps/guards.ts';
+import manifest from '../package.json' with { type: 'json' };
 import { TemporaryDirectory } from '../lib/testing/temporary-directory.fixture.ts';
 import { extras } from './deploy-choice.ts';
 import { kustomize, type Manifest, objectsIn } from './kustomize.ts';
@@ -59,6 +60,11 @@ suite('deploy/ as one file', () => {
     if (error !== undefined) return t.skip('needs kubectl');
     assert.equal(status, 0, stderr);
     assert.deepEqual(byName(objectsIn(stdout)), byName(objects));
+  });
+
+  test('without an image, it is that of the version in package.json', () => {
+    for (const directory of [deploy, join(deploy, 'uninstall')])
+      assert.deepEqual(imagesOf(kustomize(directory)), new Set([`rampart:${manifest.version}`]));
   });
 
   test('definitions of reports have no label by which they would be removed with Rampart', () => {

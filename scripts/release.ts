@@ -11,7 +11,10 @@ import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 
 import manifest from '../package.json' with { type: 'json' };
+import { writeImage } from './image.ts';
 import { writePackages, writeSums } from './package.ts';
+import { writeChart } from './package/archives.ts';
+import { sourceDate } from './package/source-date.ts';
 
 const top = dirname(import.meta.dirname);
 
@@ -76,7 +79,10 @@ function release(isDry: boolean): void {
   rmSync(directory, { recursive: true, force: true });
   mkdirSync(directory);
   const { deb, tarball, npm } = writePackages(directory, { level: 9 });
-  const paths = [deb, tarball, npm];
+  const chart = join(directory, `rampart-${version}.tgz`);
+  writeChart(top, chart, { epoch: sourceDate(top), level: 9 });
+  const image = writeImage(directory);
+  const paths = [deb, tarball, npm, chart, image.archive, image.sbom];
   for (const name of statements) {
     const path = join(directory, `rampart-${version}.${name}`);
     cpSync(join(top, 'dist', name), path);

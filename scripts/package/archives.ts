@@ -1,7 +1,17 @@
 /** The staged files as a Debian package, and as archives of tar. */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { chmodSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  cpSync,
+  globSync,
+  mkdirSync,
+  mkdtempDisposableSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 
 import { gzip, put, settle } from './stage.ts';
@@ -74,6 +84,14 @@ export function writeDeb(
     env,
     stdio: 'ignore',
   });
+}
+
+/** Writes the chart of deploy/chart/ as `helm package` does, without a time. @param top - The checkout. */
+export function writeChart(top: string, archive: string, written: Written): void {
+  using stage = mkdtempDisposableSync(join(tmpdir(), 'rampart-chart-'));
+  const root = join(stage.path, 'rampart');
+  cpSync(join(top, 'deploy/chart'), root, { recursive: true });
+  writeTarball(root, archive, written);
 }
 
 /** Writes the directory `root`, with its name, as `archive`: owned by root, in the order of names. */
