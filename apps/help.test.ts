@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { CommanderError } from 'commander';
 
 import { commandsOf } from '../lib/cli/command-tree.ts';
 import { helpOf } from '../lib/cli/help.ts';
+import { schemasOf } from '../lib/cli/output-option.ts';
 import { displayWidth } from '../lib/output/table.ts';
 import { guards } from './guards.ts';
 import { programOf } from './program.ts';
@@ -79,4 +82,28 @@ test('the options of a guard are a group of their own', () => {
     assert.ok(groups.includes(`Options of ${name}`), `${name} in ${groups.join(', ')}`);
   assert.match(agent, /^Options of several guards:\n {2}--mode /m);
   assert.doesNotMatch(agent.split('Options of ')[0] ?? '', /--network-policy|--bpf-|--integrity-/);
+});
+
+test('each -o has an example, and each document of its source a schema that is declared', () => {
+  const commands = [...commandsOf(programOf(guards))];
+  for (const [name, command] of commands) {
+    const output = command.options.find(({ long }) => long === '--output');
+    if (!output?.argChoices?.includes('json')) continue;
+    const examples = helpOf(command)?.examples.filter((example) => example.includes(`${name} `)) ?? [];
+    assert.ok(
+      examples.some((example) => / -o \w/.test(example)),
+      name,
+    );
+  }
+  const declared = new Set(commands.flatMap(([, command]) => schemasOf(command)));
+  const top = join(import.meta.dirname, '..');
+  const sources = globSync('{apps,guard,guards,lib}/**/*.ts', { cwd: top }).filter(
+    (path) => !/\.(?:test|fixture)\.ts$|command\.ts$/.test(path),
+  );
+  const written = new Set(
+    sources.flatMap(
+      (path) => readFileSync(join(top, path), 'utf8').match(/rampart\.dev\/[a-z-]+\/v\d+/g) ?? [],
+    ),
+  );
+  assert.deepEqual([...written].toSorted(), [...declared].toSorted());
 });

@@ -24,8 +24,6 @@ export function programOf(guards: readonly Guard[]): Command {
   const program = new Command('rampart')
     .description(manifest.description)
     .version(manifest.version)
-    // Else a command takes the options of its subcommands for its own.
-    .enablePositionalOptions()
     .addCommand(watchCommand())
     .addCommand(doctorCommand(guards))
     .addCommand(standaloneCommand(guards))
@@ -81,6 +79,8 @@ export async function runProgram(guards: readonly Guard[]): Promise<void> {
 /** Makes a usage error one line that names the next step, thrown for {@link fail} instead of ending the process. */
 function settle(command: Command, name: string): void {
   settleHelp(command);
+  // Else a command takes the options of its subcommands for its own.
+  command.enablePositionalOptions();
   command.exitOverride((error) => {
     throw withUsageExitCode(error, command);
   });

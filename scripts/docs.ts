@@ -12,7 +12,7 @@ import { guards } from '../apps/guards.ts';
 import { programOf } from '../apps/program.ts';
 import { commandsOf, type NamedCommand } from '../lib/cli/command-tree.ts';
 import { exitCodeText, FAILED, helpOf } from '../lib/cli/help.ts';
-import { formatWords } from '../lib/cli/output-option.ts';
+import { formatWords, schemasOf } from '../lib/cli/output-option.ts';
 import { type Guard, type Right, systemNamespace } from '../guard/guard.ts';
 import { describeMask } from '../lib/sensor/access.ts';
 import { operations, sensorModeNames } from '../lib/sensor/modes.ts';
@@ -120,11 +120,14 @@ function commandsTable(): string {
       code(name.replace(/^rampart /, '')),
       command.summary(),
       output?.argChoices?.join(', ') ?? '',
+      schemasOf(command)
+        .map((schema) => code(schema.replace('rampart.dev/', '')))
+        .join(' '),
       places.map((flag) => code(flag === '--namespace' ? '-n' : flag)).join(' '),
       exitCodeText(helpOf(command)?.exitCodes).replace(`, 2 ${FAILED}`, ''),
     ];
   });
-  return table(['command', 'what', '`-o`', 'cluster', 'exit codes'], rows);
+  return table(['command', 'what', '`-o`', '`schema`', 'cluster', 'exit codes'], rows);
 }
 
 /** `rampart bpf` alone does nothing. */

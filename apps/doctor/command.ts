@@ -36,7 +36,7 @@ export function doctorCommand(guards: readonly Guard[]): Command {
       const { runDoctor } = await import('./run.ts');
       process.exitCode = await runDoctor(guards, options);
     });
-  addOutput(command, tableFormats, { former: '--json' });
+  addOutput(command, tableFormats, { schemas: ['rampart.dev/doctor/v1'], former: '--json' });
   return addHelp(command, {
     examples: [
       'rampart doctor',

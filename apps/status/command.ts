@@ -29,7 +29,7 @@ export function statusCommand(guards: readonly Guard[]): Command {
       process.exitCode = await runStatus(guards, options);
     });
   addNamespaceOption(addApiOptions(command), 'only the objects of this namespace');
-  addOutput(command, tableFormats, { former: '--format' });
+  addOutput(command, tableFormats, { schemas: ['rampart.dev/status/v2'], former: '--format' });
   return addHelp(command, {
     examples: [
       'rampart status',

@@ -5,6 +5,7 @@ import type { Guard, OptionValues } from '../../guard/guard.ts';
 import { addGuardOptions, type GuardChoice } from '../../guard/guard-options.ts';
 import { otlpQueueOption } from '../../guard/stream/otlp-export.ts';
 import { addClusterOptions } from '../../lib/cli/cluster.ts';
+import { addOutput, type PrettyFormat, prettyFormats } from '../../lib/cli/output-option.ts';
 import { addHelp } from '../../lib/cli/help.ts';
 import { hostRootOption } from '../../lib/cli/options.ts';
 
@@ -12,6 +13,7 @@ export interface UninstallOptions {
   readonly kubeconfig?: string;
   readonly context?: string;
   readonly yes?: boolean;
+  readonly output: PrettyFormat;
   readonly keepObjects?: boolean;
 }
 
@@ -19,6 +21,7 @@ export interface UninstallNodeOptions extends GuardChoice, OptionValues {
   readonly hostRoot: string;
   readonly otlpQueue: string;
   readonly keepData?: boolean;
+  readonly output: PrettyFormat;
 }
 
 export function uninstallCommand(guards: readonly Guard[]): Command {
@@ -37,8 +40,13 @@ export function uninstallCommand(guards: readonly Guard[]): Command {
       process.exitCode = await runUninstall(guards, options);
     });
   addClusterOptions(command);
+  addOutput(command, prettyFormats, { schemas: ['rampart.dev/uninstall/v1'] });
   return addHelp(command, {
-    examples: ['rampart uninstall', 'rampart uninstall --keep-objects --context staging'],
+    examples: [
+      'rampart uninstall',
+      'rampart uninstall --keep-objects --context staging',
+      'rampart uninstall -y -o json',
+    ],
     exitCodes: {
       0: 'nothing is left',
       1: 'something is left',
@@ -66,8 +74,9 @@ function nodeCommand(guards: readonly Guard[]): Command {
       process.exitCode = await runUninstallNode(guards, options);
     });
   addGuardOptions(command, 'agent', guards);
+  addOutput(command, prettyFormats, { schemas: ['rampart.dev/uninstall-node/v1'] });
   return addHelp(command, {
-    examples: ['rampart uninstall node', 'rampart uninstall node --guards network-policy --keep-data'],
+    examples: ['rampart uninstall node', 'rampart uninstall node --guards network-policy -o json'],
     exitCodes: { 0: 'nothing is left', 1: 'something could not be removed' },
   });
 }

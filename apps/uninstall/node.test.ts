@@ -63,5 +63,9 @@ suite('rampart uninstall node', { skip: namespaceObstacle() ?? false }, () => {
           .join(''),
       ],
     );
+    const json = namespace.run(() => spawnSync(rampart, [...args, '-o', 'json'], { encoding: 'utf8' }));
+    const { schema, guards } = JSON.parse(json.stdout) as { schema: string; guards: unknown[] };
+    assert.equal(schema, 'rampart.dev/uninstall-node/v1');
+    assert.deepEqual(guards[0], { name: 'file-access', removed: [], error: null });
   });
 });

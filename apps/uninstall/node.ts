@@ -5,30 +5,41 @@ import { dirname } from 'node:path';
 import type { Guard } from '../../guard/guard.ts';
 import { directoryIn, parsedOptions } from '../../guard/guard-options.ts';
 import { chosenGuards } from '../../guard/guard-process.ts';
+import { printDocument } from '../../lib/cli/document.ts';
 import { describeFailure } from '../../lib/cli/failure.ts';
 import { requireRoot, stopSignal } from '../../lib/cli/process.ts';
+import { messageOf } from '../../lib/errors/errors.ts';
 import type { UninstallNodeOptions } from './command.ts';
 
 /** @returns the exit code. @throws {RampartError} `PRIVILEGE` unless root. */
 export async function runUninstallNode(all: readonly Guard[], options: UninstallNodeOptions): Promise<0 | 1> {
   requireRoot('cannot clean up this node', "only root may change the node's kernel");
   const { signal } = stopSignal();
-  let failed = false;
+  const isPretty = options.output === 'pretty';
+  const done: {
+    readonly name: string;
+    readonly removed: readonly string[];
+    readonly error: string | null;
+  }[] = [];
   for (const guard of chosenGuards(all, options)) {
+    const { name } = guard;
     try {
       const removed = await cleanNode(guard, options, signal);
-      for (const line of removed) process.stdout.write(`${guard.name}: removed ${line}\n`);
-      if (removed.length === 0) process.stdout.write(`${guard.name}: nothing to remove\n`);
+      done.push({ name, removed, error: null });
+      if (!isPretty) continue;
+      for (const line of removed) process.stdout.write(`${name}: removed ${line}\n`);
+      if (removed.length === 0) process.stdout.write(`${name}: nothing to remove\n`);
     } catch (error) {
       // The others are removed all the same.
-      failed = true;
+      done.push({ name, removed: [], error: messageOf(error) });
       process.stderr.write(describeFailure(error).text);
     }
   }
   // Of the agent itself: what was not sent by OTLP.
-  if (options.keepData !== true)
-    for (const line of removeDirectory(options.otlpQueue)) process.stdout.write(`removed ${line}\n`);
-  return failed ? 1 : 0;
+  const removed = options.keepData === true ? [] : removeDirectory(options.otlpQueue);
+  if (options.output === 'pretty') for (const line of removed) process.stdout.write(`removed ${line}\n`);
+  else printDocument(options.output, 'rampart.dev/uninstall-node/v1', { guards: done, removed });
+  return done.some(({ error }) => error !== null) ? 1 : 0;
 }
 
 /** @returns a line for each thing that was removed */

@@ -2,6 +2,7 @@ import { confirmed } from '../../lib/cli/confirm.ts';
 
 import type { Guard } from '../../guard/guard.ts';
 import { clusterAccess } from '../../lib/cli/cluster.ts';
+import { printDocument } from '../../lib/cli/document.ts';
 import { say, stopSignal } from '../../lib/cli/process.ts';
 import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
 import { KubeClient } from '../../lib/kube/client/client.ts';
@@ -14,7 +15,7 @@ const rate = { perSecond: 200, burst: 400 } as const;
 /** @returns the exit code. @throws {RampartError} `INPUT` where users' objects may not be deleted. */
 export async function runUninstall(
   guards: readonly Guard[],
-  { kubeconfig, context, yes = false, keepObjects = false }: UninstallOptions,
+  { kubeconfig, context, output, yes = false, keepObjects = false }: UninstallOptions,
 ): Promise<0 | 1> {
   const access = clusterAccess({ kubeconfig, context });
   const { signal } = stopSignal();
@@ -25,6 +26,10 @@ export async function runUninstall(
       if (!yes && counts.size > 0) await confirm(access.server.href, counts, signal);
     },
   });
+  if (output !== 'pretty') {
+    printDocument(output, 'rampart.dev/uninstall/v1', { removed, left, areNodesClean });
+    return left.length === 0 ? 0 : 1;
+  }
   process.stdout.write(removed.map((line) => `removed ${line}\n`).join(''));
   process.stdout.write(left.map((line) => `left: ${line}\n`).join(''));
   const unknown = areNodesClean ? '' : '; the nodes were not looked at, as there are no agents';

@@ -18,6 +18,6 @@ export function versionCommand(): Command {
       const { runVersion } = await import('./run.ts');
       runVersion(options);
     });
-  addOutput(command, prettyFormats);
+  addOutput(command, prettyFormats, { schemas: ['rampart.dev/version/v1'] });
   return addHelp(command, { examples: ['rampart version', 'rampart version -o json'] });
 }

@@ -1,6 +1,8 @@
 /** `-o`: one word and one meaning for each format, whichever command has it. */
 import { type Command, Option } from 'commander';
 
+import type { Schema } from './document.ts';
+
 /** What each format is, for docs/commands.md. */
 export const formatWords = {
   table: 'columns, wrapped to the terminal',
@@ -23,6 +25,8 @@ export const prettyFormats = ['pretty', 'json', 'yaml'] as const;
 export type PrettyFormat = (typeof prettyFormats)[number];
 
 interface OutputOptions {
+  /** Of the documents in JSON and YAML. Default: lines as other processes wrote them, which have none. */
+  readonly schemas?: readonly Schema[];
   /** The formats are for events: pretty on a terminal, JSON elsewhere. Default: the first format. */
   readonly events?: true;
   /** What others had instead, which is accepted and not shown. */
@@ -33,6 +37,12 @@ interface OutputOptions {
   readonly formerNames?: Readonly<Record<string, Format>>;
 }
 
+const schemas = new WeakMap<Command, readonly Schema[]>();
+
+export function schemasOf(command: Command): readonly Schema[] {
+  return schemas.get(command) ?? [];
+}
+
 /** Adds `-o`, whose value is the option `output`: undefined for events if nothing was given. */
 export function addOutput(
   command: Command,
@@ -40,6 +50,7 @@ export function addOutput(
   options: OutputOptions = {},
 ): Command {
   const { events, former, formerNames = {}, bare } = options;
+  schemas.set(command, options.schemas ?? []);
   const flags = `-o, --output ${bare === undefined ? '<format>' : '[format]'}`;
   const option = new Option(
     flags,

@@ -52,7 +52,11 @@ function seconds(text: string): number {
 }
 
 function verifyCommand(): Command {
-  const command = inspecting(new Command('verify'))
+  const command = inspecting(
+    new Command('verify'),
+    'rampart.dev/bpf-verify/v1',
+    'rampart.dev/bpf-verify-objects/v1',
+  )
     .argument(
       '[image-or-file]',
       'an image with bytecode, or an object file: a path that starts with / or ends in .o',
@@ -87,14 +91,14 @@ function verifyCommand(): Command {
     examples: [
       'rampart bpf verify ./count.bpf.o',
       'rampart bpf verify --insecure registry.example:5000/team/count:v1',
-      'rampart bpf verify -f xdpprogram.yaml',
+      'rampart bpf verify -f xdpprogram.yaml -o json',
     ],
     exitCodes: { 0: 'all are accepted', 1: 'one is refused' },
   });
 }
 
 function listCommand(): Command {
-  const command = inspecting(new Command('list'))
+  const command = inspecting(new Command('list'), 'rampart.dev/bpf-list/v1')
     .summary('list the eBPF programs that run for objects')
     .description(
       'Lists the eBPF programs that this machine runs for objects such as XdpProgram: where they are attached, their bytecode, and the object.',
@@ -103,11 +107,16 @@ function listCommand(): Command {
       const { runList } = await import('./run.ts');
       runList(options);
     });
-  return addHelp(command, { examples: ['rampart bpf list', 'rampart bpf list -o wide'] });
+  return addHelp(command, {
+    examples: ['rampart bpf list -o wide', 'rampart bpf list -o json | jq .programs'],
+  });
 }
 
 function chainCommand(): Command {
-  const command = inspecting(new Command('chain').argument('[interface]', 'the interface; default: all'))
+  const command = inspecting(
+    new Command('chain').argument('[interface]', 'the interface; default: all'),
+    'rampart.dev/bpf-chain/v1',
+  )
     .summary('show the programs of an interface in their order')
     .description(
       'Shows the XDP, TCX and TC programs of an interface in the order they run, and the return codes after which the next one runs.',
@@ -117,13 +126,16 @@ function chainCommand(): Command {
       process.exitCode = runChain(name, options);
     });
   return addHelp(command, {
-    examples: ['rampart bpf chain eth0'],
+    examples: ['rampart bpf chain eth0', 'rampart bpf chain eth0 -o yaml'],
     exitCodes: { 0: 'there are some', 1: 'there are none' },
   });
 }
 
 function netCommand(): Command {
-  const command = inspecting(new Command('net').argument('[interface]', 'the interface; default: all'))
+  const command = inspecting(
+    new Command('net').argument('[interface]', 'the interface; default: all'),
+    'rampart.dev/bpf-net/v1',
+  )
     .summary('show every program on network interfaces, whoever attached it')
     .description(
       'Shows all XDP, TCX, TC and netkit programs of interfaces, those of other tools included, and the mode of XDP.',
@@ -140,13 +152,13 @@ function netCommand(): Command {
       process.exitCode = await runNet(name, options);
     });
   return addHelp(command, {
-    examples: ['rampart bpf net eth0', 'rampart bpf net --pod shop/web-0'],
+    examples: ['rampart bpf net eth0', 'rampart bpf net --pod shop/web-0 -o json'],
     exitCodes: { 0: 'there are some', 1: 'there are none' },
   });
 }
 
 function statsCommand(): Command {
-  const command = inspecting(new Command('stats'))
+  const command = inspecting(new Command('stats'), 'rampart.dev/bpf-stats/v1')
     .summary('show how often programs run, and for how long')
     .description(
       'Measures for the given time. The kernel counts runs only on request; members of chains are always counted. CPU is the share of one CPU.',
@@ -162,12 +174,12 @@ function statsCommand(): Command {
       await runStats(options);
     });
   return addHelp(command, {
-    examples: ['rampart bpf stats -t 5', 'rampart bpf stats --top --all --sort cpu'],
+    examples: ['rampart bpf stats -t 5 -o json', 'rampart bpf stats --top --all --sort cpu'],
   });
 }
 
 function cleanupCommand(): Command {
-  const command = inspecting(new Command('cleanup'))
+  const command = inspecting(new Command('cleanup'), 'rampart.dev/bpf-cleanup/v1')
     .summary('remove all eBPF programs of Rampart')
     .description(
       'Detaches and unloads everything that Rampart loaded on this machine for objects. Refused while an agent runs, because it would load them again.',
@@ -176,7 +188,7 @@ function cleanupCommand(): Command {
       const { runCleanup } = await import('./run.ts');
       await runCleanup(options);
     });
-  return addHelp(command, { examples: ['rampart bpf cleanup'] });
+  return addHelp(command, { examples: ['rampart bpf cleanup', 'rampart bpf cleanup -o json'] });
 }
 
 export function bpfCommand(): Command {

@@ -40,7 +40,7 @@ function ofMap(name: string): Command {
 const forceText = 'also for a map that no program of Rampart uses';
 
 function listCommand(): Command {
-  const command = inspecting(new Command('list'))
+  const command = inspecting(new Command('list'), 'rampart.dev/bpf-maps/v1')
     .summary('list maps')
     .description('Lists the maps of the programs of Rampart: their types, sizes, and the objects.')
     .option('--all', 'all maps of the kernel')
@@ -48,11 +48,11 @@ function listCommand(): Command {
       const { runMapList } = await import('./map.ts');
       runMapList(options);
     });
-  return addHelp(command, { examples: ['rampart bpf map list', 'rampart bpf map list --all'] });
+  return addHelp(command, { examples: ['rampart bpf map list', 'rampart bpf map list --all -o json'] });
 }
 
 function dumpCommand(): Command {
-  const command = inspecting(ofMap('dump'))
+  const command = inspecting(ofMap('dump'), 'rampart.dev/bpf-map-dump/v1')
     .summary('show all entries')
     .description('Shows the entries of a map, decoded with the key and value types of the program.')
     .action(async (program: string, map: string, options: BpfOptions) => {
@@ -61,12 +61,15 @@ function dumpCommand(): Command {
     });
   return addHelp(command, {
     notes: [namesNote],
-    examples: ['rampart bpf map dump XdpProgram/count packets'],
+    examples: [
+      'rampart bpf map dump XdpProgram/count packets',
+      'rampart bpf map dump id 17 -o json | jq .entries',
+    ],
   });
 }
 
 function lookupCommand(): Command {
-  const command = inspecting(ofMap('lookup'))
+  const command = inspecting(ofMap('lookup'), 'rampart.dev/bpf-map-entry/v1')
     .argument('<key>', 'the key')
     .summary('show one entry')
     .description('Shows the entry with a key.')
@@ -76,13 +79,13 @@ function lookupCommand(): Command {
     });
   return addHelp(command, {
     notes: [namesNote, valuesNote],
-    examples: [`rampart bpf map lookup XdpProgram/count ports '{"port": 80}'`],
+    examples: [`rampart bpf map lookup XdpProgram/count ports '{"port": 80}' -o json`],
     exitCodes: { 0: 'it is there', 1: 'it is not' },
   });
 }
 
 function updateCommand(): Command {
-  const command = inspecting(ofMap('update'))
+  const command = inspecting(ofMap('update'), 'rampart.dev/bpf-map-entry/v1')
     .argument('<key>', 'the key')
     .argument('<value>', 'the new value')
     .summary('set the value of a key')
@@ -98,12 +101,12 @@ function updateCommand(): Command {
     });
   return addHelp(command, {
     notes: [namesNote, valuesNote],
-    examples: [`rampart bpf map update XdpProgram/count .data 0 '{"limit": 100}'`],
+    examples: [`rampart bpf map update XdpProgram/count .data 0 '{"limit": 9}' -o json`],
   });
 }
 
 function deleteCommand(): Command {
-  const command = inspecting(ofMap('delete'))
+  const command = inspecting(ofMap('delete'), 'rampart.dev/bpf-map-delete/v1')
     .argument('<key>', 'the key')
     .summary('remove one entry')
     .description('Removes the entry with a key.')
@@ -114,7 +117,7 @@ function deleteCommand(): Command {
     });
   return addHelp(command, {
     notes: [namesNote, valuesNote],
-    examples: [`rampart bpf map delete XdpProgram/count ports '{"port": 80}'`],
+    examples: [`rampart bpf map delete XdpProgram/count ports '{"port": 80}' -o json`],
     exitCodes: { 0: 'removed', 1: 'it is not there' },
   });
 }
@@ -132,10 +135,13 @@ function eventsCommand(): Command {
       const { runEvents } = await import('./map-events.ts');
       await runEvents({ program, map }, options);
     });
-  addOutput(command, prettyFormats, { formerNames: { table: 'pretty' } });
+  addOutput(command, prettyFormats, {
+    schemas: ['rampart.dev/bpf-map-event/v1'],
+    formerNames: { table: 'pretty' },
+  });
   return addHelp(command, {
     notes: [namesNote],
-    examples: ['rampart bpf map events TracepointProgram/opens events --type event'],
+    examples: ['rampart bpf map events TracepointProgram/opens events --count 9 -o json'],
     exitCodes: { 0: 'done, or stopped by Ctrl-C or SIGTERM' },
   });
 }

@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 
 import { bpffsOption, bpfStateOption } from '../options.ts';
 import { optionOf } from '../../../guard/guard-options.ts';
+import type { Schema } from '../../../lib/cli/document.ts';
 import { addOutput, type TableFormat, tableFormats } from '../../../lib/cli/output-option.ts';
 
 /** Where the agent keeps its programs. */
@@ -16,8 +17,8 @@ export interface BpfOptions extends PlaceOptions {
 }
 
 /** For commands that inspect the programs of the agent. */
-export function inspecting(command: Command): Command {
-  return addOutput(addPlace(command), tableFormats);
+export function inspecting(command: Command, ...schemas: readonly Schema[]): Command {
+  return addOutput(addPlace(command), tableFormats, { schemas });
 }
 
 /** Where the agent keeps its programs. */

@@ -87,8 +87,14 @@ suite('rampart integrity accept', () => {
     await until('the event', async () =>
       (await cluster.notes('NodeIntegrityAccepted')).some((note) => note.includes('the update')),
     );
-    const again = accept('one', '--node', 'n1', '--timeout', '0');
-    assert.equal((await again).code, 0);
+    const again = await accept('one', '--node', 'n1', '--timeout', '0', '-o', 'json');
+    assert.equal(again.code, 0, again.stderr);
+    const { schema, nodes } = JSON.parse(again.stdout) as Record<string, readonly Record<string, unknown>[]>;
+    assert.equal(schema, 'rampart.dev/integrity-accept/v1');
+    assert.deepEqual(
+      nodes?.map(({ name, requested, outcome }) => [name, requested, outcome]),
+      [['n1', true, null]],
+    );
     assert.deepEqual((await asked('one', 'n1')).path, '');
   });
 

@@ -12,6 +12,7 @@ import { requestAnnotation } from '../results/node-requests.ts';
 import { requestAnnotationPrefix } from '../results/node-result.ts';
 import { nodeStatusName } from '../results/object-names.ts';
 import { chosenKubeconfig, type ClusterChoice, clusterAccess } from '../../../lib/cli/cluster.ts';
+import { printDocument } from '../../../lib/cli/document.ts';
 import { confirmed } from '../../../lib/cli/confirm.ts';
 import { describeFailure } from '../../../lib/cli/failure.ts';
 import { say, stopSignal } from '../../../lib/cli/process.ts';
@@ -31,8 +32,37 @@ const MOST_NAMED = 5;
 
 /** @returns the exit code: 0 all was taken, 1 not all or not yet, 2 nothing was asked, which is said on stderr. */
 export async function runAccept(name: string, options: AcceptOptions): Promise<0 | 1 | 2> {
+  const told: Told = { plans: [], asked: [], outcomes: new Map() };
+  const exitCode = await accept(name, options, told);
+  if (options.output !== 'pretty' && told.integrity !== undefined) {
+    const { integrity, plans, asked, outcomes } = told;
+    printDocument(options.output, 'rampart.dev/integrity-accept/v1', {
+      fileIntegrity: { namespace: integrity.namespace, name: integrity.name },
+      dryRun: options.dryRun === true,
+      nodes: plans.map((plan) => ({
+        name: plan.nodeName,
+        findings: plan.findings.map(({ path, change, attributes }) => ({ path, change, attributes })),
+        omitted: plan.omitted,
+        requested: asked.some((one) => one.plan === plan),
+        outcome: outcomes.get(plan.nodeName) ?? null,
+      })),
+    });
+  }
+  return exitCode;
+}
+
+/** What there is to tell in the end, however it ends. */
+interface Told {
+  integrity?: FoundIntegrity;
+  plans: readonly NodePlan[];
+  asked: readonly Asked[];
+  /** By node; none of those that were not asked. */
+  readonly outcomes: Map<string, string>;
+}
+
+async function accept(name: string, options: AcceptOptions, told: Told): Promise<0 | 1 | 2> {
   const { signal } = stopSignal();
-  let asked: readonly Asked[] = [];
+  const isPretty = options.output === 'pretty';
   try {
     const { namespace, path, node } = options;
     refuseEmpty({
@@ -46,22 +76,28 @@ export async function runAccept(name: string, options: AcceptOptions): Promise<0
     const statuses = await statusesOf(client, integrity, signal);
     const plans = planAccept(integrity, statuses, [...new Set(node)], path);
     const author = await authorOf(client, options, signal);
-    process.stdout.write(`${listOf(plans)}\n`);
+    Object.assign(told, { integrity, plans });
+    if (isPretty) process.stdout.write(`${listOf(plans)}\n`);
     if (!(await isMeant(integrity, plans, options, signal))) return options.dryRun === true ? 0 : 2;
-    asked = await ask(client, integrity, plans, { author, options, signal });
+    const asked = await ask(client, integrity, plans, { author, options, signal });
+    told.asked = asked;
     const missed = plans.length - asked.length;
     if (asked.length === 0) return 2;
     say(`requested acceptance on ${asked.map(({ plan }) => plan.nodeName).join(', ')} as ${author}`);
     if (options.timeout === 0) return missed === 0 ? 0 : 1;
-    const isDone = await wait(client, integrity, asked, options.timeout, signal);
+    const onOutcome = (nodeName: string, text: string): void => {
+      told.outcomes.set(nodeName, text);
+      if (isPretty) process.stdout.write(`${nodeName}: ${text}\n`);
+    };
+    const isDone = await wait(client, integrity, asked, { timeoutMs: options.timeout, onOutcome, signal });
     return isDone && missed === 0 ? 0 : 1;
   } catch (error) {
-    if (signal.aborted && asked.length > 0) {
+    if (signal.aborted && told.asked.length > 0) {
       say('stopped waiting; the agents will still carry out the request');
       return 1;
     }
     process.stderr.write(describeFailure(error).text);
-    return asked.length > 0 ? 1 : 2;
+    return told.asked.length > 0 ? 1 : 2;
   }
 }
 
@@ -146,13 +182,18 @@ async function ask(
   return asked;
 }
 
+interface WaitOptions {
+  readonly timeoutMs: number;
+  readonly onOutcome: (nodeName: string, text: string) => void;
+  readonly signal: AbortSignal;
+}
+
 /** Until each request is gone, which the operator does when the agent has told that it is done. */
 async function wait(
   client: KubeClient,
   integrity: FoundIntegrity,
   asked: readonly Asked[],
-  timeoutMs: number,
-  signal: AbortSignal,
+  { timeoutMs, onOutcome, signal }: WaitOptions,
 ): Promise<boolean> {
   const endMs = performance.now() + timeoutMs;
   const waiting = new Set(asked);
@@ -167,16 +208,15 @@ async function wait(
       waiting.delete(one);
       const { text, isTaken } = outcomeOf(one.plan, found?.status);
       allTaken &&= isTaken;
-      process.stdout.write(`${one.plan.nodeName}: ${text}\n`);
+      onOutcome(one.plan.nodeName, text);
     }
     if (waiting.size === 0) return allTaken;
     if (performance.now() >= endMs) break;
     await sleep(systemClock, LOOK_MS, signal);
   }
   for (const { plan } of waiting) {
-    process.stdout.write(
-      `${plan.nodeName}: not accepted after ${Math.round(timeoutMs / 1000)} s; its agent will still carry out the request\n`,
-    );
+    const waitedS = Math.round(timeoutMs / 1000);
+    onOutcome(plan.nodeName, `not accepted after ${waitedS} s; its agent will still carry out the request`);
   }
   return false;
 }

@@ -38,6 +38,7 @@ export interface AcceptOptions {
   readonly context?: string;
   readonly data?: string;
   readonly timeout: number;
+  readonly output: PrettyFormat;
 }
 
 /** AIDE's, for an argument that it does not know. */
@@ -94,7 +95,7 @@ function checkCommand(): Command {
       await runCheck(options, threads);
     });
   usageExitCode.set(check, BAD_ARGUMENT);
-  addOutput(check, prettyFormats, { former: '--json' });
+  addOutput(check, prettyFormats, { schemas: ['rampart.dev/integrity-check/v1'], former: '--json' });
   return addHelp(check, {
     notes: [
       "With -o json, the keys are those of AIDE's report_format=json. Ctrl-C leaves the baseline unchanged.",
@@ -147,10 +148,12 @@ function acceptCommand(): Command {
     addApiOptions(command),
     'its namespace; default: that of the kubeconfig, or the one where the name is unique',
   );
+  addOutput(command, prettyFormats, { schemas: ['rampart.dev/integrity-accept/v1'] });
   return addHelp(command, {
     examples: [
       "rampart integrity accept nodes -n guard --all --reason 'kernel update'",
       "rampart integrity accept nodes --node worker-1 --path '/usr/lib/**'",
+      'rampart integrity accept nodes --all --dry-run -o json',
     ],
     exitCodes: {
       0: 'all accepted, or --dry-run',

@@ -53,7 +53,10 @@ function explainCommand(): Command {
       process.exitCode = await runExplain(options);
     });
   addNamespaceOption(addApiOptions(command), 'the namespace of svc/NAME; default: default');
-  addOutput(command, prettyFormats, { formerNames: { text: 'pretty' } });
+  addOutput(command, prettyFormats, {
+    schemas: ['rampart.dev/network-explain/v1', 'rampart.dev/network-explain-service/v1'],
+    formerNames: { text: 'pretty' },
+  });
   return addHelp(command, {
     notes: [
       "With --kernel, the command reads Rampart's nftables, iptables and ipset rules in its own network namespace and traces the first packet of a connection through them. It does not check an end that is a pod on another node.",
@@ -140,9 +143,9 @@ function cleanupCommand(): Command {
       const { runCleanup } = await import('./cleanup.ts');
       process.exitCode = await runCleanup(options);
     });
-  addOutput(command, prettyFormats);
+  addOutput(command, prettyFormats, { schemas: ['rampart.dev/network-cleanup/v1'] });
   return addHelp(command, {
-    examples: ['rampart network cleanup'],
+    examples: ['rampart network cleanup', 'rampart network cleanup -o json'],
     exitCodes: { 0: 'all removed', 1: 'something could not be removed' },
   });
 }
@@ -160,12 +163,12 @@ function takeoverCommand(): Command {
       const { runTakeover } = await import('./takeover.ts');
       await runTakeover(options);
     });
-  addOutput(command, prettyFormats);
+  addOutput(command, prettyFormats, { schemas: ['rampart.dev/network-takeover/v1'] });
   return addHelp(command, {
     notes: [
       'Stop kube-router first, or it restores its rules. From then on, only the rules of Rampart apply: `rampart status` shows whether they are in the kernel.',
     ],
-    examples: ['rampart network takeover --dry-run', 'rampart network takeover'],
+    examples: ['rampart network takeover --dry-run', 'rampart network takeover -o json'],
     exitCodes: { 0: 'all removed, or nothing to remove' },
   });
 }

@@ -70,7 +70,7 @@ function explainCommand(): Command {
       process.exitCode = await runExplain(object, { ...self.parent?.opts(), ...options });
     });
   addNamespaceOption(command, 'the namespace; default: that of the kubeconfig');
-  addOutput(command, tableFormats);
+  addOutput(command, tableFormats, { schemas: ['rampart.dev/audit-explain/v1'] });
   return addHelp(command, {
     examples: ['rampart audit explain pod/web -n shop', 'rampart audit explain deployments.apps/web -o json'],
     exitCodes: {
@@ -89,7 +89,6 @@ export function auditCommand(): Command {
         'kubectl does: --kubeconfig, KUBECONFIG, ~/.kube/config, or the service account of its pod. Policies run in this process, or on ' +
         'policy servers (--policy-server-url).',
     )
-    .enablePositionalOptions()
     .option('-c, --cluster', 'audit cluster-scoped objects only')
     .option('-k, --kubewarden-namespace <name>', 'the namespace of the policy servers, which is skipped')
     .option('-i, --ignore-namespaces <names>', 'namespaces to skip; comma-separated, repeatable', split, [])
@@ -130,7 +129,11 @@ export function auditCommand(): Command {
     .addCommand(explainCommand());
   addNamespaceOption(command, 'audit this namespace only');
   // Kubewarden's scanner has -o without a value, and --output-scan.
-  addOutput(command, tableFormats, { former: '--output-scan', bare: 'json' });
+  addOutput(command, tableFormats, {
+    schemas: ['rampart.dev/audit/v1'],
+    former: '--output-scan',
+    bare: 'json',
+  });
   return addHelp(command, {
     examples: [
       'rampart audit --disable-store',

@@ -1,7 +1,9 @@
 /** Runs `rampart policy bench`. */
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 import { printable } from '../../../../lib/output/printable.ts';
-import { renderTable } from '../../../../lib/output/table.ts';
+import { printDocument } from '../../../../lib/cli/document.ts';
+import { outputOptions } from '../../../../lib/cli/output.ts';
+import { renderTable, type Row } from '../../../../lib/output/table.ts';
 import { measurePolicy } from '../../tools/measure-policy.ts';
 import { readPolicies } from '../../tools/policy-source.ts';
 import { readSubjects } from '../../tools/subjects.ts';
@@ -24,31 +26,41 @@ export async function runPolicyBench(name: string, options: BenchOptions): Promi
     throw new RampartError(errorCodes.INPUT, { what: 'there are no objects to evaluate' });
   await using means = await openMeans(options);
   const requests = subjects.map(({ request }) => request);
-  const rows: { cells: string[] }[] = [];
-  let failed = 0;
+  const measurements: (Measured & { readonly policy: string })[] = [];
   for (const policy of policies) {
     const measured = await measurePolicy(policy.program, requests, {
       engine: means.engine,
       forMs: seconds * 1000,
     });
-    failed += measured.errors;
-    rows.push({
-      cells: [
-        printable(policy.id),
-        measured.runtime,
-        `${measured.openMs.toFixed(1)} ms`,
-        `${measured.firstMs.toFixed(1)} ms`,
-        String(Math.round(measured.perSecond)),
-        `${measured.p50Ms.toFixed(3)} ms`,
-        `${measured.p99Ms.toFixed(3)} ms`,
-        String(measured.errors),
-      ],
-    });
+    measurements.push({ policy: policy.id, ...measured });
   }
-  const head = ['POLICY', 'RUNTIME', 'OPENED', 'FIRST', 'PER SECOND', 'P50', 'P99', 'ERRORS'];
-  const table = renderTable(rows, { head, widthColumns: process.stdout.columns ?? 100, colour: false });
-  process.stdout.write(
-    `${table.trimEnd()}\nOne request at a time, under the current load of this machine.\n`,
-  );
-  return failed === 0 ? 0 : 1;
+  const { output } = options;
+  if (output === 'json' || output === 'yaml')
+    printDocument(output, 'rampart.dev/policy-bench/v1', { policies: measurements });
+  else {
+    const head = ['POLICY', 'RUNTIME', 'OPENED', 'FIRST', 'PER SECOND', 'P50', 'P99', 'ERRORS'];
+    const table = renderTable(measurements.map(rowOf), {
+      head,
+      ...outputOptions(100, { isWide: output === 'wide' }),
+    });
+    process.stdout.write(`${table}\nOne request at a time, under the current load of this machine.\n`);
+  }
+  return measurements.every(({ errors }) => errors === 0) ? 0 : 1;
+}
+
+type Measured = Awaited<ReturnType<typeof measurePolicy>>;
+
+function rowOf({ policy, runtime, ...measured }: Measured & { readonly policy: string }): Row {
+  return {
+    cells: [
+      printable(policy),
+      runtime,
+      `${measured.openMs.toFixed(1)} ms`,
+      `${measured.firstMs.toFixed(1)} ms`,
+      String(Math.round(measured.perSecond)),
+      `${measured.p50Ms.toFixed(3)} ms`,
+      `${measured.p99Ms.toFixed(3)} ms`,
+      String(measured.errors),
+    ],
+  };
 }

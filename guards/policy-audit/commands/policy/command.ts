@@ -4,7 +4,13 @@ import { Command, Option } from 'commander';
 import { sigstoreTrustConfig } from '../../options.ts';
 import { addClusterOptions } from '../../../../lib/cli/cluster.ts';
 import { addHelp } from '../../../../lib/cli/help.ts';
-import { addOutput, type TableFormat, tableFormats } from '../../../../lib/cli/output-option.ts';
+import {
+  addOutput,
+  type PrettyFormat,
+  prettyFormats,
+  type TableFormat,
+  tableFormats,
+} from '../../../../lib/cli/output-option.ts';
 import { append } from '../../../../lib/cli/options.ts';
 import type { ModuleFilePaths } from '../policy-server/module-files.ts';
 
@@ -45,9 +51,11 @@ export interface BenchOptions extends ModuleOptions {
   readonly resource: readonly string[];
   readonly settings?: string;
   readonly seconds: string;
+  readonly output: TableFormat;
 }
 
 export interface TestOptions extends ModuleOptions {
+  readonly output: PrettyFormat;
   readonly policy?: string;
 }
 
@@ -108,7 +116,7 @@ function runCommand(): Command {
       process.exitCode = await runPolicyRun(policy, options);
     });
   addClusterOptions(command, 'which policies may query');
-  addOutput(command, [...tableFormats, 'junit', 'sarif']);
+  addOutput(command, [...tableFormats, 'junit', 'sarif'], { schemas: ['rampart.dev/policy-run/v1'] });
   return addHelp(command, {
     examples: [
       'rampart policy run policies.yaml -r manifests/',
@@ -138,13 +146,13 @@ function diffCommand(): Command {
       process.exitCode = await runPolicyDiff(old, next, options);
     });
   addClusterOptions(command);
-  addOutput(command, tableFormats);
+  addOutput(command, tableFormats, { schemas: ['rampart.dev/policy-diff/v1'] });
   return addHelp(command, {
     notes: ['Without --resource, the objects are those of the cluster that kubectl would use.'],
     examples: [
       'kubectl get clusteradmissionpolicy no-latest -o yaml > old.yaml',
       'rampart policy diff old.yaml new.yaml',
-      'rampart policy diff old.yaml new.yaml -r manifests/',
+      'rampart policy diff old.yaml new.yaml -r manifests/ -o json',
     ],
     exitCodes: { 0: 'no verdict changes', 1: 'some do', 2: 'an evaluation failed, or bad input' },
   });
@@ -162,6 +170,7 @@ function testCommand(): Command {
       const { runPolicyTest } = await import('./test-run.ts');
       process.exitCode = await runPolicyTest(path, options);
     });
+  addOutput(command, prettyFormats, { schemas: ['rampart.dev/policy-test/v1'] });
   return addHelp(command, {
     notes: [
       'A file of cases:\n' +
@@ -173,7 +182,7 @@ function testCommand(): Command {
         '      expected: {allowed: false, message: label team is missing}',
       'Expected may be: allowed, message, messageContains, code, mutated, warnings, error, settingsValid.',
     ],
-    examples: ['rampart policy test policies/'],
+    examples: ['rampart policy test policies/', 'rampart policy test policies/ -o json'],
     exitCodes: { 0: 'all pass', 1: 'some fail', 2: 'no tests, or unreadable tests' },
   });
 }
@@ -186,7 +195,7 @@ function inspectCommand(): Command {
       const { runPolicyInspect } = await import('./module-run.ts');
       await runPolicyInspect(module, options);
     });
-  addOutput(command, tableFormats);
+  addOutput(command, tableFormats, { schemas: ['rampart.dev/policy-inspect/v1'] });
   return addHelp(command, {
     examples: ['rampart policy inspect ./labels.wasm', 'rampart policy inspect ./labels.wasm -o yaml'],
   });
@@ -218,5 +227,12 @@ function benchCommand(): Command {
       const { runPolicyBench } = await import('./bench-run.ts');
       process.exitCode = await runPolicyBench(policy, options);
     });
-  return addHelp(command, { examples: ['rampart policy bench policies.yaml -r pod.yaml --seconds 10'] });
+  addOutput(command, tableFormats, { schemas: ['rampart.dev/policy-bench/v1'] });
+  return addHelp(command, {
+    examples: [
+      'rampart policy bench policies.yaml -r pod.yaml --seconds 10',
+      'rampart policy bench ./labels.wasm -r pod.yaml -o json',
+    ],
+    exitCodes: { 0: 'done', 1: 'an evaluation had no verdict' },
+  });
 }

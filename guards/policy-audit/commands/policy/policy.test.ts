@@ -180,6 +180,11 @@ suite('rampart policy', () => {
       /not ok a pod without a team\n +cases\/below\/wrong\.yaml:4: refused: label team is missing\n/,
     );
     assert.match(wrong.stdout, /\n1 of 2 as expected\n$/);
+    const json = await policy(['test', 'cases', '-o', 'json']);
+    const { schema, failed, cases } = JSON.parse(json.stdout) as Record<string, unknown>;
+    assert.deepEqual([json.code, schema, failed], [1, 'rampart.dev/policy-test/v1', 1]);
+    const problems = (cases as { problem: string | null }[]).map(({ problem }) => problem ?? 'none');
+    assert.deepEqual(new Set(problems), new Set(['none', 'refused: label team is missing']));
     assert.equal((await policy(['test', 'nowhere'])).code, 2);
   });
 
