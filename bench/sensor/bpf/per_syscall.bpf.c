@@ -16,10 +16,12 @@ struct syscall_exit {
 	SEC("tp/syscalls/sys_exit_" #name)                                                                   \
 	int after_##name(struct syscall_exit *ctx)                                                            \
 	{                                                                                                    \
+		if (kind >= SYSCALL_TRUNCATE) {                                                              \
+			changed(0, kind, ctx->result == 0);                                                  \
+			return changed(1, kind, ctx->result == 0);                                           \
+		}                                                                                            \
 		if (ctx->result < 0)                                                                         \
-			return kind == SYSCALL_TRUNCATE ? truncate_exit(0) : 0;                              \
-		if (kind == SYSCALL_TRUNCATE)                                                                \
-			return truncate_exit(1);                                                             \
+			return 0;                                                                            \
 		return file_syscall((void *)bpf_task_pt_regs((void *)bpf_get_current_task_btf()), kind,      \
 				    ctx->result);                                                            \
 	}
