@@ -8,7 +8,7 @@ import {
   otlpQueueOption,
   type OtlpQueueOptions,
 } from '../../guard/stream/otlp-export.ts';
-import { addClusterOptions } from '../../lib/cli/cluster.ts';
+import { addClusterOptions } from '../../lib/cli/cluster-options.ts';
 import { addHelp } from '../../lib/cli/help.ts';
 import { metricsAndHealth, metricsOption, metricsTlsOption } from '../../lib/cli/options.ts';
 

@@ -2,7 +2,7 @@
 import { Command } from 'commander';
 
 import type { Guard } from '../../guard/guard.ts';
-import { addApiOptions, addNamespaceOption } from '../../lib/cli/cluster.ts';
+import { addApiOptions, addNamespaceOption } from '../../lib/cli/cluster-options.ts';
 import { addHelp } from '../../lib/cli/help.ts';
 import { addOutput, type TableFormat, tableFormats } from '../../lib/cli/output-option.ts';
 

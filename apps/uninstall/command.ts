@@ -4,7 +4,7 @@ import { Command } from 'commander';
 import type { Guard, OptionValues } from '../../guard/guard.ts';
 import { addGuardOptions, type GuardChoice } from '../../guard/guard-options.ts';
 import { otlpQueueOption } from '../../guard/stream/otlp-export.ts';
-import { addClusterOptions } from '../../lib/cli/cluster.ts';
+import { addClusterOptions } from '../../lib/cli/cluster-options.ts';
 import { addOutput, type PrettyFormat, prettyFormats } from '../../lib/cli/output-option.ts';
 import { addHelp } from '../../lib/cli/help.ts';
 import { hostRootOption } from '../../lib/cli/options.ts';

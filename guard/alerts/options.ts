@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 
-import { addApiOptions, addNamespaceOption } from '../../lib/cli/cluster.ts';
+import { addApiOptions, addNamespaceOption } from '../../lib/cli/cluster-options.ts';
 import type { PrettyFormat } from '../../lib/cli/output-option.ts';
 import type { Severity } from '../stream/finding.ts';
 

@@ -4,7 +4,7 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { byteCount, threadCount } from '../options.ts';
 import { failWith, usageExitCode } from '../../../lib/cli/failure.ts';
 import { argument } from '../../../guard/guard-options.ts';
-import { addApiOptions, addNamespaceOption } from '../../../lib/cli/cluster.ts';
+import { addApiOptions, addNamespaceOption } from '../../../lib/cli/cluster-options.ts';
 import { addHelp } from '../../../lib/cli/help.ts';
 import { addOutput, type PrettyFormat, prettyFormats } from '../../../lib/cli/output-option.ts';
 import { append } from '../../../lib/cli/options.ts';

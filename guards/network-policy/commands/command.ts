@@ -4,7 +4,7 @@ import { Command } from 'commander';
 import type { Guard } from '../../../guard/guard.ts';
 import type { LineKind } from '../../../guard/line-kind.ts';
 import { addSources, type AlertsOptions, originNote } from '../../../guard/alerts/options.ts';
-import { addApiOptions, addNamespaceOption } from '../../../lib/cli/cluster.ts';
+import { addApiOptions, addNamespaceOption } from '../../../lib/cli/cluster-options.ts';
 import { addHelp } from '../../../lib/cli/help.ts';
 import { addOutput, type PrettyFormat, prettyFormats } from '../../../lib/cli/output-option.ts';
 import { append } from '../../../lib/cli/options.ts';

@@ -274,6 +274,8 @@ suite('inside of a pod', () => {
     ] as const) {
       writeFileSync(join(directory.path, name), text);
     }
+    // A pod has no contexts: another cluster than the one that was meant would be called.
+    assert.throws(() => findClusterAccess({ ...options, context: 'two' }), /has no context "two"/);
     const access = findClusterAccess(options);
     assert.deepEqual([access.server.host, access.ca, access.namespace], ['[fd00::1]', 'the ca', 'rampart']);
     assert.equal((await access.credentials.current(signal)).authorization, 'Bearer one');

@@ -1,7 +1,7 @@
 /** `rampart door`: options only; the implementation is loaded on demand. */
 import { Command } from 'commander';
 
-import { addApiOptions, type ClusterChoice } from '../../../lib/cli/cluster.ts';
+import { addApiOptions, type ClusterChoice } from '../../../lib/cli/cluster-options.ts';
 
 export type DoorListOptions = ClusterChoice;
 

@@ -1,7 +1,7 @@
 /** `rampart audit`: options only; the implementation is loaded on demand. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
-import { addApiOptions, addNamespaceOption } from '../../../../lib/cli/cluster.ts';
+import { addApiOptions, addNamespaceOption } from '../../../../lib/cli/cluster-options.ts';
 import { addHelp } from '../../../../lib/cli/help.ts';
 import { addOutput, type TableFormat, tableFormats } from '../../../../lib/cli/output-option.ts';
 import { append } from '../../../../lib/cli/options.ts';

@@ -11,7 +11,7 @@ import {
   type OtlpQueueOptions,
 } from '../../../../guard/stream/otlp-export.ts';
 import { sigstoreTrustConfig } from '../../options.ts';
-import { addClusterOptions } from '../../../../lib/cli/cluster.ts';
+import { addClusterOptions } from '../../../../lib/cli/cluster-options.ts';
 import { addHelp } from '../../../../lib/cli/help.ts';
 import { append } from '../../../../lib/cli/options.ts';
 import type { ModuleFilePaths } from './module-files.ts';

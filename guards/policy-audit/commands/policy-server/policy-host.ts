@@ -13,7 +13,8 @@ import type { ModuleProgram } from '../../engine/program.ts';
 import { isNamespacedId } from '../../policies/read-policy.ts';
 import { verifierOf } from '../../modules/image-signatures.ts';
 import type { Modules } from '../../modules/modules.ts';
-import { type ClusterChoice, clusterAccess } from '../../../../lib/cli/cluster.ts';
+import type { ClusterChoice } from '../../../../lib/cli/cluster-options.ts';
+import { clusterAccess } from '../../../../lib/cli/cluster.ts';
 
 interface PolicyHostOptions {
   /** The cluster that policies may query. */

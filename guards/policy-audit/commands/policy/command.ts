@@ -2,7 +2,7 @@
 import { Command, Option } from 'commander';
 
 import { sigstoreTrustConfig } from '../../options.ts';
-import { addClusterOptions } from '../../../../lib/cli/cluster.ts';
+import { addClusterOptions } from '../../../../lib/cli/cluster-options.ts';
 import { addHelp } from '../../../../lib/cli/help.ts';
 import {
   addOutput,

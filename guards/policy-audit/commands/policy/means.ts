@@ -17,7 +17,7 @@ import type { Subject } from '../../tools/subjects.ts';
 import { pullSecretOf } from '../policy-server/credentials.ts';
 import { moduleFiles } from '../policy-server/module-files.ts';
 import { openPolicyHost } from '../policy-server/policy-host.ts';
-import type { ClusterChoice } from '../../../../lib/cli/cluster.ts';
+import type { ClusterChoice } from '../../../../lib/cli/cluster-options.ts';
 import { stopSignal } from '../../../../lib/cli/process.ts';
 import type { ModuleOptions } from './command.ts';
 
