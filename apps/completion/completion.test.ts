@@ -27,6 +27,7 @@ const cases: readonly (readonly [typed: string, words: readonly string[]])[] = [
   ['rampart completion fi', ['fish']],
   ['rampart standalone -f uni', ['unique.yaml']],
   ['rampart standalone --data only', ['only-directory']],
+  ['rampart policy run uni', ['unique.yaml']],
 ];
 
 function escaped(word: string): string {

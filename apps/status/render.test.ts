@@ -18,9 +18,9 @@ import { examine } from './examine.ts';
 import { agentOn, type Change, foundOf, intact } from './found.fixture.ts';
 import { renderStatus } from './render.ts';
 
-function textOf(change: Change = {}, { widthColumns = 80, colour = false } = {}): string {
+function textOf(change: Change = {}, { widthColumns = 80, colour = false, isWide = false } = {}): string {
   const found = foundOf(change);
-  return renderStatus(examine(found), found.guards, { widthColumns, colour });
+  return renderStatus(examine(found), found.guards, { widthColumns, colour, isWide });
 }
 
 const brokenAccess = {
@@ -149,6 +149,9 @@ Not read: nodes. cannot list nodes: nodes is forbidden (403 Forbidden)
     assert.doesNotMatch(text, /\nnode-041/);
     assert.match(text, /\nnode-007 .*\n {4}node node-007: file-integrity waits\.\nnode-042/);
     assert.match(text, /\n98 more nodes without problems\n/);
+    const wide = textOf({ access, agents, agentPods: [] }, { widthColumns: Infinity, isWide: true });
+    assert.match(wide, /\nnode-041/);
+    assert.doesNotMatch(wide, /more nodes without problems/);
   });
 
   test('what a guard cannot see that is asked for something, and what was lost', () => {

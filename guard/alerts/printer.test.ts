@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import { parseAllDocuments } from 'yaml';
 
 import type { LineKind } from '../line-kind.ts';
 import { findingLine } from '../stream/finding.ts';
@@ -64,6 +65,34 @@ test('a line goes to the kind that it begins like, and to no other; kinds are sh
     ['one', 'two', 'five'],
     ['three', 'foreign', 'hidden'],
   ]);
+});
+
+test('as YAML, each line is a document', async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.at('out');
+  const fd = openSync(path, 'w');
+  const lines = [lineOf('a', 1, 'one'), lineOf('a', 2, 'two')];
+  {
+    await using out = new LineWriter(fd, { name: 'out' });
+    const printer = new AlertPrinter({
+      ...{
+        out,
+        kinds: new Map([['g', [kindOf('a', [])]]]),
+        filter: () => true,
+        format: 'yaml',
+        colour: false,
+      },
+      ...{ tail: 9, isTailOfEach: false, signal: AbortSignal.timeout(30_000) },
+    });
+    for (const line of lines) await printer.line(line);
+    await printer.live();
+  }
+  closeSync(fd);
+  const documents = parseAllDocuments(readFileSync(path, 'utf8'));
+  assert.deepEqual(
+    documents.map((document): unknown => document.toJS()),
+    lines.map((line): unknown => JSON.parse(line)),
+  );
 });
 
 test('the last ones of each kind of each guard: many of one do not push out those of another', async () => {

@@ -1,5 +1,5 @@
 /** The commands of a program as data, for what is made of all of them: completion, the manual page, docs. */
-import type { Argument, Command, Option } from 'commander';
+import { Argument, type Command, type Option } from 'commander';
 
 /** A command with its whole name: `rampart bpf map list`. */
 export type NamedCommand = readonly [name: string, command: Command];
@@ -34,12 +34,22 @@ export function valueOf(option: Option): ValueKind | undefined {
   return kindOf(option.argChoices, /[<[](.*)[>\]]/.exec(option.flags)?.[1] ?? '');
 }
 
+const fileArguments = new WeakSet<Argument>();
+
+/** An argument that is a file, whatever it is called. */
+export function fileArgument(flags: string, description: string): Argument {
+  const argument = new Argument(flags, description);
+  fileArguments.add(argument);
+  return argument;
+}
+
 export function argumentValue(argument: Argument): ValueKind {
+  if (fileArguments.has(argument)) return { kind: 'files' };
   return kindOf(argument.argChoices, argument.name());
 }
 
 function kindOf(words: readonly string[] | undefined, placeholder: string): ValueKind {
   if (words !== undefined) return { kind: 'words', words };
   if (/^dir(?:ectory)?$/.test(placeholder)) return { kind: 'directories' };
-  return { kind: /\b(?:file|path)\b/.test(placeholder) ? 'files' : 'other' };
+  return { kind: /(?:^|-)(?:file|path)$/.test(placeholder.replace(/\.\.\.$/, '')) ? 'files' : 'other' };
 }

@@ -3,6 +3,7 @@ import { Command, Option } from 'commander';
 
 import { sigstoreTrustConfig } from '../../options.ts';
 import { addClusterOptions } from '../../../../lib/cli/cluster-options.ts';
+import { fileArgument } from '../../../../lib/cli/command-tree.ts';
 import { addHelp } from '../../../../lib/cli/help.ts';
 import {
   addOutput,
@@ -106,7 +107,7 @@ function runCommand(): Command {
         'or a path), or a manifest with policies, including ValidatingAdmissionPolicies. What a policy reads (parameters, namespaces, other objects) ' +
         'is among these manifests or those beside the policies, or in the cluster of --kubeconfig.',
     )
-    .argument('<policy>', 'a module, or a manifest of policies')
+    .addArgument(fileArgument('<policy>', 'a module, or a manifest of policies'))
     .addOption(resourceOption().makeOptionMandatory())
     .addOption(settingsOption())
     .option('--all', 'in the table, include objects that pass and objects that no policy applies to')
@@ -136,8 +137,8 @@ function diffCommand(): Command {
         'version denies and the other does not. OLD and NEW are as POLICY of `rampart policy run`. Policies of the same name are compared; one that is only in OLD or NEW ' +
         'is compared with no policy.',
     )
-    .argument('<old>', 'a module, or a manifest of policies')
-    .argument('<new>', 'the same, changed')
+    .addArgument(fileArgument('<old>', 'a module, or a manifest of policies'))
+    .addArgument(fileArgument('<new>', 'the same, changed'))
     .addOption(resourceOption())
     .addOption(settingsOption())
     .option('--policy-timeout <seconds>', 'time limit of an evaluation, in seconds', '2')
@@ -190,7 +191,7 @@ function testCommand(): Command {
 function inspectCommand(): Command {
   const command = withModules(new Command('inspect'))
     .summary('show the metadata, runtime and imports of a module')
-    .argument('<module>', 'a URL, or a path')
+    .addArgument(fileArgument('<module>', 'a URL, or a path'))
     .action(async (module: string, options: InspectOptions) => {
       const { runPolicyInspect } = await import('./module-run.ts');
       await runPolicyInspect(module, options);
@@ -219,7 +220,7 @@ function pullCommand(): Command {
 function benchCommand(): Command {
   const command = withModules(new Command('bench'))
     .summary('measure the speed of a policy')
-    .argument('<policy>', 'a module, or a manifest of policies')
+    .addArgument(fileArgument('<policy>', 'a module, or a manifest of policies'))
     .addOption(resourceOption().makeOptionMandatory())
     .addOption(settingsOption())
     .option('--seconds <number>', 'how long to measure each policy', '3')
