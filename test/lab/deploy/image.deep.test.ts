@@ -24,6 +24,18 @@ suite('the image', { skip: labObstacle() ?? false, timeout }, () => {
     await using agent = await deployed.runWorkload('rampart-agent');
     for (const pod of [operator, agent])
       await pod.until('its probes', async () => await deployed.probe(pod).catch(() => undefined));
+    const of = { name: 'plain', image: `rampart:${manifest.version}`, command: ['sleep', '600'] };
+    const plain = await deployed.lab.runPod({ name: 'plain', containers: [of] });
+    const status = readFileSync(`/proc/${plain.containers.get('plain')?.pid}/status`, 'utf8');
+    assert.match(status, /^Uid:\s+65532\s+65532\s/m);
+    for (const program of [
+      ['aide', '--version'],
+      ['iptables', '--version'],
+      ['ipset', 'version'],
+    ]) {
+      const { exitCode, stderr } = await deployed.lab.exec(agent.container, program);
+      assert.equal(exitCode, 0, `${program.join(' ')}: ${stderr}`);
+    }
     const { stdout } = await agent.rampart('--version');
     assert.equal(stdout.trim(), manifest.version);
     const doctor = await agent.rampart('doctor');
