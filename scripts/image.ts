@@ -211,6 +211,9 @@ if (import.meta.main) {
     process.stdout.write(`${digest}\n`);
   } catch (error) {
     process.stderr.write(`image: ${messageOf(error)}\n`);
-    process.exitCode = error instanceof TypeError ? 2 : 1;
+    // parseArgs throws a TypeError.
+    const isUsage =
+      error instanceof TypeError || (error instanceof RampartError && error.code === errorCodes.INPUT);
+    process.exitCode = isUsage ? 2 : 1;
   }
 }
