@@ -8,7 +8,7 @@ import { suite, test, type TestContext } from 'node:test';
 
 import { errorCodes, RampartError } from '../lib/errors/errors.ts';
 import manifest from '../package.json' with { type: 'json' };
-import { describeFailure } from '../lib/cli/failure.ts';
+import { describeFailure, failAsService, failWith } from '../lib/cli/failure.ts';
 
 const top = dirname(import.meta.dirname);
 const launcher = join(top, 'bin/rampart');
@@ -137,11 +137,23 @@ suite('the launcher', () => {
 });
 
 suite('how a failure is told', () => {
+  const exitCodeOf = (code: (typeof errorCodes)[keyof typeof errorCodes]): number =>
+    describeFailure(new RampartError(code, { what: 'it' })).exitCode;
+
   test('every failure has exit code 2: 1 is an answer', () => {
-    const found = Object.values(errorCodes).map(
-      (code) => describeFailure(new RampartError(code, { what: 'it' })).exitCode,
-    );
-    assert.deepEqual([...new Set(found)], [2]);
+    assert.deepEqual([...new Set(Object.values(errorCodes).map(exitCodeOf))], [2]);
+  });
+
+  test('of a service, 2 is a command line that will never do, and 1 a failure that may pass', () => {
+    failAsService();
+    try {
+      const { INPUT, PRIVILEGE, UNSUPPORTED, LIMIT, ...others } = errorCodes;
+      assert.deepEqual([INPUT, PRIVILEGE, UNSUPPORTED, LIMIT].map(exitCodeOf), [2, 2, 2, 2]);
+      assert.deepEqual([...new Set(Object.values(others).map(exitCodeOf))], [1]);
+      assert.equal(describeFailure(new TypeError('x')).exitCode, 1);
+    } finally {
+      failWith(2);
+    }
   });
 
   test('what, why and next on the first line, detail indented below', () => {

@@ -148,7 +148,7 @@ function formatsTable(): string {
 function exitCodesTable(): string {
   const codes = {
     0: 'done, or stopped by Ctrl-C or SIGTERM',
-    1: 'an answer: something was found, or refused',
+    1: 'an answer: something was found, or refused; of a service: it failed',
     2: FAILED,
   };
   return table(['code', 'what'], Object.entries(codes));

@@ -9,7 +9,8 @@ import {
   type OtlpQueueOptions,
 } from '../../guard/stream/otlp-export.ts';
 import { addClusterOptions } from '../../lib/cli/cluster-options.ts';
-import { addHelp } from '../../lib/cli/help.ts';
+import { failAsService } from '../../lib/cli/failure.ts';
+import { addHelp, serviceExitCodes } from '../../lib/cli/help.ts';
 import {
   criSocketOption,
   hostRootOption,
@@ -50,6 +51,7 @@ export function agentCommand(guards: readonly Guard[]): Command {
     .addOption(metricsOption(metricsAndHealth))
     .addOption(metricsTlsOption())
     .action(async (options: AgentOptions) => {
+      failAsService();
       const { runAgent } = await import('./run.ts');
       await runAgent(guards, options);
     });
@@ -59,6 +61,6 @@ export function agentCommand(guards: readonly Guard[]): Command {
       'rampart agent --node-name worker-1 --kubeconfig /etc/rampart/kubeconfig',
       'rampart agent --node-name worker-1 --guards file-access,network-policy',
     ],
-    exitCodes: { 0: 'stopped by Ctrl-C or SIGTERM' },
+    exitCodes: serviceExitCodes,
   });
 }

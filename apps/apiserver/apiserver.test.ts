@@ -92,7 +92,7 @@ describe('rampart apiserver', () => {
     using http = Http.of(kubeconfig);
     const before = readdirSync(data).map((name) => [name, statSync(`${data}/${name}`).ino]);
     const second = await refused('--data', data, ...anyPort);
-    assert.deepEqual([second.code, second.stdout], [2, '']);
+    assert.deepEqual([second.code, second.stdout], [1, '']);
     assert.match(second.stderr, new RegExp(`^rampart: .*process ${server.pid} holds it\\. .*\\n$`));
     assert.deepEqual(
       readdirSync(data).map((name) => [name, statSync(`${data}/${name}`).ino]),
@@ -122,11 +122,11 @@ describe('rampart apiserver', () => {
     assert.match(stderr, /serving https:\/\/127\.0\.0\.1:\d+.*\n.*"stopping"\}\n$/);
   });
 
-  test('an address that is in use: exit code 2, one line; --metrics: what the server did', async () => {
+  test('an address that is in use: exit code 1, one line; --metrics: what the server did', async () => {
     await using server = await RampartProcess.apiServer('--memory', ...anyPort, '--metrics', '127.0.0.1:0');
     using http = Http.of(await server.ready);
     const { code, stdout, stderr } = await refused('--memory', '--listen', http.server.host);
-    assert.deepEqual([code, stdout], [2, ''], stderr);
+    assert.deepEqual([code, stdout], [1, ''], stderr);
     assert.match(stderr, /^rampart: .*in use.*\n$/i);
     await http.json(configMaps, { method: 'POST', body: configMap('a') });
     const url = /metrics on ([^\s"]+)/.exec(server.stderr)?.[1];
@@ -319,7 +319,7 @@ describe('rampart apiserver', () => {
       ['a'],
     );
     const second = await refused('--memory', '--socket', socket);
-    assert.equal(second.code, 2);
+    assert.equal(second.code, 1);
     assert.match(second.stderr, /^rampart: [^\n]*in use[^\n]*\n$/i);
     assert.equal((await http.ask('/api')).status, 200);
 

@@ -2,7 +2,8 @@
 import { Command } from 'commander';
 
 import { defaultListen } from './listen-address.ts';
-import { addHelp } from '../../lib/cli/help.ts';
+import { failAsService } from '../../lib/cli/failure.ts';
+import { addHelp, serviceExitCodes } from '../../lib/cli/help.ts';
 import { append, metricsOption } from '../../lib/cli/options.ts';
 
 export interface ApiServerCommandOptions {
@@ -30,6 +31,7 @@ export function apiServerCommand(): Command {
     .option('--host <name>', 'additional name or address for the certificate; repeatable', append, [])
     .addOption(metricsOption())
     .action(async (options: ApiServerCommandOptions) => {
+      failAsService();
       const { runApiServer } = await import('./run.ts');
       await runApiServer(options);
     });
@@ -39,6 +41,6 @@ export function apiServerCommand(): Command {
       'kubectl --kubeconfig /var/lib/rampart/kubeconfig get namespaces',
       'rampart apiserver --memory --listen 127.0.0.1:0',
     ],
-    exitCodes: { 0: 'stopped by Ctrl-C or SIGTERM' },
+    exitCodes: serviceExitCodes,
   });
 }

@@ -9,7 +9,8 @@ import {
   type OtlpQueueOptions,
 } from '../../guard/stream/otlp-export.ts';
 import { addClusterOptions } from '../../lib/cli/cluster-options.ts';
-import { addHelp } from '../../lib/cli/help.ts';
+import { failAsService } from '../../lib/cli/failure.ts';
+import { addHelp, serviceExitCodes } from '../../lib/cli/help.ts';
 import { metricsAndHealth, metricsOption, metricsTlsOption } from '../../lib/cli/options.ts';
 
 export interface OperatorOptions extends GuardChoice, OtlpQueueOptions, OptionValues {
@@ -33,12 +34,13 @@ export function operatorCommand(guards: readonly Guard[]): Command {
     .addOption(metricsOption(metricsAndHealth))
     .addOption(metricsTlsOption())
     .action(async (options: OperatorOptions) => {
+      failAsService();
       const { runOperator } = await import('./run.ts');
       await runOperator(guards, options);
     });
   addGuardOptions(command, 'operator', guards);
   return addHelp(command, {
     examples: ['rampart operator --kubeconfig ~/.kube/config --metrics 127.0.0.1:9465'],
-    exitCodes: { 0: 'stopped by Ctrl-C or SIGTERM' },
+    exitCodes: serviceExitCodes,
   });
 }

@@ -5,7 +5,8 @@ import type { Guard, OptionValues } from '../../guard/guard.ts';
 import { addGuardOptions, type GuardChoice } from '../../guard/guard-options.ts';
 import { otlpEndpointOption, type OtlpOptions } from '../../guard/stream/otlp-export.ts';
 import { defaultListen } from '../apiserver/listen-address.ts';
-import { addHelp } from '../../lib/cli/help.ts';
+import { failAsService } from '../../lib/cli/failure.ts';
+import { addHelp, serviceExitCodes } from '../../lib/cli/help.ts';
 import {
   append,
   criSocketOption,
@@ -66,6 +67,7 @@ export function standaloneCommand(guards: readonly Guard[]): Command {
     .addOption(metricsOption(metricsAndHealth))
     .addOption(metricsTlsOption())
     .action(async (options: StandaloneOptions) => {
+      failAsService();
       const { runStandalone } = await import('./run.ts');
       await runStandalone(guards, options);
     });
@@ -76,7 +78,7 @@ export function standaloneCommand(guards: readonly Guard[]): Command {
       'kubectl --kubeconfig /var/lib/rampart/kubeconfig get pods -A',
       'rampart standalone -f policy.yaml | jq -r .process.binary',
     ],
-    exitCodes: { 0: 'stopped by Ctrl-C or SIGTERM' },
+    exitCodes: serviceExitCodes,
   });
 }
 

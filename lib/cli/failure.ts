@@ -2,7 +2,7 @@
 import { type Command, CommanderError } from 'commander';
 
 import type { Logger } from '../telemetry/log.ts';
-import { errorCodes, RampartError } from '../errors/errors.ts';
+import { errorCodes, RampartError, type ErrorCode } from '../errors/errors.ts';
 
 /** 1 is an answer: something was found, or refused. */
 const FAILED = 2;
@@ -10,11 +10,24 @@ const FAILED = 2;
 /** What a usage error of these commands exits with, where it is not 2. */
 export const usageExitCode = new WeakMap<Command, number>();
 
-let failedExitCode = FAILED;
+/** What was asked cannot be done here: another command line, another user or another machine is needed. */
+const refusals: ReadonlySet<ErrorCode> = new Set([
+  errorCodes.INPUT,
+  errorCodes.PRIVILEGE,
+  errorCodes.UNSUPPORTED,
+  errorCodes.LIMIT,
+]);
 
-/** From now on a failure ends the process with this, for a command that takes the place of one with codes of its own. */
-export function failWith(exitCode: number): void {
-  failedExitCode = exitCode;
+const exitCodes = { failed: FAILED, refused: FAILED };
+
+/** From now on a failure ends the process with this, and a request that is refused with `refused`. */
+export function failWith(failed: number, refused = failed): void {
+  Object.assign(exitCodes, { failed, refused });
+}
+
+/** For services: what restarts them has to tell a failure, which may pass, from a command line that will never do. */
+export function failAsService(): void {
+  failWith(1, FAILED);
 }
 
 /** @param command - Whose arguments were wrong. */
@@ -56,7 +69,7 @@ export function describeFailure(error: unknown): Failure {
   if (error instanceof RampartError) {
     const [line, ...detail] = error.message.split('\n');
     const text = [`rampart: ${line}`, ...detail.map((more) => `  ${more}`)].join('\n');
-    return { text: `${text}\n`, exitCode: failedExitCode };
+    return { text: `${text}\n`, exitCode: refusals.has(error.code) ? exitCodes.refused : exitCodes.failed };
   }
   // Commander has printed its message or the help text before it throws.
   if (error instanceof CommanderError)
@@ -65,7 +78,7 @@ export function describeFailure(error: unknown): Failure {
   const stack = error instanceof Error ? (error.stack ?? error.message) : String(error);
   return {
     text: `rampart: this is a bug in Rampart; please report it with these lines:\n${stack}\n`,
-    exitCode: failedExitCode,
+    exitCode: exitCodes.failed,
   };
 }
 

@@ -19,6 +19,13 @@ export interface HelpText {
 /** Exit code 2 of every command that has none of its own. */
 export const FAILED = 'failed: bad input, missing privileges, or no response';
 
+/** Of commands that run until they are stopped. */
+export const serviceExitCodes = {
+  0: 'stopped by Ctrl-C or SIGTERM',
+  1: 'failed',
+  2: 'not started: bad input, missing privileges or kernel features',
+} as const;
+
 const texts = new WeakMap<Command, HelpText>();
 
 export function addHelp(command: Command, text: HelpText): Command {

@@ -12,7 +12,8 @@ import {
 } from '../../../../guard/stream/otlp-export.ts';
 import { sigstoreTrustConfig } from '../../options.ts';
 import { addClusterOptions } from '../../../../lib/cli/cluster-options.ts';
-import { addHelp } from '../../../../lib/cli/help.ts';
+import { failAsService } from '../../../../lib/cli/failure.ts';
+import { addHelp, serviceExitCodes } from '../../../../lib/cli/help.ts';
 import { append } from '../../../../lib/cli/options.ts';
 import type { ModuleFilePaths } from './module-files.ts';
 
@@ -139,6 +140,7 @@ export function policyServerCommand(guard: Guard): Command {
     .addOption(new Option('--daemon-stdout-file <file>', 'not used').hideHelp())
     .addOption(new Option('--daemon-stderr-file <file>', 'not used').hideHelp())
     .action(async (options: PolicyServerCommandOptions) => {
+      failAsService();
       const { runPolicyServerCommand } = await import('./run.ts');
       await runPolicyServerCommand(guard, options);
     });
@@ -147,9 +149,6 @@ export function policyServerCommand(guard: Guard): Command {
       'rampart policy-server --policies policies.yml --addr 127.0.0.1',
       'rampart policy-server --cert-file tls.crt --key-file tls.key --port 8443',
     ],
-    exitCodes: {
-      0: 'stopped by Ctrl-C or SIGTERM',
-      2: 'failed: bad input, or policies that cannot be served',
-    },
+    exitCodes: serviceExitCodes,
   });
 }
