@@ -13,15 +13,13 @@ interface Awaited {
  * Warns once, after ten seconds, unless it is disposed before.
  *
  * @param consequence what is not done meanwhile
- * @param last what is missing when all caches are filled
  */
 export function warnOfSlowStart(
   caches: readonly Awaited[],
-  { logger, consequence, last }: { logger: Logger; consequence: string; last?: string },
+  { logger, consequence }: { readonly logger: Logger; readonly consequence: string },
 ): Disposable {
   const timer = setTimeout(() => {
     const missing = caches.filter(({ isSynced }) => !isSynced).map(({ type }) => type.plural);
-    if (missing.length === 0 && last !== undefined) missing.push(last);
     logger.warn({ missing }, `waiting for resources; ${consequence}`);
   }, slowMs);
   return { [Symbol.dispose]: () => clearTimeout(timer) };

@@ -2,7 +2,7 @@
 import type { ContainerSource, SourceContainer } from './container-source.ts';
 
 export class GivenContainers implements ContainerSource {
-  readonly synced = Promise.resolve();
+  readonly synced: Promise<void> = Promise.resolve();
   readonly #containers = new Map<string, SourceContainer>();
   readonly #listeners = new Set<(id: string) => void>();
 

@@ -48,6 +48,8 @@ export interface DiscoveryOptions {
   readonly client: KubeClient;
   readonly on: FoundOn;
   readonly containers: ContainerSource;
+  /** Whether the container runtime has told of its containers; {@link Discovery.containersKnown} follows. Until then nothing is said of any. */
+  readonly knowsContainers: () => boolean;
   /** The root directory of the node itself. */
   readonly hostRoot: string;
   readonly files: FollowedFiles;
@@ -91,7 +93,7 @@ export class Discovery implements Disposable {
   #writing: NodeJS.Immediate | undefined;
   readonly #stack = new DisposableStack();
 
-  /** The caches and the source have to be synced. */
+  /** The caches have to be synced. */
   constructor(options: DiscoveryOptions) {
     this.#options = options;
     const { containers, policies, pods, data, logger } = options;
@@ -110,11 +112,17 @@ export class Discovery implements Disposable {
     this.#stack.use(pods.subscribe((change) => this.#podChanged(change)));
     this.#stack.use(data.subscribe(({ object }) => this.#dataChanged(object)));
     for (const policy of policies.list()) this.#setPolicy(policy);
-    for (const { id } of containers.list()) this.touch(id);
     this.touch(hostId);
+    this.containersKnown();
+    this.#touched.flush();
+  }
+
+  /** Looks at all containers: the runtime has told of them. */
+  containersKnown(): void {
+    const { containers, data } = this.#options;
+    for (const { id } of containers.list()) this.touch(id);
     // What an earlier process of this node has found, in containers that are gone.
     for (const object of data.list()) this.#dataChanged(object);
-    this.#touched.flush();
   }
 
   /** The file that a KiveData of this node tells, as it is now; undefined when there is none of that name. */
@@ -145,6 +153,7 @@ export class Discovery implements Disposable {
   /** Writes what differs for one container. */
   readonly reconcile = async (id: string, signal: AbortSignal): Promise<Result> => {
     const { client, data, on, onFile } = this.#options;
+    if (this.#isUnknown(id)) return done;
     const { files } = this.#looked.get(id) ?? nothing;
     const changes = diffData(
       desiredData(files.values(), on),
@@ -164,7 +173,13 @@ export class Discovery implements Disposable {
     this.#stack.dispose();
   }
 
+  /** What an earlier process found in it may still be there. */
+  #isUnknown(id: string): boolean {
+    return id !== hostId && !this.#options.knowsContainers();
+  }
+
   #look(id: string): void {
+    if (this.#isUnknown(id)) return;
     const { containers, files, hostRoot, on, onPolicies } = this.#options;
     const source = id === hostId ? undefined : containers.get(id);
     const root = id === hostId ? hostRoot : source?.root;

@@ -10,12 +10,15 @@ function diagnose(machine: Machine): Diagnosis {
   const refusals = sensorModes.map((one) => `${one.name}: ${one.unavailable(kernel)}`);
   return {
     mode: mode?.name,
-    obstacles: [
-      ...(mode === undefined ? [`no sensor mode works: ${refusals.at(-1)}`] : []),
+    obstacles: mode === undefined ? [`no sensor mode works: ${refusals.at(-1)}`] : [],
+    limits: [
       ...(noRuntime === undefined
         ? []
-        : ['no container runtime: start containerd or CRI-O, or name its socket']),
+        : [
+            'watches files of this machine, and none of pods: no container runtime; start containerd or CRI-O, or name its socket',
+          ]),
+      ...(unseen.length === 0 ? [] : [`does not see: ${unseen.join(', ')}`]),
+      ...diskLimits(machine),
     ],
-    limits: [...(unseen.length === 0 ? [] : [`does not see: ${unseen.join(', ')}`]), ...diskLimits(machine)],
   };
 }

@@ -33,9 +33,12 @@ import type { Spool } from '../../../lib/spool/spool.ts';
 import { blindSpots, type SensorModeName } from '../../../lib/sensor/modes.ts';
 import type { Coverage } from '../../../guard/agent-lease-names.ts';
 import type { Delivery } from '../delivery/delivery.ts';
+import { sleep, systemClock } from '../../../lib/time/clock.ts';
 import { warnOfSlowStart } from '../../../guard/slow-start.ts';
 
 const WORKERS = 8;
+/** A runtime that is there tells of its containers at once; without one, files of the node itself are watched after so long. */
+const CONTAINERS_WAIT_MS = 3000;
 
 /** What it needs of a kernel. */
 export interface FileAccessKernel {
@@ -125,6 +128,7 @@ export class FileAccessNode implements Disposable {
   /** Both are there once the caches are filled. */
   #discovery: Discovery | undefined;
   #loader: Loader | undefined;
+  #knowsContainers = false;
   #ready = false;
   /** Of the lease of this kernel, empty while nobody was seen with it. */
   #holder = '';
@@ -163,8 +167,12 @@ export class FileAccessNode implements Disposable {
     this.#applier = stack.use(new PlanApplier(this.#sensor, logger));
     this.#registerMetrics();
     context.tellCoverage(() => this.#coverage());
+    void context.containers.synced.then(
+      () => (this.#knowsContainers = true),
+      () => undefined,
+    );
     registerNodeHealth(context.health, {
-      containers: context.containers,
+      containers: () => this.#knowsContainers,
       sensor: () => this.#sensor.stats(),
       looked: () => this.#ready,
       hasLoader: () => this.#isLoader || this.#holder !== '',
@@ -178,12 +186,19 @@ export class FileAccessNode implements Disposable {
     using slow = warnOfSlowStart(caches, {
       logger: this.#context.logger,
       consequence: 'files are not watched until they are available',
-      last: 'containers',
     });
-    await whenSynced([...caches, this.#context.containers], this.#signal, async () => {
+    await whenSynced(caches, this.#signal, async () => {
       slow[Symbol.dispose]();
-      await this.#work();
+      await this.#waitForContainers();
+      if (!this.#signal.aborted) await this.#work();
     });
+  }
+
+  async #waitForContainers(): Promise<void> {
+    const over = new AbortController();
+    const patience = sleep(systemClock, CONTAINERS_WAIT_MS, AbortSignal.any([this.#signal, over.signal]));
+    await Promise.race([this.#context.containers.synced, patience.catch(() => undefined)]);
+    over.abort();
   }
 
   [Symbol.dispose](): void {
@@ -241,6 +256,7 @@ export class FileAccessNode implements Disposable {
       nodeName,
       policies: this.#policies,
       viewOf: (key) => this.#discovery?.viewOf(key) ?? [],
+      knowsContainers: () => this.#knowsContainers,
       queue: this.#queues.reports,
       stateOf: delivery?.stateOf?.bind(delivery),
       onRefused: (key, problem) => this.#told.callbackRefused(key, problem),
@@ -298,8 +314,18 @@ export class FileAccessNode implements Disposable {
     running.use(delivery && this.#told.followCallbacks(delivery));
     this.#reporter.touch(this.#policies.keys());
     this.#held?.restore();
-    this.#ready = true;
-    this.#tellState();
+    if (this.#knowsContainers) this.#isReady();
+    else {
+      logger.warn('files of pods are not watched until the container runtime has listed its containers');
+      void this.#context.containers.synced.then(
+        () => {
+          discovery.containersKnown();
+          this.#reporter.touch(this.#policies.keys());
+          this.#isReady();
+        },
+        () => undefined,
+      );
+    }
     await allOrNone(this.#stop, [
       this.#control('earlier-data', earlier, async (_, signal) => {
         await removeEarlierData(client, this.#on, signal);
@@ -321,12 +347,18 @@ export class FileAccessNode implements Disposable {
     ]);
   }
 
+  #isReady(): void {
+    this.#ready = true;
+    this.#tellState();
+  }
+
   #newDiscovery(): Discovery {
     const { client, containers, hostRoot, logger } = this.#context;
     return new Discovery({
       client,
       on: this.#on,
       ...{ containers, hostRoot },
+      knowsContainers: () => this.#knowsContainers,
       files: this.#files,
       policies: this.#policies,
       policyScope: this.#options.policyScope ?? defaultScope,

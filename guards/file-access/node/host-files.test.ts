@@ -5,6 +5,7 @@ import { mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
+import { GivenContainers } from '../../../lib/cri/containers.fixture.ts';
 import { kivePolicyType, type KiveTrap } from '../api.ts';
 import { ourAnnotations } from '../kive-data.ts';
 import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
@@ -85,6 +86,52 @@ suite('a match of the node itself', { skip: sensorSkip }, () => {
     await until('what another mount namespace reads', () =>
       node.alerts.some(({ process: by }) => by.arguments === '/mnt/token'),
     );
+  });
+
+  test('without a container runtime too; what is known of pods stays until it answers', async () => {
+    await using scene = await startNode();
+    const { cluster, node, host } = scene;
+    const [container] = await cluster.createPod(node, { name: 'web', files: { '/etc/token': 'of the pod' } });
+    assert.ok(container);
+    await cluster.createPolicy('p', onHost('/etc/token'));
+    await cluster.createPolicy('pods', { path: '/etc/token', matchAny: [{ pod: 'web' }] });
+    const told = await cluster.dataCount(2);
+    const [before] = await until('the status of the pod', async () => {
+      const parts = await cluster.parts('pods');
+      return parts.length > 0 && parts;
+    });
+    await node.stop();
+
+    const answered = Promise.withResolvers<void>();
+    class Silent extends GivenContainers {
+      override readonly synced = answered.promise;
+    }
+    const containers = new Silent();
+    const lines: string[] = [];
+    const sink = (line: string): void => void lines.push(line);
+    const starting = cluster.startNode('n1', { hostRoot: host.at(''), containers, sink });
+    const alerts = (): { 'kive-policy-name': string }[] =>
+      lines.map((line) => JSON.parse(line) as { 'kive-policy-name': string });
+    const isTold = (name: string, path: string) =>
+      until(`an alert of ${name}`, () => {
+        execFileSync('cat', [path]);
+        return alerts().some((alert) => alert['kive-policy-name'] === name);
+      });
+    await isTold('p', host.at('etc/token'));
+    execFileSync('cat', [join(container.root, 'etc/token')]);
+    await cluster.createPolicy('later', onHost('/etc/token'));
+    await isTold('later', host.at('etc/token'));
+    assert.deepEqual(await cluster.parts('pods'), [before]);
+    const names = new Set((await cluster.dataCount(3)).map(({ metadata }) => metadata.name));
+    assert.ok(told.every(({ metadata }) => names.has(metadata.name)));
+    assert.ok(alerts().every((alert) => alert['kive-policy-name'] !== 'pods'));
+
+    const known = node.containers.get(container.id);
+    assert.ok(known);
+    containers.set(known);
+    answered.resolve();
+    await starting;
+    await isTold('pods', join(container.root, 'etc/token'));
   });
 
   test('of a policy of a tenant is refused, whatever pods it may match', async () => {

@@ -45,13 +45,12 @@ suite('how an agent is', () => {
 
   test('each part says what it waits for, and nothing of it stays behind', async () => {
     const health = new Health();
-    const synced = Promise.withResolvers<void>();
-    let [looked, hasLoader] = [false, false];
+    let [containers, looked, hasLoader] = [false, false, false];
     const signal = new AbortController().signal;
     const stack = new AsyncDisposableStack();
     const process = { health } as GuardProcess;
     registerNodeHealth(partContext(fileAccess, 'node', process, { signal, stack }).health, {
-      containers: { synced: synced.promise },
+      containers: () => containers,
       sensor: () => idle,
       looked: () => looked,
       hasLoader: () => hasLoader,
@@ -64,9 +63,7 @@ suite('how an agent is', () => {
       '',
     ]);
     assert.deepEqual(health.liveness(), { ok: true, text: '[+] file-access-node-sensor\nok\n' });
-    [looked, hasLoader] = [true, true];
-    synced.resolve();
-    await synced.promise;
+    [containers, looked, hasLoader] = [true, true, true];
     assert.equal(health.readiness().ok, true, health.readiness().text);
     await stack.disposeAsync();
     assert.equal(health.readiness().text, 'ready\n');

@@ -7,7 +7,8 @@ import type { SensorStats } from '../../../lib/sensor/options.ts';
 const STUCK_MS = 30_000;
 
 export interface NodeParts {
-  readonly containers: { readonly synced: Promise<void> };
+  /** The container runtime has told of its containers. */
+  readonly containers: () => boolean;
   readonly sensor: () => SensorStats;
   /** What there is was looked at. */
   readonly looked: () => boolean;
@@ -18,12 +19,7 @@ export interface NodeParts {
 export function registerNodeHealth(health: PartHealth, parts: NodeParts, clock: Clock = systemClock): void {
   const ready = (name: string, is: () => boolean, why: string): void =>
     void health.ready(name, () => (is() ? undefined : why));
-  let containersKnown = false;
-  void parts.containers.synced.then(
-    () => (containersKnown = true),
-    () => undefined,
-  );
-  ready('containers', () => containersKnown, 'the container runtime has not listed them yet');
+  ready('containers', parts.containers, 'the container runtime has not listed them yet');
   ready('files', parts.looked, 'not examined yet');
   ready('loader', parts.hasLoader, 'no agent is known to watch the files of this kernel yet');
   health.alive('sensor', ringProblem(parts.sensor, clock));

@@ -21,6 +21,8 @@ export interface NodeReporterOptions {
   readonly nodeName: string;
   readonly policies: IndexedCache<KivePolicy>;
   readonly viewOf: (policyKey: string) => Iterable<MatchedTrap>;
+  /** Whether containers are known: until then, what was said of files in them stays. */
+  readonly knowsContainers: () => boolean;
   /** Has one key; its reconcile is {@link NodeReporter.reconcile}. */
   readonly queue: WorkQueue;
   /** Of callbacks; without it nothing is told of them. */
@@ -124,7 +126,7 @@ export class NodeReporter {
   };
 
   #look(key: string, written: Written): void {
-    const { policies, viewOf } = this.#options;
+    const { policies, viewOf, knowsContainers } = this.#options;
     const policy = policies.get(key);
     const earlier = this.#reports.get(key)?.part ?? written.parts.get(key);
     this.#reports.delete(key);
@@ -133,6 +135,10 @@ export class NodeReporter {
     if (before !== earlier || policy === undefined) this.#lastAlertMs.delete(key);
     if (policy === undefined || isDeleting(policy)) return;
     const matched = [...viewOf(key)];
+    if (before !== undefined && matched.length === 0 && !knowsContainers()) {
+      this.#reports.set(key, { part: before, refused: [] });
+      return;
+    }
     const refused = new Set<string>();
     const stateOf: StateOf = (callback, secret) => {
       const state = this.#options.stateOf?.(callback, secret);
