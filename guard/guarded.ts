@@ -216,7 +216,7 @@ function processFault(
         next: `Add ${guard} to --guards of ${who}`,
       };
     case 'starting':
-      return { kind: 'starting', why: `${guard} is starting in ${who}`, next: 'Wait some seconds' };
+      return { kind: 'starting', why: `${guard} is starting in ${who}${because}`, next: 'Wait some seconds' };
     case 'waiting':
       return {
         kind: 'waiting',
