@@ -65,9 +65,12 @@ export function healthName(guard: string, on: HealthPart['on'], part: string): s
 export function readinessParts(
   { name, health = [] }: Pick<Guard, 'name' | 'health'>,
   on: HealthPart['on'],
-): string[] {
-  const declared = health.filter((part) => part.on === on && part.alive !== true).map((part) => part.name);
-  return ['', ...declared].map((part) => healthName(name, on, part));
+): readonly { readonly name: string; readonly needsRuntime: boolean }[] {
+  const declared = health.filter((part) => part.on === on && part.alive !== true);
+  return [{ name: '' }, ...declared].map((part) => ({
+    name: healthName(name, on, part.name),
+    needsRuntime: 'needsRuntime' in part,
+  }));
 }
 
 function partHealth(

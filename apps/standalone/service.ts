@@ -25,12 +25,12 @@ export interface ReportServiceOptions {
  */
 export async function reportService(options: ReportServiceOptions): Promise<void> {
   const { guards, runtime, health, logger, signal, env = process.env } = options;
-  const parts = new Map(guards.flatMap(partsOf));
+  const parts = new Set(guards.flatMap(partsOf));
   const notUp = (): string | undefined => {
-    for (const [part, { needsRuntime }] of parts) {
-      if (needsRuntime && runtime.isMissing) continue;
-      const problem = health.notReady([part]);
-      if (problem !== undefined) return `${part}: ${oneLine(problem)}`;
+    for (const part of parts) {
+      if (part.needsRuntime && runtime.isMissing) continue;
+      const problem = health.notReady([part.name]);
+      if (problem !== undefined) return `${part.name}: ${oneLine(problem)}`;
       // One that was ready has what it needs; later failures are shown by `problem`.
       parts.delete(part);
     }
@@ -46,16 +46,10 @@ export async function reportService(options: ReportServiceOptions): Promise<void
   await aborted(signal);
 }
 
-function partsOf(guard: Guard): [string, { readonly needsRuntime: boolean }][] {
+function partsOf(guard: Guard): ReturnType<typeof readinessParts> {
   return (['node', 'cluster'] as const)
     .filter((on) => guard[on] !== undefined)
-    .flatMap((on) =>
-      readinessParts(guard, on).map((part, at): [string, { readonly needsRuntime: boolean }] => [
-        part,
-        // The first one is the guard itself: that it runs.
-        { needsRuntime: on === 'node' && guard.containers === 'needed' && at > 0 },
-      ]),
-    );
+    .flatMap((on) => readinessParts(guard, on));
 }
 
 /** Of the answer to /healthz or /readyz. */
