@@ -5,7 +5,8 @@ import { accessWords } from '../../lib/sensor/access.ts';
 import { sensorModeOption } from '../../lib/sensor/mode-option.ts';
 import type { SensorModeName } from '../../lib/sensor/modes.ts';
 import { optionOf } from '../../guard/guard-options.ts';
-import { addHelp } from '../../lib/cli/help.ts';
+import { failAsService } from '../../lib/cli/failure.ts';
+import { addHelp, serviceExitCodes } from '../../lib/cli/help.ts';
 import { addOutput, type PrettyFormat, prettyFormats } from '../../lib/cli/output-option.ts';
 import { metricsOption, wholeNumber, words } from '../../lib/cli/options.ts';
 
@@ -74,6 +75,7 @@ export function watchCommand(): Command {
     .option('--capacity <number>', 'maximum number of watched files', wholeNumber, 65_536)
     .addOption(metricsOption())
     .action(async (paths: string[], options: WatchOptions) => {
+      failAsService();
       const { runWatch } = await import('./run.ts');
       await runWatch(paths, options);
     });
@@ -88,6 +90,6 @@ export function watchCommand(): Command {
       "rampart watch '/etc/ssl/**'",
       'rampart watch --root /proc/4711/root /etc/nginx/nginx.conf',
     ],
-    exitCodes: { 0: 'stopped by Ctrl-C or SIGTERM' },
+    exitCodes: serviceExitCodes,
   });
 }
