@@ -1,7 +1,7 @@
 import { type Address, parseAddress } from '../../lib/net/address.ts';
 import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
 
-/** Of standalone and apiserver. */
+/** Where standalone and apiserver listen by default. */
 export const defaultListen = '127.0.0.1:7443';
 
 /** @throws {RampartError} `INPUT` */

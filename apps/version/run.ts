@@ -40,7 +40,7 @@ export function runVersion({ output }: VersionOptions): void {
 }
 
 function versionReport(): VersionReport {
-  // Of scripts/provenance.ts, beside what was built.
+  // Written by scripts/provenance.ts beside what was built.
   const provenance = join(top, 'provenance.json');
   const isBuilt = existsSync(provenance);
   return {
@@ -73,7 +73,7 @@ function builtFrom(text: string): Source {
 
 function checkedOut(): Source {
   if (!existsSync(join(top, '.git'))) return { commit: null, changed: null };
-  // As root in the clone of somebody else.
+  // Git refuses to read the clone of another user, as root does here.
   const git = (...args: string[]): string | undefined => {
     const run = spawnSync('git', ['-c', `safe.directory=${top}`, ...args], { cwd: top, encoding: 'utf8' });
     return run.status === 0 ? run.stdout.trim() : undefined;

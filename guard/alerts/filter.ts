@@ -12,7 +12,7 @@ export interface AlertFilterOptions {
   /** In the same way. */
   readonly pod: readonly string[];
   readonly path: readonly string[];
-  /** Of what a finding is about, or of the policy that asked for it. */
+  /** The namespace of the object of a finding, or of the policy that asked for it. */
   readonly namespace?: string | undefined;
   /** The least. */
   readonly severity?: Severity | undefined;

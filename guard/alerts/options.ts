@@ -15,7 +15,7 @@ export interface AlertsOptions {
   readonly path: readonly string[];
   readonly since?: string;
   readonly tail?: number;
-  /** Of objects and policies. */
+  /** The namespace of objects or policies. */
   readonly namespace?: string;
   readonly output?: PrettyFormat | undefined;
   readonly socket?: string;

@@ -19,7 +19,7 @@ export interface HelpText {
 /** Exit code 2 of every command that has none of its own. */
 export const FAILED = 'failed: bad input, missing privileges, or no response';
 
-/** Of commands that run until they are stopped. */
+/** The exit codes of commands that run until they are stopped. */
 export const serviceExitCodes = {
   0: 'stopped by Ctrl-C or SIGTERM',
   1: 'failed',
@@ -51,7 +51,7 @@ function afterText({ notes = [], examples, exitCodes }: HelpText): string {
   return [...paragraphs, shown, ...(codes === undefined ? [] : [codes])].join('\n\n');
 }
 
-/** Of one command; its subcommands do not inherit it. */
+/** Sets the layout of the help of one command; its subcommands do not inherit it. */
 export function settleHelp(command: Command): void {
   command.configureHelp({ optionDescription, padWidth, formatItem });
   command.configureOutput({ getOutHelpWidth: helpWidth, getErrHelpWidth: helpWidth });
@@ -75,7 +75,7 @@ function formatItem(this: Help, term: string, termWidth: number, description: st
   return `  ${term}\n${indentText(description, indent, width)}`;
 }
 
-/** Defaults as a person would type them: a list by its words, no quotes, and nothing where there is none. */
+/** Shows defaults as a person would type them: lists as words, without quotes; empty ones are left out. */
 function optionDescription(this: Help, option: Option): string {
   const { defaultValue, defaultValueDescription: text } = option;
   const typed = typeof defaultValue === 'object' ? [defaultValue].flat().join(',') : String(defaultValue);

@@ -25,7 +25,7 @@ export const prettyFormats = ['pretty', 'json', 'yaml'] as const;
 export type PrettyFormat = (typeof prettyFormats)[number];
 
 interface OutputOptions {
-  /** Of the documents in JSON and YAML. Default: lines as other processes wrote them, which have none. */
+  /** The schemas of the documents in JSON and YAML. Default: none, as for lines that other processes wrote. */
   readonly schemas?: readonly Schema[];
   /** The formats are for events: pretty on a terminal, JSON elsewhere. Default: the first format. */
   readonly events?: true;

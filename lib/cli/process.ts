@@ -17,10 +17,10 @@ const LOADED_MS = 2_000;
 let log: Logger | undefined;
 
 /**
- * From now on what is said, and what ends the process, is in the log too, unless stderr is a terminal: whoever collects stderr gets
- * JSON lines, a person gets lines to read, and nobody both.
+ * From now on, messages and the failure that ends the process are lines of the log, unless stderr is a terminal: stderr has either
+ * JSON lines for collectors or text for people.
  *
- * @param logger - Undefined: of a command before this one in the same process.
+ * @param logger - Undefined: text again, for another command in the same process.
  */
 export function sayInLog(logger: Logger | undefined): void {
   log = process.stderr.isTTY ? undefined : logger;

@@ -24,7 +24,7 @@ export interface CompletedCommand {
   readonly name: string;
   readonly commands: readonly { readonly name: string; readonly summary: string }[];
   readonly options: readonly CompletedOption[];
-  /** Of its first argument; undefined if it has none. */
+  /** What its first argument takes; undefined if there is none. */
   readonly argument: ValueKind | undefined;
 }
 
