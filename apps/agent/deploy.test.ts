@@ -38,7 +38,7 @@ import { runClusterGuards, runNodeGuards } from '../../guard/part.fixture.ts';
 import { agentWorkload, operatorWorkload } from '../../guard/removal.ts';
 import { fileAccess } from '../../guards/file-access/guard.ts';
 import { guards } from '../guards.ts';
-import { askCluster } from '../status/run.ts';
+import { askCluster } from '../status/ask.ts';
 import { Cluster, deploy, isOfOthers, rightsOf } from './deploy.fixture.ts';
 import { kustomize } from '../../scripts/kustomize.ts';
 

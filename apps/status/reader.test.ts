@@ -9,7 +9,7 @@ import { anonymous } from '../../lib/kube/access/credentials.ts';
 import { policyOf, trapOn } from '../../guards/file-access/policy/policy.fixture.ts';
 import { fileAccess } from '../../guards/file-access/guard.ts';
 import { fileIntegrity } from '../../guards/file-integrity/guard.ts';
-import { askCluster } from './run.ts';
+import { askCluster } from './ask.ts';
 import type { JsonReport } from './found.fixture.ts';
 
 /** With kinds of their own, and work of the operator. */

@@ -1,0 +1,134 @@
+/** Asks the API what `rampart status` shows, or the files of a standalone process that does not run. */
+import { resolve } from 'node:path';
+
+import type { Guard } from '../../guard/guard.ts';
+import { KubeClient } from '../../lib/kube/client/client.ts';
+import { isForbidden, isNotFound, isUnreachable } from '../../lib/kube/client/client-errors.ts';
+import { namespaces } from '../../lib/kube/object/object.ts';
+import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
+import { clusterAccess } from '../../lib/cli/cluster.ts';
+import type { ClusterChoice } from '../../lib/cli/cluster-options.ts';
+import { refuseEmpty } from '../../lib/cli/options.ts';
+import type { ReadApi } from './stored-api.ts';
+import { examine, type Examined } from './examine.ts';
+import { type ReadGuard, StatusReader, type StatusReaderOptions } from './reader.ts';
+
+export interface StatusChoice extends ClusterChoice {
+  /** Default: the objects of all. */
+  readonly namespace?: string | undefined;
+}
+
+/** Nobody listens there: a process that hangs, or is busy, would not refuse. */
+export function isRefused(error: unknown): boolean {
+  return isUnreachable(error) && /\bECONNREFUSED\b/.test((error as Error).message);
+}
+
+/**
+ * What users have asked of a `rampart standalone` that does not run; undefined without `data`, and where nothing is asked.
+ *
+ * @throws where the files of `data` cannot be read.
+ */
+export async function askStored(
+  guards: readonly Guard[],
+  { data, namespace }: StatusChoice,
+  signal: AbortSignal,
+): Promise<Asked | undefined> {
+  if (data === undefined) return undefined;
+  const { StoredApi } = await import('./stored-api.ts');
+  using client = new StoredApi(data);
+  await expectNamespace(client, namespace, signal);
+  const start = `Start rampart standalone with --data ${data}`;
+  const asked = await askCluster({
+    ...{ client, guards, server: resolve(data), namespace, signal, isStopped: true, start },
+  });
+  return asked.examined.report.guarded ? undefined : asked;
+}
+
+/** @throws as {@link askCluster}; {@link RampartError} `INPUT` for a cluster that is not found, or a namespace that does not exist. */
+export async function ask(
+  guards: readonly Guard[],
+  options: StatusChoice,
+  signal: AbortSignal,
+): Promise<Asked> {
+  const { namespace } = options;
+  refuseEmpty({ '--namespace': namespace });
+  const access = clusterAccess(options);
+  using client = new KubeClient(access);
+  const server = access.server.href.replace(/\/$/, '');
+  await expectNamespace(client, namespace, signal);
+  return await askCluster({ client, guards, server, namespace, signal });
+}
+
+/** What is in a namespace that does not exist would be nothing, and nothing is always guarded. */
+async function expectNamespace(
+  client: ReadApi,
+  name: string | undefined,
+  signal: AbortSignal,
+): Promise<void> {
+  if (name === undefined) return;
+  try {
+    await client.get(namespaces, { name }, { signal });
+  } catch (error) {
+    // Who may not look at it may still list what is in it.
+    if (isForbidden(error)) return;
+    if (!isNotFound(error)) throw error;
+    throw new RampartError(errorCodes.INPUT, {
+      what: `there is no namespace ${name}`,
+      next: 'Name an existing namespace with -n',
+    });
+  }
+}
+
+interface AskOptions extends StatusReaderOptions {
+  readonly guards: readonly Guard[];
+  /** As people know it. */
+  readonly server: string;
+  readonly start?: string;
+}
+
+export interface Asked {
+  readonly examined: Examined;
+  readonly guards: readonly ReadGuard[];
+}
+
+/**
+ * @throws {KubeError} where what users write may not be read; {@link RampartError} `API_UNREACHABLE` for no answer, `NOT_FOUND`
+ *   where no guard is installed.
+ */
+export async function askCluster({ guards, server, start, ...options }: AskOptions): Promise<Asked> {
+  const { namespace } = options;
+  // What is still asked for when one fails ends with it.
+  const end = new AbortController();
+  const reader = new StatusReader({ ...options, signal: AbortSignal.any([options.signal, end.signal]) });
+  try {
+    const read = await Promise.all(guards.map((guard) => reader.guard(guard)));
+    const [locks, agents, operator, agentPods, nodes] = await Promise.all([
+      reader.locks(),
+      reader.agents(),
+      reader.operator(),
+      reader.agentPods(),
+      reader.nodes(),
+    ]);
+    // Guards without kinds of their own are told of by their agents alone.
+    if (agents === undefined || agents.length === 0) requireOne(read, server);
+    const { timeMs, notRead } = reader;
+    const processes = { locks, agents, operator, agentPods, nodes };
+    const examined = examine({ server, timeMs, namespace, guards: read, ...processes, notRead, start });
+    return { examined, guards: read };
+  } finally {
+    end.abort();
+  }
+}
+
+/** Guards that bring no kinds of their own tell nothing. */
+function requireOne(read: readonly ReadGuard[], server: string): void {
+  const own = read.filter(({ guard }) => guard.resources.length > 0);
+  if (own.length === 0 || own.some(({ installed }) => installed !== false)) return;
+  // One of each guard: bpf-programs has 18.
+  const kinds = own.flatMap(({ guard }) => (guard.guarded ?? guard.resources)[0]?.kind ?? []);
+  throw new RampartError(errorCodes.NOT_FOUND, {
+    what: `${server} does not serve ${kinds.join(' or ')}`,
+    why: 'Rampart is not installed there',
+    next: 'Install it with kubectl apply -k deploy/; rampart standalone installs itself',
+  });
+}
