@@ -14,6 +14,8 @@ export interface LineView {
   readonly path?: string;
   /** The pod that did it, if the `object` of the finding is not that pod. */
   readonly by?: PodName;
+  /** The words of a `rampart` command that says more of it, without those that name the cluster: `network`, `explain`, ... */
+  readonly next?: readonly string[];
   /** Lines with the same key that follow each other are shown to a person as one. */
   readonly fold?: LineFold;
   /** As one line for a person, without a newline. */

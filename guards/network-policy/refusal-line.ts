@@ -6,7 +6,7 @@ import { dateBefore } from '../../lib/output/date-before.ts';
 import { clockTime, printable } from '../../lib/output/printable.ts';
 import { paint } from '../../lib/output/table.ts';
 import type { Direction, PolicyKey, RefusalVerdict } from './engine/rules.ts';
-import { endsText, endText, type LineEnd, podReference, referenceOf } from './line-ends.ts';
+import { endsText, endText, type LineEnd, podReference, portText, referenceOf } from './line-ends.ts';
 
 /** The verdict, and the keys of its lines after those of a FindingHead. */
 export interface Refusal {
@@ -66,9 +66,23 @@ export const refusalLines: LineKind = {
   kind,
   view(finding) {
     const refusal = refusalOf(finding);
-    return refusal && { pretty: (options) => formatRefusal(refusal, finding.timeNs, options) };
+    return (
+      refusal && {
+        next: explainWords(refusal),
+        pretty: (options) => formatRefusal(refusal, finding.timeNs, options),
+      }
+    );
   },
 };
+
+function explainWords(refusal: Refusal): string[] {
+  const end = ({ namespace, pod, address }: LineEnd): string =>
+    pod === undefined ? address : `${namespace}/${pod}`;
+  return [
+    ...['network', 'explain', '--from', end(refusal.source), '--to', end(refusal.destination)],
+    ...['--port', portText(refusal)],
+  ];
+}
 
 /** The refusal in a line of an agent's output; undefined for its other lines. */
 export function parseRefusal(line: string): Refusal | undefined {

@@ -13,7 +13,12 @@ export const alertLines: LineKind = {
     const isWhole = alert.metadata && alert.pod?.container && alert.process && alert.timestamp;
     if (!isWhole) return undefined;
     const whole = alert as KiveAlert;
-    return { path: pathOf(whole), pretty: (options) => formatAlert(whole, options) };
+    const { namespace, name } = whole.pod;
+    return {
+      path: pathOf(whole),
+      ...(name !== '' && { next: ['alerts', '--pod', `${namespace}/${name}`, '--since', '1h'] }),
+      pretty: (options) => formatAlert(whole, options),
+    };
   },
 };
 

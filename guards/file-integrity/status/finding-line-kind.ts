@@ -32,12 +32,24 @@ export const findingLines: LineKind = {
       finding && {
         path: finding.path,
         ...(pod && { by: pod }),
+        ...(finding.state === 'found' && { next: acceptWords(finding) }),
         ...(finding.explained !== undefined && { fold: foldOf(finding, finding.explained) }),
         pretty: (options) => formatFinding(finding, options),
       }
     );
   },
 };
+
+/** What accepting it would do; a person then leaves `--dry-run` out. */
+function acceptWords({ fileIntegrity, node, path }: FindingLine): string[] {
+  const [namespace = '', name = ''] = fileIntegrity.split('/');
+  // The option takes a glob.
+  const glob = path.replace(/[*?[\]{}\\]/g, '\\$&');
+  return [
+    ...['integrity', 'accept', name, '-n', namespace],
+    ...['--node', node.name, '--path', glob, '--dry-run'],
+  ];
+}
 
 /** An update of a package changes many files at once. */
 function foldOf({ fileIntegrity, node, state }: FindingLine, explained: string): LineFold {

@@ -50,9 +50,21 @@ export const policyFindings: LineKind = {
       typeof reason === 'string' &&
       typeof folded === 'number';
     if (!isWhole) return undefined;
-    return { pretty: (options) => formatFinding(head, { reason, folded, policyId }, timeNs, options) };
+    const next = explainWords(head.object, origin);
+    return {
+      ...(next && { next }),
+      pretty: (options) => formatFinding(head, { reason, folded, policyId }, timeNs, options),
+    };
   },
 };
+
+/** Undefined for what is not in the cluster: a write that was refused. */
+function explainWords(object: ObjectReference | null, origin: string): string[] | undefined {
+  if (origin !== 'audit' || object === null || object.name === '') return undefined;
+  const { kind: of, namespace, name } = object;
+  const where = namespace === '' ? [] : ['-n', namespace];
+  return ['audit', 'explain', `${of.toLowerCase()}/${name}`, ...where];
+}
 
 const OBJECT_COLUMNS = 40;
 

@@ -1,0 +1,18 @@
+import { printable } from './printable.ts';
+
+/** Of a word that every shell takes as it is. */
+const plain = /^[\w@%+=:,./-]+$/;
+
+/**
+ * A command line that POSIX shells split into these words again, whatever is in them: names come from those who run
+ * workloads, and the line is pasted into a shell.
+ *
+ * @returns undefined if a word has what cannot be seen, such as a line break: no person can check that.
+ *
+ * @example
+ * commandLine(['cat', "it's; rm"]) // cat 'it'\''s; rm'
+ */
+export function commandLine(words: readonly string[]): string | undefined {
+  if (words.some((word) => printable(word).replaceAll('\\\\', '\\') !== word)) return undefined;
+  return words.map((word) => (plain.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(' ');
+}
