@@ -16,6 +16,7 @@ import { addHelp, settleHelp } from '../lib/cli/help.ts';
 import { operatorCommand } from './operator/command.ts';
 import { standaloneCommand } from './standalone/command.ts';
 import { statusCommand } from './status/command.ts';
+import { uiCommand } from './ui/command.ts';
 import { uninstallCommand } from './uninstall/command.ts';
 import { versionCommand } from './version/command.ts';
 import { watchCommand } from './watch/command.ts';
@@ -28,7 +29,8 @@ export function programOf(guards: readonly Guard[]): Command {
     .addCommand(doctorCommand(guards))
     .addCommand(standaloneCommand(guards))
     .addCommand(statusCommand(guards))
-    .addCommand(alertsCommand(guards));
+    .addCommand(alertsCommand(guards))
+    .addCommand(uiCommand(guards));
   for (const guard of guards)
     for (const { create } of guard.commands ?? []) program.addCommand(create(guard));
   program

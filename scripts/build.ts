@@ -32,5 +32,9 @@ for (const object of globSync('lib/**/*.bpf.o', { cwd: top })) {
 for (const table of ['lib/apiserver/builtin/kinds.json', 'lib/apiserver/protobuf/fields.json']) {
   cpSync(join(top, table), join(dist, table));
 }
+const page = spawnSync(process.execPath, [join(top, 'scripts/build-page.ts'), join(dist, 'ui')], {
+  stdio: 'inherit',
+});
+if (page.status !== 0) process.exit(1);
 writeProvenance(top);
 process.stdout.write('dist/ is built; run it with: node dist/apps/rampart.js\n');

@@ -12,6 +12,7 @@ import { text } from 'node:stream/consumers';
 /** By name: what is checked, and the command (found in node_modules/.bin first) that does it. */
 const checks = {
   types: { what: 'types', command: ['tsc', '-p', '.'] },
+  page: { what: 'types of the page, which runs in browsers', command: ['tsc', '-p', 'ui'] },
   lint: { what: 'lint and the import rules between rooms', command: ['oxlint', '--format', 'unix'] },
   format: { what: 'format', command: ['prettier', '--check', '--log-level', 'warn', '.'] },
   bpf: { what: 'committed .bpf.o match their source', command: ['scripts/check-bpf'] },

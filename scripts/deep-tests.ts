@@ -12,7 +12,7 @@ export interface DeepTests {
   readonly hasShortCase: boolean;
 }
 
-const folders = ['apps', 'bench', 'guard', 'guards', 'lib', 'scripts', 'test'];
+const folders = ['apps', 'bench', 'guard', 'guards', 'lib', 'scripts', 'test', 'ui'];
 const deepCall = /(?<![\w.])deep(?:Test|Suite)\(\s*(['"`])((?:\\.|(?!\1).)*)\1/gs;
 const shortCall = /(?<![\w.])(?:test|suite)\(\s*['"`]/;
 

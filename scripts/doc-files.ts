@@ -3,7 +3,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, matchesGlob } from 'node:path';
 
 /** In a code span or a drawing: `compare/compare.ts`, `label-*.ts`. */
-const source = /(?<![\w./*{$<-])((?:[\w.*{},-]+\/)*[\w.*{},-]+\.(?:ts|mjs))(?![\w/-])/g;
+const source = /(?<![\w./*{$<-])((?:[\w.*{},-]+\/)*[\w.*{},-]+\.(?:tsx?|mjs))(?![\w/-])/g;
 const link = /\]\((?!\w+:|#)([^)#\s]+)(?:#[^)]*)?\)/g;
 const code = /```.*?```|`[^`\n]+`/gs;
 /** Of an example: any file, or one that is yet to be written. */
@@ -23,9 +23,9 @@ export interface MissingFile {
  * @param top - The checkout.
  */
 export function missingFiles(top: string): MissingFile[] {
-  const folders = '{apps,bench,deploy,docs,guard,guards,lib,scripts,test}';
+  const folders = '{apps,bench,deploy,docs,guard,guards,lib,scripts,test,ui}';
   const all = globSync(['*', `${folders}/**/*`], { cwd: top, exclude: ['**/node_modules'] });
-  const sources = all.filter((path) => /\.(?:ts|mjs)$/.test(path));
+  const sources = all.filter((path) => /\.(?:tsx?|mjs)$/.test(path));
   const documents = all.filter((path) => path.endsWith('.md') && path !== 'CHANGELOG.md').toSorted();
   return documents.flatMap((document) => {
     const text = readFileSync(join(top, document), 'utf8');

@@ -11,6 +11,9 @@ import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 interface Component {
+  readonly 'bom-ref': string;
+  readonly name: string;
+  readonly properties?: readonly { readonly name: string; readonly value: string }[];
   readonly purl: string;
   readonly hashes?: readonly { readonly alg: string; readonly content: string }[];
 }
@@ -30,17 +33,32 @@ function run(top: string, command: string, ...args: string[]): string {
   return stdout;
 }
 
-/** The packages of package-lock.json that are installed with the product on this platform. */
+/** The page is built with it in it. */
+const inPage = 'preact';
+
+/** The packages of package-lock.json that are installed with the product on this platform, and what is in its page. */
 function writeSbom(top: string): readonly Component[] {
-  const options = ['--sbom-format', 'cyclonedx', '--omit', 'dev'];
-  const { serialNumber: _random, ...sbom } = JSON.parse(run(top, 'npm', 'sbom', ...options)) as {
+  // `--omit dev` would also leave out what packages for development and the product both may use.
+  const { serialNumber: _random, ...sbom } = JSON.parse(
+    run(top, 'npm', 'sbom', '--sbom-format', 'cyclonedx'),
+  ) as {
     readonly serialNumber: string;
     readonly metadata: { readonly timestamp: string };
     readonly components: readonly Component[];
+    readonly dependencies: readonly { readonly ref: string; readonly dependsOn: readonly string[] }[];
   };
   const { timestamp: _now, ...metadata } = sbom.metadata;
-  writeFileSync(join(top, 'dist/sbom.cdx.json'), `${JSON.stringify({ ...sbom, metadata }, undefined, 2)}\n`);
-  return sbom.components;
+  const isForDevelopment = ({ name, properties = [] }: Component): boolean =>
+    name !== inPage &&
+    properties.some((one) => one.name === 'cdx:npm:package:development' && one.value === 'true');
+  const components = sbom.components.filter((component) => !isForDevelopment(component));
+  const left = new Set(sbom.components.filter(isForDevelopment).map((component) => component['bom-ref']));
+  const dependencies = sbom.dependencies
+    .filter(({ ref }) => !left.has(ref))
+    .map(({ ref, dependsOn }) => ({ ref, dependsOn: dependsOn.filter((one) => !left.has(one)) }));
+  const written = { ...sbom, metadata, components, dependencies };
+  writeFileSync(join(top, 'dist/sbom.cdx.json'), `${JSON.stringify(written, undefined, 2)}\n`);
+  return components;
 }
 
 /** The commit, which a build without `.git` is told: `docker build --build-arg REVISION`. */

@@ -40,6 +40,10 @@ suite('imports between rooms', () => {
     ['guards/file-access/node.test.ts', '../../apps/commands.fixture.ts'],
     ['lib/ebpf/map.test.ts', '../testing/until.fixture.ts'],
     ['bench/sensor/run.ts', '../../test/kernel/vm.ts'],
+    ['ui/text.ts', '../lib/output/printable.ts'],
+    ['ui/app.tsx', 'preact/hooks'],
+    ['ui/app.tsx', './text.ts'],
+    ['ui/page.test.ts', '../apps/standalone/standalone.fixture.ts'],
   ];
   for (const [from, specifier] of allowed) {
     test(`${from} may import ${specifier}`, () => {
@@ -49,6 +53,10 @@ suite('imports between rooms', () => {
 
   const refused: readonly (readonly [from: string, specifier: string, why: RegExp])[] = [
     ['guards/file-access/node.ts', '../../apps/failure.ts', /imports go down/],
+    ['ui/app.tsx', '../apps/ui/run.ts', /runs in browsers/],
+    ['ui/app.tsx', 'node:fs', /runs in browsers/],
+    ['ui/app.tsx', 'commander', /runs in browsers/],
+    ['apps/ui/run.ts', '../../ui/app.tsx', /not part of the product/],
     ['lib/sensor/sensor.ts', '../../guards/file-access/alert/alert.ts', /imports go down/],
     ['lib/sensor/sensor.test.ts', '../../guards/file-access/alert/alert.ts', /imports go down/],
     ['guards/file-access/node.ts', '../file-integrity/scan.ts', /does not import another/],

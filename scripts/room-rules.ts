@@ -1,7 +1,7 @@
 /**
  * The rules between the rooms, as oxlint rules (see `.oxlintrc.json`): imports go down only,
  * apps -> guards -> guard -> lib, no guard knows another one, what is only for tests stays out of the
- * product, and `lib/` names no guard.
+ * product, `lib/` names no guard, and the page of `ui/` takes nothing along that browsers have not.
  */
 import { readFileSync } from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';
@@ -38,6 +38,11 @@ const owners: Readonly<Record<string, string>> = {
   re2js: 'lib/regex/regex.ts',
 };
 
+/** Runs in browsers, and has a build of its own. */
+const page = 'ui';
+/** All that it may take along when it runs. */
+const inPage: readonly RegExp[] = [/^preact(?:\/hooks)?$/, /^lib\/output\/printable\.ts$/, /^ui\//];
+
 const testFile = /\.(test|fixture)\.ts$/;
 const productFolders: readonly string[] = ['apps', 'guards', 'guard', 'lib'];
 
@@ -58,6 +63,13 @@ export function objection(
 ): string | undefined {
   if (specifier === 'node:http' && !typeOnly)
     return 'an import of node:http loads fetch: lib/net/node-http.ts has it';
+  const isOfPage = folderOf(from) === page && !testFile.test(from) && !from.endsWith('.config.ts');
+  if (isOfPage && !typeOnly) {
+    const taken = specifier.startsWith('.') ? join(dirname(from), specifier) : specifier;
+    return inPage.some((pattern) => pattern.test(taken))
+      ? undefined
+      : `${page}/ runs in browsers, so it imports only preact, types, and lib/output/printable.ts`;
+  }
   if (specifier.startsWith('node:')) return undefined;
   const ofTests = testFile.test(from) || !productFolders.includes(folderOf(from));
   if (!specifier.startsWith('.')) {

@@ -30,7 +30,7 @@ import { depthEnvironment, isDeep } from '../lib/testing/depth.fixture.ts';
 import { type Batch, batchesOf, batchModule } from './test-batches.ts';
 import { asText, TestReport, withSkipped } from './test-report.ts';
 
-const folders = ['apps', 'bench', 'guard', 'guards', 'lib', 'scripts', 'test'];
+const folders = ['apps', 'bench', 'guard', 'guards', 'lib', 'scripts', 'test', 'ui'];
 const top = dirname(import.meta.dirname);
 
 /** Booting a kernel by software emulation takes its time; what takes longer than this hangs. */

@@ -18,8 +18,10 @@ export async function socketAlerts(path: string, request: AlertRequest): Promise
   for (;;) {
     try {
       let isLive = false;
+      let isOther = true;
       for await (const event of readFeed(path, { signal, position })) {
         if (event.kind === 'begin') {
+          isOther = event.isOther;
           if (goneSinceMs !== undefined) handler.say(comeBack(event.isOther, Date.now() - goneSinceMs));
           else handler.say(`alerts of this machine, from ${path}`);
           goneSinceMs = undefined;
@@ -28,7 +30,10 @@ export async function socketAlerts(path: string, request: AlertRequest): Promise
         } else if (event.kind === 'line') {
           if (position !== undefined) position = { id: position.id, number: event.number };
           await handler.line(event.line);
-        } else if (event.kind === 'missed') handler.say(missed(event.lines, isLive));
+        } else if (event.kind === 'missed') {
+          handler.missed?.(event.lines);
+          handler.say(missed(event.lines, isLive));
+        } else if (event.kind === 'about') handler.about?.(event.about, isOther);
         else if (event.kind === 'live') {
           isLive = true;
           await handler.live();
@@ -45,6 +50,7 @@ export async function socketAlerts(path: string, request: AlertRequest): Promise
     }
     if (goneSinceMs === undefined) {
       goneSinceMs = Date.now();
+      handler.gone?.();
       handler.say('the agent stopped; waiting for a new one. Nothing is guarded meanwhile');
     }
     await sleep(systemClock, backoff.nextMs(), signal).catch(() => undefined);

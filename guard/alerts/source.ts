@@ -8,17 +8,23 @@ import { agentAlertsSocket, standaloneAlertsSocket } from './alert-feed.ts';
 import { clusterAccess } from '../../lib/cli/cluster.ts';
 import { refuseEmpty } from '../../lib/cli/options.ts';
 
-type AlertOrigin =
+export type AlertOrigin =
   | { readonly kind: 'socket'; readonly path: string }
   | { readonly kind: 'cluster'; readonly access: ClusterAccess };
 
 /** What is done with what a source tells. Where it returns a promise, the source waits. */
-interface AlertHandler {
+export interface AlertHandler {
   /** A line that may be an alert. */
   line(text: string): Promise<void> | undefined;
   /** What there was has been told; what follows is new. */
   live(): Promise<void>;
   say(text: string): void;
+  /** What a socket says before its lines. `isOther`: it is of a process that was not read before. */
+  about?(about: unknown, isOther: boolean): void;
+  /** So many lines cannot be had any more. */
+  missed?(lines: number): void;
+  /** Its process has ended: no line comes until `live` again. */
+  gone?(): void;
 }
 
 export interface AlertRequest {

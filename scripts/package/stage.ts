@@ -143,6 +143,7 @@ function copyrightOf(packages: ReadonlyMap<string, Locked>): string {
     'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: rampart\n',
     'Files: *\nCopyright: the Rampart authors\nLicense: Apache-2.0\n The text is in /usr/lib/rampart/LICENSE, and on Debian in /usr/share/common-licenses/Apache-2.0.\n',
     'Files: /usr/lib/rampart/dist/*.bpf.o\nCopyright: the Rampart authors\nLicense: GPL-2.0-only\n The text is in /usr/lib/rampart/LICENSES/GPL-2.0-only.txt.\n',
+    'Files: /usr/lib/rampart/dist/ui/page.js\nCopyright: the Rampart authors, the authors of Preact\nLicense: Apache-2.0 and MIT\n The MIT licence of Preact is in /usr/lib/rampart/dist/ui/preact.LICENSE.txt.\n',
     ...others,
   ].join('\n');
 }

@@ -1,0 +1,104 @@
+/** Findings for the page: the last ones that are kept, and those that come, from the source that `rampart alerts` reads. */
+import type { Guard } from '../../guard/guard.ts';
+import { clusterAlerts } from '../../guard/alerts/cluster-alerts.ts';
+import { socketAlerts } from '../../guard/alerts/socket-alerts.ts';
+import type { AlertHandler, AlertOrigin } from '../../guard/alerts/source.ts';
+import type { LineKind } from '../../guard/line-kind.ts';
+import { type ReadFinding, readFinding } from '../../guard/stream/read-finding.ts';
+import { messageOf } from '../../lib/errors/errors.ts';
+import { LineFeed } from '../../lib/feed/line-feed.ts';
+import { commandLine } from '../../lib/output/command-line.ts';
+import { visibleJson } from '../../lib/output/printable.ts';
+import { Backoff } from '../../lib/time/backoff.ts';
+import { sleep, systemClock } from '../../lib/time/clock.ts';
+import { FindingHours } from './finding-hours.ts';
+import type { FindingsState, UiFinding } from './report.ts';
+
+const DAY_MS = 86_400_000;
+/** Of each kind. */
+const KEPT = 10_000;
+const KEPT_UNITS = 16 * 1024 * 1024;
+
+interface FindingSourceOptions {
+  readonly guards: readonly Guard[];
+  /** Asked again after a failure: a cluster may be reached by then. @throws where nothing is found. */
+  readonly origin: () => AlertOrigin;
+  /** The options that name the cluster or the machine, for the commands to go on with. */
+  readonly clusterWords: readonly string[];
+}
+
+export class FindingSource {
+  /** Each line is a {@link UiFinding}. */
+  readonly feed = new LineFeed({ maxLines: KEPT, maxUnits: KEPT_UNITS });
+  readonly #options: FindingSourceOptions;
+  #hours = new FindingHours();
+  readonly #kinds = new Map<string, LineKind>();
+  /** What a source gave before it failed: it gives it again. */
+  #known = new Set<string>();
+  #hasAbout = false;
+  #isLive = false;
+  #note = 'not read yet';
+  #missed = 0;
+
+  constructor(options: FindingSourceOptions) {
+    this.#options = options;
+  }
+
+  state(nowMs = Date.now()): FindingsState {
+    return { isLive: this.#isLive, note: this.#note, missed: this.#missed, hours: this.#hours.last(nowMs) };
+  }
+
+  /** Reads until the signal aborts; what cannot be read is in `state`, and tried again. */
+  async run(signal: AbortSignal): Promise<void> {
+    for (const { lines } of this.#options.guards)
+      for (const kind of (await lines?.()) ?? []) this.#kinds.set(kind.kind, kind);
+    const backoff = new Backoff({ baseMs: 500, maxMs: 5_000 });
+    const handler: AlertHandler = {
+      line: (text) => this.#take(text),
+      live: async () => {
+        this.#isLive = true;
+        this.#known.clear();
+        backoff.reset();
+      },
+      say: (text) => (this.#note = text),
+      about: (about, isOther) => {
+        this.#hasAbout = true;
+        this.#hours.takeOver(about, isOther);
+      },
+      missed: (lines) => (this.#missed += lines),
+      gone: () => (this.#isLive = false),
+    };
+    while (!signal.aborted) {
+      try {
+        const origin = this.#options.origin();
+        const request = { follow: true, sinceMs: Date.now() - DAY_MS, tail: Infinity, handler, signal };
+        if (origin.kind === 'socket') await socketAlerts(origin.path, request);
+        else await clusterAlerts(origin.access, request);
+      } catch (error) {
+        this.#note = messageOf(error);
+      }
+      this.#isLive = false;
+      // A socket counts anew from its beginning; lines of logs are counted once, as they are known.
+      if (this.#hasAbout) this.#hours = new FindingHours();
+      this.#known = new Set(this.feed.kept().map(({ line }) => line));
+      await sleep(systemClock, backoff.nextMs(), signal).catch(() => undefined);
+    }
+  }
+
+  #take(text: string): undefined {
+    const read = readFinding(text);
+    if (read === undefined) return;
+    const line = this.#lineOf(read);
+    if (this.#known.has(line)) return;
+    this.feed.push(line, `${read.head.guard} ${read.head.kind}`);
+    // What a socket keeps is in the counts that came before it.
+    if (!this.#hasAbout || this.#isLive) this.#hours.add(read.head, Number(read.timeNs / 1_000_000n));
+  }
+
+  #lineOf(read: ReadFinding): string {
+    const { next } = this.#kinds.get(read.head.kind)?.view(read) ?? {};
+    const command = next && commandLine(['rampart', ...next, ...this.#options.clusterWords]);
+    const finding: UiFinding = { finding: read.keys as UiFinding['finding'], command: command ?? null };
+    return visibleJson(JSON.stringify(finding));
+  }
+}

@@ -1,0 +1,47 @@
+import { join, resolve } from 'node:path';
+
+import { standaloneAlertsSocket } from '../../guard/alerts/alert-feed.ts';
+import type { AlertOrigin } from '../../guard/alerts/source.ts';
+import type { Guard } from '../../guard/guard.ts';
+import { clusterAccess } from '../../lib/cli/cluster.ts';
+import { say, stopSignal } from '../../lib/cli/process.ts';
+import type { UiOptions } from './command.ts';
+import { FindingSource } from './finding-source.ts';
+import { readPageFiles } from './page-files.ts';
+import { StatusPoll } from './status-poll.ts';
+import { serveUi } from './ui-server.ts';
+
+/**
+ * Serves the page until SIGINT or SIGTERM.
+ *
+ * @throws {RampartError} `INPUT` where no cluster is found, `SYSTEM` where the page is missing or the port is taken.
+ */
+export async function runUi(guards: readonly Guard[], options: UiOptions): Promise<void> {
+  const { port, ...choice } = options;
+  const { data, kubeconfig, context } = choice;
+  // Of a stopped standalone process, the kubeconfig stays.
+  const { server } = clusterAccess(choice);
+  const { signal } = stopSignal();
+  const status = new StatusPoll(guards, choice, signal);
+  const source = new FindingSource({
+    guards,
+    origin: (): AlertOrigin =>
+      data === undefined
+        ? { kind: 'cluster', access: clusterAccess(choice) }
+        : { kind: 'socket', path: join(resolve(data), standaloneAlertsSocket) },
+    clusterWords: [
+      ...(data === undefined ? [] : ['--data', data]),
+      ...(kubeconfig === undefined ? [] : ['--kubeconfig', kubeconfig]),
+      ...(context === undefined ? [] : ['--context', context]),
+    ],
+  });
+  await using page = await serveUi({
+    port,
+    page: readPageFiles(),
+    report: async () => ({ ...(await status.read()), findings: source.state() }),
+    findings: source.feed,
+  });
+  say(`status and findings of ${data ?? server.href}, until Ctrl-C. The link works once:`);
+  process.stdout.write(`${page.link}\n`);
+  await source.run(signal);
+}

@@ -1,0 +1,164 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import { text } from 'node:stream/consumers';
+import { suite, test } from 'node:test';
+
+import { LineFeed } from '../../lib/feed/line-feed.ts';
+import { request } from '../../lib/net/node-http.ts';
+import type { UiReport } from './report.ts';
+import { serveUi, type UiServer } from './ui-server.ts';
+
+const page = new Map([['/', { type: 'text/html; charset=utf-8', content: Buffer.from('the page') }]]);
+const report: UiReport = {
+  status: null,
+  failure: 'a failure',
+  findings: { isLive: true, note: '', missed: 0, hours: [] },
+};
+
+interface Answered {
+  readonly status: number | undefined;
+  readonly headers: IncomingHttpHeaders;
+  readonly text: string;
+}
+
+type Asked = Readonly<Record<string, string>>;
+
+async function open(
+  port: number,
+  path: string,
+  headers: Asked = {},
+  method = 'GET',
+): Promise<IncomingMessage> {
+  const asked = request({ host: '127.0.0.1', port, path, method, headers, agent: false });
+  asked.end();
+  const [response] = (await once(asked, 'response')) as [IncomingMessage];
+  return response;
+}
+
+async function get(port: number, path: string, headers: Asked = {}, method = 'GET'): Promise<Answered> {
+  const response = await open(port, path, headers, method);
+  return { status: response.statusCode, headers: response.headers, text: await text(response) };
+}
+
+async function cookieOf({ port, link }: UiServer): Promise<string> {
+  const { headers } = await get(port, '/session', { Authorization: `Bearer ${new URL(link).hash.slice(1)}` });
+  return (headers['set-cookie']?.[0] ?? '').replace(/;.*/, '');
+}
+
+function serve(findings = new LineFeed(), answer = (): UiReport => report): Promise<UiServer> {
+  return serveUi({ port: 0, page, report: async () => answer(), findings });
+}
+
+suite('the server of the page', () => {
+  test('the token of the link is exchanged once, for a cookie that scripts and other sites do not have', async () => {
+    await using server = await serve();
+    const { port, link } = server;
+    assert.match(link, /^http:\/\/127\.0\.0\.1:\d+\/#[\w-]{43}$/);
+    const token = { Authorization: `Bearer ${new URL(link).hash.slice(1)}` };
+    assert.equal((await get(port, '/status.json')).status, 401);
+    assert.equal((await get(port, '/findings')).status, 401);
+    const wrong = await get(port, '/session', { Authorization: 'Bearer wrong' });
+    assert.deepEqual([wrong.status, wrong.headers['set-cookie']], [401, undefined]);
+    const first = await get(port, '/session', token);
+    const [cookie = ''] = first.headers['set-cookie'] ?? [];
+    assert.equal(first.status, 204);
+    assert.match(cookie, /^rampart-ui-\d+=[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict$/);
+    const again = await get(port, '/session', token);
+    assert.deepEqual([again.status, again.headers['set-cookie']], [401, undefined]);
+    assert.match(again.text, /the link was used before\. Stop rampart ui and start it again/);
+    const [pair = ''] = cookie.split(';');
+    assert.equal((await get(port, '/status.json', { Cookie: `other=1; ${pair}` })).status, 200);
+    assert.equal((await get(port, '/status.json', { Cookie: `${pair}x` })).status, 401);
+    await using other = await serve();
+    assert.equal((await get(other.port, '/status.json', { Cookie: pair })).status, 401);
+  });
+
+  test('other hosts, other origins and other methods are refused, whatever they ask for', async () => {
+    await using server = await serve();
+    const { port } = server;
+    const Cookie = await cookieOf(server);
+    const refused: readonly (readonly [status: number, headers: Asked, method?: string])[] = [
+      [403, { Host: 'evil.example' }],
+      [403, { Host: `127.0.0.1.evil.example:${port}` }],
+      [403, { Host: `evil.example:${port}@127.0.0.1` }],
+      [403, { Origin: 'http://evil.example' }],
+      [403, { Origin: 'null' }],
+      [403, { Origin: `http://127.0.0.1:${port + 1}` }],
+      [403, { 'Sec-Fetch-Site': 'cross-site' }],
+      [403, { 'Sec-Fetch-Site': 'same-site' }],
+      [405, {}, 'POST'],
+      [405, {}, 'HEAD'],
+      [405, {}, 'OPTIONS'],
+    ];
+    for (const [status, headers, method] of refused) {
+      for (const path of ['/', '/session', '/status.json', '/findings', '/no']) {
+        const answered = await get(port, path, { Cookie, ...headers }, method);
+        assert.equal(answered.status, status, `${method} ${path} ${JSON.stringify(headers)}`);
+        assert.equal(answered.headers['access-control-allow-origin'], undefined);
+      }
+    }
+    // By `ssh -L`, from another port.
+    for (const Host of ['localhost:1234', '127.0.0.1:7080'])
+      assert.equal((await get(port, '/status.json', { Cookie, Host, Origin: `http://${Host}` })).status, 200);
+  });
+
+  test('every answer forbids what is inline or from elsewhere, frames, and caches', async () => {
+    await using server = await serve();
+    for (const path of ['/', '/no', '/status.json']) {
+      const { headers } = await get(server.port, path);
+      const policy = String(headers['content-security-policy']);
+      assert.match(policy, /^default-src 'none'; script-src 'self';.*frame-ancestors 'none'$/);
+      assert.doesNotMatch(policy, /unsafe|http|\*/);
+      assert.equal(headers['cache-control'], 'no-store');
+      assert.equal(headers['x-content-type-options'], 'nosniff');
+    }
+    const { text: content, headers } = await get(server.port, '/?theme=dark');
+    assert.deepEqual([content, headers['content-type']], ['the page', 'text/html; charset=utf-8']);
+    for (const path of ['/no', '/../package.json', '//', '/page.js/'])
+      assert.equal((await get(server.port, path)).status, 404, path);
+  });
+
+  test('a report that says nothing new is not sent again', async () => {
+    let now = report;
+    await using server = await serve(undefined, () => now);
+    const Cookie = await cookieOf(server);
+    const { headers, text: body } = await get(server.port, '/status.json', { Cookie });
+    assert.deepEqual(JSON.parse(body), report);
+    const tag = { 'If-None-Match': headers.etag ?? '' };
+    const same = await get(server.port, '/status.json', { Cookie, ...tag });
+    assert.deepEqual([same.status, same.text], [304, '']);
+    now = { ...report, failure: 'another\u202e failure' };
+    const changed = await get(server.port, '/status.json', { Cookie, ...tag });
+    assert.equal(changed.status, 200);
+    assert.match(changed.text, /another\\u202e failure/);
+  });
+
+  test('findings: what is kept, then what comes; a browser that comes back gets what it has not had', async () => {
+    const feed = new LineFeed();
+    feed.push('{"a":1}');
+    feed.push('{"a":2}');
+    await using server = await serve(feed);
+    const Cookie = await cookieOf(server);
+    const read = async (headers: Asked, events: number, push?: string): Promise<string> => {
+      const stream = await open(server.port, '/findings', { Cookie, ...headers });
+      assert.equal(stream.headers['content-type'], 'text/event-stream');
+      let got = '';
+      for await (const chunk of stream.setEncoding('utf8') as AsyncIterable<string>) {
+        got += chunk;
+        if (push !== undefined && got.includes('event: live')) {
+          feed.push(push);
+          push = undefined;
+        }
+        if (got.split('\n\n').length > events) break;
+      }
+      return got;
+    };
+    const live = 'event: live\ndata: \n\n';
+    const event = (number: number): string => `id: ${number}\ndata: {"a":${number}}\n\n`;
+    const [one, two, three] = [event(1), event(2), event(3)];
+    assert.equal(await read({}, 4, '{"a":3}'), `${one}${two}${live}${three}`);
+    assert.equal(await read({ 'Last-Event-ID': '2' }, 2), `${three}${live}`);
+    assert.equal(await read({ 'Last-Event-ID': 'x' }, 4), `${one}${two}${three}${live}`);
+  });
+});

@@ -1,0 +1,19 @@
+/** The page of `rampart ui`: exchanges the token of its link, and shows what the server reads. */
+import { render } from 'preact';
+
+import { App } from './app.tsx';
+
+/** @returns why it was refused; a browser that has opened the link before has its cookie, and needs no token. */
+async function exchangeToken(): Promise<string> {
+  const token = location.hash.slice(1);
+  if (!/^[\w-]{20,}$/.test(token)) return '';
+  // Nobody else sees it in the history, or uses a copied address.
+  history.replaceState(null, '', location.pathname);
+  const response = await fetch('session', { headers: { Authorization: `Bearer ${token}` } });
+  return response.ok ? '' : await response.text();
+}
+
+const page = document.getElementById('page');
+if (page === null) throw new Error('index.html has no element #page');
+const refusal = await exchangeToken().catch(() => '');
+render(<App refusal={refusal} />, page);

@@ -1,0 +1,153 @@
+import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { after, before, suite, test } from 'node:test';
+
+import type axe from 'axe-core';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+
+import { Standalone } from '../apps/standalone/standalone.fixture.ts';
+import { findingLine } from '../guard/stream/finding.ts';
+import { clusterAdmissionPolicyType } from '../guards/policy-audit/api.ts';
+import { clusterPolicy } from '../guards/policy-audit/scanner/scan.fixture.ts';
+import { serveFeed } from '../lib/feed/feed-server.ts';
+import { LineFeed } from '../lib/feed/line-feed.ts';
+import { configMaps, namespaces } from '../lib/kube/object/object.ts';
+import { TemporaryDirectory } from '../lib/testing/temporary-directory.fixture.ts';
+import { browserObstacle, openBrowser, UiProcess } from './ui-process.fixture.ts';
+
+const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const image = '<img src=x onerror=document.title="run">';
+
+/** What axe finds wrong with the page as it is now. */
+async function violations(page: Page): Promise<string[]> {
+  await page.evaluate(axeSource);
+  const { violations: found } = await page.evaluate(() =>
+    (globalThis as unknown as { readonly axe: typeof axe }).axe.run(),
+  );
+  return found.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
+}
+
+/** The answer to the question with these words. */
+function answer(page: Page, question: string) {
+  return page.locator('.answers > div', { hasText: question }).locator('.answer');
+}
+
+async function isWithinWidth(page: Page): Promise<boolean> {
+  return page.evaluate(() => document.documentElement.scrollWidth <= innerWidth);
+}
+
+suite('the page of rampart ui, in a browser', { skip: browserObstacle() }, () => {
+  let browser: Browser;
+  before(async () => {
+    browser = await openBrowser();
+  });
+  after(() => browser?.close());
+
+  const open = async (link: string, options: BrowserContextOptions = {}): Promise<Page> => {
+    const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+    context.setDefaultTimeout(60_000);
+    const page = await context.newPage();
+    await page.goto(link);
+    return page;
+  };
+
+  test('what rampart standalone guards and finds, while one looks; then it is killed', async () => {
+    await using one = new Standalone();
+    await one.start('--guards', 'policy-audit');
+    await one.client.create(namespaces, { metadata: { name: 'shop' } });
+    const create = (name: string) => one.client.create(configMaps, { metadata: { namespace: 'shop', name } });
+    await using ui = await UiProcess.start('--data', one.at('data'));
+    const page = await open(ui.link);
+    const asked = new Set<string>();
+    page.on('request', (request) => asked.add(new URL(request.url()).origin));
+    await answer(page, 'guarded').filter({ hasText: 'Nothing is asked for yet' }).waitFor();
+    assert.equal(new URL(page.url()).hash, '');
+
+    const wish = { expression: "object.metadata.name == 'good'", message: image };
+    await one.client.create(clusterAdmissionPolicyType, clusterPolicy('named', wish));
+    await answer(page, 'guarded').filter({ hasText: 'Yes: 1 object' }).waitFor();
+    await page.locator('.guard', { hasText: 'policy-audit' }).filter({ hasText: '✓ guarded' }).waitFor();
+    await answer(page, 'missed').filter({ hasText: 'Nothing lost' }).waitFor();
+    await assert.rejects(create('worse'), /denied the request/);
+    const row = page.locator('.finding', { hasText: 'rejected' });
+    await row.waitFor();
+    await answer(page, 'found').filter({ hasText: '1 finding' }).waitFor();
+    await row.locator('summary').click();
+    await row.locator('dd', { hasText: image }).waitFor();
+    // Names come from others: they are shown, and are nothing else.
+    assert.equal(await page.locator('img').count(), 0);
+    assert.notEqual(await page.title(), 'run');
+
+    await page.getByLabel('Search findings').fill('no such');
+    await page.getByText('Nothing matches.').waitFor();
+    await page.getByLabel('Search findings').fill('SHOP/WORSE');
+    assert.equal(await page.locator('.finding').count(), 1);
+    await page.getByLabel('Search findings').fill('');
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme });
+      assert.deepEqual(await violations(page), [], colorScheme);
+    }
+    await page.setViewportSize({ width: 390, height: 844 });
+    assert.ok(await isWithinWidth(page));
+    assert.deepEqual(await violations(page), [], 'phone');
+
+    // A browser that was sent the link later, and a page of another origin.
+    const late = await open(ui.link);
+    await late.getByRole('alert').filter({ hasText: 'the link was used before' }).waitFor();
+    const { origin } = new URL(ui.link);
+    const refused = await late.evaluate(
+      (url) => fetch(url).then((response) => response.status),
+      `${origin}/status.json`,
+    );
+    assert.equal(refused, 401);
+    await page.reload();
+    await row.waitFor();
+    assert.deepEqual([...asked], [origin]);
+
+    await one.stop('SIGKILL');
+    await page.getByRole('status').filter({ hasText: 'not live' }).waitFor();
+    await answer(page, 'guarded').filter({ hasText: 'No: 1 of 1 object not' }).waitFor();
+    await answer(page, 'missed').filter({ hasText: 'Nothing is seen now' }).waitFor();
+    await page.locator('#not-guarded').getByText('Start rampart standalone with --data').waitFor();
+    assert.equal(await ui.stop(), 0);
+    await page.getByRole('alert').filter({ hasText: 'rampart ui does not answer' }).waitFor();
+  });
+
+  test('10,000 findings: a part is drawn, and more as one scrolls', async () => {
+    using directory = new TemporaryDirectory();
+    const feed = new LineFeed({ maxLines: 10_000, maxUnits: 16 * 1024 * 1024 });
+    const push = (at: number): void =>
+      feed.push(
+        findingLine({
+          ...{ guard: 'file-access', kind: 'KiveAlert', severity: 'high', verdict: 'allowed', policy: null },
+          ...{ time: new Date().toISOString(), node: { name: 'n1' } },
+          object: { kind: 'Pod', namespace: 'shop', name: `web-${at}` },
+          message: `/usr/bin/cat accessed /etc/shadow in shop/web-${at}.`,
+        }),
+      );
+    for (let at = 1; at <= 10_000; at++) push(at);
+    await using _server = await serveFeed(feed, directory.at('alerts.sock'));
+    const kubeconfig = directory.at('kubeconfig');
+    const named = (what: object) => [{ name: 'c', ...what }];
+    writeFileSync(
+      kubeconfig,
+      JSON.stringify({
+        clusters: named({ cluster: { server: 'http://127.0.0.1:1' } }),
+        contexts: named({ context: { cluster: 'c' } }),
+        'current-context': 'c',
+      }),
+    );
+    await using ui = await UiProcess.start('--data', directory.path);
+    const page = await open(ui.link);
+    await page.getByText('10,000 listed').waitFor();
+    assert.match(await page.locator('.finding').first().innerText(), /shop\/web-10000/);
+    assert.equal(await page.locator('.finding').count(), 100);
+    await page.getByRole('button', { name: /^Show more of 9,900 findings/ }).scrollIntoViewIfNeeded();
+    await page.locator('.finding').nth(100).waitFor();
+    push(10_001);
+    await page.locator('.finding', { hasText: 'shop/web-10001' }).waitFor();
+    // No API answers there.
+    await answer(page, 'guarded').filter({ hasText: 'Unknown' }).waitFor();
+  });
+});

@@ -1,0 +1,68 @@
+/** `rampart ui` as a user starts it, and a browser; for tests. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+
+import { type Browser, chromium } from 'playwright-core';
+
+const rampart = join(import.meta.dirname, '../bin/rampart');
+const executablePath = '/usr/bin/chromium';
+
+/** Why there is no browser; `false` if there is one. */
+export function browserObstacle(): string | false {
+  return existsSync(executablePath) ? false : 'missing packages: apt-get install chromium';
+}
+
+/** Without a display, as root, and without the requests that it makes for itself. */
+export function openBrowser(): Promise<Browser> {
+  return chromium.launch({
+    executablePath,
+    args: [
+      ...['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'],
+      ...['--disable-background-networking', '--disable-component-update', '--disable-domain-reliability'],
+      ...['--disable-sync', '--no-default-browser-check', '--no-first-run', '--no-pings'],
+      '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1',
+    ],
+  });
+}
+
+/** One process; killed at the end. */
+export class UiProcess implements AsyncDisposable {
+  readonly #child: ChildProcess;
+  readonly #ended: Promise<unknown>;
+  readonly link: string;
+
+  private constructor(child: ChildProcess, ended: Promise<unknown>, link: string) {
+    this.#child = child;
+    this.#ended = ended;
+    this.link = link;
+  }
+
+  /** Resolves when it has printed its link. @throws if it ends before. */
+  static async start(...args: readonly string[]): Promise<UiProcess> {
+    const child = spawn(rampart, ['ui', ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+    let stderr = '';
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+    const ended = once(child, 'close');
+    const [link] = (await Promise.race([
+      once(createInterface(child.stdout), 'line'),
+      ended.then(([code]) => {
+        throw new Error(`rampart ui ended with ${String(code)}: ${stderr}`);
+      }),
+    ])) as [string];
+    return new UiProcess(child, ended, link);
+  }
+
+  /** @returns its exit code. */
+  async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number | null> {
+    this.#child.kill(signal);
+    await this.#ended;
+    return this.#child.exitCode;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop('SIGKILL');
+  }
+}

@@ -1,0 +1,54 @@
+/** The findings that the server keeps, and those that come, newest first. */
+import { useEffect, useState } from 'preact/hooks';
+
+import type { UiFinding } from '../apps/ui/report.ts';
+
+/** Six kinds of which the server keeps 10,000 would be more than a person reads, and a browser holds well. */
+const MOST = 20_000;
+/** Many come at once: a page is not drawn for each. */
+const GATHER_MS = 100;
+
+export interface ListedFinding extends UiFinding {
+  readonly number: number;
+  readonly timeMs: number;
+  /** Lower case: what a search looks in. */
+  readonly text: string;
+}
+
+export interface Findings {
+  readonly list: readonly ListedFinding[];
+  /** Whether all that the server keeps is here. */
+  readonly isComplete: boolean;
+}
+
+export function useFindings(): Findings {
+  const [findings, setFindings] = useState<Findings>({ list: [], isComplete: false });
+  useEffect(() => {
+    const events = new EventSource('findings');
+    let waiting: ListedFinding[] = [];
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let isComplete = false;
+    const flush = (): void => {
+      clearTimeout(timer);
+      timer = undefined;
+      const came = waiting.toReversed();
+      waiting = [];
+      setFindings(({ list }) => ({ list: [...came, ...list].slice(0, MOST), isComplete }));
+    };
+    events.addEventListener('message', ({ data, lastEventId }: MessageEvent<string>) => {
+      const parsed = JSON.parse(data) as UiFinding;
+      const timeMs = Date.parse(parsed.finding.time);
+      waiting.push({ ...parsed, number: Number(lastEventId), timeMs, text: data.toLowerCase() });
+      timer ??= setTimeout(flush, GATHER_MS);
+    });
+    events.addEventListener('live', () => {
+      isComplete = true;
+      flush();
+    });
+    return () => {
+      clearTimeout(timer);
+      events.close();
+    };
+  }, []);
+  return findings;
+}
