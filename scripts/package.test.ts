@@ -25,6 +25,11 @@ const read = (name: string): string => readFileSync(join(debian, name), 'utf8');
 const has = (program: string): boolean =>
   spawnSync(program, ['--version'], { stdio: 'ignore' }).error === undefined;
 
+function withUmask(mask: number): Disposable {
+  const before = process.umask(mask);
+  return { [Symbol.dispose]: () => void process.umask(before) };
+}
+
 suite('the Debian package', () => {
   test('scripts are valid, and fail where a command fails', () => {
     for (const name of ['postinst', 'prerm', 'postrm', 'install.sh']) {
@@ -87,6 +92,7 @@ suite('the Debian package', () => {
     using directory = new TemporaryDirectory();
     const written = { epoch: 1_700_000_000, level: 0, version: '1.2.3', architecture: 'amd64' };
     const build = (name: string, mode: number, names: readonly string[]) => {
+      using _ = withUmask(0o666 & ~mode);
       const root = directory.at(name, 'rampart-1.2.3');
       for (const path of names) {
         mkdirSync(dirname(join(root, path)), { recursive: true });

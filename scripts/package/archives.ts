@@ -6,6 +6,7 @@ import {
   cpSync,
   globSync,
   mkdirSync,
+  readdirSync,
   mkdtempDisposableSync,
   readFileSync,
   rmSync,
@@ -66,10 +67,8 @@ export function writeDeb(
   );
   const conffiles = ['/etc/rampart/rampart.conf', '/etc/logrotate.d/rampart'];
   put(join(control, 'conffiles'), conffiles.map((path) => `${path}\n`).join(''));
-  for (const script of ['postinst', 'prerm', 'postrm']) {
-    put(join(control, script), readFileSync(join(debian, script)));
-    chmodSync(join(control, script), 0o755);
-  }
+  const scripts = ['postinst', 'prerm', 'postrm'];
+  for (const script of scripts) put(join(control, script), readFileSync(join(debian, script)));
   const files = globSync('{etc,usr}/**', { cwd: root, withFileTypes: true }).filter((entry) =>
     entry.isFile(),
   );
@@ -78,6 +77,10 @@ export function writeDeb(
     return `${createHash('md5').update(readFileSync(path)).digest('hex')}  ${path.slice(root.length + 1)}\n`;
   });
   put(join(control, 'md5sums'), sums.toSorted().join(''));
+  // Whatever the umask: dpkg-deb refuses others, or keeps them.
+  chmodSync(control, 0o755);
+  for (const name of readdirSync(control))
+    chmodSync(join(control, name), scripts.includes(name) ? 0o755 : 0o644);
   rmSync(deb, { force: true });
   const env = { ...process.env, SOURCE_DATE_EPOCH: String(epoch) };
   execFileSync('dpkg-deb', ['--root-owner-group', '-Zxz', `-z${level}`, '--build', root, deb], {

@@ -150,6 +150,7 @@ function copyrightOf(packages: ReadonlyMap<string, Locked>): string {
 
 /** The same modes and times whatever the umask and the clock of the builder. @param epoch - Seconds since 1970. */
 export function settle(root: string, epoch: number): void {
+  chmodSync(root, 0o755);
   const entries = globSync('**', { cwd: root, withFileTypes: true });
   for (const entry of entries) {
     const path = join(entry.parentPath, entry.name);
