@@ -61,6 +61,7 @@ test('the bill of materials has each package that runs, with the hash of the loc
       });
     assert.ok(wanted.length > 10);
     const sbom = read<{
+      readonly metadata: { readonly component: { readonly name: string } };
       readonly components: readonly {
         readonly purl: string;
         readonly hashes: readonly { content: string }[];
@@ -70,6 +71,9 @@ test('the bill of materials has each package that runs, with the hash of the loc
       new Map(sbom.components.map(({ purl, hashes }) => [purl, hashes[0]?.content])),
       new Map(wanted),
     );
+
+    // Whatever the checkout is called.
+    assert.equal(sbom.metadata.component.name, 'rampart');
 
     const { subject, predicate } = read<Statement>(join(checkout, 'dist/provenance.json'));
     for (const { name, digest } of subject) {

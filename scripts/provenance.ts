@@ -43,11 +43,16 @@ function writeSbom(top: string): readonly Component[] {
     run(top, 'npm', 'sbom', '--sbom-format', 'cyclonedx'),
   ) as {
     readonly serialNumber: string;
-    readonly metadata: { readonly timestamp: string };
+    readonly metadata: { readonly timestamp: string; readonly component: { readonly name: string } };
     readonly components: readonly Component[];
     readonly dependencies: readonly { readonly ref: string; readonly dependsOn: readonly string[] }[];
   };
-  const { timestamp: _now, ...metadata } = sbom.metadata;
+  const { timestamp: _now, component: own, ...others } = sbom.metadata;
+  const { name: product } = JSON.parse(readFileSync(join(top, 'package.json'), 'utf8')) as {
+    readonly name: string;
+  };
+  // npm names it after the directory of the checkout.
+  const metadata = { ...others, component: { ...own, name: product } };
   const isForDevelopment = ({ name, properties = [] }: Component): boolean =>
     name !== inPage &&
     properties.some((one) => one.name === 'cdx:npm:package:development' && one.value === 'true');

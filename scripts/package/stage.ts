@@ -12,6 +12,8 @@ import { manualPage } from '../man.ts';
 /** Nothing of a package that runs is in these: types, C sources, and at its top guides, tests and headers. */
 const leftOut =
   /(?:\.d\.[cm]?ts|\.map|\.md|\.ts|\.markdown|\.(?:asm|c|cc|def|h|hh|inc|S))$|^(?:docs?|tests?|include|share|examples|benchmarks?|\.github)(?:\/|$)/;
+/** Such as `.github`. */
+const hidden = /(?:^|\/)\./;
 const licence = /(?:licen[cs]e|notice|copying)[^/]*$/i;
 /** What a user reads. */
 const guides = ['docs/*.md', 'docs/findings.schema.json', 'README.md', 'SECURITY.md'];
@@ -124,7 +126,7 @@ function stagePackages(top: string, lib: string): ReadonlyMap<string, Locked> {
       recursive: true,
       filter: (source) => {
         const within = source.slice(top.length + path.length + 1).replace(/^\//, '');
-        return licence.test(within) || !leftOut.test(within);
+        return !hidden.test(within) && (licence.test(within) || !leftOut.test(within));
       },
     });
   }
