@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { EventEmitter, once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { after, before, suite, test } from 'node:test';
@@ -6,6 +7,9 @@ import { after, before, suite, test } from 'node:test';
 import type axe from 'axe-core';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 
+import { readPageFiles } from '../apps/ui/page-files.ts';
+import type { UiReport } from '../apps/ui/report.ts';
+import { serveUi } from '../apps/ui/ui-server.ts';
 import { Standalone } from '../apps/standalone/standalone.fixture.ts';
 import { findingLine } from '../guard/stream/finding.ts';
 import { clusterAdmissionPolicyType } from '../guards/policy-audit/api.ts';
@@ -149,5 +153,57 @@ suite('the page of rampart ui, in a browser', { skip: browserObstacle() }, () =>
     await page.locator('.finding', { hasText: 'shop/web-10001' }).waitFor();
     // No API answers there.
     await answer(page, 'guarded').filter({ hasText: 'Unknown' }).waitFor();
+  });
+
+  test('findings that come all the time do not keep the status away; what may not be read is shown', async () => {
+    const feed = new LineFeed();
+    const came = new EventEmitter();
+    let number = 0;
+    const report: UiReport = {
+      failure: null,
+      findings: { isLive: true, note: '', missed: 2, hours: [] },
+      status: {
+        ...{ schema: 'rampart.dev/status/v2', server: 'https://c', time: new Date().toISOString() },
+        ...{ namespace: null, guarded: false, problems: [], guards: [] },
+        operator: { state: 'unknown', holder: null, renewedSecondsAgo: null },
+        notRead: [{ resource: 'leases in rampart-system', why: `not for ${image}` }],
+        nodes: [
+          {
+            ...{ name: 'n1', agent: 'running', agentRenewed: null, agentPod: null },
+            guards: { g: { state: 'running', reason: '', mode: 'slow', blindSpots: ['denied opens'] } },
+            losses: [{ guard: 'g', what: 'accesses', count: 3 }],
+          },
+        ],
+      },
+    };
+    await using server = await serveUi({
+      port: 0,
+      page: readPageFiles(),
+      findings: feed,
+      report: async () => {
+        for (let left = 100; left > 0; left--) await once(came, 'finding');
+        return report;
+      },
+    });
+    const pushing = setInterval(() => {
+      const at = {
+        time: new Date().toISOString(),
+        node: { name: `n${number++}` },
+        object: null,
+        policy: null,
+      };
+      const finding = { guard: 'g', kind: 'k', severity: 'low', verdict: 'seen', message: 'Seen.', ...at };
+      feed.push(JSON.stringify({ finding, command: null }));
+      came.emit('finding');
+    }, 10);
+    try {
+      const page = await open(server.link);
+      await page.getByText(`You may not read leases in rampart-system: not for ${image}`).waitFor();
+      await answer(page, 'guarded').filter({ hasText: 'Unknown' }).waitFor();
+      await answer(page, 'missed').filter({ hasText: '5 lost' }).waitFor();
+      assert.equal(await page.locator('#losses dd').last().innerText(), '3');
+    } finally {
+      clearInterval(pushing);
+    }
   });
 });

@@ -1,9 +1,11 @@
 /** The report of the server, asked for again and again. */
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 
 import type { UiReport } from '../apps/ui/report.ts';
 
 const POLL_MS = 5_000;
+/** However often something happens. */
+const LEAST_MS = 1_000;
 
 export interface PolledReport {
   readonly report: UiReport | undefined;
@@ -13,40 +15,44 @@ export interface PolledReport {
   readonly failure: string;
 }
 
-/** @param eager - Changes when something has happened: then it asks at once. */
-export function useReport(eager: number): PolledReport {
+/** @param happened - Changes when something has happened: then it asks earlier. */
+export function useReport(happened: number): PolledReport {
   const [polled, setPolled] = useState<PolledReport>({ report: undefined, checkedMs: 0, failure: '' });
-  const [tag, setTag] = useState('');
-  const [round, setRound] = useState(0);
+  const hurry = useRef<() => void>(() => undefined);
   useEffect(() => {
     const stop = new AbortController();
-    const { signal } = stop;
     void (async () => {
-      try {
-        const response = await fetch('status.json', {
-          signal,
-          headers: tag === '' ? {} : { 'If-None-Match': tag },
-        });
-        if (response.status === 304) setPolled((last) => ({ ...last, checkedMs: Date.now(), failure: '' }));
-        else if (response.ok) {
-          const report = (await response.json()) as UiReport;
-          setTag(response.headers.get('ETag') ?? '');
-          setPolled({ report, checkedMs: Date.now(), failure: '' });
-        } else {
-          const failure = await response.text();
-          setPolled((last) => ({ ...last, failure }));
+      let tag = '';
+      while (!stop.signal.aborted) {
+        // Before it asks: what happens meanwhile may not be in the answer.
+        const { promise: hurried, resolve } = Promise.withResolvers<void>();
+        hurry.current = resolve;
+        try {
+          const headers: HeadersInit = tag === '' ? {} : { 'If-None-Match': tag };
+          const response = await fetch('status.json', { signal: stop.signal, headers });
+          if (response.status === 304) setPolled((last) => ({ ...last, checkedMs: Date.now(), failure: '' }));
+          else if (response.ok) {
+            const report = (await response.json()) as UiReport;
+            tag = response.headers.get('ETag') ?? '';
+            setPolled({ report, checkedMs: Date.now(), failure: '' });
+          } else {
+            const failure = await response.text();
+            setPolled((last) => ({ ...last, failure }));
+          }
+        } catch {
+          const failure = 'rampart ui does not answer: it has ended, or cannot be reached.';
+          if (!stop.signal.aborted) setPolled((last) => ({ ...last, failure }));
         }
-      } catch {
-        if (signal.aborted) return;
-        setPolled((last) => ({
-          ...last,
-          failure: 'rampart ui does not answer: it has ended, or cannot be reached.',
-        }));
+        await wait(LEAST_MS);
+        await Promise.race([hurried, wait(POLL_MS - LEAST_MS)]);
       }
-      setTimeout(() => signal.aborted || setRound((one) => one + 1), POLL_MS);
     })();
     return () => stop.abort();
-    // Not `tag`: it is what the answer gave.
-  }, [round, eager]);
+  }, []);
+  useEffect(() => hurry.current(), [happened]);
   return polled;
+}
+
+function wait(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
 }
