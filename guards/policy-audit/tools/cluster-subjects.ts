@@ -10,7 +10,7 @@ import {
   namespaces,
 } from '../../../lib/kube/object/object.ts';
 import { type PolicyException, policyExceptionType } from '../api.ts';
-import { type Exceptions, exceptionsByPolicy, readException } from '../exceptions/exception.ts';
+import { type Exception, readException } from '../exceptions/exception.ts';
 import type { GroupVersionResource } from '../engine/evaluator.ts';
 import { coversKind } from '../policies/match.ts';
 import type { Policy } from '../policies/policy.ts';
@@ -41,13 +41,13 @@ export class ClusterSubjects implements AsyncIterable<Subject> {
   }
 
   /** @throws {KubeError}, {RampartError} `INPUT` for one that cannot be read */
-  async exceptions(): Promise<Exceptions> {
+  async exceptions(): Promise<readonly Exception[]> {
     const signal = this.#signal;
     try {
       const { items } = await this.#client.list<PolicyException>(policyExceptionType, {}, { signal });
-      return exceptionsByPolicy(items.map(readException));
+      return items.map(readException);
     } catch (error) {
-      if (isNotFound(error)) return new Map();
+      if (isNotFound(error)) return [];
       throw error;
     }
   }

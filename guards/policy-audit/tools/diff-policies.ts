@@ -39,6 +39,13 @@ interface Pair {
 interface Open {
   readonly named: NamedPolicy;
   readonly evaluator: Evaluator;
+  readonly options: RunOptions;
+}
+
+export interface PolicyVersion {
+  readonly policies: readonly NamedPolicy[];
+  /** What it is evaluated with: parameters and exceptions may change with the policies. */
+  readonly options: RunOptions;
 }
 
 /** 0 nothing changes, 1 something does, 2 an evaluation failed. */
@@ -54,34 +61,37 @@ export function exitCodeOfDiff({ changes, errors, problems }: Diff): number {
  * @throws {RampartError} `INPUT` for a policy that cannot be evaluated; the signal's reason
  */
 export async function diffPolicies(
-  old: readonly NamedPolicy[],
-  next: readonly NamedPolicy[],
+  old: PolicyVersion,
+  next: PolicyVersion,
   subjects: AsyncIterable<Subject> | Iterable<Subject>,
-  options: RunOptions & Pick<Subjects, 'namespaceLabels'>,
+  { namespaceLabels, signal }: Pick<Subjects, 'namespaceLabels'> & { readonly signal: AbortSignal },
 ): Promise<Diff> {
   await using stack = new AsyncDisposableStack();
-  const opened = async (named: NamedPolicy | undefined): Promise<Open | undefined> => {
+  const opened = async (
+    named: NamedPolicy | undefined,
+    { options }: PolicyVersion,
+  ): Promise<Open | undefined> => {
     if (named === undefined) return undefined;
     try {
-      return { named, evaluator: stack.use(await openNamed(named, options)) };
+      return { named, evaluator: stack.use(await openNamed(named, options)), options };
     } catch (error) {
-      options.signal?.throwIfAborted();
+      signal.throwIfAborted();
       const what = `${named.id} cannot be evaluated`;
       throw new RampartError(errorCodes.INPUT, { what, why: messageOf(error), cause: error });
     }
   };
   const pairs: Pair[] = [];
-  for (const [policy, before, after] of pairsOf(old, next))
-    pairs.push({ policy, before: await opened(before), after: await opened(after) });
+  for (const [policy, before, after] of pairsOf(old.policies, next.policies))
+    pairs.push({ policy, before: await opened(before, old), after: await opened(after, next) });
   const changes: Change[] = [];
   let [objects, errors] = [0, 0];
   const ask = async (open: Open | undefined, subject: Subject): Promise<RunResult | undefined> => {
     if (open === undefined) return undefined;
-    const { evaluator, named } = open;
-    return judge(named, subject, { evaluator, namespaceLabels: options.namespaceLabels, options });
+    const { evaluator, named, options } = open;
+    return judge(named, subject, { evaluator, namespaceLabels, options });
   };
   for await (const subject of subjects) {
-    options.signal?.throwIfAborted();
+    signal.throwIfAborted();
     let isAbout = false;
     for (const { policy, before: one, after: other } of pairs) {
       const [before, after] = [await ask(one, subject), await ask(other, subject)];

@@ -26,6 +26,39 @@ const is = (name: string): string => `object.metadata.name != '${name}'`;
 const map = (name: string): string =>
   `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: ${name}, namespace: shop}\n`;
 
+/** Allows the ConfigMap that its parameter names. */
+const withParameter = (allowed: string): string => `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: one}
+spec:
+  paramKind: {apiVersion: v1, kind: ConfigMap}
+  matchConstraints: {resourceRules: [{apiGroups: [''], apiVersions: [v1], resources: [configmaps], operations: [CREATE]}]}
+  validations: [{expression: object.metadata.name == params.data.name}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: one}
+spec:
+  policyName: one
+  validationActions: [Deny]
+  paramRef: {name: allowed, namespace: settings, parameterNotFoundAction: Deny}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: allowed, namespace: settings}
+data: {name: ${allowed}}
+`;
+const excepted = (name: string): string => `${policy('p', 'false')}---
+apiVersion: rampart.dev/v1alpha1
+kind: PolicyException
+metadata: {name: ${name}, namespace: shop}
+spec:
+  policies: [{kind: ClusterAdmissionPolicy, name: p}]
+  match: {kinds: [ConfigMap], names: [${name}]}
+  reason: a test
+`;
+
 suite('rampart policy diff', () => {
   const directory = mkdtempSync(join(tmpdir(), 'rampart-policy-diff-'));
   const commands = new Commands(directory);
@@ -110,5 +143,22 @@ suite('rampart policy diff', () => {
         'clusterwide-r ConfigMap shop/c: allowed denied',
       ],
     });
+  });
+
+  test('parameters and exceptions beside a version are of that one alone', async () => {
+    writeFileSync(join(directory, 'objects.yaml'), ['a', 'b', 'c'].map(map).join('---\n'));
+    const versions = [withParameter('a'), withParameter('b'), excepted('a'), excepted('b')] as const;
+    for (const source of [
+      ['-r', 'objects.yaml'],
+      ['--kubeconfig', api.kubeconfig],
+    ]) {
+      for (const [old, next] of [versions.slice(0, 2), versions.slice(2)]) {
+        const { code, stdout, stderr } = await diff(old ?? '', next ?? '', ...source);
+        assert.equal(code, 1, stdout + stderr);
+        assert.match(stdout, /\ndenied +allowed +\S+ +ConfigMap shop\/b/);
+        assert.match(stdout, /\nallowed +denied +\S+ +ConfigMap shop\/a/);
+        assert.match(stdout, /: 1 newly denied, 1 newly allowed\n$/);
+      }
+    }
   });
 });

@@ -2,10 +2,9 @@
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 import { outputOptions } from '../../../../lib/cli/output.ts';
 import { ClusterSubjects } from '../../tools/cluster-subjects.ts';
-import { type Diff, diffPolicies, exitCodeOfDiff } from '../../tools/diff-policies.ts';
+import { type Diff, diffPolicies, exitCodeOfDiff, type PolicyVersion } from '../../tools/diff-policies.ts';
 import { isManifest, type NamedPolicy, readPolicies } from '../../tools/policy-source.ts';
 import { renderDiff } from '../../tools/render-diff.ts';
-import type { RunOptions as Evaluating } from '../../tools/run-policies.ts';
 import { readSubjects, type Subject } from '../../tools/subjects.ts';
 import type { DiffOptions } from './command.ts';
 import { givenExceptions } from './given-exceptions.ts';
@@ -15,26 +14,30 @@ import { type Means, namedCluster, openMeans, settingsOf, timeLimitOf } from './
 export async function runPolicyDiff(old: string, next: string, options: DiffOptions): Promise<number> {
   const deadlineMs = timeLimitOf(options.policyTimeout);
   const settings = settingsOf(options.settings);
-  const [before, after] = [old, next].map((name) =>
-    readPolicies(name, isManifest(name) ? undefined : settings),
-  );
-  const beside = [old, next].flatMap((name) => (isManifest(name) ? readSubjects([name]).subjects : []));
-  const policies = [before ?? [], after ?? []] as const;
+  const versions = [versionOf(old, settings), versionOf(next, settings)] as const;
   const diff =
     options.resource === undefined
-      ? await inCluster(policies, beside, options, deadlineMs)
-      : await ofManifests(policies, beside, { ...options, resource: options.resource }, deadlineMs);
+      ? await inCluster(versions, options, deadlineMs)
+      : await ofManifests(versions, { ...options, resource: options.resource }, deadlineMs);
   process.stdout.write(
     renderDiff(diff, options.output, outputOptions(100, { isWide: options.output === 'wide' })),
   );
   return exitCodeOfDiff(diff);
 }
 
-type Policies = readonly [old: readonly NamedPolicy[], next: readonly NamedPolicy[]];
+interface Version {
+  readonly policies: readonly NamedPolicy[];
+  /** Parameters, exceptions and other objects in its file: they are of this version alone. */
+  readonly beside: readonly Subject[];
+}
+
+function versionOf(name: string, settings: Parameters<typeof readPolicies>[1]): Version {
+  if (!isManifest(name)) return { policies: readPolicies(name, settings), beside: [] };
+  return { policies: readPolicies(name, undefined), beside: readSubjects([name]).subjects };
+}
 
 async function ofManifests(
-  [old, next]: Policies,
-  beside: readonly Subject[],
+  versions: readonly [old: Version, next: Version],
   options: DiffOptions & { readonly resource: readonly string[] },
   deadlineMs: number,
 ): Promise<Diff> {
@@ -45,34 +48,43 @@ async function ofManifests(
       next: 'Name Kubernetes manifests, or a directory that contains some',
     });
   }
-  const given = [...subjects, ...beside];
-  await using means = await openMeans(options, given, namedCluster(options));
-  const exceptions = givenExceptions(given);
-  const run = evaluating(means, { deadlineMs, exceptions });
-  const diff = await diffPolicies(old, next, subjects, { ...run, namespaceLabels });
+  await using stack = new AsyncDisposableStack();
+  const opened = async ({ policies, beside }: Version): Promise<OpenVersion> => {
+    const given = [...beside, ...subjects];
+    const means = stack.use(await openMeans(options, given, namedCluster(options)));
+    const exceptions = givenExceptions(given);
+    return { policies, means, options: { ...means.engine, deadlineMs, exceptions } };
+  };
+  const [old, next] = [await opened(versions[0]), await opened(versions[1])];
+  const { signal } = old.means;
+  const diff = await diffPolicies(old, next, subjects, { namespaceLabels, signal });
   return { ...diff, problems: [...problems, ...diff.problems] };
 }
 
 async function inCluster(
-  [old, next]: Policies,
-  beside: readonly Subject[],
+  versions: readonly [old: Version, next: Version],
   options: DiffOptions,
   deadlineMs: number,
 ): Promise<Diff> {
-  await using means = await openMeans(options, beside, {
-    kubeconfig: options.kubeconfig,
-    context: options.context,
-  });
-  const { client, signal } = means;
+  const { kubeconfig, context } = options;
+  await using stack = new AsyncDisposableStack();
+  const open = async ({ beside }: Version): Promise<Means> =>
+    stack.use(await openMeans(options, beside, { kubeconfig, context }));
+  const [before, after] = [await open(versions[0]), await open(versions[1])];
+  const { client, signal } = before;
   if (client === undefined) throw new TypeError('a cluster is called');
-  const policies = [...old, ...next].map(({ policy }) => policy);
+  const policies = versions.flatMap((version) => version.policies.map(({ policy }) => policy));
   const subjects = new ClusterSubjects(client, policies, signal);
-  const [namespaceLabels, exceptions] = [await subjects.namespaceLabels(), await subjects.exceptions()];
-  const run = evaluating(means, { deadlineMs, exceptions });
-  const diff = await diffPolicies(old, next, subjects, { ...run, namespaceLabels });
+  const [namespaceLabels, inAll] = [await subjects.namespaceLabels(), await subjects.exceptions()];
+  const opened = ({ policies: own, beside }: Version, { engine }: Means): PolicyVersion => {
+    const exceptions = givenExceptions(beside, inAll);
+    return { policies: own, options: { ...engine, deadlineMs, exceptions } };
+  };
+  const [old, next] = [opened(versions[0], before), opened(versions[1], after)];
+  const diff = await diffPolicies(old, next, subjects, { namespaceLabels, signal });
   return { ...diff, problems: [...subjects.problems, ...diff.problems] };
 }
 
-function evaluating({ engine }: Means, more: Pick<Evaluating, 'deadlineMs' | 'exceptions'>): Evaluating {
-  return { ...engine, ...more };
+interface OpenVersion extends PolicyVersion {
+  readonly means: Means;
 }

@@ -1,14 +1,15 @@
 /** The PolicyExceptions among the manifests of a command line. */
 import { policyExceptions } from '../../api.ts';
-import { type Exceptions, exceptionsByPolicy } from '../../exceptions/exception.ts';
+import { type Exception, type Exceptions, exceptionsByPolicy } from '../../exceptions/exception.ts';
 import { exceptionOf } from '../../exceptions/exception-file.ts';
 import type { Subject } from '../../tools/subjects.ts';
 
-/** @throws {RampartError} `INPUT` */
-export function givenExceptions(subjects: readonly Subject[]): Exceptions {
-  return exceptionsByPolicy(
-    subjects
+/** @param others - Those of a cluster. @throws {RampartError} `INPUT` */
+export function givenExceptions(subjects: readonly Subject[], others: readonly Exception[] = []): Exceptions {
+  return exceptionsByPolicy([
+    ...others,
+    ...subjects
       .filter(({ kind }) => kind.group === policyExceptions.group && kind.kind === policyExceptions.kind)
       .map(({ file, line, request }) => exceptionOf(request.object, `${file}:${line}`)),
-  );
+  ]);
 }
