@@ -43,6 +43,7 @@ suite('imports between rooms', () => {
     ['ui/text.ts', '../lib/output/printable.ts'],
     ['ui/app.tsx', 'preact/hooks'],
     ['ui/app.tsx', './text.ts'],
+    ['ui/pictures.ts', 'node:fs'],
     ['ui/page.test.ts', '../apps/standalone/standalone.fixture.ts'],
   ];
   for (const [from, specifier] of allowed) {

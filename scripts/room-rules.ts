@@ -42,6 +42,8 @@ const owners: Readonly<Record<string, string>> = {
 const page = 'ui';
 /** All that it may take along when it runs. */
 const inPage: readonly RegExp[] = [/^preact(?:\/hooks)?$/, /^lib\/output\/printable\.ts$/, /^ui\//];
+/** Runs in Node.js: how it is built, and how its pictures are made. */
+const buildOfPage = /^ui\/(?:vite\.config|pictures)\.ts$/;
 
 const testFile = /\.(test|fixture)\.ts$/;
 const productFolders: readonly string[] = ['apps', 'guards', 'guard', 'lib'];
@@ -63,7 +65,7 @@ export function objection(
 ): string | undefined {
   if (specifier === 'node:http' && !typeOnly)
     return 'an import of node:http loads fetch: lib/net/node-http.ts has it';
-  const isOfPage = folderOf(from) === page && !testFile.test(from) && !from.endsWith('.config.ts');
+  const isOfPage = folderOf(from) === page && !testFile.test(from) && !buildOfPage.test(from);
   if (isOfPage && !typeOnly) {
     const taken = specifier.startsWith('.') ? join(dirname(from), specifier) : specifier;
     return inPage.some((pattern) => pattern.test(taken))

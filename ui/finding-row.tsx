@@ -13,6 +13,7 @@ const headKeys: ReadonlySet<string> = new Set([
 export function FindingRow({ listed: { finding, command, timeMs } }: { readonly listed: ListedFinding }) {
   const [isOpen, setOpen] = useState(false);
   const { guard, verdict, severity, message, node, policy } = finding;
+  const reason = typeof finding['reason'] === 'string' ? finding['reason'] : '';
   const who = [guard, node.name && `on ${node.name}`, policy && objectText(policy)]
     .filter(Boolean)
     .join(' · ');
@@ -32,11 +33,12 @@ export function FindingRow({ listed: { finding, command, timeMs } }: { readonly 
       </summary>
       {isOpen && (
         <div class="more">
+          {reason !== '' && <p>{shown(reason)}</p>}
           <dl>
             <Entry name="severity" value={severity} />
             {finding.object && <Entry name="object" value={objectText(finding.object)} />}
             {Object.entries(finding)
-              .filter(([name]) => !headKeys.has(name))
+              .filter(([name]) => !headKeys.has(name) && name !== 'reason')
               .flatMap(([name, value]) => entriesOf(name, value))
               .map(([name, value]) => (
                 <Entry key={name} name={name} value={value} />

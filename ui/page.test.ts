@@ -78,7 +78,7 @@ suite('the page of rampart ui, in a browser', { skip: browserObstacle() }, () =>
     await row.waitFor();
     await answer(page, 'found').filter({ hasText: '1 finding' }).waitFor();
     await row.locator('summary').click();
-    await row.locator('dd', { hasText: image }).waitFor();
+    await row.locator('.more p', { hasText: image }).waitFor();
     // Names come from others: they are shown, and are nothing else.
     assert.equal(await page.locator('img').count(), 0);
     assert.notEqual(await page.title(), 'run');

@@ -8,15 +8,15 @@ import { createInterface } from 'node:readline';
 import { type Browser, chromium } from 'playwright-core';
 
 const rampart = join(import.meta.dirname, '../bin/rampart');
-const executablePath = '/usr/bin/chromium';
+const chromiumPath = '/usr/bin/chromium';
 
 /** Why there is no browser; `false` if there is one. */
 export function browserObstacle(): string | false {
-  return existsSync(executablePath) ? false : 'missing packages: apt-get install chromium';
+  return existsSync(chromiumPath) ? false : 'missing packages: apt-get install chromium';
 }
 
 /** Without a display, as root, and without the requests that it makes for itself. */
-export function openBrowser(): Promise<Browser> {
+export function openBrowser(executablePath = chromiumPath): Promise<Browser> {
   return chromium.launch({
     executablePath,
     args: [
