@@ -48,7 +48,7 @@ function guardedAnswer({ status, failure }: UiReport): Said {
   const first = status.problems[0]?.why ?? '';
   return {
     tone: 'bad',
-    answer: `No: ${sum((guard) => guard.notGuarded)} of ${counted(objects, 'object')} not`,
+    answer: `No: ${sum((guard) => guard.notGuarded)} of ${counted(objects, 'object')} not guarded`,
     more: (
       <>
         {shown(failure === null ? first : failure)} <a href="#not-guarded">Why</a>

@@ -111,7 +111,7 @@ suite('the page of rampart ui, in a browser', { skip: browserObstacle() }, () =>
 
     await one.stop('SIGKILL');
     await page.getByRole('status').filter({ hasText: 'not live' }).waitFor();
-    await answer(page, 'guarded').filter({ hasText: 'No: 1 of 1 object not' }).waitFor();
+    await answer(page, 'guarded').filter({ hasText: 'No: 1 of 1 object not guarded' }).waitFor();
     await answer(page, 'missed').filter({ hasText: 'Nothing is seen now' }).waitFor();
     await page.locator('#not-guarded').getByText('Start rampart standalone with --data').waitFor();
     assert.equal(await ui.stop(), 0);
