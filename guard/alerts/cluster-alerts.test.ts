@@ -101,14 +101,14 @@ suite('rampart alerts of a cluster', () => {
       'pods that may not be listed',
       [],
       (_request: IncomingMessage, _url: URL, response: ServerResponse) => json(response, 403, forbidden),
-      1,
+      2,
       /cannot list pods in namespace rampart-system: not for you \(403 Forbidden\)/,
     ],
     [
       'no agents',
       [],
       (_request: IncomingMessage, _url: URL, response: ServerResponse) => json(response, 200, pods()),
-      1,
+      2,
       /no agent in http:.*has no pod with the label.*For rampart standalone use --data/,
     ],
     [
@@ -116,7 +116,7 @@ suite('rampart alerts of a cluster', () => {
       ['-f'],
       (_request: IncomingMessage, url: URL, response: ServerResponse) =>
         url.pathname.endsWith('/log') ? json(response, 403, forbidden) : json(response, 200, pods('a', 'b')),
-      1,
+      2,
       /cannot read the log of pod rampart-system\/[ab]: not for you/,
     ],
   ] as const) {

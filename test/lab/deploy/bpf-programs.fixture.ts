@@ -73,9 +73,9 @@ function refused(name: string, what: { readonly kind: string; readonly spec: obj
 
 export const bpfPrograms: Play = {
   prepare: async (stage) => {
-    // As systemd has it on a node.
+    // As systemd has it on a node; one of its own, since ip(8) mounts one for the whole machine, where others clean up.
     await stage.deployed.onNode(
-      'mountpoint -q /sys/fs/bpf || mount -t bpf bpf /sys/fs/bpf; mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing',
+      'mount -t bpf bpf /sys/fs/bpf; mountpoint -q /sys/kernel/tracing || mount -t tracefs tracefs /sys/kernel/tracing',
     );
     await stage.inPod('sh', '-c', `cp /bin/busybox ${closedProgram} && chown 101 ${closedProgram}`);
     await make(stage, 'on-node', onNode);
