@@ -11,6 +11,7 @@ const ready = {
   changelog: dated(changelog, '0.2.0', '2027-01-02'),
   changes: '',
   tagProblem: undefined,
+  ownersFiles: { 'SECURITY.md': 'write to `security@example.com`', '.github/CODEOWNERS': '* @example/team' },
 };
 
 suite('a release', () => {
@@ -25,6 +26,7 @@ suite('a release', () => {
   test('is refused with each reason', () => {
     const [heading, changes, tag, ...more] = objections({
       ...{ version: '0.2.0', changelog, changes: ' M bin/rampart', tagProblem: 'there is no such tag' },
+      ownersFiles: {},
     });
     assert.match(heading ?? '', /^CHANGELOG\.md does not begin with "## \[0\.2\.0\] - DATE"; run: /);
     assert.equal(changes, 'uncommitted changes:\n M bin/rampart');
@@ -32,6 +34,14 @@ suite('a release', () => {
     assert.deepEqual(more, []);
     assert.equal(objections({ ...ready, version: '0.1.0' }).length, 1);
     assert.throws(() => dated('# Changelog\n', '0.1.0', '2027-01-02'), /no heading/);
+  });
+
+  test('is refused until the owner has filled in who gets reports and who reviews', () => {
+    const ownersFiles = { 'SECURITY.md': 'write to `REPORT-ADDRESS`', '.github/CODEOWNERS': '* REVIEWERS' };
+    assert.deepEqual(objections({ ...ready, ownersFiles }), [
+      'SECURITY.md still has REPORT-ADDRESS; replace it by a name or an address of yours',
+      '.github/CODEOWNERS still has REVIEWERS; replace it by a name or an address of yours',
+    ]);
   });
 
   test('the version is one of Semantic Versioning', () => {

@@ -6,7 +6,7 @@
  *   npm run release -- --dry-run   the same without a tag and with changes, to see what a release would have
  */
 import { spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 
@@ -18,21 +18,26 @@ import { sourceDate } from './package/source-date.ts';
 
 const top = dirname(import.meta.dirname);
 
-/** What of the build goes beside the packages. */
+/** Files of the build that are published beside the packages. */
 const statements = ['sbom.cdx.json', 'provenance.json'];
 
-/** What is known of a checkout that is to be released. */
+/** Files with a name that only the owner of the repository can fill in, and the word in its place. */
+const placeholders = { 'SECURITY.md': 'REPORT-ADDRESS', '.github/CODEOWNERS': 'REVIEWERS' };
+
+/** The facts about a checkout that decide whether it can be released. */
 export interface Checkout {
   readonly version: string;
   readonly changelog: string;
-  /** Of `git status --porcelain`; empty: no changes. */
+  /** Output of `git status --porcelain`; empty: no changes. */
   readonly changes: string;
-  /** Of `git verify-tag`; undefined: it is signed by somebody who is known. */
+  /** Output of `git verify-tag` on failure; undefined: a known key has signed the tag. */
   readonly tagProblem: string | undefined;
+  /** Text by path, for the files that may have a placeholder; a file that is missing has none. */
+  readonly ownersFiles: Readonly<Record<string, string>>;
 }
 
 /** Why it cannot be released, a line each. */
-export function objections({ version, changelog, changes, tagProblem }: Checkout): string[] {
+export function objections({ version, changelog, changes, tagProblem, ownersFiles }: Checkout): string[] {
   const newest = /^## \[([^\]]+)\](?: - (\d{4}-\d{2}-\d{2}))?$/m.exec(changelog);
   return [
     ...(newest?.[1] === version && newest[2] !== undefined
@@ -40,6 +45,9 @@ export function objections({ version, changelog, changes, tagProblem }: Checkout
       : [`CHANGELOG.md does not begin with "## [${version}] - DATE"; run: npm run release -- --cut`]),
     ...(changes === '' ? [] : [`uncommitted changes:\n${changes}`]),
     ...(tagProblem === undefined ? [] : [`this commit has no signed tag v${version}: ${tagProblem}`]),
+    ...Object.entries(placeholders)
+      .filter(([path, word]) => ownersFiles[path]?.includes(word))
+      .map(([path, word]) => `${path} still has ${word}; replace it by a name or an address of yours`),
   ];
 }
 
@@ -64,6 +72,11 @@ function look(version: string): Checkout {
     ...{ version, tagProblem },
     changelog: readFileSync(join(top, 'CHANGELOG.md'), 'utf8'),
     changes: git('status', '--porcelain').stdout.trimEnd(),
+    ownersFiles: Object.fromEntries(
+      Object.keys(placeholders)
+        .filter((path) => existsSync(join(top, path)))
+        .map((path) => [path, readFileSync(join(top, path), 'utf8')]),
+    ),
   };
 }
 
