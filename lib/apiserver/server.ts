@@ -30,12 +30,12 @@ interface ApiServerOptions {
    * `undefined`: objects in memory, the rest in a temporary directory, all gone at the end.
    */
   readonly dataDirectory: string | undefined;
-  /** Objects in memory also where there is a directory. Default: false. */
+  /** Keeps objects in memory even with a directory. Default: false. */
   readonly memory?: boolean;
   readonly listen: ListenAddress;
   /** A unix socket besides; see `HttpServerOptions`. */
   readonly privateSocket?: string | undefined;
-  /** More names that the certificate is to be valid for. */
+  /** Further names for the certificate. */
   readonly hosts?: readonly string[];
   /** The version of the product, for `/version`. */
   readonly version: string;
@@ -51,7 +51,7 @@ interface ApiServerOptions {
   readonly controllerMetrics?: ControllerMetrics;
 }
 
-/** A server that is ready. Disposing it finishes what was begun, and lets go of all files. */
+/** A server that is ready. Disposing it finishes pending work, and releases all files. */
 export interface ApiServer extends AsyncDisposable {
   readonly address: ListenAddress;
   /** `undefined` on a unix socket. */
@@ -100,7 +100,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   await upkeep.prepare(stop.signal);
   await custom.start(stop.signal);
   const maintained = upkeep.run(stop.signal);
-  // It ends with its signal only; what it would throw is a fault, and told as one at the end.
+  // It ends with its signal only; an error is a fault, and reported as one at the end.
   maintained.catch((err: unknown) =>
     logger.error({ err }, 'the background tasks of the API server have ended'),
   );

@@ -1,6 +1,6 @@
 /**
- * The embedded API server for tests of what stands on it, with the custom resources of a guard, and the parts of the product that a
- * test runs against it.
+ * The embedded API server for tests of code that uses it, with the custom resources of a guard, and the parts
+ * of the product that a test runs against it.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -22,7 +22,7 @@ import type { Admission } from './verbs/admission.ts';
 const PATIENCE_MS = 30_000;
 
 interface TestApiOptions {
-  /** What the directory's name begins with, after `rampart-`. */
+  /** Prefix of the directory's name, after `rampart-`. */
   readonly name: string;
   /** Objects in memory: quicker, but {@link TestApi.startApi} begins with nothing. Default: false. */
   readonly memory?: boolean;

@@ -2,7 +2,7 @@
 import { failure, noOverload } from './failure.ts';
 import { CelMessage, CelObject, fromJson, isPlain, mapKey, Optional } from './values.ts';
 
-/** The value under a name, key or index; `undefined` if there is none. */
+/** The value under a name, key or index; `undefined` if it does not exist. */
 function find(value: unknown, key: unknown): unknown {
   if (value instanceof CelObject && typeof key === 'string') return value.get(key);
   if (value instanceof Map) return value.get(mapKey(key));
@@ -36,7 +36,7 @@ export function isPresent(value: unknown, key: unknown): boolean {
   return selectOptional(value, key) !== Optional.none;
 }
 
-/** What a comprehension iterates over: the values of a list by their index, or the keys and values of a map. */
+/** The input of a comprehension: the values of a list by their index, or the keys and values of a map. */
 export interface Entries {
   readonly keys: readonly unknown[] | undefined;
   readonly values: readonly unknown[];

@@ -10,12 +10,12 @@ const perRegexCharacter = 0.25;
 
 const isScalar = (value: unknown): boolean => typeof value !== 'string' && typeof value !== 'object';
 
-/** Of `+` and comparisons. */
+/** Cost of `+` and of comparisons. */
 export function operandCost(a: unknown, b: unknown): number {
   return isScalar(a) ? 0 : (sizeOf(a) + sizeOf(b)) * traversal;
 }
 
-/** Of `in`; comparing the items charges its own cost. */
+/** Cost of `in`; comparing the items charges its own cost. */
 export function membershipCost(_value: unknown, container: unknown): number {
   return Array.isArray(container) ? container.length : 0;
 }

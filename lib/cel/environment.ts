@@ -1,6 +1,6 @@
 /**
- * What expressions may use: the functions of Kubernetes, and variables with their types. An expression that uses a field
- * which its type does not have fails to compile.
+ * The names that expressions may use: the functions of Kubernetes, and variables with their types. An
+ * expression that uses a field which its type does not have fails to compile.
  */
 import { addAuthorizer } from './library-authorizer.ts';
 import { addFormats } from './library-format.ts';

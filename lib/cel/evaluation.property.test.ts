@@ -62,7 +62,7 @@ const expressions = fc.letrec<Record<'int' | 'text' | 'list' | 'bool', string>>(
   };
 });
 
-/** The value, or that there is none. */
+/** The value, or a marker for an error. */
 function theirs(source: string): unknown {
   try {
     return evaluate(source) as unknown;

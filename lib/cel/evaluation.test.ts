@@ -1,4 +1,4 @@
-/** What the language itself does, by cel-spec (`doc/langdef.md`) and the checker of cel-go. */
+/** The semantics of the language, by cel-spec (`doc/langdef.md`) and the checker of cel-go. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 

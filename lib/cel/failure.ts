@@ -1,7 +1,7 @@
 /** Runtime errors of expressions. The rule fails with their message, which is that of cel-go. */
 import { charge } from './meter.ts';
 
-/** What `||`, `&&`, `all` and `exists` may swallow. */
+/** An error that `||`, `&&`, `all` and `exists` may swallow. */
 export class CelError extends Error {}
 
 /** Creating an error takes about as long as this many steps. */

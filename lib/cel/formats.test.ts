@@ -1,4 +1,7 @@
-/** What each format accepts: kube-openapi `pkg/validation/strfmt/default.go`, `date.go`, `duration.go` and their tests. */
+/**
+ * The texts that each format accepts: kube-openapi `pkg/validation/strfmt/default.go`, `date.go`,
+ * `duration.go` and their tests.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 

@@ -1,8 +1,8 @@
 /**
  * The string formats that the API server checks. All others are ignored, including `int32` and the like
- * (apiextensions-apiserver `pkg/apiserver/validation/formats.go`; kubernetes/kubernetes issue 136091),
- * and so are those of books, cards, colours and identifiers that no resource uses.
- * What each one accepts follows kube-openapi `pkg/validation/strfmt`.
+ * (apiextensions-apiserver `pkg/apiserver/validation/formats.go`; kubernetes/kubernetes issue 136091), and so
+ * are those of books, cards, colours and identifiers that no resource uses. Each one accepts what it does in
+ * kube-openapi `pkg/validation/strfmt`.
  */
 import { isIP } from 'node:net';
 

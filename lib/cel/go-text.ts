@@ -12,7 +12,7 @@ const escapes: Readonly<Record<string, string>> = {
   '\\': '\\\\',
 };
 
-/** Go's `strconv.Quote` (`%q`): unprintable characters are escaped, others stay as they are. */
+/** Go's `strconv.Quote` (`%q`): unprintable characters are escaped, others stay. */
 export function goQuote(text: string): string {
   if (/^[ !#-[\]-~]*$/.test(text)) return `"${text}"`;
   let quoted = '"';
@@ -57,7 +57,7 @@ export function goExponential(value: number, digits: number): string {
   return `${power === exponent ? halfToEven(rounded, mantissa) : rounded}e${power}`;
 }
 
-/** Enough to tell a tie from the doubles next to it. */
+/** Enough digits to tell a tie from the doubles next to it. */
 const moreDigits = 25;
 
 /** @param rounded - Halves away from zero, as JavaScript rounds. @param exact - The same number with more digits. */

@@ -224,7 +224,7 @@ suite('what fails', () => {
       '! could not parse formatting clause: error while parsing precision: could not find end of precision specifier',
     "'%s %s'.format(['a', 'b', 'c']) == ''":
       '! too many arguments supplied to string.format (expected 2, got 3)',
-    // What does not compile.
+    // Expressions that do not compile.
     "object.metadata.name.matches('(a')":
       'ERROR: <input>:1:30: invalid matches argument: error parsing regexp: missing closing ): `(a`',
     "duration('1 day') == duration('1h')": 'ERROR: <input>:1:10: invalid duration argument',

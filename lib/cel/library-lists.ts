@@ -63,7 +63,7 @@ export function addLists(library: Library): void {
     });
 }
 
-/** What the optionals of a list hold. */
+/** The values of the optionals in a list. */
 function unwrapped(list: readonly unknown[]): unknown[] {
   return list.flatMap((one) => {
     if (!(one instanceof Optional)) throw noOverload();

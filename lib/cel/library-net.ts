@@ -24,7 +24,7 @@ function cidr(text: string): Network {
   return network;
 }
 
-/** The parts of a URL, of which only the query is decoded. What comes after a `#` belongs to none of them. */
+/** The parts of a URL, of which only the query is decoded. The fragment after a `#` belongs to no part. */
 class Url {
   readonly text: string;
   readonly scheme: string;

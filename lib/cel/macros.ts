@@ -80,8 +80,8 @@ const mapOptional =
   };
 
 /**
- * `or()` and `orValue()`, whose argument runs only when it is needed. A receiver that is no optional, which only a run can tell
- * of a `dyn`, is the result itself (cel-go 0.26).
+ * `or()` and `orValue()`, whose argument runs only when it is needed. If the receiver is not an optional, it
+ * is the result itself (cel-go 0.26); with `dyn`, this is known at run time only.
  */
 const otherwise =
   (flat: boolean): Macro =>

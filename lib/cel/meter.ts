@@ -13,7 +13,7 @@ const costExceeded = new CostExceeded('operation cancelled: actual cost limit ex
 
 let spent = 0;
 let limit = Infinity;
-/** What was counted {@link apart}. */
+/** The cost that was counted {@link apart}. */
 let aside = 0;
 let run = 0;
 

@@ -8,7 +8,7 @@ import { isPlain, mapKey, Duration, Timestamp, Uint } from './values.ts';
 import { matching, parseType, splitTypes, unify, type Signature, type Type } from './static-types.ts';
 
 const maxUint = 2n ** 64n - 1n;
-/** Of timestamps, in nanoseconds: the years 1 to 9999. */
+/** Limits of timestamps, in nanoseconds: the years 1 to 9999. */
 const [firstTime, endOfTime] = [-62_135_596_800_000_000_000n, 253_402_300_800_000_000_000n];
 
 export function toInt(value: bigint): bigint {

@@ -7,7 +7,7 @@ const maxDepth = 250;
 /** Longer expressions are rejected before they are parsed. */
 const maxLength = 64 * 1024;
 
-/** Reserved names: not for variables and functions, but for fields. */
+/** Reserved names: allowed for fields, but not for variables and functions. */
 const reserved: ReadonlySet<string> = new Set(
   'as break const continue else for function if import let loop package namespace return var void while'.split(
     ' ',

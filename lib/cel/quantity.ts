@@ -37,7 +37,7 @@ export class Quantity {
 
   /** `undefined` if it is not a quantity. */
   static parse(text: string): Quantity | undefined {
-    // Nobody writes more digits; this bounds the numbers below.
+    // No real quantity has more digits; this bounds the numbers below.
     if (text.length > 256) return undefined;
     const match = /^([+-]?)(\d+\.?\d*|\.\d+)(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]?|[eE][+-]?\d+)$/.exec(text);
     if (match === null) return undefined;

@@ -51,7 +51,7 @@ export class Library {
     return this;
   }
 
-  /** The overloads of a function, `.name` for a method; `undefined` if there is none. */
+  /** The overloads of a function, `.name` for a method; `undefined` if it has none. */
   find(key: string): readonly Overload[] | undefined {
     return this.#functions.get(key);
   }

@@ -87,7 +87,7 @@ const nullable: ReadonlySet<Type['kind']> = new Set([
   'null',
 ]);
 
-/** The common type of both, `undefined` if there is none. */
+/** The common type of both; `undefined` if they have none. */
 export function unify(a: Type, b: Type): Type | undefined {
   if (a === b || a.kind === 'dyn') return a;
   if (b.kind === 'dyn') return b;

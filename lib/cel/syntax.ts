@@ -47,13 +47,13 @@ interface Arguments {
   readonly '%': Pair;
 }
 
-/** A node of any kind; `op` tells which. */
+/** A node of any kind, which `op` names. */
 export type ASTNode = {
   readonly [Op in keyof Arguments]: {
     readonly op: Op;
     readonly args: Arguments[Op];
     readonly pos: number;
-    /** Of a list, map or message. */
+    /** Optional entries of a list, map or message. */
     readonly optional?: OptionalEntries;
   };
 }[keyof Arguments];

@@ -147,9 +147,9 @@ export function mapKey(value: unknown): unknown {
 }
 
 /**
- * The CEL value of a JSON field or entry without a schema: whole numbers are int, as they are in Go once a
- * number has gone through the API server. Objects stay as they are, their contents are converted on access; lists
- * that contain numbers are converted, because lists created by expressions may contain doubles.
+ * The CEL value of a JSON field or entry without a schema: whole numbers are int, as in Go once a number has
+ * gone through the API server. Objects are not converted, their contents are converted on access; lists that
+ * contain numbers are converted, because lists created by expressions may contain doubles.
  */
 export function fromJson(value: unknown): unknown {
   if (typeof value === 'number') return isInt64(value) ? BigInt(value) : value;

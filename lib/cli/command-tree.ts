@@ -23,7 +23,7 @@ export function visibleOptions(command: Command): readonly Option[] {
   return command.createHelp().visibleOptions(command);
 }
 
-/** What an option or an argument takes, as far as a shell can complete it. */
+/** The values of an option or an argument, as far as a shell can complete them. */
 export type ValueKind =
   | { readonly kind: 'words'; readonly words: readonly string[] }
   | { readonly kind: 'files' | 'directories' | 'other' };

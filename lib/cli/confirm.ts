@@ -4,8 +4,8 @@ import { createInterface } from 'node:readline/promises';
 /**
  * Asks on stderr.
  *
- * @param question without what may be answered
- * @returns undefined if stdin is not a terminal: nobody was asked
+ * @param question without the choices
+ * @returns undefined if stdin is not a terminal: the question was not asked
  * @throws the reason of the signal
  */
 export async function confirmed(question: string, signal: AbortSignal): Promise<boolean | undefined> {

@@ -1,4 +1,4 @@
-/** What commands print for programs. */
+/** Output of commands for programs. */
 import { stringify } from 'yaml';
 
 import { visibleJson, visibleText } from '../output/printable.ts';

@@ -7,10 +7,10 @@ import { errorCodes, RampartError, type ErrorCode } from '../errors/errors.ts';
 /** 1 is an answer: something was found, or refused. */
 const FAILED = 2;
 
-/** What a usage error of these commands exits with, where it is not 2. */
+/** Exit code for usage errors of these commands, if it is not 2. */
 export const usageExitCode = new WeakMap<Command, number>();
 
-/** What was asked cannot be done here: another command line, another user or another machine is needed. */
+/** The request cannot be met here: another command line, another user or another machine is needed. */
 const refusals: ReadonlySet<ErrorCode> = new Set([
   errorCodes.INPUT,
   errorCodes.PRIVILEGE,
@@ -25,7 +25,10 @@ export function failWith(failed: number, refused = failed): void {
   Object.assign(exitCodes, { failed, refused });
 }
 
-/** For services: what restarts them has to tell a failure, which may pass, from a command line that will never do. */
+/**
+ * For services: whatever restarts them has to distinguish a failure, which may pass, from a command line that
+ * will never work.
+ */
 export function failAsService(): void {
   failWith(1, FAILED);
 }
@@ -60,11 +63,11 @@ export function tellFailure(error: unknown): number {
 export interface Failure {
   /** For stderr; empty when everything has been said already. */
   readonly text: string;
-  /** 0 for no failure (`--help`), else 2; but for {@link usageExitCode} and {@link failWith}. */
+  /** 0 for `--help`, else 2, unless {@link usageExitCode} or {@link failWith} says otherwise. */
   readonly exitCode: number;
 }
 
-/** What to print and to exit with for anything that was thrown. */
+/** The text to print and the exit code for anything that was thrown. */
 export function describeFailure(error: unknown): Failure {
   if (error instanceof RampartError) {
     const [line, ...detail] = error.message.split('\n');
@@ -82,7 +85,7 @@ export function describeFailure(error: unknown): Failure {
   };
 }
 
-/** Of stdout and stderr: a disk that is full, a terminal that is gone. */
+/** For errors of stdout and stderr: the disk is full, or the terminal is gone. */
 export function outputFailure(error: Error): RampartError {
   return new RampartError(errorCodes.SYSTEM, {
     what: 'cannot write the output',

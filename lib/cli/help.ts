@@ -8,11 +8,11 @@ const WIDTH = 80;
 const MOST_TERM_COLUMNS = 26;
 
 export interface HelpText {
-  /** Paragraphs, wrapped; what has line breaks is printed as it is. */
+  /** Paragraphs, which are wrapped unless they have line breaks. */
   readonly notes?: readonly string[];
-  /** Command lines that work as they are; not wrapped. */
+  /** Command lines that work exactly as written; not wrapped. */
   readonly examples: readonly string[];
-  /** What 0 and others say of this command. Default: 0 done. 2 need not be here: {@link FAILED}. */
+  /** The meanings of this command's exit codes. Default: 0 done. 2 can be omitted: {@link FAILED}. */
   readonly exitCodes?: Readonly<Record<number, string>>;
 }
 

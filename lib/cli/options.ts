@@ -3,7 +3,7 @@ import { InvalidArgumentError, Option } from 'commander';
 
 import { errorCodes, RampartError } from '../errors/errors.ts';
 
-/** Of options that may be given several times. */
+/** For options that may be given several times. */
 export function append(text: string, before: readonly string[]): string[] {
   return [...before, text];
 }
@@ -51,7 +51,7 @@ export function metricsTlsOption(): Option {
   );
 }
 
-/** What long-running processes serve: see `observe` in process.ts. */
+/** Endpoints of long-running processes: see `observe` in process.ts. */
 export const metricsAndHealth = 'Prometheus metrics, /healthz and /readyz';
 
 export function hostRootOption(): Option {

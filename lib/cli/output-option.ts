@@ -3,7 +3,7 @@ import { type Command, Option } from 'commander';
 
 import type { Schema } from './document.ts';
 
-/** What each format is, for docs/commands.md. */
+/** Descriptions of the formats, for docs/commands.md. */
 export const formatWords = {
   table: 'columns, wrapped to the terminal',
   wide: 'the table with nothing wrapped, shortened or left out',
@@ -29,7 +29,7 @@ interface OutputOptions {
   readonly schemas?: readonly Schema[];
   /** The formats are for events: pretty on a terminal, JSON elsewhere. Default: the first format. */
   readonly events?: true;
-  /** What others had instead, which is accepted and not shown. */
+  /** The former name of the option, which is accepted and not shown. */
   readonly former?: '--format' | '--json' | '--output-scan';
   /** The format of `-o` without a value. */
   readonly bare?: Format;

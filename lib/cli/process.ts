@@ -1,4 +1,4 @@
-/** What the long-running commands have in common: how they stop, report and expose metrics. */
+/** Common to all long-running commands: how they stop, report and expose metrics. */
 import { existsSync } from 'node:fs';
 import { flushCompileCache } from 'node:module';
 import { join } from 'node:path';
@@ -47,7 +47,7 @@ export function stopSignal(): AbortController {
 }
 
 export interface Observed extends AsyncDisposable {
-  /** `undefined` where nobody asked for metrics. */
+  /** `undefined` if metrics are off. */
   readonly metrics: Metrics | undefined;
 }
 
@@ -111,7 +111,8 @@ function certificatePaths(directory: string): CertificatePaths {
     of: 'the metrics',
     certFile: join(directory, 'tls.crt'),
     keyFile: join(directory, 'tls.key'),
-    // Decided at the start: if it goes later, the certificate before stays, rather than that anybody reads them.
+    // Decided at the start: if the file disappears later, the previous authority stays in effect, so that the
+    // metrics do not become readable by everyone.
     clientCaFiles: existsSync(ca) ? [ca] : [],
   };
 }

@@ -1,11 +1,14 @@
-/** What the path of a cgroup says of a process in it: which container a runtime made it for, or which unit of systemd it is of. */
+/**
+ * What the path of a cgroup reveals of a process in it: the container that a runtime created it for, or the
+ * unit of systemd.
+ */
 
 export interface CgroupPlace {
   /** Ids of containers, the outermost first: who may make cgroups in a container may give them any name. */
   readonly containers: readonly string[];
   /** `system.slice/cron.service`: the outermost unit. */
   readonly unit: string | undefined;
-  /** Of a container, if of none that is named. */
+  /** Whether it belongs to a pod, for a container without an id. */
   readonly isPod: boolean;
 }
 
@@ -14,7 +17,7 @@ export interface CgroupPlace {
  * `cri-containerd-ID.scope`, `crio-ID.scope`, `docker-ID.scope`, `libpod-ID.scope` with systemd.
  */
 const containerName = /^(?:([a-z][a-z-]*)-)?([0-9a-f]{64})(?:\.scope)?$/;
-/** What looks after a container of CRI-O or Podman is a process of the node: `crio-conmon-ID.scope`. */
+/** The monitor of a container of CRI-O or Podman is a process of the node: `crio-conmon-ID.scope`. */
 const ofMonitor = /(?:^|-)conmon$/;
 /** systemd.unit(5): those that have processes. */
 const unitName = /\.(?:service|scope|socket|mount|swap)$/;

@@ -13,7 +13,7 @@ export interface CallOptions {
   readonly timeoutMs?: number | undefined;
 }
 
-/** What a connection has counted since it was opened. */
+/** Counters of a connection since it was opened. */
 export interface CallStats {
   /** Calls begun, by method. */
   readonly calls: Readonly<Record<string, number>>;
@@ -50,7 +50,7 @@ export class CriConnection implements Disposable {
     this.#begin(name, signal);
     try {
       let answer: Output<Name> | undefined;
-      // To its end: there the runtime tells whether it went well.
+      // Read to its end, where the runtime sends the status of the call.
       for await (const message of this.#send(name, input, signal, timeoutMs)) answer = message;
       if (answer === undefined) throw new GrpcError(grpcStatus.INTERNAL, 'a response without a message');
       return answer;

@@ -16,19 +16,19 @@ export interface IndexedContainer {
 }
 
 export type ProcessPlace =
-  /** As a container runtime told it. */
+  /** As reported by a container runtime. */
   | ({ readonly relation: 'container' } & IndexedContainer)
   | {
       readonly relation: 'host';
-      /** Of systemd: `system.slice/cron.service`. */
+      /** The unit of systemd: `system.slice/cron.service`. */
       readonly unit: string | undefined;
       /** In a mount namespace that is not that of the node. */
       readonly hasOwnMounts: boolean;
     }
-  /** In a container by its cgroup, of which no runtime has told; without an id where that has none. */
+  /** In a container by its cgroup, but no runtime has reported it; without an id if the cgroup has none. */
   | { readonly relation: 'unknown'; readonly id: string | undefined };
 
-/** What the kernel says of a process. */
+/** The kernel's facts about a process. */
 export interface KernelProcess {
   /** The inode number of `/proc/PID/ns/mnt`. */
   readonly mountNamespace: number;
@@ -36,10 +36,13 @@ export interface KernelProcess {
   readonly cgroup: string;
 }
 
-/** What the kernel knows a container by, beside its cgroup. */
+/** How the kernel identifies a container, besides by its cgroup. */
 export interface KernelPlace {
   readonly mountNamespace?: number | undefined;
-  /** When its first process was started, on a clock that nobody sets; what was done before is not its own. */
+  /**
+   * When its first process was started, on a monotonic clock; anything before that was not done by this
+   * container.
+   */
   readonly startedMs?: number | undefined;
 }
 
@@ -48,12 +51,12 @@ interface Entry<V> {
   readonly place: KernelPlace;
 }
 
-/** Containers that are gone, of which changes and accesses may still be told: those of some seconds. */
+/** Containers that ended within the last seconds, for which changes and accesses may still arrive. */
 const mostGone = 256;
 const mostPaths = 4096;
 const mostElsewhere = 1024;
 
-/** The kernel tells the start of a process in steps of 10 ms. */
+/** The kernel gives the start time of a process in steps of 10 ms. */
 const startedToMs = 20;
 
 /** The containers of a kernel. Holds memory only. */
@@ -66,12 +69,12 @@ export class ContainerIndex<V> {
   /** The latest last. */
   readonly #gone = new Map<string, V>();
   readonly #paths = new Map<string, CgroupPlace>();
-  /** Of those in no container that is known. */
+  /** Places of processes in no known container. */
   readonly #elsewhere = new Map<string, V>();
 
   /**
    * @param hostMountNamespace - The inode number of `/proc/1/ns/mnt` of the node.
-   * @param valueOf - What {@link find} is to give for a place; made once for each.
+   * @param valueOf - Makes the result of {@link find} for a place, once for each place.
    */
   constructor(hostMountNamespace: number, valueOf: (place: ProcessPlace) => V) {
     this.#hostMountNamespace = hostMountNamespace;
@@ -87,7 +90,7 @@ export class ContainerIndex<V> {
     if (place.mountNamespace !== undefined) this.#byMountNamespace.set(place.mountNamespace, entry);
   }
 
-  /** What it did before is still found by its cgroup for a while: an id is never given again. */
+  /** Its earlier actions can still be found by its cgroup for a while: ids are never reused. */
   delete(containerId: string): void {
     const id = bareId(containerId);
     const entry = this.#remove(id);
@@ -110,7 +113,7 @@ export class ContainerIndex<V> {
   /**
    * Where a process is, as `valueOf` made it.
    *
-   * @param atMs - When the process did what is told of it, on the clock of `startedMs`; default: it is there now.
+   * @param atMs - Time of the process's action, on the clock of `startedMs`; default: now.
    */
   find({ mountNamespace, cgroup }: KernelProcess, atMs?: number): V {
     const { containers, unit, isPod } = this.#placeOf(cgroup);
@@ -118,7 +121,7 @@ export class ContainerIndex<V> {
       const known = this.#byId.get(id)?.value ?? this.#gone.get(id);
       if (known !== undefined) return known;
     }
-    // What is in another container has not entered this one: the number may have been given again.
+    // A process in another container has not entered this one: the namespace number may have been reused.
     const entered = containers.length > 0 ? undefined : this.#byMountNamespace.get(mountNamespace);
     if (entered !== undefined && hadBegun(entered.place, atMs)) return entered.value;
     const isHost = mountNamespace === this.#hostMountNamespace;

@@ -6,8 +6,9 @@ import { containerState } from './records.ts';
 /**
  * Opens the log of a container, which may have ended. See `openLog`.
  *
- * @param onLoss told what is missing in the text.
- * @throws {RampartError} `NOT_FOUND` for a container or a file that is not there; `UNSUPPORTED` for a container whose
+ * @param onLoss called with what is missing in the text.
+ * @throws {RampartError} `NOT_FOUND` for a container or a file that does not exist; `UNSUPPORTED` for a
+ * container whose
  *   runtime writes no file; `SYSTEM`; as `Cri.call`.
  */
 export async function openContainerLog(

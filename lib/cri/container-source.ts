@@ -19,19 +19,19 @@ export interface SourceContainer {
   readonly root: string;
 }
 
-/** What there is now, and what changes. The owner of the source disposes it, not who reads it. */
+/** The current containers, and changes. The owner of the source disposes it, not its readers. */
 export interface ContainerSource {
   /** Resolves when the first answer of the runtime is in. */
   readonly synced: Promise<void>;
   list(): Iterable<SourceContainer>;
   get(id: string): SourceContainer | undefined;
-  /** Also of one that does not run, yet or any more. */
+  /** Also for a container that has not started yet or has ended. */
   told(id: string): IndexedContainer | undefined;
   /** Tells the id of a container that came, changed or went, right after. Dispose what is returned to end it. */
   subscribe(listener: (id: string) => void): Disposable;
 }
 
-/** Of a machine that is not asked for its containers. */
+/** For a machine whose containers are not queried. */
 export const noContainers: ContainerSource = {
   synced: Promise.resolve(),
   list: () => [],

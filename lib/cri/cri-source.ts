@@ -18,7 +18,7 @@ export type WatchedContainers = Pick<ContainerWatch, 'containers' | 'synced'> & 
 export function criSource(watch: WatchedContainers, scheme: string, signal?: AbortSignal): ContainerSource {
   const prefix = `${scheme}://`;
   const synced = watch.synced(signal);
-  // Whoever waits for it learns of it; nobody may.
+  // Callers that await it get the error; without any, it would be an unhandled rejection.
   synced.catch(() => undefined);
   const find = (id: string): NodeContainer | undefined =>
     id.startsWith(prefix) ? watch.containers.get(id.slice(prefix.length)) : undefined;
@@ -44,7 +44,9 @@ export function criSource(watch: WatchedContainers, scheme: string, signal?: Abo
   };
 }
 
-/** Undefined for one that does not run, or whose process is not known (yet): a change will tell. */
+/**
+ * Undefined for a container that does not run, or whose process is unknown as yet: a later change reports it.
+ */
 function sourceOf(container: NodeContainer, prefix: string): SourceContainer | undefined {
   const { id, name, pod, state, process, root } = container;
   if (state !== 'running' || process === undefined || root === undefined) return undefined;

@@ -85,10 +85,11 @@ export class Cri implements Disposable {
   }
 
   /**
-   * The pid of a container's first process, in the runtime's pid namespace; undefined when the container is gone or does
-   * not run.
+   * The pid of a container's first process, in the runtime's pid namespace; undefined when the container is
+   * gone or does not run.
    *
-   * @throws {RampartError} `DECODE` when the runtime says that it runs and does not tell the pid; else as every method.
+   * @throws {RampartError} `DECODE` when the runtime reports it as running, but without a pid; else as every
+   * method.
    */
   async containerPid(id: string, options?: CallOptions): Promise<number | undefined> {
     const answer = await orGone(this.call('ContainerStatus', { containerId: id, verbose: true }, options));

@@ -15,7 +15,7 @@ export interface FollowOptions {
   readonly signal: AbortSignal;
   /** Something happened to this container. The runtime's lists may show it only a moment later. */
   readonly onEvent: (containerId: string | undefined) => void;
-  /** A stream was asked for; what happened before is not told. Undefined when it broke. */
+  /** The stream that was opened; earlier events are not reported. Undefined when it broke. */
   readonly onSource: (source: EventSource | undefined) => void;
   /** Why the stream broke; it is opened again after a pause. */
   readonly onError: (error: unknown) => void;
@@ -43,7 +43,7 @@ export async function followEvents(connection: CriConnection, options: FollowOpt
   }
 }
 
-/** Follows the best stream that there is until it breaks; `none` when there is none. */
+/** Follows the best available stream until it breaks; returns `none` if the runtime has no stream. */
 async function followOnce(
   connection: CriConnection,
   { signal, onEvent, onSource, onError }: FollowOptions,

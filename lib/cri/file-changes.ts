@@ -1,7 +1,7 @@
 import { type FSWatcher, watch } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Between two changes that are told: what is written without a pause is read in portions. */
+/** Between two reported changes: a file that is written without a pause is read in portions. */
 const PACE_MS = 20;
 const BLIND_POLL_MS = 100;
 

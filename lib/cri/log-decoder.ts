@@ -1,5 +1,5 @@
 /**
- * What runtimes write for a container, as text again. A record is a line of the file:
+ * Decodes the log files that runtimes write for a container. A record is a line of the file:
  *
  *     2016-10-06T00:17:09.669794202Z stdout P a part of a line, the next part is in a later record of the stream
  *     2016-10-06T00:17:09.669794203Z stdout F all of a line, or its end
@@ -22,7 +22,7 @@ const headerPattern =
   /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) (stdout|stderr) ([^ ]*) $/;
 /** The longest time with the longer stream has 46 bytes; the rest is for tags. */
 export const MAX_HEADER_BYTES = 256;
-/** Of lines that wait for the end of a line of the other stream. */
+/** Lines that wait for the end of a line of the other stream. */
 const MAX_WAITING_BYTES = 256 * 1024;
 
 /** The bytes before the content of a record. `undefined`: more bytes are needed; 0: this is no record. */
@@ -47,7 +47,7 @@ interface RecordHeader {
   readonly isPartial: boolean;
 }
 
-/** @param text of {@link headerLength}; `undefined` where it is none. */
+/** @param text of {@link headerLength}; `undefined` if it is not a header. */
 export function parseHeader(text: string): RecordHeader | undefined {
   const match = headerPattern.exec(text);
   if (match === null) return undefined;
@@ -57,8 +57,9 @@ export function parseHeader(text: string): RecordHeader | undefined {
 }
 
 /**
- * Takes the bytes of a file in portions of any size, and gives the text of the records. Lines come whole: while one of
- * a stream is not at its end, what the other one has waits for it. What is kept is bounded, whatever the file holds.
+ * Takes the bytes of a file in portions of any size, and returns the text of the records. Lines stay whole:
+ * while a line of one stream is incomplete, the lines of the other one wait. The amount kept is bounded,
+ * whatever the file contains.
  */
 export class LogDecoder {
   readonly #sinceNs: bigint | undefined;
@@ -68,13 +69,13 @@ export class LogDecoder {
   #state: 'content' | 'header' | 'skipped' = 'header';
   #stream: Stream = 'stdout';
   #isPartial = false;
-  /** Of each stream: its next record goes on with a line; and whether that is one to be shown. */
+  /** For each stream: whether its next record continues a line, and whether that line is shown. */
   readonly #inLine = { stdout: false, stderr: false };
   readonly #shown = { stdout: false, stderr: false };
   #out: Uint8Array[] = [];
   /** Whose line has begun in the text and is not at its end. */
   #open: Stream | undefined;
-  /** Of the other stream. */
+  /** Complete lines of the other stream. */
   #waiting: Uint8Array[] = [];
   #waitingBytes = 0;
   #waitingIsOpen = false;
@@ -120,7 +121,7 @@ export class LogDecoder {
     this.#release();
   }
 
-  /** The file is at its end; another one may follow. What was cut off stays so. */
+  /** The end of the file was reached; another one may follow. A truncated record stays incomplete. */
   endFile(): void {
     if (this.#begun.length > 0) this.badRecords++;
     this.#begun = Buffer.alloc(0);
@@ -199,6 +200,6 @@ export class LogDecoder {
 
 function timeNs({ second, fraction, zone }: RecordHeader): bigint {
   const ms = Date.parse(`${second}${zone}`);
-  // `2016-13-40T...` has the form of a time and is none.
+  // `2016-13-40T...` has the form of a time, but is not a valid one.
   return Number.isNaN(ms) ? 0n : BigInt(ms) * 1_000_000n + BigInt(fraction.padEnd(9, '0'));
 }

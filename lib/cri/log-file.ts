@@ -107,7 +107,7 @@ function endsLine(bytes: Buffer): boolean {
   return parseHeader(bytes.toString('latin1', 0, length))?.isPartial !== true;
 }
 
-/** What comes after a file that was read to its end. */
+/** The file that follows one that was read to its end. */
 type Successor =
   /** Nothing yet. */
   | undefined
@@ -140,7 +140,8 @@ export async function successorOf(file: FileHandle, path: string, readBytes: num
     const stats = await lstat(join(directory, name)).catch(() => undefined);
     if (stats?.ino === own.ino && stats.dev === own.dev) later = names.slice(at + 1);
   }
-  // The oldest are compressed and removed first: what is left as it was is later than one that is not there any more.
+  // The oldest are compressed and removed first, so a file that is still plain is later than one that is
+  // gone.
   const plain = (later ?? names).filter((name) => !name.endsWith('.gz'));
   const isGap = later === undefined ? names.length > 0 : plain.length < later.length;
   return { path: plain[0] === undefined ? path : join(directory, plain[0]), isGap };

@@ -149,7 +149,7 @@ suite('a log that is read once', () => {
     const log = await openLog(source(), {}, signal);
     const first = await log.next();
     assert.ok(first.value !== undefined && first.value.length <= 64 * 1024);
-    // What comes later is not in any buffer.
+    // Appended data is in no buffer yet.
     truncateSync(path, 64 * 1024);
     let bytes = first.value.length;
     for await (const portion of log) bytes += portion.length;

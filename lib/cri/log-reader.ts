@@ -1,4 +1,4 @@
-/** The log of a container as a text: read, cut as it was asked for, and followed. */
+/** The log of a container as text: read, cut as requested, and followed. */
 import type { FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -13,15 +13,17 @@ export interface LogReadOptions extends LogTextOptions {
   readonly follow?: boolean | undefined;
   /** Number of lines from the end of the log to return. */
   readonly tailLines?: number | undefined;
-  /** Ends after so many bytes, also in the midst of a line. */
+  /** Ends after this many bytes, even in the middle of a line. */
   readonly limitBytes?: number | undefined;
 }
 
 interface LogSource {
   readonly path: string;
-  /** Whether no more will be written. Asked once a second at most, when all that there is was read. */
+  /**
+   * Whether nothing more will be written. Called at most once a second, after everything available was read.
+   */
   hasEnded(signal: AbortSignal): Promise<boolean>;
-  /** What a reader of the text cannot see: that something is missing in it. */
+  /** Reports that something is missing, which a reader of the text cannot see. */
   onLoss(what: string): void;
 }
 
@@ -80,7 +82,7 @@ async function* texts(
   const decoder = new LogDecoder(textOptions);
   const sizeBytes = await file.sizeBytes();
   if (tailLines !== undefined) await file.startAtTail(sizeBytes, tailLines, signal);
-  // What is written from now on is no part of it: a container that writes without a pause would have no end.
+  // Later writes are excluded: a container that writes without a pause would never reach an end.
   const endBytes = follow ? Number.POSITIVE_INFINITY : sizeBytes;
   const buffer = Buffer.allocUnsafe(READ_BYTES);
   using changes = follow ? new FileChanges(dirname(source.path)) : undefined;
@@ -105,7 +107,7 @@ async function* texts(
       if (performance.now() - askedMs >= ASK_MS) {
         askedMs = performance.now();
         hasEnded = await source.hasEnded(signal);
-        // What it wrote at last is read before the end.
+        // Its last output is read before the end.
         if (hasEnded) continue;
       }
       await changes.next(ASK_MS, signal);
@@ -125,7 +127,7 @@ class FollowedFile {
   readonly #source: LogSource;
   #file: FileHandle;
   #positionBytes = 0;
-  /** Of the file that comes next, when it was seen for the first time. */
+  /** The next file, once it has been seen. */
   #next: { readonly path: string; readonly isGap: boolean } | undefined;
 
   constructor(source: LogSource, file: FileHandle) {
@@ -141,7 +143,7 @@ class FollowedFile {
     this.#positionBytes = await tailStart(this.#file, sizeBytes, lines, signal);
   }
 
-  /** The next bytes, none where there are no more; they are in `buffer`. */
+  /** The next bytes, in `buffer`; empty at the end. */
   async read(buffer: Buffer, endBytes: number): Promise<Buffer> {
     const length = Math.max(0, Math.min(buffer.length, endBytes - this.#positionBytes));
     const { bytesRead } = await this.#file.read(buffer, 0, length, this.#positionBytes);

@@ -32,7 +32,7 @@ export class NodeContainerIndex<V> implements Disposable {
     if (told === undefined) return this.index.delete(id);
     const container = this.#source.get(id);
     const place = container && placeOf(container);
-    // In the mount namespace of the host only its cgroup tells it from the host.
+    // In the host's mount namespace, only its cgroup distinguishes it from the host.
     const isHosts = place?.mountNamespace === this.#hostMountNamespace;
     this.index.set(told, isHosts ? undefined : place);
   }
@@ -48,7 +48,7 @@ function placeOf({ root }: SourceContainer): KernelPlace | undefined {
   return { mountNamespace: namespace, startedMs };
 }
 
-/** On the clock of `performance.now()`; undefined where /proc tells another machine's uptime, as by lxcfs. */
+/** On the clock of `performance.now()`; undefined if /proc has another machine's uptime, as with lxcfs. */
 function startOf(pid: number, procPath: string | undefined): number | undefined {
   const process = processIdentity(pid, procPath);
   if (process === undefined) return undefined;

@@ -12,18 +12,18 @@ export interface NodeContainer extends Container {
   readonly root: string | undefined;
 }
 
-/** What happened to a container, as seen by one who looks now and then. */
+/** A change of a container, as found by comparing two lists. */
 export type ContainerChange =
   | { readonly type: 'added'; readonly container: NodeContainer }
   | {
       readonly type: 'changed';
       readonly container: NodeContainer;
-      /** As the last change told it. */
+      /** As the last change reported it. */
       readonly previous: NodeContainer;
     }
   | {
       readonly type: 'removed';
-      /** As the last change told it. */
+      /** As the last change reported it. */
       readonly container: NodeContainer;
     };
 

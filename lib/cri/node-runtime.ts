@@ -16,7 +16,9 @@ interface NodeRuntimeOptions {
   readonly logger: Logger;
 }
 
-/** How a runtime that answers is told apart from one that has gone: it is asked every 30 s at the latest. */
+/**
+ * How a responding runtime is distinguished from one that has gone: it is queried every 30 s at the latest.
+ */
 const STALE_MS = 45_000;
 const CHECK_MS = 5_000;
 const notQueried = 'the container runtime has not been queried yet';

@@ -76,7 +76,7 @@ export class Pacer {
       this.#begun += 1;
       const number = this.#begun;
       const beganAtMs = performance.now();
-      // What was wanted by now is served by this look.
+      // Requests made before this look are served by it.
       this.#wanted = this.#wanted.filter((atMs) => atMs > beganAtMs);
       const isDone = await look();
       this.#endedAtMs = performance.now();

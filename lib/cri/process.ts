@@ -1,7 +1,7 @@
 /** The identity of a process: PIDs are reused, so a PID alone does not identify a process. */
 import { readFileSync } from 'node:fs';
 
-/** What /proc tells times of processes in: USER_HZ, on every machine that Node runs on. In ms. */
+/** Unit of process times in /proc: USER_HZ, the same on every machine that Node runs on. In ms. */
 export const tickMs = 10;
 
 /** A process for as long as the machine runs. */
@@ -11,7 +11,10 @@ export interface ProcessIdentity {
   readonly startTicks: number;
 }
 
-/** The process that has this pid now; undefined when there is none, or it is a zombie: that has no root any more. */
+/**
+ * The process that has this pid now; undefined for a missing process or a zombie, which has no root
+ * directory.
+ */
 export function processIdentity(pid: number, procPath = '/proc'): ProcessIdentity | undefined {
   const [state, ...fields] = statFields(pid, procPath);
   const startTicks = Number(fields[18]);
@@ -19,14 +22,14 @@ export function processIdentity(pid: number, procPath = '/proc'): ProcessIdentit
   return { pid, startTicks };
 }
 
-/** The CPU time that a process has taken, of user and kernel, in ms; undefined when there is none. */
+/** CPU time of a process, user and kernel, in ms; undefined if it does not exist. */
 export function processCpuMs(pid: number): number | undefined {
   const fields = statFields(pid, '/proc');
   const ticks = Number(fields[11]) + Number(fields[12]);
   return Number.isSafeInteger(ticks) ? ticks * tickMs : undefined;
 }
 
-/** From the third on, which is the state; empty where there is no such process. */
+/** The fields from the third one on, which is the state; empty if the process does not exist. */
 function statFields(pid: number, procPath: string): readonly string[] {
   const stat = readProcFile(`${procPath}/${pid}/stat`);
   // The second field is the name in parentheses, which may itself have spaces and parentheses.

@@ -5,7 +5,7 @@ export type ContainerState = 'created' | 'running' | 'exited' | 'unknown';
 
 /** A pod's sandbox. A pod may have had several: `attempt` counts them, and those before are not ready. */
 export interface Pod {
-  /** Of the sandbox, not of the pod: 64 hexadecimal digits. */
+  /** Id of the sandbox, not of the pod: 64 hexadecimal digits. */
   readonly id: string;
   readonly name: string;
   readonly namespace: string;
@@ -24,14 +24,15 @@ export interface Pod {
   readonly hostNetwork: boolean;
 }
 
-/** What no list tells of a sandbox. */
+/** Properties of a sandbox that lists omit. */
 export type PodNetwork = Pick<Pod, 'ips' | 'hostNetwork'>;
 
 export const noNetwork: PodNetwork = { ips: [], hostNetwork: false };
 
 /**
- * A container of a pod: also an init container and an ephemeral one. Which of these it is the runtime is not told
- * (kubelet's labels are the pod's name, namespace and uid and the container's name): that stands in the Pod, by the name.
+ * A container of a pod, which may be an init or ephemeral container. The runtime does not know which kind
+ * (kubelet's labels are the pod's name, namespace and uid and the container's name): the Pod has it, by the
+ * name.
  */
 export interface Container {
   readonly id: string;

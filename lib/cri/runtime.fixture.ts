@@ -17,7 +17,7 @@ interface Context {
   readonly signal: AbortSignal;
 }
 
-/** What a method answers; one that is not there is answered with `unimplemented`. */
+/** The answers of methods; a missing one is answered with `unimplemented`. */
 export type Answers = {
   [Name in MethodName]?: (
     input: Readonly<Record<string, unknown>>,
@@ -97,7 +97,7 @@ export interface FakeContainer {
   pid: number;
 }
 
-/** Answers from `containers` and `pods`, as they are at each call. A pod's address follows from its id. */
+/** Answers from `containers` and `pods`, read at each call. A pod's address follows from its id. */
 export function answersFrom(
   containers: Map<string, FakeContainer>,
   pods: Map<string, { state: number; readonly ip: string }>,

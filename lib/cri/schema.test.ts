@@ -50,7 +50,7 @@ suite('messages as bytes, beside @bufbuild/protobuf', () => {
         fc.property(anyMessage(name), (message) => {
           const ours = encode(name, message);
           const theirs = toBinary(descriptor, create(descriptor, message));
-          // What we write they read, and what they write we read.
+          // They read our encoding, and we read theirs.
           const expected = plain(fromBinary(descriptor, theirs));
           assert.deepEqual(plain(fromBinary(descriptor, ours)), expected);
           assert.deepEqual(plain(decode(name, theirs)), expected);

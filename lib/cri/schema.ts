@@ -1,8 +1,9 @@
 /**
- * The messages of the Container Runtime Interface that are used here, with only the fields that are read or set, and
- * of containerd's event service. Numbers and types are facts of `api.proto` in k8s.io/cri-api (runtime.v1, as of 0.32) and
- * of containerd's `api/services/events/v1/events.proto`, `api/types/event.proto` and `api/events/task.proto`. What a
- * runtime sends beyond them is skipped, so that older and newer ones fit.
+ * The messages of the Container Runtime Interface that are used here, with only the fields that are read or
+ * set, and of containerd's event service. Numbers and types are facts of `api.proto` in k8s.io/cri-api
+ * (runtime.v1, as of 0.32) and of containerd's `api/services/events/v1/events.proto`, `api/types/event.proto`
+ * and `api/events/task.proto`. Other fields that a runtime sends are skipped, so that older and newer ones
+ * fit.
  */
 import {
   type Message as MessageOf,

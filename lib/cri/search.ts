@@ -5,7 +5,7 @@ import type { WorkLimit } from './work-limit.ts';
 const PAUSE = { baseMs: 200, maxMs: 10_000 };
 
 interface SearchOptions<T> {
-  /** Searches share it: so many at a time. */
+  /** Shared by all searches: bounds how many run at a time. */
   readonly limit: WorkLimit;
   /** Undefined when it is not to be had now. Never rejects. */
   readonly find: () => Promise<T | undefined>;

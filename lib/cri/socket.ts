@@ -12,9 +12,10 @@ export const usualSockets: readonly string[] = [
 ];
 
 /**
- * The first of `candidates` that is a socket, or a link to one. Whether anybody listens there is not looked at: a runtime may start later.
+ * The first of `candidates` that is a socket, or a link to one. Whether a server listens there is not
+ * checked: a runtime may start later.
  *
- * @throws {RampartError} `RUNTIME_UNREACHABLE` with the places that were looked at.
+ * @throws {RampartError} `RUNTIME_UNREACHABLE` with the places that were tried.
  */
 export function findSocket(candidates: readonly string[] = usualSockets): string {
   for (const path of candidates) {

@@ -125,7 +125,7 @@ suite('watch of containers', { timeout: 300_000 }, () => {
     node.add(3);
     void watch.refresh().catch(() => undefined);
     await until(() => watch.containers.size === 2);
-    // Its call runs into the time limit; then it is told without its process, and asked for again.
+    // Its call times out; then it is reported without its process, and queried again.
     await until(() => watch.containers.size === 3);
     assert.equal(watch.containers.get(hangs.id)?.process, undefined);
     assert.equal(watch.stats().withoutProcess, 1);

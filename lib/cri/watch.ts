@@ -14,7 +14,10 @@ import type { CallOptions } from './connection.ts';
 export interface WatchOptions {
   /** Ends the watch, as disposing does. */
   readonly signal?: AbortSignal;
-  /** Told of each failure to ask the runtime; the watch goes on by itself. Failures that repeat are told each time. */
+  /**
+   * Called for each failure to query the runtime; the watch continues by itself. Repeated failures are
+   * reported each time.
+   */
   readonly onError?: (error: unknown) => void;
   /** How often to look where the runtime has no events. Default 1000. */
   readonly pollMs?: number;
@@ -52,11 +55,12 @@ const DETAIL_TIMEOUT_MS = 2_000;
 type Listener = (change: ContainerChange) => void;
 
 /**
- * Holds the containers that the runtime has, whatever their state, and tells changes.
+ * Holds the containers that the runtime has, whatever their state, and reports changes.
  *
- * Level-triggered: it compares the runtime's whole list with what it holds, so that nothing depends on which events came.
- * Events say when to look. While the runtime does not answer, what was known stays; only processes that are gone are seen
- * to be gone. Every container goes its own way: one whose process cannot be found out holds up no other.
+ * Level-triggered: it compares the runtime's whole list with what it holds, so that nothing depends on which
+ * events came. Events only trigger a comparison. While the runtime does not answer, the known containers
+ * stay, and only the end of their processes is noticed. Containers are independent: one whose process cannot
+ * be determined does not delay the others.
  */
 export class ContainerWatch implements AsyncDisposable {
   readonly #cri: Cri;
@@ -116,7 +120,7 @@ export class ContainerWatch implements AsyncDisposable {
       },
       onSource: (source) => {
         this.#source = source;
-        // What happened while there was no stream was not told.
+        // Events were missed while there was no stream.
         this.#pacer.settle();
       },
       onError: (error) => this.#fail(error),
@@ -124,7 +128,7 @@ export class ContainerWatch implements AsyncDisposable {
     this.#running = Promise.all([this.#pacer.run(), events]);
   }
 
-  /** What is there now, by id. It is the watch's own map: what happens later is seen in it. */
+  /** The current containers, by id. It is the watch's own map, so it shows later changes. */
   get containers(): ReadonlyMap<string, NodeContainer> {
     return this.#told;
   }
@@ -142,8 +146,8 @@ export class ContainerWatch implements AsyncDisposable {
   }
 
   /**
-   * Calls `listener` with each change, and at once with all that is there, as added. An error that it throws is a fault of
-   * the program and is thrown where nobody catches it.
+   * Calls `listener` with each change, and at once with all current containers, as added. An error that it
+   * throws is a fault of the program and becomes an uncaught exception.
    */
   onChange(listener: Listener): Disposable {
     this.#listeners.add(listener);
@@ -165,7 +169,7 @@ export class ContainerWatch implements AsyncDisposable {
     };
   }
 
-  /** Ends the watch; nobody is told anything from then on. The client stays open. */
+  /** Ends the watch; listeners are not called afterwards. The client stays open. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#listeners.clear();
     this.#stop.abort();
@@ -250,7 +254,7 @@ export class ContainerWatch implements AsyncDisposable {
     this.#pacer.replan();
   }
 
-  /** Notices a process that is gone, which the runtime may not have or cannot tell. */
+  /** Notices that a process has ended, which the runtime may not know or cannot report. */
   #checkProcess(entry: Entry): void {
     if (entry.process === undefined || isSameProcess(entry.process, this.#procPath)) return;
     entry.process = undefined;
@@ -334,13 +338,14 @@ export function watchContainers(cri: Cri, options: WatchOptions = {}): Container
 }
 
 /**
- * The first process of the container; undefined when it does not run (any more).
+ * The first process of the container; undefined when it does not run.
  *
- * The container may end between the runtime's answer and the look into /proc, and its pid be given to another process. So
- * the process has to be in a cgroup of the container; where cgroups tell nothing, the runtime has to say a second time,
- * after its start was read, that the container runs.
+ * The container may end between the runtime's answer and the look into /proc, and its pid be given to another
+ * process. So the process has to be in a cgroup of the container; where cgroups are of no help, the runtime
+ * has to confirm, after the start time was read, that the container runs.
  *
- * @throws {RampartError} what {@link Cri.containerPid} throws, and `CONFLICT` when the pid is that of another container.
+ * @throws {RampartError} what {@link Cri.containerPid} throws, and `CONFLICT` when the pid is that of another
+ * container.
  */
 export async function findProcess(
   cri: Cri,

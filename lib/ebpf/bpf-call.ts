@@ -142,7 +142,7 @@ function assemble(program: readonly Instruction[]): Uint8Array {
   return bytes;
 }
 
-/** What BPF_PROG_LOAD is asked for. Numbers that are left out are 0. */
+/** Arguments of BPF_PROG_LOAD. Omitted numbers are 0. */
 export interface ProgramRequest {
   /** enum bpf_prog_type. */
   readonly type: number;
@@ -269,7 +269,7 @@ export function createKprobeMultiLink(program: Descriptor, attachType: number, s
   return outcome;
 }
 
-/** What perf_event_open(2) is asked for. */
+/** Arguments of perf_event_open(2). */
 export interface PerfEventRequest {
   /** A fixed type of perf_event.h or the number in /sys/bus/event_source/devices/NAME/type. */
   readonly type: number;

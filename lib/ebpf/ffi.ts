@@ -132,7 +132,9 @@ export const libc = {
   vsnprintf: c<(buffer: Uint8Array, sizeBytes: number, format: Pointer, args: Pointer) => number>(
     'int vsnprintf(_Out_ void *, size_t, void *, void *)',
   ),
-  /** Of the calling thread alone: sockets and processes that it makes from then on are of that namespace. */
+  /**
+   * For the calling thread only: sockets and processes that it creates from then on are in that namespace.
+   */
   setns: c<(fd: number, namespaceType: number) => number>('int setns(int, int)'),
   memfdCreate: c<(name: string, flags: number) => number>('int memfd_create(const char *, unsigned int)'),
   unshare: c<(flags: number) => number>('int unshare(int)'),
@@ -234,7 +236,10 @@ export function errno(): number {
   return koffi.errno();
 }
 
-/** Numbers of the system calls that glibc has no function for; the same on x86_64 and arm64 unless told apart. */
+/**
+ * Numbers of the system calls that glibc has no function for; the same on x86_64 and arm64 unless both are
+ * given.
+ */
 export const syscallNumbers = {
   openat2: 437,
   pidfdOpen: 434,

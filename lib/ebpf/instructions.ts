@@ -15,7 +15,7 @@ const PSEUDO_FUNC = 4;
 /** `src_reg` of CALL. */
 const PSEUDO_CALL = 1;
 
-/** Of one instruction; what is left out is 0. */
+/** Parts of one instruction; omitted ones are 0. */
 export interface InstructionParts {
   readonly code: number;
   readonly to?: number;

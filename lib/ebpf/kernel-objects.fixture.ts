@@ -54,7 +54,7 @@ export function leftOf(objects: KernelObjects): string[] {
   );
 }
 
-/** Resolves when the kernel has none of them any more: it frees them a little after their process ended. */
+/** Resolves when the kernel has freed all of them, which is a little after their process ended. */
 export async function untilGone(objects: KernelObjects): Promise<void> {
   const signal = AbortSignal.timeout(20_000);
   for (let left = leftOf(objects); left.length > 0; left = leftOf(objects)) {

@@ -62,8 +62,9 @@ export function openOptions(path: string): { readonly options: FixedBuffer; read
 }
 
 /**
- * libbpf asks for the types of modules once for each object, and when that is refused then, it does not load the object: also for a
- * weak symbol that an older kernel has not. A function that nobody has makes it ask now, where it changes nothing.
+ * libbpf requests the types of modules once for each object, and does not load the object if that is refused,
+ * even for a weak symbol that an older kernel lacks. A function that no kernel has makes it ask now, when a
+ * refusal changes nothing.
  */
 export function doNotAskForModules(object: Pointer): void {
   withLibbpfLog((lib) => {
@@ -106,7 +107,7 @@ function sectionsOf(bytes: Buffer): { readonly types: Buffer; readonly strings: 
   };
 }
 
-/** A file in memory where there is one: the root of a container may be read-only. */
+/** A file in memory where possible: the root of a container may be read-only. */
 function nameless(bytes: Buffer): KernelTypes {
   const fd = openTemporary(['/dev/shm', tmpdir()]);
   try {

@@ -61,7 +61,7 @@ test('a path is opened as it is written, of any length that the kernel takes', (
     using root = openat2(AT_FDCWD, directory, { flags });
     using found = openat2(root, longest, { flags });
     assert.equal(fs.readlinkSync(`/proc/self/fd/${found.number}`), join(directory, longest));
-    // What was in its place before was longer.
+    // The previous content was longer.
     fs.writeFileSync(join(directory, 'b'), '');
     using short = openat2(root, 'b', { flags });
     assert.equal(fs.readlinkSync(`/proc/self/fd/${short.number}`), join(directory, 'b'));

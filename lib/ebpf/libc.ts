@@ -29,7 +29,7 @@ export const AT_FDCWD = -100;
 const namesByNumber = new Map(Object.entries(osConstants.errno).map(([name, number]) => [number, name]));
 // EAGAIN and EWOULDBLOCK (ENOTSUP and EOPNOTSUPP) share a number on Linux; errno(3) names these first.
 for (const name of ['EAGAIN', 'EOPNOTSUPP'] as const) namesByNumber.set(osConstants.errno[name], name);
-/** What the kernel answers though user space has no name for it (include/linux/errno.h). */
+/** An errno of the kernel that has no name in user space (include/linux/errno.h). */
 export const ENOTSUPP = 524;
 namesByNumber.set(ENOTSUPP, 'ENOTSUPP');
 const systemErrors = getSystemErrorMap();
@@ -46,7 +46,7 @@ export function errnoText(number: number): string {
   return text === undefined ? name : `${text} (${name})`;
 }
 
-/** A failed system call: a `RampartError` of code `SYSTEM` whose `errno` can be told apart by its name. */
+/** A failed system call: a `RampartError` of code `SYSTEM`, with the name of its `errno`. */
 export class SystemCallError extends RampartError {
   /** The name of the errno, e.g. "ENOENT". */
   readonly errno: string;
@@ -65,7 +65,7 @@ export class SystemCallError extends RampartError {
 export class Fd implements Disposable {
   #number: number;
 
-  /** Takes over `number`: nobody else may close it. */
+  /** Takes over `number`: only this object may close it. */
   constructor(number: number) {
     this.#number = number;
   }
@@ -91,7 +91,7 @@ export class FixedBuffer {
   readonly address: number;
 
   constructor(sizeBytes: number) {
-    // Not of the pool, so that nobody else's bytes are beside it.
+    // Not from the pool, so that no foreign bytes are next to it.
     this.bytes = Buffer.allocUnsafeSlow(sizeBytes);
     this.address = Number(addressOf(this.bytes));
   }
@@ -115,7 +115,7 @@ export interface OpenHow {
 
 /** linux/limits.h, with the terminating NUL. */
 const PATH_MAX = 4096;
-/** Of the calls below, which files are followed by a thousand at a time. */
+/** Argument of the calls below, reused because files are followed by the thousand. */
 const how = new FixedBuffer(24);
 how.bytes.fill(0);
 const pathBytes = new FixedBuffer(PATH_MAX);
@@ -124,7 +124,7 @@ const pathBytes = new FixedBuffer(PATH_MAX);
 function putPath(path: string | Uint8Array): number {
   const { bytes } = pathBytes;
   if (typeof path !== 'string') {
-    // As the kernel has it: what has no NUL within so many bytes is too long.
+    // The kernel's rule: without a NUL within this many bytes, it is too long.
     if (path.byteLength > PATH_MAX) return -osConstants.errno.ENAMETOOLONG;
     bytes.set(path);
     return 0;

@@ -132,11 +132,11 @@ export class BpfMap {
   }
 
   /**
-   * Sets the first `count` keys, which lie one behind the other, to the values beside them: one call instead of `count`
-   * (BPF_MAP_UPDATE_BATCH, hash maps since 5.6).
+   * Sets the first `count` keys, which lie one behind the other, to the values beside them: one call instead
+   * of `count` (BPF_MAP_UPDATE_BATCH, hash maps since 5.6).
    *
-   * @returns false where the kernel did not do all of it: then some are set, and {@link set} tells what is wrong with
-   *   each of the others.
+   * @returns false if the kernel did not set all of them; {@link set} then gives the reason for each of the
+   * others.
    */
   setAll(keys: FixedBuffer, values: FixedBuffer, count: number): boolean {
     const { fd } = this;

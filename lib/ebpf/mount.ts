@@ -102,10 +102,10 @@ export class MountNamespace implements Disposable {
   }
 
   /**
-   * Runs `work`, which must not wait for anything, with the root directory and the mounts of the namespace. What it calls in other threads
-   * sees those of this process. Needs CAP_SYS_ADMIN and CAP_SYS_CHROOT.
+   * Runs `work`, which must not wait for anything, with the root directory and the mounts of the namespace.
+   * Calls in other threads see those of this process. Needs CAP_SYS_ADMIN and CAP_SYS_CHROOT.
    *
-   * @throws {SystemCallError} `SYSTEM`, and what `work` throws.
+   * @throws {SystemCallError} `SYSTEM`, and any error of `work`.
    */
   visit<T>(work: () => T): T {
     using own = openat2(AT_FDCWD, '/proc/thread-self/ns/mnt', { flags: 0 });

@@ -305,7 +305,7 @@ export class BpfObject implements Disposable {
     return this.#pointer;
   }
 
-  /** A pointer into the object, for as long as it is open. */
+  /** A pointer into the object, valid while it is open. */
   #owning(pointer: Pointer): () => Pointer {
     return () => {
       this.#alive();

@@ -1,8 +1,9 @@
 /**
- * What programs write by bpf_perf_event_output: for each CPU a ring of its own, mapped into this process and read in place, woken by the
- * event loop.
+ * Reads the records that programs write by bpf_perf_event_output: a ring for each CPU, mapped into this
+ * process and read in place, when the event loop reports data.
  *
- * The layout is that of `struct perf_event_mmap_page` and `struct perf_event_header` (include/uapi/linux/perf_event.h).
+ * The layout is that of `struct perf_event_mmap_page` and `struct perf_event_header`
+ * (include/uapi/linux/perf_event.h).
  */
 import { libbpf, libc, errno, pollReadable, type Pointer, type Poll, viewMemory } from './ffi.ts';
 import { type Descriptor, enablePerfEvent, openPerfEvent } from './bpf-call.ts';
@@ -14,7 +15,7 @@ const PERF_COUNT_SW_BPF_OUTPUT = 10n;
 const PERF_SAMPLE_RAW = 1n << 10n;
 const PERF_RECORD = { lost: 2, sample: 9 } as const;
 const HEADER_BYTES = 8;
-/** Of data_head and data_tail in the first page, in u64. */
+/** Offsets of data_head and data_tail in the first page, in u64. */
 const [HEAD, TAIL] = [1024 / 8, 1032 / 8];
 
 /** <sys/mman.h> */
@@ -23,7 +24,7 @@ const MAP_SHARED = 1;
 const MAP_FAILED = 2n ** 64n - 1n;
 /** <unistd.h>, _SC_PAGESIZE of glibc. */
 const SC_PAGESIZE = 30;
-/** Of the data of each CPU: a power of two. */
+/** Data pages for each CPU: a power of two. */
 const DATA_PAGES = 64;
 
 interface PerfBufferOptions {
@@ -89,12 +90,12 @@ class CpuRing implements Disposable {
     done(what, enablePerfEvent(this.#event));
     this.#poll = pollReadable(this.#event.fd, () => this.#read());
     opening.move();
-    // The kernel says once only that there is something (kernel/events/core.c, perf_poll), and epoll_ctl(2) has asked before the event
-    // loop does: what came before it was registered is read after it was.
+    // The kernel reports new data only once (kernel/events/core.c, perf_poll), and epoll_ctl(2) has consumed
+    // that before the event loop polls: data from before the registration is read after it.
     setImmediate(() => this.#read());
   }
 
-  /** What is there now. */
+  /** Reads everything that is available. */
   #read(): void {
     // A turn of the event loop may already be on its way when it is disposed.
     if (this.#memory.detached) return;
@@ -128,7 +129,7 @@ class CpuRing implements Disposable {
   [Symbol.dispose](): void {
     if (this.#memory.detached) return;
     this.#poll[Symbol.dispose]();
-    // A view that somebody kept would crash the process once the memory is gone.
+    // Access through a view that was kept would crash the process once the memory is unmapped.
     this.#memory.transfer(0);
     libc.munmap(this.#address, this.#sizeBytes);
     this.#event[Symbol.dispose]();

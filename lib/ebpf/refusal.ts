@@ -25,7 +25,7 @@ export function granted(what: string, outcome: Outcome): Descriptor {
   throw new KernelRefusal(what, outcome);
 }
 
-/** @throws {KernelRefusal} where there is one. */
+/** @throws {KernelRefusal} if `refusal` is given. */
 export function done(what: string, refusal: Refusal | undefined): void {
   if (refusal !== undefined) throw new KernelRefusal(what, refusal);
 }

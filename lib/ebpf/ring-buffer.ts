@@ -32,8 +32,8 @@ export interface RingBufferOptions {
   /** See {@link RingBatch}: the records are there only during the call. */
   readonly onBatch: (batch: RingBatch) => void;
   /**
-   * Gets what `onBatch` threw (its batch is not delivered again, reading goes on) and a `DECODE`
-   * error when the ring is corrupt (reading ends). What it throws itself is an uncaught exception.
+   * Gets errors of `onBatch` (its batch is not delivered again, reading continues) and a `DECODE` error when
+   * the ring is corrupt (reading ends). If it throws itself, that is an uncaught exception.
    */
   readonly onError: (error: unknown) => void;
   /**
@@ -51,7 +51,7 @@ export interface RingBufferOptions {
 interface RingBufferTotals {
   /** Records handed to `onBatch`. */
   readonly records: number;
-  /** Of these, the ones in batches whose `onBatch` threw. */
+  /** The records among them whose `onBatch` threw. */
   readonly failed: number;
   /** Records that the program discarded after reserving them. */
   readonly discarded: number;
@@ -247,8 +247,8 @@ function mapRing(mapFd: number, sizeBytes: number, maxRecordBytes: number): Ring
     sizeBytes,
     [Symbol.dispose]() {
       if (consumer.detached) return;
-      // A view that somebody kept would crash the process once the memory is gone. Detached, it
-      // has length 0 or throws.
+      // Access through a view that was kept would crash the process once the memory is unmapped. Detached,
+      // the view has length 0 or throws.
       for (const buffer of [consumer, producer, data]) buffer.transfer(0);
       libc.munmap(consumerAddress, pageBytes);
       libc.munmap(producerAddress, readOnlyBytes);

@@ -35,7 +35,7 @@ const maxRunRecords = 1000;
 /** A field of union bpf_attr: its offset, its size and its value, bytes for a pointer to them. */
 type Field = readonly [offset: number, sizeBytes: 4 | 8, value: number | Uint8Array];
 
-/** What the running call points to. Without it the collector may free the bytes before C reads them. */
+/** Buffers of the running call. Without this reference, they may be collected before C reads them. */
 const pointedTo: Field[] = [];
 
 function bpf(number: number, fields: readonly Field[]): { readonly result: number; readonly attr: DataView } {

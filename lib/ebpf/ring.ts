@@ -1,14 +1,14 @@
 /**
- * The reader of a BPF ring buffer: pure, over memory that somebody else mapped. No system call and
- * no FFI call happens here; `ring-buffer.ts` maps a real ring and wakes this reader.
+ * The reader of a BPF ring buffer: pure, over memory mapped by its caller. No system call and no FFI call
+ * happens here; `ring-buffer.ts` maps a real ring and wakes this reader.
  *
- * The protocol is that of kernel/bpf/ringbuf.c. Two positions, u64 and ever increasing (modulo
- * 2^64), say what is in the ring: the kernel moves `producer_pos`, we move `consumer_pos`. Each
- * record starts at a multiple of 8 with a header of 8 bytes: u32 length with a BUSY bit (reserved,
- * not committed yet) and a DISCARD bit, then u32 page offset, which is of no use to a reader.
- * Memory order: the kernel commits by xchg on the header and only then looks at `consumer_pos` to
- * decide about a wake-up, so we store `consumer_pos` sequentially consistent (Atomics) before we
- * look at headers or `producer_pos` again. One of the two always sees the other: no lost wake-up.
+ * The protocol is that of kernel/bpf/ringbuf.c. Two positions, u64 and ever increasing (modulo 2^64), bound
+ * the content of the ring: the kernel moves `producer_pos`, we move `consumer_pos`. Each record starts at a
+ * multiple of 8 with a header of 8 bytes: u32 length with a BUSY bit (reserved, not committed yet) and a
+ * DISCARD bit, then u32 page offset, which is of no use to a reader. Memory order: the kernel commits by xchg
+ * on the header and only then looks at `consumer_pos` to decide about a wake-up, so we store `consumer_pos`
+ * sequentially consistent (Atomics) before we look at headers or `producer_pos` again. One of the two always
+ * sees the other: no lost wake-up.
  */
 import { errorCodes, RampartError } from '../errors/errors.ts';
 
@@ -51,7 +51,7 @@ export interface RingBatch {
   readonly view: DataView;
 }
 
-/** What one {@link RingReader.read} did. */
+/** The result of one {@link RingReader.read}. */
 export interface RingProgress {
   /** Records handed to the callback. */
   readonly records: number;
@@ -125,19 +125,19 @@ export class RingReader {
   }
 
   /**
-   * Reads committed records until the ring is empty, a record is busy or the batch is full, and
-   * calls `onBatch` with them: once, or not at all when there are none. Then it frees their space.
+   * Reads committed records until the ring is empty, a record is busy or the batch is full, and calls
+   * `onBatch` with them: once, or not at all without any. Then it frees their space.
    *
-   * A batch is full at `maxBatchRecords`, or when it spans a quarter of the ring: so during a long
-   * drain the producer gets space back in steps, and at no time waits for more than a quarter (or
-   * one record larger than that) to be handled. Space is freed per batch, not per record, because
-   * the kernel wakes the reader only for the record at `consumer_pos`: a reader that moves it
-   * record by record is woken for nearly every record under load.
+   * A batch is full at `maxBatchRecords`, or when it spans a quarter of the ring: so during a long drain the
+   * producer gets space back in steps, and at no time waits for more than a quarter (or one record larger
+   * than that) to be handled. Space is freed per batch, not per record, because the kernel wakes the reader
+   * only for the record at `consumer_pos`: a reader that moves it record by record is woken for nearly every
+   * record under load.
    *
-   * When `onBatch` throws, the space of its batch is freed all the same and the error passes to the
-   * caller: the batch counts as delivered and is not delivered again (a record that cannot be
-   * handled must not block the ring for good, and those before it must not be seen twice). Whoever
-   * catches the error accounts for the batch.
+   * When `onBatch` throws, the space of its batch is freed all the same and the error passes to the caller:
+   * the batch counts as delivered and is not delivered again (a record that cannot be handled must not block
+   * the ring for good, and those before it must not be seen twice). Whoever catches the error accounts for
+   * the batch.
    *
    * @throws {RampartError} `DECODE` when the memory is no valid ring; it names the position. Nothing
    *   is freed then, good records before it were delivered by earlier calls, and each further call

@@ -25,11 +25,11 @@ export const errorCodes = {
   API: 'RAMPART_API',
   /** The Kubernetes API gave no usable answer: no connection, a timeout, a broken stream, something else there. */
   API_UNREACHABLE: 'RAMPART_API_UNREACHABLE',
-  /** What is to be created exists already. */
+  /** The object to create exists already. */
   EXISTS: 'RAMPART_EXISTS',
-  /** What is to be changed does not exist. */
+  /** The object to change does not exist. */
   NOT_FOUND: 'RAMPART_NOT_FOUND',
-  /** What is to be changed is not as it was expected: somebody else has changed it. */
+  /** The object to change is not as expected: another process has changed it. */
   CONFLICT: 'RAMPART_CONFLICT',
   /** The history that was asked for is no longer kept. */
   EXPIRED: 'RAMPART_EXPIRED',
@@ -41,19 +41,19 @@ export const errorCodes = {
   IN_USE: 'RAMPART_IN_USE',
   /** The container runtime answered with an error. */
   RUNTIME: 'RAMPART_RUNTIME',
-  /** The container runtime gave no answer: no socket, nobody there, a timeout, a broken stream. */
+  /** The container runtime gave no answer: no socket, no listener, a timeout, a broken stream. */
   RUNTIME_UNREACHABLE: 'RAMPART_RUNTIME_UNREACHABLE',
 } as const;
 
 export type ErrorCode = (typeof errorCodes)[keyof typeof errorCodes];
 
-/** What an error is made of; `message` is composed from these parts. */
+/** The parts that `message` is composed of. */
 interface ErrorParts {
-  /** What failed, as a phrase: "cannot watch /etc". */
+  /** The failed action, as a phrase: "cannot watch /etc". */
   readonly what: string;
   /** Why: the reason the kernel or the checker gave. */
   readonly why?: string | undefined;
-  /** What the reader can do now. */
+  /** How the reader can proceed now. */
   readonly next?: string | undefined;
   /** Longer material that belongs to the error, e.g. the verifier's last lines. */
   readonly detail?: string | undefined;
@@ -93,7 +93,7 @@ export class RampartError extends Error {
   }
 }
 
-/** Of what cannot be written or read: `FULL` where the disk is, else `SYSTEM`. */
+/** The error for a failed write or read: `FULL` if the disk is full, else `SYSTEM`. */
 export function fileError(what: string, error: unknown, next?: string): RampartError {
   const isFull = error instanceof Error && 'code' in error && error.code === 'ENOSPC';
   return new RampartError(isFull ? errorCodes.FULL : errorCodes.SYSTEM, {

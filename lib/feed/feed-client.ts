@@ -9,29 +9,30 @@ import { SocketPath } from '../net/socket-path.ts';
 /** Up to where a feed has been read. */
 export interface FeedPosition {
   readonly id: string;
-  /** Of the last line. */
+  /** Number of the last line. */
   readonly number: number;
 }
 
 export type FeedEvent =
   /** Comes first. `isOther`: not the feed that the given position is of. */
   | { readonly kind: 'begin'; readonly id: string; readonly isOther: boolean }
-  /** What the process says of its lines. */
+  /** The process's description of its lines. */
   | { readonly kind: 'about'; readonly about: unknown }
   | { readonly kind: 'line'; readonly number: number; readonly line: string }
-  /** These lines cannot be had any more: dropped for a slow reader, or gone before this one came back. */
+  /** These lines are unavailable: dropped for a slow reader, or gone before this one came back. */
   | { readonly kind: 'missed'; readonly lines: number }
-  /** What was kept has been told; what follows is new. */
+  /** All kept lines have been delivered; the following ones are new. */
   | { readonly kind: 'live' };
 
 const MAX_LINE_UNITS = 16 * 1024 * 1024;
 
 /**
- * The lines of a feed from the oldest that is kept, or after `position`; ends when its process ends. Nothing is read ahead:
- * whoever is slow to ask makes the server drop lines, and is told.
+ * The lines of a feed from the oldest that is kept, or after `position`; ends when its process ends. Nothing
+ * is read ahead: a slow consumer makes the server drop lines, which the feed reports.
  *
- * @throws {RampartError} `NOT_FOUND` where no socket is, or one that nobody serves on; `PRIVILEGE` for one that may not be
- *   opened; `LIMIT` when it has too many readers; `DECODE` for what is no feed; the signal's reason when it aborts.
+ * @throws {RampartError} `NOT_FOUND` for a missing socket, or one without a server; `PRIVILEGE` for one that
+ * may not be opened; `LIMIT` when it has too many readers; `DECODE` if it is not a feed; the signal's reason
+ * when it aborts.
  */
 export async function* readFeed(
   path: string,
@@ -43,7 +44,7 @@ export async function* readFeed(
   signal.addEventListener('abort', onAbort, { once: true });
   try {
     let next: number | undefined;
-    // What of this feed went before it was asked for the first time is not missed.
+    // Lines dropped before the first request are not missed.
     let isFirst = true;
     for await (const text of linesOf(socket)) {
       if (next === undefined) {
@@ -81,7 +82,7 @@ export async function* readFeed(
   }
 }
 
-/** Whether a feed is served there, is none, or may not be opened by this user. */
+/** Whether a feed is served there, absent, or closed to this user. */
 export async function probeFeed(path: string): Promise<'served' | 'absent' | 'refused'> {
   try {
     (await open(path)).destroy();
@@ -142,7 +143,7 @@ async function* linesOf(socket: Socket): AsyncGenerator<string, void> {
       }
     }
   } catch (error) {
-    // A process that is killed: its end is all that matters. What is left of a line is none.
+    // The process was killed: only its end matters, and a partial line is discarded.
     const { code } = error as NodeJS.ErrnoException;
     if (code !== 'ECONNRESET' && code !== 'ERR_STREAM_PREMATURE_CLOSE' && code !== 'ABORT_ERR') throw error;
   }

@@ -1,18 +1,18 @@
 /**
- * What goes over the socket of a {@link LineFeed}: lines. Those that begin with `#` are about the feed and are JSON after
- * it; all others are a number, a space, and a line of the feed.
+ * The protocol of the socket of a {@link LineFeed}: lines. Those that begin with `#` are about the feed and
+ * are JSON after it; all others are a number, a space, and a line of the feed.
  *
  * ```text
- * #{"feed":1,"id":"5f0c...","first":12,"last":13}   the first one: which feed this is, and what of it is kept
- * #{"about":{...}}                                   what the process says of its lines, e.g. how many there were
- * 12 {"kind":"Alert",...  
- * 13 {"kind":"Alert",...  
+ * #{"feed":1,"id":"5f0c...","first":12,"last":13}   the first one: which feed this is, and the lines that are kept
+ * #{"about":{...}}                                   the process's description of its lines, e.g. how many there were
+ * 12 {"kind":"Alert",...
+ * 13 {"kind":"Alert",...
  * #{"live":13}                                       all that was kept has been sent
  * 17 {"kind":"Alert",...                           14 to 16 were dropped, because this reader was too slow
  * #{"at":20}                                         18 to 20 too
  * ```
  *
- * The reader sends nothing. Of the lines that are kept, numbers may be left out: those are not kept any more.
+ * The reader sends nothing. Numbers may be missing among the kept lines: those have been dropped.
  */
 
 /** The first line. */

@@ -13,7 +13,10 @@ import { LineWriter } from '../output/lines.ts';
 import { SocketPath } from '../net/socket-path.ts';
 
 interface FeedServerOptions {
-  /** What a reader has not taken yet may have this size; further lines are dropped and told. Default: 16 MiB, more than all that is kept of six kinds. */
+  /**
+   * Limit for data that a reader has not taken yet; further lines are dropped and reported. Default: 16 MiB,
+   * more than the kept lines of six kinds.
+   */
   readonly readerBytes?: number;
   /** Told to each reader before the lines, as JSON. */
   readonly about?: () => unknown;
@@ -95,7 +98,7 @@ class FeedReader implements AsyncDisposable {
       lingerMs: LINGER_MS,
       name: 'a reader of the feed',
     });
-    // Nothing is expected; reading is what tells that it has gone.
+    // No data is expected; reading is the way to notice that the reader has gone.
     socket.resume();
     this.ended = once(socket, 'close').then(
       () => undefined,
@@ -124,7 +127,7 @@ class FeedReader implements AsyncDisposable {
     void this.#tellWhenCaughtUp();
   }
 
-  /** Its reader sees what is missing by the numbers; but perhaps no line comes any more. */
+  /** The reader sees gaps by the numbers, but perhaps no further line comes. */
   async #tellWhenCaughtUp(): Promise<void> {
     await this.#out.flush().catch(() => undefined);
     this.#isBehind = false;
@@ -147,7 +150,7 @@ async function listen(server: Server, path: string): Promise<SocketPath> {
       }
       await once(server, 'listening');
       chmodSync(path, 0o600);
-      // Of an accepted connection that fails, the connection tells.
+      // An accepted connection that fails reports this itself.
       server.on('error', () => undefined);
       return socketPath;
     } catch (error) {
@@ -185,7 +188,7 @@ async function answers(address: string): Promise<boolean> {
     await once(socket, 'connect');
     return true;
   } catch (error) {
-    // Only this says that nobody is there; one that has too much to do (EAGAIN) is alive.
+    // Only this error means that no process listens; one with too much to do (EAGAIN) is alive.
     return (error as NodeJS.ErrnoException).code !== 'ECONNREFUSED';
   } finally {
     socket.destroy();

@@ -1,9 +1,9 @@
 /** The recent and new lines of a process, for readers that connect later. */
 
 interface LineFeedOptions {
-  /** So many are kept of each kind. Default: 1000. */
+  /** How many are kept of each kind. Default: 1000. */
   readonly maxLines?: number;
-  /** So long those of a kind may be together, in UTF-16 units: a byte each for ASCII. Default: 2 MiB. */
+  /** Total length of the lines of a kind, in UTF-16 units: a byte each for ASCII. Default: 2 MiB. */
   readonly maxUnits?: number;
 }
 
@@ -51,7 +51,7 @@ export class LineFeed {
     if (this.#listeners.size > 0) for (const listener of this.#listeners) listener(this.#last, line);
   }
 
-  /** What is kept of all kinds, oldest first. */
+  /** The kept lines of all kinds, oldest first. */
   kept(): NumberedLine[] {
     return [...this.#rings.values()].flatMap((ring) => ring.kept()).toSorted((a, b) => a.number - b.number);
   }

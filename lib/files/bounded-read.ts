@@ -26,7 +26,7 @@ export function readBounded(fd: number, mostBytes: number, name: string): Buffer
 }
 
 /**
- * The start of a file that has no size, as those of procfs, up to so many bytes.
+ * The start of a file without a size, such as those of procfs, up to `mostBytes`.
  *
  * @throws the error of read(2)
  */

@@ -2,10 +2,12 @@ import { mkdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 
 /**
- * As `mkdir -p`, for the owner only. Node's own `recursive` never ends, nor listens to a signal, where a parent exists and
- * mkdir(2) says ENOENT for what is in it, as all of /proc does; and it tells of a read-only file system as ENOENT.
+ * As `mkdir -p`, for the owner only. Node's own `recursive` never ends, and ignores signals, if a parent
+ * exists and mkdir(2) says ENOENT for its children, as all of /proc does; it also reports a read-only file
+ * system as ENOENT.
  *
- * @throws the error of mkdir(2), with its code: ENOENT, EROFS, EACCES, ENOTDIR, EEXIST where a file is in the way
+ * @throws the error of mkdir(2), with its code: ENOENT, EROFS, EACCES, ENOTDIR, EEXIST if a file is in the
+ * way
  */
 export function makeDirectories(path: string): void {
   try {

@@ -47,7 +47,7 @@ export class GrpcClient implements Disposable {
     const answer = { headers: {} as IncomingHttpHeaders, trailers: {} as IncomingHttpHeaders };
     stream.on('response', (headers) => (answer.headers = headers));
     stream.on('trailers', (trailers) => (answer.trailers = trailers));
-    // The iterator below gets it; this one is for the time when nobody iterates.
+    // The iterator below gets the error; this handler is for the time when nothing iterates.
     stream.on('error', () => undefined);
     const abort = (): void => {
       stream.destroy(new GrpcError(grpcStatus.CANCELLED, 'aborted'));
@@ -101,7 +101,7 @@ export class GrpcClient implements Disposable {
     session.on('error', forget);
     session.on('close', forget);
     session.on('goaway', () => {
-      // The calls under way are still answered, the next one is to have a session of its own.
+      // Pending calls are still answered, but the next one needs a new session.
       forget();
       session.close();
     });
@@ -110,7 +110,7 @@ export class GrpcClient implements Disposable {
   }
 }
 
-/** Of HTTP, where what answers speaks no gRPC: doc/http-grpc-status-mapping.md. */
+/** For HTTP errors of a server that does not speak gRPC: doc/http-grpc-status-mapping.md. */
 const statusOfHttp: Readonly<Record<number, number>> = {
   403: grpcStatus.PERMISSION_DENIED,
   404: grpcStatus.UNIMPLEMENTED,

@@ -15,7 +15,10 @@ import { GrpcError, grpcStatus } from './status.ts';
 /** The default of grpc-go. */
 const MOST_BYTES = 4 * 1024 * 1024;
 
-/** Answers a method. What it throws fails the call: a {@link GrpcError} with its status, anything else as `INTERNAL`. */
+/**
+ * Answers a method. An error that it throws fails the call: a {@link GrpcError} with its status, any other as
+ * `INTERNAL`.
+ */
 export type GrpcMethod = (message: Buffer) => Uint8Array;
 
 /**
@@ -61,7 +64,7 @@ export class GrpcServer implements Disposable {
   }
 
   async #serve(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): Promise<void> {
-    // Of a stream that the client has ended there is nothing to answer.
+    // A stream that the client has ended needs no answer.
     stream.on('error', () => undefined);
     try {
       const method = this.#methods.get(String(headers[':path']));

@@ -1,5 +1,5 @@
 /** How calls of gRPC fail: https://grpc.io/docs/guides/status-codes/ */
-/** Status codes of gRPC that are told apart. */
+/** The status codes of gRPC that this code distinguishes. */
 export const grpcStatus = {
   OK: 0,
   CANCELLED: 1,

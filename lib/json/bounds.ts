@@ -8,7 +8,7 @@ import { Refusal } from './refusal.ts';
 /** Deeper than any real object; the code that walks objects calls itself once a level. */
 export const maxNesting = 500;
 
-/** Whether a value has at most so many levels, at which this calls itself once each. */
+/** Whether a value has at most `levels` levels; recurses once for each. */
 export function isWithin(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return true;
   if (levels === 0) return false;

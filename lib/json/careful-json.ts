@@ -1,7 +1,7 @@
 /**
- * A JSON parser for the texts that need a closer look than `JSON.parse` gives: it keeps large integers and keys with escapes, names
- * the fields that stand there twice, and says what is wrong in the words of an API server. About twenty times slower
- * than `JSON.parse`, so it comes second.
+ * A JSON parser for the texts that need a closer look than `JSON.parse` gives: it keeps large integers and
+ * keys with escapes, names duplicate fields, and describes errors in the words of an API server. About twenty
+ * times slower than `JSON.parse`, so it comes second.
  */
 import { jsonInteger, setField } from './json.ts';
 

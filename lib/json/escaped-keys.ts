@@ -1,7 +1,9 @@
 /**
- * `JSON.parse` of V8 may take a key with an escape for another one that an object before had: after `{"\\\\":1}`, the
- * key of `{"\\n":1}` is a backslash (nodejs/node#63785). The key that it takes is the beginning of what stands in the text, the
- * backslash of the escape with it. So a value of which no key has a backslash is right; others are read by the careful parser.
+ * `JSON.parse` of V8 may mistake a key with an escape for a key of an earlier object: after `{"\\\\":1}`, the
+ * key of `{"\
+ * ":1}` is a backslash (nodejs/node#63785). The wrong key is the beginning of the text's key, including the
+ * backslash of the escape. So a value without backslashes in keys is right; others are read by the careful
+ * parser.
  */
 import { parseJsonCarefully } from './careful-json.ts';
 
@@ -27,7 +29,10 @@ function hasBackslashKey(value: unknown): boolean {
   return false;
 }
 
-/** Whether a key has an escape in it. Costs next to nothing where there is no backslash. True or false for what is no JSON. */
+/**
+ * Whether a key has an escape in it. Costs next to nothing for a text without a backslash. True or false for
+ * invalid JSON.
+ */
 export function hasEscapedKey(text: string): boolean {
   // All backslashes of JSON are in strings: from one, the string's end is found without its beginning.
   for (let at = text.indexOf('\\'); at !== -1; at = text.indexOf('\\', at)) {

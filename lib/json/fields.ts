@@ -3,7 +3,7 @@ import { fieldOf, isObject, type JsonObject } from './json.ts';
 
 const empty: JsonObject = Object.freeze({});
 
-/** The object at a path of fields; an empty one that must not be changed where there is none. */
+/** The object at a path of fields; if it is missing, an empty one that must not be changed. */
 export function objectAt(value: unknown, ...path: readonly string[]): JsonObject {
   let current = value;
   for (const field of path) current = isObject(current) ? fieldOf(current, field) : undefined;
@@ -16,7 +16,7 @@ export function valueAt(value: unknown, ...path: readonly string[]): unknown {
   return current ?? undefined;
 }
 
-/** '' where there is no text. */
+/** '' if it is not a text. */
 export function textAt(value: unknown, ...path: readonly string[]): string {
   const found = valueAt(value, ...path);
   return typeof found === 'string' ? found : '';
@@ -32,7 +32,10 @@ export function listAt(value: unknown, ...path: readonly string[]): readonly unk
   return Array.isArray(found) ? found : [];
 }
 
-/** The items of a list of objects, each at its own position; an object of its own for what is none, so that it may be changed. */
+/**
+ * The items of a list of objects, each at its own position; an item that is not an object gives a new object,
+ * which may be changed.
+ */
 export function objectsAt(value: unknown, ...path: readonly string[]): readonly JsonObject[] {
   return listAt(value, ...path).map((item) => (isObject(item) ? item : {}));
 }
@@ -41,7 +44,7 @@ export function textsAt(value: unknown, ...path: readonly string[]): readonly st
   return listAt(value, ...path).map((item) => (typeof item === 'string' ? item : ''));
 }
 
-/** The object in a field, made where there is none; for changes in place. */
+/** The object in a field, created if it is missing; for changes in place. */
 export function madeObject(parent: JsonObject, field: string): JsonObject {
   const found = fieldOf(parent, field);
   if (isObject(found)) return found;

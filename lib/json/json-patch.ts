@@ -1,9 +1,9 @@
 /**
  * JSON Patch (RFC 6902) over JSON Pointer (RFC 6901), with the limits and the answers of the Kubernetes API
- * server: 400 for what is no patch, 413 for too many operations, 422 for an operation that does not apply.
+ * server: 400 for an invalid patch, 413 for too many operations, 422 for an operation that does not apply.
  *
- * Like the API server and unlike the RFC: `replace` sets a field that is not there, a `test` for null holds where
- * there is no field, and a negative index counts from the end (seen with kubectl 1.32).
+ * Like the API server and unlike the RFC: `replace` sets a missing field, a `test` for null holds for a
+ * missing field, and a negative index counts from the end (seen with kubectl 1.32).
  *
  * The npm package rfc6902 serves as an independent check in the tests and is not used here: it skips path
  * steps and drops fields named `__proto__` or `constructor`, which are ordinary data in a ConfigMap, finds
@@ -19,7 +19,7 @@ export class FailedTest extends Refusal {}
 /** The API server's limit (k8s.io/apiserver pkg/endpoints/handlers/patch.go). */
 const maxJsonPatchOperations = 10_000;
 
-/** What all copies of one patch may add (k8s.io/apiserver `JSONPatchMaxCopyBytes`). */
+/** The total size that the copies of one patch may add (k8s.io/apiserver `JSONPatchMaxCopyBytes`). */
 const maxCopyUnits = 3 * 1024 * 1024;
 
 /**
@@ -222,7 +222,10 @@ function read({ container, token }: Place): unknown {
   return position === undefined ? undefined : container[position];
 }
 
-/** Digits without leading zeros (RFC 6901, 4), or counted from the end; `undefined` where there is no such place. */
+/**
+ * Digits without leading zeros (RFC 6901, 4), or counted from the end; `undefined` if the list has no such
+ * position.
+ */
 function positionOf(token: string, length: number): number | undefined {
   if (!/^-?(?:0|[1-9][0-9]{0,8})$/.test(token) || token === '-0') return undefined;
   const index = Number(token);

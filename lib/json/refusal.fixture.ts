@@ -1,4 +1,4 @@
-/** What an attempt is refused with, for tests. */
+/** The error with which an attempt is refused, for tests. */
 import assert from 'node:assert/strict';
 
 import { errorCodes } from '../errors/errors.ts';

@@ -1,7 +1,7 @@
 /** Why a patch or an apply is not done, in the form in which an API server answers it. */
 import { errorCodes, RampartError } from '../errors/errors.ts';
 
-/** A cause as it stands in `details.causes` of a Kubernetes Status. */
+/** A cause, in the form of `details.causes` of a Kubernetes Status. */
 export interface RefusalCause {
   readonly reason: string;
   readonly message: string;

@@ -1,4 +1,7 @@
-/** Brings the API in line with the manifests: applies what changed, deletes what is in no file any more. */
+/**
+ * Brings the API in line with the manifests: applies changes, and deletes objects that no file has any
+ * longer.
+ */
 import type { KubeClient } from '../kube/client/client.ts';
 import { isNotFound, isUnreachable, KubeError } from '../kube/client/client-errors.ts';
 import { customResourceDefinitions, established } from '../kube/crd/established.ts';
@@ -36,7 +39,7 @@ interface Applied {
   readonly uid: string;
 }
 
-/** What one process has applied from the files of its roots. */
+/** The objects that one process has applied from the files of its roots. */
 export class ManifestApplier {
   readonly #client: KubeClient;
   readonly #roots: readonly ManifestRoot[];
@@ -53,11 +56,11 @@ export class ManifestApplier {
   }
 
   /**
-   * One round. What is wrong with one object stands in no other's way; where a file cannot be read or has a document
-   * that cannot, nothing of it is deleted.
+   * One round. An error in one object does not affect others; if a file or one of its documents cannot be
+   * read, none of its objects is deleted.
    *
-   * @param whole look at what is in the API too, not only at what has changed in the files: applies again what others
-   *   have deleted or changed, and deletes what an earlier process has left.
+   * @param whole compares with the API too, not only with changes of the files: applies objects again that
+   * others have deleted or changed, and deletes those that an earlier process has left.
    * @throws {RampartError} `API_UNREACHABLE`, and the signal's reason.
    */
   async round(found: FoundFiles, whole: boolean, signal: AbortSignal): Promise<Round> {
@@ -85,7 +88,7 @@ export class ManifestApplier {
           if (await this.#apply(one, whole, signal)) applied++;
         } catch (error) {
           if (signal.aborted || isUnreachable(error)) throw error;
-          // What cannot be told apart from what was applied before is not deleted.
+          // Nothing is deleted while it is unknown whether the file still has it.
           if (!(error instanceof KubeError)) kept.add(source.file);
           problems.push(...problemsOf(source, shown, error));
         }
@@ -196,7 +199,7 @@ export class ManifestApplier {
     return deleted;
   }
 
-  /** What is in the API from files of these roots. */
+  /** The objects in the API that come from files of these roots. */
   async #found(signal: AbortSignal): Promise<ReadonlyMap<string, Applied>> {
     const found = new Map<string, Applied>();
     const uids = new Set<string>();
@@ -216,7 +219,7 @@ export class ManifestApplier {
   }
 }
 
-/** What the server need not be asked about. */
+/** A mistake that is found without asking the server. */
 class ManifestMistake extends Error {
   override readonly name = 'ManifestMistake';
   readonly field: string | undefined;

@@ -61,7 +61,7 @@ suite('manifests', () => {
       'spec.traps[1].path': 10,
       'spec.traps[1].matchAny[0].pod': 12,
       '.spec.traps[0]': 9,
-      // What is not there: the line of what should have it.
+      // A missing field: the line of its parent.
       'spec.traps[1].callback': 10,
       'metadata.labels[a.b/c]': 6,
       'status.x': 1,

@@ -42,7 +42,7 @@ interface ManifestValue {
   lineOf(field: string): number;
 }
 
-/** Never throws: what cannot be read is among the problems, and stands in no other document's way. */
+/** Never throws: unreadable documents become problems, and do not affect other documents. */
 export function parseManifest(text: string, file: string): ParsedManifest {
   const { values, problems } = parseManifestValues(text, file);
   const objects: ManifestObject[] = [];

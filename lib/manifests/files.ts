@@ -16,7 +16,7 @@ interface ManifestFile {
   readonly why: string | undefined;
 }
 
-/** All that was found, and directories that could not be looked into: what came from there is to stay. */
+/** The files that were found, and directories that could not be read: objects from there stay. */
 export interface FoundFiles {
   readonly files: readonly ManifestFile[];
   readonly unreadable: readonly { readonly path: string; readonly why: string }[];
@@ -76,7 +76,7 @@ export function readManifests(roots: readonly ManifestRoot[]): FoundFiles {
       files.push({ path, text: readFileSync(path, 'utf8'), why: undefined });
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException;
-      // A directory called x.yaml is none of them either.
+      // A directory called x.yaml is not a manifest either.
       if (code === 'EISDIR') continue;
       if (code === 'ENOENT' && isThere(dirname(path))) continue;
       files.push({ path, text: undefined, why: message });

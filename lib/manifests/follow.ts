@@ -12,11 +12,14 @@ import { describeProblem } from './problem.ts';
 
 interface FollowManifestsOptions {
   readonly client: KubeClient;
-  /** Of `manifestRoots`. */
+  /** The result of `manifestRoots`. */
   readonly roots: readonly ManifestRoot[];
-  /** Names of CustomResourceDefinitions that are refused: somebody else sees to them. */
+  /** Names of CustomResourceDefinitions that are refused, because the process itself manages them. */
   readonly reserved?: ReadonlySet<string>;
-  /** Something to tell a person: one line, without a newline. A problem is told once until its file changes. */
+  /**
+   * Reports a message for people: one line, without a newline. A problem is reported once until its file
+   * changes.
+   */
   readonly say: (line: string) => void;
   /** After each round; for tests and metrics. */
   readonly onRound?: (round: Round) => void;
@@ -25,13 +28,13 @@ interface FollowManifestsOptions {
 }
 
 interface FollowTimes {
-  /** So long no file may change before they are read: editors write in several steps. */
+  /** For this long, no file may change before they are read: editors write in several steps. */
   readonly settleMs: number;
   /** Files that never stop changing are read after that. */
   readonly patienceMs: number;
   /** Files are looked at also without a word from the kernel, which says nothing of network file systems. */
   readonly rescanMs: number;
-  /** What is in the API is compared with the files. */
+  /** How often the API is compared with the files. */
   readonly resyncMs: number;
 }
 

@@ -12,7 +12,7 @@ export class Kinds {
     this.#client = client;
   }
 
-  /** What is served may be another now: custom resources have come or gone. */
+  /** The served kinds may have changed: custom resources have come or gone. */
   forget(): void {
     this.#versions.clear();
   }
@@ -49,7 +49,7 @@ export class Kinds {
     const known = this.#versions.get(name);
     if (known !== undefined) return known;
     const found = await orUndefined(apiResources(this.#client, { group, version }, { signal }));
-    // That there is none is not kept: it may come with a CustomResourceDefinition.
+    // A missing kind is not cached: it may come with a CustomResourceDefinition.
     if (found !== undefined) this.#versions.set(name, found);
     return found ?? [];
   }
@@ -69,7 +69,9 @@ const secondKinds: ReadonlySet<string> = new Set([
   'Role',
 ]);
 
-/** In which turn a kind is applied; what others stand on is first. Deleted in the reverse order. */
+/**
+ * The order in which kinds are applied: those that others depend on come first. Deletion is in reverse order.
+ */
 export function turnOf(kind: string): number {
   const first = firstKinds.findIndex((one) => one === kind);
   if (first >= 0) return first;

@@ -2,7 +2,7 @@ import { printable } from '../output/printable.ts';
 
 export interface Problem {
   readonly file: string;
-  /** From 1; `undefined` where no place is known. */
+  /** Counted from 1; `undefined` if the place is unknown. */
   readonly line?: number | undefined;
   /** From 1: which of the file's documents. */
   readonly document?: number | undefined;

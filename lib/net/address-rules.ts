@@ -1,10 +1,11 @@
 /**
  * Which addresses a URL that users choose may lead to.
  *
- * Whoever may write a policy chooses it, and the request comes from the agent on the node or from the operator: without
- * rules it would reach what only the node can reach, its metadata service with the credentials of the machine first of all.
- * What is checked is what is connected to: the check sits in the resolution of names, whose result goes straight
- * into connect(2), so a name that changes its address between check and use gains nothing.
+ * Whoever may write a policy chooses it, and the request comes from the agent on the node or from the
+ * operator: without rules it would reach what only the node can reach, its metadata service with the
+ * credentials of the machine first of all. The check applies to the address that is connected to: it is part
+ * of the resolution of names, whose result goes straight into connect(2), so a name that changes its address
+ * between check and use gains nothing.
  */
 import { lookup as systemLookup, type LookupAddress, type LookupOptions } from 'node:dns';
 import { BlockList, isIP, isIPv4, type LookupFunction } from 'node:net';
@@ -19,7 +20,7 @@ export interface AddressRulesOptions {
   readonly allow?: readonly string[];
   /** Addresses and networks that are refused besides, e.g. that of the nodes. `allow` wins. */
   readonly refuse?: readonly string[];
-  /** What somebody can do who wants a host to be called all the same: `start the agent with --allow-callback HOST`. */
+  /** How to allow a host all the same, for messages: `start the agent with --allow-callback HOST`. */
   readonly exception: (host: string) => string;
   /** How names are resolved: as `lookup` of node:dns with `all`. Default: that. */
   readonly resolve?: Resolve;
@@ -68,7 +69,7 @@ export class AddressRules {
   readonly #resolve: Resolve;
   readonly #exception: (host: string) => string;
 
-  /** @throws {RampartError} `INPUT` for a network that is none. */
+  /** @throws {RampartError} `INPUT` for an invalid network. */
   constructor(options: AddressRulesOptions) {
     this.#exception = options.exception;
     this.#resolve = options.resolve ?? systemLookup;
@@ -99,7 +100,7 @@ export class AddressRules {
     return isIP(address) === 0 ? undefined : this.refusal(address);
   }
 
-  /** For `lookup` of a connection. Gives only addresses that may be called, and fails when there are none. */
+  /** For `lookup` of a connection. Returns only addresses that may be called, and fails without any. */
   readonly lookup: LookupFunction = (host, options, done) => {
     this.#resolve(host, { ...options, all: true }, (error, addresses) => {
       if (error !== null) {

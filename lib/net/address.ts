@@ -1,4 +1,4 @@
-/** Where something is to be served, as it is written on a command line. */
+/** An address to serve on, as written on a command line. */
 
 export interface Address {
   /** A name or an IP address, IPv6 without its brackets. */

@@ -19,7 +19,7 @@ export interface CertificatePaths {
 export interface CertificateTexts {
   readonly cert: string;
   readonly key: string;
-  /** Of clients. */
+  /** Authorities of clients. */
   readonly ca?: string[];
 }
 

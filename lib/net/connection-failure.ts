@@ -1,4 +1,6 @@
-/** Why a connection failed, for people: Node.js tells of its own options, and at times nothing. */
+/**
+ * Explains why a connection failed, for people: Node.js mentions its own options, and sometimes says nothing.
+ */
 
 const untrusted =
   'its certificate is from an authority that is not trusted here; is the configured authority that of this server?';
@@ -20,7 +22,7 @@ const reasons: Readonly<Record<string, string>> = {
   ENETUNREACH: 'there is no route to it',
 };
 
-/** What `request` of node:http or node:https has failed with. */
+/** Takes the error of `request` of node:http or node:https. */
 export function describeConnectionFailure(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   // For a name with several addresses the message is empty.

@@ -4,7 +4,7 @@ import type { Server, Socket } from 'node:net';
 import { type FairLimits, FairShares, type Share } from './fair-shares.ts';
 
 interface ConnectionLimits extends FairLimits {
-  /** A connection that is still among them after so long is closed. Default: never. */
+  /** A connection that is still counted after this time is closed. Default: never. */
   readonly withinMs?: number;
 }
 
@@ -25,7 +25,7 @@ export class ConnectionShares {
     return this.#shares.used;
   }
 
-  /** Of what a request came over, also by TLS; `undefined` once it is over. */
+  /** The share of the connection of a request, also by TLS; `undefined` once it has ended. */
   of(socket: Pick<Socket, 'remoteAddress' | 'remotePort'>): Share | undefined {
     return this.#byPeer.get(peerOf(socket));
   }

@@ -60,7 +60,7 @@ export class FairShares {
       let [largest, most] = [source, revocableOf(source) + units];
       for (const other of this.#sources.values()) {
         const revocable = revocableOf(other);
-        // Of equals others go first: what came last is about to be used.
+        // Among equals, another source is revoked: the newest share is about to be used.
         if (other !== source && revocable >= most && revocable > 0) [largest, most] = [other, revocable];
       }
       if (!revokeOldest(largest, share)) return false;
@@ -91,7 +91,7 @@ export class Share implements Disposable {
     return this.#units;
   }
 
-  /** @returns false where there is no room, or it was taken away: its owner gives up, and disposes it. */
+  /** @returns false without room, or if the room was taken away: the owner then gives up and disposes it. */
   grow(units: number): boolean {
     if (this.#isOver || !this.#hooks.make(units) || this.#isOver) return false;
     this.#units += units;

@@ -43,7 +43,7 @@ export interface KeptConnectionOptions {
   /** For the rest of the answer. */
   readonly bodyMs: number;
   readonly maxBodyBytes: number;
-  /** Default: that of the system. What it refuses is not called through a proxy either. */
+  /** Default: the system's. If it refuses an address, the address is not called through a proxy either. */
   readonly lookup?: LookupFunction;
   /** Default: those of the environment. */
   readonly proxies?: ProxySettings;
@@ -77,7 +77,7 @@ export class KeptConnection implements Disposable {
     signal.throwIfAborted();
     const answer = await this.#exchange(request, signal);
     if (answer !== 'stale') return answer;
-    // The receiver had closed a kept connection: that says nothing about the receiver as it is now.
+    // The receiver had closed a kept connection, which says nothing about its present state.
     const again = await this.#exchange(request, signal);
     if (again === 'stale') throw new Error('the connection was closed');
     return again;

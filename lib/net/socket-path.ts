@@ -7,7 +7,7 @@ import { errorCodes, RampartError } from '../errors/errors.ts';
 /** `sun_path` has 108 bytes with its NUL (unix(7)); libuv cuts a longer one and does not say so. */
 const MAX_BYTES = 107;
 
-/** What to give to `listen` or `connect` for a path. Keep it until the socket is closed. */
+/** The path to give to `listen` or `connect`. Keep it until the socket is closed. */
 export class SocketPath implements Disposable {
   readonly address: string;
   readonly #directory: number | undefined;

@@ -18,8 +18,8 @@ export interface TlsBesidePlain {
 }
 
 /**
- * From now on the server takes connections by TLS as well, told apart by their first byte: whoever comes with TLS is answered by
- * `listener`. With authorities of clients, those without a certificate of theirs end in the handshake.
+ * From now on the server takes connections by TLS as well, recognised by their first byte; `listener` answers
+ * them. With authorities for clients, the handshake fails for clients without such a certificate.
  *
  * @param server - Before it listens; its time limits for sockets apply to both.
  */

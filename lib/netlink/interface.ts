@@ -52,7 +52,11 @@ export function listInterfaces(socket: RouteSocket): readonly ListedInterface[] 
   });
 }
 
-/** In the socket's network namespace; undefined where there is none. @throws {KernelRefusal} */
+/**
+ * In the socket's network namespace; undefined if it does not exist.
+ *
+ * @throws {KernelRefusal}
+ */
 export function findInterface(socket: RouteSocket, name: string): NetworkInterface | undefined {
   if (name === '' || Buffer.byteLength(name) >= NAME_BYTES) return undefined;
   const parts = [Buffer.alloc(IFINFO_BYTES), attribute(IFLA_IFNAME, textBytes(name))];

@@ -25,9 +25,9 @@ export interface NetlinkMessage {
   readonly type: number;
   readonly flags: number;
   readonly sequence: number;
-  /** Of the socket that it answers, or that made the change it tells of. */
+  /** The port of the socket that it answers, or that made the reported change. */
   readonly port: number;
-  /** What follows the header; a view, valid as long as the bytes that it was read from. */
+  /** The bytes after the header; a view, valid as long as its source. */
   readonly body: Buffer;
 }
 
@@ -109,7 +109,7 @@ export function textBytes(text: string): Buffer {
   return Buffer.from(`${text}\0`);
 }
 
-/** Of an attribute, up to its NUL. */
+/** The text of an attribute, up to its NUL. */
 export function textOf(value: Buffer | undefined): string {
   if (value === undefined) return '';
   const end = value.indexOf(0);

@@ -33,7 +33,7 @@ export interface PairEnd {
 }
 
 export interface InterfaceAddress {
-  /** Of the interface. */
+  /** Index of the interface. */
   readonly index: number;
   readonly family: 4 | 6;
   /** 4 or 16 bytes. */
@@ -58,19 +58,22 @@ function pairEndOf(body: Buffer): PairEnd | undefined {
   };
 }
 
-/** What the kernel tells of a network namespace. */
+/** An event about a network namespace, as reported by the kernel. */
 export type NetworkEvent =
-  /** `end`: it is there, as an interface whose other end is in another network namespace. Undefined: it is gone, or is none. */
+  /**
+   * `end`: the interface exists, and its other end is in another network namespace. Undefined: it is gone, or
+   * it is not a pair.
+   */
   | { readonly kind: 'interface'; readonly index: number; readonly end: PairEnd | undefined }
   | { readonly kind: 'address' };
 
 /** For {@link networkEvent}: RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR. */
 export const networkGroups: readonly number[] = [1, 5, 9];
 
-/** Undefined: it tells of something else. What happens to other ends is not told. */
+/** Undefined for other messages. Events of the other ends are not reported. */
 export function networkEvent({ type, body }: NetlinkMessage): NetworkEvent | undefined {
   if (type === RTM_NEWADDR || type === RTM_DELADDR) return { kind: 'address' };
-  // Of another family, a port of a bridge comes or goes: its interface stays.
+  // For another family, a port of a bridge comes or goes: its interface stays.
   if ((type !== RTM_NEWLINK && type !== RTM_DELLINK) || body[0] !== AF_UNSPEC) return undefined;
   const index = body.readInt32LE(INDEX_OFFSET);
   return { kind: 'interface', index, end: type === RTM_NEWLINK ? pairEndOf(body) : undefined };
@@ -105,7 +108,7 @@ export function interfaceAddresses(socket: RouteSocket, namespaceId?: number): I
   const what = 'cannot list the addresses of a network namespace';
   return socket.dump(what, RTM_GETADDR, Buffer.concat(body)).flatMap((message) => {
     const found = attributesOf(message.body.subarray(IFADDR_BYTES));
-    // Of a point-to-point interface, ADDRESS is that of the other end.
+    // For a point-to-point interface, ADDRESS is the other end's.
     const address = found.get(IFA.LOCAL) ?? found.get(IFA.ADDRESS);
     if (address === undefined) return [];
     const family = message.body[0] === AF_INET ? 4 : 6;

@@ -3,7 +3,7 @@ import { type Poll, pollReadable } from '../ebpf/ffi.ts';
 import { messagesOf, type NetlinkMessage } from './message.ts';
 import type { NetlinkSocket } from './socket.ts';
 
-/** So long one wake-up may read before the event loop has its turn. */
+/** How long one wake-up may read before the event loop has its turn. */
 const SLICE_MS = 4;
 
 export interface NetlinkReaderOptions {
@@ -11,9 +11,12 @@ export interface NetlinkReaderOptions {
   readonly socket: NetlinkSocket;
   /** Sets the socket up. Default: it is. */
   readonly begin?: () => void;
-  /** A message is valid during the call only. What it throws goes to `onError`; reading goes on. */
+  /** A message is valid during the call only. Errors that it throws go to `onError`; reading continues. */
   readonly onMessage: (message: NetlinkMessage) => void;
-  /** After {@link SLICE_MS} without an end, reading pauses for so long: of a flood, more is lost, and others have the core. Default: it does not. */
+  /**
+   * After {@link SLICE_MS} without an end, reading pauses for this long: more of a flood is lost, but others
+   * get the core. Default: no pause.
+   */
   readonly pauseMs?: number;
   /** Messages were lost, as the queue was full. */
   readonly onOverrun?: () => void;

@@ -26,13 +26,13 @@ const SO_MEMINFO = 55;
 const MEMINFO_BYTES = 9 * 4;
 const SOL_NETLINK = 270;
 const NETLINK_NO_ENOBUFS = 5;
-/** recv(2) then tells how long the message is, also where it does not fit. */
+/** recv(2) then returns the length of the message even if it does not fit. */
 const MSG_TRUNC = 0x20;
 
 /** NETLINK_NETFILTER (include/uapi/linux/netlink.h). */
 export const NETLINK_NETFILTER = 12;
 
-/** Of every machine; what is longer asks for more room. */
+/** The limit on every machine; longer messages ask for more room. */
 const SEND_BYTES = 64 * 1024;
 
 /** NETLINK_ROUTE. */
@@ -43,18 +43,19 @@ const READ_BYTES = 64 * 1024;
 
 interface NetlinkSocketOptions {
   readonly protocol: number;
-  /** Of the kernel's queue. Default: that of the machine. */
+  /** Size of the kernel's queue. Default: the machine's. */
   readonly receiveBytes?: number;
   /** Multicast groups, by their numbers: 1 is RTNLGRP_LINK of rtnetlink. Default: none. At most 32. */
   readonly groups?: readonly number[];
   /**
-   * What finds no room in the queue is counted in {@link NetlinkSocket.dropped}, and reading is not told of it. With the error, the kernel
-   * would drop all that comes until the queue is empty (net/netlink/af_netlink.c, NETLINK_S_CONGESTED). Default: reads are `overrun`.
+   * Messages that find no room in the queue are counted in {@link NetlinkSocket.dropped}, and reading
+   * continues. With the error, the kernel would drop everything until the queue is empty
+   * (net/netlink/af_netlink.c, NETLINK_S_CONGESTED). Default: reads return `overrun`.
    */
   readonly countsDrops?: boolean;
 }
 
-/** Of the network namespace that the calling thread had when it was opened. Dispose it after use. */
+/** A socket in the network namespace of the thread that opens it. Dispose it after use. */
 export class NetlinkSocket implements Disposable {
   readonly #fd: Fd;
   readonly #buffer = new FixedBuffer(READ_BYTES);
@@ -153,7 +154,7 @@ export class NetlinkSocket implements Disposable {
     const message = netlinkMessage({ type, flags, sequence }, ...parts);
     bytes.set(message);
     if ((await asideCalls.send(this.#fd.number, address, message.length, 0)) < 0) {
-      // This thread is told why.
+      // send(2) fails in the calling thread, so errno has the reason.
       if (libc.send(this.#fd.number, message, message.length, 0) < 0) throw refusal(what, errno());
     }
     for (;;) {
@@ -169,12 +170,12 @@ export class NetlinkSocket implements Disposable {
   /**
    * Sends messages that the caller put together, as one, and reads what the kernel answered.
    *
-   * @returns errors, and acknowledgements as those of errno 0: the sequence is that of their message. Where there were more than the
-   *   kernel has room for, the first.
+   * @returns errors, and acknowledgements as those of errno 0: the sequence is that of their message. If
+   * there were more than the kernel has room for, the first ones.
    * @throws {RampartError} `PRIVILEGE` without CAP_NET_ADMIN; {@link SystemCallError} `SYSTEM`.
    */
   exchange(what: string, bytes: Buffer): { readonly sequence: number; readonly errno: number }[] {
-    // What an exchange that was broken off has left.
+    // Messages left by an exchange that was broken off.
     while (this.receive() !== 'nothing');
     if (bytes.length > SEND_BYTES) this.#setBytes(bytes.length, [SO_SNDBUFFORCE, SO_SNDBUF]);
     if (libc.send(this.#fd.number, bytes, bytes.length, 0) < 0) throw refusal(what, errno());
@@ -192,7 +193,8 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * What is there now, without waiting, valid until the next call. `overrun`: the kernel had no room, and something was lost.
+   * The next message, without waiting, valid until the next call. `overrun`: the kernel had no room, and
+   * something was lost.
    *
    * @throws {SystemCallError} `SYSTEM`.
    */
@@ -246,7 +248,7 @@ export class NetlinkSocket implements Disposable {
   }
 }
 
-/** What one read of a dump has. */
+/** Messages in one read of a dump. */
 function dumped(
   what: string,
   sequence: number,

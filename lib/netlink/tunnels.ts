@@ -1,4 +1,4 @@
-/** What a node takes out of tunnels: packets within packets, by interfaces that are up (RTM_GETLINK). */
+/** Tunnels that end on a node: packets within packets, by interfaces that are up (RTM_GETLINK). */
 import { attributesOf, textOf } from './message.ts';
 import type { RouteSocket } from './route.ts';
 
@@ -29,7 +29,7 @@ export interface Tunnels {
 
 export const noTunnels: Tunnels = { udpPorts: [], protocols: [] };
 
-/** Of the socket's network namespace, without those that encrypt. @throws {KernelRefusal} */
+/** Those of the socket's network namespace, except encrypted ones. @throws {KernelRefusal} */
 export function tunnelsOf(socket: RouteSocket): Tunnels {
   const udpPorts = new Set<number>();
   const protocols = new Set<number>();

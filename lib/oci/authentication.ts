@@ -30,7 +30,7 @@ const DEFAULT_TOKEN_S = 60;
 const TOKEN_MARGIN_S = 10;
 const MAX_KEPT = 1000;
 
-/** Of a `WWW-Authenticate` header; several challenges may be in one. */
+/** Parses a `WWW-Authenticate` header, which may have several challenges. */
 export function parseChallenges(header: string): Challenge[] {
   const challenges: { scheme: string; parameters: Record<string, string> }[] = [];
   const token = /[\s,]*([\w!#$%&'*+.^`|~-]+)(?:\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+)))?/y;
@@ -69,7 +69,7 @@ export class Authenticator {
     this.#clock = clock;
   }
 
-  /** What to send with the first request; undefined if nothing is known yet, or no longer. */
+  /** The header to send with the first request; undefined if nothing valid is known. */
   known(subject: Subject): string | undefined {
     const key = keyOf(subject);
     const kept = this.#kept.get(key);
@@ -78,7 +78,11 @@ export class Authenticator {
     return undefined;
   }
 
-  /** What to send after a 401. @throws {RampartError} `PRIVILEGE` if access is denied; {@link ExchangeError} */
+  /**
+   * The header to send after a 401.
+   *
+   * @throws {RampartError} `PRIVILEGE` if access is denied; {@link ExchangeError}
+   */
   async answer(refusal: Answer, subject: Subject): Promise<string> {
     this.#kept.delete(keyOf(subject));
     const challenges = parseChallenges(String(refusal.headers['www-authenticate'] ?? ''));

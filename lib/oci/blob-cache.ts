@@ -1,6 +1,6 @@
 /**
- * Content by digest on disk, and what references pointed at when they were last resolved. What is read is checked each time;
- * the least recently used content is removed when the cache is full.
+ * Content by digest on disk, and the digests that references last resolved to. Content is checked at each
+ * read; the least recently used content is removed when the cache is full.
  *
  *     blobs/sha256-<hex>      content
  *     references/<hex>        by reference and credentials: {"reference", "digest"}
@@ -15,14 +15,14 @@ import { agrees, digestOf, isDigest } from './digest.ts';
 
 interface BlobCacheOptions {
   readonly directory: string;
-  /** Of all blobs together. */
+  /** Total size of all blobs. */
   readonly maxBytes: number;
   readonly logger: Logger;
 }
 
 /** Each is some 200 bytes. */
 const MAX_REFERENCES = 10_000;
-/** Left by a killed process; nobody writes one file for this long. */
+/** Left by a killed process: no write takes this long. */
 const ABANDONED_MS = 3600_000;
 
 export class BlobCache {
@@ -76,7 +76,7 @@ export class BlobCache {
       return undefined;
     }
     const now = new Date();
-    // Somebody may have removed it meanwhile: then there is nothing to mark.
+    // It may have been removed meanwhile: then it needs no mark.
     await utimes(path, now, now).catch(() => undefined);
     return bytes;
   }
@@ -97,7 +97,7 @@ export class BlobCache {
     for (const { path } of await entriesOf(this.#blobs)) if (!kept.has(path)) await rm(path, { force: true });
   }
 
-  /** What a reference pointed at when it was last resolved with the credentials of `key`. */
+  /** The digest that a reference last resolved to with the credentials of `key`. */
   async reference(reference: string, key: string): Promise<string | undefined> {
     try {
       const text = await readFile(this.#referencePath(reference, key), 'utf8');

@@ -5,7 +5,7 @@ import { errorCodes, RampartError } from '../errors/errors.ts';
 
 const digestForm = /^(?:sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$/;
 
-/** Of a supported algorithm: sha256, sha512. */
+/** Whether it has a supported algorithm: sha256, sha512. */
 export function isDigest(text: string): boolean {
   return digestForm.test(text);
 }

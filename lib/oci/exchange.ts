@@ -28,7 +28,7 @@ export interface Question {
   readonly body?: string;
   /** Larger responses are rejected. */
   readonly maxBytes: number;
-  /** What is fetched, for messages: `the manifest of registry.example/a:b`. */
+  /** The content being fetched, for messages: `the manifest of registry.example/a:b`. */
   readonly what: string;
   readonly signal?: AbortSignal | undefined;
 }

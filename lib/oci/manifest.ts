@@ -63,7 +63,7 @@ export function parseManifest(bytes: Uint8Array, what: string): Manifest | Index
   if (hasManifests) {
     return { kind: 'index', manifests: descriptors(document['manifests'], `${what}: manifests`) };
   }
-  // Checked, though nobody asks for them.
+  // Checked although unused: a malformed manifest is refused as a whole.
   annotationsOf(document['annotations'], what);
   return {
     kind: 'manifest',
@@ -72,7 +72,7 @@ export function parseManifest(bytes: Uint8Array, what: string): Manifest | Index
   };
 }
 
-/** @throws {RampartError} `NOT_FOUND` if there is none for the platform. */
+/** @throws {RampartError} `NOT_FOUND` if the index has no entry for the platform. */
 export function choosePlatform(
   { manifests }: Index,
   wanted: { readonly os: string; readonly architecture: string },

@@ -25,9 +25,9 @@ export interface RegistryOptions {
   /** Shared with other processes that use the same cache; created if it is missing, accessible to its owner only. */
   readonly cacheDirectory: string;
   readonly limits?: {
-    /** Of one layer. Default: 128 MiB. */
+    /** Limit for one layer. Default: 128 MiB. */
     readonly layerBytes?: number;
-    /** Of the entire cache on disk. Default: 1 GiB. */
+    /** Limit for the entire cache on disk. Default: 1 GiB. */
     readonly cacheBytes?: number;
   };
   readonly registriesConf?: RegistriesConf | undefined;
@@ -168,7 +168,7 @@ class CachingRegistry implements Registry {
     return { reference, text, options, key: credentialsKey(credentials, this.#cache.salt) };
   }
 
-  /** What the reference points at, with these credentials. */
+  /** The digest that the reference resolves to with these credentials. */
   async #resolve(pull: Pull): Promise<{ readonly digest: string; readonly stale?: RampartError }> {
     const { reference, text, options, key } = pull;
     const policy = options.policy ?? 'IfNotPresent';

@@ -27,9 +27,10 @@ interface Entry {
 const dockerHubNames: ReadonlySet<string> = new Set(['index.docker.io', 'registry-1.docker.io', 'docker.io']);
 
 /**
- * Of several Secrets, the first one with the registry wins, and in it the most specific path.
+ * The first Secret with the registry wins, and in it the most specific path.
  *
- * @throws {RampartError} `INPUT` for a Secret of another type, or a malformed one; its content is not revealed.
+ * @throws {RampartError} `INPUT` for a Secret of another type, or a malformed one; its content is not
+ * revealed.
  */
 export function credentialsOfSecrets(
   secrets: readonly { readonly name: string; readonly secret: PullSecret }[],

@@ -21,7 +21,7 @@ import type { Credentials } from './registry.ts';
 interface RegistryFixtureOptions {
   /** With a certificate of its own for 127.0.0.1 and localhost: {@link RegistryFixture.authority}. */
   readonly tls?: boolean;
-  /** Lets {@link registryUser} in, and nobody else. */
+  /** Requires the password of {@link registryUser}. */
   readonly password?: boolean;
 }
 
@@ -100,7 +100,7 @@ export class RegistryFixture implements AsyncDisposable {
     return this.#child?.pid;
   }
 
-  /** What it keeps, as its storage driver lays it out: `docker/registry/v2/blobs/sha256/...`. */
+  /** Its content, as its storage driver lays it out: `docker/registry/v2/blobs/sha256/...`. */
   get dataDirectory(): string {
     return join(this.#directory, 'data');
   }

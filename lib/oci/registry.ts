@@ -1,6 +1,6 @@
 /**
- * What is needed from an OCI registry: an artifact by its reference, verified against its digests, from the cache on disk if it
- * is there. `openRegistry` (open-registry.ts) creates one.
+ * The parts of an OCI registry that Rampart needs: an artifact by its reference, verified against its
+ * digests, from the cache on disk if possible. `openRegistry` (open-registry.ts) creates one.
  */
 
 import type { RampartError } from '../errors/errors.ts';
@@ -20,20 +20,23 @@ export type CredentialsSource = (registry: string, repository: string) => Creden
 export interface PullOptions {
   /** Default: `IfNotPresent`. */
   readonly policy?: PullPolicy;
-  /** What was fetched with credentials is returned from the cache only for the same credentials. */
+  /** Content fetched with credentials is returned from the cache only for the same credentials. */
   readonly credentials?: CredentialsSource | undefined;
-  /** Of an index, the entry to use. Default: linux and this machine's architecture. */
+  /** Which entry of an index to use. Default: linux and this machine's architecture. */
   readonly platform?: { readonly os: string; readonly architecture: string };
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What a reference points at now. */
+/** The artifact that a reference points at now. */
 export interface Artifact {
   /** `registry.example/team/policy:v1` as requested. */
   readonly reference: string;
-  /** Of the manifest: `sha256:...`. */
+  /** Digest of the manifest: `sha256:...`. */
   readonly digest: string;
-  /** What the reference itself points at, to compare with `digestOf`: the digest of an index if it is one, otherwise `digest`. */
+  /**
+   * The digest that the reference itself points at, to compare with `digestOf`: that of the index if it is
+   * one, otherwise `digest`.
+   */
   readonly referenceDigest: string;
   /** Why the registry could not be queried, if this is what the reference pointed at before. */
   readonly stale?: RampartError;

@@ -13,7 +13,7 @@ import { RegistryFixture } from './registry.fixture.ts';
 import type { Registry } from './registry.ts';
 import { forTenant } from './tenant-error.ts';
 
-/** What a port does with a connection. */
+/** How a port treats a connection. */
 const ports: Readonly<Record<string, (socket: Socket) => void>> = {
   'answers nothing': () => undefined,
   'hangs up': (socket) => void socket.destroy(),

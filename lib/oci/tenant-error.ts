@@ -1,4 +1,7 @@
-/** What somebody may be told of a failed fetch who chose the address, but is not to find out what listens where. */
+/**
+ * The part of a failed fetch that may be shown to a user who chose the address, but must not find out which
+ * ports are open where.
+ */
 import { RampartError } from '../errors/errors.ts';
 import { ExchangeError } from './exchange.ts';
 

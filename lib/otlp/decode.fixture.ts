@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 
-/** What protobufjs generates of a message. */
+/** A message type as protobufjs generates it. */
 interface MessageType {
   fromObject(json: unknown): object;
   verify(message: object): string | null;

@@ -26,7 +26,7 @@ const numbered = (count: number, prefix = 'a'): string[] =>
 const pushAll = (exporter: OtlpExporter, lines: readonly string[]): void => {
   for (const line of lines) assert.ok(exporter.push(line));
 };
-/** A port on which nobody listens. */
+/** A port without a listener. */
 async function closedUrl(): Promise<URL> {
   await using receiver = await OtlpReceiver.start();
   return receiver.url;

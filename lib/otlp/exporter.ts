@@ -25,7 +25,7 @@ const MAX_BYTES = 256 * 1024 * 1024;
 const MAX_AGE_MS = 7 * 24 * 60 * 60_000;
 /** The size of OpenTelemetry's batch processors. */
 const BATCH_RECORDS = 512;
-/** Of lines. A request is some three times as long, and receivers take 20 MiB and more. */
+/** Size of the lines. A request is some three times as long, and receivers take 20 MiB and more. */
 const BATCH_BYTES = 1024 * 1024;
 const TIMEOUT_MS = 10_000;
 const LINGER_MS = 2000;
@@ -88,7 +88,7 @@ export class OtlpExporter implements AsyncDisposable {
     });
     this.#spool = openSpool({
       ...{ directory, clock, maxQueueBytes: maxBytes },
-      // There is one queue: nothing is to be left for others.
+      // The only queue: it needs no share for others.
       maxBytes: Infinity,
       contents: 'lines',
       keyOf: ({ kind, text }) => (kind === queueName.kind && text === queueName.text ? queueKey : undefined),
@@ -162,7 +162,7 @@ export class OtlpExporter implements AsyncDisposable {
     if (this.#running !== undefined || this.#leave.signal.aborted) return;
     this.#running = this.#run().finally(() => {
       this.#running = undefined;
-      // What came between the last look into the queue and now.
+      // Records that were added between the last look into the queue and now.
       if (this.#queue.depth > 0 && this.#closed === undefined) this.#wake();
     });
   }
@@ -285,7 +285,7 @@ export class OtlpExporter implements AsyncDisposable {
     this.#options.log?.warn(facts, message);
   }
 
-  /** What logs call it: paths may be secret. */
+  /** The receiver's name in logs: paths may be secret. */
   get #receiver(): string {
     return this.#options.target.url.origin;
   }
@@ -312,6 +312,6 @@ export class OtlpExporter implements AsyncDisposable {
   }
 }
 
-/** There is one: where the lines go is what the process is told at its start. */
+/** The only queue: the receiver is set when the process starts. */
 const queueName = { kind: 'RAMPOTLP', text: 'otlp' } as const;
 const queueKey = '0'.repeat(32);

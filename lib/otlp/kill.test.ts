@@ -101,10 +101,10 @@ test(`${FINDINGS} lines, the receiver killed ${RECEIVER_KILLS} times and the sen
         await kill(sender);
         await ended;
       }
-      // The last line may be cut off: then nobody was told.
+      // The last line may be cut off: its record was not confirmed.
       pushed.push(...output.split('\n').slice(0, -1));
     }
-    // What the last one has left.
+    // The records left by the last process.
     await using exporter = openQuick(directory.at('queue'), url);
     await until('an empty queue', () => exporter.stats.depth === 0, 300_000);
     assert.deepEqual(exporter.stats.dropped, { refused: 0, rejected: 0, expired: 0, damaged: 0 });

@@ -13,7 +13,7 @@ export type AttributeValue =
   | readonly AttributeValue[]
   | { readonly [key: string]: AttributeValue | undefined };
 
-/** What is undefined is left out. */
+/** Undefined attributes are omitted. */
 export type Attributes = Readonly<Record<string, AttributeValue | undefined>>;
 
 export interface LogRecord {

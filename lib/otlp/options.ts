@@ -7,7 +7,7 @@ import type { LogRecord, LogSource } from './log-record.ts';
 import type { OtlpTarget } from './target.ts';
 
 export interface OtlpExporterOptions {
-  /** Of its own, and of one process at a time; made with mode 0700. */
+  /** A directory used by this exporter alone, and by one process at a time; created with mode 0700. */
   readonly directory: string;
   readonly target: OtlpTarget;
   readonly source: LogSource;
@@ -80,7 +80,7 @@ export interface OtlpStats {
   readonly cursorErrors: number;
   /** Failed requests since the last success. */
   readonly failures: number;
-  /** Of the last failed request. */
+  /** The error of the last failed request. */
   readonly lastError: string | undefined;
 }
 

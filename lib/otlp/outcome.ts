@@ -1,10 +1,11 @@
 /**
- * What an answer to an export means: pure, no I/O. https://opentelemetry.io/docs/specs/otlp/#otlphttp-response
+ * The meaning of an answer to an export: pure, no I/O.
+ * https://opentelemetry.io/docs/specs/otlp/#otlphttp-response
  *
- * - 2xx: taken, without the records that a partial success counts as rejected; these must not be sent again.
- * - 429, 502, 503, 504, and no answer: sent again, after `Retry-After` where it is there.
+ * - 2xx: taken, except for the records that a partial success rejects; these must not be sent again.
+ * - 429, 502, 503, 504, and no answer: sent again, after `Retry-After` if it is given.
  * - 413 for several records: sent again as smaller requests.
- * - 3xx: not followed. Sent again, as whoever moved the receiver can mend that.
+ * - 3xx: not followed. Sent again, because the operator of a moved receiver can mend that.
  * - all others: must not be sent again.
  */
 import { parseRetryAfter } from '../net/retry-after.ts';
@@ -17,7 +18,7 @@ export type Outcome =
   | { readonly kind: 'failed'; readonly why: string; readonly retryAfterMs?: number };
 
 const retryable: ReadonlySet<number> = new Set([429, 502, 503, 504]);
-/** Of what the receiver says, in the log. */
+/** Limit for the receiver's error text in the log. */
 const MAX_TOLD_CHARACTERS = 500;
 
 /** @param records - How many were sent. @param nowMs - Milliseconds since 1970. */

@@ -21,7 +21,7 @@ suite('where logs are sent', () => {
     ['https://loki.example/otlp/', {}, 'https://loki.example/otlp/v1/logs'],
     ['https://a.example/x?key=1', {}, 'https://a.example/x/v1/logs?key=1'],
     [undefined, { ENDPOINT: 'http://collector:4318' }, 'http://collector:4318/v1/logs'],
-    // What is for logs is taken as it is.
+    // The variable for logs is taken unchanged.
     [undefined, { LOGS_ENDPOINT: 'http://logs:4318' }, 'http://logs:4318/'],
     [undefined, { LOGS_ENDPOINT: 'http://logs/in', ENDPOINT: 'http://all' }, 'http://logs/in'],
     ['http://option', { LOGS_ENDPOINT: 'http://logs/in', ENDPOINT: 'http://all' }, 'http://option/v1/logs'],

@@ -20,11 +20,13 @@ type Environment = Readonly<Record<string, string | undefined>>;
 const prefix = 'OTEL_EXPORTER_OTLP_';
 
 /**
- * What is for logs counts before what is for all signals, an option before both. An empty variable is none.
+ * Settings for logs precede those for all signals, and an option precedes both. An empty variable counts as
+ * unset.
  *
- * @param endpoint - Of the option: as OTEL_EXPORTER_OTLP_ENDPOINT, a base that `/v1/logs` is added to.
- * @returns undefined where nothing says where to.
- * @throws {RampartError} `INPUT` for what cannot be used.
+ * @param endpoint - Value of the option: like OTEL_EXPORTER_OTLP_ENDPOINT, a base that `/v1/logs` is added
+ * to.
+ * @returns undefined if no receiver is configured.
+ * @throws {RampartError} `INPUT` for an unusable setting.
  */
 export function otlpTarget(endpoint: string | undefined, environment: Environment): OtlpTarget | undefined {
   const variable = (name: string): string | undefined => environment[`${prefix}${name}`]?.trim() || undefined;
@@ -88,7 +90,7 @@ function parseHeaders(text: string): Record<string, string> {
       validateHeaderValue(name, value);
       headers[name] = value;
     } catch {
-      // Neither the name nor the error is told: without an equals sign it may be the secret.
+      // Neither the name nor the error is shown: without an equals sign, the whole may be the secret.
       throw refused(
         `${prefix}HEADERS cannot be used`,
         'Write NAME=VALUE,NAME=VALUE, with values encoded as in URLs',

@@ -127,7 +127,7 @@ function reopenNonBlocking(fd: number): number | undefined {
   try {
     return openSync(`/proc/self/fd/${fd}`, constants.O_WRONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
   } catch {
-    // No /proc, another user's pipe (EACCES), or no reader any more (ENXIO): the first write tells.
+    // No /proc, another user's pipe (EACCES), or a reader that has gone (ENXIO): the first write reports it.
     return undefined;
   }
 }

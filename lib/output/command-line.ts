@@ -1,6 +1,6 @@
 import { printable } from './printable.ts';
 
-/** Of a word that every shell takes as it is. */
+/** A word that no shell interprets. */
 const plain = /^[\w@%+=:,./-]+$/;
 
 /**

@@ -40,7 +40,7 @@ export class LineSpool {
     if (this.#pending.length >= ENCODE_UNITS) this.#encode();
   }
 
-  /** The oldest chunk, complete as it is: nothing is added to it any more. It stays the first until removed. */
+  /** The oldest chunk, complete: nothing is appended to it. It stays the first until it is removed. */
   first(): Chunk | undefined {
     if (this.#full.length === 0) {
       if (this.#pendingLines > 0) this.#encode();
@@ -50,7 +50,7 @@ export class LineSpool {
     return this.#full[0];
   }
 
-  /** Drops the oldest chunk; its buffer is used again, so nobody may read it any more. */
+  /** Drops the oldest chunk; its buffer is reused, so it must no longer be read. */
   removeFirst(): void {
     const chunk = this.#full.shift();
     if (chunk === undefined) return;

@@ -126,7 +126,7 @@ suite('LineWriter, to a reader that has stopped', { timeout }, () => {
       await writer.flush();
       await writer[Symbol.asyncDispose]();
       const read = await readAll();
-      // Not assert.equal: its difference of megabytes helps nobody.
+      // Not assert.equal: a difference of megabytes is unreadable.
       assert.ok(read === taken.map((line) => `${line}\n`).join(''), 'what was read is what was taken');
       assert.equal(writer.written, taken.length);
       assert.equal(writer.dropped, total - taken.length);

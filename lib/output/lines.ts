@@ -13,7 +13,7 @@ interface LineWriterOptions {
   readonly spoolBytes?: number;
   /** How long disposing waits for the reader to take what is spooled. Default 2000. */
   readonly lingerMs?: number;
-  /** What the output is called in an error: "stdout". */
+  /** Name of the output in errors: "stdout". */
   readonly name?: string;
 }
 
@@ -45,12 +45,12 @@ const readerGoneCodes: ReadonlySet<string | undefined> = new Set([
 ]);
 
 /**
- * Writes lines so that none is interleaved with another or cut, in the order given, never blocking
- * the event loop. What the reader has not taken yet waits in memory up to a limit; past it whole
- * lines are dropped and counted: `written + dropped + waiting` is always the number of lines given.
+ * Writes lines so that none is interleaved with another or cut, in the order given, never blocking the event
+ * loop. Lines that the reader has not taken yet wait in memory up to a limit; past it whole lines are dropped
+ * and counted: `written + dropped + waiting` is always the number of lines given.
  *
- * The writer does not own its target. The caller disposes the writer, which waits a bounded time
- * for the reader.
+ * The writer does not own its target. The caller disposes the writer, which waits a bounded time for the
+ * reader.
  *
  * @example
  * await using out = new LineWriter(1, { name: 'stdout' });
@@ -141,8 +141,8 @@ export class LineWriter implements AsyncDisposable {
   }
 
   /**
-   * Resolves when every line taken so far is written; also when the reader has gone, as nobody is
-   * left to read them.
+   * Resolves when every line taken so far is written; also when the reader has gone, because nothing can be
+   * delivered then.
    *
    * @throws {RampartError} `SYSTEM` when the output failed; the signal's reason when it aborts first.
    */
@@ -164,8 +164,8 @@ export class LineWriter implements AsyncDisposable {
   }
 
   /**
-   * Takes no more lines, gives the reader `lingerMs` for those that wait, counts the rest as dropped,
-   * and lets go of the target. A failure of the output is told by {@link closed}, not thrown here.
+   * Takes no more lines, gives the reader `lingerMs` for those that wait, counts the rest as dropped, and
+   * releases the target. A failure of the output is reported by {@link closed}, not thrown here.
    */
   async [Symbol.asyncDispose](): Promise<void> {
     if (!this.#disposing) {
@@ -230,7 +230,7 @@ export class LineWriter implements AsyncDisposable {
     if (this.#end !== undefined) return;
     this.#end = end;
     clearTimeout(this.#retry);
-    // Of the chunk under way, the lines that are out whole are not lost.
+    // The complete lines of the current chunk were written and are not lost.
     const first = this.#offset > 0 ? this.#spool.first() : undefined;
     if (first !== undefined) this.#settled += countLines(first.buffer.subarray(0, this.#offset));
     this.#lostAtEnd = this.#accepted - this.#settled;

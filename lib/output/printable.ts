@@ -30,7 +30,10 @@ function escapeCharacter(character: string): string {
   return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u{${code.toString(16)}}`;
 }
 
-/** What JSON leaves as it is though it cannot be seen, turns the text around, or controls a terminal: DEL, C1, format characters. */
+/**
+ * Characters that JSON leaves unescaped although they are invisible, turn the text around, or control a
+ * terminal: DEL, C1, format characters.
+ */
 const invisible = /[\u007f-\u009f\u2028\u2029\p{Cf}]/gu;
 const hasInvisible = /[\u007f-\u009f\u2028\u2029\p{Cf}]/u;
 
@@ -44,7 +47,7 @@ export function visibleJson(json: string): string {
   return hasInvisible.test(json) ? json.replace(invisible, escapeUnits) : json;
 }
 
-/** A text for people that is stored, such as the note of an event: with these as escapes, and lines as they are. */
+/** For stored text for people, such as the note of an event: replaces these by escapes, and keeps lines. */
 export function visibleText(text: string): string {
   return hasInvisible.test(text) || hasControl.test(text)
     ? text.replace(invisible, escapeUnits).replace(control, escapeUnits)

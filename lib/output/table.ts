@@ -33,7 +33,9 @@ let graphemes: Intl.Segmenter | undefined;
 const wide =
   /^[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}]/u;
 const emoji = /^\p{Emoji_Presentation}|\ufe0f/u;
-/** What takes no place of its own: marks, controls and format characters at the start of a grapheme. */
+/**
+ * Characters without a width of their own: marks, controls and format characters at the start of a grapheme.
+ */
 const invisible = /^[\p{Mn}\p{Me}\p{Cc}\p{Cf}]/u;
 
 /** How many columns of a terminal `text` takes; escape sequences take none. */
@@ -77,7 +79,7 @@ export function paint(style: Style, text: string, colour: boolean): string {
   return colour ? styleText(style, text, { validateStream: false }) : text;
 }
 
-/** Whether a stream gets colour: a terminal, and nobody set NO_COLOR (no-color.org). */
+/** Whether a stream gets colour: it is a terminal, and NO_COLOR is not set (no-color.org). */
 export function wantsColour(stream: { readonly isTTY?: boolean }, environment = process.env): boolean {
   return stream.isTTY === true && !environment['NO_COLOR'];
 }

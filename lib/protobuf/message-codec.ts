@@ -39,7 +39,7 @@ type FieldValue<Table, F> = F extends readonly [number, infer Type, 'list']
     ? Value<Table, Type>
     : never;
 
-/** A message as it is read: what was not sent is empty, 0, or, for a message in it, undefined. */
+/** A message as decoded: fields that were not sent are empty, 0, or, for messages, undefined. */
 export type Message<Table, Name extends keyof Table> = {
   readonly [F in keyof Table[Name]]: FieldValue<Table, Table[Name][F]>;
 };
@@ -52,12 +52,12 @@ type InitValue<Table, F> = F extends readonly [number, infer Type, 'list']
       : Value<Table, Type>
     : never;
 
-/** A message as it is written: every field may be left out. */
+/** A message to encode: every field may be omitted. */
 export type MessageInit<Table, Name extends keyof Table> = {
   readonly [F in keyof Table[Name]]?: InitValue<Table, Table[Name][F]>;
 };
 
-/** A field as it is looked up by its number. */
+/** A field, for lookup by its number. */
 interface Slot {
   readonly name: string;
   readonly type: string;
@@ -66,7 +66,7 @@ interface Slot {
 
 interface Layout {
   readonly slots: ReadonlyMap<number, Slot>;
-  /** What an object has before anything is read. */
+  /** Initial values of an object before anything is read. */
   readonly scalars: Readonly<Record<string, unknown>>;
   /** Fields that begin as an empty object or array of their own. */
   readonly containers: readonly Slot[];
@@ -141,7 +141,7 @@ export class MessageCodec<Table> {
     while (reader.at < reader.end) {
       reader.tag(name);
       const slot = slots.get(reader.fieldNumber);
-      // Of another form than ours it is another field.
+      // With another wire type than ours, it is another field.
       if (
         slot === undefined ||
         reader.wireType !== (isNumber(slot.type) ? wireTypes.varint : wireTypes.bytes)

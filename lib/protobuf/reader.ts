@@ -1,6 +1,6 @@
 /**
- * The wire format of protobuf (protobuf.dev/programming-guides/encoding): tags, numbers, lengths. What is refused, and
- * mostly how that is called, follows the decoders that gogo/protobuf generates for Go.
+ * The wire format of protobuf (protobuf.dev/programming-guides/encoding): tags, numbers, lengths. Refusals,
+ * and mostly their words, follow the decoders that gogo/protobuf generates for Go.
  */
 import { isUtf8 } from 'node:buffer';
 
@@ -14,7 +14,7 @@ export class MessageReader {
   at = 0;
   /** Where the message ends that is being read. */
   end: number;
-  /** Of the tag that was read last. */
+  /** Field number of the last tag. */
   fieldNumber = 0;
   wireType = 0;
   readonly #bytes: Buffer;
@@ -89,7 +89,7 @@ export class MessageReader {
     return this.#bytes.readDoubleLE(start);
   }
 
-  /** Of what comes next, which is there whole. In bytes. */
+  /** The length of the following value, which must be complete, in bytes. */
   length(): number {
     this.#varint();
     if (this.#high !== 0) {
@@ -102,7 +102,7 @@ export class MessageReader {
     return this.#low;
   }
 
-  /** What `read` reads of a message, or of packed numbers, which come next with their length. */
+  /** Calls `read` within the bounds of a message, or of packed numbers, which follow with their length. */
   within<T>(read: () => T): T {
     const outer = this.end;
     const length = this.length();
@@ -117,7 +117,7 @@ export class MessageReader {
     const length = this.length();
     const start = this.#pass(length);
     const text = this.#bytes.toString('utf8', start, this.at);
-    // What is no UTF-8 comes as this sign, which may also have been sent.
+    // Invalid UTF-8 is decoded as this character, which may also have been sent.
     if (text.includes('\ufffd') && !isUtf8(this.#bytes.subarray(start, this.at))) {
       throw this.#refuse(`proto: field ${field} contains invalid UTF-8`);
     }
@@ -130,7 +130,7 @@ export class MessageReader {
     return this.#bytes.subarray(start, this.at);
   }
 
-  /** Passes over the value of the tag that was read last; groups, which nobody uses, with all that is in them. */
+  /** Skips the value of the last tag, including groups with all their contents. */
   skip(): void {
     let groups = 0;
     let { wireType } = this;
@@ -148,7 +148,7 @@ export class MessageReader {
     }
   }
 
-  /** Goes on behind so many bytes; returns where it was. */
+  /** Advances by `length` bytes; returns the previous position. */
   #pass(length: number): number {
     const start = this.at;
     if (length > this.end - start) throw this.#refuse(unexpectedEnd);

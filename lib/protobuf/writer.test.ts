@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import * as fc from '../testing/fast-check.fixture.ts';
 import { MessageWriter } from './writer.ts';
 
-/** What a reader of the wire format finds in a message (protobuf.dev, "Encoding"). */
+/** The fields of a message, as a reader of the wire format finds them (protobuf.dev, "Encoding"). */
 function fieldsOf(bytes: Buffer): readonly (readonly [field: number, value: Buffer | number])[] {
   const fields: [number, Buffer | number][] = [];
   let at = 0;

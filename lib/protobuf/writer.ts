@@ -29,7 +29,7 @@ export class MessageWriter {
     this.#varint(field * 8 + 2);
   }
 
-  /** Of any sign, also zero: a negative number is written with all its 64 bits. */
+  /** An integer of any sign, also zero: a negative number takes all 64 bits. */
   integer(field: number, value: bigint): void {
     const bytes: number[] = [];
     let rest = BigInt.asUintN(64, value);
@@ -47,7 +47,7 @@ export class MessageWriter {
     this.#varint(field * 8);
   }
 
-  /** A whole number; what is none, or is negative, is left out. */
+  /** A non-negative whole number; anything else is omitted. */
   whole(field: number, value: number | undefined): void {
     if (value === undefined || value <= 0 || !Number.isSafeInteger(value)) return;
     this.#varint(value);
@@ -75,7 +75,7 @@ export class MessageWriter {
     for (const value of values.toReversed()) this.message(field, () => write(value));
   }
 
-  /** What was written, in memory of its own. */
+  /** The encoded bytes, in memory of their own. */
   bytes(): Buffer {
     return Buffer.from(this.#buffer.subarray(this.#start));
   }

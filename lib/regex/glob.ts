@@ -54,7 +54,7 @@ function expressionOf(glob: string, one: string): string | { readonly why: strin
       const end = glob.indexOf(']', at + (/^[!^]/.test(glob.slice(at + 1)) ? 3 : 2));
       if (end < 0) return { why: 'a [ has no matching ]' };
       const members = glob.slice(at + 1, end).replace(/(?!^\^)[\\[\]^&]/g, '\\$&');
-      // What is not a member may be anything else, but in a path no /.
+      // A negated class matches any other character, except / in a path.
       out += /^[!^]/.test(members) ? `[^${members.slice(1)}${one === '.' ? '' : '/'}]` : `[${members}]`;
       at = end;
     } else if (character === '{') {

@@ -29,7 +29,7 @@ export type AttributeWord = keyof typeof attributeBits;
 /** The kernel's own bits of a mask. */
 export const kernelBits = (mask: number): number => (mask & ~0xff00) >>> 0;
 
-/** What was done where it is no access: 0x200 -> 'rename'. */
+/** The operation, for a mask that is not an access: 0x200 -> 'rename'. */
 export function operationOf(mask: number): OperationWord | undefined {
   if ((mask & ANY_OPERATION) === 0) return undefined;
   return operationWords.find((word) => mask & operationBits[word]);
@@ -114,16 +114,18 @@ export function describeMask(mask: number): readonly AccessWord[] {
   return words.length > 0 ? words : ['open'];
 }
 
-/** Whether the kernel let the access through; `unknown` where the mode cannot tell. */
+/** Whether the kernel allowed the access; `unknown` if the mode cannot see it. */
 export type Verdict = 'allowed' | 'denied' | 'unknown';
 
-/** What identifies a file for the kernel: its inode number on its superblock's device. */
+/** The kernel's identity of a file: its inode number on its superblock's device. */
 export interface FileIdentity {
   /** `inode.i_ino`. */
   readonly inode: bigint;
   /** `super_block.s_dev`: major << 20 | minor. */
   readonly device: number;
-  /** `inode.i_generation` (of the upper inode on overlay): tells a recycled inode number apart; 0 = unknown. */
+  /**
+   * `inode.i_generation` (of the upper inode on overlay): distinguishes a recycled inode number; 0 = unknown.
+   */
   readonly generation: number;
 }
 
@@ -143,9 +145,9 @@ export interface Access {
   readonly device: number;
   /** MAY_* bits, see {@link may}, or an operation, see {@link operationBits}. */
   readonly mask: number;
-  /** Of `delete`, `rename` and `replace`: the path before, as its process sees it; empty where it is not known. */
+  /** For `delete`, `rename` and `replace`: the previous path, as the process sees it; empty if unknown. */
   readonly from: string;
-  /** Of `rename`: the path behind. */
+  /** For `rename`: the new path. */
   readonly to: string;
   /** `from` and `to` begin at the root of their file system: the mount is not known. */
   readonly namesOfFileSystem: boolean;
@@ -173,8 +175,8 @@ export interface Access {
   /** Id of the cgroup (v2 hierarchy), as in bpf_get_current_cgroup_id. */
   readonly cgroupId: bigint;
   /**
-   * The path of the cgroup that tells containers and units apart, from the root of its hierarchy: `/system.slice/x.service`;
-   * empty where it has too many parts.
+   * The path of the cgroup that identifies a container or unit, from the root of its hierarchy:
+   * `/system.slice/x.service`; empty if it has too many parts.
    */
   readonly cgroup: string;
   /** Inode numbers of the namespaces, as `readlink /proc/PID/ns/pid` shows them. */

@@ -11,7 +11,7 @@ import { sensorSkip } from './sensor.fixture.ts';
 
 const OBJECT_FILE = new URL('./bpf/sensor.bpf.o', import.meta.url);
 
-/** The committed object with its maps in the kernel and no program, so that nobody else writes. */
+/** The committed object with its maps in the kernel but no program, so that only this test writes to them. */
 class KernelBuckets implements Disposable {
   readonly #object: BpfObject;
   readonly map: BpfMap;

@@ -1,11 +1,11 @@
 /**
- * Who was folded how often: the rate limit's buckets in the kernel count upwards, the ledger turns
- * that into "since the last record" and finds what no later record told.
+ * Counts folded accesses: the rate limit's buckets in the kernel count upwards, the ledger turns that into
+ * "since the last record" and finds the ones that no later record reported.
  */
 import type { BpfMap } from '../ebpf/map.ts';
 import { bucket, bucketKey } from './layout.ts';
 
-/** Accesses that were folded and that no record will tell: the process stopped, or touches less now. */
+/** Folded accesses that no record will report: the process stopped, or has fewer accesses now. */
 export interface Folded {
   readonly targetId: number;
   readonly pid: number;
@@ -13,7 +13,7 @@ export interface Folded {
   readonly count: number;
 }
 
-/** What one {@link FoldLedger.sweep} did. */
+/** The result of one {@link FoldLedger.sweep}. */
 interface Sweep {
   readonly found: readonly Folded[];
   /** Buckets that have folded something and are not quiet yet: another sweep is needed. */
@@ -29,7 +29,10 @@ export class FoldLedger {
   /** Buckets of the last sweep: a record of theirs may have been on its way when they were taken out. */
   readonly #swept: string[] = [];
 
-  /** What a record with this running total adds. Records of two CPUs may come out of order: never negative. */
+  /**
+   * The increase by a record with this running total. Records of two CPUs may come out of order: never
+   * negative.
+   */
   sinceLast(bornNs: bigint, pid: number, targetId: number, mask: number, total: number): number {
     if (total === 0) return 0;
     const name = bucketName(bornNs, pid, targetId, mask);
@@ -40,16 +43,16 @@ export class FoldLedger {
   }
 
   /**
-   * Takes buckets out of the kernel that have been quiet for `quietNs` and reports what of them was
-   * never told. A quiet bucket is full, so the next access starts a new one without being hidden.
-   * The records in the ring are to be read before: what they tell is not to be told again. What was told
-   * of buckets that the kernel has given up meanwhile (it keeps the latest 16,384) is forgotten.
+   * Takes buckets out of the kernel that have been quiet for `quietNs` and reports their folded accesses that
+   * no record has. A quiet bucket is full, so the next access starts a new one without being hidden. Read the
+   * records in the ring before, so that their accesses are not reported again. Buckets that the kernel has
+   * given up meanwhile (it keeps the latest 16,384) are forgotten.
    */
   sweep(buckets: BpfMap, nowNs: bigint, quietNs: bigint): Sweep {
     const found: Folded[] = [];
     const waiting = new Set<string>();
     for (const name of this.#swept.splice(0)) this.#told.delete(name);
-    // Keys first: deleting the key one stands on would restart the kernel's walk.
+    // Keys first: deleting the current key would restart the kernel's walk.
     for (const key of [...buckets.keys()]) {
       const now = buckets.lookup(key);
       if (now === undefined) continue;

@@ -1,5 +1,6 @@
 /**
- * A file system whose files another process makes up: one file `file`, whose times nobody may remember. For tests.
+ * A file system whose files another process makes up: one file `file`, whose times must not be cached. For
+ * tests.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';

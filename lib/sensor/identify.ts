@@ -1,4 +1,4 @@
-/** What the kernel knows a file as, from a descriptor: the side of bpf/identify.h in this process. */
+/** The kernel's identity of a file, from a descriptor: the side of bpf/identify.h in this process. */
 import type { BpfObject } from '../ebpf/object.ts';
 import { errnoName, FixedBuffer } from '../ebpf/libc.ts';
 import { errorCodes, RampartError } from '../errors/errors.ts';
@@ -38,7 +38,7 @@ export class Identifier {
     };
   }
 
-  /** The number of this process in the first pid namespace; any descriptor tells it. */
+  /** The number of this process in the first pid namespace; any descriptor shows it. */
   ownPid(): number {
     this.#run(0);
     return this.#found.getUint32(at.pid, true);

@@ -25,7 +25,7 @@ const permissionModes = (mask: number): Operation['seen'] => ({ fentry: mask, kp
 const NOT_ASKED = 'the kernel checks no permission on the inode itself';
 const ONLY_SUCCESS = 'only system calls that succeeded reach the file';
 
-/** What the modes see, operation by operation; the suite in sensor.test.ts proves every line. */
+/** What the modes see, operation by operation; the suite in sensor.test.ts verifies every line. */
 export const operations: readonly Operation[] = [
   { name: 'read', what: 'open for reading', seen: everyMode(36) },
   { name: 'write', what: 'open for writing, or with O_TRUNC', seen: everyMode(34) },
@@ -220,7 +220,7 @@ export function sensorMode(name: string): SensorMode {
   return mode;
 }
 
-/** What {@link SensorMode.unavailable} looks at, for a probe of no more than that. */
+/** The features that {@link SensorMode.unavailable} checks, for a probe of these only. */
 export const attachKindsOfModes = ['fexit', 'kprobe', 'kretprobe', 'raw_tracepoint'] as const;
 
 /** Types to relocate by, the hooks, the ring, and kernel memory that may be read (lockdown can forbid it). */
@@ -270,7 +270,7 @@ export function attachAll(steps: readonly (() => BpfLink | undefined)[]): BpfLin
   return links;
 }
 
-/** Of the message of a refusal, which may end with the log of the verifier. */
+/** The first line of a refusal's message, which may end with the log of the verifier. */
 export function firstLine(text: string): string {
   return text.split('\n', 1)[0] ?? text;
 }

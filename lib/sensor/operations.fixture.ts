@@ -25,7 +25,7 @@ export function asNobody(command: string, ...args: string[]): void {
 /** Longer than anything takes, also in a guest whose clock runs ahead of a busy machine. */
 const PATIENCE_MS = 300_000;
 
-/** A Perl process that opens the file before the watch and does something with descriptor `$fd` when told to. */
+/** A Perl process that opens the file before the watch and uses descriptor `$fd` when told to. */
 export class Holder implements AsyncDisposable {
   readonly #child: ChildProcess;
 
@@ -83,7 +83,7 @@ export const openCalls: Readonly<Record<string, string>> = {
     'my $d = $ARGV[0]; $d =~ s{/[^/]*$}{}; opendir(my $dir, $d); my $mount = syscall(2, $d, 0); syscall(304, $mount, $h, 0) >= 0 or die $!',
 };
 
-/** What can be done with an open descriptor `$fd`, and the access it is (READ 4, WRITE 2, EXEC 1). */
+/** Operations on an open descriptor `$fd`, and the access that each is (READ 4, WRITE 2, EXEC 1). */
 export const descriptorCalls: readonly {
   readonly name: string;
   readonly mask: readonly number[];

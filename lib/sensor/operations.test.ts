@@ -1,5 +1,5 @@
 /**
- * What each mode sees, operation by operation: every line of `operations` in modes.ts, done for real.
+ * What each mode sees, operation by operation: really runs every line of `operations` in modes.ts.
  * RAMPART_SENSOR_MODE forces a mode; the kernel suite runs this file once for each.
  */
 import assert from 'node:assert/strict';
@@ -50,7 +50,7 @@ describe('what the sensor sees', { skip }, () => {
   let files = 0;
 
   before(() => {
-    // Everyone may enter, because some accesses are tried by nobody.
+    // Everyone may enter, because some accesses are tried as the user nobody.
     directory = mkdtempSync(join(tmpdir(), 'rampart-operations-'));
     chmodSync(directory, 0o777);
     sensor = Sensor.open({

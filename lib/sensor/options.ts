@@ -38,7 +38,7 @@ export interface SensorOptions<W extends Watcher> {
   readonly onAccess: (access: AccessRecord, watcher: W) => void;
   /** Called behind each batch of accesses, e.g. to flush what they wrote. */
   readonly onBatchEnd?: () => void;
-  /** Accesses folded by the rate limit that no later record will tell, about once a second. */
+  /** Accesses folded by the rate limit that no later record will report, about once a second. */
   readonly onFolded?: (folded: Folded, watchers: Iterable<W>) => void;
   /** The loss since the last call, when there is any. */
   readonly onLoss?: (lost: number, stats: SensorStats) => void;
@@ -93,7 +93,7 @@ export function checkOptions<W extends Watcher>(options: SensorOptions<W>): void
       why: `it must be an integer from 0 (no limit) to ${MOST_RATE}`,
     });
   }
-  // Without BTF nothing can be relocated, and libbpf's own words for it help nobody.
+  // Without BTF nothing can be relocated, and libbpf's own message does not say so.
   if (!existsSync(KERNEL_BTF)) {
     throw new RampartError(errorCodes.UNSUPPORTED, {
       what: 'this kernel has no BTF',

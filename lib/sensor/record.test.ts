@@ -179,7 +179,7 @@ const path = (components: readonly Buffer[]): string =>
     .reverse()
     .join('/')}`;
 
-/** What the record says, computed another way: from the parts, not from the bytes. */
+/** The expected record, computed from the parts instead of the bytes. */
 function expected(parts: Parts): Access {
   const strings = parts.argv.toString('utf8').split('\0');
   // Each string of argv has its NUL, so behind the last one nothing is left; a cut argv ends anywhere.
@@ -365,7 +365,7 @@ suite('bytes that are no record', () => {
   const isDecode = (error: unknown): boolean =>
     error instanceof RampartError && error.code === 'RAMPART_DECODE' && !error.message.includes('\n');
 
-  /** Reads everything there is to read; what it throws is a fault. */
+  /** Reads everything available; an error is a fault. */
   function readAll(window: AccessRecord): void {
     const access = snapshotOf(window);
     for (const text of [access.comm, access.executable, access.cwd, access.arguments]) {

@@ -42,7 +42,7 @@ function text(bytes: Buffer, from: number, to: number): string {
 
 /** One record of a batch, seen through the fields of {@link Access}. Valid until it is moved on. */
 export class AccessRecord implements Access {
-  /** What this process was folded by since its last record; set by the owner of the ledger. */
+  /** How many accesses of this process were folded since its last record; set by the owner of the ledger. */
   folded = 0;
   readonly #clock: WallClock;
   readonly #texts = new Map<string, Texts>();

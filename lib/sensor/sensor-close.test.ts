@@ -1,4 +1,4 @@
-// What of a sensor stays when it is closed and its process lives on: nothing.
+// After a sensor is closed, its process keeps nothing of it.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';

@@ -42,7 +42,7 @@ function addsUp(stats: SensorStats, produced: number): void {
   );
 }
 
-/** What records and onFolded said was folded. */
+/** The folded accesses, by records and onFolded. */
 const told = (sensor: TestSensor): number =>
   sensor.seen.reduce((sum, { access }) => sum + access.folded, 0) +
   sensor.folded.reduce((sum, { count }) => sum + count, 0);
@@ -84,11 +84,11 @@ suite('the rate limit', { skip }, () => {
     using directory = new WatchedDirectory();
     using sensor = openTestSensor({ ratePerSecond: 50 });
     using _watched = sensor.watchFile(directory.file);
-    // The last record tells of folded ones, and is still in the ring when the bucket is quiet.
+    // The last record reports folded ones, and is still in the ring when the bucket is quiet.
     const script = `${opens(500)}\nimport time; time.sleep(0.3)\nos.close(os.open(sys.argv[1], os.O_RDONLY))\ntime.sleep(3)`;
     run(python, ['-c', script, directory.file]);
     await sensor.waitFor(({ folded }) => folded > 0);
-    // Two rounds of housekeeping: no event tells that one ended without a report.
+    // Two rounds of housekeeping: no event says that one ended without a report.
     await new Promise((resolve) => setTimeout(resolve, 2500));
     const final = sensor.close();
     addsUp(final, 501);

@@ -1,4 +1,4 @@
-// What an access says about its process. Every process here is gone by the time its access is read.
+// An access's facts about its process. Every process here has ended by the time its access is read.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import {
@@ -23,7 +23,7 @@ import { openTestSensor, sensorSkip, type TestSensor } from './sensor.fixture.ts
 let shared: TestSensor | undefined;
 after(() => shared?.[Symbol.dispose]());
 
-/** What the sensor knows a file as. */
+/** The sensor's identity of a file. */
 function identify(path: string): FileIdentity {
   return (shared ??= openTestSensor()).identify(path);
 }
@@ -359,7 +359,7 @@ suite('arguments', { skip: sensorSkip }, () => {
 });
 
 test('the machine tells the executable of cat by its real path', { skip: sensorSkip }, () => {
-  // What the suites above expect of CAT, asked of the kernel itself.
+  // The expectations of CAT in the suites above, from the kernel itself.
   const exe = run('sh', ['-c', 'exec readlink /proc/self/exe']);
   assert.equal(exe.trim().replace(/readlink$/, 'cat'), CAT);
   assert.ok(readFileSync(CAT).length > 0);

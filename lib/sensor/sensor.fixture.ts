@@ -21,7 +21,7 @@ export const sensorSkip: string | false =
     ? 'needs root to load eBPF programs'
     : !existsSync('/sys/kernel/btf/vmlinux') && 'this kernel has no BTF';
 
-/** The mode that the tests are to use. */
+/** The mode for the tests. */
 export function testMode(): SensorModeName | 'auto' {
   const wanted = process.env['RAMPART_SENSOR_MODE'] ?? 'auto';
   const mode = (['auto', ...sensorModeNames] as const).find((name) => name === wanted);
@@ -56,11 +56,11 @@ type TestSensorOptions = Partial<Omit<SensorOptions<TestWatcher>, 'onAccess' | '
 /** See {@link openTestSensor}. */
 export class TestSensor implements Disposable {
   readonly sensor: Sensor<TestWatcher>;
-  /** What was handed out so far, with its watcher. */
+  /** The accesses so far, with their watcher. */
   readonly seen: Seen[] = [];
   readonly folded: Folded[] = [];
   readonly losses: Loss[] = [];
-  /** What went to onProblem. Disposal throws while something is in it. */
+  /** The calls of onProblem. Disposal throws unless it is empty. */
   readonly problems: unknown[] = [];
   #wake: (() => void) | undefined;
   #closed = false;
@@ -147,7 +147,7 @@ export class TestSensor implements Disposable {
     };
   }
 
-  /** Ends it and returns the final counts; watches that are disposed later need nothing any more. */
+  /** Ends it and returns the final counts; watches that are disposed later need no call. */
   close(): SensorStats {
     this.#closed = true;
     return this.sensor.close();

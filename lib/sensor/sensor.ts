@@ -27,7 +27,7 @@ import { Targets, type Watcher } from './targets.ts';
 const MAX_RECORD_BYTES = 8192;
 const HOUSEKEEPING_MS = 1000;
 const NS_PER_S = 1_000_000_000n;
-/** A bucket this long after its last access is swept, and the last fold is told. */
+/** A bucket is swept this long after its last access, and its last folded accesses are reported. */
 const QUIET_NS = NS_PER_S;
 /** A check inside a slow file system may take long; after this its return was missed, not late. */
 const NO_RETURN_NS = 60n * NS_PER_S;
@@ -169,7 +169,7 @@ export class Sensor<W extends Watcher> implements Disposable {
     this.#links = [];
   }
 
-  /** What can come to no end without the programs. */
+  /** Ends calls that cannot complete without the programs. */
   #endWaiting(): void {
     if (this.mode === 'kprobe') this.#sweepPending(0n);
     this.#sweepFolded(-NS_PER_S * 3600n);
@@ -177,7 +177,7 @@ export class Sensor<W extends Watcher> implements Disposable {
   }
 
   /**
-   * What the kernel knows the file behind a descriptor of this process as; O_PATH descriptors will do.
+   * The kernel's identity of the file behind a descriptor of this process, which may be O_PATH.
    *
    * @throws {RampartError} `SYSTEM` when `fd` is not open.
    */

@@ -105,7 +105,8 @@ suite('targets in the kernel', { skip: sensorSkip }, () => {
     );
     assert.deepEqual(kernel.content(), before);
     assert.equal(targets.size, 3);
-    // What is watched already can still change, a recycled number takes the place of its file, and a freed place is used.
+    // A watched file can still change, a recycled number takes the place of its file, and a freed place is
+    // used.
     targets.add(file(2n, 1), { filter: may.WRITE });
     targets.add(file(3n, 1, 2), watcher);
     targets.delete(file(1n, 1), watcher);
@@ -156,7 +157,7 @@ suite('targets in the kernel', { skip: sensorSkip }, () => {
     targets.add(file(1n, 1, 1), b);
     targets.add(file(1n, 1, 2), c);
     targets.delete(file(1n, 1, 2), c);
-    // a and b are told only now that their file is gone.
+    // a and b are called only now, after their file is gone.
     targets.delete(file(1n, 1, 1), a);
     assert.equal(kernel.content().size, 0);
     targets.delete(file(1n, 1, 1), b);
@@ -249,7 +250,7 @@ suite('targets in the kernel', { skip: sensorSkip }, () => {
   test('many together that the kernel takes some of: those are watched, the others are told and can be added later', () => {
     using kernel = new KernelTargets(5);
     const targets = new Targets<Watcher>(kernel.map, () => undefined);
-    // Nobody else puts anything there. Here it stands for a kernel that has no memory for more.
+    // Only the sensor writes to this map. Here foreign entries simulate a kernel that has no memory for more.
     const foreign = [101, 102].map((inode) => new Uint8Array(new BigUint64Array([BigInt(inode), 0n]).buffer));
     for (const key of foreign) kernel.map.set(key, new Uint8Array(targetAt.sizeBytes));
     const [a, b] = [{ filter: may.READ }, { filter: may.WRITE }];
@@ -258,7 +259,7 @@ suite('targets in the kernel', { skip: sensorSkip }, () => {
       watcher: at === 4 ? b : a,
     }));
     const failures = targets.addAll(wanted);
-    // Which one has no room is the kernel's choice; who wanted the same file is told the same.
+    // The kernel decides which one has no room; watchers of the same file get the same error.
     assert.equal(failures[3], failures[4]);
     assert.equal(failures.slice(0, 4).filter(isLimit).length, 1);
     assert.equal(targets.size, 3);
@@ -289,8 +290,8 @@ suite('targets in the kernel', { skip: sensorSkip }, () => {
 });
 
 /**
- * What the map is to hold: for each inode number and device the file that was begun last, as long as
- * somebody watches it. Files begin in order, and one that lost its place to a newer one stays out.
+ * The expected content of the map: for each inode number and device the watched file that was begun last.
+ * Files begin in order, and one that lost its place to a newer one stays out.
  */
 class Model {
   readonly #capacity: number;

@@ -6,7 +6,7 @@ import type { FileIdentity } from './access.ts';
 import { monotonicNs } from './clock.ts';
 import { target as targetLayout, targetKey } from './layout.ts';
 
-/** Somebody who wants to know of accesses to a file; several may want the same file. */
+/** A watcher of accesses to a file; several may watch the same file. */
 export interface Watcher {
   /** From accessFilter: the accesses this watcher wants. */
   readonly filter: number;
@@ -40,9 +40,9 @@ export class Targets<W extends Watcher> {
   #nextId = 1;
 
   /**
-   * @param map - Of a loaded object: its size does not change any more.
-   * @param onGone - Called before a watcher is forgotten, and after its file left the kernel's map
-   *   when it was the last: what is in the ring until then still finds it.
+   * @param map - Of a loaded object: its size is fixed.
+   * @param onGone - Called before a watcher is forgotten, and, for the last one, after its file left the
+   * kernel's map: records in the ring until then still find it.
    */
   constructor(map: BpfMap, onGone: () => void) {
     this.#map = map;
@@ -135,8 +135,8 @@ export class Targets<W extends Watcher> {
   }
 
   /**
-   * Who watched the target at that time, CLOCK_MONOTONIC. A deletion takes the file from who watches it before the kernel has
-   * ended it, and told of it.
+   * The watchers of the target at that time, CLOCK_MONOTONIC. A deletion takes the file from its watchers
+   * before the kernel has ended and reported it.
    */
   watchersAt(targetId: number, ns: bigint): Iterable<W> {
     const watchers = new Set(this.watchersOf(targetId));
@@ -191,8 +191,8 @@ export class Targets<W extends Watcher> {
   }
 
   #write(life: Life<W>): void {
-    // An older life of the number no longer has the kernel's entry, or the entry is gone with the newer
-    // one: its watchers wait to be told.
+    // An older life of the number no longer has the kernel's entry, or the entry is gone with the newer one:
+    // its watchers wait for the report.
     if (this.#isInKernel(life)) this.#put(life);
   }
 
@@ -223,7 +223,7 @@ function filterOf(life: Life<Watcher>): number {
   return filter;
 }
 
-/** What it failed with; undefined when it did not. */
+/** The error of the action; undefined if it succeeded. */
 function failureOf(action: () => void): RampartError | undefined {
   try {
     action();
@@ -234,7 +234,7 @@ function failureOf(action: () => void): RampartError | undefined {
   }
 }
 
-/** Of one call at a time: to make them anew takes longer than the kernel takes for the entry. */
+/** Buffers of one call at a time: allocating them takes longer than the kernel needs for the entry. */
 const keyOfCall = new Uint8Array(targetKey.sizeBytes);
 const key = new DataView(keyOfCall.buffer);
 const valueBytes = new Uint8Array(targetLayout.sizeBytes);

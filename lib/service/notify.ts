@@ -1,6 +1,6 @@
 /**
- * What systemd is told of a service with `Type=notify`, by the protocol of sd_notify(3): datagrams to the socket that `NOTIFY_SOCKET`
- * names. libc sends them, because Node.js has no datagram sockets with paths.
+ * Reports of a service with `Type=notify` to systemd, by the protocol of sd_notify(3): datagrams to the
+ * socket that `NOTIFY_SOCKET` names. libc sends them, because Node.js has no datagram sockets with paths.
  */
 import { constants } from 'node:os';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -23,16 +23,17 @@ const BUSY_MS = 50;
 export interface ServiceState {
   /** Why it is not up yet; undefined: it is. Not asked again after that. */
   readonly notUp: () => string | undefined;
-  /** What is wrong since it is up; undefined: nothing. */
+  /** A problem that has come up since the start; undefined if there is no problem. */
   readonly problem: () => string | undefined;
   /** False where only a new process helps. */
   readonly isAlive: () => boolean;
 }
 
 /**
- * Reports to the service manager of this process until the signal is aborted: `READY=1` once the service is up and before that in
- * `STATUS=` why it is not; then `WATCHDOG=1` while it is alive, if the unit has `WatchdogSec=`, and in `STATUS=` what is wrong; at the
- * end `STOPPING=1`. Returns at once where there is no service manager.
+ * Reports to the service manager of this process until the signal is aborted: `READY=1` once the service is
+ * up and before that its reason in `STATUS=`; then `WATCHDOG=1` while it is alive, if the unit has
+ * `WatchdogSec=`, and problems in `STATUS=`; at the end `STOPPING=1`. Returns at once without a service
+ * manager.
  *
  * The variables are removed from `env`, so that no child process reports for this one.
  *

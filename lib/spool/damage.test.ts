@@ -49,7 +49,7 @@ interface Rest {
   readonly lostRecords: number;
 }
 
-/** What the next process reads, some records at a time. */
+/** The records that the next process reads, some at a time. */
 async function readRest(directory: TemporaryDirectory, atOnce = 1): Promise<Rest> {
   await using spool = new TestSpool(directory.path);
   const { found } = spool.spool;

@@ -73,7 +73,7 @@ export class GroupSync implements AsyncDisposable {
     const newFiles = this.#newFiles;
     this.#dirty = new Set();
     this.#newFiles = false;
-    // One after the other: a slow disk is to take one thread of the pool, not all.
+    // One after the other: a slow disk should occupy one thread of the pool, not all.
     for (const segment of segments) {
       const error = await segment.sync();
       if (error !== null) this.#options.failed(error);

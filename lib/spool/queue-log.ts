@@ -5,7 +5,7 @@ import type { StoredRecord } from './record.ts';
 import { headerBytes, type QueueName } from './segment-header.ts';
 import { Segment } from './segment.ts';
 
-/** What happens to the files, for those who count bytes and sync. */
+/** Observes the files, to count bytes and to sync. */
 export interface LogObserver {
   /** Takes the difference, also a negative one. */
   resized(byBytes: number): void;
@@ -17,9 +17,9 @@ export interface LogObserver {
 
 export interface QueueLogOptions {
   readonly directory: string;
-  /** What the names of its files begin with: 32 hexadecimal digits. */
+  /** Prefix of the names of its files: 32 hexadecimal digits. */
   readonly key: string;
-  /** What they end with: `.alerts`. */
+  /** Suffix of the names of its files: `.alerts`. */
   readonly suffix: string;
   readonly segmentBytes: number;
   readonly observer: LogObserver;
@@ -102,7 +102,7 @@ export class QueueLog {
   }
 
   /**
-   * The oldest record, until `pass`; undefined when there is none.
+   * The oldest record, until `pass`; undefined for an empty queue.
    *
    * @throws as {@link heads}
    */
@@ -111,10 +111,10 @@ export class QueueLog {
   }
 
   /**
-   * The oldest records, until `pass`: of one file, so they may be fewer than are wanted and there. None only when there are
-   * none. What cannot be read is passed over, set aside and told.
+   * The oldest records, until `pass`: all from one file, so they may be fewer than requested and available.
+   * Empty only for an empty queue. Unreadable records are skipped, set aside and reported.
    *
-   * @param maxBytes - Of all lines together; the first may be longer.
+   * @param maxBytes - Total length of all lines; the first may be longer.
    * @throws {NodeJS.ErrnoException} when they cannot be read now, but perhaps later.
    */
   heads(maxRecords: number, maxBytes: number): readonly StoredRecord[] {

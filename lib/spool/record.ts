@@ -10,8 +10,8 @@
  * | 16    | when it was accepted, f64, milliseconds since 1970            |
  * | 24    | the id, then the line                                         |
  *
- * The mark is what reading goes on at after damaged bytes. As control characters are escaped in JSON, nobody can
- * write one into a file by choosing the arguments of a process.
+ * Reading resumes at the next mark after damaged bytes. Because JSON escapes control characters, the
+ * arguments of a process cannot put a mark into a file.
  */
 import { readSync } from 'node:fs';
 import { crc32 } from 'node:zlib';
@@ -85,7 +85,7 @@ export interface FoundRecord {
 }
 
 /**
- * The first whole record at or after `offset` that ends by `end`; undefined when there is none.
+ * The first complete record at or after `offset` that ends by `end`; undefined if there are no more.
  *
  * @throws {NodeJS.ErrnoException} when the file cannot be read.
  */

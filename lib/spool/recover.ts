@@ -8,13 +8,13 @@ import { parseFileName } from './queue-log.ts';
 import { Segment, SET_ASIDE_SUFFIX, setAside } from './segment.ts';
 import type { QueueName } from './segment-header.ts';
 
-/** What is in a directory of queues. */
+/** The contents of a directory of queues. */
 export interface Contents {
   /** In errors, and after the dot in names of files: `alerts`. */
   readonly contents: string;
   /**
-   * What the names of a queue's files begin with: 32 hexadecimal digits that follow from its name. Undefined for what is no
-   * name of a queue here.
+   * Prefix of the names of a queue's files: 32 hexadecimal digits that follow from its name. Undefined if it
+   * is not the name of a queue here.
    */
   readonly keyOf: (name: QueueName) => string | undefined;
 }
@@ -28,10 +28,10 @@ export interface Recovered {
 }
 
 export interface RecoveryReport {
-  /** Of each queue in order. */
+  /** The segments of each queue, in order. */
   readonly segments: readonly Recovered[];
   readonly tornBytes: number;
-  /** Files that nobody can tell the queue of. They were set aside. */
+  /** Number of files whose queue is unknown. They were set aside. */
   readonly unreadable: number;
 }
 
@@ -52,7 +52,7 @@ export function prepareDirectory(path: string, contents: string): void {
         next: 'Use a separate directory',
       });
     }
-    // What waits says what is watched and who did what: for their owner only.
+    // Queued records reveal what is watched and who did what: only the owner may read them.
     if ((mode & 0o077) !== 0) chmodSync(path, 0o700);
   } catch (error) {
     throw asDirectoryError(path, contents, error);
@@ -60,7 +60,7 @@ export function prepareDirectory(path: string, contents: string): void {
 }
 
 /**
- * Opens all queue files. What cannot be used is set aside or left, never a reason not to start.
+ * Opens all queue files. Unusable files are set aside or left, but never prevent the start.
  *
  * @throws {RampartError} `SYSTEM` when the directory itself cannot be read.
  */

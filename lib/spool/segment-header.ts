@@ -17,7 +17,7 @@
 import { fstatSync, readSync, writeSync } from 'node:fs';
 import { crc32 } from 'node:zlib';
 
-/** What a queue is known by, in its files. */
+/** The identity of a queue, as stored in its files. */
 export interface QueueName {
   /** Eight characters of ASCII: what kind of queue it is, and so what its name means. */
   readonly kind: string;
@@ -43,7 +43,7 @@ export interface Extent {
   passedRecords: number;
 }
 
-/** Of a file of this queue, before the first record. */
+/** Size of the header in a file of this queue. */
 export function headerBytes({ text }: QueueName): number {
   return FIXED_BYTES + Buffer.byteLength(text);
 }

@@ -13,10 +13,10 @@ import {
   writeAll,
 } from './segment-header.ts';
 
-/** What the name of a file that was set aside ends with. */
+/** Suffix of files that were set aside. */
 export const SET_ASIDE_SUFFIX = '.corrupt';
 
-/** What was found when a file of an earlier process was opened. */
+/** What opening a file of an earlier process found. */
 export interface Recovery {
   readonly segment: Segment;
   /** Bytes after the last whole record: a write that the end of the process or of the machine cut off. */
@@ -32,7 +32,7 @@ export class Segment {
   #extent: Extent;
   #fd: number | undefined;
   #find: FindRecord | undefined;
-  /** The first records that are not done with, as far as they were read. */
+  /** The first pending records, as far as they were read. */
   #heads: Head[] = [];
   #damaged = false;
   #syncing = false;
@@ -46,7 +46,7 @@ export class Segment {
     this.#extent = extent;
   }
 
-  /** @throws {NodeJS.ErrnoException} when the file cannot be made; then there is none. */
+  /** @throws {NodeJS.ErrnoException} when the file cannot be created; none is left behind then. */
   static create(path: string, name: QueueName): Segment {
     const header = encodeHeader(name);
     const startBytes = header.byteLength;
@@ -70,9 +70,9 @@ export class Segment {
   }
 
   /**
-   * Opens what an earlier process has left.
+   * Opens a file of an earlier process.
    *
-   * @returns undefined when the header is damaged: nobody knows whose records these are.
+   * @returns undefined when the header is damaged: the queue of its records is unknown.
    * @throws {NodeJS.ErrnoException} when the file cannot be read.
    */
   static recover(path: string): Recovery | undefined {
@@ -130,8 +130,8 @@ export class Segment {
   }
 
   /**
-   * The first records that are not done with: as many as there are and are wanted, together no longer than `maxBytes`, but at
-   * least one. None when there is none any more.
+   * The first pending records: as many as requested and available, together no longer than `maxBytes`, but at
+   * least one. Empty when all are done.
    *
    * @throws {NodeJS.ErrnoException} when the file cannot be read.
    */
@@ -165,12 +165,12 @@ export class Segment {
     return this.#writeSlot(CURSOR_AT, extent.passedBytes, extent.passedRecords);
   }
 
-  /** Nothing is added any more: the next process need not count. */
+  /** Nothing is appended any longer: the next process need not count. */
   seal(): void {
     this.#writeSlot(SEAL_AT, this.#extent.endBytes, this.#extent.records);
   }
 
-  /** What was written reaches the disk. */
+  /** Makes written data reach the disk. */
   async sync(): Promise<NodeJS.ErrnoException | null> {
     if (this.#gone || this.#syncing) return null;
     const wasClosed = this.#fd === undefined || this.#closing;

@@ -20,13 +20,13 @@ import type { QueueName } from './segment-header.ts';
 const MAX_SEGMENT_BYTES = 4 * 1024 * 1024;
 const MIN_SEGMENT_BYTES = 64 * 1024;
 const SEGMENTS_PER_QUEUE = 16;
-/** What was written reaches the disk this long after, plus the time that takes. */
+/** Written data reaches the disk this long after, plus the time of the sync. */
 const SYNC_INTERVAL_MS = 50;
 
 export interface SpoolOptions extends Contents {
-  /** Of its own; made with mode 0700. */
+  /** A directory used by this spool alone; created with mode 0700. */
   readonly directory: string;
-  /** Of all queues. One queue gets at most as much as is then still free. */
+  /** Total size of all queues. One queue gets at most as much as is still free. */
   readonly maxBytes: number;
   readonly maxQueueBytes: number;
   readonly clock?: Clock;
@@ -34,7 +34,7 @@ export interface SpoolOptions extends Contents {
 }
 
 export interface SpoolObserver {
-  /** A file could not be read wholly; so many records are lost. */
+  /** A file could not be read completely; `lostRecords` of it are lost. */
   damaged(lostRecords: number): void;
   /** A loss of power might lose what the end of this process would not. */
   syncFailed(error: NodeJS.ErrnoException): void;
@@ -43,12 +43,12 @@ export interface SpoolObserver {
 /** Why a record was not taken: the disk is full or broken, or a bound is reached. */
 export type SpoolRefusal = 'queue_full' | 'full' | 'disk';
 
-/** What was found when the directory was opened. */
+/** What opening the directory found. */
 export interface Found {
   readonly records: number;
   /** At the ends of files, cut off by the end of an earlier process. */
   readonly tornBytes: number;
-  /** Files that nobody can tell the queue of, now beside the others with the suffix `.corrupt`. */
+  /** Number of files whose queue is unknown, now set aside with the suffix `.corrupt`. */
   readonly unreadable: number;
 }
 

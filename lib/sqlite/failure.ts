@@ -1,7 +1,7 @@
 /** Failures of a disk or a database, from SQLite's codes to those of the catalogue. */
 import { type ErrorCode, errorCodes, RampartError } from '../errors/errors.ts';
 
-/** What SQLite says about a failure, in a form that passes between threads. */
+/** SQLite's description of a failure, in a form that passes between threads. */
 export interface SqliteFailure {
   /** Extended result code (sqlite.org/rescode.html); `undefined` where the error is not SQLite's. */
   readonly resultCode: number | undefined;

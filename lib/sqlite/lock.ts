@@ -56,7 +56,7 @@ function makePrivateFile(path: string): void {
   }
 }
 
-/** Who holds the lock, as /proc/locks tells (proc_locks(5)): `1: POSIX ADVISORY WRITE 4711 fe:00:123 0 EOF`. */
+/** Who holds the lock, by /proc/locks (proc_locks(5)): `1: POSIX ADVISORY WRITE 4711 fe:00:123 0 EOF`. */
 function holder(path: string): string {
   try {
     const { ino } = statSync(path, { bigint: true });

@@ -5,7 +5,7 @@ import { errorCodes, RampartError } from '../errors/errors.ts';
 
 /** A number at a scrape; `labels` is empty for a metric without any. */
 export interface Sample {
-  /** Of a histogram: `_bucket`, `_sum` or `_count`, behind the metric's name. */
+  /** Suffix of a histogram's line after the metric's name: `_bucket`, `_sum` or `_count`. */
   readonly suffix?: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number | bigint;

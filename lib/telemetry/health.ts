@@ -10,9 +10,9 @@ interface HealthAnswer {
 }
 
 /**
- * The parts of a process, each asked when somebody wants to know. Two questions are told apart, as kubelet does
- * (kubernetes.io, "Liveness, Readiness, and Startup Probes"): alive, where a no means that only a new process helps; and
- * ready, where a no means that something is waited for.
+ * The parts of a process, each queried on request. Two questions are distinguished, as kubelet does
+ * (kubernetes.io, "Liveness, Readiness, and Startup Probes"): alive (if not, only a new process helps) and
+ * ready (if not, it waits for something).
  *
  * @example
  * const health = new Health();

@@ -22,7 +22,7 @@ const STDERR = 2;
 
 /**
  * A logger that writes each line to stderr before the call returns, so that none is lost when the process
- * ends. The line is lost, and nothing else happens, when stderr itself fails. No thread stands behind it.
+ * ends. The line is lost, and nothing else happens, when stderr itself fails. It uses no thread.
  *
  * Give an error as `err`: `log.warn({ err }, 'cannot read the mount table')`.
  *
@@ -51,7 +51,7 @@ export function createLogger(options: LoggerOptions = {}): Logger {
   );
 }
 
-/** Of what is foreseen its words are enough; of anything else where it came from is needed. */
+/** An expected error needs only its message; any other also needs its stack. */
 function errorFields(error: unknown): unknown {
   if (error instanceof RampartError) return { type: error.name, code: error.code, message: error.message };
   return error instanceof Error ? stdSerializers.err(error) : error;

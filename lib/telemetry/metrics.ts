@@ -1,8 +1,7 @@
 /**
- * Metrics for Prometheus: numbers that the product counts anyway, read when somebody asks.
- *
- * Nothing but the text of the exposition format is needed, so no library stands behind it. node:http takes memory, so
- * it is loaded by the call that needs it and not by importing this file.
+ * Metrics for Prometheus: numbers that the product counts anyway, read on request. Only the text of the
+ * exposition format is needed, so it uses no library. node:http takes memory, so it is loaded by the call
+ * that needs it and not by importing this file.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -23,17 +22,17 @@ export interface MetricDefinition {
   readonly labelNames?: readonly string[];
 }
 
-/** What a metric reads as: one number, or one for each set of labels. */
+/** The value of a metric: one number, or one for each set of labels. */
 export type Reading =
   number | bigint | Iterable<{ readonly labels: Labels; readonly value: number | bigint }>;
 
-/** What a histogram reads as: how many there were of each size since the start. */
+/** The value of a histogram: the number of observations of each size since the start. */
 export interface HistogramReading {
-  /** Upper bounds of the buckets, rising. What is equal to one is in its bucket. */
+  /** Upper bounds of the buckets, ascending. A size equal to a bound is in its bucket. */
   readonly bounds: readonly number[];
   /** How many are in each bucket and not in the one before; at the end those above all bounds. */
   readonly counts: readonly number[];
-  /** Of all sizes. */
+  /** Sum of all sizes. */
   readonly sum: number;
 }
 
@@ -126,7 +125,7 @@ interface MetricsServerOptions {
   readonly registry: Registry;
   /** `host:port` (`[::1]:9090` for IPv6), or a port on 127.0.0.1. Port 0 takes any free one. */
   readonly address: string | number;
-  /** What /healthz and /readyz say. Default: all is well as long as it answers. */
+  /** The source of /healthz and /readyz. Default: always healthy. */
   readonly health?: Health;
   /** With it, /metrics is answered only by TLS, and only to clients with a certificate of `ca` if there is one. Probes stay plain HTTP: the kubelet has no certificate. */
   readonly certificates?: CertificateTexts | undefined;
@@ -139,7 +138,7 @@ interface MetricsServerOptions {
 interface MetricsServer extends AsyncDisposable {
   readonly host: string;
   readonly port: number;
-  /** Of the metrics, without a path: `http://host:port` or `https://host:port`. */
+  /** URL of the metrics, without a path: `http://host:port` or `https://host:port`. */
   readonly url: string;
   /** For new connections. */
   useCertificates(texts: CertificateTexts): void;

@@ -41,10 +41,10 @@ export function registerProcessMetrics(
   );
 }
 
-/** It does not change if somebody sets the clock. */
+/** Unaffected by changes of the system clock. */
 const startSeconds = performance.timeOrigin / 1000;
 
-/** Of a file of /proc/self; see proc(5). */
+/** Reads a number from a file of /proc/self; see proc(5). */
 function numberIn(file: string, pattern: RegExp): number {
   const found = pattern.exec(readFileSync(`/proc/self/${file}`, 'utf8'))?.[1];
   return found === 'unlimited' ? Infinity : Number(found);

@@ -1,6 +1,6 @@
 /**
- * fast-check, with its runs scaled by the depth of the tests and its chances from their seed.
- * `numRuns` says how many at depth 1; what a property is to be tried on besides (`examples`) always is.
+ * fast-check, with its runs scaled by the depth of the tests and its chances from their seed. `numRuns` is
+ * the number at depth 1; the given `examples` always run.
  */
 import {
   type Arbitrary,

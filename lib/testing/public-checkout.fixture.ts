@@ -5,13 +5,17 @@
 import { join } from 'node:path';
 
 const top = join(import.meta.dirname, '../..');
-/** A directory that everybody may enter and that nobody needs: what is mounted here, only the command sees. */
+/**
+ * A directory that exists everywhere, everyone may enter, and no test uses: only the command sees what is
+ * mounted there.
+ */
 const place = '/media';
 
 /**
- * An overlay, so that modes change without a copy (`metacopy`) and the checkout stays as it is. `lowerdir=.` because a path
- * may have a character that separates options. No test reads what is pruned, more than half of all files. Other processes
- * write into the compile cache meanwhile, by files that they rename: one that is gone needs no mode.
+ * An overlay, so that modes change without a copy (`metacopy`) and without a change of the checkout.
+ * `lowerdir=.` because a path may have a character that separates options. No test reads the pruned
+ * directories, more than half of all files. Other processes write to the compile cache meanwhile, by renaming
+ * files: one that is gone needs no mode.
  */
 const script = `
 cd "$1"
@@ -30,13 +34,16 @@ export const withPublicCheckout: readonly string[] = ['unshare', '--mount', 'sh'
 
 export const NOBODY = 65_534;
 
-/** Put before a command that another user is to run, without any capability. */
+/** Prefix of a command that runs as another user, without any capability. */
 export const asNobody: readonly string[] = [
   ...withPublicCheckout,
   ...['setpriv', `--reuid=${NOBODY}`, `--regid=${NOBODY}`, '--clear-groups'],
 ];
 
-/** Where a command with {@link withPublicCheckout} finds what is at `path` in the checkout; other words are as they are. */
+/**
+ * The place of `path` of the checkout for a command with {@link withPublicCheckout}; other words are
+ * unchanged.
+ */
 export function publicPath(path: string): string {
   return path.startsWith(`${top}/`) ? `${place}/checkout${path.slice(top.length)}` : path;
 }

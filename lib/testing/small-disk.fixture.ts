@@ -26,7 +26,7 @@ export class SmallDisk implements Disposable {
     try {
       writeFileSync(this.at('ballast'), Buffer.alloc(Math.max(0, bavail * bsize - leaveKiB * 1024)));
     } catch (error) {
-      // Somebody else has written meanwhile; it is full.
+      // Another process has written meanwhile; the disk is full.
       if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
     }
   }

@@ -23,7 +23,7 @@ export class Terminal implements AsyncDisposable {
     this.#child.stdout?.setEncoding('utf8').on('data', (more: string) => (this.#text += more));
   }
 
-  /** What it has shown since the last {@link type}, without escape sequences. */
+  /** Text shown since the last {@link type}, without escape sequences. */
   get shown(): string {
     return stripVTControlCharacters(this.#text);
   }

@@ -4,7 +4,11 @@ export async function aborted(signal: AbortSignal): Promise<void> {
   if (!signal.aborted) await promise;
 }
 
-/** What `promise` gives, which goes on where the signal aborts before. @throws what `promise` rejects with, or the signal's reason */
+/**
+ * The result of `promise`, which continues in the background if the signal aborts first.
+ *
+ * @throws the rejection of `promise`, or the signal's reason
+ */
 export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return promise;
   const { promise: stopped, reject } = Promise.withResolvers<never>();

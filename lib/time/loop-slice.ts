@@ -13,7 +13,7 @@
 export class LoopSlice {
   readonly #limitMs: number;
   readonly #waiting: (() => void)[] = [];
-  /** When this turn's share was begun; undefined while nobody has used it. */
+  /** Start of this turn's share; undefined while it is unused. */
   #beganMs: number | undefined;
   #armed = false;
 

@@ -1,4 +1,4 @@
-/** A token bucket: so many per second, and so many at once after a pause. */
+/** A token bucket: a steady rate per second, and a burst after a pause. */
 import { errorCodes, RampartError } from '../errors/errors.ts';
 import { type Clock, sleep, systemClock } from './clock.ts';
 

@@ -59,7 +59,7 @@ const oids = {
   extendedKeyUsage: '2.5.29.37',
   serverAuth: '1.3.6.1.5.5.7.3.1',
 };
-/** Of KeyUsage. */
+/** Bits of KeyUsage. */
 const usages = { digitalSignature: 0, keyCertSign: 5, cRLSign: 6 };
 
 /** A new authority, which may sign servers and nothing that signs in turn. */
@@ -152,8 +152,8 @@ function distinguishedName(commonName: string): Buffer {
 }
 
 /**
- * The subject of a certificate as it is encoded: the issuer of what it signs has to be the same bytes. Names are made
- * by {@link distinguishedName} only, so they can be made again.
+ * The encoded subject of a certificate: the issuer of the certificates that it signs has to have the same
+ * bytes. Names are made by {@link distinguishedName} only, so they can be made again.
  */
 function rawSubject(certPem: string): Buffer {
   const { subject } = new X509Certificate(certPem);

@@ -1,6 +1,6 @@
 /**
- * Who may talk to the API, and how: TLS by an authority of this server's own, one token for its administrator, and the
- * kubeconfig that has both. Nobody is let in without the token but to ask whether the server lives.
+ * Access to the API: TLS by an authority of this server's own, one token for its administrator, and the
+ * kubeconfig that has both. Without the token, only the health endpoints answer.
  *
  * | address             | TLS                      | who                     |
  * | ------------------- | ------------------------ | ----------------------- |
@@ -8,8 +8,8 @@
  * | 127.0.0.1, ::1      | yes, unless `plainHttp`  | who has the token       |
  * | any other           | yes                      | who has the token       |
  *
- * Web pages cannot use what their browser does not have: there are no cookies and no client certificates, and no
- * answer allows another origin. So the Origin and Host headers are not looked at.
+ * Web pages cannot use what their browser does not have: there are no cookies and no client certificates, and
+ * no answer allows another origin. So the Origin and Host headers are not checked.
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { hostname, networkInterfaces } from 'node:os';
@@ -104,7 +104,7 @@ function bearerOf(token: string): Authenticate {
     if (authorization?.length !== length) return undefined;
     if (authorization.slice(0, scheme.length).toLowerCase() !== scheme) return undefined;
     const given = Buffer.from(authorization.slice(scheme.length), 'utf8');
-    // What is not ASCII is longer in bytes.
+    // Non-ASCII text is longer in bytes.
     return given.length === expected.length && timingSafeEqual(given, expected) ? administrator : undefined;
   };
 }

@@ -9,7 +9,7 @@ import { readPrivateFile, writePrivateFile } from './private-files.ts';
 
 const authorityDays = 3650;
 const serverDays = 365;
-/** What is valid for less than this is made anew. */
+/** A certificate with less validity left than this is renewed. */
 const renewDays = 30;
 const dayMs = 24 * 3600 * 1000;
 
@@ -62,7 +62,7 @@ function prepareAuthority(directory: string, now: Date): KeyAndCertificate {
   if (kept === undefined && readPrivateFile(files.cert) !== undefined) {
     throw unusable(files, 'the key is missing');
   }
-  // A key alone is what an interrupted first start leaves. Nobody has seen that authority.
+  // A key alone is left by an interrupted first start. That authority was never given out.
   if (kept !== undefined) {
     let certificate: X509Certificate;
     try {

@@ -19,10 +19,11 @@ import { errorCodes, fileError, RampartError } from '../../errors/errors.ts';
 import { makeDirectories } from '../../files/make-directories.ts';
 
 /**
- * Makes a directory that only its owner may enter. One that is there already stays as it is, unless others could put
- * their own files into it.
+ * Makes a directory that only its owner may enter. An existing one is unchanged, but refused if others could
+ * put their own files into it.
  *
- * @throws {RampartError} `INPUT` for a directory that others can write to, or that cannot be made or written to.
+ * @throws {RampartError} `INPUT` for a directory that others can write to, or that cannot be created or
+ * written to.
  */
 export function ensurePrivateDirectory(path: string): void {
   let doing = 'make';
@@ -48,13 +49,15 @@ export function ensurePrivateDirectory(path: string): void {
 }
 
 /**
- * @returns the text, or `undefined` where there is no such file.
- * @throws {RampartError} `INPUT` for a file that others can read, or that is not ours; `SYSTEM` when it cannot be read.
+ * @returns the text, or `undefined` if the file does not exist.
+ * @throws {RampartError} `INPUT` for a file that others can read, or that belongs to another user; `SYSTEM`
+ * when it cannot be read.
  */
 export function readPrivateFile(path: string): string | undefined {
   let descriptor: number;
   try {
-    // What is checked has to be what is read, so it is opened first. A FIFO is not waited for.
+    // The checked file has to be the one that is read, so it is opened first. O_NONBLOCK: a FIFO is not
+    // waited for.
     descriptor = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return undefined;

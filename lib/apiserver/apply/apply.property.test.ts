@@ -101,7 +101,7 @@ describe('laws of apply', () => {
       fc.property(history, things, (steps, to) => {
         const store = storeAfter(steps);
         store.apply('me', to, { force: true });
-        // What nobody owns, as of `finalizers: []` alone, is taken for what was there before anybody applied.
+        // Fields without an owner, as from `finalizers: []` alone, count as older than the first apply.
         if (store.entries.length > 0) assert.equal(store.apply('me', to), false);
       }),
       { numRuns: 500 },

@@ -1,9 +1,9 @@
-/** Conflicts of an apply, and how they are told: the 409 of the API server. */
+/** Conflicts of an apply, and their message: the 409 of the API server. */
 import { Refusal } from '../../json/refusal.ts';
 import type { Manager } from './managed-fields.ts';
 import { pathText, type FieldPath } from './path-element.ts';
 
-/** A field that would change and that somebody else owns. */
+/** A field that would change and that another manager owns. */
 export interface Conflict {
   readonly manager: Manager;
   readonly path: FieldPath;

@@ -1,4 +1,7 @@
-/** What the creator of an object owns: all of it, as `compare` and `toFieldsV1` would tell, but in one walk. */
+/**
+ * The fields that the creator of an object owns: all of it, as `compare` and `toFieldsV1` would find, but in
+ * one walk.
+ */
 import { isObject, type JsonObject } from '../../json/json.ts';
 import { ownedByNobody } from './ownership.ts';
 import { itemElement } from './path-element.ts';
@@ -8,7 +11,7 @@ import { fieldType, type ApplyType, type ListType, type MapType } from './type.t
 const leaf: JsonObject = Object.freeze({});
 
 /**
- * The fields of a new object as `fieldsV1`; empty where it has none that anybody owns.
+ * The fields of a new object as `fieldsV1`; empty if it has no fields that can be owned.
  *
  * @param except top fields that are not written, such as `status`.
  */
@@ -45,7 +48,7 @@ function metadataFields(metadata: unknown, type: ApplyType): JsonObject {
   return fields;
 }
 
-/** Of a field that is nobody's, what is in it may be somebody's. */
+/** A field without an owner may contain fields with one. */
 function addInner(fields: JsonObject, name: string, inner: JsonObject): void {
   const { '.': _self, ...rest } = inner;
   if (Object.keys(rest).length > 0) fields[`f:${name}`] = rest;

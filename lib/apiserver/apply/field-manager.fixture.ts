@@ -118,7 +118,7 @@ export class Store {
     return names.reduce<unknown>((value, name) => (isObject(value) ? value[name] : undefined), this.object);
   }
 
-  /** What a manager owns: the fieldsV1 of its entry. */
+  /** The fields that a manager owns: the fieldsV1 of its entry. */
   owned(manager: string, operation = 'Apply', subresource?: string): unknown {
     return this.entries.find(
       (entry) =>

@@ -1,10 +1,10 @@
 /**
- * Server-side apply, and the keeping of `metadata.managedFields` on all other writes. Pure: objects in, objects
- * out; the clock is an argument.
+ * Server-side apply, and the keeping of `metadata.managedFields` on all other writes. Pure: objects in,
+ * objects out; the clock is an argument.
  *
- * What apply does: https://kubernetes.io/docs/reference/using-api/server-side-apply/. How: as
- * sigs.k8s.io/structured-merge-diff and k8s.io/apimachinery pkg/util/managedfields do. The README
- * beside this file says where it differs.
+ * The behaviour of apply: https://kubernetes.io/docs/reference/using-api/server-side-apply/. The
+ * implementation follows sigs.k8s.io/structured-merge-diff and k8s.io/apimachinery pkg/util/managedfields.
+ * The README beside this file says where it differs.
  */
 import { apiTime } from '../../kube/object/api-time.ts';
 import { deepEqual, fieldOf, isObject, type JsonObject } from '../../json/json.ts';
@@ -35,7 +35,7 @@ import { updatedEntries } from './updated-entries.ts';
 import { problemsOf } from './validate.ts';
 
 export interface WriteContext {
-  /** Of the objects, from `applyTypeOf`. */
+  /** Type of the objects, from `applyTypeOf`. */
   readonly type: ApplyType;
   /** Who writes: `fieldManager` of the request, or from the user agent; see `managerName`. */
   readonly manager: string;
@@ -44,7 +44,7 @@ export interface WriteContext {
   /** '' for the object itself, else `status`, `scale`. */
   readonly subresource?: string;
   readonly now: Date;
-  /** Fields that this endpoint does not write, `[['status']]`: nobody comes to own them through it. */
+  /** Fields that this endpoint does not write, `[['status']]`: it gives nobody ownership of them. */
   readonly resetFields?: readonly (readonly string[])[];
 }
 
@@ -60,7 +60,7 @@ interface ApplyResult {
   readonly isChanged: boolean;
 }
 
-/** What only the server sets; in a configuration it means nothing. */
+/** Fields that only the server sets; in a configuration they are meaningless. */
 const serverFields = FieldSet.of(
   ...[
     'creationTimestamp',
@@ -127,11 +127,11 @@ export function serverSideApply(
 }
 
 /**
- * The object of a create, update or patch with its `managedFields` brought up to date: the manager owns what it
- * changed. A request may set the entries itself, and remove them with `[]` or `[{}]`.
+ * The object of a create, update or patch with its `managedFields` brought up to date: the manager owns what
+ * it changed. A request may set the entries itself, and remove them with `[]` or `[{}]`.
  *
  * @param live the object as stored; `undefined` for a create.
- * @param updated the object as it is to be stored. Neither is changed; the result shares parts of both.
+ * @param updated the object to store. Neither is changed; the result shares parts of both.
  * @throws {Refusal} 400 for an object that is nested too deep.
  */
 export function trackUpdate(
@@ -158,7 +158,7 @@ export function trackUpdate(
   return trackInFull(live, updated, context);
 }
 
-/** What `trackUpdate` does, for all cases and without its short ways; it is what these are tested against. */
+/** Same as `trackUpdate`, for all cases and without its short ways, which are tested against it. */
 export function trackInFull(
   live: JsonObject | undefined,
   updated: JsonObject,
@@ -167,7 +167,7 @@ export function trackInFull(
   const before = live === undefined ? {} : withEntries(live, undefined);
   const object = withEntries(updated, undefined);
   const managers = managersOfUpdate(live, updated, context);
-  // An object whose ownership is not recorded stays so until somebody applies to it.
+  // An object without recorded ownership stays so until the first apply.
   if (managers.size === 0 && live !== undefined) return object;
   return withEntries(object, encodeManagedFields(updatedManagers(before, object, managers, context)));
 }
@@ -222,7 +222,7 @@ function managersOfUpdate(
   const isOfObject = (context.subresource ?? '') === '';
   if (isOfObject && isReset(sent)) return new Map();
   const wanted = isOfObject ? decodeManagedFields(sent) : undefined;
-  // Clients that know nothing of the entries drop them, and entries that make no sense are nobody's wish.
+  // Clients that do not know the entries drop them, and invalid entries cannot be intended.
   return conformedManagers(wanted === undefined || wanted.size === 0 ? stored : wanted, context.type);
 }
 
@@ -298,10 +298,10 @@ function withEntries(object: JsonObject, entries: readonly JsonObject[] | undefi
 }
 
 /**
- * Removes what the manager applied last time and does not apply now, unless it is owned still.
+ * Removes fields that the manager applied last time and not now, unless they still have an owner.
  *
  * @param last what the manager owned.
- * @param owned what anybody owns now, the manager included.
+ * @param owned what all managers own now, including this one.
  */
 function prune(merged: unknown, last: FieldSet, owned: FieldSet, type: ApplyType): unknown {
   if (difference(last, owned).isEmpty) return merged;
@@ -312,7 +312,7 @@ function prune(merged: unknown, last: FieldSet, owned: FieldSet, type: ApplyType
   // A list item that goes would take along what others own in it: these fields, and all on the way to them, stay.
   const afterRemoval = withNamedParents(fieldsOf(removed, type), type);
   const kept = removeFields(merged, difference(inMerged, union(afterRemoval, ownedWhole)), type);
-  // What nobody owned, and so was not this manager's to remove, stays too.
+  // Fields without an owner, which this manager may not remove, stay too.
   const afterKeeping = withNamedParents(fieldsOf(kept, type), type);
   return removeFields(merged, intersection(difference(inMerged, afterKeeping), lastWhole), type);
 }

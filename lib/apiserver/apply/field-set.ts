@@ -19,7 +19,7 @@ export class FieldSet {
   }
 
   /**
-   * Adds a path. The empty path, the whole object, is nobody's and is not added.
+   * Adds a path. The empty path, the whole object, has no owner and is not added.
    *
    * @param from the index in the path at which this set's part of it begins.
    */

@@ -43,7 +43,7 @@ function addFields(set: FieldSet, value: Readonly<Record<string, unknown>>, map:
     const element = fieldElement(name);
     const field = value[name];
     addValue(set, element, field, fieldType(map, name));
-    // A key of a map is somebody's even without content; a field of a struct only with it.
+    // A key of a map can be owned even without content; a field of a struct only with content.
     if (field === null || isEmptyObject(field) || !map.fields.has(name)) set.members.add(element);
   }
 }
@@ -54,7 +54,7 @@ function isEmptyObject(value: unknown): boolean {
 
 function addItems(set: FieldSet, items: readonly unknown[], list: ListType): void {
   for (const [element, same] of itemsByElement(list, items)) {
-    // Which of several items with one key is meant cannot be told: they are owned as one.
+    // Several items with one key cannot be distinguished: they are owned as one.
     if (same.length === 1) addValue(set, element, same[0], list.items);
     set.members.add(element);
   }

@@ -37,12 +37,15 @@ function lastAppliedOf(object: JsonObject): JsonObject | undefined {
     assertNesting(last, annotation);
     return isObject(last) ? last : undefined;
   } catch {
-    // Anybody may write anything into an annotation; what is no configuration excuses no conflict.
+    // The annotation may contain any text; an invalid configuration excuses no conflict.
     return undefined;
   }
 }
 
-/** Keeps the annotation, where there is one, in step with what kubectl applied, for a way back. */
+/**
+ * Updates the annotation, if present, with the configuration that kubectl applied, so that client-side apply
+ * still works.
+ */
 export function withLastApplied(object: JsonObject, applied: JsonObject): JsonObject {
   const annotations = annotationsOf(object);
   if (annotations === undefined || !annotations[annotation]) return object;

@@ -19,7 +19,7 @@ export interface Manager {
 /** By {@link managerId}. */
 export type Managers = ReadonlyMap<string, Manager>;
 
-/** What makes two entries one. A manager that applies is the same in every version of the API. */
+/** The identity of an entry. A manager that applies is the same in every version of the API. */
 export function managerId({
   name,
   operation,
@@ -29,7 +29,7 @@ export function managerId({
   return JSON.stringify([name, operation, operation === 'Apply' ? '' : apiVersion, subresource]);
 }
 
-/** Reads the entries; `undefined` for what are none. */
+/** Reads the entries; `undefined` for invalid ones. */
 export function decodeManagedFields(entries: unknown): Managers | undefined {
   if (entries === undefined || entries === null) return new Map();
   if (!Array.isArray(entries) || extentOf(entries, maxNesting).depth > maxNesting) return undefined;
@@ -108,7 +108,7 @@ function secondsOf(time: string | undefined): number {
 /** How many entries of updates an object keeps (k8s.io/apimachinery `DefaultMaxUpdateManagers`). */
 export const maxUpdateManagers = 10;
 
-/** Folds the oldest updates of a version into one entry, `ancient-changes`, where there are too many. */
+/** Folds the oldest updates of a version into one entry, `ancient-changes`, if there are too many. */
 export function withoutAncient(managers: Managers): Managers {
   const updates = [...managers].filter(([, { operation }]) => operation === 'Update');
   if (updates.length <= maxUpdateManagers) return managers;
@@ -177,7 +177,7 @@ export function toFieldsV1(set: FieldSet): JsonObject {
   return fields;
 }
 
-/** Reads `fieldsV1`; `undefined` for what is none. Steps of a kind that is not known are left out. */
+/** Reads `fieldsV1`; `undefined` if it is invalid. Unknown kinds of steps are omitted. */
 export function fromFieldsV1(fields: unknown): FieldSet | undefined {
   const set = new FieldSet();
   return readInto(set, fields) ? set : undefined;

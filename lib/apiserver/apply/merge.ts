@@ -3,7 +3,10 @@ import { deepEqual, fieldOf, isObject, setField, type JsonObject } from '../../j
 import { itemElement, type PathElement } from './path-element.ts';
 import { fieldType, kindIn, type ApplyType, type ListType, type MapType } from './type.ts';
 
-/** Changes neither argument. What the configuration leaves is identical (`===`), so comparing costs nothing. */
+/**
+ * Changes neither argument. Parts that the configuration leaves alone are identical (`===`), so comparing
+ * costs nothing.
+ */
 export function mergeApplied(live: unknown, applied: unknown, type: ApplyType): unknown {
   if (applied === undefined) return live;
   if (live === undefined || live === applied) return applied;
@@ -66,7 +69,7 @@ function mergeItems(
   const liveElements = live.map((item) => itemElement(list, item));
   const found = new Map<PathElement, unknown>();
   for (const [index, element] of liveElements.entries()) {
-    // Which of several items with one key is meant cannot be told: the applied item replaces them.
+    // Several items with one key cannot be distinguished: the applied item replaces them.
     if (typeof element === 'string') found.set(element, found.has(element) ? undefined : live[index]);
   }
   const pending = [...wanted.keys()];

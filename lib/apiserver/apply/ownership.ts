@@ -10,7 +10,7 @@ export function fieldPath(...names: readonly string[]): FieldPath {
   return names.map(fieldElement);
 }
 
-/** What the server itself sets: nobody owns it. Of what is in `metadata`, only what is named here. */
+/** Fields that the server itself sets, which have no owner. Within `metadata`, only the named ones. */
 export const ownedByNobody = {
   top: new Set(['apiVersion', 'kind', 'metadata']),
   metadata: new Set([
@@ -58,10 +58,10 @@ export function conflictsOf(managers: Managers, self: string, { added, modified 
 }
 
 /**
- * The managers after a change by one of them: what was changed or removed is no longer owned by the others; who
- * owns nothing is no longer there.
+ * The managers after a change by one of them: the others no longer own changed or removed fields; a manager
+ * without fields is removed.
  *
- * @param self whose fields are left as they are; `undefined` where the change may be at anybody's cost.
+ * @param self the manager that keeps its fields; `undefined` if all may lose some.
  */
 export function afterChange(
   managers: Managers,

@@ -55,7 +55,7 @@ function scalarText(value: unknown): string {
   return typeof value === 'string' ? JSON.stringify(value) : canonicalJson(value);
 }
 
-/** Reads a step as it stands in fieldsV1; `undefined` for one of a kind that is not known, `null` for none at all. */
+/** Reads a step of fieldsV1; `undefined` for an unknown kind, `null` if it is not a step. */
 export function readElement(text: string): PathElement | undefined | null {
   if (text.length < 2 || text[1] !== ':') return null;
   const content = text.slice(2);

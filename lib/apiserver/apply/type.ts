@@ -1,13 +1,13 @@
 /**
- * What server-side apply has to know of a type: which lists and maps are one value (atomic), and by which keys
- * the items of the others are told apart. Made from an OpenAPI v3 schema with its x-kubernetes extensions, as
+ * The facts about a type that server-side apply needs: which lists and maps are one value (atomic), and which
+ * keys identify the items of the others. Made from an OpenAPI v3 schema with its x-kubernetes extensions, as
  * k8s.io/kube-openapi pkg/schemaconv does.
  */
 import { fieldOf, isObject, type JsonObject } from '../../json/json.ts';
 
 export type Scalar = 'string' | 'numeric' | 'boolean' | 'untyped';
 
-/** The kinds of values that may stand in a place; at least one. */
+/** The kinds of values that are allowed in a place; at least one. */
 export interface ApplyType {
   readonly scalar: Scalar | undefined;
   readonly list: ListType | undefined;
@@ -16,14 +16,14 @@ export interface ApplyType {
 
 export interface ListType {
   readonly relation: 'atomic' | 'set' | 'map';
-  /** Of a list that is a map: the fields that tell its items apart, sorted by name. */
+  /** For a list that is a map: the fields that identify its items, sorted by name. */
   readonly keys: readonly ListKey[];
   readonly items: ApplyType;
 }
 
 interface ListKey {
   readonly name: string;
-  /** What counts where an item does not have the field. */
+  /** The value for items without the field. */
   readonly default: unknown;
 }
 
@@ -46,7 +46,7 @@ function atomicMap(): MapType {
   return { atomic: true, fields: new Map(), rest: { scalar: 'untyped', list: undefined, map: undefined } };
 }
 
-/** What is taken for data without schema: maps field by field, lists as one value. */
+/** The type of data without a schema: maps field by field, lists as one value. */
 export const schemaless: ApplyType = selfContaining((self) => ({
   scalar: 'untyped',
   list: { relation: 'atomic', keys: [], items: untyped },
@@ -138,7 +138,7 @@ function compilerFor(resolve: ResolveRef): (schema: JsonObject, preserves: boole
   }
 
   function reference(ref: string, schema: JsonObject, preserves: boolean): ApplyType {
-    // A quantity is a text or a number, and what a RawExtension holds is nobody's business.
+    // A quantity is a text or a number, and the content of a RawExtension is opaque.
     if (/\.(?:Quantity|RawExtension)$/.test(ref)) return scalarType('untyped');
     const mapType = fieldOf(schema, 'x-kubernetes-map-type');
     const name = JSON.stringify([ref, mapType ?? null, preserves]);
@@ -216,7 +216,7 @@ function scalarType(scalar: Scalar): ApplyType {
   return { scalar, list: undefined, map: undefined };
 }
 
-/** A reference stands alone, or alone in an `allOf` when a default or a description stands beside it. */
+/** A reference is alone, or alone in an `allOf` next to a default or a description. */
 function refOf(schema: JsonObject): string | undefined {
   const ref = fieldOf(schema, '$ref');
   if (typeof ref === 'string') return ref;

@@ -19,8 +19,8 @@ export function withNamedParents(set: FieldSet, type: ApplyType): FieldSet {
 }
 
 /**
- * The set as a type has it whose lists or maps became atomic after the set was written: what owned fields in
- * them now owns them. The set itself where nothing is to be done.
+ * The set for a type whose lists or maps became atomic after the set was written: owners of fields in them
+ * now own the whole. Returns the same set if it needs no change.
  */
 export function conformed(set: FieldSet, type: ApplyType): FieldSet {
   const changed = new Map<PathElement, FieldSet | undefined>();

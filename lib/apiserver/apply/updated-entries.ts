@@ -21,10 +21,11 @@ import { conformed } from './typed-sets.ts';
 export type Writer = Omit<Manager, 'fields'>;
 
 /**
- * The entries after a change; `undefined` where they have to be found in the long way: where the request sets other
- * ones, where there are none, and where some may have to be folded into one.
+ * The entries after a change; `undefined` if the full computation is needed: if the request sets other ones,
+ * if the object has none, or if some may have to be folded into one.
  *
- * @param stored as they are; @param sent as the request has them, `undefined` where it has none.
+ * @param stored the present entries
+ * @param sent those of the request, `undefined` if it has none
  */
 export function updatedEntries(
   stored: unknown,

@@ -6,7 +6,7 @@ import { kindIn, type ApplyType, type ListType, type MapType, type Scalar } from
 /** More than a person reads. */
 const maxProblems = 20;
 
-/** What is wrong, `.spec.replicas: expected numeric (int or float), got "x"`; empty where nothing is. */
+/** Errors such as `.spec.replicas: expected numeric (int or float), got "x"`; empty for a valid value. */
 export function problemsOf(value: unknown, type: ApplyType): readonly string[] {
   const problems: string[] = [];
   check(value, type, '', problems);

@@ -1,10 +1,10 @@
 /**
- * One pass over the bytes of a JSON text, for what `JSON.parse` does not tell: how deep it is, how many fields
- * stand in it, and whether there is anything that `JSON.parse` would change without a word.
+ * One pass over the bytes of a JSON text, for facts that `JSON.parse` does not give: its depth, the number of
+ * its fields, and whether `JSON.parse` would silently change a value.
  */
 
 interface JsonOutline {
-  /** Fields that stand in the text; more than the parsed value has when a field stands there twice. */
+  /** Number of fields in the text; greater than in the parsed value if a field occurs twice. */
   readonly fields: number;
   /** Levels of lists and objects. */
   readonly depth: number;

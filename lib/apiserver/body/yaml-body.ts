@@ -1,9 +1,9 @@
 /**
- * YAML from a request. Clients of the API send JSON; YAML comes from people with curl, and from server-side apply,
- * whose media type is YAML and whose text is nearly always JSON.
+ * YAML from a request. Clients of the API send JSON; YAML comes from people with curl, and from server-side
+ * apply, whose media type is YAML and whose text is nearly always JSON.
  *
- * What plain scalars mean follows YAML 1.1 as gopkg.in/yaml.v2 has it, which is what an API server decodes with:
- * `yes` is true, `010` is 8, dates and `1:20` are strings.
+ * The meaning of plain scalars follows YAML 1.1 as gopkg.in/yaml.v2 has it, which is what an API server
+ * decodes with: `yes` is true, `010` is 8, dates and `1:20` are strings.
  */
 import { isUtf8 } from 'node:buffer';
 
@@ -20,7 +20,7 @@ import { decodeJson } from './json-body.ts';
 export const maxYamlBytes = 1024 * 1024;
 /** How often the nodes behind aliases may be repeated. */
 const maxAliases = 100;
-/** Of the expanded value: an alias costs three bytes in the text. */
+/** Limit for the expanded value: an alias costs three bytes in the text. */
 const maxExpandedUnits = 3 * 1024 * 1024;
 const maxDuplicates = 100;
 

@@ -20,7 +20,7 @@ export type YamlReply =
 interface YamlReaderOptions {
   /** For one text. Default: 10 s. */
   readonly deadlineMs?: number;
-  /** The thread ends after so long without a text. Default: 5 s. */
+  /** The thread ends after this time without a text. Default: 5 s. */
   readonly idleMs?: number;
 }
 
@@ -37,7 +37,10 @@ export class YamlReader implements Disposable {
     this.#idleMs = idleMs;
   }
 
-  /** @throws {BodyMistake} as `decodeYaml`, and for what takes too long; the reason of `signal` where nobody waits any more. */
+  /**
+   * @throws {BodyMistake} as `decodeYaml`, and for a text that takes too long; the reason of `signal` if it
+   * aborts.
+   */
   async read(bytes: Buffer, signal: AbortSignal): Promise<Body> {
     const json = asJsonBody(bytes);
     if (json !== undefined) return json;
@@ -107,7 +110,7 @@ export class YamlReader implements Disposable {
   }
 }
 
-/** What the thread answers. */
+/** The thread's answer. */
 export function replyTo(bytes: Uint8Array): YamlReply {
   try {
     return { body: decodeYaml(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)) };

@@ -82,7 +82,7 @@ function causesOf(resource: Resource, object: JsonObject, old: JsonObject | unde
   return causes.map(({ field, message }) => `${field}: ${message}`);
 }
 
-/** What a Table shows of an object; without the wide columns unless they are asked for. */
+/** The cells of an object in a Table; without the wide columns by default. */
 export function cells(object: JsonObject, now: Date, wide = false): Record<string, unknown> {
   const { columns } = resourceOf(String(object['apiVersion']), String(object['kind']));
   const shown = columns.filter(({ priority }) => wide || priority === 0);

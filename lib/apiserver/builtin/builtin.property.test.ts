@@ -59,7 +59,7 @@ suite('Any JSON', () => {
           cells(first.object, now, true);
           JSON.stringify(first.object);
           const again = updated(first, () => {});
-          // What is refused is not stored, so nobody sends it again.
+          // A refused object is not stored, so it is never sent again.
           if (first.causes.length > 0) return;
           assert.deepEqual(again.causes, []);
           assert.deepEqual(updated(again, () => {}).object, again.object);

@@ -1,7 +1,8 @@
 /**
- * Built-in objects as the Go types of Kubernetes read and write them: a value of another type is refused, in the words of Go's
- * decoder (sigs.k8s.io/json), and what Go does not tell from nothing is left out: nulls, and what is empty in a field with
- * `omitempty`. So an object sent as JSON is stored as if it had come as protobuf.
+ * Built-in objects as the Go types of Kubernetes read and write them: a value of another type is refused, in
+ * the words of Go's decoder (sigs.k8s.io/json), and values that Go cannot distinguish from absent ones are
+ * omitted: nulls, and empty values of fields with `omitempty`. So an object sent as JSON is stored as if it
+ * had come as protobuf.
  */
 import { type Field, type Message, messageNamed, messageOfKind, type Scalar } from '../protobuf/fields.ts';
 import { GoTypeError, goName } from '../resources/go-decoding.ts';
@@ -18,14 +19,14 @@ interface Place {
 }
 
 /**
- * Brings an object into that form, in place. Fields that the kind has not stay, for the caller to tell of.
+ * Brings an object into that form, in place. Unknown fields stay, so that the caller can report them.
  *
  * @throws {GoTypeError} for a value of the wrong type.
  */
 export function takeGoForm(object: JsonObject, apiVersion: string, kind: string): void {
   const name = messageOfKind(apiVersion, kind);
   if (name === undefined) return;
-  // What the metadata of an object may be is the same for all kinds, and read elsewhere.
+  // The metadata of objects follows the same rules for all kinds, and is read elsewhere.
   takeStruct(object, messageNamed(name), '', new Set(['metadata']));
 }
 
@@ -56,7 +57,7 @@ function fieldsOf(message: Message): ReadonlyMap<string, Field> {
   return fields;
 }
 
-/** The value as it is kept; `undefined` for none. */
+/** The value to keep; `undefined` for none. */
 function taken(value: unknown, field: Field, place: Place): unknown {
   if (value === null) return undefined;
   if (field.form === 'list') {

@@ -12,7 +12,7 @@ import {
   timeName,
 } from './facts/names.ts';
 
-/** Any value. What it holds is nobody's business here, or checked by other means. */
+/** Any value. Its content is opaque here, or checked by other means. */
 const anything: JsonObject = { 'x-kubernetes-preserve-unknown-fields': true };
 
 const wellKnown: ReadonlyMap<string, JsonObject> = new Map([
@@ -22,7 +22,9 @@ const wellKnown: ReadonlyMap<string, JsonObject> = new Map([
   [rawExtensionName, anything],
 ]);
 
-/** Keywords that mean the same to both. List types are left out: what stands twice is told in other words here. */
+/**
+ * Keywords that mean the same in both. List types are omitted: duplicates are reported in other words here.
+ */
 const kept = ['type', 'required', 'enum', 'default'] as const;
 
 /** The whole schema of a kind. A definition inside of itself (JSONSchemaProps) is not looked into a second time. */
@@ -37,7 +39,7 @@ export function inlineDefinition(definitions: ReadonlyMap<string, JsonObject>, k
     entered.add(name);
     const schema = inlined(definition);
     entered.delete(name);
-    // A time that is no pointer is null where nobody has set it; `go-form.ts` takes away all other nulls.
+    // A time that is not a pointer is null if unset; `go-form.ts` removes all other nulls.
     return name === timeName || name === microTimeName ? { ...schema, nullable: true } : schema;
   }
 
@@ -67,7 +69,7 @@ export function inlineDefinition(definitions: ReadonlyMap<string, JsonObject>, k
 
   const schema = definitionOf(kind);
   const properties = schema['properties'];
-  // What a resource's metadata may be is checked for all kinds alike, elsewhere.
+  // The metadata of a resource is checked for all kinds alike, elsewhere.
   if (isObject(properties) && 'metadata' in properties) properties['metadata'] = { type: 'object' };
   return schema;
 }

@@ -34,9 +34,9 @@ interface KindParts {
   readonly columns: readonly Column[];
   readonly selectableFields?: Readonly<Record<string, (object: JsonObject) => string>>;
   readonly subresources?: readonly Subresource[];
-  /** Of objects that are created or updated. */
+  /** For objects that are created or updated. */
   readonly defaults?: (object: JsonObject) => void;
-  /** Of an object that is created: what Go shows of a status in which nothing is set. */
+  /** For a created object: what Go shows of an empty status. */
   readonly newStatus?: JsonObject;
   /** Besides what follows from the other parts. */
   readonly strategy?: Partial<Strategy>;
@@ -44,7 +44,7 @@ interface KindParts {
   readonly stored?: { readonly name: string; readonly apiVersion: string; readonly codec: Codec };
 }
 
-/** What a kind's objects are checked and merged with; compiled when first asked for. */
+/** The model that checks and merges a kind's objects; compiled on first use. */
 export class LazyModel implements ResourceModel {
   readonly #definition: string;
   readonly #apiVersion: string;

@@ -8,8 +8,9 @@ import { builtinDefinitions } from './definitions.ts';
 import { nameOfRef } from './facts/names.ts';
 
 /**
- * What `kubectl api-resources` prints for Kubernetes 1.35, of the kinds that are served: name, short names, apiVersion,
- * namespaced, kind, categories; and their subresources. MutatingAdmissionPolicies are off there unless an administrator serves their versions.
+ * The output of `kubectl api-resources` for Kubernetes 1.35, for the served kinds: name, short names,
+ * apiVersion, namespaced, kind, categories; and their subresources. MutatingAdmissionPolicies are off there
+ * unless an administrator serves their versions.
  */
 const expected = `
 configmaps                        cm          v1                              true   ConfigMap

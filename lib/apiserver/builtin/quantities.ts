@@ -22,15 +22,15 @@ const decimalSuffixes: ReadonlyMap<number, string> = new Map([
   [18, 'E'],
 ]);
 
-/** A quantity in JSON, which may be a number. `undefined` for what is none. */
+/** A quantity in JSON, which may be a number. `undefined` for any other value. */
 export function parseQuantity(value: unknown): Quantity | undefined {
   if (typeof value === 'number' || typeof value === 'bigint') return Quantity.parse(String(value));
   return typeof value === 'string' ? Quantity.parse(value.trim()) : undefined;
 }
 
 /**
- * The canonical text of an amount of a resource. What is finer than a thousandth is rounded up, as for all amounts of
- * resources (SetDefaults_ResourceList). Other values are returned as they are.
+ * The canonical text of an amount of a resource. Fractions below a thousandth are rounded up, as for all
+ * amounts of resources (SetDefaults_ResourceList). Other values are returned unchanged.
  */
 export function canonicalAmount(value: unknown): unknown {
   const quantity = parseQuantity(value);

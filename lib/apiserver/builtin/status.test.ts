@@ -1,4 +1,4 @@
-// What a write to `status` does besides: labels and annotations, addresses of pods. On the whole server.
+// The further effects of a write to `status`: labels and annotations, addresses of pods. On the whole server.
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 

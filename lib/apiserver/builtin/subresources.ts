@@ -1,4 +1,4 @@
-/** The subresources of built-in kinds. Each returns another object and leaves its arguments as they are. */
+/** The subresources of built-in kinds. Each returns another object and does not change its arguments. */
 import { labelSelectorOf, labelSelectorText } from '../../kube/selectors/selectors.ts';
 import { apiVersionOf, type Subresource } from '../resources/resource.ts';
 import { fieldError, type Cause } from '../schema/field-error.ts';
@@ -14,7 +14,7 @@ interface Owner {
   readonly kind: string;
 }
 
-/** Of a subresource whose body is the object itself. */
+/** For a subresource whose body is the object itself. */
 const ofOwnKind = {
   version: 'v1',
   read: (object: JsonObject) => object,
@@ -164,7 +164,7 @@ export const scale: Subresource = {
   },
 };
 
-/** A selector as it stands in a query; a ReplicationController's is a plain map. */
+/** A selector in the form of a query; a ReplicationController's is a plain map. */
 export function selectorText(selector: unknown): string {
   if (!isObject(selector)) return '';
   const plain = !('matchLabels' in selector) && !('matchExpressions' in selector);

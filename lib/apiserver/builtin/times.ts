@@ -1,6 +1,6 @@
 /**
- * Times as the API server writes them: `metav1.Time` has whole seconds, `metav1.MicroTime` six digits, both in UTC
- * (apimachinery `pkg/apis/meta/v1/time.go`, `micro_time.go`). What is finer is cut off.
+ * Times as the API server writes them: `metav1.Time` has whole seconds, `metav1.MicroTime` six digits, both
+ * in UTC (apimachinery `pkg/apis/meta/v1/time.go`, `micro_time.go`). Smaller fractions are cut off.
  */
 import { apiTime } from '../../kube/object/api-time.ts';
 

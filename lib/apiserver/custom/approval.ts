@@ -39,7 +39,7 @@ function approvalOf(annotations: Readonly<Record<string, unknown>>): Approval {
   };
 }
 
-/** What is wrong with the annotation; what was stored without one may stay so. */
+/** Errors in the annotation; an object stored without one may stay so. */
 export function approvalCauses(
   group: string,
   annotations: Readonly<Record<string, unknown>>,

@@ -8,7 +8,7 @@ import { canonicalJson } from '../../json/json.ts';
 import type { CrdColumn } from './crd.ts';
 import { firstAt, parseJsonPath } from './json-path.ts';
 
-/** What a kind without columns of its own shows besides the name. */
+/** The columns of a kind without its own, besides the name. */
 const ageColumn: CrdColumn = {
   name: 'Age',
   type: 'date',

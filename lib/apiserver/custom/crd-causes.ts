@@ -1,10 +1,10 @@
 /**
- * What is wrong with a CustomResourceDefinition: rules, paths and wording of apiextensions-apiserver
+ * Validation of a CustomResourceDefinition: rules, paths and wording of apiextensions-apiserver
  * `pkg/apis/apiextensions/validation/validation.go` as of Kubernetes 1.35.
  *
- * Upstream validates its internal version, where what all versions have in common stands at the top. So the
- * schema of the only version is `spec.validation.openAPIV3Schema` in messages, and that of one of several that
- * differ is `spec.versions[1].schema.openAPIV3Schema` (`pkg/apis/apiextensions/v1/conversion.go`).
+ * Upstream validates its internal version, where common properties of all versions are at the top. So the
+ * schema of the only version is `spec.validation.openAPIV3Schema` in messages, and that of one of several
+ * that differ is `spec.versions[1].schema.openAPIV3Schema` (`pkg/apis/apiextensions/v1/conversion.go`).
  */
 import { objectAt, objectsAt, textAt, textsAt } from '../../json/fields.ts';
 import { fieldError, type Cause } from '../schema/field-error.ts';
@@ -21,7 +21,7 @@ export function crdCauses(object: JsonObject, old: JsonObject | undefined): read
   const causes = old === undefined ? [...nameOfCrdCauses(metadata, spec), ...specCauses(spec, {})] : [];
   if (old !== undefined) {
     const oldSpec = objectAt(old, 'spec');
-    // What an older release has taken must not keep anyone from labelling or deleting it.
+    // An object that an older release has accepted must not prevent labelling or deleting it.
     if (!deepEqual(spec, oldSpec)) {
       causes.push(
         ...specCauses(spec, oldSpec),
@@ -41,7 +41,7 @@ export function crdCauses(object: JsonObject, old: JsonObject | undefined): read
   return causes;
 }
 
-/** What is wrong with its status; for the status subresource as well. */
+/** Errors in its status; for the status subresource as well. */
 export function crdStatusCauses(object: JsonObject): Cause[] {
   return nameCauses(objectAt(objectAt(object, 'status'), 'acceptedNames'), 'status.acceptedNames');
 }
@@ -127,7 +127,7 @@ function deprecationCauses(version: JsonObject, path: string): Cause[] {
   return causes;
 }
 
-/** A part of a version, and where it stands in messages. */
+/** A part of a version, and its place in messages. */
 interface Placed {
   readonly version: JsonObject;
   readonly path: string;
@@ -183,7 +183,7 @@ function partsCauses(versions: readonly JsonObject[], old: readonly JsonObject[]
     const schema = sentSchema(version);
     const fields = objectsAt(version, 'selectableFields');
     if (fields.length === 0 || schema === undefined) continue;
-    // A schema that all versions share stands at the top upstream, and fields that differ miss theirs.
+    // A schema shared by all versions is at the top upstream, and differing fields lack theirs.
     if (path !== 'spec.selectableFields' && haveOneSchema) {
       const why = 'may only be set when `version.schema.openAPIV3Schema` is not included';
       causes.push(fieldError.invalid(path, '', why));

@@ -1,6 +1,6 @@
 /**
- * What is wrong with names, subresources, printer columns and the conversion of a CustomResourceDefinition.
- * Paths and wording: apiextensions-apiserver `pkg/apis/apiextensions/validation/validation.go`.
+ * Validation of names, subresources, printer columns and the conversion of a CustomResourceDefinition. Paths
+ * and wording: apiextensions-apiserver `pkg/apis/apiextensions/validation/validation.go`.
  */
 import { textAt, textsAt, valueAt } from '../../json/fields.ts';
 import { fieldError, type Cause } from '../schema/field-error.ts';
@@ -78,8 +78,8 @@ export function columnCauses(column: JsonObject, path: string): Cause[] {
 }
 
 /**
- * A webhook converts between versions. This server calls none, so it takes one only where there is nothing to
- * convert.
+ * A webhook converts between versions. This server calls none, so it accepts one only if conversion is never
+ * needed.
  */
 export function conversionCauses(conversion: unknown, versionCount: number): Cause[] {
   if (!isObject(conversion)) return [];

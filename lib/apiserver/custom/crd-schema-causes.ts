@@ -1,4 +1,4 @@
-/** What is wrong with the schemas of a CustomResourceDefinition and with what depends on them. */
+/** Validation of the schemas of a CustomResourceDefinition and of all that depends on them. */
 import { compileSchema, InvalidSchemaError } from '../schema/compiled-schema.ts';
 import { checkFieldPath } from '../schema/rules/field-path.ts';
 import { fieldError, type Cause } from '../schema/field-error.ts';
@@ -80,7 +80,7 @@ export function selectableFieldCauses(
   schema: JsonObject,
   path: string,
 ): Cause[] {
-  // A schema that is none has its own causes.
+  // A malformed schema has its own causes.
   if (checkShape(schema, '').length > 0) return [];
   const root = withoutNulls(schema);
   const causes: Cause[] = [];

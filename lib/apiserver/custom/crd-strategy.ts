@@ -1,5 +1,5 @@
 /**
- * What is special about CustomResourceDefinitions (apiextensions-apiserver
+ * The special rules for CustomResourceDefinitions (apiextensions-apiserver
  * `pkg/registry/customresourcedefinition`, `pkg/apis/apiextensions/v1/defaults.go`).
  */
 import { objectAt, objectsAt, textAt, textsAt, valueAt } from '../../json/fields.ts';

@@ -1,6 +1,6 @@
 /**
- * A CustomResourceDefinition (apiextensions.k8s.io/v1) as the server reads it: what is absent has its empty value.
- * What is read was validated when it was written.
+ * A CustomResourceDefinition (apiextensions.k8s.io/v1) as the server reads it: absent fields have their empty
+ * value. It was validated when it was written.
  */
 import { numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../../json/fields.ts';
 import type { ResourceNames } from '../resources/resource.ts';
@@ -88,7 +88,7 @@ export function readCrd(object: JsonObject): Crd {
   };
 }
 
-/** The version that objects are stored in; validation sees to it that there is one. */
+/** The version that objects are stored in; validation ensures that it exists. */
 export function storageVersionOf({ versions }: Crd): CrdVersion | undefined {
   return versions.find(({ storage }) => storage);
 }
@@ -108,7 +108,7 @@ export function readNames(names: JsonObject): ResourceNames {
   };
 }
 
-/** The schema of a version as it was sent. */
+/** The schema of a version as sent. */
 export function sentSchema(version: JsonObject): JsonObject | undefined {
   const schema = valueAt(version, 'schema', 'openAPIV3Schema');
   return isObject(schema) ? schema : undefined;

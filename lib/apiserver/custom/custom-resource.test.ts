@@ -1,4 +1,4 @@
-// What a definition makes: names, subresources, columns, selectable fields, schemas, warnings.
+// The results of a definition: names, subresources, columns, selectable fields, schemas, warnings.
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 

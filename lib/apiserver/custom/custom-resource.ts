@@ -76,7 +76,7 @@ interface CustomResourceOptions {
    * Default: as the definition says.
    */
   readonly isTerminating?: () => boolean;
-  /** What is known of the stored texts. Default: that nothing is known. It is changed to the definition's form. */
+  /** Facts about the stored texts. Default: none. Changed to the definition's form. */
   readonly stored?: StoredForm;
 }
 

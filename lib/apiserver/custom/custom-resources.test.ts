@@ -1,4 +1,4 @@
-// What is served of CustomResourceDefinitions, through the real store and the real verbs.
+// How CustomResourceDefinitions are served, through the real store and the real verbs.
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
@@ -151,7 +151,7 @@ suite('CustomResources', { timeout: 300_000 }, () => {
         return now === resource ? undefined : now;
       });
       assert.deepEqual((await server.get(present, 'old'))?.['spec'], { cronSpec: '*', zone: 'UTC' });
-      // Who still holds the resource of before writes what is stored now.
+      // A holder of the previous resource writes what is stored now.
       await server.create(resource, cronTab('late', { cronSpec: '+' }));
       assert.deepEqual(JSON.parse(server.store.get(name, 'default', 'late')?.text ?? '').spec, {
         cronSpec: '+',
@@ -309,7 +309,7 @@ suite('CustomResources', { timeout: 300_000 }, () => {
             return other % 4 !== index % 4 && other % 3 !== index % 3;
           }),
         );
-        // Nobody waits for names that are free.
+        // No definition waits for free names.
         return free.length === 0 && kept;
       });
       const held = served.map((plural) => server.registry.findStored(`${plural}.stable.example.com`));

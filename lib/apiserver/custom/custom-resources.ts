@@ -31,7 +31,7 @@ interface CustomResourcesOptions {
   readonly clock?: Clock | undefined;
 }
 
-/** A definition as it was read last. */
+/** A definition as last read. */
 interface Known {
   readonly crd: Crd;
   /** `status.conditions` */
@@ -156,7 +156,7 @@ export class CustomResources {
     if (approval !== undefined) conditions.push(approval);
     await this.#tell(known, naming.accepted, conditions, signal);
     await this.#served.record(crd);
-    // What it has given up may be what another one waits for.
+    // Another definition may wait for a name that this one has given up.
     if (!deepEqual(crd.acceptedNames, naming.accepted)) this.#askGroup(crd);
     return done;
   }
@@ -184,7 +184,7 @@ export class CustomResources {
     this.#askGroup({ name, group: name.slice(name.indexOf('.') + 1) });
   }
 
-  /** Writes the status, where it is to be another one. A conflict is tried again. */
+  /** Writes the status if it differs. Retries after a conflict. */
   async #tell(
     known: Known,
     names: ResourceNames,
@@ -270,9 +270,9 @@ interface CleanupContext {
 }
 
 /**
- * Asks for the deletion of all objects. Those with finalizers stay until somebody removes these.
+ * Requests the deletion of all objects. Those with finalizers stay until these are removed.
  *
- * @returns how many are left, and what went wrong.
+ * @returns how many are left, and the errors.
  */
 async function deleteInstances(
   crd: Crd,
@@ -281,7 +281,7 @@ async function deleteInstances(
 ): Promise<{ readonly count: number; readonly errors: readonly string[] }> {
   const namespaces = await namespacesOf(crd, store, signal);
   if (namespaces.size === 0) return { count: 0, errors: [] };
-  // Objects are deleted also where no version is served any more.
+  // Objects are deleted even if no version is served any longer.
   const versions = crd.versions.map((version) => ({ ...version, served: version.storage }));
   const [resource] = resourcesOfCrd({ ...crd, versions }, { names: crd.acceptedNames, ...served });
   if (resource === undefined) return { count: 0, errors: [] };

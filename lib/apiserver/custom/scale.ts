@@ -63,7 +63,7 @@ function countAt(object: JsonObject, path: string, { kind }: { kind: string }): 
 
 function writeScale(object: JsonObject, sent: JsonObject, { specReplicasPath }: CrdScale): JsonObject {
   const replicas = fieldOf(objectAt(sent, 'spec'), 'replicas');
-  // Go leaves out what is 0, so an absent field is one, save where there was none before.
+  // Go omits a 0, so an absent field is 0, unless it was absent before.
   if (replicas === undefined && at(object, specReplicasPath) === undefined) {
     throw apiErrors.badRequest(`the spec replicas field ${JSON.stringify(specReplicasPath)} cannot be empty`);
   }
@@ -83,7 +83,7 @@ function withAt(object: JsonObject, [step = '', ...rest]: readonly string[], val
   return { ...object, [step]: withAt(objectAt(object, step), rest, value) };
 }
 
-/** What is wrong with the places that the scale subresource is made of. */
+/** Errors in the paths of the scale subresource. */
 export function scaleCauses(object: JsonObject, paths: CrdScale): Cause[] {
   return [paths.specReplicasPath, paths.statusReplicasPath].flatMap((path) => {
     const value = at(object, path);

@@ -7,7 +7,7 @@ import { formOf, hash, resourcesOfCrd, SchemaModels } from './custom-resource.ts
 import { StoredForm } from './stored-form.ts';
 import { isObject } from '../../json/json.ts';
 
-/** What is served of a definition. */
+/** The served parts of a definition. */
 interface Served {
   readonly uid: string;
   readonly models: SchemaModels;
@@ -36,8 +36,8 @@ export class ServedDefinitions {
   }
 
   /**
-   * Serves a definition as it is now, under these names. Nothing happens when it is served so already: what is put
-   * anew into the registry ends the watches of before.
+   * Serves a definition in its present state, under these names. Does nothing if it is already served so:
+   * registering it again would end its watches.
    */
   serve(crd: Crd, names: ResourceNames): void {
     const key = hash(JSON.stringify([names, crd.versions]));

@@ -1,11 +1,11 @@
 /**
  * The form in which objects of a custom resource are stored, and what they look like in other versions.
  *
- * Kubernetes shows a stored object pruned and defaulted by the schema that its version has now, whatever it was when
- * the object was written (https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/
- * custom-resource-definitions/#defaulting). To do so costs 20 µs for an object of 2 kB, a hundred times of what it
- * costs to take its text as it is. So writing brings an object into the present form, and it is known since which version
- * of the store all texts have it: what is younger is sent as it is.
+ * Kubernetes shows a stored object pruned and defaulted by the schema that its version has now, whatever it
+ * was when the object was written (https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/
+ * custom-resource-definitions/#defaulting). This costs 20 µs for an object of 2 kB, a hundred times as much
+ * as sending its text unchanged. So writing brings an object into the present form, and the store version
+ * from which all texts have it is recorded: younger texts are sent unchanged.
  */
 import type { Codec } from '../resources/resource.ts';
 import type { CompiledSchema } from '../schema/compiled-schema.ts';
@@ -15,7 +15,7 @@ import type { StoredObject } from '../store/object.ts';
 /** Compiles the schema of a version when it is needed. */
 type SchemaSource = () => CompiledSchema;
 
-/** What is stored now. */
+/** The form of new objects. */
 export interface Form {
   readonly group: string;
   readonly storageVersion: string;
@@ -25,7 +25,7 @@ export interface Form {
   readonly key: string;
 }
 
-/** One for each custom resource, for as long as it is served; its definition may change. */
+/** One for each custom resource, while it is served; its definition may change. */
 export class StoredForm {
   #form: Form;
   #since: bigint | undefined;
@@ -46,8 +46,8 @@ export class StoredForm {
   }
 
   /**
-   * From now on, all that is written has this form, also by requests that began before. Nothing is known of the
-   * texts until {@link settle} tells.
+   * From now on, all writes have this form, including those of earlier requests. The form of the stored texts
+   * is unknown until {@link settle} is called.
    */
   change(form: Form): void {
     if (form.key !== this.#form.key) this.#since = undefined;
@@ -74,7 +74,7 @@ export class StoredForm {
     const object = copy(stored);
     const { group, storageVersion, schemas } = this.#form;
     const written = String(object['apiVersion']).slice(group.length + 1);
-    // Of a version that is no more, what is left is read by the schema of what is stored now.
+    // Objects of a removed version are read by the schema of the storage version.
     const from = schemas.has(written) ? written : storageVersion;
     normalize(object, schemas.get(from));
     if (from !== version) schemas.get(version)?.().prune(object);

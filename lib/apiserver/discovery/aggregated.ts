@@ -20,7 +20,7 @@ export function aggregatedVersion(accept: string | undefined): AggregatedVersion
   return undefined;
 }
 
-/** Clients tell by this that they got what they asked for (client-go `discovery/discovery_client.go`). */
+/** Clients recognise by this that they got the requested form (client-go `discovery/discovery_client.go`). */
 export function aggregatedContentType(version: AggregatedVersion): string {
   return `application/json;g=apidiscovery.k8s.io;v=${version};as=APIGroupDiscoveryList`;
 }

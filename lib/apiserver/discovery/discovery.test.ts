@@ -83,7 +83,7 @@ test('the kinds of a version', () => {
         verbs: allVerbs,
         shortNames: ['deploy'],
         categories: ['all'],
-        // Of a Kubernetes 1.34: kubernetes api/discovery/apis__apps__v1.json.
+        // From a Kubernetes 1.34: kubernetes api/discovery/apis__apps__v1.json.
         storageVersionHash: '8aSe+NMegvE=',
       },
       { ...subresource, name: 'deployments/scale', group: 'autoscaling', version: 'v1', kind: 'Scale' },

@@ -46,7 +46,7 @@ const builtInPriorities: ReadonlyMap<string, number> = new Map([
   ['flowcontrol.apiserver.k8s.io', 16_100],
 ]);
 
-/** Of all other groups (apiextensions `crdregistration_controller.go`). */
+/** For all other groups (apiextensions `crdregistration_controller.go`). */
 const customPriority = 1_000;
 
 /** All groups: the most important first, those of one priority by name. */

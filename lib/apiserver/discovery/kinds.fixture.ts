@@ -165,7 +165,7 @@ export function resourceOf(parts: Parts): Resource {
   return {
     ...plainResource(parts),
     ...parts,
-    // Whoever only tells of a kind must not compile its schema.
+    // Code that only lists kinds must not compile schemas.
     get model(): never {
       throw new Error(`the schema of ${parts.plural} is not needed here`);
     },

@@ -9,7 +9,10 @@ import { createServer } from '../../net/node-http.ts';
 import type { PlainRequest, PlainRoute } from '../http/plain.ts';
 import { ApiError, apiErrors } from '../resources/api-error.ts';
 
-/** Why the tests of kubectl cannot be run here; `false` where they can. They tell which requests it makes, which older ones do not. */
+/**
+ * Why the tests of kubectl cannot run here; `false` if they can. They check requests that older releases do
+ * not make.
+ */
 export const noKubectl: string | false = (() => {
   try {
     const text = execFileSync('kubectl', ['version', '--client', '--output=json'], { encoding: 'utf8' });
@@ -31,7 +34,7 @@ export interface Served extends AsyncDisposable {
   readonly url: string;
   /** `GET /apis application/json`, with the Accept header. */
   readonly requests: string[];
-  /** What was sent with PATCH. */
+  /** Bodies of PATCH requests. */
   readonly patches: string[];
   readonly kubeconfig: string;
   /** Never throws. Keeps its caches where they are removed with the server. */

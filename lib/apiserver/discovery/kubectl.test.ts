@@ -1,4 +1,4 @@
-/** What kubectl makes of discovery, OpenAPI and Tables. */
+/** How kubectl uses discovery, OpenAPI and Tables. */
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -26,7 +26,7 @@ import { pods, registryOf, widgets, widgetsOf } from './kinds.fixture.ts';
 import { noKubectl, type Served, serve } from './kubectl.fixture.ts';
 import { discoveryRoutes } from './routes.ts';
 
-/** Of the version of kubectl, which warns of any that is far from its own. */
+/** Kubectl's own version: it warns of a distant one. */
 const version: PlainRoute = ({ path }) => {
   if (path !== '/version') return undefined;
   const body = JSON.stringify({ major: '1', minor: '32', gitVersion: 'v1.32.4', platform: 'linux/amd64' });

@@ -7,17 +7,17 @@ import { createHash } from 'node:crypto';
 import { apiVersionOf, type Resource, type Subresource } from '../resources/resource.ts';
 import type { Group, GroupVersion } from './groups.ts';
 
-/** Of `/apis`. */
+/** The answer of `/apis`. */
 export function apiGroupList(groups: readonly Group[]): object {
   return { kind: 'APIGroupList', apiVersion: 'v1', groups: groups.filter(isNamed).map(groupOf) };
 }
 
-/** Of `/apis/GROUP`. */
+/** The answer of `/apis/GROUP`. */
 export function apiGroup(group: Group): object {
   return { kind: 'APIGroup', apiVersion: 'v1', ...groupOf(group) };
 }
 
-/** Of `/api`. `serverAddress` is where this server is, as the client sees it. */
+/** The answer of `/api`. `serverAddress` is this server's address as the client sees it. */
 export function apiVersions(core: Group | undefined, serverAddress: string): object {
   return {
     kind: 'APIVersions',
@@ -26,7 +26,7 @@ export function apiVersions(core: Group | undefined, serverAddress: string): obj
   };
 }
 
-/** Of `/apis/GROUP/VERSION` and `/api/VERSION`. */
+/** The answer of `/apis/GROUP/VERSION` and `/api/VERSION`. */
 export function apiResourceList({ apiVersion, resources }: GroupVersion): object {
   return {
     kind: 'APIResourceList',

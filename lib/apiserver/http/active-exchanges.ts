@@ -81,7 +81,7 @@ export class ActiveExchanges implements Disposable {
       server.closeIdleConnections();
       if (this.#exchanges.size > 0) quietSinceMs = undefined;
       else quietSinceMs ??= now;
-      // What is left then are connections without a request, and clients that do not take their answer.
+      // Only connections without a request remain, and clients that do not read their answer.
       if (now < deadline && (quietSinceMs === undefined || now - quietSinceMs < flushMs)) return;
       for (const exchange of this.#exchanges) exchange.abort();
       for (const socket of this.#sockets) socket.destroy();

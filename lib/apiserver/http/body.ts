@@ -59,9 +59,10 @@ export function hasBody(request: IncomingMessage): boolean {
 }
 
 /**
- * Reads the whole body and keeps at most `limitBytes` of it. What comes after is for the caller to drop.
+ * Reads the whole body and keeps at most `limitBytes` of it. The caller drops the rest.
  *
- * @throws {ApiError} 413 as soon as it is known to be longer; {@link ClientGoneError} when it ends before its end.
+ * @throws {ApiError} 413 as soon as it exceeds the limit; {@link ClientGoneError} if the connection ends
+ * first.
  */
 export function readBody(
   request: IncomingMessage,
@@ -97,7 +98,7 @@ export function readBody(
   return promise;
 }
 
-/** There is nobody left to answer. */
+/** The client is gone and gets no answer. */
 export class ClientGoneError extends Error {
   override readonly name = 'ClientGoneError';
   constructor() {

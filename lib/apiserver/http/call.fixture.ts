@@ -41,7 +41,7 @@ export async function call({ address }: HttpServer, path: string, options: Call 
     },
   );
   request.once('error', reject);
-  // node's client tells the length of what a DELETE has only when it is asked to.
+  // node's client sends the length of a DELETE's body only on request.
   if (method === 'DELETE' && body !== undefined) request.setHeader('content-length', Buffer.byteLength(body));
   request.end(body);
   return promise;

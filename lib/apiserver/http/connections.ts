@@ -28,7 +28,7 @@ export function createConnections(
     requestTimeout: limits.requestTimeoutMs,
     keepAliveTimeout: limits.keepAliveMs,
     connectionsCheckingInterval: Math.min(5_000, limits.headersTimeoutMs, limits.requestTimeoutMs),
-    // A client that vanished without a word is found out, also when its watch has nothing to tell.
+    // Detects a client that vanished silently, even if its watch has no events.
     keepAlive: true,
     keepAliveInitialDelay: 30_000,
     noDelay: true,
@@ -52,7 +52,7 @@ export function createConnections(
   return server;
 }
 
-/** What is said to a client whose request is no HTTP, too long or too late; then the connection ends. */
+/** The answer to a client whose request is not HTTP, too long or too late; then the connection ends. */
 export function refuseConnection(error: Error & { readonly code?: string }, socket: Duplex): void {
   if (!socket.writable || error.code === 'ECONNRESET' || error.code === 'EPIPE') {
     socket.destroy();
@@ -113,7 +113,7 @@ export async function listen(server: Server, address: ListenAddress): Promise<Li
   return { host: bound.address, port: bound.port };
 }
 
-/** A socket file stays when its process is killed; one that nobody answers at is removed. */
+/** The socket file of a killed process stays; one without a listener is removed. */
 async function removeDeadSocket(path: string): Promise<void> {
   const stats = lstatSync(path, { throwIfNoEntry: false });
   if (stats === undefined || !stats.isSocket()) return;

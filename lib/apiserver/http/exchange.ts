@@ -17,7 +17,7 @@ export class Exchange {
   isLong = false;
   /** Since when its client has taken nothing. */
   stalledSinceMs: number | undefined;
-  /** Its time is up and its client told so: what comes now is for nobody. */
+  /** Its time is up and its client knows: later results are dropped. */
   isAbandoned = false;
   #abort: AbortController | undefined;
   #isAborted = false;
@@ -28,7 +28,7 @@ export class Exchange {
     this.verb = request.method ?? '';
   }
 
-  /** Made when somebody wants it: most requests are over before anything could be aborted. */
+  /** Created on demand: most requests end before anything could be aborted. */
   get signal(): AbortSignal {
     if (this.#abort === undefined) {
       const abort = new AbortController();
@@ -55,7 +55,7 @@ export class Exchange {
   }
 }
 
-/** What the verbs see of an exchange. */
+/** The verbs' view of an exchange. */
 export function requestOf(
   exchange: Exchange,
   route: ResourceRoute,

@@ -1,6 +1,6 @@
 /**
- * `/livez`, `/readyz` and the older `/healthz`, as `k8s.io/apiserver/pkg/server/healthz` answers them: open to all,
- * and saying to nobody why a check fails.
+ * `/livez`, `/readyz` and the older `/healthz`, as `k8s.io/apiserver/pkg/server/healthz` answers them: open
+ * to all, without the reason of a failed check.
  */
 import { messageOf } from '../../errors/errors.ts';
 import type { PlainAnswer } from './plain.ts';
@@ -8,7 +8,7 @@ import type { PlainAnswer } from './plain.ts';
 export interface HealthCheck {
   /** For `?verbose`, and for a path of its own: `/readyz/NAME`. */
   readonly name: string;
-  /** Of what: whether the process should be started again, or only be left alone for now. Default: both. */
+  /** Which endpoint: whether the process should be restarted, or only left alone for now. Default: both. */
   readonly of?: 'livez' | 'readyz';
   /** Why not, or `undefined` when all is well. The reason is for the log. */
   readonly check: () => string | undefined;
@@ -21,7 +21,7 @@ export interface Health {
   answer(path: string, query: URLSearchParams): PlainAnswer | undefined;
 }
 
-/** @param onFailure is told what the client is not. */
+/** @param onFailure gets the reason, which the client does not. */
 export function createHealth(
   checks: readonly HealthCheck[],
   onFailure: (check: string, reason: string) => void,

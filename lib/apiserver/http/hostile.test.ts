@@ -1,4 +1,6 @@
-/** What no client sends: the answer is a Status or the end of the connection, and the server goes on. */
+/**
+ * Input that no client sends: the answer is a Status or the end of the connection, and the server continues.
+ */
 import assert from 'node:assert/strict';
 import { connect, type Socket } from 'node:net';
 import { test } from 'node:test';

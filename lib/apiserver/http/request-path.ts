@@ -1,5 +1,5 @@
 /**
- * What a path says, as k8s.io/apiserver reads it (`pkg/endpoints/request/requestinfo.go`):
+ * Parses a path, as k8s.io/apiserver does (`pkg/endpoints/request/requestinfo.go`):
  *
  *     /api/VERSION/...  /apis/GROUP/VERSION/...
  *       PLURAL[/NAME[/SUBRESOURCE]]
@@ -11,7 +11,7 @@
  */
 import { apiErrors } from '../resources/api-error.ts';
 
-/** Of the objects of a kind, one of them, or a part of one. */
+/** The objects of a kind, one of them, or a part of one. */
 export interface ResourcePath {
   readonly kind: 'resource';
   readonly group: string;

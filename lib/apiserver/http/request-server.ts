@@ -1,8 +1,8 @@
 /**
  * Requests become {@link ResourceRequest}s, answers of the verbs become bytes.
  *
- * Nothing that a client sends ends the process, and nothing that goes wrong inside is told to a client but under
- * which audit id the log has it.
+ * No request ends the process. Of an internal error, a client learns only the audit id under which the log
+ * has it.
  */
 import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http';
 
@@ -58,7 +58,7 @@ export class RequestServer {
     return this.#isStopping ? 'the server is being stopped' : undefined;
   }
 
-  /** Connections leave these with their first request by somebody who is known. */
+  /** A connection leaves these with its first authenticated request. */
   limitUnauthenticated(server: Server): void {
     const { unauthenticated, unauthenticatedPerSource, authenticateMs } = this.#limits;
     this.#unauthenticated = new ConnectionShares(server, {
@@ -73,7 +73,7 @@ export class RequestServer {
     this.#active.follow(server);
     server.on('clientError', (error: Error & { code?: string }, socket) => {
       this.traffic.badConnections++;
-      // What is being written cannot be followed by another answer.
+      // A started answer cannot be followed by another one.
       if (this.#active.isAnswering(socket)) socket.destroy();
       else refuseConnection(error, socket);
     });
@@ -88,7 +88,7 @@ export class RequestServer {
     });
   }
 
-  /** Told of from now on; what is thrown by `listen` is not told twice. */
+  /** Reports later errors; those thrown by `listen` are not reported twice. */
   logErrors(server: Server): void {
     const { log } = this.#options;
     server.on('error', (err) => log.error({ err }, 'the listening socket of the API fails'));
@@ -107,7 +107,7 @@ export class RequestServer {
 
   /** @param refusal what the request is answered with, whatever it says. */
   take(request: IncomingMessage, response: ServerResponse, refusal?: ApiError): void {
-    // Writing to a client that has gone is an error event, which nobody else listens to.
+    // Writing to a client that has gone causes an error event, which has no other listener.
     response.on('error', ignore);
     const exchange = new Exchange(request, response);
     this.#active.add(exchange);
@@ -213,7 +213,7 @@ export class RequestServer {
 
   #sendPlain(exchange: Exchange, method: string, path: string, query: URLSearchParams): void {
     const { headers } = exchange.request;
-    // What is not there is 404 for all methods, what is there 405 for all but GET.
+    // Unknown paths are 404 for all methods, known ones 405 for all but GET.
     for (const route of this.#options.routes) {
       const answer = route({ method: 'GET', path, query, headers });
       if (answer === undefined) continue;
@@ -273,7 +273,7 @@ export class RequestServer {
     );
   }
 
-  /** What the client is told of an error; the rest goes to the log. */
+  /** The client's view of an error; the rest goes to the log. */
   #told(exchange: Exchange, error: unknown): ApiError {
     if (error instanceof ApiError) return error;
     const { auditId, verb, resource } = exchange;
@@ -281,7 +281,7 @@ export class RequestServer {
     return apiErrors.internal(`see the log of the server for the audit id ${auditId}`);
   }
 
-  /** Answers with a Status, where anybody still waits for it. Never throws: nobody is left who could catch it. */
+  /** Answers with a Status, if the client still waits. Never throws: no caller could catch it. */
   #fail(exchange: Exchange, error: unknown): void {
     if (error instanceof ClientGoneError || exchange.isAbandoned) return;
     try {
@@ -328,8 +328,9 @@ function plainMethodNotAllowed(): MethodNotAllowedError {
 }
 
 /**
- * Acting as somebody else would need to know what that one may do, and only the administrator may do anything. To answer as
- * the administrator would be a lie (user impersonation: k8s.io/apiserver pkg/endpoints/filters/impersonation.go).
+ * Impersonation would need the rights of the other user, but only the administrator has any. An answer with
+ * the administrator's rights would be wrong (user impersonation: k8s.io/apiserver
+ * pkg/endpoints/filters/impersonation.go).
  *
  * @throws {ApiError} 403
  */

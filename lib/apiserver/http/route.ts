@@ -12,10 +12,10 @@ export interface ResourceRoute {
   readonly name: string;
 }
 
-/** What a kubelet does for kube-apiserver, and nobody here. Clients show people what they are told of it. */
+/** The kubelet's subresources, which this server does not have. Clients show the message to people. */
 const ofKubelets: ReadonlySet<string> = new Set(['attach', 'exec', 'portforward', 'proxy']);
 
-/** 405, with the methods that there are. */
+/** 405, with the allowed methods. */
 export class MethodNotAllowedError extends ApiError {
   readonly allow: string;
 

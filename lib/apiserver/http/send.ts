@@ -9,7 +9,7 @@ import type { Traffic } from './traffic.ts';
 /** Shorter answers are not compressed (apiserver `responsewriters/writers.go`). */
 export const compressFromUnits = 128 * 1024;
 
-/** `headers` are names and values in turn, which node takes as they are. */
+/** `headers` are alternating names and values, which node takes unchanged. */
 export function writeHead(exchange: Exchange, code: number, headers: string[]): void {
   headers.push('Audit-Id', exchange.auditId, 'Cache-Control', 'no-cache, private');
   if (exchange.warnings.length > 0) {
@@ -89,7 +89,7 @@ export async function sendPieces(
   return length;
 }
 
-/** Waits until more can be written. `false`: there is nobody to write to any more. */
+/** Waits until more can be written. `false`: the client has gone. */
 export function drained(out: NodeJS.WritableStream, response: ServerResponse): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
   if (response.destroyed) return Promise.resolve(false);
@@ -118,7 +118,7 @@ export async function streamText(
 ): Promise<void> {
   const { response } = exchange;
   writeHead(exchange, 200, ['Content-Type', contentType]);
-  // Who follows has to know that it has begun, which may be long before there is anything to tell.
+  // A follower has to know that it has begun, which may be long before the first data.
   response.flushHeaders();
   for await (const chunk of chunks) {
     if (response.destroyed) return;

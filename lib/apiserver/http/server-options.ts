@@ -10,7 +10,7 @@ interface RequestHandler {
   handle(request: ResourceRequest): Promise<ResourceAnswer>;
 }
 
-/** Who asks, by the Authorization header. `undefined`: nobody who is known, which is answered 401. */
+/** Finds the user by the Authorization header. `undefined`: unknown, which is answered 401. */
 export type Authenticate = (authorization: string | undefined) => User | undefined;
 
 export type ListenAddress =
@@ -24,20 +24,23 @@ export interface TlsKeys {
 }
 
 export interface Limits {
-  /** Of a request; longer ones are answered 413. */
+  /** Limit for a request; longer ones are answered 413. */
   readonly bodyBytes: number;
-  /** Of the request line and all headers. */
+  /** Limit for the request line and all headers. */
   readonly headerBytes: number;
   /** Requests at a time, without watches; the rest is answered 429. */
   readonly readonlyInFlight: number;
   readonly mutatingInFlight: number;
   /** At a time; further ones are closed at once. */
   readonly connections: number;
-  /** Of those, without a request by somebody who is known; beyond it, the address that has most loses its oldest. */
+  /**
+   * How many of them may be without an authenticated request; beyond it, the address with most loses its
+   * oldest.
+   */
   readonly unauthenticated: number;
   /** From one address. */
   readonly unauthenticatedPerSource: number;
-  /** For a connection's first request by somebody who is known. */
+  /** Time limit for a connection's first authenticated request. */
   readonly authenticateMs: number;
   /** For the headers of a request, and for a TLS handshake. */
   readonly headersTimeoutMs: number;

@@ -6,7 +6,9 @@ import type { PlainRoute } from './plain.ts';
  */
 const kubernetes = { major: '1', minor: '35' };
 
-/** @param product the version of Rampart: `0.1.0`. It stands in the build part of `gitVersion` (semver.org, 10). */
+/**
+ * @param product the version of Rampart: `0.1.0`. It becomes the build part of `gitVersion` (semver.org, 10).
+ */
 export function versionRoute(product: string): PlainRoute {
   const body = JSON.stringify(
     {

@@ -98,7 +98,7 @@ test('a client that takes nothing stops the watch from being asked, and loses no
   const response = await open(server);
   response.pause();
   while (server.traffic.watchStalls === 0) await new Promise((next) => void setImmediate(next));
-  // What the sockets of both sides take after that is all.
+  // The buffers of both sockets hold all that follows.
   let before: number;
   do {
     before = asked;

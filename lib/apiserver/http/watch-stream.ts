@@ -11,7 +11,7 @@ interface WatchStreamParts {
   readonly renderer: Renderer;
   readonly format: Format;
   readonly traffic: Traffic;
-  /** What the client is told of an error. */
+  /** Converts an error for the client. */
   readonly told: (error: unknown) => ApiError;
 }
 
@@ -23,7 +23,7 @@ export async function streamWatch(
 ): Promise<void> {
   const { response } = exchange;
   writeHead(exchange, 200, ['Content-Type', format.contentType]);
-  // The client has to know that the watch runs, which is before there is anything to tell.
+  // The client has to know that the watch runs, which is before the first event.
   response.flushHeaders();
   traffic.watchers++;
   let isFirst = true;

@@ -167,7 +167,7 @@ test('lists of built-in kinds tell how they merge', () => {
   assert.equal(spec['containers']?.['x-kubernetes-patch-merge-key'], 'name');
   assert.equal(spec['containers']?.['x-kubernetes-patch-strategy'], 'merge');
   assert.equal(spec['volumes']?.['x-kubernetes-patch-strategy'], 'merge,retainKeys');
-  // What is the kinds' own is as it was.
+  // The kinds' own parts are unchanged.
   const own = pods.openApi.definitions.get('io.k8s.api.core.v1.PodSpec')?.['properties'] as Json;
   assert.equal(own['containers']?.['x-kubernetes-patch-merge-key'], undefined);
 });

@@ -1,7 +1,8 @@
 /**
- * What can be done on which path, for both versions of OpenAPI. kubectl looks here for what the server is able to do:
- * whether PATCH of a kind has the parameters `fieldValidation` and `dryRun` (cli-runtime `query_param_verifier_v3.go`),
- * and whether it takes strategic merge patches (kubectl `pkg/cmd/apply/patcher.go`).
+ * The operations by path, for both versions of OpenAPI. kubectl finds the server's abilities here: whether
+ * PATCH of a kind has the parameters `fieldValidation` and `dryRun` (cli-runtime
+ * `query_param_verifier_v3.go`), and whether it takes strategic merge patches (kubectl
+ * `pkg/cmd/apply/patcher.go`).
  */
 import { apiVersionOf, type OpenApiModel, type Resource, type Subresource } from '../resources/resource.ts';
 import type { JsonObject } from '../../json/json.ts';
@@ -183,7 +184,7 @@ function codesOf(action: Action): readonly number[] {
 }
 
 /**
- * What operations are grouped by, and what stands in their names: `rbacAuthorization_v1` and `RbacAuthorizationV1`; for
+ * The tag of operations, and the part of their names: `rbacAuthorization_v1` and `RbacAuthorizationV1`; for
  * custom resources from the end of the group: `comExample_v1` (apiserver `pkg/endpoints/openapi/openapi.go`).
  */
 function namesOf({ group, version, isCustom }: Resource): { readonly tag: string; readonly words: string } {
@@ -199,7 +200,7 @@ function capitalized(word: string): string {
   return `${word.charAt(0).toUpperCase()}${word.slice(1)}`;
 }
 
-/** `GROUP/VERSION` as it stands in paths: `api/v1`, `apis/apps/v1`. */
+/** `GROUP/VERSION` as in paths: `api/v1`, `apis/apps/v1`. */
 export function documentPath(of: { readonly group: string; readonly version: string }): string {
   return `${of.group === '' ? 'api' : 'apis'}/${apiVersionOf(of)}`;
 }

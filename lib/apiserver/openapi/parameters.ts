@@ -61,7 +61,7 @@ export function parametersOf(action: Action): readonly Parameter[] {
   return byAction[action];
 }
 
-/** What is variable in a path. */
+/** The variable parts of a path. */
 export function itemParameters(path: string, kind: string): readonly Parameter[] {
   const parameters: Parameter[] = [];
   if (path.includes('{name}')) {

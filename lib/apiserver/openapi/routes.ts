@@ -14,13 +14,16 @@ import type { Definitions } from './schemas.ts';
 import { openApiV2 } from './v2.ts';
 import { openApiV3 } from './v3.ts';
 
-/** A document, compressed: a tenth of its size, and most clients take it as it is. */
+/** A compressed document: a tenth of its size, and most clients accept it compressed. */
 interface Document {
   readonly hash: string;
   readonly gzip: Buffer;
 }
 
-/** What is kept of one version of a group. It stays as long as its kinds do, whatever happens to others. */
+/**
+ * The cached document of one version of a group. It stays as long as its kinds do, whatever happens to
+ * others.
+ */
 interface Entry {
   readonly resources: readonly Resource[];
   document: Document | undefined;
@@ -29,7 +32,7 @@ interface Entry {
 interface Index {
   readonly generation: number;
   readonly entries: ReadonlyMap<string, Entry>;
-  /** Of `/openapi/v3`. */
+  /** The answer of `/openapi/v3`. */
   text: string | undefined;
   readonly v2: Map<V2Form, Document>;
 }

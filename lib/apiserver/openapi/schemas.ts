@@ -83,7 +83,10 @@ function addList(schemas: Map<string, JsonObject>, resource: Resource, kind: obj
   );
 }
 
-/** Adds a schema and all that can be reached from it. What is nowhere is shown as anything, so that no reference is open. */
+/**
+ * Adds a schema and all that it refers to. A missing schema is shown as any value, so that no reference is
+ * open.
+ */
 function addClosure(
   schemas: Map<string, JsonObject>,
   first: string,
@@ -112,7 +115,10 @@ const typeMeta = {
   kind: { type: 'string', description: 'The kind of the object.' },
 } as const;
 
-/** The fields that all objects have and a CustomResourceDefinition does not tell (apiextensions `builder.go`, buildKubeNative). */
+/**
+ * Fields that all objects have and a CustomResourceDefinition omits (apiextensions `builder.go`,
+ * buildKubeNative).
+ */
 function withTypeMeta(schema: JsonObject): JsonObject {
   const { properties } = schema;
   // Without properties all fields are allowed; with only these, kubectl takes all others for errors.
@@ -165,7 +171,7 @@ function extensionsOf(place: string, field: PatchField | undefined): JsonObject 
   };
 }
 
-/** What a property or the items of its list refer to. */
+/** The schema that a property or the items of its list refer to. */
 function targetOf(property: unknown): string | undefined {
   if (!isObject(property)) return undefined;
   const { $ref, allOf, items } = property;

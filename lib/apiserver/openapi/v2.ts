@@ -59,7 +59,7 @@ function parameterOf({ name, in: where, type, about }: Parameter): JsonObject {
   };
 }
 
-/** What means the same in both versions. */
+/** Keywords that mean the same in both versions. */
 const copied: readonly string[] = [
   'description',
   'enum',
@@ -79,8 +79,9 @@ const copied: readonly string[] = [
 ];
 
 /**
- * A schema in the words of version 2, which has no `oneOf`, `anyOf`, `not` and `nullable`. What it cannot say is left
- * out with all that would make kubectl refuse a good object (apiextensions `pkg/controller/openapi/v2/conversion.go`).
+ * A schema in version 2, which has no `oneOf`, `anyOf`, `not` and `nullable`. Keywords without an equivalent
+ * are omitted, and so is all that would make kubectl refuse a valid object (apiextensions
+ * `pkg/controller/openapi/v2/conversion.go`).
  */
 export function schemaOf(schema: JsonObject): JsonObject {
   const result: JsonObject = {};
@@ -94,7 +95,7 @@ export function schemaOf(schema: JsonObject): JsonObject {
   const isIntOrString = schema['format'] === 'int-or-string' || schema['x-kubernetes-int-or-string'] === true;
   if (isIntOrString) return { ...result, type: 'string', format: 'int-or-string' };
   if (schema['nullable'] === true || schema['x-kubernetes-preserve-unknown-fields'] === true) {
-    // kubectl takes null for an error where there is a type, and each field that is not in `properties`.
+    // kubectl takes null for an error if there is a type, and each field that is not in `properties`.
     if (schema['nullable'] !== true && typeof schema['type'] === 'string') result['type'] = schema['type'];
     delete result['required'];
     return result;

@@ -1,4 +1,4 @@
-/** What strategic merge patches do, as a table: see strategic-merge-patch.test.ts. */
+/** The behaviour of strategic merge patches, as a table: see strategic-merge-patch.test.ts. */
 import type { JsonObject } from '../../json/json.ts';
 
 /** Object, patch and result, for pods. */

@@ -1,7 +1,7 @@
 /**
  * Strategic merge patch: a merge patch that merges some lists item by item, with directives (`$patch`,
- * `$deleteFromPrimitiveList`, `$setElementOrder`, `$retainKeys`). Which lists, and by which key, is told by
- * `merge-keys.ts`. What the directives do:
+ * `$deleteFromPrimitiveList`, `$setElementOrder`, `$retainKeys`). `merge-keys.ts` has the lists and their
+ * keys. The directives:
  * https://git.k8s.io/community/contributors/devel/sig-api-machinery/strategic-merge-patch.md
  */
 import { fieldOf, isObject, type JsonObject, setField } from '../../json/json.ts';
@@ -172,7 +172,7 @@ function deleteFrom(merged: JsonObject, list: string, value: unknown): void {
   );
 }
 
-/** `$setElementOrder`: the order that the items named there are to have. */
+/** `$setElementOrder`: the order of the items named there. */
 function order(
   merged: JsonObject,
   list: string,
@@ -220,15 +220,15 @@ function unknownDirective(found: unknown): Refusal {
   return new Refusal(422, `unknown patch type: ${text}`);
 }
 
-/** What identifies an item: the value of its merge key, or the item itself in a set. */
+/** The identity of an item: the value of its merge key, or the item itself in a set. */
 export type ItemKey = (item: unknown) => unknown;
 
 /**
- * The order of a merged list. What the patch names comes in the order that the patch wants; what only the
- * server has keeps its own order, and its place before or after the others as far as the live list tells.
+ * The order of a merged list. Items that the patch names have its order; items that only the server has keep
+ * their own order, and their place before or after the others as in the live list.
  *
  * @param merged all items, in any order.
- * @param wanted items in the order that the patch wants; those that are not in `merged` do not matter.
+ * @param wanted items in the order that the patch wants; those missing in `merged` are ignored.
  * @param live items in the order that the object had.
  */
 export function orderItems(

@@ -127,7 +127,7 @@ describe('types with a JSON of their own', () => {
   test('times', () => {
     const created = configMap(bytes(1, bytes(8, number(1, 1_700_000_000), number(2, 9))));
     assert.deepEqual(created['metadata'], { creationTimestamp: '2023-11-14T22:13:20Z' });
-    // Go's time that nobody has set, which is also sent as no bytes.
+    // Go's unset time, which is also sent as no bytes.
     assert.deepEqual(configMap(bytes(1, bytes(8, number(1, -62_135_596_800))))['metadata'], {});
     const lease = (acquired: Buffer, renewed: Buffer) =>
       spec('coordination.k8s.io/v1', 'Lease', bytes(3, acquired), bytes(4, renewed));

@@ -11,7 +11,7 @@ import { forms } from './forms.ts';
 
 const definitions = builtinDefinitions();
 
-/** What a schema says, with what it refers to in place of the reference. */
+/** A schema with its references resolved. */
 function resolved(schema: unknown): JsonObject {
   if (!isObject(schema)) return {};
   const [first] = Array.isArray(schema['allOf']) ? (schema['allOf'] as unknown[]) : [];
@@ -19,7 +19,7 @@ function resolved(schema: unknown): JsonObject {
   return typeof ref === 'string' ? (definitions.get(nameOfRef(ref)) ?? {}) : schema;
 }
 
-/** Of the fields of the message, and of the messages in it, all that the schema has otherwise. */
+/** The fields of a message, and of the messages in it, that differ from the schema. */
 class Comparison {
   readonly problems: string[] = [];
   readonly #seen = new Map<string, unknown>();

@@ -1,16 +1,16 @@
 /**
- * What the messages of the built-in kinds are made of, from `fields.json`, which `scripts/proto-fields.ts` writes. There
- * a field is one text: its number, and its type with signs around it.
+ * The fields of the messages of the built-in kinds, from `fields.json`, which `scripts/proto-fields.ts`
+ * writes. There a field is one text: its number, and its type with signs around it.
  *
- * | text               | what the field is                                                                          |
+ * | text               | the field                                                                                  |
  * | ------------------ | ------------------------------------------------------------------------------------------ |
  * | `3 string`         | a value; Go sends it always, and its JSON leaves it out when it is empty (`omitempty`)     |
  * | `3 string!`        | a value that its JSON never leaves out                                                     |
- * | `3 *string`        | a pointer: what was sent is there, also when it is zero                                    |
+ * | `3 *string`        | a pointer: a sent value is present, even if it is zero                                     |
  * | `3 []string`       | a list                                                                                     |
  * | `3 {}string`       | a map from texts                                                                           |
- * | `3 core.PodSpec`   | a message, here one that is no pointer: its JSON never leaves it out                       |
- * | `3 ...core.Handler`| a message whose fields stand in the JSON as if they were fields of this one                |
+ * | `3 core.PodSpec`   | a message, here not a pointer: its JSON never leaves it out                                |
+ * | `3 ...core.Handler`| a message whose fields are inlined in the JSON                                             |
  *
  * Read when the first protobuf comes, each message when it is first seen.
  */
@@ -35,7 +35,7 @@ export interface Field {
   readonly messageName: string;
   readonly isInline: boolean;
   readonly isPointer: boolean;
-  /** Of a scalar: zero is told too. */
+  /** For a scalar: zero is included too. */
   readonly isAlways: boolean;
 }
 
@@ -83,7 +83,7 @@ export function messageOfKind(apiVersion: string, kind: string): string | undefi
   return Object.hasOwn(kinds, key) ? kinds[key] : undefined;
 }
 
-/** The kinds that there are, as `apiVersion kind`. */
+/** The known kinds, as `apiVersion kind`. */
 export function knownKinds(): readonly string[] {
   return Object.keys(table().kinds);
 }

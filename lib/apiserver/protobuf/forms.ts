@@ -31,7 +31,7 @@ function intOrString({ type = 0, intVal = 0, strVal = '' }: JsonObject): unknown
   throw new BodyMistake('impossible IntOrString.Type');
 }
 
-/** What JSON can say of times: the years 0 to 9999. */
+/** The range of times in JSON: the years 0 to 9999. */
 const firstSecond = -62_167_219_200;
 const lastSecond = 253_402_300_799;
 /** The time that Go takes for none. */

@@ -1,4 +1,4 @@
-// What kubectl creates by protobuf is what the same command gives as JSON.
+// kubectl creates the same object by protobuf as the same command does as JSON.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
@@ -88,7 +88,7 @@ const namespaced: readonly (readonly [path: string, ...args: string[]])[] = [
   ],
 ];
 
-/** Of the CronJob above. */
+/** From the CronJob above. */
 const fromAnother = ['apis/batch/v1:jobs', 'job', 'now', '--from=cronjob/often'] as const;
 
 const clusterScoped: readonly (readonly [path: string, ...args: string[]])[] = [

@@ -13,11 +13,11 @@ import { maxNesting } from '../../json/bounds.ts';
 import { type JsonObject, setField } from '../../json/json.ts';
 import { type Field, type Message, messageNamed, type Scalar } from './fields.ts';
 
-/** Of objects that are read and made, for one body. A ClusterRole of 3 MiB comes to half of it. */
+/** Limit for objects that are read and created, for one body. A ClusterRole of 3 MiB takes half of it. */
 const maxObjects = 300_000;
 
 type ScalarValue = string | number | bigint | boolean | Buffer;
-/** What was sent of a message, by the index of the field. */
+/** The sent values of a message, by the index of the field. */
 type Values = (Sent | undefined)[];
 type One = ScalarValue | Values;
 /** Lists are kept apart from messages by the field. */
@@ -169,7 +169,7 @@ class Decoder {
         object[name] = jsonOf(value, message);
       } else if (sent !== undefined || !field.isPointer) {
         const value = this.#json((sent as Values | undefined) ?? nothing, field);
-        // A field that is null is none; a time that nobody has set is null.
+        // A null field is absent; an unset time is null.
         if (value !== null) object[name] = value;
       }
     }

@@ -1,5 +1,5 @@
-// Objects of any kind that there is a message for, and their bytes: written as the code that gogo/protobuf generates for
-// Go writes them, which sends every field that is no pointer, also where it is empty.
+// Objects of any kind with a message, and their bytes: written as by the Go code that gogo/protobuf
+// generates, which sends every field that is not a pointer, even if it is empty.
 import { isObject, type JsonObject, setField } from '../../json/json.ts';
 import { body, bytes, double, number } from './bytes.fixture.ts';
 import { type Field, type Message, messageNamed, messageOfKind, type Scalar } from './fields.ts';
@@ -50,7 +50,7 @@ function encodedOne({ number: at, scalar, messageName }: Field, value: unknown):
 }
 
 function encodedForm(name: string, json: unknown): Buffer {
-  // Of a field that is no pointer, where nothing was set.
+  // A field that is not a pointer, and was not set.
   const isNone = isObject(json) && Object.keys(json).length === 0;
   switch (name) {
     case 'resource.Quantity':
@@ -179,7 +179,7 @@ function anyOne(chance: Chance, { scalar, messageName }: Field, isSent: boolean)
     : chance.of(values[scalar]);
 }
 
-/** Not sent: as it is where nothing was set. */
+/** If not sent: in its unset form. */
 function anyForm(chance: Chance, name: string, isSent: boolean): unknown {
   const schema = (): unknown => anyMessage(chance, messageNamed('apiextensions.JSONSchemaProps'), true);
   const isFirst = chance.below(2) === 0;

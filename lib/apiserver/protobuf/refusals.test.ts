@@ -1,4 +1,4 @@
-// What is no protobuf of Kubernetes, or too much of it.
+// Input that is not protobuf of Kubernetes, or too much of it.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 

@@ -5,13 +5,14 @@ export interface MediaRange {
   readonly type: string;
   /** `json`, or `*`. */
   readonly subtype: string;
-  /** All but `q`; names in lower case, values as they were sent. */
+  /** All except `q`; names in lower case, values as sent. */
   readonly parameters: ReadonlyMap<string, string>;
 }
 
 /**
  * The media ranges of a header, the most wanted first: by `q`, then a named type before a wildcard (as
- * github.com/munnerz/goautoneg sorts them), then as they were sent. Those with `q=0` and broken ones are left out.
+ * github.com/munnerz/goautoneg sorts them), then in the order sent. Those with `q=0` and broken ones are
+ * omitted.
  */
 export function parseAccept(header: string): readonly MediaRange[] {
   const ranges: { readonly range: MediaRange; readonly quality: number }[] = [];

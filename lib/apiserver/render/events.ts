@@ -13,21 +13,21 @@ interface Line {
   readonly type: ChangeType;
   readonly format: Format;
   readonly withColumns: boolean;
-  /** The second that ages in a Table are of; 0 where there are none. */
+  /** The second for which ages in a Table were computed; 0 without ages. */
   readonly second: number;
   readonly text: string;
 }
 
-/** What was made of an item. Watches of a kind share the items, so each line is made for the first of them only. */
+/** Lines made of an item. Watches of a kind share the items, so each line is made only once. */
 const linesOfItems = new WeakMap<Item, Line[]>();
 
 /**
  * A batch of events as lines.
  *
- * @param format of a watch, that is in JSON.
+ * @param format of a watch, in JSON.
  * @param now for ages in Tables.
- * @param withColumns whether the first Table tells its columns: true for the first batch of a watch; all later
- *   events leave them out (apiserver `pkg/endpoints/handlers/response.go`, watchEmbeddedEncoder).
+ * @param withColumns whether the first Table has its columns: true for the first batch of a watch; all later
+ * events omit them (apiserver `pkg/endpoints/handlers/response.go`, watchEmbeddedEncoder).
  */
 export function renderEvents(
   batch: readonly WatchEvent[],

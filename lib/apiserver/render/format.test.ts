@@ -5,7 +5,7 @@ import { ApiError } from '../resources/api-error.ts';
 import { parseAccept } from './accept.ts';
 import { type AnswerKind, negotiate } from './format.ts';
 
-/** What kubectl sends with `get`, in the order of its releases. */
+/** The headers that kubectl sends with `get`, by release. */
 const table =
   'application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json';
 const partialList = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1';

@@ -12,7 +12,7 @@ export interface Format {
   readonly encoding: 'json' | 'yaml';
   /** `metadata`: PartialObjectMetadata. */
   readonly shape: 'object' | 'metadata' | 'table';
-  /** Of the group meta.k8s.io, for metadata and Tables. */
+  /** Version of the group meta.k8s.io, for metadata and Tables. */
   readonly metaVersion: 'v1' | 'v1beta1';
   readonly includeObject: IncludeObject;
   /** With line breaks and indentation. */
@@ -21,11 +21,11 @@ export interface Format {
   readonly contentType: string;
 }
 
-/** What is offered when nothing suits, for the text of a 406. */
+/** The media types offered in the text of a 406. */
 export const offeredMediaTypes: readonly string[] = ['application/json', 'application/yaml'];
 
 const formats = new Map<string, Format>();
-/** What headers came to; clients send few different ones. */
+/** Results by header; clients send few different ones. */
 const negotiated = new Map<string, Format | undefined>();
 const negotiatedLimit = 512;
 

@@ -11,7 +11,9 @@ import { Document, isScalar, visit } from 'yaml';
 
 /** Characters of a part of a list of texts: few enough that a client gets the first ones soon, many enough for a write. */
 const textPartSize = 256 * 1024;
-/** Of all else, which takes longer to make: the loop should be free again after a few milliseconds. */
+/**
+ * For everything else, which takes longer to make: the loop should be free again after a few milliseconds.
+ */
 const madePartSize = 32 * 1024;
 
 /** An object alone. `now` is for ages in Tables. */
@@ -19,17 +21,16 @@ export function renderItem(item: Item, format: Format, now: Date): string {
   return inEncoding(itemJson(item, format, now), format);
 }
 
-/** What is no item: a Status. It has the same form whatever shape was asked for, as with Kubernetes. */
+/** An answer that is not an item: a Status. It has the same form in any requested shape, as in Kubernetes. */
 export function renderBody(body: object, format: Pick<Format, 'encoding' | 'pretty'>): string {
   if (format.encoding === 'yaml') return toYaml(body);
   return format.pretty ? `${jsonText(body, 2)}\n` : jsonText(body);
 }
 
 /**
- * A list, in parts that belong together in their order. Stored texts are put together as they are: nothing is parsed
- * where objects are asked for.
- *
- * Items of custom kinds have their `kind` and `apiVersion`, those of built-in kinds have not: Go's types of lists leave them out.
+ * A list, in consecutive parts. Stored texts are joined unchanged: nothing is parsed for a request of
+ * objects. Items of custom kinds have their `kind` and `apiVersion`, those of built-in kinds do not: Go's
+ * types of lists omit them.
  */
 export function* renderList(list: ItemList, format: Format, now: Date): Generator<string, void, undefined> {
   if (format.encoding === 'yaml' || format.pretty) {
@@ -79,7 +80,7 @@ function frameOf(list: ItemList, format: Format): readonly [string, string] {
   return framed('PartialObjectMetadataList', `meta.k8s.io/${format.metaVersion}`, metadata);
 }
 
-/** What stands before and after the items of a list of objects. */
+/** The text before and after the items of a list of objects. */
 export function listFrame(list: ItemList): readonly [string, string] {
   return framed(list.resource.listKind, apiVersionOf(list.resource), listMetadata(list));
 }

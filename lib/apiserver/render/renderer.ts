@@ -1,4 +1,4 @@
-/** What the HTTP side calls to turn answers into text. */
+/** The HTTP side's interface for turning answers into text. */
 import { renderEvents } from './events.ts';
 import { negotiate } from './format.ts';
 import { renderBody, renderItem, renderList } from './render.ts';

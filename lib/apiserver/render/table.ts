@@ -40,7 +40,7 @@ export function layoutOf(resource: Resource): Layout {
   return layout;
 }
 
-/** What a Table says of itself before its rows. */
+/** The beginning of a Table, before its rows. */
 export function tableStart(metadata: string, columns: string | undefined, format: Format): string {
   const definitions = columns === undefined ? '[]' : columns;
   return (

@@ -8,7 +8,7 @@ export function takesTexts({ encoding, shape, pretty }: Format): boolean {
   return encoding === 'json' && shape === 'object' && !pretty;
 }
 
-/** The list in pieces. A short one is a single piece, so that its length can be told beforehand. */
+/** The list in pieces. A short one is a single piece, so that its length is known beforehand. */
 export function* renderTexts(list: ItemTexts): Generator<Uint8Array, void, undefined> {
   const [start, end] = listFrame({ ...list, items: [], continue: undefined, remaining: undefined });
   let held: Uint8Array = Buffer.from(start);

@@ -1,5 +1,5 @@
 /**
- * What goes wrong in a request, as the `Status` that answers it. Reasons, codes and wording are those of
+ * Errors of a request, as the `Status` that answers it. Reasons, codes and wording are those of
  * k8s.io/apimachinery `pkg/api/errors/errors.go` as of Kubernetes 1.35.
  */
 import { errorCodes, RampartError } from '../../errors/errors.ts';
@@ -51,7 +51,7 @@ interface AboutParts extends Pick<ApiErrorParts, 'code' | 'message' | 'reason'> 
   readonly causes?: readonly StatusCause[] | undefined;
 }
 
-/** An error that the client is told as it is. */
+/** An error that is sent to the client unchanged. */
 export class ApiError extends RampartError {
   readonly status: StatusFailure;
 
@@ -73,7 +73,7 @@ export class ApiError extends RampartError {
 }
 
 export const apiErrors = {
-  /** Of an object, or of its kind where `name` is ''. */
+  /** About an object, or its kind if `name` is ''. */
   about: ({ group, plural }: Subject, name: string, parts: AboutParts): ApiError => {
     const { code, reason, message, causes } = parts;
     const details = {

@@ -1,11 +1,11 @@
-/** What Go's decoder says of JSON that is of another type than its field (sigs.k8s.io/json). */
+/** The messages of Go's decoder for JSON of another type than its field (sigs.k8s.io/json). */
 
 /** A value of another type than it has to be. The message is for the client. */
 export class GoTypeError extends TypeError {
   override readonly name: string = 'GoTypeError';
 }
 
-/** What Go calls a JSON value. */
+/** Go's name for the type of a JSON value. */
 export function goName(value: unknown): string {
   if (Array.isArray(value)) return 'array';
   if (typeof value === 'bigint') return 'number';

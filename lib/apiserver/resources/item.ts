@@ -31,7 +31,7 @@ export class Item {
     return new Item(resource, stored, codec?.showsAsStored?.(stored) === true ? undefined : codec, undefined);
   }
 
-  /** Of what is not stored: the result of a dry run, a subresource. */
+  /** For an object that is not stored: the result of a dry run, a subresource. */
   static ofObject(resource: Resource, object: JsonObject): Item {
     return new Item(resource, undefined, undefined, object);
   }
@@ -71,7 +71,7 @@ export interface ItemChange {
   readonly item: Item;
 }
 
-/** Of each version of the kind that was asked for: few. */
+/** One for each requested version of the kind: few. */
 const itemsOfObjects = new WeakMap<StoredObject, Item[]>();
 
 /** The item of a stored object: the same one for all who ask for a version of the kind, so that its text is made once. */

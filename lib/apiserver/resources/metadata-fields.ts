@@ -43,11 +43,15 @@ export class MetadataTypeError extends TypeError {
 
 interface ReadMetadata {
   readonly metadata: Metadata;
-  /** Paths of fields that there are not, `metadata.foo`; they are left out. */
+  /** Paths of unknown fields, `metadata.foo`; they are omitted. */
   readonly unknown: readonly string[];
 }
 
-/** Leaves `sent` as it is; the result shares its maps and lists. @throws {MetadataTypeError} */
+/**
+ * Does not change `sent`; the result shares its maps and lists.
+ *
+ * @throws {MetadataTypeError}
+ */
 export function readMetadata(sent: unknown): ReadMetadata {
   const reader = new FieldReader();
   if (sent !== undefined && sent !== null) {

@@ -10,10 +10,10 @@ import type { Metadata, OwnerReference } from './metadata-fields.ts';
 import { withoutTrailingDash, nameProblems } from './object-names.ts';
 import type { NameRule } from './resource.ts';
 
-/** What the keys and values of all annotations may be long, in bytes. */
+/** Limit for the keys and values of all annotations together, in bytes. */
 const maxAnnotationsSize = 256 * 1024;
 
-/** What is wrong with the metadata of an object that is to be stored; empty where nothing is. */
+/** Errors in the metadata of an object to store; empty for valid metadata. */
 export function metadataCauses(
   metadata: Metadata,
   rules: { readonly namespaced: boolean; readonly nameRule: NameRule; readonly anyFinalizer: boolean },
@@ -181,10 +181,10 @@ function emptyOf(field: keyof Metadata): unknown {
   return field === 'name' || field === 'namespace' || field === 'uid' ? '' : null;
 }
 
-/** Owners that stand there twice, word for word, count once. */
+/** Owners that occur twice, word for word, count once. */
 export function withoutRepeatedOwners(owners: readonly OwnerReference[]): {
   readonly owners: readonly OwnerReference[];
-  /** Of the repeated ones. */
+  /** Uids of the repeated ones. */
   readonly uids: readonly string[];
 } {
   if (owners.length < 2) return { owners, uids: [] };

@@ -13,7 +13,7 @@ const label1035Expression = new RegExp(`^${label1035}$`);
 const isSubdomain = (name: string): boolean =>
   name.split('.').every((part) => part.length > 0 && labelExpression.test(part));
 
-/** What is wrong with a name; empty where nothing is. */
+/** Errors in a name; empty for a valid one. */
 export function nameProblems(rule: NameRule, name: string): readonly string[] {
   switch (rule) {
     case 'dns-subdomain':
@@ -58,7 +58,7 @@ function labelProblems(name: string): string[] {
   ];
 }
 
-/** What is wrong with a name as a part of a path. */
+/** Errors in a name as a part of a path. */
 export function pathSegmentProblems(name: string): readonly string[] {
   if (name === '.' || name === '..') return [`may not be '${name}'`];
   return ['/', '%'].filter((part) => name.includes(part)).map((part) => `may not contain '${part}'`);

@@ -21,7 +21,7 @@ export const allVerbs: ReadonlySet<Verb> = new Set<Verb>([
   'watch',
 ]);
 
-/** The names of a kind; `plural` is what stands in paths. */
+/** The names of a kind; `plural` is used in paths. */
 export interface ResourceNames {
   readonly plural: string;
   readonly singular: string;
@@ -47,9 +47,12 @@ export interface Resource extends ResourceNames {
   /** Fields for field selectors besides `metadata.name` and `metadata.namespace`. Absent fields read as ''. */
   readonly selectableFields: ReadonlyMap<string, (object: JsonObject) => string>;
   readonly strategy: Strategy;
-  /** Between stored and shown; `undefined` where both are the same, and the text can be sent as it is. */
+  /**
+   * Converts between stored and shown form; `undefined` if both are the same, so that the text can be sent
+   * unchanged.
+   */
   readonly codec: Codec | undefined;
-  /** Of a version that is to be given up: the warning that goes with every answer. */
+  /** For a deprecated version: the warning that goes with every answer. */
   readonly deprecation: string | undefined;
   /** Compiled when it is first asked for, then kept. */
   readonly model: ResourceModel;
@@ -70,11 +73,11 @@ export interface ResourceModel {
   readonly patchType: PatchType | undefined;
 }
 
-/** Both directions return another object, and leave the one that they are given as it is. */
+/** Both directions return another object, and do not change their argument. */
 export interface Codec {
   readonly decode: (stored: JsonObject) => JsonObject;
   readonly encode: (shown: JsonObject) => JsonObject;
-  /** Whether this object's text is what the version shows, so that it is sent as it is. Default: never. */
+  /** Whether the version shows this object's text unchanged, so that it can be sent so. Default: never. */
   readonly showsAsStored?: (stored: StoredObject) => boolean;
 }
 
@@ -90,7 +93,7 @@ export interface OpenApiModel {
 export interface Column {
   readonly name: string;
   readonly type: 'boolean' | 'date' | 'integer' | 'number' | 'string';
-  /** `name` marks the identifier; '' where there is none. */
+  /** `name` marks the identifier; '' for other columns. */
   readonly format: string;
   readonly description: string;
   /** 0 is always shown, above is shown by `kubectl get -o wide`. */
@@ -102,12 +105,14 @@ export interface Column {
 export type NameRule = 'dns1035-label' | 'dns-label' | 'dns-subdomain' | 'path-segment';
 
 /**
- * What is special about the objects of a kind. Metadata, the schema, `status` and the generation are cared for
- * elsewhere. All functions get objects of this version; those that prepare change the object in place.
+ * The special rules of a kind. Metadata, the schema, `status` and the generation are handled elsewhere. All
+ * functions get objects of this version; those that prepare change the object in place.
  */
 export interface Strategy {
   readonly nameRule: NameRule;
-  /** What `metadata.generation` counts the changes of: all but metadata and `resetFields`; with `none` there is none. */
+  /**
+   * Which changes `metadata.generation` counts: all except metadata and `resetFields`; `none`: it is unset.
+   */
   readonly generation: 'all' | 'none';
   /** Top fields that only a subresource writes; usually `status`, where the kind has that subresource. */
   readonly resetFields: readonly string[];
@@ -117,10 +122,10 @@ export interface Strategy {
   readonly allowCreateOnUpdate?: boolean;
   /** PUT without a resourceVersion is refused where this is false. Default: true. */
   readonly allowUnconditionalUpdate?: boolean;
-  /** Fills in what a client may leave out and the schema cannot tell; before the object is validated. */
+  /** Fills in fields that a client may omit and the schema cannot default; before validation. */
   readonly prepareForCreate?: ((object: JsonObject) => void) | undefined;
   readonly prepareForUpdate?: ((object: JsonObject, old: JsonObject) => void) | undefined;
-  /** What the schema cannot tell. `old` is absent for a create. */
+  /** Rules beyond the schema. `old` is absent for a create. */
   readonly validate?: ((object: JsonObject, old: JsonObject | undefined) => readonly Cause[]) | undefined;
   /** For Warning headers. */
   readonly warnings?: (object: JsonObject, old: JsonObject | undefined) => readonly string[];
@@ -144,7 +149,7 @@ export interface Subresource {
   readonly group: string;
   readonly version: string;
   readonly kind: string;
-  /** What is read; the object itself, or made from it. */
+  /** The object to return, made from the stored one or the same. */
   readonly read: (object: JsonObject) => JsonObject;
   /**
    * The object with what the subresource may change taken from `sent`. Another object; both arguments stay. Metadata
@@ -152,13 +157,13 @@ export interface Subresource {
    */
   readonly write: (object: JsonObject, sent: JsonObject) => JsonObject;
   /**
-   * What of the metadata stays, besides what the server alone sets; all of it where this is absent, as for custom resources
-   * (apimachinery ResetObjectMetaForStatus).
+   * Metadata that a write keeps, besides what the server alone sets; everything if absent, as for custom
+   * resources (apimachinery ResetObjectMetaForStatus).
    */
   readonly keptMetadata?: readonly ('labels' | 'ownerReferences')[];
   /** Fills in what a decode does of the metadata that was sent; it may change the object that it gets. */
   readonly fillMetadata?: (object: JsonObject) => void;
-  /** Of what is sent, where its kind is another one than the object's. */
+  /** Model of the sent object, if its kind differs from the object's. */
   readonly model: ResourceModel | undefined;
   readonly openApi: OpenApiModel | undefined;
   /** Top fields of the object that this does not write. */

@@ -146,13 +146,13 @@ export class CompiledSchema {
   }
 
   /**
-   * Checks an object: types and bounds, then embedded resources and unique list items, then the rules, which
-   * are left out where what they rely on is wrong.
+   * Checks an object: types and bounds, then embedded resources and unique list items, then the rules, except
+   * those that depend on invalid parts.
    *
-   * @param old the stored object that this one replaces. Errors in fields that it leaves as they were are
-   *   forgiven ("ratcheting", on by default since Kubernetes 1.30), and rules with `oldSelf` run.
+   * @param old the stored object that this one replaces. Errors in unchanged fields are forgiven
+   * ("ratcheting", on by default since Kubernetes 1.30), and rules with `oldSelf` run.
    * @param warnings takes the messages of rules that unchanged fields violate.
-   * @returns what is wrong, at most a thousand causes; nothing is thrown for any JSON.
+   * @returns the causes, at most a thousand; never throws, for any JSON.
    */
   validate(object: unknown, old?: unknown, warnings: string[] = []): Cause[] {
     try {
@@ -173,7 +173,7 @@ export class CompiledSchema {
     for (const check of [checkEmbedded, checkListTypes]) {
       const found = new Problems();
       check(object, this.#node, '', found);
-      // What was stored with such a fault can be updated with it.
+      // An object stored with such a fault can be updated with it.
       if (found.causes.length > 0 && (old === undefined || !this.#hasFault(old.value, check))) {
         problems.addAll(found.causes);
       }
@@ -193,7 +193,7 @@ export class CompiledSchema {
   }
 }
 
-/** What strict field validation says about pruned paths: `unknown field "spec.foo"`. */
+/** Messages of strict field validation about pruned paths: `unknown field "spec.foo"`. */
 export function unknownFieldMessages(paths: readonly string[]): string[] {
   return paths.map((path) => `unknown field "${path}"`);
 }

@@ -6,7 +6,7 @@
 import { canonicalJson, fieldOf, isObject } from '../../json/json.ts';
 import type { SchemaNode } from './node.ts';
 
-/** The old counterpart of a value; `undefined` where there is none. */
+/** The old counterpart of a value; `undefined` if it has none. */
 export type Old = OldValue | undefined;
 
 export class OldValue {

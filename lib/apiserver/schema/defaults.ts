@@ -5,7 +5,7 @@
 import { cloneJson, isObject, setField, type JsonObject } from '../../json/json.ts';
 import type { SchemaNode } from './node.ts';
 
-/** Fills defaults into an object in place. What was filled in is defaulted in turn, and is nobody else's. */
+/** Fills defaults into an object in place. Defaults are themselves defaulted, and are not shared. */
 export function defaultObject(object: unknown, node: SchemaNode): void {
   dropNulls(object, node);
   if (node.within.defaults) fill(object, node);

@@ -1,7 +1,7 @@
 /**
- * Errors of fields in the words of the API server. A cause is what stands in `details.causes` of a Status.
- * The wording is that of k8s.io/apimachinery `pkg/util/validation/field/errors.go` as of Kubernetes 1.35:
- * values that are objects or lists are printed as JSON, a missing one as `null`.
+ * Errors of fields in the words of the API server. A cause is an entry of `details.causes` in a Status. The
+ * wording is that of k8s.io/apimachinery `pkg/util/validation/field/errors.go` as of Kubernetes 1.35: values
+ * that are objects or lists are printed as JSON, a missing one as `null`.
  */
 import { goJsonNumber, goQuote } from '../../cel/go-text.ts';
 import { canonicalJson } from '../../json/json.ts';
@@ -88,7 +88,7 @@ function valueText(value: unknown): string | undefined {
   return typeof value === 'number' ? goJsonNumber(value) : canonicalJson(value);
 }
 
-/** Causes, bounded: an object with a million faults is told its first thousand. */
+/** Bounded causes: of a million faults, the first thousand are reported. */
 export class Problems {
   readonly causes: Cause[] = [];
   readonly limit: number;
@@ -110,7 +110,7 @@ export class Problems {
   }
 }
 
-/** A field that is missing is told once, with what the kind has to say of it: the schema may find it missing as well. */
+/** A missing field is reported once, in the words of the kind: the schema may report it as well. */
 export function eachRequiredOnce(causes: readonly Cause[]): Cause[] {
   const last = new Map(
     causes.flatMap((one) => (one.reason === 'FieldValueRequired' ? [[one.field, one]] : [])),

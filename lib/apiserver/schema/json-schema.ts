@@ -5,7 +5,7 @@
 import { fieldError, type Cause } from './field-error.ts';
 import { fieldOf, isObject, jsonType, type JsonObject } from '../../json/json.ts';
 
-/** What every resource has, whatever its schema says. */
+/** Fields of every resource, whatever its schema. */
 export const metaFields: ReadonlySet<string> = new Set(['apiVersion', 'kind', 'metadata']);
 
 /** An entry of `x-kubernetes-validations`. */
@@ -18,7 +18,7 @@ export interface ValidationRule {
   readonly optionalOldSelf?: boolean;
 }
 
-/** What a keyword may hold, by the name of its shape. */
+/** The value of a keyword, by the name of its shape. */
 interface Shapes {
   string: string;
   number: number;
@@ -85,7 +85,10 @@ const keywords = {
   'x-kubernetes-validations': 'rules',
 } as const satisfies Record<string, Shape>;
 
-/** `JSONSchemaProps`. What a keyword means: https://kubernetes.io/docs/reference/kubernetes-api (apiextensions v1). */
+/**
+ * `JSONSchemaProps`. For the keywords, see https://kubernetes.io/docs/reference/kubernetes-api (apiextensions
+ * v1).
+ */
 export type JsonSchema = { readonly [Keyword in keyof typeof keywords]?: Shapes[(typeof keywords)[Keyword]] };
 
 const shapes = new Map<string, Shape>(Object.entries(keywords));

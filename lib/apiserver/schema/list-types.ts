@@ -6,7 +6,7 @@ import { fieldError, type Problems } from './field-error.ts';
 import { canonicalJson, fieldOf, isObject, setField, type JsonObject } from '../../json/json.ts';
 import type { SchemaNode } from './node.ts';
 
-/** Adds a cause for each value that stands in a set, and each key in a list map, a second time. */
+/** Adds a cause for each duplicate value of a set, and each duplicate key of a list map. */
 export function checkListTypes(value: unknown, node: SchemaNode, path: string, problems: Problems): void {
   if (!node.within.lists || problems.full) return;
   if (Array.isArray(value)) {

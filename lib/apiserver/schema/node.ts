@@ -77,7 +77,7 @@ export class SchemaNode {
   readonly rules: readonly ValidationRule[];
   /** The fields with a default, in the order of the schema. */
   readonly defaulted: readonly (readonly [string, SchemaNode])[];
-  /** What the walks may skip, because nothing in or below this schema concerns them. */
+  /** Lists what the walks may skip, because nothing in or below this schema concerns them. */
   readonly within: {
     readonly defaults: boolean;
     readonly lists: boolean;

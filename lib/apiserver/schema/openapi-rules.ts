@@ -1,6 +1,7 @@
 /**
- * What a CustomResourceDefinition's schema may contain, beside being structural (apiextensions-apiserver
- * `pkg/apis/apiextensions/validation/validation.go`, `ValidateCustomResourceDefinitionOpenAPISchema`).
+ * The permitted contents of a CustomResourceDefinition's schema, besides being structural
+ * (apiextensions-apiserver `pkg/apis/apiextensions/validation/validation.go`,
+ * `ValidateCustomResourceDefinitionOpenAPISchema`).
  */
 import { checkFieldPath } from './rules/field-path.ts';
 import { fieldError, type Cause } from './field-error.ts';

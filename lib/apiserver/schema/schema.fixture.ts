@@ -6,7 +6,7 @@ import type { Cause } from './field-error.ts';
 export const lines = (causes: readonly Cause[]): string[] =>
   causes.map(({ field, message }) => `${field}: ${message}`);
 
-/** What is wrong with an object, by a schema that has one property `field`; not held to be structural. */
+/** Errors in an object, by a schema with one property `field`; it need not be structural. */
 export function problemsOf(field: object, value: unknown, old?: unknown): string[] {
   const schema = compileSchema({ properties: { field } }, { strict: false });
   return lines(schema.validate({ field: value }, old === undefined ? undefined : { field: old }));
@@ -28,7 +28,7 @@ export function refusals(schema: unknown, options?: CompileOptions): string[] {
 /** The schema of a resource whose spec is the given one. */
 export const resource = (spec: object): object => ({ type: 'object', properties: { spec } });
 
-/** What rules on `spec` say about one, in the schema of these properties. */
+/** Causes from rules on `spec`, with a schema of these properties. */
 export function ruleProblems(
   properties: object,
   rules: readonly (string | object)[],

@@ -1,6 +1,6 @@
 /**
  * The rules of structural schemas (apiextensions-apiserver `pkg/apiserver/schema/validation.go` and
- * `complete.go`): types are told outside of allOf, anyOf, oneOf and not, which may only narrow what is
+ * `complete.go`): types are given outside of allOf, anyOf, oneOf and not, which may only narrow what is
  * specified there.
  */
 import { fieldError, type Cause } from './field-error.ts';
@@ -93,7 +93,7 @@ function typeRules(schema: JsonSchema, level: Level, path: string, causes: Cause
   }
 }
 
-/** What a resource may say about its own type and metadata. */
+/** What a resource may specify for its own type and metadata. */
 function resourceRules(schema: JsonSchema, path: string, causes: Cause[]): void {
   for (const [name, type] of [
     ['kind', 'string'],
@@ -143,7 +143,7 @@ function valueRules(
   }
 }
 
-/** Keywords that belong outside, how they are told apart from their absence, and what is said about them. */
+/** Keywords that belong outside, a test of their presence, and the message about them. */
 const forbiddenInside: readonly (readonly [keyof JsonSchema, string])[] = [
   ['type', 'must be empty to be structural'],
   ['additionalProperties', 'must be undefined to be structural'],

@@ -17,7 +17,7 @@ import { checkNumber } from './number.ts';
 export class Validation {
   problems: Problems;
   readonly #path: (string | number)[] = [];
-  /** Fields that an update leaves as they were are not complained about. */
+  /** Errors in unchanged fields are not reported. */
   readonly #ratchet: boolean;
 
   constructor(problems: Problems, ratchet: boolean) {
@@ -35,7 +35,9 @@ export class Validation {
     return path;
   }
 
-  /** The path of a field of the present value. At the root, kube-openapi writes `.name`, which nobody sees. */
+  /**
+   * The path of a field of the present value. At the root, kube-openapi writes `.name`, which is never shown.
+   */
   pathOf(name: string): string {
     const path = this.path;
     return path === '' ? name : `${path}.${name}`;

@@ -21,7 +21,7 @@ export type Reply =
   | { readonly closed: true }
   | { readonly failure: SqliteFailure };
 
-/** A {@link Writer}, wherever it runs. What is asked for is done in order, one after the other. */
+/** A {@link Writer}, in this thread or another. Requests are done in order, one after the other. */
 export interface BatchWriter {
   /** @throws {RampartError} `SYSTEM` when the writer is gone: what became of the writes is not known. */
   apply(writes: readonly Write[]): Promise<readonly Outcome[]>;
@@ -65,7 +65,7 @@ export class ThreadWriter implements BatchWriter {
   readonly #onGone: (error: RampartError) => void;
   #gone: Error | undefined;
 
-  /** @param onGone told when the thread has ended, also when it was closed. */
+  /** @param onGone called when the thread has ended, also when it was closed. */
   constructor(path: string, onGone: (error: RampartError) => void = () => undefined) {
     this.#path = path;
     this.#onGone = onGone;

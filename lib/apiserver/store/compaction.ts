@@ -23,7 +23,7 @@ interface Sample {
 export class Compaction implements AsyncDisposable {
   readonly #options: CompactionOptions;
   readonly #timer: NodeJS.Timeout;
-  /** Which version it was when, by a clock that nobody sets. */
+  /** Versions by time, on a monotonic clock. */
   #samples: Sample[] = [];
   #running: Promise<void> | undefined;
   #disposed = false;

@@ -1,4 +1,4 @@
-// What happens to the files of a store behind its back: it is said, and nothing is lost in silence.
+// Files of a store that change behind its back: this is reported, and nothing is lost silently.
 import assert from 'node:assert/strict';
 import {
   copyFileSync,

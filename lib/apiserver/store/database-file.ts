@@ -1,7 +1,7 @@
 /**
- * The files of a database as the file system has them. SQLite takes them as it finds them: it deletes a log beside an
- * empty database, and goes on writing to files that were deleted, where what is acknowledged ends with the process.
- * Either would be a loss that nobody is told of.
+ * Detects that the files of a database were replaced or deleted. SQLite does not: it deletes a log beside an
+ * empty database, and goes on writing to deleted files, whose content is gone when the process ends. Either
+ * would be a silent loss.
  */
 import { closeSync, constants, openSync, statSync } from 'node:fs';
 
@@ -43,14 +43,14 @@ export class DatabaseFiles {
   readonly #known: readonly { readonly path: string; readonly inode: string | undefined }[];
   #lost: SqliteFailure | undefined;
 
-  /** Of a database that is open and has a log. */
+  /** For an open database with a log. */
   constructor(path: string) {
     this.#known = [path, `${path}-wal`].map((file) => ({ path: file, inode: inodeOf(file) }));
   }
 
   /**
-   * Why what is written now is of no use; `undefined` as long as it is. Two calls of stat(2), some microseconds.
-   * Files that were lost stay so, as others may have taken their names.
+   * Why further writes are futile; `undefined` while they are not. Two calls of stat(2), some microseconds.
+   * Lost files stay lost, even if others take their names.
    */
   lost(): SqliteFailure | undefined {
     const gone = this.#lost ?? this.#known.find(({ path, inode }) => inodeOf(path) !== inode);

@@ -15,7 +15,7 @@ const names = (store: Store): string[] =>
     .sort();
 const isFull = (error: unknown): boolean => error instanceof RampartError && error.code === errorCodes.FULL;
 
-/** Creates in batches until nothing gets through any more; the names of those that did. */
+/** Creates in batches until none succeeds any longer; returns the names of those that did. */
 async function createUntilFull(store: Store, prefix: string): Promise<string[]> {
   const done: string[] = [];
   for (let batch = 0; batch < 1000; batch++) {
@@ -104,7 +104,7 @@ suite('a full disk', { skip }, () => {
       done = await createUntilFull(store, 'a');
     }
     {
-      // What SQLite needs to open it: the wal-index.
+      // SQLite needs this much to open it: the wal-index.
       disk.fill(64);
       await using store = openStore({ path });
       assert.deepEqual(names(store), done.toSorted());

@@ -1,6 +1,6 @@
 /**
- * The errors of the store: what a caller answers differently has a class of its own. What is wrong with the disk or
- * the database is in `lib/sqlite/failure.ts`.
+ * The errors of the store: those that a caller answers differently have classes of their own. Failures of the
+ * disk or the database are in `lib/sqlite/failure.ts`.
  */
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 import { describeKey, type ObjectKey } from './object.ts';

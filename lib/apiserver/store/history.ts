@@ -7,7 +7,7 @@ export interface ChangeFilter {
   readonly resource: string;
   /** `undefined` for all. */
   readonly namespace: string | undefined;
-  /** Whether the changes are to have the object before, which may cost a read for each. */
+  /** Whether changes include the previous object, which may cost a read for each. */
   readonly withPrevious: boolean;
 }
 

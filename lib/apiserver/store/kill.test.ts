@@ -18,12 +18,12 @@ const WRITERS = 20;
 
 const fixture = join(import.meta.dirname, 'kill.fixture.ts');
 
-/** What is known of one directory from the lines of the processes that wrote there. */
+/** The expected content of one directory, from the output of the processes that wrote there. */
 class Lane {
   readonly writer: (typeof LANES)[number];
   readonly done = Array.from({ length: WRITERS }, () => 0);
   version = 0n;
-  /** Of the database. */
+  /** Inode of the database. */
   inode: number | undefined;
   acknowledged = 0;
   /** Operations that were done, but whose acknowledgement was cut off by the kill. */
@@ -105,8 +105,8 @@ test(`${KILLS} times kill -9 while writing`, async (t) => {
       // Some are killed while they open what the one before has left.
       const atStart = kill % 10 === 4;
       const { lines, ended } = await killed(path, lane, Math.random() * (atStart ? 120 : 30), atStart);
-      // A directory that is emptied while this runs (somebody's rm -rf /tmp/rampart-*) looks like a store that has lost
-      // all. It is not: the file is another one then.
+      // A directory that is emptied while this runs (by `rm -rf /tmp/rampart-*`) looks like a store that has
+      // lost everything. It is not: the file is another one then.
       const inode = statSync(path, { throwIfNoEntry: false })?.ino;
       lane.inode ??= inode;
       assert.equal(inode, lane.inode, `${path} was removed or replaced, but not by the store`);

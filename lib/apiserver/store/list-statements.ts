@@ -14,7 +14,7 @@ export type Row = readonly [
 
 export const columns = 'r.version, r.previous, r.resource, r.namespace, r.name, r.uid, r.version_at, r.text';
 
-/** What etcd would sort by: `a-b/x` comes before `a/x`. An index of `schema.ts` has it, word for word. */
+/** The sort order of etcd: `a-b/x` comes before `a/x`. An index of `schema.ts` has it, word for word. */
 const inAll = (table: string): string =>
   `${table}.resource = :resource AND ${table}.namespace || '/' || ${table}.name > :afterNamespace || '/' || :afterName`;
 const inNamespace = (table: string): string =>

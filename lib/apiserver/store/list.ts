@@ -18,7 +18,7 @@ export interface ListOptions {
 export interface List {
   /** In the order of `namespace/name`, by the bytes in UTF-8: as etcd has keys. */
   readonly items: readonly StoredObject[];
-  /** The version of the list: all items are as they were at it, and a watch from it misses nothing. */
+  /** The version of the list: all items are from it, and a watch from it misses nothing. */
   readonly version: bigint;
   /** For the next page; `undefined` on the last one. */
   readonly continue: string | undefined;
@@ -30,7 +30,7 @@ export interface List {
 
 /** A list that is read in portions, none of which has to be kept. */
 export interface PortionedList {
-  /** The version of the list: all objects are as they were at it. */
+  /** The version of the list: all objects are from it. */
   readonly version: bigint;
   /**
    * The objects in the order of `namespace/name`, about half a MiB of text at a time, each portion read when it is asked for,
@@ -44,13 +44,16 @@ export interface PortionedList {
 }
 
 export interface TextListOptions extends Pick<ListOptions, 'namespace' | 'version'> {
-  /** What texts that begin with it are given without, all but the brace: `{"kind":"A",`. Default: nothing. */
+  /**
+   * The common beginning to remove from texts that have it, without the brace: `{"kind":"A",`. Default:
+   * nothing.
+   */
   readonly head?: string;
 }
 
 /** The objects of a list as their texts, ready to be sent. */
 export interface TextList {
-  /** The version of the list: all objects are as they were at it. */
+  /** The version of the list: all objects are from it. */
   readonly version: bigint;
   /**
    * The texts in the order of `namespace/name`, in UTF-8 with a comma between two: parts of about half a MiB, each read
@@ -103,11 +106,11 @@ function tokenAfter(
 }
 
 /**
- * What a part aims at, going by the size of the objects in the one before. Larger ones are no faster, and what is made of
- * them lives long enough to be taken for old by the garbage collector.
+ * Target size of a part, estimated from the objects in the previous one. Larger ones are no faster, and their
+ * strings live long enough to be promoted to the old generation.
  */
 const partBytes = 512 * 1024;
-/** So many of the largest objects that the API takes (3 MiB) are still within what SQLite holds in a value: 1 GB. */
+/** This many of the largest objects that the API accepts (3 MiB) still fit in a value of SQLite: 1 GB. */
 const maxPartCount = 250;
 const firstPartCount = 64;
 

@@ -1,4 +1,4 @@
-// What the store should do, in the simplest way there is: a map, and a copy of it for each version.
+// The simplest model of the store: a map, and a copy of it for each version.
 import type { ChangeType, ObjectKey } from './object.ts';
 
 export interface ModelObject extends ObjectKey {

@@ -1,4 +1,4 @@
-/** What the store holds: objects as JSON text under a key, each at one version, and changes. */
+/** The content of the store: objects as JSON text under a key, each at one version, and changes. */
 
 export interface ObjectKey {
   /** The resource, with its group where it has one: `pods`, `deployments.apps`. */
@@ -32,7 +32,7 @@ export interface VersionedText {
   readonly after: string;
 }
 
-/** What one version of the store consists of: what an object was changed to. A deletion has no object. */
+/** One version of the store: the new state of an object. A deletion has no object. */
 export interface Revision extends ObjectKey {
   readonly version: bigint;
   /** The version of the same object that it replaced; 0 for a creation. */

@@ -16,7 +16,7 @@ interface Page {
   readonly remaining: number;
 }
 
-/** A part of a list, when nobody asks how many are left. */
+/** A part of a list, if the number of the remaining objects is not needed. */
 interface Portion {
   readonly items: readonly StoredObject[];
   readonly version: bigint;
@@ -26,7 +26,7 @@ interface Portion {
 
 /** The texts of a part of a list. */
 interface TextPage {
-  /** JSON in UTF-8, a comma before each; `undefined` where there is no object. */
+  /** JSON in UTF-8, each preceded by a comma; `undefined` without objects. */
   readonly bytes: Uint8Array | undefined;
   readonly count: number;
   readonly version: bigint;
@@ -98,7 +98,7 @@ export class Reader {
     });
   }
 
-  /** What was written with this version; `undefined` when that is not kept. */
+  /** The revision with this version; `undefined` if it is no longer kept. */
   revision(version: bigint): Revision | undefined {
     return this.#reading(() => {
       const row = this.#revision.get(version) as unknown as Row | undefined;
@@ -136,7 +136,7 @@ export class Reader {
 
   page({ limit, ...request }: PageRequest): Page {
     return this.#listing(request, (statements, range, version) => {
-      // One more tells whether there are more; negative is without limit.
+      // One extra row shows whether there are more; a negative limit is no limit.
       const rows = statements.rows({ ...range, limit: limit === undefined ? -1 : limit + 1 });
       const more = limit !== undefined && rows.length > limit;
       const items = (more ? rows.slice(0, limit) : rows).flatMap((row) => revision(row).object ?? []);

@@ -1,4 +1,4 @@
-// What a store holds when it is opened again, and how a process that has one ends.
+// The content of a store that is opened again, and the end of a process that has one.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { suite, test } from 'node:test';

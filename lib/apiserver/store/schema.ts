@@ -1,15 +1,16 @@
 /**
  * The tables of the store, and how a database is opened.
  *
- * - `revisions` holds every change still kept, one row a version. A row with a text is an object as it was
- *   from that version on; one without is a deletion. `previous` is the version that the change replaced, 0 for
- *   a creation. Rows are added and removed, never changed.
+ * - `revisions` holds every change still kept, one row a version. A row with a text is an object from that
+ *   version on; one without is a deletion. `previous` is the version that the change replaced, 0 for a
+ *   creation. Rows are added and removed, never changed.
  * - `objects` says which revision of each object is the present one, in the order of lists.
- * - `store` is one row: the version, which so never goes backwards whatever is deleted; up to where the history
- *   is compacted; and the key that signs continue tokens.
+ * - `store` is one row: the version, which so never goes backwards whatever is deleted; the version up to
+ *   which the history is compacted; and the key that signs continue tokens.
  *
- * The state at an earlier version V is: the objects that were last written at V or before, and for each object
- * changed since, what its first change after V replaced, that is the `previous` that is at most V.
+ * The state at an earlier version V is: the objects that were last written at V or before, and for each
+ * object changed since, the revision that its first change after V replaced, that is the `previous` that is
+ * at most V.
  */
 import { randomBytes } from 'node:crypto';
 import { DatabaseSync } from 'node:sqlite';

@@ -14,8 +14,9 @@ export interface StoreOptions {
   /** Texts that may wait for the disk, in UTF-16 units (default 64 Mi). */
   readonly maxWaitingSize?: number;
   /**
-   * `thread` (default, but for `:memory:`): a thread waits for the disk. `inline`: this one does, which saves
-   * 16 MiB and costs pauses of the event loop; docs/decisions/0003-a-thread-that-writes.md has the figures.
+   * `thread` (default, but for `:memory:`): a thread waits for the disk. `inline`: this thread does, which
+   * saves 16 MiB and costs pauses of the event loop; docs/decisions/0003-a-thread-that-writes.md has the
+   * figures.
    */
   readonly writer?: 'thread' | 'inline';
 }
@@ -25,7 +26,7 @@ export interface WatchOptions {
   readonly namespace?: string | undefined;
   /** Changes after this version. */
   readonly fromVersion: bigint;
-  /** Whether changes are to have the object before as `previous`, which may cost a read for each. */
+  /** Whether changes include the previous object as `previous`, which may cost a read for each. */
   readonly withPrevious?: boolean;
   readonly signal: AbortSignal;
 }

@@ -1,4 +1,4 @@
-// What the tests of the store share.
+// Shared by the tests of the store.
 import assert from 'node:assert/strict';
 
 import { RampartError } from '../../errors/errors.ts';
@@ -23,7 +23,7 @@ export function key(name: string, namespace = 'default', resource = 'pods'): Obj
   return { resource, namespace, name };
 }
 
-/** What `create` takes. */
+/** The argument of `create`. */
 export function pod(
   name: string,
   mark: unknown = name,

@@ -203,7 +203,7 @@ class Run {
     stop.abort();
     assert.equal((await more).done, true);
 
-    // What was listed, with the changes since, is what is listed now.
+    // The earlier list, with the changes since, equals the present list.
     const state = new Map(items.map((item) => [`${item.namespace}/${item.name}`, plain(item)]));
     for (const { type, object } of seen) {
       if (type === 'DELETED') state.delete(`${object.namespace}/${object.name}`);

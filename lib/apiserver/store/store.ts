@@ -84,7 +84,7 @@ export class Store implements AsyncDisposable {
     this.#writer =
       writer === 'inline'
         ? new InlineWriter(database, path === ':memory:' ? undefined : new DatabaseFiles(path))
-        : // Nothing will be written any more, so those who watch would wait in vain.
+        : // Nothing will be written any longer, so watchers would wait in vain.
           new ThreadWriter(path, (error) => this.#hub.close(error));
     this.#compaction = new Compaction({
       history,
@@ -113,17 +113,22 @@ export class Store implements AsyncDisposable {
     return { ...this.#counters, compactionFailures: this.#compaction.failures };
   }
 
-  /** `undefined` where there is none. @throws {RampartError} `CORRUPT`, `SYSTEM`, `DISPOSED` */
+  /**
+   * `undefined` if it does not exist.
+   *
+   * @throws {RampartError} `CORRUPT`, `SYSTEM`, `DISPOSED`
+   */
   get(resource: string, namespace: string, name: string): StoredObject | undefined {
     this.#checkOpen();
     return this.#reader.get({ resource, namespace, name });
   }
 
   /**
-   * Adds an object. When this resolves, it is on the disk. A write cannot be taken back, so there is no signal.
+   * Adds an object. When this resolves, it is on the disk. A write cannot be taken back, so there is no
+   * signal.
    *
    * @throws {AlreadyExistsError}
-   * @throws {RampartError} `FULL`, `LIMIT` (too much waits), `INPUT` (a key that is none), `CORRUPT`, `DISPOSED`;
+   * @throws {RampartError} `FULL`, `LIMIT` (too much waits), `INPUT` (an invalid key), `CORRUPT`, `DISPOSED`;
    *   `SYSTEM`, after which it may be there or not.
    */
   create(input: ObjectKey & { readonly uid: string; readonly text: VersionedText }): Promise<StoredObject> {
@@ -158,12 +163,12 @@ export class Store implements AsyncDisposable {
   }
 
   /**
-   * Lists objects in the order of `namespace/name`, all as they were at one version. It is read at once: list
-   * in pages (`limit`) what may be large.
+   * Lists objects in the order of `namespace/name`, all at one version. It is read at once: use pages
+   * (`limit`) for large collections.
    *
-   * @throws {ExpiredError} when the version of the token, or the one asked for, is compacted
+   * @throws {ExpiredError} when the version of the token, or the requested one, is compacted
    * @throws {FutureVersionError} @throws {MalformedTokenError}
-   * @throws {RampartError} `INPUT` (a limit that is none), `CORRUPT`, `SYSTEM`, `DISPOSED`
+   * @throws {RampartError} `INPUT` (an invalid limit), `CORRUPT`, `SYSTEM`, `DISPOSED`
    */
   list(resource: string, options: ListOptions = {}): List {
     return listObjects(this.#listSource(), resource, options);
@@ -175,8 +180,8 @@ export class Store implements AsyncDisposable {
   }
 
   /**
-   * Lists the texts of all objects at one version, in parts that can be sent as they are. It takes half the time of
-   * `list`, and memory for one part instead of all.
+   * Lists the texts of all objects at one version, in parts that can be sent unchanged. It takes half the
+   * time of `list`, and memory for one part instead of all.
    *
    * @throws as `list`
    */
@@ -212,7 +217,7 @@ export class Store implements AsyncDisposable {
     await this.#compaction.compactTo(upTo < this.version ? upTo : this.version);
   }
 
-  /** Waits for the writes that were taken, ends the watches, and lets go of the files. */
+  /** Waits for accepted writes, ends the watches, and releases the files. */
   [Symbol.asyncDispose](): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -236,7 +241,7 @@ export class Store implements AsyncDisposable {
     return this.#queue.submit(write);
   }
 
-  /** A batch is on the disk: tells the watches, then gives each write its result. */
+  /** A batch is on the disk: notifies the watches, then gives each write its result. */
   #committed(writes: readonly Write[], outcomes: readonly Outcome[]): readonly WriteResult[] {
     const revisions = writes.map((write, index) => {
       const outcome = outcomes[index];

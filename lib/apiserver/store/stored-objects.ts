@@ -13,7 +13,7 @@ export class StoredObjects implements Disposable {
   readonly #database: DatabaseSync;
   readonly #reader: Reader;
 
-  /** @throws {RampartError} `SYSTEM`: there is none; `UNSUPPORTED`: it is of another release. */
+  /** @throws {RampartError} `SYSTEM`: it does not exist; `UNSUPPORTED`: it is of another release. */
   constructor(path: string) {
     const what = `cannot read the store ${path}`;
     this.#database = withStorageErrors(

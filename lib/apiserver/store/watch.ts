@@ -145,7 +145,7 @@ export class Watch implements AsyncIterableIterator<readonly Change[]>, Disposab
 /** Hands committed changes to the watches that wait for them. */
 export class WatchHub {
   readonly history: History;
-  /** Only those that wait, so that a watch nobody reads any more is garbage. */
+  /** Only waiting ones, so that an abandoned watch is garbage. */
   readonly #waiting = new Map<string, Set<Watch>>();
   #closed: RampartError | undefined;
 

@@ -1,4 +1,4 @@
-/** What a write must satisfy before it is accepted, and what its outcome means to the caller. */
+/** The conditions for accepting a write, and the meaning of its outcome for the caller. */
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 import { storageError } from '../../sqlite/failure.ts';
 import { AlreadyExistsError, ConflictError, NotFoundError } from './errors.ts';

@@ -12,7 +12,7 @@ export type Write = ObjectKey &
     | ({ readonly verb: 'delete' } & Expected)
   );
 
-/** What the object has to be at; `undefined` for any version. */
+/** The version that the object must have; `undefined` for any version. */
 interface Expected {
   readonly expectedVersion: bigint | undefined;
 }
@@ -174,7 +174,7 @@ export class Writer {
     try {
       this.#database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
     } catch {
-      // The next write tells that the disk is full.
+      // The next write reports that the disk is full.
     }
   }
 }

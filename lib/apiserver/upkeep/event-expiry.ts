@@ -30,8 +30,8 @@ const pauseMs = 20;
 const retryMs = 60_000;
 
 /**
- * Remembers of each event no more than when to look at it. It is read when that time has come, and remembered again
- * when it was seen in the meantime. So updates cost nothing, and neither do events that somebody else deletes.
+ * Remembers only when to look at each event. It is read at that time, and remembered again if it was seen in
+ * the meantime. So updates cost nothing, and neither do events deleted by others.
  */
 export class EventExpiry implements ObjectListener {
   readonly #options: EventExpiryOptions;
@@ -89,7 +89,7 @@ export class EventExpiry implements ObjectListener {
       const keys = [...(this.#slots.get(slot) ?? [])];
       this.#slots.delete(slot);
       for (let from = 0; from < keys.length; from += batchSize) {
-        // What was taken is not lost when this stops: after a start, all events are seen again.
+        // Removed entries are not lost when this stops: after a start, all events are seen again.
         signal.throwIfAborted();
         await Promise.all(keys.slice(from, from + batchSize).map((key) => this.#look(key, nowMs, signal)));
         if (from + batchSize < keys.length) await sleep(this.#clock, pauseMs, signal);

@@ -15,7 +15,7 @@ async function metadataOf(server: TestServer, name: string): Promise<JsonObject>
   return ((await server.get(configMaps, name)) ?? {})['metadata'] as JsonObject;
 }
 
-/** All that is to be done is done: a chain that was made last has been collected. */
+/** Waits until all work is done: a chain that was created last has been collected. */
 async function idle(server: TestServer): Promise<void> {
   const name = `idle-${server.store.version}`;
   const uid = '00000000-0000-0000-0000-000000000000';

@@ -171,7 +171,7 @@ export class GarbageCollector implements ObjectListener {
     let propagationPolicy: 'Background' | 'Foreground' | 'Orphan' = 'Background';
     if (waiting && this.#graph.dependentsOf(node.uid).size > 0) {
       propagationPolicy = 'Foreground';
-      // What was patched comes again, with another version.
+      // A patched object comes again, with another version.
       if (await this.#cutCycle(node, item, owners, signal)) return;
     } else if (finalizers.includes(orphanFinalizer)) propagationPolicy = 'Orphan';
     else if (finalizers.includes(foregroundFinalizer)) propagationPolicy = 'Foreground';
@@ -212,7 +212,7 @@ export class GarbageCollector implements ObjectListener {
     return deleting && finalizers.includes(foregroundFinalizer) ? 'waits for dependents' : 'present';
   }
 
-  /** Foreground: when no dependent blocks any more, the object may go. */
+  /** Foreground: once no dependent blocks any longer, the object may go. */
   async #deleteDependents(node: Node, item: Item, signal: AbortSignal): Promise<void> {
     await this.#options.caughtUp(signal);
     // They were asked about when this deletion began, or when they came.

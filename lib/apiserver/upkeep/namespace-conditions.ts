@@ -1,5 +1,5 @@
 /**
- * What the status of a namespace that is being deleted says (kubernetes
+ * Conditions in the status of a namespace that is being deleted (kubernetes
  * `pkg/controller/namespace/deletion/status_condition_utils.go`).
  */
 import { type Condition as KubeCondition, setCondition } from '../../kube/object/conditions.ts';
@@ -64,7 +64,7 @@ function trouble({ remaining, finalizers, errors }: ContentReport): Map<string, 
   return found;
 }
 
-/** @returns the conditions as they are to be; `undefined` where they are so already. */
+/** @returns the new conditions; `undefined` if they are unchanged. */
 export function namespaceConditions(
   old: readonly JsonObject[],
   report: ContentReport,

@@ -46,7 +46,7 @@ export class ObjectFollower {
     this.#clock = options.clock ?? systemClock;
   }
 
-  /** Lists and watches that failed and were begun again, save for history that was no longer kept. */
+  /** Lists and watches that failed and were restarted, except for compacted history. */
   get failures(): number {
     return this.#failures;
   }

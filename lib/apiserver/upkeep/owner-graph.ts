@@ -32,7 +32,7 @@ export interface Node {
   readonly deleting: boolean;
   /** It is being deleted, after those of its dependents that block it. */
   readonly foreground: boolean;
-  /** It is being deleted, and its dependents are to stay. */
+  /** It is being deleted, and its dependents stay. */
   readonly orphaning: boolean;
 }
 
@@ -86,7 +86,7 @@ const nothing: Transition = {
 export class OwnerGraph {
   readonly #nodes = new Map<string, Node>();
   readonly #dependents = new Map<string, Set<Node>>();
-  /** Of kinds that are listed again: the nodes that were not seen yet. */
+  /** For kinds that are being listed again: nodes that were not seen yet. */
   readonly #unseen = new Map<string, Set<string>>();
 
   get size(): number {
@@ -137,7 +137,8 @@ export class OwnerGraph {
     }
     return {
       node,
-      // One that waits for its own dependents may go on as well: it decides whether a cycle is to be cut.
+      // One that waits for its own dependents may be able to continue, too: it decides whether to cut a
+      // cycle.
       released: blockedBefore.filter((owner) => !blocked.has(owner)),
       ownersChanged: !sameOwners && owners.length > 0,
       foregroundBegins: foreground && old?.foreground !== true,

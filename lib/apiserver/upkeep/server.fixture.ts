@@ -86,7 +86,7 @@ export class TestServer implements AsyncDisposable {
     );
   }
 
-  /** The object as it is shown; `undefined` when there is none. */
+  /** The object as shown; `undefined` if it does not exist. */
   async get(resource: Resource, name: string, namespace = 'default'): Promise<JsonObject | undefined> {
     try {
       const answer = await this.verbs.handle(

@@ -1,6 +1,6 @@
 /**
- * What the server does on its own: it deletes the content of namespaces, collects garbage and forgets old events.
- * No other controller of Kubernetes runs.
+ * The server's own work: it deletes the content of namespaces, collects garbage and expires old events. No
+ * other controller of Kubernetes runs.
  */
 import type { Clock } from '../../time/clock.ts';
 import type { ControllerMetrics } from '../../kube/controller/controller-metrics.ts';
@@ -26,7 +26,7 @@ interface UpkeepOptions {
   readonly clock?: Clock | undefined;
 }
 
-/** What has been done since the start, and what is kept in memory. */
+/** Counters since the start, and the amounts kept in memory. */
 export interface UpkeepCounts {
   /** Objects whose owners are tracked. */
   readonly dependents: number;

@@ -1,4 +1,4 @@
-/** What may reject a write, besides the rules of its kind. */
+/** Admission: parts that may reject a write, besides the rules of its kind. */
 import { type Metadata, orderedMetadata, readMetadata } from '../resources/metadata-fields.ts';
 import type { Resource, Subresource } from '../resources/resource.ts';
 import { fieldOf, type JsonObject } from '../../json/json.ts';
@@ -9,7 +9,7 @@ export interface AdmissionRequest {
   readonly resource: Resource;
   readonly subresource: Subresource | undefined;
   readonly namespace: string;
-  /** '' where it is to be generated. */
+  /** '' if it has to be generated. */
   readonly name: string;
   readonly user: User;
   readonly dryRun: boolean;
@@ -18,21 +18,22 @@ export interface AdmissionRequest {
 }
 
 /**
- * Both are called for each attempt of a write, with objects that they leave as they are: `object` as it would be
- * stored (`undefined` for a deletion), `old` as it is (`undefined` for a creation). What they throw is the answer; it
- * should be an `ApiError`. For a collection that is deleted, they are asked for each object.
+ * Both are called for each attempt of a write, and must not change their arguments: `object` as it would be
+ * stored (`undefined` for a deletion), `old` as stored (`undefined` for a creation). An error that they throw
+ * is the answer; it should be an `ApiError`. When a collection is deleted, they are called for each object.
  */
 export interface Admission {
   /**
-   * Before the object is held to the rules of its kind. What is returned, if anything, is stored in place of `object`: a whole
-   * object that shares nothing with it. Of its metadata, labels, annotations, finalizers and owners count.
+   * Called before the object is validated. A returned object is stored in place of `object`: it must be
+   * complete and share nothing with it. Of its metadata, only labels, annotations, finalizers and owners
+   * count.
    */
   admit?(request: AdmissionRequest, object?: JsonObject, old?: JsonObject): Changed | Promise<Changed>;
   /** After it. */
   validate?(request: AdmissionRequest, object?: JsonObject, old?: JsonObject): void | Promise<void>;
 }
 
-/** What an admission has made of the object, if it has changed it. */
+/** An object that an admission has changed. */
 export type Changed = JsonObject | undefined | void;
 
 /** Asks all for `admit`, in order, each with what the one before has made of the object. As quick as {@link askAll}. */
@@ -58,10 +59,10 @@ export function admitAll(
 }
 
 /**
- * What an admission has made of an object, as one that can be stored: with defaults, without what its kind does not know, and
- * with the metadata that only the server sets as it was.
+ * Prepares an object from an admission for storage: with defaults, without unknown fields, and with the
+ * metadata that only the server sets unchanged.
  *
- * @throws {TypeError} for metadata that are none, and what decoding the object throws.
+ * @throws {TypeError} for malformed metadata, and any error of decoding the object.
  */
 export function changedObject({ model }: Resource, changed: JsonObject, before: Metadata): JsonObject {
   const { labels, annotations, finalizers, ownerReferences } = readMetadata(
@@ -81,7 +82,10 @@ export function changedObject({ model }: Resource, changed: JsonObject, before: 
   return changed;
 }
 
-/** Asks all for `validate`, in order. A promise only where there is something to wait for: writes are many. */
+/**
+ * Calls `validate` of all, in order. Returns a promise only if something has to be waited for: writes are
+ * many.
+ */
 export function askAll(
   admissions: readonly Admission[],
   request: AdmissionRequest,

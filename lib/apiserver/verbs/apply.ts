@@ -23,7 +23,7 @@ export async function apply(
   checkDuplicates(request, options);
   const preconditions = preconditionsOf(request, body?.value);
   const { item, isCreated } = await updateObject(context, request, options, {
-    // Of an object of another kind, only the outcome is written, and owned like that of an update.
+    // For a body of another kind, only the outcome is written, and owned like that of an update.
     isTracked: subresource?.model === undefined,
     change: (current) => applied(context, request, options, current, preconditions),
     create: subresource === undefined ? () => created(context, request, options, preconditions) : undefined,
@@ -102,14 +102,14 @@ function applyContext(
   };
 }
 
-/** The outcome with defaults. What the type does not know was refused before. */
+/** The outcome with defaults. Unknown fields were refused before. */
 function known(request: ResourceRequest, options: WriteOptions, object: JsonObject): SentObject {
   const sent = sentBody({ ...request, body: { value: object, duplicates: [] } }, options);
   checkSentName(request, sent.metadata);
   return sent;
 }
 
-/** What the configuration says of the object that it is for; apply itself takes no notice of it. */
+/** The preconditions in a configuration, which apply itself ignores. */
 function preconditionsOf({ resource, subresource }: ResourceRequest, configuration: unknown): Metadata {
   if (!isObject(configuration)) return {};
   try {

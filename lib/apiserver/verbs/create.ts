@@ -1,4 +1,4 @@
-/** POST: an object that is not there yet. Also what PUT and apply do where there is none. */
+/** POST: creates a new object. PUT and apply use it, too, if the object does not exist. */
 import { ApiError, apiErrors } from '../resources/api-error.ts';
 import { Item, storedText } from '../resources/item.ts';
 import { finalizerWarnings, metadataCauses } from '../resources/metadata.ts';
@@ -91,7 +91,7 @@ export async function createObject(
   }
 }
 
-/** What stands in the metadata of a new object: what was sent but for what only the server sets. */
+/** The metadata of a new object: as sent, except for what only the server sets. */
 function newMetadata(context: VerbContext, request: ResourceRequest, sent: Metadata): Metadata {
   const { labels, annotations, finalizers, managedFields, generateName } = sent;
   return orderedMetadata({

@@ -1,4 +1,4 @@
-/** `DeleteOptions` of meta/v1, from the body of a request or, where there is none, from its parameters. */
+/** `DeleteOptions` of meta/v1, from the body of a request or, without one, from its parameters. */
 import { apiErrors, type ApiError } from '../resources/api-error.ts';
 import { type Cause, fieldError } from '../schema/field-error.ts';
 import { fieldOf, isObject, type JsonObject } from '../../json/json.ts';

@@ -23,7 +23,7 @@ import { selectionOf } from './selection.ts';
 const maxRounds = 50;
 
 type Deletion =
-  /** It is gone, or still to end: the object as it was last. */
+  /** It is gone, or will end later: the object's last state. */
   { readonly isGone: boolean; readonly item: Item };
 
 export async function deleteOne(context: VerbContext, request: ResourceRequest): Promise<ResourceAnswer> {
@@ -243,7 +243,7 @@ async function deleteItem(
     await deleteObject(context, { ...request, name, namespace }, options);
   } catch (error) {
     const answer = answerOf(error, request.resource, name);
-    // Somebody else was quicker.
+    // It was deleted by another request first.
     if (answer.status.code !== 404) throw answer;
   }
 }

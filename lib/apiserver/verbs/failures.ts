@@ -19,7 +19,7 @@ const expiredToken =
   'Continuing with the provided token results in an inconsistent list - objects that were created, modified, or ' +
   'deleted between the time the first chunk was returned and now may show up in the list.';
 
-/** Any error as one that a client can be told. */
+/** Turns any error into one for the client. */
 export function answerOf(error: unknown, subject: Subject, name: string): ApiError {
   if (error instanceof ApiError) return error;
   if (error instanceof Refusal) return apiErrors.about(subject, name, error.status);

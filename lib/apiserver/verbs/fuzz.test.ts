@@ -235,7 +235,7 @@ const anything = fc.record({
 });
 type Random = typeof anything extends fc.Arbitrary<infer Value> ? Value : never;
 
-/** What a client means: of names that are there or not, with a version that is old or none. */
+/** A client's intention: names that exist or not, with an old version or none. */
 const meant = fc
   .record({
     verb: fc.constantFrom<Verb>('create', 'update', 'delete'),
@@ -286,7 +286,7 @@ async function asked(
   await first;
 }
 
-/** What is stored has to be what the rules allow. */
+/** Stored objects must comply with the rules. */
 function checkStored(bench: Bench): void {
   for (const resource of bench.registry.all) {
     if (resource === bench.widget2) continue;

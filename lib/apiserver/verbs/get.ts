@@ -29,7 +29,7 @@ export function get({ store }: VerbContext, request: ResourceRequest): ResourceA
  */
 export function checkMinimum(store: VerbContext['store'], text: string): bigint {
   const version = askedVersion(text);
-  // A read may see a commit that is not told to all yet.
+  // A read may see a commit before all watches do.
   if (version > store.version) {
     const { version: current } = store.list('', { limit: 1 });
     if (version > current) throw tooLargeVersion(version, current);

@@ -13,7 +13,8 @@ interface LateAdmissionOptions {
 }
 
 /**
- * Between a start and the moment when the one who is to object is ready nothing slips through: until then writes wait.
+ * Keeps writes waiting from a start until the admissions that may object are ready, so that nothing slips
+ * through.
  *
  * @example
  * const late = new LateAdmission({ passes: ({ namespace }) => namespace === 'rampart' });
@@ -40,13 +41,16 @@ export class LateAdmission implements Admission {
     }
   }
 
-  /** It will not come: nothing waits for it any more. */
+  /** It will not come: writes stop waiting for it. */
   giveUp(name: string): void {
     this.#awaited.get(name)?.resolve();
     this.#awaited.delete(name);
   }
 
-  /** Asks it for each write, until what is returned is disposed. Then writes wait for it again: only the server's end is to be met. */
+  /**
+   * Calls it for each write, until the result is disposed. Then writes wait for it again: that is meant for
+   * the end of the server.
+   */
   use(name: string, admission: Admission): Disposable {
     this.#admissions.set(name, admission);
     this.#inOrder = [...this.#admissions.values()];

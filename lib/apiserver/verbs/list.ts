@@ -20,7 +20,7 @@ export async function list(context: VerbContext, request: ResourceRequest): Prom
   if (takesTexts && isWhole && resource.codec === undefined) {
     const { namespace } = selection;
     const version = exactVersion(context, options);
-    // The items of Go's lists are not told what they are.
+    // Items of Go's lists do not have their kind.
     const head = resource.isCustom ? '' : textHead(resource.storedApiVersion, resource.kind);
     const { parts, version: at } = context.store.listTexts(resource.storeName, { namespace, version, head });
     return { kind: 'texts', list: { resource, version: at, parts } };
@@ -82,7 +82,7 @@ function one({ store }: VerbContext, { resource }: ResourceRequest, selection: S
   const stored = store.get(resource.storeName, selection.namespace ?? '', selection.name ?? '');
   const item = stored === undefined ? undefined : Item.ofStored(resource, stored);
   const items = item !== undefined && selection.matches(item) ? [item] : [];
-  // The object may be of a commit that is not told to all yet.
+  // The object may be of a commit that not all watches have seen.
   const version =
     stored !== undefined && stored.resourceVersion > store.version ? stored.resourceVersion : store.version;
   return { resource, items, version, continue: undefined, remaining: undefined };
@@ -127,7 +127,7 @@ async function selected(
       if (items.length === limit) last = stored;
     }
     await setImmediate();
-    // Nobody waits for it any more.
+    // The client has given up.
     if (signal.aborted) throw apiErrors.timeout('request did not complete within the allotted timeout');
   }
   return { resource, items, version, continue: undefined, remaining: undefined };

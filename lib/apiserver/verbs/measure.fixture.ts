@@ -1,6 +1,7 @@
 /**
- * What the verbs cost, in microseconds of this process' CPU: `node lib/apiserver/verbs/measure.fixture.ts`. In
- * memory, so that no disk takes part; the store's own part is measured alone beside it.
+ * Measures the cost of the verbs, in microseconds of this process' CPU: `node
+ * lib/apiserver/verbs/measure.fixture.ts`. In memory, so that no disk takes part; the store's own part is
+ * also measured alone.
  */
 import { storedText } from '../resources/item.ts';
 import type { JsonObject } from '../../json/json.ts';

@@ -16,7 +16,7 @@ const immortal: ReadonlySet<string> = new Set(['default', 'kube-public', 'kube-s
 /** The caller disposes it. */
 export class NamespaceLifecycle implements Admission, Disposable {
   readonly #store: Store;
-  /** Those that are there and not being deleted. What is not here is looked up. */
+  /** Existing ones that are not being deleted. Others are looked up. */
   readonly #active = new Set<string>();
   readonly #ended = new AbortController();
   #following = false;
@@ -48,7 +48,7 @@ export class NamespaceLifecycle implements Admission, Disposable {
     this.#active.clear();
   }
 
-  /** Forgets namespaces as they change. What is kept is right only while this runs. */
+  /** Forgets namespaces as they change. The cache is right only while this runs. */
   #follow(): void {
     if (this.#following || this.#ended.signal.aborted) return;
     const { version: fromVersion } = this.#store;

@@ -1,6 +1,6 @@
 /**
- * The common end of PUT and PATCH: reads the object, has it changed, holds the result to the rules, stores it, and
- * begins anew where somebody else was quicker.
+ * The common part of PUT and PATCH: reads the object, changes it, validates and stores the result, and starts
+ * again if another write came first.
  */
 import { apiErrors } from '../resources/api-error.ts';
 import { Item, storedText } from '../resources/item.ts';
@@ -26,13 +26,16 @@ import { versionCause, versionOf, type WriteOptions } from './query.ts';
 import type { ResourceRequest } from './request.ts';
 import type { SentObject } from './sent-object.ts';
 
-/** Each round waits for a write that another one has won; beyond so many, the client is told. */
+/** Each round lost to another write is repeated; after this many, the client gets a conflict. */
 const maxRounds = 50;
 
 interface ObjectChange {
-  /** What it is to be; `undefined` to leave it. Once a round; may share parts with the current object. */
+  /**
+   * Computes the new object; `undefined` to leave it unchanged. Called once a round; the result may share
+   * parts with the current object.
+   */
   readonly change: (current: CurrentObject) => SentObject | undefined;
-  /** Where there is no object. */
+  /** Called if the object does not exist. */
   readonly create: (() => Promise<Item>) | undefined;
   /** Whether what `change` gives says already who owns what. */
   readonly isTracked: boolean;
@@ -123,7 +126,7 @@ function checkSent(request: ResourceRequest, current: CurrentObject, sent: Metad
   if (version !== current.stored.resourceVersion) throw apiErrors.changed(resource, name);
 }
 
-/** The object as it was sent, with what it cannot change as it is. */
+/** The object as sent, with its immutable parts restored. */
 function merged(
   request: ResourceRequest,
   { object: old, metadata }: CurrentObject,
@@ -139,7 +142,7 @@ function merged(
   return object;
 }
 
-/** Metadata as it was sent, with what the server alone sets. */
+/** Metadata as sent, with the fields that only the server sets restored. */
 function mergedMetadata(request: ResourceRequest, old: Metadata, meta: Metadata): Metadata {
   return orderedMetadata({
     ...meta,
@@ -175,7 +178,7 @@ function written(
     subresource.fillMetadata?.(whole);
     return whole;
   }
-  // Of the metadata, that is who owns what.
+  // In the metadata, that is the ownership.
   const { managedFields } = subresource.model === undefined ? sent.metadata : metadata;
   return { ...object, metadata: managedFields === undefined ? kept : { ...kept, managedFields } };
 }
@@ -252,7 +255,7 @@ function withVersion(object: JsonObject, { stored }: CurrentObject): Metadata {
   return { ...(object['metadata'] as Metadata), resourceVersion: String(stored.resourceVersion) };
 }
 
-/** What the client sees of an object that stays as it is. */
+/** The client's view of an unchanged object. */
 function shown(request: ResourceRequest, { stored, object }: CurrentObject): Item {
   const { resource, subresource } = request;
   if (subresource?.model !== undefined) return Item.ofObject(resource, subresource.read(object));

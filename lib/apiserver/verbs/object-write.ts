@@ -1,4 +1,4 @@
-/** What every write does with an object, whichever verb requested it. */
+/** The common steps of every write, whichever verb requested it. */
 import { trackUpdate } from '../apply/field-manager.ts';
 import { apiErrors } from '../resources/api-error.ts';
 import { type metadataCauses, withoutRepeatedOwners } from '../resources/metadata.ts';
@@ -14,7 +14,7 @@ import { factsOf, type VerbContext } from './context.ts';
 import type { WriteOptions } from './query.ts';
 import type { ResourceRequest } from './request.ts';
 
-/** An object as it is stored, and as this version of its kind shows it. The caller's own. */
+/** An object as stored, and as this version of its kind shows it. Owned by the caller. */
 export interface CurrentObject {
   readonly stored: StoredObject;
   readonly object: JsonObject;
@@ -50,7 +50,7 @@ export function baseObject({ resource, subresource }: ResourceRequest, current: 
   return isPrepared ? decoded(resource, current.stored) : current.object;
 }
 
-/** @throws {ApiError} 400 for a name that cannot stand in a path. */
+/** @throws {ApiError} 400 for a name that is invalid in a path. */
 export function checkName(name: string): void {
   if (!/[/%]/.test(name) && name !== '.' && name !== '..') return;
   const problems = pathSegmentProblems(name).join(';');
@@ -92,7 +92,7 @@ export function tracked(
   });
 }
 
-/** What a subresource does not write of an object, as paths. */
+/** The paths that a subresource does not write. */
 export function resetPathsOf(
   { resetFields, keptMetadata = [] }: Subresource,
   object: JsonObject,
@@ -100,7 +100,7 @@ export function resetPathsOf(
   return [...resetFields(object).map((name) => [name]), ...keptMetadata.map((field) => ['metadata', field])];
 }
 
-/** @throws {ApiError} 422 where there is at least one cause. */
+/** @throws {ApiError} 422 if there are causes. */
 export function refuseInvalid(resource: Resource, name: string, causes: readonly Cause[]): void {
   if (causes.length > 0) throw apiErrors.invalid(resource, name, eachRequiredOnce(causes));
 }

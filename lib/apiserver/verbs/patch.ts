@@ -67,7 +67,7 @@ function patched(
   how: Patcher,
 ): SentObject {
   const { resource, subresource, body, warnings, patchType } = request;
-  // What comes out shares parts with both.
+  // The result shares parts with both.
   const whole = baseObject(request, current);
   const original = subresource === undefined ? whole : subresource.read(whole);
   const result = how(original, cloneJson(body?.value));
@@ -98,7 +98,7 @@ function patched(
   return sent;
 }
 
-/** apiserver `pkg/endpoints/handlers/patch.go`: what comes out of a patch is told with all that is in it. */
+/** apiserver `pkg/endpoints/handlers/patch.go`: the message contains the whole result of a patch. */
 function badResult(result: JsonObject, message: string): ApiError {
   return apiErrors.invalid({ group: '', kind: '' }, '', [
     fieldError.invalid('patch', jsonText(result), message),

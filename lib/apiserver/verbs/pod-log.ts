@@ -1,9 +1,8 @@
 /**
- * GET of `pods/NAME/log`: what a container has written, as `kubectl logs` asks for it. Which container is meant, and
- * whether it can have a log, stands in the Pod; the log itself comes from whoever runs the pods.
- *
- * What is checked and said, in this order, is as in kubernetes `pkg/registry/core/pod/rest/log.go`, `pod/strategy.go`
- * (LogLocation) and, for what a kubelet answers, `pkg/kubelet/kubelet_pods.go` (validateContainerLogStatus).
+ * GET of `pods/NAME/log`: the log of a container, for `kubectl logs`. The Pod says which container is meant,
+ * and whether it can have a log; the log itself comes from the runner of the pods. Checks and messages, in
+ * this order, are those of kubernetes `pkg/registry/core/pod/rest/log.go`, `pod/strategy.go` (LogLocation)
+ * and, for the answers of a kubelet, `pkg/kubelet/kubelet_pods.go` (validateContainerLogStatus).
  */
 import { apiTimeNs } from '../../kube/object/api-time.ts';
 import { objectAt, objectsAt, textAt, valueAt } from '../../json/fields.ts';
@@ -31,7 +30,7 @@ export async function podLog(
   const spec = objectAt(pod, 'spec');
   const container = containerOf(spec, name, query.get('container') ?? '');
   const nodeName = textAt(spec, 'nodeName');
-  // Nobody runs it yet: nothing was written.
+  // It has no node yet, so it has written nothing.
   if (nodeName === '') return streamOf(nothing());
   if (podLogs === undefined) {
     throw apiErrors.internal(
@@ -106,7 +105,7 @@ function containerOf(spec: JsonObject, pod: string, asked: string): string {
   throw apiErrors.badRequest(`a container name must be specified for pod ${pod}${choice}`);
 }
 
-/** @throws {ApiError} 400 where there is no such container, or it has written nothing yet. */
+/** @throws {ApiError} 400 if the container does not exist or has written nothing yet. */
 function containerIdOf(status: JsonObject, pod: string, container: string, previous: boolean): string {
   const found = statusLists
     .flatMap((list) => objectsAt(status, list))

@@ -22,7 +22,7 @@ export interface PodLogRequest {
 }
 
 /**
- * Opens a log. What it throws, an `ApiError`, is told to the client; the text that it gives is read once, and let go of
- * by ending its iteration.
+ * Opens a log. An `ApiError` that it throws goes to the client; the text is read once, and released by ending
+ * its iteration.
  */
 export type PodLogs = (request: PodLogRequest) => Promise<AsyncIterable<Uint8Array>>;

@@ -6,13 +6,13 @@ import type { ResourceRequest } from './request.ts';
 
 export type FieldValidation = 'Ignore' | 'Strict' | 'Warn';
 
-/** Of create, update and patch. */
+/** Options of create, update and patch. */
 export interface WriteOptions {
   readonly dryRun: boolean;
   /** Who comes to own the fields. */
   readonly manager: string;
   readonly fieldValidation: FieldValidation;
-  /** Of an apply: take over what others own. */
+  /** For an apply: take over fields that others own. */
   readonly force: boolean;
 }
 
@@ -39,7 +39,7 @@ function badNumber(how: string, text: string, why: string): ApiError {
   return apiErrors.badRequest(`strconv.${how}: parsing ${JSON.stringify(text)}: ${why}`);
 }
 
-/** 0 for an empty one and for `0`; `undefined` for what is none. */
+/** 0 for an empty one and for `0`; `undefined` for an invalid one. */
 export function versionOf(text: string): bigint | undefined {
   if (text === '' || text === '0') return 0n;
   if (!/^[0-9]{1,20}$/.test(text)) return undefined;
@@ -47,13 +47,13 @@ export function versionOf(text: string): bigint | undefined {
   return version < 2n ** 64n ? version : undefined;
 }
 
-/** Why a version is none, as a field that is wrong. */
+/** The cause for an invalid version, as a wrong field. */
 export function versionCause(field: string, text: string): Cause {
   const why = /^[0-9]+$/.test(text) ? 'value out of range' : 'invalid syntax';
   return fieldError.invalid(field, text, `strconv.ParseUint: parsing ${JSON.stringify(text)}: ${why}`);
 }
 
-/** @throws {ApiError} 422 where there is at least one cause. */
+/** @throws {ApiError} 422 if there are causes. */
 export function refuseOptions(kind: string, causes: readonly Cause[]): void {
   if (causes.length > 0) throw apiErrors.invalid({ group: 'meta.k8s.io', kind }, '', causes);
 }

@@ -14,7 +14,7 @@ export const patchMediaTypes = [
   'application/apply-patch+yaml',
 ] as const;
 export type PatchMediaType = (typeof patchMediaTypes)[number];
-/** Nothing tells how to merge the lists of a kind that a CustomResourceDefinition made. */
+/** A CustomResourceDefinition does not define how lists are merged. */
 export const customPatchMediaTypes = patchMediaTypes.filter(
   (type) => type !== 'application/strategic-merge-patch+json',
 );
@@ -22,7 +22,7 @@ export const customPatchMediaTypes = patchMediaTypes.filter(
 export interface Body {
   /** The decoded JSON or YAML; anything. */
   readonly value: unknown;
-  /** Fields that stand there twice, as strict field validation names them: `duplicate field "spec.a"`. */
+  /** Duplicate fields, as strict field validation names them: `duplicate field "spec.a"`. */
   readonly duplicates: readonly string[];
 }
 
@@ -37,10 +37,10 @@ export interface ResourceRequest {
   /** Not looked at yet: the verbs read it and refuse what makes no sense. */
   readonly query: URLSearchParams;
   readonly body: Body | undefined;
-  /** Of a patch. */
+  /** Only for a patch. */
   readonly patchType: PatchMediaType | undefined;
   readonly user: User;
-  /** A whole list may be answered as `texts`: its objects are wanted as they are stored. */
+  /** A whole list may be answered as `texts`: its objects are requested in their stored form. */
   readonly takesTexts?: boolean;
   /** For the name of the field manager, where the query has none. */
   readonly userAgent: string | undefined;
@@ -59,7 +59,7 @@ export interface ItemList {
   readonly remaining: number | undefined;
 }
 
-/** All objects of a kind, as they are stored: for lists that nothing has to be looked into of. */
+/** All objects of a kind in their stored form: for lists that need no parsing. */
 export interface ItemTexts {
   readonly resource: Resource;
   readonly version: bigint;
@@ -75,8 +75,8 @@ export type WatchEvent =
 export interface ItemWatch {
   readonly resource: Resource;
   /**
-   * Batches, never empty; ends when the time of the watch is up, the signal is aborted, or its resource is no longer
-   * served. Throws what an ERROR event is to be made of (`ApiError`).
+   * Batches, never empty; ends when the time of the watch is up, the signal is aborted, or its resource is no
+   * longer served. Throws an `ApiError` for an ERROR event.
    */
   readonly events: AsyncIterable<readonly WatchEvent[]>;
 }
@@ -85,8 +85,8 @@ export interface ItemWatch {
 export interface TextStream {
   readonly contentType: string;
   /**
-   * Read once; ends also when the signal of the request is aborted. What it throws ends the answer in the midst: who
-   * reads it then knows that it is not whole.
+   * Read once; ends also when the signal of the request is aborted. An error ends the answer in the middle,
+   * so that the reader knows that it is incomplete.
    */
   readonly chunks: AsyncIterable<Uint8Array>;
 }

@@ -19,7 +19,7 @@ export interface SentKind {
   readonly model: ResourceModel;
 }
 
-/** What is sent to an object, or to a subresource, which may be of another kind. */
+/** The kind of a body sent to an object or to a subresource, which may be another one. */
 export function sentKind(resource: Resource, subresource: Subresource | undefined): SentKind {
   if (subresource?.model === undefined) return resource;
   const { group, version, kind, model } = subresource;
@@ -32,7 +32,7 @@ export interface SentObject {
   readonly metadata: Metadata;
 }
 
-/** What is done with fields that are not known, stand there twice, or are of another type. */
+/** Reports fields that are unknown, duplicate, or of another type. */
 interface FieldReport {
   readonly mode: FieldValidation;
   readonly duplicates: readonly string[];
@@ -70,7 +70,11 @@ export function sentObject(value: unknown, kind: SentKind, report: FieldReport):
   return { object, metadata: read.metadata };
 }
 
-/** What the body of a request is, as an object of its kind. @throws {ApiError} 400, 422 */
+/**
+ * Decodes the body of a request as an object of its kind.
+ *
+ * @throws {ApiError} 400, 422
+ */
 export function sentBody(
   { resource, subresource, body, warnings }: ResourceRequest,
   { fieldValidation: mode }: WriteOptions,

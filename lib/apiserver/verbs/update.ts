@@ -40,7 +40,8 @@ function copied({ object, metadata }: SentObject): SentObject {
 }
 
 /**
- * What is sent has to be what the path names (apiserver `pkg/endpoints/handlers/rest.go`, checkName).
+ * The sent object has to be the one that the path names (apiserver `pkg/endpoints/handlers/rest.go`,
+ * checkName).
  *
  * @throws {ApiError} 400
  */

@@ -1,4 +1,4 @@
-/** What the API server does with its objects. HTTP is in front of it (`http/`), the store behind. */
+/** The API server's operations on objects. HTTP is in front of it (`http/`), the store behind. */
 import { type Clock, systemClock } from '../../time/clock.ts';
 import { apiErrors } from '../resources/api-error.ts';
 import type { Registry } from '../resources/registry.ts';

@@ -51,11 +51,11 @@ export class WatchEvents implements AsyncIterableIterator<readonly WatchEvent[]>
   #waiting: Waiting | undefined;
   /** Whether the store's watch was asked and has not answered. */
   #isReading = false;
-  /** What was read while nobody waited. */
+  /** Events that were read while no call waited. */
   #ready: Ready | undefined;
   #failure: { readonly error: unknown } | undefined;
   #isBookmarkDue = false;
-  /** `due`: only a last bookmark is to come. */
+  /** `due`: only a last bookmark is left. */
   #end: 'none' | 'due' | 'ended' = 'none';
 
   constructor(
@@ -212,7 +212,7 @@ export class WatchEvents implements AsyncIterableIterator<readonly WatchEvent[]>
     waiting?.resolve(batch);
   }
 
-  /** Ends with an error, which is told to the one who waits or comes next. */
+  /** Ends with an error, which goes to the waiting or the next call. */
   #fail(error: unknown): void {
     const waiting = this.#waiting;
     if (waiting === undefined) {
@@ -257,13 +257,13 @@ function withExpiry(error: unknown): unknown {
   return apiErrors.expired(`too old resource version: ${error.version} (${error.compactedVersion})`);
 }
 
-/** Whether the kind is served as it was when the watch began. */
+/** Whether the kind is still served as at the beginning of the watch. */
 function isServed({ registry }: VerbContext, { resource }: ResourceRequest): boolean {
   const { group, version, plural } = resource;
   return registry.find(group, version, plural) === resource;
 }
 
-/** `undefined` for a change that the watch does not see. What is made for one watch is there for all. */
+/** `undefined` for a change that the watch does not see. Events made for one watch are shared by all. */
 function seenChange(resource: Resource, selection: Selection, change: Change): WatchEvent | undefined {
   const { type, previous } = change;
   const item = itemOf(resource, change);
@@ -279,7 +279,9 @@ function seenChange(resource: Resource, selection: Selection, change: Change): W
 
 const departures = new WeakMap<Change, StoredObject>();
 
-/** The end of an object for those who ask for it as it was: its state before, with the version of the change. */
+/**
+ * The end of an object for a watch that saw it before: its previous state, with the version of the change.
+ */
 function departed(change: Change, previous: StoredObject): StoredObject {
   let object = departures.get(change);
   if (object === undefined) {

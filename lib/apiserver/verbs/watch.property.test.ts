@@ -10,7 +10,7 @@ import { ApiError } from '../resources/api-error.ts';
 import type { JsonObject } from '../../json/json.ts';
 import { type Asked, Bench, meta, widget } from './verbs.fixture.ts';
 
-/** What a client knows: by namespace and name, the version it has seen. */
+/** A client's knowledge: the version that it has seen, by namespace and name. */
 type Known = Map<string, string>;
 
 const views: readonly Asked[] = [
@@ -49,7 +49,7 @@ async function written(bench: Bench, { verb, namespace, name, app, size }: Write
       await bench.ask('patch', { ...asked, subresource: 'status', body: { status: { phase: size } } });
     else await bench.ask('patch', { ...asked, body: { metadata: { labels: { app } }, spec: { size } } });
   } catch (error) {
-    // What is there already, or is not: no write.
+    // It exists already, or does not: no write.
     if (!(error instanceof ApiError) || ![404, 409].includes(error.status.code)) throw error;
   }
 }
@@ -82,7 +82,7 @@ async function followed(bench: Bench, view: Asked, from: bigint, known: Known, u
   try {
     while (last < upTo) {
       const pending = events.next();
-      // With nothing to give, a bookmark tells how far it is.
+      // Without events, a bookmark shows the progress.
       await bench.clock.advance(60_000);
       const { done, value } = await pending;
       if (done === true) throw new Error(`the watch has ended at ${last}, before ${upTo}`);

@@ -14,7 +14,7 @@ function told(event: WatchEvent): string {
   return `${event.type} ${String(meta(event.item.object)['name'])}`;
 }
 
-/** The next so many events. */
+/** The next `count` events. */
 async function next(events: Events, count: number): Promise<WatchEvent[]> {
   const found: WatchEvent[] = [];
   while (found.length < count) {

@@ -52,7 +52,7 @@ function beginning(
   return { version: list.version, initial: initialEvents(request, selection, list, allowBookmarks) };
 }
 
-/** What is there as if it were added now, as it is read. */
+/** Existing objects as if they were added now, in the order of reading. */
 function* initialEvents(
   { resource }: ResourceRequest,
   selection: Selection,

@@ -1,6 +1,7 @@
 /**
- * What expressions can cost, in figures of Kubernetes: apiserver `pkg/cel/library/cost_test.go`. Those of rules with
- * variables are in `lib/apiserver/schema/rules/rule-costs.test.ts`.
+ * The estimated cost of expressions, with the figures of Kubernetes: apiserver
+ * `pkg/cel/library/cost_test.go`. Those of rules with variables are in
+ * `lib/apiserver/schema/rules/rule-costs.test.ts`.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

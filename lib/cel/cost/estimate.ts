@@ -100,7 +100,7 @@ class Estimation implements Estimating {
     }
   }
 
-  /** What is not known of the value of a node follows from its path, else from its type. */
+  /** Unknown properties of a node's value follow from its path, else from its type. */
   #value(node: ASTNode, known: Partial<Value> = {}): Value {
     const type = known.type ?? this.#types.get(node) ?? dyn;
     const path = known.path ?? [];
@@ -225,7 +225,7 @@ function literalSize(value: Literal): Size {
   return exactly(value instanceof Uint8Array ? value.length : 1);
 }
 
-/** Of the items of a literal. */
+/** The size of a literal: the widest range that covers all of its items. */
 function union(items: readonly Value[]): Size {
   const [first, ...others] = items.map(sizeOf);
   return others.reduce(either, first ?? exactly(0));

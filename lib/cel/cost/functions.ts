@@ -171,7 +171,7 @@ const compact: ReadonlySet<string> = new Set([
 ]);
 const formatNameSize: Size = { min: 1, max: 64 };
 
-/** Of `==` on two values of one of the types of Kubernetes; `undefined` if the cost is that of any comparison. */
+/** Cost of `==` on two values of a Kubernetes type; `undefined` if it costs as much as any comparison. */
 export function equalityCost(a: Value, b: Value): number | undefined {
   const { name } = a.type;
   if (a.type.kind !== 'opaque' || name === undefined || b.type.name !== name) return undefined;

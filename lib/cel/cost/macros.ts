@@ -7,7 +7,7 @@ import type { ASTNode } from '../syntax.ts';
 import { either, exactly, product, type Size, sum } from './size.ts';
 import { type Entries, type Estimate, sizeOf, type Value } from './value.ts';
 
-/** What macros need of the estimation. */
+/** The part of the estimation that macros use. */
 export interface Estimating {
   visit(node: ASTNode): Estimate;
   /** Estimates expressions with one more variable for each name. */

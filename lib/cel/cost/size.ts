@@ -6,7 +6,9 @@ export interface Size {
   readonly max: number;
 }
 
-/** What is not bounded. Costs stop growing here, as those of Kubernetes do at the end of 64 bits. */
+/**
+ * The size of an unbounded value. Costs stop growing here, as those of Kubernetes do at the end of 64 bits.
+ */
 export const unbounded = 2 ** 64;
 
 export const unknown: Size = { min: 0, max: unbounded };

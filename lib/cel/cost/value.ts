@@ -1,4 +1,4 @@
-/** What is known of the values of a node before it runs. */
+/** What the estimation knows of the values of a node before it runs. */
 import type { Type } from '../static-types.ts';
 import type { Literal } from '../syntax.ts';
 import { type Size, unknown } from './size.ts';
@@ -12,7 +12,10 @@ export interface Entries {
 
 export interface Value {
   readonly type: Type;
-  /** The way to it from a variable: names of fields, `@items`, `@keys`, `@values`. Empty if there is none. */
+  /**
+   * The way to it from a variable: names of fields, `@items`, `@keys`, `@values`. Empty for a value without a
+   * path.
+   */
   readonly path: readonly string[];
   readonly size?: Size | undefined;
   readonly entries?: Entries | undefined;
@@ -24,7 +27,7 @@ export interface Estimate extends Value {
   readonly cost: number;
 }
 
-/** The largest size of the values at a path; `undefined` where there are none. */
+/** The largest size of the values at a path; `undefined` if it is unknown. */
 export type Bound = (path: readonly string[]) => number | undefined;
 
 export const sizeOf = ({ size }: Value): Size => size ?? unknown;

@@ -1,4 +1,4 @@
-/** What a shell has to know to complete a command line. */
+/** The facts about the commands that a shell needs to complete a command line. */
 import type { Command } from 'commander';
 
 import {
@@ -24,7 +24,7 @@ export interface CompletedCommand {
   readonly name: string;
   readonly commands: readonly { readonly name: string; readonly summary: string }[];
   readonly options: readonly CompletedOption[];
-  /** What its first argument takes; undefined if there is none. */
+  /** Values of its first argument; undefined if it takes no argument. */
   readonly argument: ValueKind | undefined;
 }
 

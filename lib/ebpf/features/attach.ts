@@ -1,8 +1,7 @@
 /**
- * Ways to attach. Where attaching touches nothing (tracepoints with an empty program, functions that
- * exist to be probed) it is really done and undone. Where it would touch the machine (network
- * interfaces, cgroups, namespaces) the kernel is asked with a target that cannot be, and its errno
- * tells whether it knows the way.
+ * Ways to attach. Where attaching touches nothing (tracepoints with an empty program, functions that exist to
+ * be probed) it is really done and undone. Where it would touch the machine (network interfaces, cgroups,
+ * namespaces), the probe names an impossible target, and the kernel's errno shows whether it knows the way.
  */
 import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
@@ -30,7 +29,7 @@ const netAdmin = { capabilities: ['CAP_BPF', 'CAP_NET_ADMIN'] } as const;
 /** Recent kernels open uprobe events for CAP_SYS_ADMIN only (kernel/events/core.c, perf_uprobe_event_init). */
 const userProbe = { capabilities: ['CAP_BPF', 'CAP_PERFMON', 'CAP_SYS_ADMIN'] } as const;
 
-/** What each kind needs; `since` is the kernel that has the way to attach which is probed here. */
+/** Requirements of each kind; `since` is the first kernel with the way to attach that is probed here. */
 export const attachNeeds: Readonly<Record<AttachKind, Needs>> = {
   raw_tracepoint: { ...perfmon, since: '4.17' },
   tracepoint: { ...perfmon, since: '4.7' },
@@ -61,7 +60,7 @@ const loopbackIndex = 1;
 const impossibleIndex = 2 ** 31 - 1;
 const impossibleFd = 2 ** 32 - 1;
 
-/** The raw tracepoints that the sensor stands on. */
+/** The raw tracepoints that the sensor requires. */
 const rawTracepoints = ['sys_enter', 'sys_exit', 'sched_process_exec'] as const;
 
 /** Every event of one kind, on the first CPU: what libbpf, too, opens to attach system-wide. */

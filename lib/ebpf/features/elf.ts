@@ -44,7 +44,11 @@ export function findSegment(table: Buffer, address: bigint): bigint | undefined 
   return undefined;
 }
 
-/** At most so many bytes: a file may end before. @param buffer to read into, at least as large */
+/**
+ * Reads at most as many bytes as asked for: a file may end before.
+ *
+ * @param buffer to read into, at least as large
+ */
 export function readAt(
   fd: number,
   offset: number,

@@ -24,7 +24,7 @@ export const featureReasons = [
   'memlock_limit',
   /** The caller of the probe did not ask for it. */
   'not_probed',
-  /** The kernel's answer fits more than one reason, or a file that would tell is not there. */
+  /** The kernel's answer fits more than one reason, or a file that would decide it is missing. */
   'inconclusive',
 ] as const;
 
@@ -84,7 +84,7 @@ export const attachKinds = [
 
 export type AttachKind = (typeof attachKinds)[number];
 
-/** What {@link probeFeatures} found. A field is `undefined` where this process cannot read the fact. */
+/** The result of {@link probeFeatures}. A field is `undefined` where this process cannot read the fact. */
 export interface KernelFeatures {
   /** `uname -r`. */
   readonly release: string;

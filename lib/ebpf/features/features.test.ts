@@ -31,7 +31,7 @@ function reasonsOf(answers: KernelFeatures['programs'] | KernelFeatures['attach'
   );
 }
 
-/** What a file says of itself, '' when it is not there. */
+/** The content of a file, '' if it does not exist. */
 function content(path: string): string {
   try {
     return readFileSync(path, 'latin1');

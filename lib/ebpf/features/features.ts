@@ -1,4 +1,4 @@
-/** What this kernel lets this process do with eBPF, and the reason where it does not. */
+/** What this process may do with eBPF on this kernel, and the reasons for what it may not. */
 import { release } from 'node:os';
 
 import { RampartError } from '../../errors/errors.ts';

@@ -14,12 +14,13 @@ import type { VmlinuxBtf } from './vmlinux-btf.ts';
 import type { Feature, ProgramKind } from './feature.ts';
 import { btfOf } from '../kernel-types.ts';
 
-/** Exists to be attached to (net/bpf/test_run.c): only BPF_PROG_TEST_RUN calls it, so it costs nobody. */
+/**
+ * Exists to be attached to (net/bpf/test_run.c): only BPF_PROG_TEST_RUN calls it, so it slows nothing down.
+ */
 export const testFunction = 'bpf_fentry_test1';
 /**
- * An LSM hook that is asked only when somebody reads the kernel log. Every kernel lets fmod_ret
- * programs change what security_* functions return; the test function for them only those kernels
- * that were built for error injection.
+ * An LSM hook that is called only for reads of the kernel log. Every kernel lets fmod_ret programs change the
+ * results of security_* functions; their test function exists only in kernels built for error injection.
  */
 const quietLsmHook = 'bpf_lsm_syslog';
 const quietSecurityFunction = 'security_syslog';
@@ -53,7 +54,7 @@ interface ProgramProbe extends Needs {
   readonly attachFunction?: string;
   /** A structure of function pointers and the member that the program implements. */
   readonly implements?: { readonly struct: string; readonly member: string };
-  /** What the program returns; 0 unless told. */
+  /** The program's return value; 0 by default. */
   readonly returns?: number;
 }
 
@@ -164,8 +165,8 @@ export type BtfOrReason = VmlinuxBtf | Feature;
 /**
  * Loads a minimal program of `kind`.
  *
- * @param overrides - Fields of the request to ask differently, e.g. for another attach type.
- * @returns the program, which the caller disposes, or why there is none.
+ * @param overrides - Fields of the request that differ, such as the attach type.
+ * @returns the program, which the caller disposes, or the reason for the refusal.
  */
 export function loadMinimal(
   kind: ProgramKind,

@@ -6,7 +6,7 @@ import type { Refusal } from '../bpf-call.ts';
 import { errnoName } from '../libc.ts';
 import type { Feature, FeatureReason } from './feature.ts';
 
-/** What is known about this process and kernel before the first probe. */
+/** Facts about this process and kernel that are known before the first probe. */
 export interface ProbeContext {
   /** `uname -r`. */
   readonly release: string;
@@ -14,7 +14,7 @@ export interface ProbeContext {
   readonly inUserNamespace: boolean;
   readonly lockdown: 'none' | 'integrity' | 'confidentiality' | undefined;
   readonly lsms: readonly string[] | undefined;
-  /** Whether the kernel's BTF has the function: what it was built with. Undefined where there is no BTF. */
+  /** Whether the kernel's BTF has the function, which shows how it was built. Undefined without BTF. */
   readonly hasFunction: (name: string) => boolean | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** Where the API server is and who we are to it: from a kubeconfig, or from inside of a pod. */
+/** Finds the API server and the credentials for it: from a kubeconfig, or from inside of a pod. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 

@@ -4,18 +4,22 @@ import { readFile } from 'node:fs/promises';
 import { errorCodes, messageOf, RampartError } from '../../errors/errors.ts';
 import { type Clock, systemClock } from '../../time/clock.ts';
 
-/** What one request is sent with. A new object whenever something in it is new. Never log it. */
+/** The credentials of one request. A new object whenever a part of it changes. Never log it. */
 export interface Credential {
   /** The value of the `authorization` header. */
   readonly authorization?: string | undefined;
   /** A client certificate and its key, in PEM. */
   readonly certificate?: { readonly cert: string; readonly key: string } | undefined;
-  /** What must not be shown: the bare token or password. */
+  /** Texts that must not be shown: the bare token or password. */
   readonly secrets: readonly string[];
 }
 
 export interface Credentials {
-  /** What to send now. @throws {RampartError} when there is none; the signal's reason when it aborts. */
+  /**
+   * The credentials to send now.
+   *
+   * @throws {RampartError} without valid credentials; the signal's reason when it aborts.
+   */
   current(signal: AbortSignal): Promise<Credential>;
   /** The server did not accept `used`: get another one. Nothing happens when there is a newer one already. */
   invalidate(used: Credential): void;
@@ -39,9 +43,9 @@ interface StoredCredentialsOptions {
 const REREAD_MS = 60_000;
 
 /**
- * Tokens and certificates from values and files. Files are read again when they were last read over a minute ago,
- * and after a refusal: the kubelet replaces a pod's token before it expires. A file that cannot be read any more
- * leaves what was read last.
+ * Tokens and certificates from values and files. Files are read again when they were last read over a minute
+ * ago, and after a refusal: the kubelet replaces a pod's token before it expires. If a file becomes
+ * unreadable, its last content is used.
  */
 export class StoredCredentials implements Credentials {
   readonly #options: StoredCredentialsOptions;

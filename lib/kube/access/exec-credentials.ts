@@ -20,11 +20,11 @@ export interface ExecOptions {
   readonly env: Readonly<Record<string, string>>;
   /** For people whose machine lacks the program. */
   readonly installHint?: string | undefined;
-  /** What the program is told about the cluster, where it asks for it. */
+  /** Facts about the cluster that are passed to the program, if it asks for them. */
   readonly cluster?: Readonly<Record<string, unknown>> | undefined;
   /** Default: 1 minute. */
   readonly timeoutMs?: number;
-  /** What becomes of the program's stderr. Default: `inherit`, as its words are for people. */
+  /** Where the program's stderr goes. Default: `inherit`, because it is for people. */
   readonly stderr?: 'inherit' | 'ignore';
   readonly clock?: Clock | undefined;
 }
@@ -67,7 +67,7 @@ export class ExecCredentials implements Credentials {
   }
 }
 
-/** What the program wrote to stdout. */
+/** The program's output on stdout. */
 async function runPlugin(options: ExecOptions): Promise<string> {
   const { apiVersion, command, args, env, cluster, timeoutMs = 60_000, stderr = 'inherit' } = options;
   const info = {

@@ -14,7 +14,7 @@ interface KubeconfigEntry {
   readonly fields: Fields;
 }
 
-/** What several files come to. */
+/** The merged content of several files. */
 export interface Kubeconfig {
   readonly files: readonly string[];
   readonly currentContext: string | undefined;
@@ -31,12 +31,12 @@ export interface KubeconfigOptions {
 }
 
 /**
- * The kubeconfig, or `undefined` where there is no file.
+ * The kubeconfig, or `undefined` without a file. With several files (`KUBECONFIG=a:b`), the first one with a
+ * context, cluster or user of a name defines it completely, and the first `current-context` wins. Missing
+ * files of a list are skipped.
  *
- * Of several files (`KUBECONFIG=a:b`), the first that has a context, cluster or user of some name has it whole, and
- * the first with a `current-context` decides on that. Files of a list that do not exist are passed over.
- *
- * @throws {RampartError} `INPUT` for a file that cannot be read or is not a kubeconfig, and when `path` does not exist.
+ * @throws {RampartError} `INPUT` for a file that cannot be read or is not a kubeconfig, and when `path` does
+ * not exist.
  *   No value from the file is in the message.
  */
 export function loadKubeconfig(options: KubeconfigOptions = {}): Kubeconfig | undefined {
@@ -78,7 +78,10 @@ function readText(file: string, optional: boolean): string | undefined {
   }
 }
 
-/** Loaded with the first kubeconfig: in a pod there is none, and the parser takes a MiB for as long as the process lives. */
+/**
+ * Loaded with the first kubeconfig: a pod has none, and the parser takes a MiB for as long as the process
+ * lives.
+ */
 function yaml(): typeof Yaml {
   return createRequire(import.meta.url)('yaml') as typeof Yaml;
 }
@@ -87,7 +90,8 @@ function yaml(): typeof Yaml {
 export function parseKubeconfig(text: string, file: string): Kubeconfig {
   const { LineCounter, parseDocument } = yaml();
   const lines = new LineCounter();
-  // The parser's pretty errors quote the file, and a kubeconfig is full of secrets; so only code and line are told.
+  // The parser's pretty errors quote the file, and a kubeconfig is full of secrets; so only code and line are
+  // shown.
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, logLevel: 'silent' });
   const [problem] = document.errors;
   if (problem !== undefined) {

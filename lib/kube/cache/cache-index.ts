@@ -2,7 +2,7 @@
 
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 
-/** Under which values an object is to be found. A pure function of the object. */
+/** The values under which an object can be found. A pure function of the object. */
 export type IndexFunction<T> = (object: T) => Iterable<string>;
 
 /** The values of one object, by index. */
@@ -10,7 +10,7 @@ export type IndexValues = readonly (readonly string[])[];
 
 const none: readonly string[] = [];
 const noValues: IndexValues = [];
-/** So many different values are held once for all objects that have them; mostly there are few. */
+/** This many different values are stored once for all objects that have them; usually they are few. */
 const SHARED_VALUES = 1024;
 
 export class CacheIndexes<T> {
@@ -22,7 +22,7 @@ export class CacheIndexes<T> {
   readonly #onFault: (error: unknown, key: string, index: string) => void;
   readonly #shared = new Map<string, IndexValues>();
 
-  /** `onFault` is told when an index function throws; the object is not in that index then. */
+  /** `onFault` is called when an index function throws; the object is not in that index then. */
   constructor(
     functions: Readonly<Record<string, IndexFunction<T>>>,
     onFault: (error: unknown, key: string, index: string) => void,
@@ -51,7 +51,7 @@ export class CacheIndexes<T> {
     return fresh.length > 0;
   }
 
-  /** @throws {RampartError} `INPUT` for an index that there is none of. */
+  /** @throws {RampartError} `INPUT` for an unknown index. */
   get(name: string): CacheIndex {
     const found = this.#indexes.find((index) => index.name === name);
     if (found !== undefined) return found.index;
@@ -94,7 +94,7 @@ export class CacheIndexes<T> {
 
 /** One index. The value that is looked up may stand for one key or for many; most have few. */
 class CacheIndex {
-  /** One key alone is held as it is: a Set of one takes 200 bytes. */
+  /** A single key is stored without a set: a Set of one takes 200 bytes. */
   readonly #keys = new Map<string, string | Set<string>>();
 
   /** Values that some object has. */

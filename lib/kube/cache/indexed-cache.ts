@@ -11,12 +11,12 @@ import { Tombstones } from './tombstones.ts';
 interface IndexedCacheOptions<T extends KubeObject> {
   readonly type: ResourceType<T>;
   readonly indexes?: Readonly<Record<string, IndexFunction<T>>> | undefined;
-  /** So many of the objects read last are kept as objects besides their texts. Default: 512. */
+  /** How many of the objects read last are kept parsed, besides their texts. Default: 512. */
   readonly parsedLimit?: number | undefined;
   readonly logger?: Logger;
 }
 
-/** What happened to one object. */
+/** A change of one object. */
 export interface CacheChange<T extends KubeObject> {
   readonly type: 'added' | 'modified' | 'deleted';
   /** As {@link objectKey} makes it. */
@@ -29,7 +29,7 @@ export interface CacheChange<T extends KubeObject> {
 
 type CacheListener<T extends KubeObject> = (change: CacheChange<T>) => void;
 
-/** What a write came to. `stale`: the cache knows something newer, so nothing was done. */
+/** The result of a write. `stale`: the cache has something newer, so nothing was done. */
 export type Written = 'added' | 'modified' | 'deleted' | 'same' | 'stale';
 
 interface Entry {
@@ -47,12 +47,12 @@ export type Refusal = 'forbidden' | 'unserved';
 /**
  * Objects by key and by index.
  *
- * What is read is shared by all readers, and never to be changed: nothing freezes it, as that costs more than it is
- * worth. `structuredClone` what you want to change. Two reads may return different instances of the same state; compare
- * `metadata.resourceVersion`. Objects have `apiVersion` and `kind`, also where a list has left them out.
+ * Objects are shared by all readers and must not be changed: they are not frozen, because that costs more
+ * than it is worth. Use `structuredClone` for changes. Two reads may return different instances of the same
+ * state; compare `metadata.resourceVersion`. Objects have `apiVersion` and `kind`, even if a list omits them.
  *
- * Objects are kept as their JSON and parsed when they are read, some 15 µs for one of 2 kB, unless they are among those
- * that were read last. An object takes its JSON in UTF-8 and about 250 bytes, with each index some 50 more.
+ * Objects are kept as their JSON and parsed when they are read, some 15 µs for one of 2 kB, unless they are
+ * among those read last. An object takes its JSON in UTF-8 and about 250 bytes, with each index some 50 more.
  *
  * @example
  * const cache = new IndexedCache({ type: pods, indexes: { node: (pod) => [pod.spec?.nodeName ?? ''] } });
@@ -158,7 +158,9 @@ export class IndexedCache<T extends KubeObject> {
     }
   }
 
-  /** @throws {RampartError} `INPUT` for an index that there is none of; the other calls about indexes too. */
+  /**
+   * @throws {RampartError} `INPUT` for an unknown index; the same holds for the other calls about indexes.
+   */
   byIndex(name: string, value: string): T[] {
     return this.keysByIndex(name, value).map((key) => this.get(key) as T);
   }
@@ -167,15 +169,15 @@ export class IndexedCache<T extends KubeObject> {
     return this.#indexes.get(name).keys(value);
   }
 
-  /** The values that there are objects under. */
+  /** The values that have objects. */
   indexValues(name: string): IterableIterator<string> {
     return this.#indexes.get(name).values();
   }
 
   /**
-   * Tells of each change from now on, right after it was made; of those before, `keys()` tells. Meant for putting keys
-   * into a queue: a listener must be quick, and decide nothing from which change it was. What it throws is logged.
-   * Dispose what is returned to end it.
+   * Reports each change from now on, right after it was made; `keys()` has the earlier objects. Meant for
+   * putting keys into a queue: a listener must be quick, and must not depend on the kind of change. Its
+   * errors are logged. Dispose the result to unsubscribe.
    */
   subscribe(listener: CacheListener<T>): Disposable {
     // The same function twice is two subscriptions.
@@ -197,7 +199,7 @@ export class IndexedCache<T extends KubeObject> {
     }
   }
 
-  // What follows is for the one who feeds the cache.
+  // The following methods are for the reflector that feeds the cache.
 
   /** Begins a full list; those before it that were not completed are void. */
   beginList(): void {
@@ -224,7 +226,7 @@ export class IndexedCache<T extends KubeObject> {
       this.#tombstones.delete(key);
       const values = this.#indexes.update(key, [], object);
       this.#entries.set(key, { version, handle: this.#texts.add(text), list: this.#lists, values });
-      // What changes is soon read by those who are told; a whole list is not.
+      // Listeners soon read a changed object; they do not read a whole list.
       if (this.#isSynced) this.#parsed.set(key, object);
       this.#tell('added', key, object, undefined);
       return 'added';
@@ -282,7 +284,7 @@ export class IndexedCache<T extends KubeObject> {
     this.#indexes.remove(key, entry.values);
   }
 
-  /** How to get at the state before a change, after it; undefined when nobody will ask. */
+  /** Returns a function for the state before a change; undefined if no listener can call it. */
   #previous(key: string, { handle }: Entry): (() => T) | undefined {
     if (this.#listeners.size === 0) return undefined;
     let object = this.#parsed.peek(key);

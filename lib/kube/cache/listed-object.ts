@@ -11,7 +11,7 @@ const [QUOTE, BACKSLASH] = [0x22, 0x5c];
 const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 interface Listed {
-  /** What was parsed: an object if it has `metadata`. */
+  /** The parsed value: an object if it has `metadata`. */
   readonly value: unknown;
   /** Whether `metadata.managedFields` was in the text. */
   readonly isShortened: boolean;

@@ -6,7 +6,7 @@ import { ParsedObjects } from './parsed-objects.ts';
 
 const module = JSON.stringify(import.meta.resolve('./parsed-objects.ts'));
 
-/** Keeps one object that somebody holds and one that nobody does; prints which are there after a collection. */
+/** Keeps one object that is referenced and one that is not; prints which ones remain after a collection. */
 const program = `
   import { setTimeout as sleep } from 'node:timers/promises';
   const { ParsedObjects } = await import(${module});

@@ -1,12 +1,12 @@
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 
-/** At most so many objects, the longest unread going first; garbage collection may take any of them. */
+/** At most `limit` objects, evicting the least recently read; garbage collection may take any of them. */
 export class ParsedObjects<T extends object> {
   readonly #limit: number;
   /** In the order of their last read. */
   readonly #objects = new Map<string, WeakRef<T>>();
 
-  /** @throws {RampartError} `INPUT` for a limit that is none. */
+  /** @throws {RampartError} `INPUT` for an invalid limit. */
   constructor(limit: number) {
     if (!Number.isSafeInteger(limit) || limit < 0) {
       throw new RampartError(errorCodes.INPUT, {

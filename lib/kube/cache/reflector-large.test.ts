@@ -16,7 +16,7 @@ async function measured(context: TestContext, page: number): Promise<void> {
   const { stdout } = await promisify(execFile)(process.execPath, args);
   const figures = JSON.parse(stdout) as ReflectorFigures;
   assert.equal(figures.objects, OBJECTS);
-  // What is held does not depend on how busy the machine is.
+  // The memory held does not depend on the load of the machine.
   assert.ok(figures.heldBytesEach > figures.textBytesEach && figures.heldBytesEach < 3000, stdout);
   context.diagnostic(stdout);
 }

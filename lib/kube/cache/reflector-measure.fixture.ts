@@ -20,25 +20,25 @@ import { runReflector } from './reflector.ts';
 
 export interface ReflectorFigures {
   readonly objects: number;
-  /** JSON of an object as it is kept. */
+  /** JSON of an object as stored. */
   readonly textBytesEach: number;
   /** V8's heap and memory outside of it, after a collection. */
   readonly heldBytesEach: number;
   /** All the process has more than before, at the end of the list; its young generation and buffers too. */
   readonly residentBytesEach: number;
   readonly syncMs: number;
-  /** Of the event loop while the list came in, by perf_hooks' monitorEventLoopDelay at 1 ms. */
+  /** Longest pause of the event loop while the list came in, by perf_hooks' monitorEventLoopDelay at 1 ms. */
   readonly longestPauseMs: number;
   readonly p99PauseMs: number;
-  /** Of a pause, what this thread itself ran: the rest it waited for a CPU that others had. */
+  /** CPU time of this thread within the pause: for the rest, it waited for a CPU. */
   readonly longestBusyMs: number;
-  /** Of V8's collections. */
+  /** Longest of V8's collections. */
   readonly longestCollectionMs: number;
 }
 
 const ALL_NAMESPACES = { perSecond: 1e6, burst: 1e6 };
 
-/** A server with so many pods in another process. */
+/** A server with `objects` pods in another process. */
 async function serve(objects: number): Promise<Disposable & { readonly url: string }> {
   const child: ChildProcess = fork(import.meta.filename, ['--serve', String(objects)], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
@@ -62,7 +62,7 @@ async function collectGarbage(): Promise<void> {
   }
 }
 
-/** Runs one reflector over so many pods; in a process that does nothing else. */
+/** Runs one reflector over the pods, in a process that does nothing else. */
 async function measureReflector(options: {
   readonly objects: number;
   readonly pageSize: number;
@@ -115,7 +115,7 @@ async function measureReflector(options: {
   await reflecting;
   const held = (memory: NodeJS.MemoryUsage): number => memory.heapUsed + memory.external;
   const { textBytes } = cache.stats();
-  // Rounded, and read after the memory was: until here nothing may be let go of.
+  // Rounded, and read after the memory was measured: until here everything must stay referenced.
   const size = Math.max(cache.size, beside.size);
   return {
     objects: size,
@@ -130,7 +130,7 @@ async function measureReflector(options: {
   };
 }
 
-/** Keeps each object as a string, or as it is, and leaves the cache but a name. */
+/** Keeps each object as a string or an object, and leaves only a name to the cache. */
 function keepBeside(beside: Map<string, unknown>, as: 'strings' | 'objects'): (pod: Pod) => Pod {
   return (pod) => {
     delete pod.metadata.managedFields;

@@ -4,19 +4,19 @@ import type { Metrics, Reading } from '../../telemetry/metrics.ts';
 export interface ReflectorStats {
   readonly lists: number;
   readonly watches: number;
-  /** Events of the server that changed something, or told of what was known. */
+  /** Events of the server, whether or not they changed anything. */
   readonly events: number;
   readonly bookmarks: number;
   /** Events, bookmarks and lists that were older than what was known, and were passed over. */
   readonly stale: number;
-  /** What made it try again, by reason: `unreachable`, `expired`, `stale`, `limit`, `http_500`, ..., `other`. */
+  /** Reasons for retries: `unreachable`, `expired`, `stale`, `limit`, `http_500`, ..., `other`. */
   readonly errors: Readonly<Record<string, number>>;
-  /** Objects that `transform` failed on; they were taken as they are. */
+  /** Objects that `transform` failed on; they were stored unchanged. */
   readonly transformFaults: number;
   readonly objects: number;
   /** Memory allocated for the objects. */
   readonly bytes: number;
-  /** How long ago the server last told something: a list, an event, a bookmark. Infinity before the first list. */
+  /** Time since the server last sent a list, an event or a bookmark. Infinity before the first list. */
   readonly ageMs: number;
 }
 

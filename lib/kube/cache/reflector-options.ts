@@ -11,7 +11,7 @@ export type ReflectorClient = Pick<KubeClient, 'listItems' | 'watch'>;
 
 export interface ReflectorOptions<T extends KubeObject> {
   readonly client: ReflectorClient;
-  /** What is fed; it says of which resource. One cache has one reflector. */
+  /** The cache to feed, which defines the resource. One cache has one reflector. */
   readonly cache: IndexedCache<T>;
   /** Stops the reflector. Nothing else does. */
   readonly signal: AbortSignal;
@@ -22,23 +22,23 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly labelSelector?: string | undefined;
   readonly fieldSelector?: string | undefined;
   /**
-   * What is kept of an object; it may change the one that it gets, which has no `managedFields`. It must keep `namespace`, `name` and
-   * `resourceVersion` of the metadata. Default: all of it.
+   * Reduces an object to the part to keep; it may change its argument, which has no `managedFields`. It must
+   * keep `namespace`, `name` and `resourceVersion` of the metadata. Default: keeps everything.
    */
   readonly transform?: ((object: T) => T) | undefined;
   /** Objects asked for at a time. Default: 500. 0 asks for all at once. */
   readonly pageSize?: number;
   /**
-   * A watch that is silent for this long is begun anew where it was, as nobody can tell whether it still works. API
-   * servers send bookmarks about once a minute (defaultBookmarkFrequency of the apiserver's cacher), others perhaps
-   * none; beginning anew is cheap. Default: 150 s.
+   * A watch that is silent for this long is restarted where it was, because it may be dead. API servers send
+   * bookmarks about once a minute (defaultBookmarkFrequency of the apiserver's cacher), others perhaps none;
+   * a restart is cheap. Default: 150 s.
    */
   readonly idleTimeoutMs?: number;
   /** For the answer to a list or a watch to begin. Default: 60 s, which is when an API server gives up on a list. */
   readonly answerTimeoutMs?: number;
   /** After a failure. Default: from 0.8 s to 30 s, with up to half taken off. */
   readonly backoff?: BackoffOptions;
-  /** A watch that has lasted so long was a healthy one: the backoff begins anew. Default: 30 s. */
+  /** A watch that has lasted this long was healthy: the backoff is reset. Default: 30 s. */
   readonly healthyMs?: number;
   readonly logger?: Logger;
   readonly metrics?: ReflectorMetrics | undefined;

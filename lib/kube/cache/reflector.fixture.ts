@@ -45,5 +45,5 @@ export const clientOf = (url: string): KubeClient =>
     { perSecond: 1e6, burst: 1e6 },
   );
 
-/** Of a suite: whatever is waited for comes much sooner. */
+/** Time limit of a suite; every awaited event comes much sooner. */
 export const limit = { timeout: 20_000 };

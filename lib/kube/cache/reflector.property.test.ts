@@ -94,7 +94,7 @@ function reflect(
     indexes: { half: ({ metadata }) => [metadata.labels?.['half'] ?? ''] },
     parsedLimit: 10,
   });
-  // By key: the newest version that was ever told of, deletions included.
+  // The newest reported version by key, deletions included.
   const newest = new Map<string, string>();
   const backwards: string[] = [];
   cache.subscribe(({ type, key, object }) => {

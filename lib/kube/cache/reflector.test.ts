@@ -85,7 +85,8 @@ suite('reflector', limit, () => {
       await until(() => all.same() && versionsOf(all.asked).length > 1);
       assert.equal(all.asked.filter(lists).length, 1);
       assert.equal(all.stats().lists, 1);
-      // What a kept connection loses is sent again by the client: no error where the server is back by then.
+      // The client sends requests again that a kept connection loses: there is no error if the server is back
+      // by then.
       if (fault.kind !== 'restart') assert.ok(Object.values(all.stats().errors).some((count) => count > 0));
     });
 

@@ -23,36 +23,36 @@ import type { WatchEvent } from '../client/watch.ts';
 
 export type { ReflectorOptions } from './reflector-options.ts';
 
-/** A page that fails is asked for again so often before the list is begun anew. */
+/** How often a failed page is requested again before the list is restarted. */
 const PAGE_TRIES = 5;
-/** A list that expires while it is read in pages so often is asked for as a whole. */
+/** After a paged list has expired this often, it is requested as a whole. */
 const EXPIRED_LISTS = 2;
-/** So many lists in a row that are older than what is known: the server's history has been put back. */
+/**
+ * After this many lists in a row that are older than the cache, the server's history must have been put back.
+ */
 const STALE_LISTS = 3;
-/** So many watches in a row that brought nothing but an error: perhaps a list mends it. */
+/** After this many watches in a row that brought only an error, a list may help. */
 const VAIN_WATCHES = 10;
-/** Watches are to end between 5 and 10 minutes, each at another time, so that not all clients come back at once. */
+/** Watches end between 5 and 10 minutes, at random, so that not all clients come back at once. */
 const WATCH_SECONDS = 300;
 /** Where a list brings no byte for this long, its connection is dead. */
 const LIST_IDLE_MS = 30_000;
 const ANSWER_MS = 60_000;
-/** A watch that begins with so many old events or bookmarks is ended, and the state is asked for. */
+/** A watch that begins with this many old events or bookmarks is replaced by a list. */
 const STALE_EVENTS = 3;
 /** How much longer than that a watch may last that the server does not end. */
 const WATCH_SLACK_MS = 30_000;
 
 /**
- * Feeds `options.cache` until `options.signal` aborts; then it resolves. Nothing that a server, a network, a listener or
- * a transform does ends it: errors are logged, counted, and followed by another try.
- *
- * What holds:
+ * Feeds `options.cache` until `options.signal` aborts; then it resolves. No error of a server, a network, a
+ * listener or a transform ends it: errors are logged, counted, and followed by another try. Guarantees:
  *
  * - The cache converges to the state of the server as soon as lists and watches come through.
- * - No object goes back to an older state, as far as versions tell, be it by repeated events or by an old list. The one
- *   exception is a server whose history was put back, e.g. from a backup: when three lists in a row are older than what
- *   is known, the third is taken.
- * - A resource that is not there (404), or must not be listed (403), is an error like others: the cache keeps what it
- *   had, and is not synced if it never was.
+ * - No object goes back to an older state, as far as versions can be compared, neither by repeated events
+ *   nor by an old list. The one exception is a server whose history was put back, e.g. from a backup: when
+ *   three lists in a row are older than the cache, the third is taken.
+ * - A resource that does not exist (404), or must not be listed (403), is an error like others: the cache
+ *   keeps what it had, and is not synced if it never was.
  *
  * @throws {RampartError} `INPUT` for options that cannot work.
  * @example
@@ -86,9 +86,9 @@ class Reflector<T extends KubeObject> {
   readonly #counts = { lists: 0, watches: 0, events: 0, bookmarks: 0, stale: 0, transformFaults: 0 };
   /** Everything up to this version is in the cache. */
   #version = '';
-  /** The newest version that anything told of: a list that is older would take back what others have brought. */
+  /** The newest known version: an older list would undo what later events have brought. */
   #seen = '';
-  /** Whether a watch from there is of no use: nothing but a list can tell. */
+  /** Whether a watch cannot continue from here, so that a list is needed. */
   #listNeeded = true;
   #expiredLists = 0;
   #staleLists = 0;
@@ -212,7 +212,7 @@ class Reflector<T extends KubeObject> {
       force,
     });
     if (written === 'stale') throw new StaleListError(version, this.#seen);
-    // Of a list that is not completed too.
+    // Also from a list that is not completed.
     this.#see(version);
   }
 
@@ -250,7 +250,7 @@ class Reflector<T extends KubeObject> {
       this.#vainWatches = fresh ? 0 : this.#vainWatches + 1;
       if (error !== ended) throw error;
     } finally {
-      // Nothing but old news: the server's history may have been put back, which only a list tells.
+      // Only old events: the server's history may have been put back, which only a list can show.
       if (stale > 0 && !fresh) this.#listNeeded = true;
     }
   }
@@ -301,7 +301,7 @@ class Reflector<T extends KubeObject> {
     }
   }
 
-  /** What to do next follows from why a list or a watch failed; whatever it was, there is a next. */
+  /** The next step depends on why a list or a watch failed; there is always one. */
   #failed(error: unknown): void {
     if (error instanceof StaleListError) this.#staleLists++;
     if (isGone(error)) {
@@ -317,7 +317,7 @@ class Reflector<T extends KubeObject> {
     this.#errors[reason] = (this.#errors[reason] ?? 0) + 1;
     const { name, logger } = this.#options;
     const before = this.#cache.refusal;
-    // An API that does not serve the kind answers so until somebody installs it.
+    // An API that does not serve the kind answers like this until the kind is installed.
     if (!isUnreachable(error)) this.#cache.refusal = refusalIn(error);
     const isUnserved = this.#cache.refusal === 'unserved';
     const isKnown = isUnserved && before === 'unserved';

@@ -15,8 +15,8 @@ export interface CacheQuery<T extends KubeObject> {
   readonly labelSelector?: string | undefined;
   readonly fieldSelector?: string | undefined;
   /**
-   * What is kept of an object; it may change the one that it gets, which has no `metadata.managedFields`. The same function for all who
-   * are to share a reflector. Default: all of it.
+   * Reduces an object to the part to keep; it may change its argument, which has no `metadata.managedFields`.
+   * Pass the same function to share a reflector. Default: keeps everything.
    */
   readonly projection?: (object: T) => T;
   /** Added to those that others have asked for. A name stands for one function. */
@@ -41,7 +41,7 @@ interface Shared {
 }
 
 /**
- * The caches of a process. One is kept while somebody uses it.
+ * The caches of a process. A cache is kept while it is in use.
  *
  * @example
  * const caches = new SharedCaches({ client, logger, onFailure });
@@ -52,7 +52,7 @@ export class SharedCaches {
   readonly #options: SharedCachesOptions;
   readonly #shared = new Map<string, Shared>();
   readonly #projections = new Map<unknown, number>();
-  /** Of reflectors that run, for logs and metrics. */
+  /** Names of running reflectors, for logs and metrics. */
   readonly #names = new Set<string>();
 
   constructor(options: SharedCachesOptions) {
@@ -64,9 +64,10 @@ export class SharedCaches {
   }
 
   /**
-   * The cache of a query, until `signal` aborts: then it is left as it is, and no longer fed if nobody else uses it.
+   * The cache of a query, until `signal` aborts: then its content stays, and it is no longer fed unless it
+   * has other users.
    *
-   * @throws {RampartError} `INPUT` for an index whose name stands for another function already.
+   * @throws {RampartError} `INPUT` for an index whose name is taken by another function.
    */
   use<T extends KubeObject>(query: CacheQuery<T>, signal: AbortSignal): IndexedCache<T> {
     const key = this.#keyOf(query);
@@ -90,7 +91,7 @@ export class SharedCaches {
     return cache as unknown as IndexedCache<T>;
   }
 
-  /** Resolves when those reflectors have ended that nobody uses any more. */
+  /** Resolves when all reflectors without users have ended. */
   async [Symbol.asyncDispose](): Promise<void> {
     const all = [...this.#shared.values()];
     this.#shared.clear();

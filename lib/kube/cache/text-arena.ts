@@ -5,28 +5,31 @@
  */
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 
-/** A run of bytes, filled from its beginning. Each text in it stands behind a header. */
+/** A run of bytes, filled from its beginning. Each text in it follows a header. */
 interface Slab {
   readonly bytes: Buffer;
   /** Up to here it is filled. */
   filled: number;
-  /** Of that, so much belongs to texts that are still kept, headers included. */
+  /** Bytes that belong to texts that are still kept, headers included. */
   live: number;
 }
 
 /** A text's handle and its length in bytes, 32 bits each: with them a slab can be read from its beginning. */
 const HEADER_BYTES = 8;
-/** The first slab. Few texts, of which many caches have only one, are to take little also when they change often. */
+/**
+ * Size of the first slab. Many caches have only one text, which should take little memory even if it changes
+ * often.
+ */
 const FIRST_SLAB_BYTES = 8 * 1024;
 /** A longer text than this share of a slab gets a slab of its own. */
 const OWN_SLAB_SHARE = 4;
-/** So much of what is filled may be texts that were removed before they are squeezed out: one part in this. */
+/** Removed texts are squeezed out once they take one part in this many of the filled bytes. */
 const WASTE_SHARE = 6;
 
 /**
- * Keeps texts under handles, which are small whole numbers. A text takes its length in UTF-8 and some 24 bytes.
- * What is removed is squeezed out in small steps by later calls, so that no more than a sixth is waste, and two
- * slabs. Slabs are as large as all that is kept, up to a limit.
+ * Keeps texts under handles, which are small whole numbers. A text takes its length in UTF-8 and some 24
+ * bytes. Later calls squeeze out removed texts in small steps, so that no more than a sixth is waste, plus
+ * two slabs. Slabs are as large as all kept texts, up to a limit.
  */
 export class TextArena {
   readonly #slabBytes: number;

@@ -8,7 +8,7 @@ export type Status = Wire<V1Status>;
 type StatusDetails = Wire<V1StatusDetails>;
 
 interface KubeErrorParts {
-  /** What was asked: `get leases kube-system/rampart`. */
+  /** The request: `get leases kube-system/rampart`. */
   readonly what: string;
   /** The HTTP status, or the code of a Status that came in a stream. */
   readonly status: number;
@@ -57,7 +57,7 @@ const reasons: Readonly<Record<number, string>> = {
   504: 'Timeout',
 };
 
-/** So much of an answer that is no Status is shown. */
+/** How much of an answer is shown that is not a Status. */
 const SHOWN_CHARACTERS = 200;
 
 interface FailedAnswer {
@@ -142,7 +142,7 @@ function isKube(error: unknown, status: number, reason?: string): error is KubeE
 export const isNotFound = (error: unknown): error is KubeError => isKube(error, 404);
 /** A create of what is there. */
 export const isAlreadyExists = (error: unknown): error is KubeError => isKube(error, 409, 'AlreadyExists');
-/** Somebody else has changed the object, or owns a field: read again. */
+/** Another client has changed the object, or owns a field: read again. */
 export const isConflict = (error: unknown): error is KubeError =>
   isKube(error, 409) && error.reason !== 'AlreadyExists';
 /** The version or the continue token is too old: list again. Both of the API's reasons, Gone and Expired. */
@@ -150,7 +150,11 @@ export const isGone = (error: unknown): error is KubeError => isKube(error, 410)
 export const isForbidden = (error: unknown): error is KubeError => isKube(error, 403);
 export const isTooManyRequests = (error: unknown): error is KubeError => isKube(error, 429);
 
-/** What was asked for, or undefined where the API does not have it. @throws what else the answer is */
+/**
+ * The requested object, or undefined if the API does not have it.
+ *
+ * @throws for any other answer
+ */
 export async function orUndefined<T>(answer: Promise<T>): Promise<T | undefined> {
   try {
     return await answer;

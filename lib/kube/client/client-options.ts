@@ -12,7 +12,7 @@ interface Selection {
 }
 
 export interface ListOptions extends CallOptions, Selection {
-  /** At most so many; the list's `metadata.continue` asks for the rest. */
+  /** Limits the number of items; the list's `metadata.continue` requests the rest. */
   readonly limit?: number | undefined;
   readonly continue?: string | undefined;
 }

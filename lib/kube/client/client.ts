@@ -46,8 +46,8 @@ const LIST_TIMEOUT_MS = 60_000;
 /**
  * A client of one API server. The owner disposes it, which closes all connections.
  *
- * Every call throws {@link KubeError} for an error that the server answers with, {@link RampartError} `API_UNREACHABLE`
- * where no usable answer comes (also when its time is up), and its signal's reason when that aborts.
+ * Every call throws {@link KubeError} for an error that the server answers with, {@link RampartError}
+ * `API_UNREACHABLE` without a usable answer (also after a timeout), and its signal's reason when that aborts.
  *
  * @example
  * using client = new KubeClient(findClusterAccess());
@@ -130,7 +130,7 @@ export class KubeClient implements Disposable {
   /**
    * Replaces an object, or its `subresource` (`status`).
    *
-   * @throws {KubeError} {@link isConflict} when it is not at `metadata.resourceVersion` any more.
+   * @throws {KubeError} {@link isConflict} when it has moved on from `metadata.resourceVersion`.
    */
   update<T extends KubeObject>(
     type: ResourceType<T>,
@@ -152,10 +152,11 @@ export class KubeClient implements Disposable {
   }
 
   /**
-   * Server-side apply: makes the fields of `object` so, creating it where needed, and gives up those that this
-   * manager applied before and that are not in it any more.
+   * Server-side apply: sets the fields of `object`, creates it if needed, and gives up fields that this
+   * manager applied before and that are missing now.
    *
-   * @throws {KubeError} {@link isConflict} when another manager owns one of the fields, unless `force` is set.
+   * @throws {KubeError} {@link isConflict} when another manager owns one of the fields, unless `force` is
+   * set.
    */
   apply<T extends KubeObject>(type: ResourceType<T>, object: T, options: ApplyOptions): Promise<T> {
     const { managedFields: _theServersOwn, ...metadata } = object.metadata;
@@ -169,7 +170,11 @@ export class KubeClient implements Disposable {
     });
   }
 
-  /** Returns the object as it was, or a Status. @throws {KubeError} {@link isNotFound} when it is gone already. */
+  /**
+   * Returns the last state of the object, or a Status.
+   *
+   * @throws {KubeError} {@link isNotFound} when it is gone already.
+   */
   delete(type: ResourceType, target: ObjectTarget, options: DeleteOptions = {}): Promise<unknown> {
     return this.#call('delete', type, target, deletion(options));
   }
@@ -203,8 +208,9 @@ export class KubeClient implements Disposable {
   }
 
   /**
-   * The lines of a container's log, without their newlines; with `follow` those that come too, until the container ends.
-   * What is not UTF-8 is replaced, and lines of more than 1 MiB are left out. Leaving the loop ends the request.
+   * The lines of a container's log, without their newlines; with `follow` also later ones, until the
+   * container ends. Invalid UTF-8 is replaced, and lines of more than 1 MiB are omitted. Leaving the loop
+   * ends the request.
    */
   podLog(
     target: { readonly namespace: string; readonly name: string },

@@ -22,7 +22,7 @@ export interface Revision {
 interface Watcher {
   readonly response: ServerResponse;
   readonly matches: (object: KubeObject) => boolean;
-  /** Versions up to here are none of its business. */
+  /** Versions up to this one do not concern it. */
   readonly from: number;
 }
 
@@ -68,7 +68,7 @@ export class CollectionServer implements AsyncDisposable {
     return this.#watchers.size;
   }
 
-  /** What there is now: versions by key. */
+  /** The current state: versions by key. */
   state(matches: (object: KubeObject) => boolean = () => true): Map<string, string> {
     const live = [...this.#latest.values()].filter(({ deleted, object }) => !deleted && matches(object));
     return new Map(live.map(({ key, version }) => [key, String(version)]));

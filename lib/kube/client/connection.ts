@@ -48,9 +48,12 @@ export interface ApiRequest {
   readonly idempotent: boolean;
 }
 
-/** Of an answer that is an error, so much is read. */
+/** How much is read of an answer that is an error. */
 const MAX_ERROR_BYTES = 1024 * 1024;
-/** Connections that the server may have closed, and sessions that it ends: so many are tried before a request fails. */
+/**
+ * Connections that the server may have closed, and sessions that it ends: how many are tried before a request
+ * fails.
+ */
 const MAX_STALE = 3;
 /** Where the server asks for time without saying how much. */
 const DEFAULT_RETRY_AFTER_MS = 1000;

@@ -4,15 +4,15 @@ import { isConflict, isNotFound } from './client-errors.ts';
 
 interface DeleteSameOptions {
   readonly signal: AbortSignal;
-  /** Only at this version: not when somebody has changed it since. */
+  /** Deletes only this version: not if it has been changed since. */
   readonly unchanged?: boolean;
 }
 
 /**
- * Deletes an object that was read before, and no other that has taken its name meanwhile.
+ * Deletes an object that was read before, but not another one that has taken its name meanwhile.
  *
- * @returns whether it was there to be deleted.
- * @throws what the client throws, but for an object that is gone, or is another one by now.
+ * @returns whether it was deleted by this call.
+ * @throws what the client throws, except for an object that is gone or was replaced.
  */
 export async function deleteSame(
   client: KubeClient,

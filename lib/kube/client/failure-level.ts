@@ -1,13 +1,13 @@
 /**
- * How loud a failure that is tried again is logged: what is everyday, or was said just before, only where somebody asks
- * for the level `debug`. Everything is counted in the metrics.
+ * The level at which a retried failure is logged: everyday failures and repetitions only at `debug`.
+ * Everything is counted in the metrics.
  */
 import type { Clock } from '../../time/clock.ts';
 import { isAlreadyExists, isConflict, isUnreachable } from './client-errors.ts';
 
-/** Somebody else has changed the object meanwhile; what goes on for longer is a fight between two. */
+/** Another client has changed the object meanwhile; a longer series is a fight between two. */
 const CONFLICTS = 5;
-/** An API that is away is told of so often: everything that asks it fails then. */
+/** How often an API that is away is reported: every request fails then. */
 const AWAY_MS = 60_000;
 
 /** @param retries how often the same has failed in a row before. */

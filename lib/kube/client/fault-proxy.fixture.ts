@@ -9,36 +9,39 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createServer, request as send } from '../../net/node-http.ts';
 import { json, status } from './api-server.fixture.ts';
 
-/** What happens to one answer. */
+/** A fault in one answer. */
 export type Fault =
   /** An error instead of it. */
   | { readonly kind: 'status'; readonly code: number }
   /** The connection is reset before it begins. */
   | { readonly kind: 'refuse' }
-  /** It never begins, or stops after so many bytes, and the connection stays open. */
+  /** It never begins, or stops after some bytes, and the connection stays open. */
   | { readonly kind: 'silent' }
   | { readonly kind: 'stall'; readonly afterBytes: number }
-  /** Reset after so many bytes, or ended as if it were complete. */
+  /** Reset after `afterBytes`, or ended as if it were complete. */
   | { readonly kind: 'reset'; readonly afterBytes: number }
   | { readonly kind: 'truncate'; readonly afterBytes: number }
-  /** In small pieces with pauses, for so many pieces. */
+  /** In small pieces with pauses, for `pieces` pieces. */
   | { readonly kind: 'slow'; readonly pieceBytes: number; readonly pieces: number; readonly pauseMs: number }
-  /** 410: of a list instead of the answer, of a watch after so many lines. */
+  /** 410: for a list instead of the answer, for a watch after `afterLines` lines. */
   | { readonly kind: 'gone'; readonly afterLines: number }
-  /** Something else than an answer of the API, of a watch after so many lines. */
+  /** Something that is not an answer of the API, for a watch after some lines. */
   | {
       readonly kind: 'garbage';
       readonly afterLines: number;
       readonly text: string;
       readonly contentType: string;
     }
-  /** After every so many lines: older ones of this watch and of those before come again, newest or oldest first. */
+  /**
+   * After every `every` lines: older ones of this watch and of earlier ones come again, newest or oldest
+   * first.
+   */
   | { readonly kind: 'replay'; readonly every: number; readonly reversed: boolean }
   /** Bookmarks are held back, and come twice, after others. */
   | { readonly kind: 'bookmarks' }
   /** An answer to the same request from before. */
   | { readonly kind: 'stale' }
-  /** All connections are reset, and for so long none is taken. */
+  /** All connections are reset, and none is accepted for `downMs`. */
   | { readonly kind: 'restart'; readonly downMs: number };
 
 export interface Asked {
@@ -182,7 +185,7 @@ class FaultProxy implements AsyncDisposable {
         if (fault?.kind !== 'stall') response.end();
       })().catch(stop);
     });
-    // A watch that nobody reads any more ends at the server too.
+    // A watch whose reader has gone ends at the server too.
     response.on('close', () => outgoing.destroy());
     outgoing.end();
   }
@@ -244,14 +247,14 @@ export async function startFaultProxy(
   return proxy;
 }
 
-/** Ends a connection with a RST. Node.js never lets go of a socket that is reset while it is shutting down. */
+/** Ends a connection with a RST. Node.js never frees a socket that is reset while it is shutting down. */
 function reset(socket: Socket | null): void {
   if (socket === null || socket.destroyed) return;
   if (socket.writableEnded) socket.destroy();
   else socket.resetAndDestroy();
 }
 
-/** What is listed or watched, without from where. */
+/** The listed or watched resource, without the version to start from. */
 export function subjectOf(path = ''): string {
   const { pathname, searchParams } = new URL(path, 'http://api');
   return `${pathname} ${searchParams.get('labelSelector') ?? ''} ${searchParams.get('fieldSelector') ?? ''}`;
@@ -264,7 +267,7 @@ function cutting(response: ServerResponse, kind: 'stall' | 'reset' | 'truncate',
     left -= chunk.length;
     if (left > 0 || kind === 'stall') return;
     if (kind === 'truncate') return void response.end();
-    // What was written should arrive before the reset.
+    // Written data should arrive before the reset.
     await sleep(2);
     reset(response.socket);
   };

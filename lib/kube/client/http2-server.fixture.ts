@@ -15,7 +15,7 @@ import type { ClusterAccess } from '../access/cluster-access.ts';
 using directory = temporaryDirectory();
 export const certificates = makeCertificates(directory.path);
 
-/** What a test answers instead of the fixture; true where it has. */
+/** A test's own answer instead of the fixture's; returns true if it has answered. */
 type Answer = (stream: ServerHttp2Stream, headers: IncomingHttpHeaders, count: number) => boolean | void;
 
 export interface Http2Server extends AsyncDisposable {
@@ -102,7 +102,7 @@ export function accessTo(port: number): ClusterAccess {
   return { server, ca: certificates.ca, credentials: anonymous, namespace: 'default' };
 }
 
-/** Before a server: passes bytes on until it is told to keep them. */
+/** A proxy in front of a server: passes bytes on until it is told to hold them back. */
 export async function silenceable(target: number): Promise<
   AsyncDisposable & {
     readonly port: number;

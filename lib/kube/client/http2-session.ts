@@ -12,11 +12,11 @@ const PING_TIMEOUT_MS = 15_000;
 /** A request without an answer for this long, while nothing else was heard either: the next takes another connection. */
 const DOUBTFUL_MS = 5000;
 /**
- * So much of one answer may be on its way, or wait for a slow reader. With the 64 KiB of HTTP/2's default a long list takes a
- * round trip for each 64 KiB.
+ * How much of one answer may be in flight or wait for a slow reader. With the 64 KiB of HTTP/2's default, a
+ * long list takes a round trip for each 64 KiB.
  */
 const STREAM_WINDOW_BYTES = 1024 * 1024;
-/** Of all answers together. Node.js gives this one back on receipt, so slow readers do not use it up. */
+/** For all answers together. Node.js returns this window on receipt, so slow readers do not use it up. */
 const CONNECTION_WINDOW_BYTES = 4 * STREAM_WINDOW_BYTES;
 
 /** RFC 9113, 7 */
@@ -46,7 +46,7 @@ export class Http2Session implements Disposable {
   /** It has worked: if it ends, that is no answer to what was just sent. */
   #answered = false;
   #failure: Error | undefined;
-  /** Of a GOAWAY: later streams were not looked at. */
+  /** From a GOAWAY: later streams were not processed. */
   #lastStreamId = Infinity;
   /** Until something is heard. */
   #doubtful = false;
@@ -96,7 +96,8 @@ export class Http2Session implements Disposable {
     const onAbort = (): void => {
       if (answer !== undefined) return void answer.destroy(asError(signal.reason));
       cancel(stream);
-      // A lease is lost before pings find a dead peer. What runs goes on: the server may be slow, and not away.
+      // A lease is lost before pings find a dead peer. Running requests continue: the server may be slow
+      // rather than gone.
       const waitedMs = this.#clock.monotonicMs() - begunMs;
       if (this.#heardMs < begunMs && waitedMs >= DOUBTFUL_MS) this.#doubtful = true;
     };
@@ -191,7 +192,7 @@ class StreamBody extends Readable {
     super();
     this.#stream = stream;
     let complete = false;
-    // Who reads gets it; when nobody does, it must not end the process.
+    // The reader gets the error; without a reader, it must not end the process.
     this.on('error', () => undefined);
     stream.on('data', (chunk: Buffer) => {
       heard();

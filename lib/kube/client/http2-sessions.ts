@@ -26,7 +26,7 @@ interface Opening {
   waiting: number;
 }
 
-/** Opens sessions as they are needed. The owner disposes it: all are destroyed then. */
+/** Opens sessions on demand. The owner disposes it, which destroys all of them. */
 export class Http2Sessions implements Disposable {
   readonly #options: Http2SessionsOptions;
   readonly #sessions = new Set<Http2Session>();

@@ -17,7 +17,7 @@ const node = { metadata: { name: 'n' } };
 const line = (name: string, more = {}): string =>
   `${JSON.stringify({ type: 'ADDED', object: { metadata: { name }, ...more } })}\n`;
 
-/** The names that a watch tells of, and how it ends. */
+/** The names that a watch reports, and how it ends. */
 function watching(client: KubeClient, signal?: AbortSignal) {
   const names: string[] = [];
   const ended = (async (): Promise<unknown> => {
@@ -193,7 +193,7 @@ suite('client over HTTP/2', () => {
     proxy.silence();
     await clock.advance(1);
     const lost = client.get(nodes, { name: 'n' }, { timeoutMs: 10_000 });
-    // It is sent once what is to be awaited before has been.
+    // Sent only once the previous step has been awaited.
     await new Promise(setImmediate);
     await Promise.all([assert.rejects(lost, /no response within 10000 ms/), clock.advance(10_000)]);
     await client.get(nodes, { name: 'n' });

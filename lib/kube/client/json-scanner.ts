@@ -4,12 +4,12 @@ const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
 const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 /**
- * Finds the end of one value after the other. It follows strings and the depth of brackets and nothing else: of a
- * value that is JSON it finds the end, and that one is JSON shows when it is parsed. Bytes of UTF-8 beyond
- * ASCII are none that it looks for, so a piece may end inside of a character.
+ * Finds the end of one value after the other. It follows only strings and the depth of brackets: for valid
+ * JSON it finds the end, and parsing shows whether it was valid. It looks for ASCII bytes only, so a piece
+ * may end inside a character.
  */
 export class JsonScanner {
-  /** Open brackets; a value that is none of an object, a list or a string has none all the time. */
+  /** Number of open brackets; always 0 within a number, `true`, `false` or `null`. */
   #depth = 0;
   #inString = false;
   #escaped = false;

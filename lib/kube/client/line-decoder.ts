@@ -59,7 +59,7 @@ export class LineDecoder {
     this.#parts.push(part);
   }
 
-  /** What came after the last newline, as a line; none where it was left out. */
+  /** The text after the last newline, as a line; none if it is empty. */
   *rest(): Generator<string, void> {
     const isLeftOut = this.#partBytes > this.#maxLineBytes;
     const [only] = this.#parts;

@@ -4,7 +4,7 @@ import { isAscii } from 'node:buffer';
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 import { JsonScanner } from './json-scanner.ts';
 
-/** What is expected next. */
+/** The parser's next expectation. */
 const expect = {
   start: 0,
   keyOrEnd: 1,

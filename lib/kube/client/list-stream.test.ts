@@ -17,7 +17,7 @@ const answering =
     then(response);
   };
 
-/** What comes of a list: items, metadata, the error, and the request. */
+/** The result of a list: items, metadata, the error, and the request. */
 async function listed(answer: Answer, options: Partial<ListStreamOptions> = {}) {
   await using both = await pair(answer);
   const items: string[] = [];

@@ -11,7 +11,7 @@ import { ListDecoder } from './list-decoder.ts';
 import type { KubeList } from '../object/object.ts';
 
 export interface ListStreamOptions extends ListOptions {
-  /** Called for each item with its JSON, in order. What it throws ends the call. */
+  /** Called for each item with its JSON, in order. An error that it throws ends the call. */
   readonly onItem: (item: string) => void;
   /** For the answer to begin. Default: 60 s, which is when an API server gives up on a list. */
   readonly openTimeoutMs?: number;

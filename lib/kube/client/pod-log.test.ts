@@ -13,7 +13,7 @@ import type { PodLogOptions } from './pod-log.ts';
 
 const target = { namespace: 'shop', name: 'web-0' };
 
-/** Reads the log of a server that answers so, to its end or to so many lines. */
+/** Reads the log from a server with this answer, to its end or to a number of lines. */
 async function linesOf(
   answer: (response: ServerResponse, request: IncomingMessage) => void,
   options: PodLogOptions = {},

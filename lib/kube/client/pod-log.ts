@@ -11,9 +11,9 @@ export interface PodLogOptions {
   readonly container?: string | undefined;
   /** Goes on with what is written, until the container ends. */
   readonly follow?: boolean | undefined;
-  /** RFC 3339; the API counts in whole seconds, so lines of before may come too. */
+  /** RFC 3339; the API counts in whole seconds, so slightly earlier lines may come too. */
   readonly sinceTime?: string | undefined;
-  /** So many of the last lines. */
+  /** Only this many of the last lines. */
   readonly tailLines?: number | undefined;
   /** Each line begins with its time, in RFC 3339, and a space. */
   readonly timestamps?: boolean | undefined;
@@ -50,7 +50,7 @@ export async function* podLogLines(
   );
   const decoder = new LineDecoder(MAX_LINE_BYTES, true);
   try {
-    // One that is followed may be silent for days; of a dead connection TCP tells.
+    // A followed log may be silent for days; TCP detects a dead connection.
     if (follow) scope.unlimit();
     for await (const chunk of incoming.body as AsyncIterable<Buffer>) {
       scope.unlimit();

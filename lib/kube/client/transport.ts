@@ -49,7 +49,7 @@ export class Transport implements Disposable {
     this.#access = access;
     this.#clock = clock;
     this.#secure = access.server.protocol === 'https:';
-    // A proxy is told of each connection, which Node.js does for HTTP/1.1.
+    // A proxy sees each connection, which Node.js supports for HTTP/1.1.
     this.#http1 = !this.#secure || access.socketPath !== undefined || access.proxy !== undefined;
   }
 
@@ -223,7 +223,7 @@ class AdoptingAgent extends HttpsAgent {
 
   adopt(socket: TLSSocket): void {
     this.#adopted = socket;
-    // Nobody takes it where all who waited for it have given up.
+    // Unused if all requests that waited for it have given up.
     socket.unref();
     socket.setTimeout(IDLE_CONNECTION_MS);
     socket.once('timeout', () => this.closeAdopted());

@@ -14,7 +14,7 @@ export interface WatchOptions {
   readonly allowWatchBookmarks?: boolean | undefined;
   readonly labelSelector?: string | undefined;
   readonly fieldSelector?: string | undefined;
-  /** The server is to end the watch after this time. */
+  /** The server ends the watch after this time. */
   readonly timeoutSeconds?: number | undefined;
   /** For the answer to begin. Default: 30 s. */
   readonly openTimeoutMs?: number;

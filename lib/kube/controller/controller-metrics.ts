@@ -71,5 +71,5 @@ export function createControllerMetrics(metrics: Pick<Metrics, 'counter' | 'gaug
   };
 }
 
-/** What is counted for each reconcile that ended. */
+/** How reconciles ended, for counters. */
 export type Outcome = 'done' | 'requeue' | 'error' | 'timeout' | 'cancelled';

@@ -9,7 +9,7 @@ import { type FailureLevel, failureLevels } from '../client/failure-level.ts';
 import type { WorkQueue } from './workqueue.ts';
 import type { Outcome } from './controller-metrics.ts';
 
-/** What a reconcile came to, when it did not throw. */
+/** The result of a reconcile that did not throw. */
 export interface Result {
   /** Ask for the same key again after this time, e.g. to look at something that gives no notice. */
   readonly requeueAfterMs?: number;
@@ -38,7 +38,7 @@ export function requeueAfter(ms: number): Result {
  */
 export type Reconcile<K> = (key: K, signal: AbortSignal) => Promise<Result>;
 
-/** What controllers of objects of the API are given, beside the caches that they follow. */
+/** The parts that controllers of API objects get, besides the caches that they follow. */
 export interface ControllerContext {
   readonly client: KubeClient;
   readonly signal: AbortSignal;
@@ -74,10 +74,10 @@ export interface ControllerEnd<K> {
 }
 
 /**
- * Reconciles the keys of the queue until `signal` aborts or somebody shuts the queue down. Then nothing new
- * begins, running reconciles get their signal, and the promise resolves when they have ended or the grace time
- * is over. It never rejects because of what a reconcile throws. (A promise that a reconcile starts and leaves
- * alone is out of the controller's reach.)
+ * Reconciles the keys of the queue until `signal` aborts or the queue is shut down. Then nothing new begins,
+ * running reconciles get their signal, and the promise resolves when they have ended or the grace time is
+ * over. An error of a reconcile never rejects it. (A promise that a reconcile starts and leaves alone is out
+ * of the controller's reach.)
  *
  * @throws {RampartError} `INPUT` for options that cannot work.
  * @example

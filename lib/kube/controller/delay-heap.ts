@@ -6,9 +6,9 @@ interface Delayed<K> {
   readonly key: K;
   dueMs: number;
   level: Urgency;
-  /** Of those due at the same time, the one that got its time first goes first. */
+  /** Among entries due at the same time, the one scheduled first goes first. */
   order: number;
-  /** Where it stands in the heap. */
+  /** Its position in the heap. */
   index: number;
 }
 

@@ -10,7 +10,7 @@ interface FinalizerOptions {
   readonly fieldManager?: string;
 }
 
-/** Whether somebody has asked for the deletion of this object: it will go when its finalizers are gone. */
+/** Whether deletion of this object was requested: it goes when its finalizers are gone. */
 export function isDeleting({ metadata }: KubeObject): boolean {
   return metadata.deletionTimestamp !== undefined;
 }
@@ -24,15 +24,17 @@ function isOf(one: string, finalizer: string | readonly string[]): boolean {
   return typeof finalizer === 'string' ? one === finalizer : finalizer.includes(one);
 }
 
-/** So often is an object read again that others change at the same time. */
+/** How often an object is read again if others change it at the same time. */
 const TRIES = 5;
 
 /**
- * Puts a finalizer on the stored object; nothing is sent where it is there already. Others' finalizers are kept,
- * also those set since `object` was read: the patch is bound to its version, and tried again with a newer one.
+ * Puts a finalizer on the stored object; nothing is sent if it is there already. Others' finalizers are kept,
+ * also those set since `object` was read: the patch is bound to its version, and tried again with a newer
+ * one.
  *
- * @returns the object as it is stored now.
- * @throws {RampartError} `CONFLICT` when the object is being deleted (the API takes no new finalizers then), when
+ * @returns the stored object.
+ * @throws {RampartError} `CONFLICT` when the object is being deleted (the API takes no new finalizers then),
+ * when
  *   another of the same name has taken its place, or after 5 tries; {@link isNotFound} when it is gone; else what
  *   the client throws.
  */
@@ -53,9 +55,10 @@ export async function addFinalizer<T extends KubeObject>(
 }
 
 /**
- * Takes a finalizer, or several, off the stored object; nothing is sent where it is not there. Otherwise as {@link addFinalizer}.
+ * Takes a finalizer, or several, off the stored object; nothing is sent if it is absent. Otherwise as {@link
+ * addFinalizer}.
  *
- * @returns the object as it is stored now, or `undefined` when it is gone or it was replaced. It may
+ * @returns the stored object, or `undefined` when it is gone or was replaced. It may
  *   also be gone right after, when this was its last finalizer.
  */
 export async function removeFinalizer<T extends KubeObject>(
@@ -79,7 +82,7 @@ export async function removeFinalizer<T extends KubeObject>(
 
 interface ReleaseOptions extends FinalizerOptions {
   readonly labelSelector?: string | undefined;
-  /** Of those that are selected. Default: all. */
+  /** Which of the selected objects. Default: all. */
   readonly includes?: ((object: KubeObject) => boolean) | undefined;
   readonly onReleased: (object: KubeObject) => void;
 }
@@ -88,9 +91,10 @@ interface ReleaseOptions extends FinalizerOptions {
 const PARALLEL = 16;
 
 /**
- * Takes finalizers off all objects of a kind that have them, also where one fails; nothing where the kind is not served.
+ * Takes finalizers off all objects of a kind that have them, even if one fails; does nothing for a kind that
+ * is not served.
  *
- * @throws what the first of those that failed has thrown
+ * @throws the first error
  */
 export async function releaseAll(
   client: KubeClient,

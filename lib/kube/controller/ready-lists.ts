@@ -2,10 +2,10 @@
 /** 0 is the most urgent. */
 export type Urgency = 0 | 1;
 
-/** Level 1 is served after being passed over so often: a full level 0 leaves it a tenth of the workers. */
+/** How often level 1 is passed over before it is served: a full level 0 leaves it a tenth of the workers. */
 export const PASS_OVER = 10;
 
-/** What a thing needs to be in a list: it is its own link, so that it can leave from the middle. */
+/** An element of a list is its own link, so that it can leave from the middle. */
 export interface Ready {
   level: Urgency;
   previous: this | undefined;

@@ -15,7 +15,7 @@ const MAX_MS = 80;
 class Model {
   readonly waiting: string[][] = Array.from({ length: LEVELS }, () => []);
   readonly passed: number[] = Array.from({ length: LEVELS }, () => 0);
-  /** Keys that a worker has; the value is the level it is to wait in again, if it is. */
+  /** Keys in the hands of workers; the value is the level at which they wait again, if they do. */
   readonly running = new Map<string, number | undefined>();
   delayed: { key: string; dueMs: number; level: number }[] = [];
   readonly attempts = new Map<string, number>();

@@ -19,7 +19,7 @@ interface AddOptions {
   readonly level?: Urgency;
 }
 
-/** What the queue is about right now, and what it has done since it was made. */
+/** The current state of the queue, and its totals since it was created. */
 export interface QueueStats {
   /** Keys that wait for a worker, by level. */
   readonly depth: readonly number[];

@@ -27,8 +27,8 @@ interface EstablishedOptions {
  * Resolves when the definition is established.
  *
  * @param name such as `widgets.example.com`.
- * @throws {RampartError} `API` when it takes too long, with what the server says of it; as `KubeClient.get`, also
- *   where there is no such definition; the signal's reason.
+ * @throws {RampartError} `API` when it takes too long, with the server's reason; as `KubeClient.get`, also if
+ * the definition does not exist; the signal's reason.
  */
 export async function established(
   client: KubeClient,

@@ -31,9 +31,10 @@ const group = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$
 const kind = /^[A-Z][A-Za-z0-9]*$/;
 
 /**
- * The manifest. Its schemas are as they were written: a test holds them to the API server's rules.
+ * The manifest. Its schemas are unchanged: a test holds them to the API server's rules.
  *
- * @throws {RampartError} `INPUT` for names that the API server would refuse, and unless exactly one version is stored.
+ * @throws {RampartError} `INPUT` for names that the API server would refuse, and unless exactly one version
+ * is stored.
  */
 export function crdManifest(resource: Resource): CrdManifest {
   const { plural, scope, shortNames, singular = resource.kind.toLowerCase() } = resource;

@@ -14,7 +14,7 @@ export interface PrinterColumn {
   readonly priority?: number;
 }
 
-/** The age, as other objects show it. Kubernetes adds it only where no column is declared. */
+/** The age, as other objects show it. Kubernetes adds it only if no column is declared. */
 export const ageColumn: PrinterColumn = {
   name: 'Age',
   type: 'date',
@@ -22,7 +22,7 @@ export const ageColumn: PrinterColumn = {
 };
 
 export interface VersionDefinition<F extends Fields = Fields> {
-  /** What objects hold besides apiVersion, kind and metadata: `spec`, `status`. */
+  /** Fields of the objects besides apiVersion, kind and metadata: `spec`, `status`. */
   readonly fields: F;
   readonly description?: string;
   /** Whether objects are stored in this version; of several one must be. Default: true for the only version. */

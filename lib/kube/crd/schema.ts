@@ -208,14 +208,14 @@ export function object(first: string | Fields, second: object = {}): AnySchema {
   return makeObject({ type: 'object', ...(required.length > 0 && { required }), properties }, options);
 }
 
-/** Any object, kept as it is. */
+/** Any object, kept unchanged. */
 export function anyObject<const O extends Common<Readonly<Record<string, unknown>>>>(
   options?: O,
 ): Schema<Readonly<Record<string, unknown>>, Readonly<Record<string, unknown>>, PresenceOf<O>> {
   return make({ type: 'object', 'x-kubernetes-preserve-unknown-fields': true }, options);
 }
 
-/** Any JSON, kept as it is. */
+/** Any JSON, kept unchanged. */
 export function anyValue<const O extends Common<unknown>>(
   options?: O,
 ): Schema<unknown, unknown, PresenceOf<O>> {
@@ -244,7 +244,7 @@ export function nullable<Read, Written, P extends Presence>(
   return { json: { ...schema.json, nullable: true }, presence: schema.presence };
 }
 
-/** Where only a description is to be said, or it first, no name is needed. */
+/** A description can be given alone, or first, without a name. */
 function optionsOf<O>(described: string | O | undefined, options: O | undefined): O | undefined {
   return typeof described === 'string' ? ({ description: described, ...options } as O) : described;
 }

@@ -1,14 +1,14 @@
 /**
- * Which events become objects, which are counted in one that there is, and which are too many. Pure: no I/O, the time
- * is given.
+ * Which events become objects, which are counted in an existing one, and which are too many. Pure: no I/O,
+ * the time is given.
  *
- * The rules are those of client-go's tools/record (EventAggregator, eventLogger, EventSourceObjectSpamFilter), with
- * their numbers:
+ * The rules are those of client-go's tools/record (EventAggregator, eventLogger,
+ * EventSourceObjectSpamFilter), with their numbers:
  * - the same event again within 6 minutes of the last one is counted in its series;
- * - from the 11th note on, within 10 minutes of each other, events that differ in their note only are one series with
- *   the note "(combined from similar events): ...";
- * - new objects are limited for each object that they are about: 25 at once, then one in 5 minutes. What is counted in
- *   a series costs no new object, so it is not limited.
+ * - from the 11th note on, within 10 minutes of each other, events that differ in their note only are one
+ *   series with the note "(combined from similar events): ...";
+ * - new objects are limited for each object that they are about: 25 at once, then one in 5 minutes.
+ *   Counting in a series costs no new object, so it is not limited.
  */
 import type { Clock } from '../../time/clock.ts';
 import { TokenBucket } from '../../time/rate-limit.ts';
@@ -26,17 +26,20 @@ export interface EventEntry {
 }
 
 export interface AggregationLimits {
-  /** A series ends when nothing comes for so long. Default: 6 minutes. */
+  /** A series ends after this long without an event. Default: 6 minutes. */
   readonly seriesEndMs: number;
-  /** So many notes are told apart. Default: 10. */
+  /** How many notes are distinguished. Default: 10. */
   readonly distinctNotes: number;
-  /** Notes are counted anew when no new one comes for so long. Default: 10 minutes. */
+  /** Notes are counted anew after this long without a new one. Default: 10 minutes. */
   readonly noteWindowMs: number;
   /** New objects for one object, at once. Default: 25. */
   readonly burst: number;
   /** And then. Default: one in 5 minutes. */
   readonly perSecond: number;
-  /** Series, groups of notes and objects that are remembered, each. What was idle longest goes. Default: 2048. */
+  /**
+   * How many series, groups of notes and objects are remembered, each. The one idle longest goes first.
+   * Default: 2048.
+   */
   readonly remembered: number;
 }
 
@@ -49,7 +52,7 @@ const aggregationDefaults: AggregationLimits = {
   remembered: 2048,
 };
 
-/** What is to be done with an event: write a new object, count it in one, or nothing. */
+/** The action for an event: write a new object, count it in one, or drop it. */
 type Aggregated =
   | { readonly kind: 'new'; readonly entry: EventEntry }
   | { readonly kind: 'series'; readonly entry: EventEntry }
@@ -136,7 +139,7 @@ export class EventAggregation {
   }
 }
 
-/** What the events of one series have in common, and those of a group whose notes differ. */
+/** The common fields of the events in one series, and of a group whose notes differ. */
 function keyOf({ regarding, related, type = 'Normal', reason, action }: EventRecord): string {
   const other = related === undefined ? '' : referenceKey(related);
   return JSON.stringify([referenceKey(regarding), other, type, reason, action]);

@@ -29,13 +29,13 @@ export interface EventRecord {
   readonly type?: 'Normal' | 'Warning';
   /** Why, for programs: `TrapMatched`. 1 to 128 bytes. */
   readonly reason: string;
-  /** What was done or tried, for programs: `Watching`. 1 to 128 bytes. */
+  /** The action that was done or tried, for programs: `Watching`. 1 to 128 bytes. */
   readonly action: string;
-  /** For people. What is over 1024 bytes is cut. */
+  /** For people. Cut after 1024 bytes. */
   readonly note: string;
 }
 
-/** What an event is about: an object of a type. */
+/** The object that an event is about. */
 export function referenceTo(type: ResourceType, { metadata }: KubeObject): ObjectReference {
   const { namespace, name, uid, resourceVersion } = metadata;
   return {
@@ -99,7 +99,7 @@ export function seriesOf({ count, lastWallMs }: Occurrences): EventSeries {
   return { count, lastObservedTime: apiMicroTime(lastWallMs) };
 }
 
-/** Notes of events.k8s.io/v1 have at most so many bytes (kubernetes, pkg/apis/core/validation/events.go). */
+/** Limit for notes of events.k8s.io/v1 (kubernetes, pkg/apis/core/validation/events.go). */
 const NOTE_BYTES = 1024;
 
 /** Cut between characters. */

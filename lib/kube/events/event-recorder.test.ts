@@ -45,7 +45,7 @@ class EventStore {
     return [200, changed];
   }
 
-  /** What is told, in order. */
+  /** The recorded notes, in order. */
   get told(): unknown[] {
     return [...this.stored.values()].map(({ note, series }) => [note, series?.count ?? 1]);
   }
@@ -83,7 +83,7 @@ async function withRecorder(
   );
 }
 
-/** Waits for the server to have had so many requests. */
+/** Waits until the server has had `count` requests. */
 async function requests({ server }: Pair, count: number, clock?: ManualClock): Promise<void> {
   while (server.received.length < count) {
     await clock?.advance(60_000);

@@ -1,9 +1,10 @@
 /**
- * Tells people what a controller does, as Events that `kubectl describe` and `kubectl events` show.
+ * Reports the actions of a controller as Events that `kubectl describe` and `kubectl events` show.
  *
- * Written as events.k8s.io/v1 and not as core/v1: both are views of the same stored objects, so all tools show them;
- * the new one has `series`, which needs one small patch where the old one rewrites message, count and timestamps, and
- * is checked strictly by the API server, so that a fault shows in our tests and not in somebody's dashboard.
+ * Written as events.k8s.io/v1 and not as core/v1: both are views of the same stored objects, so all tools
+ * show them; the new one has `series`, which needs one small patch where the old one rewrites message, count
+ * and timestamps, and is checked strictly by the API server, so that a fault shows in our tests and not in a
+ * user's dashboard.
  */
 import type { Logger } from '../../telemetry/log.ts';
 import { orAborted } from '../../time/abort.ts';
@@ -31,14 +32,14 @@ import {
 
 export interface EventRecorderOptions extends EventReporter {
   readonly client: KubeClient;
-  /** So many objects may wait to be written; more are dropped and counted. Default: 1000. */
+  /** How many objects may wait to be written; more are dropped and counted. Default: 1000. */
   readonly queueLimit?: number;
   readonly limits?: Partial<AggregationLimits> | undefined;
   readonly logger?: Logger;
   readonly clock?: Clock;
 }
 
-/** What became of the events so far. Each recorded event is in exactly one of the others, or still waits. */
+/** The fate of the events so far. Each recorded event is in exactly one of the others, or still waits. */
 export interface EventStats {
   readonly recorded: number;
   /** In the API, as an object or in the count of a series. */
@@ -57,7 +58,7 @@ export interface EventStats {
 interface Pending {
   readonly entry: EventEntry;
   readonly place: EventPlace;
-  /** Of the entry's count, what the API has. 0: the object is not there. */
+  /** How much of the entry's count the API has. 0: the object does not exist. */
   writtenCount: number;
   /** Not to be written before. */
   dueMs: number;
@@ -213,7 +214,7 @@ export class EventRecorder implements AsyncDisposable {
     const { logger } = this.#options;
     const backoff = new Backoff(BACKOFF);
     for (;;) {
-      // What comes from now on is for the next time.
+      // Later events are for the next write.
       const { count } = pending.entry;
       try {
         await this.#send(pending, this.#abort.signal);
@@ -254,7 +255,7 @@ export class EventRecorder implements AsyncDisposable {
     try {
       await client.create(events, eventObject(place, entry.record, entry, this.#options), { signal });
     } catch (error) {
-      // Our own try before, whose answer got lost; the name is nobody else's.
+      // An earlier try of ours whose answer got lost; the name is unique.
       if (!isAlreadyExists(error)) throw error;
       if (pending.writtenCount === 0) {
         this.#counts.written++;

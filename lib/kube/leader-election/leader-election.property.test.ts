@@ -52,10 +52,10 @@ class Process {
   readonly #workEndMs: number;
   readonly stopping = new AbortController();
   alive = true;
-  /** What has come for it while it stands still. */
+  /** Messages that arrived while it was suspended. */
   #waiting: (() => void)[] | undefined;
   #term: Term | undefined;
-  /** Leads, and did not stand still in this term: then nobody else may work before its work has ended. */
+  /** Leads, and was not suspended in this term: then no other process may work before its work has ended. */
   #counted = false;
   readonly end: Promise<void>;
 
@@ -101,7 +101,7 @@ class Process {
   pause(pauseMs: number): void {
     if (this.#waiting !== undefined || !this.alive) return;
     this.#waiting = [];
-    // From here on only the clock can tell it.
+    // From here on, only the clock can tell it.
     this.#uncount();
     this.#world.clock.schedule(pauseMs, () => {
       const waiting = this.#waiting ?? [];
@@ -165,7 +165,7 @@ class World {
     heedsSignal: boolean;
   }[];
   readonly processes: (Process | undefined)[];
-  /** Those that were told to stop, too. */
+  /** Includes those that were told to stop. */
   readonly everybody: Process[] = [];
   started = 0;
   /** Whose work must be over before another begins. */
@@ -251,8 +251,8 @@ suite('leader election, properties', () => {
             for (const process of world.processes) {
               if (process) process.link.network = { kind: 'works', delayMs: 50 };
             }
-            // What is late arrives, and who stands still goes on, within 40 s; then nobody has to wait for longer
-            // than a lease and a try.
+            // Late messages arrive, and suspended processes continue, within 40 s; then no process waits for
+            // longer than a lease and a try.
             await world.advance(80_000);
             assert.deepEqual(world.faults, []);
             assert.equal(world.working, 1, 'nobody leads');

@@ -10,7 +10,7 @@ import {
 } from './leader-election.ts';
 import { LeaseLink, LeaseServer } from './lease-api.fixture.ts';
 
-/** A process in the election; its work lasts until it is told to end, and `workEndMs` more. */
+/** A process in the election; its work lasts until it is told to end, plus `workEndMs`. */
 class Candidate {
   readonly link: LeaseLink;
   readonly stopping = new AbortController();

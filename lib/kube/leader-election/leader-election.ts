@@ -65,7 +65,7 @@ export interface Term {
   isCurrent(): boolean;
 }
 
-/** The reason of the leader's signal when it does not lead any more. */
+/** The reason of the leader's signal when it has lost the leadership. */
 export class LeadershipLostError extends RampartError {
   constructor(lock: string, why: string) {
     super(errorCodes.CONFLICT, { what: `no longer the leader of ${lock}`, why });
@@ -215,7 +215,7 @@ class Election {
       });
     try {
       const [, end] = await Promise.all([this.#renew(held, over.signal, onRenewed, lose), settled(work)]);
-      // What it throws after it was told to end says nothing.
+      // An error after it was told to end is meaningless.
       if (end.status === 'rejected' && !term.signal.aborted) throw end.reason;
     } finally {
       timers.clear();

@@ -45,7 +45,7 @@ function refused(code: number, reason: string): Error {
   return errorFromStatus('use the lease', { code, reason, message: 'test' });
 }
 
-/** What becomes of a request. */
+/** The fate of a request. */
 export type Network =
   /** It goes there and comes back, each way in up to `delayMs`. */
   | { readonly kind: 'works'; readonly delayMs: number }
@@ -55,7 +55,7 @@ export type Network =
   | { readonly kind: 'lost' }
   /** It is carried out, and the answer gets lost. */
   | { readonly kind: 'mute' }
-  /** It arrives after up to `delayMs`, whether or not anybody waits for it still. */
+  /** It arrives after up to `delayMs`, even if its sender has given up. */
   | { readonly kind: 'late'; readonly delayMs: number };
 
 /** One process's way to the server. */

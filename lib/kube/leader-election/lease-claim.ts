@@ -68,7 +68,7 @@ export class LeaseClaim {
     return this.#within(this.#options.renewDeadlineMs / 2, signal, (inner) => this.#renew(held, inner, true));
   }
 
-  /** Gives the lease back, so that nobody has to wait for its end. Where that fails, it expires. */
+  /** Gives the lease back, so that no candidate has to wait for its end. If that fails, it expires. */
   async release(): Promise<void> {
     const { lock, logger, renewDeadlineMs, identity } = this.#options;
     try {
@@ -92,7 +92,7 @@ export class LeaseClaim {
     try {
       this.#observe(await lock.update({ ...lease, spec }, signal));
     } catch (error) {
-      // That renewal arrived between the two calls, or somebody changed a label.
+      // That renewal arrived between the two calls, or a label was changed.
       if (tries <= 1 || !isConflict(error)) throw error;
       await this.#release(signal, tries - 1);
     }
@@ -101,7 +101,7 @@ export class LeaseClaim {
   async #acquire(signal: AbortSignal, onceMore: boolean): Promise<Held | undefined> {
     const { lock, identity } = this.#options;
     const lease = await lock.get(signal);
-    // Nobody waits for this any more: a change now would be one that nobody knows of.
+    // The caller has given up: a change now would be unknown to it.
     signal.throwIfAborted();
     const { holder, durationMs, seenMs } = this.#observe(lease);
     const own = holder === identity;
@@ -137,7 +137,7 @@ export class LeaseClaim {
     } catch (error) {
       if (isNotFound(error)) return 'the lease was deleted';
       if (!isConflict(error)) throw error;
-      // Somebody took it; or changed a label; or it was our own renewal whose answer got lost.
+      // It was taken, or a label was changed, or it was our own renewal whose answer got lost.
       const lease = await lock.get(signal);
       signal.throwIfAborted();
       this.#observe(lease);
@@ -158,7 +158,7 @@ export class LeaseClaim {
     if (known !== undefined && known.version === version) return known;
     const seenMs = this.#clock.monotonicMs();
     if (lease === undefined) {
-      // Somebody deleted it; whoever held it learns that at its next renewal, so its time still counts.
+      // It was deleted; its holder learns that at its next renewal, so its time still counts.
       this.#observed = { holder: '', durationMs: 0, seenMs, ...known, version: undefined };
       return this.#observed;
     }
@@ -186,7 +186,7 @@ export class LeaseClaim {
     };
   }
 
-  /** Runs `call` for so long at most, whether or not it heeds its signal. */
+  /** Runs `call` for at most this long, whether or not it heeds its signal. */
   async #within<T>(
     timeoutMs: number,
     signal: AbortSignal | undefined,

@@ -1,4 +1,4 @@
-/** Where a lock is kept: one Lease, changed only as it was read. */
+/** The storage of a lock: one Lease, which is only changed at the version that was read. */
 import type { KubeClient } from '../client/client.ts';
 import { orUndefined } from '../client/client-errors.ts';
 import { type Lease, leases } from '../object/object.ts';
@@ -9,7 +9,7 @@ export interface LeaseStore {
   get(signal: AbortSignal): Promise<Lease | undefined>;
   /** Fails when there is one. Takes the `spec`; names the lease itself. */
   create(spec: NonNullable<Lease['spec']>, signal: AbortSignal): Promise<Lease>;
-  /** Fails when the lease is not at `metadata.resourceVersion` any more. */
+  /** Fails when the lease has moved on from `metadata.resourceVersion`. */
   update(lease: Lease, signal: AbortSignal): Promise<Lease>;
 }
 

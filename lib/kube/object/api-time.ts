@@ -8,7 +8,7 @@ export function apiMicroTime(wallMs: number): string {
   return new Date(wallMs).toISOString().replace('Z', '000Z');
 }
 
-/** Nanoseconds since 1970 of a time in RFC 3339, cut off at nine digits; undefined for what is none. */
+/** Nanoseconds since 1970 of a time in RFC 3339, cut off at nine digits; undefined for an invalid time. */
 export function apiTimeNs(text: string): bigint | undefined {
   const [, seconds, fraction = '', zone] =
     /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9})\d*)?(Z|[+-]\d\d:\d\d)$/.exec(text) ?? [];

@@ -1,8 +1,8 @@
-/** When somebody changed an object last, apart from its status. */
+/** When an object was last changed, apart from its status. */
 import type { KubeObject } from './object.ts';
 
 /**
- * Undefined if it cannot be told: the API server notes the times of writes in `managedFields`, and the metadata of an object that was
+ * Undefined if unknown: the API server notes the times of writes in `managedFields`, and an object that was
  * never changed has the time of its creation.
  */
 export function changedAtMs({ metadata }: Pick<KubeObject, 'metadata'>): number | undefined {

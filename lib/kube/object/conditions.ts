@@ -20,7 +20,7 @@ export interface Condition {
   readonly observedGeneration?: number;
 }
 
-/** What a controller says; when it changed follows. */
+/** A condition as a controller states it; the time of its change follows. */
 export interface ConditionChange {
   readonly type: string;
   readonly status: ConditionStatus;
@@ -82,7 +82,7 @@ export function setCondition(
   return old === undefined ? [...list, next] : list.map((one) => (one === old ? next : one));
 }
 
-/** The list without the conditions of a type; the same list where there is none. */
+/** The list without the conditions of a type; the same list if it has none. */
 export function removeCondition(
   conditions: readonly Condition[] | undefined,
   type: string,

@@ -1,4 +1,4 @@
-/** What is kept of nodes and pods: one projection for all who ask, so that they share one reflector. */
+/** The parts of nodes and pods to keep: one projection for all users, so that they share one reflector. */
 import type { Node, Pod } from './object.ts';
 
 /** The uid that the runtime knows a static pod by: its object in the API has one of its own (kubelet, pkg/kubelet/types). */
@@ -21,7 +21,9 @@ const podMetadata = [
   'deletionTimestamp',
 ] as const;
 
-/** Of a pod what decides: some 300 bytes instead of some 3 kB, on a node and in the operator. */
+/**
+ * The part of a pod that decisions need: some 300 bytes instead of some 3 kB, on a node and in the operator.
+ */
 export function podFacts(pod: Pod): Pod {
   const { metadata, spec, status } = pod;
   const [containers, initContainers] = [
@@ -63,12 +65,12 @@ function withNamedPorts(containers: readonly Container[] = []): Partial<Containe
   });
 }
 
-/** By which OpenShift's Machine Config Operator tells that it changes the files of a node. */
+/** The annotations by which OpenShift's Machine Config Operator announces changes of a node's files. */
 const keptNodeAnnotations = ['currentConfig', 'desiredConfig', 'state'].map(
   (name) => `machineconfiguration.openshift.io/${name}`,
 );
 
-/** Of a node what decides: some 1 kB instead of 20. */
+/** The part of a node that decisions need: some 1 kB instead of 20. */
 export function nodeFacts(node: Node): Node {
   const { metadata, spec, status } = node;
   const annotations = Object.entries(metadata.annotations ?? {}).filter(([key]) =>

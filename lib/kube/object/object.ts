@@ -134,8 +134,8 @@ export interface Target {
 /**
  * The path of a resource, from the server's root: `/apis/apps/v1/namespaces/default/deployments/web/status`.
  *
- * @throws {RampartError} `INPUT` for a part that is empty or cannot stand in a path, for a namespace where there is
- *   none, and for one object of a namespaced resource without its namespace.
+ * @throws {RampartError} `INPUT` for a part that is empty or invalid in a path, for a namespace of a
+ * cluster-scoped resource, and for one object of a namespaced resource without its namespace.
  */
 export function resourcePath(type: ResourceType, { namespace, name, subresource }: Target): string {
   if (namespace !== undefined && !type.namespaced) {

@@ -1,14 +1,14 @@
 /**
- * Versions of objects and of lists, and what may be said of two of them.
+ * Versions of objects and of lists, and their comparison.
  *
- * A version is the server's own text. Two that are equal are the same; which one is newer can be told since
- * Kubernetes 1.35 where both are decimal numbers without leading zeros, of the same resource (KEP-5504). Servers
- * before that gave such numbers too. Where one is anything else, nothing is said.
+ * A version is the server's own text. Two that are equal are the same; since Kubernetes 1.35, they can be
+ * ordered if both are decimal numbers without leading zeros, of the same resource (KEP-5504). Earlier servers
+ * gave such numbers too. Any other pair cannot be ordered.
  */
 
 const decimal = /^[1-9]\d*$/;
 
-/** Below 0: `a` is older; 0: they are the same; above 0: `a` is newer; `undefined`: it cannot be told. */
+/** Below 0: `a` is older; 0: they are the same; above 0: `a` is newer; `undefined`: unknown. */
 export function compareVersions(a: string, b: string): number | undefined {
   if (a === b) return 0;
   if (!decimal.test(a) || !decimal.test(b)) return undefined;

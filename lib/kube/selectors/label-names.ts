@@ -13,7 +13,7 @@ const domainPartExpression = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
 const nameRule =
   "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 
-/** What is wrong with a label's key, in the API server's words; empty where nothing is. */
+/** Errors in a label's key, in the API server's words; empty for a valid one. */
 export function labelKeyProblems(key: string): readonly string[] {
   const parts = key.split('/');
   const examples = `(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '${nameFormat}')`;
@@ -35,7 +35,7 @@ export function labelKeyProblems(key: string): readonly string[] {
   return problems;
 }
 
-/** What is wrong with a label's value, in the API server's words; the empty value is fine. */
+/** Errors in a label's value, in the API server's words; the empty value is valid. */
 export function labelValueProblems(value: string): readonly string[] {
   const problems: string[] = [];
   if (Buffer.byteLength(value) > labelMaxLength)
@@ -48,7 +48,7 @@ export function labelValueProblems(value: string): readonly string[] {
   return problems;
 }
 
-/** What is wrong with a DNS subdomain, in the API server's words. */
+/** Errors in a DNS subdomain, in the API server's words. */
 export function subdomainProblems(domain: string): readonly string[] {
   const problems: string[] = [];
   if (Buffer.byteLength(domain) > prefixMaxLength)

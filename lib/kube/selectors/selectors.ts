@@ -17,7 +17,7 @@ export class SelectorError extends RampartError {
   }
 }
 
-/** The operators of a requirement, as they are written in a selector's text. */
+/** The operators of a requirement, as written in a selector's text. */
 const labelOperators = ['in', 'notin', '=', '==', '!=', '>', '<', 'exists', '!'] as const;
 type LabelOperator = (typeof labelOperators)[number];
 
@@ -62,7 +62,7 @@ export function parseLabelSelector(text: string): LabelSelector {
   }
 }
 
-/** The `matchLabels` / `matchExpressions` form, as it stands in objects. */
+/** The `matchLabels` / `matchExpressions` form, as in objects. */
 export interface LabelSelectorObject {
   readonly matchLabels?: Labels | null;
   readonly matchExpressions?:
@@ -217,7 +217,7 @@ function readRequirementParts(reader: TokenReader): LabelRequirement {
   if (token.kind !== 'word') throw new SelectorError(`found '${token.text}', expected: identifier`);
   const key = token.text;
   const problems = labelKeyProblems(key);
-  // "<nil>" is the path the API server prints where a selector stands in no object.
+  // "<nil>" is the path that the API server prints for a selector outside of an object.
   if (problems.length > 0)
     throw new SelectorError(`<nil>: Invalid value: ${JSON.stringify(key)}: ${problems.join('; ')}`);
   const after = reader.peek();

@@ -26,7 +26,7 @@ const MAX_PAYLOAD_BYTES = 64 * 1024;
 const MAX_REASONS = 3;
 
 interface Signature extends KeylessSignature {
-  /** What the signer stated besides the digest. */
+  /** The signer's statements besides the digest. */
   readonly annotations: Readonly<Record<string, unknown>>;
 }
 
@@ -35,7 +35,7 @@ export interface SignatureTerms {
   readonly verification: Verification;
   /** Without one, keyless requirements are refused. */
   readonly trustRoot?: TrustRoot | undefined;
-  /** What the user does to configure a trust root, for that refusal: `Set one with --option`. */
+  /** How the user configures a trust root, for that refusal: `Set one with --option`. */
   readonly trustRootHint: string;
   /** Accept an artifact without any signature. One that has signatures must still meet the requirements. Default: false. */
   readonly allowUnsigned?: boolean;
@@ -208,7 +208,10 @@ function signatureReference({
   return `${registry}/${repository}:${referenceDigest.replace(':', '-')}.sig`;
 }
 
-/** What a payload states besides the digest; undefined for that of another artifact, which somebody put there. */
+/**
+ * The statements of a payload besides the digest; undefined if the payload is for another artifact, as copied
+ * signatures are.
+ */
 function saysOf(payload: Uint8Array, digest: string): Readonly<Record<string, unknown>> | undefined {
   try {
     const { critical, optional } = JSON.parse(Buffer.from(payload).toString()) as {

@@ -4,7 +4,7 @@
  */
 import { createHash, generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto';
 
-/** What a signature is to be; each default is as it should be. */
+/** The properties of a signature; the defaults make a valid one. */
 export interface KeylessSigning {
   readonly issuer?: string;
   /** A URI, or an e-mail address. */
@@ -269,7 +269,7 @@ interface Certified {
   readonly extensions: readonly Buffer[];
 }
 
-/** What is signed of a certificate. */
+/** The signed part of a certificate. */
 function tbs({ serial = randomBytes(8), from, to, issuer, subject, key, extensions }: Certified): Buffer {
   return sequence(
     der(0xa0, der(0x02, Buffer.from([2]))),

@@ -8,7 +8,7 @@ const WATCHED_AT_ONCE = 64;
 
 interface AdoptionsOptions {
   readonly directories: Directories;
-  /** Whether a directory below is to be watched too. Does not throw. */
+  /** Whether a directory below should be watched too. Does not throw. */
   readonly wants: (path: ByteString) => boolean;
   /** All of a tree is watched. */
   readonly onDone: (top: ByteString | undefined) => void;

@@ -101,7 +101,8 @@ suite('who changed what', () => {
     for (const other of [kindBits.created, kindBits.closed, kindBits.attributes, kindBits.deleted, 0])
       assert.deepEqual(brief(authors.take('/d/file', other, 1000)), [undefined, 0]);
     assert.deepEqual(brief(authors.take('/d/file', modified | kindBits.closed, 1000)), [1, 0]);
-    // Its event has come: another is of somebody else, unless it may be one of several of the same moment.
+    // Its event has come: another one is by another process, unless it may be one of several of the same
+    // moment.
     assert.deepEqual(brief(authors.take('/d/file', modified, 11)), [undefined, 0]);
     assert.deepEqual(brief(authors.take('/d/file', modified, 10)), [1, 0]);
   });

@@ -12,7 +12,7 @@ import type { SeenChange } from './records.ts';
 interface Trace {
   readonly process: ChangeProcess;
   readonly atMs: number;
-  /** What an event of this change may be, as `kindBits`. */
+  /** The inotify events that this change may have caused, as `kindBits`. */
   readonly explains: number;
   /** Which inode had the name, where the call may have taken the name away. */
   readonly inode?: FileIdentity;
@@ -28,14 +28,14 @@ export interface Found {
   readonly atMs: number | undefined;
   /** How many other processes changed it. */
   readonly others: number;
-  /** These, as far as they are known. */
+  /** The known ones of them. */
   readonly otherAuthors?: readonly ChangeProcess[];
 }
 
-/** Of events: a name in a directory came or went. */
+/** Events for a name in a directory that came or went. */
 export const NAMES_COME_AND_GO =
   inotifyBits.CREATE | inotifyBits.DELETE | inotifyBits.MOVED_FROM | inotifyBits.MOVED_TO;
-/** Of changes: a name is new. */
+/** Changes that create a name. */
 export const IS_NEW = kindBits.created | kindBits.movedTo;
 /** More than these and the older generation is let go early. */
 const MOST_TRACES = 32_768;
@@ -93,12 +93,11 @@ export class Authors {
   }
 
   /**
-   * Who changed a path since this was asked last, and who last.
+   * Who changed a path since the last call, and who was last. A change is recorded before its event arrives,
+   * so its author may have been returned for another event in between. Then the author is returned again with
+   * the event.
    *
-   * A change is recorded before its event is there, so its author may have been asked for, for another event, in between. Then
-   * the author is told again with the event.
-   *
-   * @param events - `kindBits` of the events of this path since this was asked last.
+   * @param events - `kindBits` of the events of this path since the last call.
    * @param sinceMs - These events are of changes since then.
    */
   take(path: ByteString, events: number, sinceMs: number): Found {
@@ -147,8 +146,8 @@ export class Authors {
   }
 
   /**
-   * Who put an inode under its new name, at `sinceMs` or later. Nobody when several processes named it: which of them made
-   * which name is not known.
+   * Who put an inode under its new name, at `sinceMs` or later. Unknown if several processes named it: it is
+   * unclear which of them made which name.
    */
   ofName(inode: FileIdentity, sinceMs: number): Found {
     // Who made it did not rename it.
@@ -186,7 +185,7 @@ export class Authors {
     this.#now.size += 1;
   }
 
-  /** Of a key, only these from here on. */
+  /** Replaces the traces of a key. */
   #keep(key: string, kept: Trace[]): void {
     for (const generation of [this.#now, this.#before]) {
       generation.size -= generation.traces.get(key)?.length ?? 0;
@@ -197,14 +196,14 @@ export class Authors {
   }
 }
 
-/** Of what is not known it may be. */
+/** An unknown kind may be one of content. */
 function isOfContent({ explains }: Trace): boolean {
   return (explains & ~OF_ATTRIBUTES) !== 0;
 }
 
 const ANY_BUT_NEW = kindBits.modified | kindBits.attributes | kindBits.deleted | kindBits.movedFrom;
 
-/** What the events of a change may be. Of a new name it is the inode that is seen. */
+/** The inotify events that a change may cause. For a new name, the inode is the one seen. */
 function explainedBy({ mask, call }: SeenChange): number {
   if (mask !== 0) return kindsOfMask(mask);
   switch (call) {

@@ -1,4 +1,4 @@
-// What of a change watch stays when it is closed and its process lives on: nothing.
+// After a change watch is closed, its process keeps nothing of it.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';

@@ -1,17 +1,17 @@
-/**
- * Every kind of change, done to files in a directory by a Perl program, and what is to be told of it.
- */
+/** Every kind of change, made by a Perl program to files in a directory, and the expected reports. */
 import type { ChangeKind } from './change.ts';
 
 export interface KindCase {
   readonly name: string;
   /** Runs in the directory; `file` is in it, `outside` and the directory `tree` beside it in `../out`. */
   readonly program: string;
-  /** Of names in the directory, and of `.`, which is the directory itself: kinds that are told at least. */
+  /** By names in the directory, and `.`, the directory itself: kinds that are reported at least. */
   readonly told: Readonly<Record<string, readonly ChangeKind[]>>;
-  /** inotify does not tell it: only with a sensor that sees the inode. */
+  /** inotify does not report it: only a sensor that sees the inode does. */
   readonly onlyInode?: true;
-  /** On overlay the upper layer's names are what changes: without an event's own record nobody knows who. */
+  /**
+   * On overlay, the upper layer's names change: without a record of the event itself, the author is unknown.
+   */
   readonly names?: true;
 }
 

@@ -1,6 +1,4 @@
-/**
- * Every kind of change, on several file systems: it is told, and by whom it was made.
- */
+/** Every kind of change, on several file systems, is reported with its author. */
 import assert from 'node:assert/strict';
 import { mkdirSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
@@ -73,7 +71,7 @@ for (const [at, [fileSystem, { skip, mount }]] of Object.entries(fileSystems).en
 
 let tops = 0;
 
-/** A directory of its own with the files of a case; what is to be watched as a path below the root. */
+/** A directory with the files of a case; the watched one as a path below the root. */
 function prepared(root: string): { readonly directory: string; readonly top: string } {
   tops += 1;
   const top = join(root, `top-${tops}`);

@@ -50,9 +50,9 @@ interface ChangeSensorOptions {
 export interface ChangeSensorStats {
   /** Changes in watched directories that the programs met. */
   readonly produced: number;
-  /** Of these, told. */
+  /** How many of these were reported. */
   readonly emitted: number;
-  /** Not told, because the same was told already since all was read last. */
+  /** Not reported, because the same was already reported since everything was last read. */
   readonly folded: number;
   /** The ring had no room. */
   readonly lost: number;
@@ -173,7 +173,7 @@ export class ChangeSensor implements Disposable {
     }
   }
 
-  /** From here on a process and a change that were told before are told again. */
+  /** From here on, a process and a change that were reported before are reported again. */
   nextEpoch(): void {
     const { view } = this.#memory;
     view.setUint32(stateAt.epoch, (view.getUint32(stateAt.epoch, true) + 1) >>> 0, true);
@@ -184,7 +184,7 @@ export class ChangeSensor implements Disposable {
     if (!this.#reading && this.#final === undefined) this.#ring.drain();
   }
 
-  /** To be called now and then while changes are told, and after them: lets go of processes. */
+  /** Call it now and then while changes are reported, and after them: forgets processes. */
   forget(): void {
     this.nextEpoch();
     this.drain();

@@ -13,19 +13,22 @@ import type { ByteString, Change, ChangeLoss } from './change.ts';
 import { ChangeWatch } from './change-watch.ts';
 import type { ChangeWatchOptions } from './options.ts';
 
-/** The sensor's mode that the tests are to use. */
+/** The sensor's mode for the tests. */
 export function changeTestMode(): NonNullable<ChangeWatchOptions['mode']> {
   const mode = testMode();
   return mode === 'fentry' ? 'auto' : mode;
 }
 
-/** Since 6.13 the kernel tells each time it sets an inode's change time. */
+/** Since 6.13, the kernel reports each update of an inode's change time. */
 export function tellsChangeTimes(): boolean {
   const [major = 0, minor = 0] = release().split('.').map(Number);
   return major > 6 || (major === 6 && minor >= 13);
 }
 
-/** With neither that nor kprobes only inodes that become dirty tell who it was: many changes have no author there. */
+/**
+ * Without that and without kprobes, authors are known only for inodes that become dirty: many changes have no
+ * author there.
+ */
 export function everyChangeHasAuthor(watch: ChangeWatch): boolean {
   return watch.sensorMode === 'kprobe' || tellsChangeTimes();
 }
@@ -94,7 +97,7 @@ export class TestChangeWatch implements Disposable {
     this.watch.watchDirectory(MARKER);
   }
 
-  /** What changed since the last call, when all that happened before is told. */
+  /** The changes since the last call, once everything that happened before is reported. */
   async settled(): Promise<Change[]> {
     // When the event of the first is read, those before it are read too; the second is due after all of them.
     await this.#mark();
@@ -121,7 +124,7 @@ export class TestChangeWatch implements Disposable {
     }
   }
 
-  /** Resolves when such a loss was told; rejects after 20 s. */
+  /** Resolves when such a loss is reported; rejects after 20 s. */
   async untilLost(what: ChangeLoss['what']): Promise<void> {
     const signal = AbortSignal.timeout(20_000);
     while (!this.losses.some((loss) => loss.what === what)) await this.#nextBatch(signal);
@@ -147,7 +150,11 @@ export class TestChangeWatch implements Disposable {
   }
 }
 
-/** The change of a path among these. @throws {Error} when there is none. */
+/**
+ * The change of a path among these.
+ *
+ * @throws {Error} if it has none.
+ */
 export function changeOf(changes: readonly Change[], path: ByteString): Change {
   const found = changes.find((change) => change.path === path);
   if (found === undefined)
@@ -155,7 +162,7 @@ export function changeOf(changes: readonly Change[], path: ByteString): Change {
   return found;
 }
 
-/** "created,closed of 4711", "deleted of nobody". */
+/** "created,closed of 4711", "deleted of nobody": a change for comparison. */
 export function describeChange(change: Change): string {
   return `${change.path} ${change.kinds.join(',')} by ${change.author?.pid ?? 'nobody'}`;
 }

@@ -1,4 +1,5 @@
-// The change watch as a whole: who is told for what when many are at work, what comes and goes, limits, and its end.
+// The change watch as a whole: which process a change is attributed to when many are at work, directories
+// that come and go, limits, and the end.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -69,8 +70,8 @@ suite('who is told', { skip }, () => {
       const { scratch, watch } = all;
       const workers = 8;
       const rounds = inGuest ? 10 : scaled(30);
-      // Every name says whose it is, and nobody touches another's, but for `shared`. What is made is deleted, so that inodes come
-      // back under the names of others.
+      // Every name says which process owns it, and no process touches the names of others, except `shared`.
+      // Files are deleted again, so that inodes return under the names of others.
       const work = `my ($me, $rounds) = @ARGV; for my $i (1 .. $rounds) {
       my $n = "$me-$i"; open(my $h, '>', "$n-a") or die; syswrite($h, 'x'); close $h;
       rename("$n-a", "$n-b"); link("$n-b", "$n-l"); mkdir("$n-d"); symlink('x', "$n-s"); sysopen(my $e, "$n-e", O_WRONLY | O_CREAT);
@@ -299,7 +300,7 @@ suite('what is told', { skip }, () => {
     const most = Number(readFileSync('/proc/sys/fs/inotify/max_queued_events', 'utf8'));
     if (most > 20_000) return t.skip('the queue is too long to fill it');
     using all = watched({ wants: () => true });
-    // This process waits meanwhile, so nobody reads.
+    // This process waits meanwhile, so the ring is not read.
     perl(
       all.scratch.at('w'),
       `for my $i (1 .. $ARGV[0]) { open(my $h, '>', "f$i") or die; print $h $i; close $h; unlink "f$i" } mkdir 'sub' or die`,

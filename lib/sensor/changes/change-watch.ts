@@ -1,8 +1,8 @@
 /**
  * Watched directories in, changes of what is in them out, with the process that made them.
  *
- * What changed comes from inotify, on every kernel. Who did it comes from eBPF programs, where the kernel takes them
- * (change-sensor.ts); authors.ts puts the two together. docs/sensor.md explains what is seen.
+ * The changes come from inotify, on every kernel. The authors come from eBPF programs, where the kernel
+ * accepts them (change-sensor.ts); authors.ts combines the two. docs/sensor.md explains what is seen.
  */
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 import type { FileIdentity } from '../access.ts';
@@ -20,13 +20,16 @@ import type { SeenChange } from './records.ts';
 const READ_EVERY_MS = 10;
 /** Told in one turn of the event loop, some ms; the rest waits for the next. */
 const MOST_AT_ONCE = 1000;
-/** What was seen is kept for one to two of these, and for as long as changes of that time wait to be told. */
+/** Records are kept for one to two of these, and as long as changes of that time wait to be reported. */
 const ROTATE_MS = 2500;
-/** An event comes at most so long after its change was seen, whoever is kept from running meanwhile. */
+/**
+ * An event arrives at most this long after its change was seen, whichever process is kept from running
+ * meanwhile.
+ */
 const EVENT_LATE_MS = ROTATE_MS / 2;
 /**
- * The kernel sets the change time and then tells the event, within one system call; on a busy machine another process may run
- * in between.
+ * The kernel sets the change time and then sends the event, within one system call; on a busy machine another
+ * process may run in between.
  */
 const EVENT_AFTER_CHANGE_MS = 100;
 const IS_GONE = kindBits.deleted | kindBits.movedFrom;
@@ -143,7 +146,9 @@ export class ChangeWatch implements Disposable {
     return this.#directories.watch(path);
   }
 
-  /** Ends the watch of one directory. What is seen of it already is still told. Returns whether it was watched. */
+  /**
+   * Ends the watch of one directory. Changes already seen are still reported. Returns whether it was watched.
+   */
   unwatch(path: ByteString): boolean {
     return this.#directories.unwatch(path);
   }
@@ -167,7 +172,7 @@ export class ChangeWatch implements Disposable {
     };
   }
 
-  /** Reads what there is, tells what is due, and sees to it that this happens again when it has to. */
+  /** Reads everything available, reports what is due, and schedules the next turn if one is needed. */
   #turn(): void {
     if (this.#disposed) return;
     this.#busy = this.#drain() > 0;
@@ -201,7 +206,7 @@ export class ChangeWatch implements Disposable {
 
   #rotate(): void {
     this.#rotation = undefined;
-    // What was seen before the last time is let go; no change that still waits may be of then.
+    // Records from before the last turn are dropped; no pending change can be from then.
     this.#drain();
     if (this.#pending.oldestMs < this.#rotatedMs + EVENT_LATE_MS) {
       this.#rotation = setTimeout(() => this.#rotate(), ROTATE_MS / 10);
@@ -251,13 +256,15 @@ export class ChangeWatch implements Disposable {
       if (mask & inotifyBits.ISDIR && mask & (inotifyBits.DELETE | inotifyBits.MOVED_FROM))
         this.#directories.forgetUnwatched(changed);
       const appeared = mask & (inotifyBits.CREATE | inotifyBits.MOVED_TO) && mask & inotifyBits.ISDIR;
-      // Of two that were exchanged, the second comes to its place before it is told that the first left it.
+      // When two are exchanged, the second arrives in its new place before the event that the first left it.
       const isReplaced = leftItsPath && this.#directories.isThere(changed);
       if ((appeared || isReplaced) && this.#wants(changed)) this.#adoptions.add(changed, [changed]);
     }
   }
 
-  /** The kernel tells of each directory of the file system, in any order: the topmost have all others below them. */
+  /**
+   * The kernel reports each directory of the file system, in any order: the topmost ones cover all others.
+   */
   #adoptUncovered(): void {
     if (this.#unmounted.size === 0) return;
     const tops = [...this.#unmounted].filter(
@@ -302,9 +309,10 @@ export class ChangeWatch implements Disposable {
     this.#tellLostAuthors();
     this.#adoptUncovered();
     let dropped = 0;
-    // What was lost may be the record of these events.
+    // The lost record may belong to these events.
     const isComplete = performance.now() > this.#lostMs + EVENT_LATE_MS;
-    // All are asked for before the first is told: meanwhile more may be read, which is of other events.
+    // All authors are looked up before the first report: meanwhile more may be read, which belongs to other
+    // events.
     const due = this.#pending.take(performance.now(), MOST_AT_ONCE).map((change) => ({
       change,
       found: this.#authors.take(change.path, isComplete ? change.events : 0, change.sinceMs),
@@ -344,7 +352,7 @@ export class ChangeWatch implements Disposable {
     // In the other mode each event brings its name.
     if (this.sensorMode !== 'raw_tracepoint' || !(bits & IS_NEW)) return found;
     if (found.contentAuthor !== undefined && !(bits & IS_GONE)) return found;
-    // What was lost may be what somebody else did to the same inode.
+    // The lost record may be another process's change of the same inode.
     if (this.#lossInRound) return found;
     const identity = this.#directories.identify(path) ?? this.#goneFrom(path);
     if (identity === undefined) return found;
@@ -362,7 +370,7 @@ export class ChangeWatch implements Disposable {
     };
   }
 
-  /** A name may be gone again before it is told; who took it away was seen before that. */
+  /** A name may be gone again before it is reported; the record of its removal was seen before that. */
   #goneFrom(path: ByteString): FileIdentity | undefined {
     this.#sensor?.drain();
     return this.#authors.goneFrom(path);
@@ -389,7 +397,7 @@ export class ChangeWatch implements Disposable {
     }
   }
 
-  /** Leaves no program, map, watch or timer behind. What was not told yet is not told. */
+  /** Leaves no program, map, watch or timer behind. Pending changes are not reported. */
   [Symbol.dispose](): void {
     if (this.#disposed) return;
     this.#disposed = true;

@@ -5,12 +5,13 @@ import { inotifyBits } from '../paths/inotify.ts';
 export type ByteString = string;
 
 /**
- * What happened to a path:
+ * Kinds of changes of a path:
  * - `created`, `deleted`, `moved-from`, `moved-to`: the name came or went, hard links included
  * - `attributes`: permissions, owner, times, extended attributes, number of links
  * - `modified`: the content
  * - `closed`: a descriptor that could write was closed
- * - `changed`: the kernel saw the inode change, how is not known; of a directory also: a name in it came or went
+ * - `changed`: the kernel saw the inode change in an unknown way; of a directory also: a name in it came or
+ *   went
  */
 const changeKinds = [
   'created',
@@ -54,7 +55,7 @@ export function kindsOfMask(mask: number): number {
   );
 }
 
-/** A process that made a change, as it was at that moment. All ids are of the first namespaces. */
+/** A process that made a change, as of that moment. All ids are of the first namespaces. */
 export interface ChangeProcess {
   /** Full path of the executable as the process sees it; empty for a kernel thread. */
   readonly executable: string;
@@ -66,7 +67,7 @@ export interface ChangeProcess {
   readonly gid: number;
   readonly pid: number;
   readonly ppid: number;
-  /** The executable of the parent, as the parent sees it; empty where there was none. */
+  /** The executable of the parent, as the parent sees it; empty without a parent. */
   readonly parentExecutable: string;
   /** Inode number of the mount namespace. */
   readonly mountNamespace: number;
@@ -78,7 +79,7 @@ export interface ChangeProcess {
   readonly own: boolean;
 }
 
-/** What happened to one path since it was told last. */
+/** All changes of one path since its last report. */
 export interface Change {
   /** As it was given to `watchDirectory`, and the name in it: `/etc/passwd`. */
   readonly path: ByteString;
@@ -86,27 +87,33 @@ export interface Change {
   readonly kinds: readonly ChangeKind[];
   /** Wall clock, ms since 1970: of the last change where the sensor saw it, else of now. */
   readonly atMs: number;
-  /** A new directory that is watched from here on. What came into it before was not told: all below is to be looked at. */
+  /**
+   * A new directory that is watched from here on. Earlier changes in it were not reported: everything below
+   * has to be checked.
+   */
   readonly below: boolean;
-  /** Who made the last of these changes. Not there where nobody saw it. */
+  /** Who made the last of these changes. Undefined if no record of it was seen. */
   readonly author?: ChangeProcess;
   /** Who made the last of them that is not known to have changed attributes alone; often the same. */
   readonly contentAuthor?: ChangeProcess;
-  /** How many other processes changed the same path since it was told last. */
+  /** How many other processes changed the same path since its last report. */
   readonly others: number;
-  /** These, as far as they are known: of `others` some may be missing. */
+  /** The known ones of `others`; some may be missing. */
   readonly otherAuthors: readonly ChangeProcess[];
 }
 
 /** Something is missing. */
 export type ChangeLoss =
   /**
-   * The kernel's queue was full, or more waited to be told than is kept: any change may be missing. Told when all directories are watched again, so that a full look
-   * that begins now misses nothing.
+   * The kernel's queue was full, or more changes waited than are kept: any change may be missing. Reported
+   * when all directories are watched again, so that a full scan that begins now misses nothing.
    */
   | { readonly what: 'changes' }
-  /** Records of processes were lost: changes are told without their author. */
+  /** Records of processes were lost: changes are reported without their author. */
   | { readonly what: 'authors'; readonly count: number };
 
-/** `watched`; `limit`: no watches left; `gone`: no directory is there; `refused`: the kernel says no, told as a problem. */
+/**
+ * `watched`; `limit`: no watches left; `gone`: the directory does not exist; `refused`: the kernel refuses,
+ * which is reported as a problem.
+ */
 export type WatchOutcome = 'watched' | 'limit' | 'gone' | 'refused';

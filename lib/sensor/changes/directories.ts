@@ -56,7 +56,7 @@ export interface WatchedDirectory {
   readonly id: number;
   readonly wd: number;
   readonly paths: ByteString[];
-  /** What the sensor knows it as; undefined: it knows nothing of it. */
+  /** Its identity for the sensor; undefined if the sensor does not know it. */
   readonly identity: FileIdentity | undefined;
 }
 
@@ -113,7 +113,7 @@ export class Directories implements Disposable {
     return this.#byWd.size;
   }
 
-  /** Directories that were to be watched and for which there was no watch left. */
+  /** Directories that should be watched, but for which no watch was left. */
   get unwatched(): number {
     return this.#unwatched.size;
   }
@@ -136,7 +136,7 @@ export class Directories implements Disposable {
     return this.#byId.get(id) ?? this.#gone.get(id);
   }
 
-  /** To be called now and then: lets go of directories whose watch ended. */
+  /** Call it now and then: forgets directories whose watch ended. */
   forget(): void {
     this.#gone.clear();
     this.#overlays.clear();
@@ -212,7 +212,7 @@ export class Directories implements Disposable {
     return 'limit';
   }
 
-  /** A limit concerns thousands of directories; it is told with the first. */
+  /** A limit affects thousands of directories; it is reported with the first. */
   #tellOnce(problem: unknown): void {
     if (this.#told) return;
     this.#told = true;
@@ -258,8 +258,8 @@ export class Directories implements Disposable {
   }
 
   /**
-   * What the path leads to, for the sensor, symbolic links themselves. Undefined when there is nothing, and on overlay: what the
-   * sensor sees of a name that is made there are the inodes of the upper layer.
+   * The sensor's identity of what the path leads to, without following a symbolic link. Undefined if nothing
+   * is there, and on overlay: for a name created there, the sensor sees inodes of the upper layer.
    */
   identify(path: ByteString): FileIdentity | undefined {
     const { sensor } = this.#options;
@@ -360,6 +360,6 @@ export function subdirectories(fd: Fd): ByteString[] {
       .filter((entry) => entry.isDirectory())
       .map((entry) => entry.name);
   } catch {
-    return []; // deleted meanwhile, which its parent tells
+    return []; // deleted meanwhile, which its parent reports
   }
 }

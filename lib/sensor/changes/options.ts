@@ -7,17 +7,20 @@ export const defaultPaceMs = 500;
 export interface ChangeWatchOptions {
   /** Paths are below it, links of directories on the way included. It is held open. Default `/`. */
   readonly root?: string;
-  /** `auto`, the default: the sensor in the best mode that the kernel accepts, else `inotify`, which tells no authors. */
+  /**
+   * `auto`, the default: the sensor in the best mode that the kernel accepts, else `inotify`, which reports
+   * no authors.
+   */
   readonly mode?: ChangeSensorMode | 'auto' | 'inotify';
   /** Whether a directory that appears below a watched one is watched, and those in it. Default: none is. */
   readonly wants?: (path: ByteString) => boolean;
-  /** One path, some time after it changed. What it throws goes to `onProblem`. */
+  /** Called for one path, some time after it changed. Its errors go to `onProblem`. */
   readonly onChange: (change: Change) => void;
   /** Behind each batch of changes. */
   readonly onBatchEnd?: () => void;
   readonly onLost: (loss: ChangeLoss) => void;
   readonly onProblem: (problem: unknown) => void;
-  /** From the first change of a path until it is told; default {@link defaultSettleMs}. */
+  /** From the first change of a path until its report; default {@link defaultSettleMs}. */
   readonly settleMs?: number;
   /** At least between two tellings of the same path; default {@link defaultPaceMs}. */
   readonly paceMs?: number;
@@ -28,18 +31,18 @@ export interface ChangeWatchOptions {
 /** Counts since the watch was opened, and what there is now. */
 export interface ChangeWatchStats {
   readonly directories: number;
-  /** Directories that were to be watched and for which there was no watch left. */
+  /** Directories that should be watched, but for which no watch was left. */
   readonly unwatchedDirectories: number;
   /** Watched directories beyond the capacity of the sensor; their changes have no author. */
   readonly directoriesWithoutAuthors: number;
   /** Events of inotify. */
   readonly events: number;
-  /** How often the kernel dropped events; each was told as a loss. */
+  /** How often the kernel dropped events; each time was reported as a loss. */
   readonly overflows: number;
   readonly told: number;
-  /** Of these, by this process itself. */
+  /** How many of these were made by this process itself. */
   readonly own: number;
-  /** What is kept in memory of changes: paths, and who changed them. None some seconds after the last. */
+  /** Entries kept in memory: paths, and who changed them. 0 some seconds after the last change. */
   readonly kept: number;
   /** Undefined in mode `inotify`. */
   readonly sensor: ChangeSensorStats | undefined;

@@ -3,7 +3,7 @@ import type { ByteString } from './change.ts';
 
 export class PathTree {
   readonly #paths = new Set<ByteString>();
-  /** Of each directory with such a path in it, however deep: the next on the way to one. */
+  /** For each directory with such a path below it, at any depth: the next directories on the way. */
   readonly #children = new Map<ByteString, Set<ByteString>>();
 
   get size(): number {
@@ -31,7 +31,7 @@ export class PathTree {
     }
   }
 
-  /** The path and all below it, as far as they are in here. */
+  /** The path and all below it that the tree contains. */
   below(path: ByteString): ByteString[] {
     const found: ByteString[] = [];
     const left = [path];

@@ -32,7 +32,7 @@ suite('paths that wait to be told', () => {
     const pending = new PendingChanges(50, 500, most);
     for (let i = 0; i < 1000; i++) pending.add(`/${i}`, 1, 1000, 0, 'event');
     assert.equal(pending.kept, most);
-    // What waits already takes no room.
+    // A path that already waits takes no more room.
     pending.add('/0', 2, 1000, 0, 'event');
     assert.deepEqual([pending.takeOverflow(), pending.takeOverflow()], [true, false]);
     const taken = pending.take(1050, 1000);

@@ -1,4 +1,6 @@
-/** Changed paths that wait to be told: each some time after its first change, and not too often. Pure. */
+/**
+ * Changed paths that wait for their report: each some time after its first change, and not too often. Pure.
+ */
 import type { ByteString } from './change.ts';
 
 export interface PendingChange {
@@ -17,7 +19,7 @@ export interface PendingChange {
 /** How it is known: by an event, by a record of the sensor, or as a directory with all that is below. */
 type ChangeSource = 'event' | 'record' | 'below';
 
-/** Some 10 MB. Who changes more in a moment than is told meanwhile: what changed is not known then, only that it did. */
+/** Some 10 MB. Beyond it, the changed paths are unknown; only the fact that something changed is reported. */
 const mostPending = 32_768;
 
 interface Waiting {
@@ -34,16 +36,16 @@ export class PendingChanges {
   readonly #paceMs: number;
   readonly #most: number;
   readonly #waiting = new Map<ByteString, Waiting>();
-  /** When each was told last. */
+  /** Time of the last report by path. */
   #told = new Map<ByteString, number>();
   #toldBefore = new Map<ByteString, number>();
   #nextDueMs = Infinity;
   #isFull = false;
 
   /**
-   * @param settleMs - From the first change of a path until it is told.
-   * @param paceMs - At least between two tellings of a path.
-   * @param most - Paths that may wait. After more have been told in a while, those before them are not paced.
+   * @param settleMs - From the first change of a path until its report.
+   * @param paceMs - At least between two reports of a path.
+   * @param most - Paths that may wait. After more reports than this in a while, earlier paths are not paced.
    */
   constructor(settleMs: number, paceMs: number, most = mostPending) {
     [this.#settleMs, this.#paceMs, this.#most] = [settleMs, paceMs, most];
@@ -65,7 +67,7 @@ export class PendingChanges {
     return Infinity;
   }
 
-  /** How many paths are kept: those that wait, and those that were told. */
+  /** How many paths are kept: waiting ones, and reported ones. */
   get kept(): number {
     return this.#waiting.size + this.#told.size + this.#toldBefore.size;
   }
@@ -123,7 +125,7 @@ export class PendingChanges {
     return taken;
   }
 
-  /** Forgets what was told before the call before this one. */
+  /** Forgets reports from before the previous call. */
   rotate(): void {
     this.#toldBefore = this.#told;
     this.#told = new Map();

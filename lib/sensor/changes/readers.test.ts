@@ -87,7 +87,7 @@ suite('whoever reads', { skip: sensorSkip }, () => {
   });
 });
 
-/** What is told of a directory in which nothing can be written. */
+/** The reports for a directory in which nothing can be written. */
 class Told implements Disposable {
   readonly changes: Change[] = [];
   readonly #watch: ChangeWatch;
@@ -106,7 +106,7 @@ class Told implements Disposable {
     assert.deepEqual(problems, []);
   }
 
-  /** Until what was seen is told. */
+  /** Waits until everything seen is reported. */
   async rest(): Promise<void> {
     await new Promise((resolve) => setTimeout(resolve, this.#settleMs + 300));
   }

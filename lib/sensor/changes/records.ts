@@ -1,4 +1,4 @@
-/** Decoding of what the programs of changes.bpf.c tell: processes, and what they changed. */
+/** Decodes the records of the programs of changes.bpf.c: processes, and their changes. */
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 import type { RingBatch } from '../../ebpf/ring.ts';
 import type { WallClock } from '../clock.ts';
@@ -14,7 +14,7 @@ import {
   type ChangeCall,
 } from './layout.ts';
 
-/** A process is told again each time all was read, so few texts come twice. */
+/** A process is sent again each time everything was read, so few texts come twice. */
 const REMEMBERED_TEXTS = 16;
 
 export interface SeenChange {
@@ -24,11 +24,11 @@ export interface SeenChange {
   readonly directory: number;
   /** The name in the directory; undefined: the directory itself. */
   readonly name: ByteString | undefined;
-  /** Of the file of that name, or of what was made in the directory; 0n: not known. */
+  /** Of the file of that name, or of the one created in the directory; 0n if unknown. */
   readonly inode: bigint;
   readonly device: number;
   readonly generation: number;
-  /** Of the inotify event; 0: the inode was seen to change, how is told by `call` at best. */
+  /** Mask of the inotify event; 0: the inode was seen to change, and only `call` may say how. */
   readonly mask: number;
   readonly call: ChangeCall;
   /** The inode was put into the directory under whatever name: `made`: it is new; `named`: it was renamed or linked. */
@@ -38,8 +38,8 @@ export interface SeenChange {
 }
 
 /**
- * Keeps the processes that were told, for two generations: a change names its process by a number, which the kernel gives
- * anew after each {@link ChangeRecords.forget} before the last.
+ * Keeps the processes from records, for two generations: a change refers to its process by a number, which
+ * the kernel assigns anew after each {@link ChangeRecords.forget} before the last.
  */
 export class ChangeRecords {
   readonly #clock: WallClock;
@@ -79,7 +79,7 @@ export class ChangeRecords {
     }
   }
 
-  /** Forgets what was told before the call before this one. */
+  /** Forgets records from before the previous call. */
   forget(): void {
     this.#before = this.#processes;
     this.#processes = new Map();

@@ -1,4 +1,7 @@
-/** Unmounts a file system below a watched directory, in a mount namespace of its own. Ends with an error if something is not told. */
+/**
+ * Unmounts a file system below a watched directory, in a mount namespace of its own. Ends with an error if a
+ * report is missing.
+ */
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 

@@ -7,8 +7,8 @@ import { sensorSkip } from '../sensor.fixture.ts';
 
 suite('a file system that is unmounted', { skip: sensorSkip || fileSystemSkip('tmpfs') }, () => {
   test('is told with all that was in it, and what comes to light is watched', () => {
-    // inotify tells of an unmount when the last mount of the file system is gone: a namespace that somebody else makes
-    // meanwhile would keep a copy of one that all can see.
+    // inotify reports an unmount when the last mount of the file system is gone: a mount namespace created
+    // meanwhile would keep a copy of a shared one.
     run('unshare', ['--mount', process.execPath, join(import.meta.dirname, 'unmount.fixture.ts')]);
   });
 });

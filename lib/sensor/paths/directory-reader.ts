@@ -25,7 +25,7 @@ interface DirectoryReaderOptions {
   readonly openRoot: (root: string) => Fd | SystemCallError;
   /** Undefined when it is followed no more. */
   readonly trackedOf: (node: DirectoryNode) => Tracked | undefined;
-  /** Something of it may have to be told. */
+  /** Its state may have to be reported. */
   readonly onLooked: (tracked: Tracked) => void;
   /** The kernel's queue was full: any event may be missing. */
   readonly onOverflow: () => void;
@@ -72,7 +72,7 @@ export class DirectoryReader implements Disposable {
     this.#options.watches.forget(node);
   }
 
-  /** A directory is to be read again. */
+  /** Requests that a directory is read again. */
   add(node: DirectoryNode): void {
     this.#toRead.add(node);
   }
@@ -95,7 +95,7 @@ export class DirectoryReader implements Disposable {
     this.#lookAtTouched();
   }
 
-  /** What the path of a tracked directory leads to, for the caller to dispose. */
+  /** The directory that the path of a tracked directory leads to, for the caller to dispose. */
   openBase(tracked: Tracked): Fd | undefined {
     const number = this.#openPath(tracked, toByteString(tracked.options.path));
     return number < 0 ? undefined : new Fd(number);
@@ -145,7 +145,7 @@ export class DirectoryReader implements Disposable {
     const { tree } = tracked;
     const { onLooked, onFailed } = this.#options;
     using directory = this.#open(tracked, node);
-    // One that is gone is told by the directory above.
+    // A missing one is reported by its parent directory.
     if (directory === undefined) return;
     const seen = (node.seen = new Set<string>());
     tree.resetCounts(node);
@@ -155,7 +155,7 @@ export class DirectoryReader implements Disposable {
       using names = opendirSync(`/proc/self/fd/${directory.number}`, { encoding: 'latin1', bufferSize: 256 });
       for (let entry = names.readSync(); entry !== null; entry = names.readSync()) {
         const { name } = entry;
-        // What there is no room for need not be opened to be counted.
+        // A file without room need not be opened to be counted.
         if (tree.isFull && entry.isFile() && !node.entries.has(name)) tree.countFile(node, 1);
         else this.#look(tracked, node, directory, name, false);
         if (node.entries.has(name)) seen.add(name);
@@ -174,8 +174,8 @@ export class DirectoryReader implements Disposable {
   /**
    * Looks up one name.
    *
-   * @param isMoved - A directory that is under watch already may have been moved here.
-   * @returns whether there is something, or there is no telling.
+   * @param isMoved - A directory that is already watched may have been moved here.
+   * @returns whether something is there, or it cannot be determined.
    */
   #look(tracked: Tracked, node: DirectoryNode, directory: Fd, name: string, isMoved: boolean): boolean {
     const { tree, root } = tracked;
@@ -242,12 +242,12 @@ export class DirectoryReader implements Disposable {
       return;
     }
     const child = new DirectoryNode(tree, { parent: node, name }, wd, device);
-    // Before the one in whose place it comes lets go of its watches, some of which may be the same.
+    // Before the replaced one drops its watches, some of which may be the same.
     this.register(child);
     tree.putDirectory(node, name, child);
   }
 
-  /** What came first, then what is gone: a file that was only renamed stays the same one. */
+  /** New names first, then gone ones: a file that was only renamed keeps its identity. */
   #lookAtTouched(): void {
     const { trackedOf, onLooked, onFailed } = this.#options;
     const gone: [DirectoryNode, string][] = [];

@@ -1,4 +1,4 @@
-/** What is asked of a directory tracker, and what becomes of a tracked directory. */
+/** The requests to a directory tracker, and the states of a tracked directory. */
 import type { RampartError } from '../../errors/errors.ts';
 import { type FileIdentity, sameFile } from '../access.ts';
 import type { DirectoryChanges, DirectoryFile, Unwatched } from './directory-tree.ts';
@@ -24,14 +24,14 @@ export interface TrackedDirectoryOptions extends TrackedPath {
   readonly mostFiles?: number;
   /** Files that came and went. Watch what comes before what goes is dropped: a file may be in both. Must not throw. */
   readonly onFiles: (changes: DirectoryChanges) => void;
-  /** It is another state now. Counts alone are told at most every 10 s. Must not throw. */
+  /** The state has changed. Counts alone are reported at most every 10 s. Must not throw. */
   readonly onState: (state: DirectoryState) => void;
 }
 
 export interface DirectoryTrackerOptions {
   /** See PathTrackerOptions. */
   readonly identify: Identify;
-  /** See PathTrackerOptions; also directories that there is no watch for, once until there is. */
+  /** See PathTrackerOptions; also reports directories without a watch, once until there is one. */
   readonly onProblem: (problem: RampartError) => void;
   /** Directories at most, of all that are tracked. Default: a quarter of fs.inotify.max_user_watches. */
   readonly mostDirectories?: number;
@@ -40,7 +40,7 @@ export interface DirectoryTrackerOptions {
 /** A directory that is followed until it is disposed. */
 export interface TrackedDirectory extends Disposable {
   readonly state: DirectoryState;
-  /** Those that are there now, as far as they were told. */
+  /** The current files, as far as they were reported. */
   files(): Iterable<DirectoryFile>;
 }
 
@@ -60,7 +60,7 @@ export function sameDirectoryState(a: DirectoryState, b: DirectoryState): boolea
   return sameButCounts(a, b) && before.files === now.files && before.directories === now.directories;
 }
 
-/** Whether it was told before that some files are not watched, and this is as true now. */
+/** Whether it was already reported that some files are not watched, and that still holds. */
 export function onlyCountsDiffer(a: DirectoryState, b: DirectoryState): boolean {
   if (a.kind !== 'directory' || b.kind !== 'directory' || !sameButCounts(a, b)) return false;
   return [a, b].every(({ unwatched: { files, directories } }) => files + directories > 0);

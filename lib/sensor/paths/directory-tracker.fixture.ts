@@ -1,4 +1,4 @@
-/** A directory tracker for tests: what it told, replayed into the files that are to be watched. */
+/** A directory tracker for tests: its reports, replayed into the set of files to watch. */
 import type { RampartError } from '../../errors/errors.ts';
 import { until } from '../../testing/until.fixture.ts';
 import { fileKey } from '../access.ts';

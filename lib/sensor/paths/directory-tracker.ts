@@ -1,12 +1,13 @@
 /**
- * Follows which files are in a directory, or anywhere below it, through all that can change that: files and whole trees that
- * come, go and are renamed, links, mounts, and another directory in its place.
+ * Keeps track of the files in a directory, or anywhere below it, through all that can change them: files and
+ * whole trees that come, go and are renamed, links, mounts, and another directory in its place.
  *
- * A path tracker follows the path of the directory. The names below it come from one inotify watch for each directory, placed
- * before the directory is read: an event only says which name to look up again (directory-reader.ts).
+ * A path tracker follows the path of the directory. The names below it come from one inotify watch for each
+ * directory, placed before the directory is read: an event only says which name to look up again
+ * (directory-reader.ts). Only regular files count. A file system of the kernel (kernel-file-systems.ts) has
+ * none.
  *
- * Only regular files count. Where the kernel makes up the files (kernel-file-systems.ts), there are none. Not seen, as by the
- * path tracker: what is changed on another machine (NFS, FUSE).
+ * As with the path tracker, changes made on another machine (NFS, FUSE) are not seen.
  */
 import { DirectoryLinks } from './directory-links.ts';
 import { DirectoryReader } from './directory-reader.ts';
@@ -42,12 +43,12 @@ export class DirectoryTracker implements Disposable {
   readonly #reader: DirectoryReader;
   readonly #byPath = new Map<string, Set<Tracked>>();
   readonly #byTree = new Map<DirectoryTree, Tracked>();
-  /** Of which something may have to be told. */
+  /** Directories that may have something to report. */
   readonly #unsettled = new Set<Tracked>();
   readonly #retries: Retries<DirectoryNode | Tracked>;
   readonly #mounted: Burst<string>;
   #next: NodeJS.Immediate | undefined;
-  /** Since counts were told. */
+  /** Time since the last report of counts. */
   #counts: NodeJS.Timeout | undefined;
   #depth = 0;
   #disposed = false;
@@ -114,7 +115,8 @@ export class DirectoryTracker implements Disposable {
   }
 
   /**
-   * Follows a directory. What can be looked at within some milliseconds is told before this returns, the rest soon after.
+   * Follows a directory. Files that are found within some milliseconds are reported before this returns, the
+   * rest soon after.
    *
    * @throws {RampartError} `INPUT` for a path that is empty or has a NUL; `DISPOSED`.
    */
@@ -178,7 +180,7 @@ export class DirectoryTracker implements Disposable {
         wd === undefined
           ? undefined
           : new DirectoryNode(tree, { name: toByteString(options.path) }, wd, now.identity.device);
-      // Before the one in whose place it comes lets go of its watches, some of which may be the same.
+      // Before the replaced one drops its watches, some of which may be the same.
       if (top !== undefined) this.#reader.register(top);
       tree.setTop(top);
     });
@@ -204,7 +206,7 @@ export class DirectoryTracker implements Disposable {
     for (const node of tree.nodes()) this.#reader.add(node);
   }
 
-  /** Runs `action`, reads on for a moment, and tells what is different at the end of the outermost call. */
+  /** Runs `action`, reads on for a moment, and reports the difference at the end of the outermost call. */
   #together(action: () => void): void {
     if (this.#disposed) return;
     this.#depth += 1;
@@ -243,7 +245,7 @@ export class DirectoryTracker implements Disposable {
       this.#unsettled.delete(tracked);
       const { tree, options } = tracked;
       const changes = tree.takeChanges();
-      // There is room for some that there was none for.
+      // There is room now for some unwatched ones.
       if (changes.removed.length > 0 && tree.unwatched.files > 0) {
         for (const node of tree.nodes()) if (node.unwatchedFiles > 0) this.#retries.add(node);
       }

@@ -52,7 +52,7 @@ export class DirectoryFile {
 export class DirectoryLink {
   /** As a process of the root writes it. */
   readonly path: string;
-  /** What it leads to, where that is a file and has room. */
+  /** The file at the name, if it is one and has room. */
   file: DirectoryFile | undefined;
   /** It leads to a file for which there is no room. */
   isCut = false;
@@ -106,7 +106,7 @@ function pathIn(node: DirectoryNode, name: string): string {
   return path === '/' ? `/${name}` : `${path}/${name}`;
 }
 
-/** What of a tree is not watched. */
+/** The part of a tree that is not watched. */
 export interface Unwatched {
   readonly files: number;
   /** Directories of which, with all that is below them, nothing is known. */
@@ -155,7 +155,7 @@ export class DirectoryTree {
     return { files: this.#unwatchedFiles, directories: this.#unwatchedDirectories };
   }
 
-  /** What is there becomes what is below `top`: nothing yet. */
+  /** Sets the content below `top`, which is empty at first. */
   setTop(top: DirectoryNode | undefined): void {
     if (this.#top !== undefined) this.#forget(this.#top);
     this.#top = top;
@@ -176,7 +176,7 @@ export class DirectoryTree {
     return true;
   }
 
-  /** Puts a link at a name. Returns it where it is to be followed from now on. */
+  /** Puts a link at a name. Returns it if it has to be followed from now on. */
   putLink(node: DirectoryNode, name: string): DirectoryLink | undefined {
     if (node.entries.get(name) instanceof DirectoryLink) return undefined;
     this.remove(node, name);
@@ -194,7 +194,7 @@ export class DirectoryTree {
     return link;
   }
 
-  /** What a link leads to now; undefined for nothing that is watched. */
+  /** Sets the target of a link; undefined for a target that is not watched. */
   setLinked(
     node: DirectoryNode,
     name: string,
@@ -234,7 +234,7 @@ export class DirectoryTree {
     }
   }
 
-  /** Nothing that is watched has this name any more. */
+  /** The name is gone, or no longer watched. */
   remove(node: DirectoryNode, name: string): void {
     const entry = node.entries.get(name);
     if (entry === undefined) return;
@@ -310,7 +310,7 @@ export class DirectoryTree {
   #release(file: DirectoryFile, place: Place): void {
     if (!file.remove(place)) return;
     this.files.delete(fileKey(file.identity));
-    // What nobody was told of is not told to be gone.
+    // A file that was never reported is not reported as gone.
     if (!this.#added.delete(file)) this.#removed.add(file);
   }
 }

@@ -56,10 +56,10 @@ export class TreeWatches implements Disposable {
   }
 
   /**
-   * Watches a directory. To be registered at once, see {@link TreeWatches.register}.
+   * Watches a directory. Register it at once, see {@link TreeWatches.register}.
    *
    * @param shown - Its path for messages.
-   * @returns the watch descriptor, undefined where there is no watch left.
+   * @returns the watch descriptor; undefined if no watch is left.
    */
   watch(directory: Fd, shown: string): number | undefined {
     const wd = this.#add(directory, shown);
@@ -98,7 +98,7 @@ export class TreeWatches implements Disposable {
     this.#options.onProblem(problem);
   }
 
-  /** A limit that is reached from now on is told again. */
+  /** The next time the limit is reached, it is reported again. */
   allIsWell(): void {
     this.#limitTold = false;
   }

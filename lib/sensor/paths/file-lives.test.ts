@@ -13,7 +13,7 @@ import { TemporaryDirectory } from '../../testing/temporary-directory.fixture.ts
 const me = { name: 'me' };
 const nobody = { name: '' };
 
-/** Files followed by `me`, with what was told. */
+/** Files followed by `me`, with their reports. */
 class Followed extends TemporaryDirectory {
   readonly ended: string[] = [];
   readonly problems: RampartError[] = [];
@@ -41,7 +41,7 @@ class Followed extends TemporaryDirectory {
     return this.at(name);
   }
 
-  /** What was told when the kernel has told all. */
+  /** The reports, once the kernel has sent everything. */
   async told(): Promise<string[]> {
     this.lives.update();
     await turn();
@@ -144,7 +144,7 @@ test('events that the kernel had no room for: its list of the watches says what 
   followed.create('kept');
   const kept = followed.follow('kept');
   for (const name of names) rmSync(followed.at(name));
-  // fs.inotify.max_queued_events is 16,384 where nobody changed it, and each deletion is two.
+  // fs.inotify.max_queued_events is 16,384 by default, and each deletion is two.
   assert.equal((await followed.told()).length, names.length);
   assert.ok(followed.lives.has(kept));
   assert.equal(followed.lives.size, 1);

@@ -1,10 +1,10 @@
 /**
- * Which files still exist, whatever their names are: told by the kernel, without holding them.
+ * Which files still exist, under whatever names: reported by the kernel, without holding them open.
  *
- * An inotify watch on the file itself. It does not keep a deleted file's space, as an open descriptor would, and it
- * follows the file through every rename: it is a mark on the inode. IN_DELETE_SELF comes when the last name is gone
- * and nobody has the file open any more (fsnotify_inoderemove in fs/dcache.c), IN_UNMOUNT with its filesystem. So it
- * is on overlayfs, tmpfs and bind mounts.
+ * An inotify watch on the file itself. It does not keep a deleted file's space, as an open descriptor would,
+ * and it follows the file through every rename: it is a mark on the inode. IN_DELETE_SELF comes when the last
+ * name is gone and no process has the file open (fsnotify_inoderemove in fs/dcache.c), IN_UNMOUNT with its
+ * filesystem. The same holds on overlayfs, tmpfs and bind mounts.
  */
 import { readFileSync } from 'node:fs';
 
@@ -20,7 +20,10 @@ const READS = 64;
 interface FileLivesOptions<H extends object> {
   /** A file that `holder` holds, or held a moment ago, is deleted. Never called within a call of this class. */
   readonly onEnd: (holder: H, file: FileIdentity) => void;
-  /** Files whose end will not be told, because the inotify watches are used up. Once until there is room again. */
+  /**
+   * Files whose end will not be reported, because the inotify watches are used up. Once until there is room
+   * again.
+   */
   readonly onProblem: (problem: RampartError) => void;
   /** Watches at most. Default: half of what this user may have; what follows paths needs the others. */
   readonly budget?: number;
@@ -28,13 +31,13 @@ interface FileLivesOptions<H extends object> {
 
 interface Life<H extends object> {
   readonly identity: FileIdentity;
-  /** A set only where there are several: nearly always it is one. */
+  /** A set only if there are several: usually there is one. */
   holders: H | Set<H> | undefined;
   /** Undefined when it has ended, or when no watch could be had. */
   wd: number | undefined;
 }
 
-/** Files by their identity, each for as long as somebody holds it. */
+/** Files by their identity, each for as long as it has a holder. */
 export class FileLives<H extends object> implements Disposable {
   readonly #options: FileLivesOptions<H>;
   readonly #budget: number;
@@ -43,7 +46,7 @@ export class FileLives<H extends object> implements Disposable {
   readonly #buffer = new Uint8Array(16 * 1024);
   readonly #lives = new Map<string, Life<H>>();
   readonly #byWd = new Map<number, Life<H>>();
-  /** Followed, and not held by anybody yet. */
+  /** Followed, but without a holder yet. */
   readonly #unheld = new Set<string>();
   #ended: Life<H>[] = [];
   #telling: NodeJS.Immediate | undefined;
@@ -105,7 +108,7 @@ export class FileLives<H extends object> implements Disposable {
     this.#options.onProblem(problem);
   }
 
-  /** Forgets what was followed and is held by nobody. */
+  /** Forgets files without a holder. */
   sweep(): void {
     for (const key of this.#unheld) {
       const life = this.#lives.get(key);
@@ -139,7 +142,7 @@ export class FileLives<H extends object> implements Disposable {
     return this.#lives.get(fileKey(identity))?.wd !== undefined;
   }
 
-  /** Takes in what the kernel has told until now. */
+  /** Reads all pending events of the kernel. */
   update(): void {
     try {
       for (let reads = 0; reads < READS; reads++) {

@@ -30,13 +30,14 @@ export const inotifyBits = {
 } as const;
 
 /**
- * What changes where a path leads, and nothing else:
- * - CREATE, DELETE, MOVED_FROM, MOVED_TO: a name appears or goes: files, directories, symbolic and
- *   hard links. A link is re-pointed only by one of these.
- * - ATTRIB: permissions of a directory decide whether the path can be resolved at all. The kernel
- *   also tells it for the other files in the directory; those are dropped by their name.
- * - Not DELETE_SELF and MOVE_SELF: the directory above is watched too and tells the name; a watch
- *   that ends with its directory says IGNORED without being asked.
+ * Events that change where a path leads:
+ *
+ * - CREATE, DELETE, MOVED_FROM, MOVED_TO: a name appears or goes: files, directories, symbolic and hard
+ * links. A link is re-pointed only by one of these.
+ * - ATTRIB: permissions of a directory decide whether the path can be resolved at all. The kernel also sends
+ * it for the other files in the directory; those are dropped by their name.
+ * - Not DELETE_SELF and MOVE_SELF: the directory above is watched too and reports the name; a watch that ends
+ * with its directory always says IGNORED.
  * - Not MODIFY, ACCESS, OPEN, CLOSE: they never change where a path leads.
  */
 const WATCHED =
@@ -119,7 +120,7 @@ export class QueueOverflows {
   count = 0;
   #toldMs = -Infinity;
 
-  /** Counts one more. Returns what is to be told: once a minute, since an overflow rarely comes alone. */
+  /** Counts one more. Returns the problem to report: once a minute, since an overflow rarely comes alone. */
   add(): RampartError | undefined {
     this.count += 1;
     const nowMs = performance.now();

@@ -1,4 +1,7 @@
-/** File systems whose files the kernel makes up as they are read: endless, never the same, and without events. */
+/**
+ * File systems whose files the kernel generates as they are read: endless, never the same, and without
+ * events.
+ */
 import { statfsSync } from 'node:fs';
 
 import type { Fd } from '../../ebpf/libc.ts';

@@ -1,4 +1,4 @@
-/** What a tracked path leads to at one moment, and what the tracker is asked and tells about it. */
+/** Where a tracked path leads at one moment, and the interface between the tracker and its user. */
 import { constants as fsConstants } from 'node:fs';
 import { constants } from 'node:os';
 
@@ -17,7 +17,7 @@ export interface TrackedPath {
 /** The type bits of a file's mode: S_IFREG, S_IFSOCK, ... */
 export type FileType = number;
 
-/** What a path leads to. Anything but a directory is a `file`: also a socket, a pipe or a device. */
+/** Where a path leads. Anything but a directory is a `file`: also a socket, a pipe or a device. */
 export type PathState =
   | { readonly kind: 'file'; readonly identity: FileIdentity; readonly type: FileType }
   /** `missing` is the first path on the way, links resolved, that does not exist. */
@@ -30,7 +30,7 @@ export type Identify = (fd: number, type: FileType) => FileIdentity;
 
 export interface PathTrackerOptions {
   readonly paths?: Iterable<TrackedPath>;
-  /** Gets an O_PATH descriptor that it must not keep. What it throws makes the path `unusable` until a retry. */
+  /** Gets an O_PATH descriptor that it must not keep. If it throws, the path is `unusable` until a retry. */
   readonly identify: Identify;
   /**
    * Called with the first state of a path (`before` is undefined), before `add` returns, and then
@@ -45,7 +45,7 @@ export interface PathTrackerOptions {
   readonly onProblem: (problem: RampartError) => void;
   /** Follow directories instead: they are the `file` of a state then, and a file is `unusable`. */
   readonly directories?: boolean;
-  /** The mounts below a root, as it was given, changed. What paths lead to is told as ever. */
+  /** The mounts below a root, as it was given, changed. Paths are reported as always. */
   readonly onMounts?: (root: string) => void;
   /** Disposes the tracker. */
   readonly signal?: AbortSignal;

@@ -25,7 +25,7 @@ function userNamespaces(): string | false {
   }
 }
 
-/** Run in a user namespace in which only so many watches may be had; prints what the tracker told. */
+/** Runs in a user namespace with a small limit of watches; prints the tracker's reports. */
 const program = `
 import { writeFileSync, renameSync } from 'node:fs';
 import { Tracking } from ${JSON.stringify(publicPath(join(import.meta.dirname, 'path-tracker.fixture.ts')))};

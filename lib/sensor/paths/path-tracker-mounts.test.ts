@@ -22,7 +22,7 @@ function mount(target: string, type: string, options: string): Disposable {
   };
 }
 
-/** What the tests need of a stat: which file it is for the kernel. */
+/** The parts of a stat that the tests need: the identity of the file. */
 function fileOf(path: string): { inode: bigint; device: number } {
   const stat = statSync(path, { bigint: true });
   return { inode: stat.ino, device: kernelDevice(stat.dev) };
@@ -159,7 +159,8 @@ test(
         state?.kind === 'unusable' ? state.error.message : '',
         new RegExp(`cannot open ${root}: `),
       );
-      // The namespace, and with it the filesystems of the dead container, is let go. Its end may be told after its mounts went.
+      // The namespace, and with it the filesystems of the dead container, is released. Its end may be
+      // reported after its mounts went.
       await until('the namespace is let go', () => anonymousFds('[eventpoll]') === before);
     } finally {
       container.kill('SIGKILL');

@@ -1,6 +1,5 @@
 /**
- * What the tests of the path tracker share: a fresh directory, an identity from stat, and waiting
- * for a state.
+ * Shared by the tests of the path tracker: a fresh directory, an identity from stat, and waiting for a state.
  */
 import { fstatSync, readdirSync, readlinkSync } from 'node:fs';
 
@@ -40,7 +39,7 @@ export function describe(state: PathState | undefined): string {
   return state?.kind ?? 'none';
 }
 
-/** A tracker that remembers what it told and lets tests wait for a state. */
+/** A tracker that remembers its reports and lets tests wait for a state. */
 export class Tracking implements Disposable {
   readonly tracker: PathTracker;
   readonly states = new Map<string, PathState>();

@@ -128,7 +128,7 @@ test('a parent is replaced by another directory', async () => {
   renameSync(root.at('a'), root.at('old'));
   renameSync(root.at('other'), root.at('a'));
   await tracking.untilIs('/a/b/file', inode(root.at('a/b/file')));
-  // What happens in the directory that was there before is nobody's concern now.
+  // Events in the previous directory are irrelevant now.
   unlinkSync(root.at('old/b/file'));
   unlinkSync(root.at('a/b/file'));
   await tracking.untilWord('/a/b/file', 'absent /a/b/file');

@@ -1,17 +1,17 @@
 /**
- * Follows paths to the files they lead to, through everything that can change that: creation,
- * deletion, rename over, a moved or replaced parent, re-pointed symbolic links, mounts.
+ * Follows paths to the files they lead to, through everything that can change that: creation, deletion,
+ * rename over, a moved or replaced parent, re-pointed symbolic links, mounts.
  *
- * Level-triggered: an event only says that something may be different. What is different comes from
- * resolving the path again (resolve.ts) and comparing with the last answer. Nothing is polled.
+ * Level-triggered: an event only says that something may be different. The difference comes from resolving
+ * the path again (resolve.ts) and comparing with the last answer. Nothing is polled.
  *
- * Paths with the same parent share a {@link Folder}, which knows the directories on the way; a path
- * itself only listens to its own name in the last of them. So 65,536 paths in one directory cost one
- * walk and one watch, and an event costs one look-up.
+ * Paths with the same parent share a {@link Folder}, which knows the directories on the way; a path itself
+ * only listens to its own name in the last of them. So 65,536 paths in one directory cost one walk and one
+ * watch, and an event costs one look-up.
  *
- * Not seen: changes that the kernel does not report to inotify, i.e. made on another machine
- * (NFS, FUSE) or by the kernel itself (procfs, sysfs, cgroups); and a name in a directory that ignores
- * case, unless the path is spelled as the directory spells it.
+ * Not seen: changes that the kernel does not report to inotify, i.e. made on another machine (NFS, FUSE) or
+ * by the kernel itself (procfs, sysfs, cgroups); and a name in a directory that ignores case, unless the path
+ * is spelled as the directory spells it.
  */
 import { constants } from 'node:os';
 import { resolve as absolute } from 'node:path';
@@ -40,11 +40,11 @@ interface Root {
 }
 
 /**
- * Starts tracking. The states of `options.paths` are told before it returns.
+ * Starts tracking. The states of `options.paths` are reported before it returns.
  *
  * @returns a tracker the caller disposes; it keeps the process alive until then.
  * @throws {RampartError} `LIMIT` when fs.inotify.max_user_instances is reached; `INPUT` for a path
- *   that is empty or contains a NUL; the signal's reason when it is aborted already.
+ *   that is empty or contains a NUL; the signal's reason if it is already aborted.
  */
 export function trackPaths(options: PathTrackerOptions): PathTracker {
   options.signal?.throwIfAborted();
@@ -75,7 +75,7 @@ export class PathTracker implements Disposable {
     this.#run();
     for (const { tracked } of roots) this.#options.onMounts?.(tracked.path);
   });
-  /** Problems told since all was well. */
+  /** Problems reported since the last time all was well. */
   readonly #told = new Set<string>();
   #problems: RampartError[] = [];
   /** Roots opened for the running call; closed when the outermost one ends. */
@@ -121,7 +121,7 @@ export class PathTracker implements Disposable {
   }
 
   /**
-   * Tracks one more path, tells and returns its state. A path that is tracked already stays as it is.
+   * Tracks one more path, reports and returns its state. A path that is already tracked is unchanged.
    *
    * @throws {RampartError} `INPUT` for a path that is empty or contains a NUL; `DISPOSED`.
    */
@@ -139,7 +139,7 @@ export class PathTracker implements Disposable {
     });
   }
 
-  /** Forgets a path; nothing is told about it any more. Returns whether it was tracked. */
+  /** Forgets a path, which is no longer reported. Returns whether it was tracked. */
   remove(path: TrackedPath): boolean {
     const root = this.#roots.get(absolute(path.root));
     const folder = root?.folders.get(splitPath(path.path).parent);
@@ -174,7 +174,7 @@ export class PathTracker implements Disposable {
     if (this.#disposed) throw cannotTrack(path, errorCodes.DISPOSED, 'the tracker was disposed');
     if (path.path === '' || path.path.includes('\0') || path.root.includes('\0'))
       throw cannotTrack(path, errorCodes.INPUT, 'a path must not be empty or contain NUL');
-    // Found as it is written, it is absolute.
+    // Looked up as given; it is absolute.
     const root = this.#roots.get(path.root) ?? this.#root(absolute(path.root));
     const { parent, name } = splitPath(path.path);
     let folder = root.folders.get(parent);
@@ -280,7 +280,7 @@ export class PathTracker implements Disposable {
     const kind = problem.next ?? problem.message;
     if (this.#told.has(kind)) return;
     this.#told.add(kind);
-    this.#problems.push(problem); // told when nothing is half done, since the callee may add and remove
+    this.#problems.push(problem); // reported when nothing is half done, since the callee may add and remove
   }
 
   /** Stops; no callback comes after it. */

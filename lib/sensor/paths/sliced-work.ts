@@ -4,7 +4,7 @@
 const STEPS = 16;
 
 interface SlicedWorkOptions<K> {
-  /** Begins the work on a thing; a step ends with each `yield`. Undefined where there is nothing to do. */
+  /** Begins the work on a thing; a step ends with each `yield`. Undefined if there is nothing to do. */
   readonly start: (thing: K) => Generator<void> | undefined;
   /** The work on a thing has come to its end; not where it was taken out. */
   readonly onDone: (thing: K) => void;

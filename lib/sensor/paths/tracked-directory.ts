@@ -1,4 +1,4 @@
-/** What a directory tracker knows of one directory. */
+/** A directory tracker's knowledge of one directory. */
 import { resolve } from 'node:path';
 
 import { errorCodes, RampartError } from '../../errors/errors.ts';
@@ -11,7 +11,7 @@ export class Tracked implements TrackedDirectory {
   readonly root: string;
   readonly tree: DirectoryTree;
   readonly #end: (tracked: Tracked) => void;
-  /** What its path leads to. */
+  /** Where its path leads. */
   base: PathState | undefined;
   state: DirectoryState = { kind: 'absent', missing: '' };
   /** Directories that were not read yet. */
@@ -32,7 +32,7 @@ export class Tracked implements TrackedDirectory {
     this.#end(this);
   }
 
-  /** What there is to tell of it; undefined before its path was resolved. */
+  /** The state to report; undefined before its path was resolved. */
   get now(): DirectoryState | undefined {
     const { base, tree, unread } = this;
     if (base?.kind !== 'file') return base;

@@ -1,4 +1,4 @@
-/** What is resolved again when something happened: a path, and the directory that several paths share. */
+/** A path, or the directory shared by several paths, which is resolved again after an event. */
 import { constants as fsConstants } from 'node:fs';
 
 import { Fd, fileTypeOf, type SystemCallError } from '../../ebpf/libc.ts';
@@ -27,21 +27,21 @@ import { isLasting, walk, type WalkEnd, type WalkVisitor } from './walk.ts';
 /** A watched directory, or undefined where the watch could not be had. */
 type Watched = WatchedDirectory | undefined;
 
-/** What the tracker lends for a refresh. */
+/** Access to the tracker during a refresh. */
 export interface RefreshContext {
   readonly watches: DirectoryWatches;
   readonly identify: Identify;
   readonly directories: boolean;
   /** The opened root, or why it cannot be opened; the tracker closes it. */
   openRoot(root: TrackedRoot): Fd | SystemCallError;
-  /** Something that no event will mend: have `listener` refreshed again later; tell `problem`. */
+  /** For a failure that no event will end: refreshes `listener` again later, and reports `problem`. */
   retry(listener: Listener, problem?: RampartError): void;
 }
 
 const silence: readonly Interest[] = [];
 const NO_FOLLOW = { noFollow: true } as const;
 
-/** What a listener listens to: kept from one refresh to the next, and the difference applied. */
+/** The watches of a listener: kept from one refresh to the next, applying the difference. */
 class Ear implements WalkVisitor<Watched> {
   readonly #listener: Listener;
   #old = silence;
@@ -106,7 +106,10 @@ class Ear implements WalkVisitor<Watched> {
   }
 }
 
-/** The parent of a path and its last component; '' as name when only a whole walk tells (a/.., a/, /). */
+/**
+ * The parent of a path and its last component; '' as name when only a whole walk can resolve it (a/.., a/,
+ * /).
+ */
 export function splitPath(path: string): { readonly parent: string; readonly name: string } {
   const slash = path.lastIndexOf('/');
   const name = path.slice(slash + 1);
@@ -120,7 +123,7 @@ export class Folder implements Listener {
   readonly root: TrackedRoot;
   readonly parent: string;
   readonly entries = new Map<string, Entry>();
-  /** Where the way ends; undefined when there is no telling. */
+  /** Where the way ends; undefined if it cannot be determined. */
   end: WalkEnd<Watched> | undefined;
   readonly #ear = new Ear(this);
   readonly #dirty: Set<Folder>;
@@ -169,7 +172,7 @@ export class Entry implements Listener {
     this.#dirty.add(this);
   }
 
-  /** What the path leads to now. The folder must be fresh. */
+  /** Where the path leads now. The folder must be fresh. */
   refresh(context: RefreshContext): PathState {
     const { state, transient } = this.#ear.renew(context, () => this.#read(context));
     if (transient) context.retry(this);
@@ -199,7 +202,7 @@ export class Entry implements Listener {
     return this.#readAndClose(number, context)!;
   }
 
-  /** What is behind a descriptor; undefined where it is a `butNot`. */
+  /** The file behind a descriptor; undefined if it is a `butNot`. */
   #readAndClose(number: number, context: RefreshContext, butNot?: FileType): Reading | undefined {
     const fd = new Fd(number);
     // Not `using`: that takes a microsecond, and ten of them until the code is optimized, for each file.

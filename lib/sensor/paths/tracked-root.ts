@@ -1,6 +1,6 @@
 /**
- * The root directory that tracked paths start from, and what changes under it without inotify
- * telling: mounts, and the end of the process whose root it is.
+ * The root directory that tracked paths start from, and changes below it that inotify does not report:
+ * mounts, and the end of the process whose root it is.
  */
 import { readSync } from 'node:fs';
 
@@ -32,18 +32,18 @@ function readFromStart(fd: Fd): string {
   return text;
 }
 
-/** Of one read at a time. */
+/** Buffer of one read at a time. */
 const textChunk = Buffer.allocUnsafeSlow(64 * 1024);
 
 /**
- * Calls `onChange` after each change of a mount namespace: a /proc/PID/mountinfo descriptor has
- * POLLPRI then (proc_pid_mountinfo(5)). libuv can't wait for POLLPRI by itself, so an epoll
- * descriptor that waits for it is polled.
+ * Calls `onChange` after each change of a mount namespace: a /proc/PID/mountinfo descriptor has POLLPRI then
+ * (proc_pid_mountinfo(5)). libuv can't wait for POLLPRI by itself, so an epoll descriptor that waits for it
+ * is polled.
  *
- * The kernel tells a change to the first that looks (mounts_poll in fs/proc_namespace.c), and the
- * event loop's look at the epoll descriptor is one: epoll_wait on it would come too late, so the
- * wake-up itself is the message. The look with which libuv adds the descriptor, when the loop next
- * comes to poll, drops what it finds; for the time until then the table itself is compared.
+ * The kernel reports a change to the first poll only (mounts_poll in fs/proc_namespace.c), and the event
+ * loop's poll of the epoll descriptor is one: epoll_wait on it would come too late, so the wake-up itself is
+ * the message. The poll with which libuv adds the descriptor drops its result; for the time until then, the
+ * table itself is compared.
  *
  * @param mountinfo - Taken over. While it is open it holds the mount namespace and with it every
  *   filesystem mounted there: dispose the watch when the container ends.

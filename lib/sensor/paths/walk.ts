@@ -35,7 +35,7 @@ export function isLasting(number: number): boolean {
 
 /** Told about each directory and name before the name is looked up. */
 export interface WalkVisitor<D> {
-  /** A directory is entered. What it returns is given to {@link name}. */
+  /** Called when a directory is entered. Its result is given to {@link name}. */
   directory(directory: Fd, shown: string): D;
   /** A name is about to be looked up in a directory. */
   name(directory: D, name: string): void;

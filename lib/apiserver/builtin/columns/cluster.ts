@@ -89,7 +89,7 @@ function eventObject(event: JsonObject): string {
   return name === '' ? kind : `${kind}/${name}`;
 }
 
-/** Of core/v1 events. Events of events.k8s.io have the same, read from their core form. */
+/** For core/v1 events. Events of events.k8s.io have the same columns, read from their core form. */
 export const eventColumns: readonly Column[] = [
   column('Last Seen', 'When it was last observed.', lastSeen),
   column('Type', 'Normal or Warning.', (event) => textAt(event, 'type')),

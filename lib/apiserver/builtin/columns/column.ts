@@ -33,7 +33,7 @@ export const nameColumn: Column = column(
   { format: 'name' },
 );
 
-/** How long ago a time was; `<unknown>` where there is none. */
+/** Time since a timestamp; `<unknown>` without one. */
 export function since(timestamp: string, now: Date): string {
   return timestamp === '' ? '<unknown>' : ageSince(timestamp, now);
 }

@@ -1,4 +1,4 @@
-/** What `kubectl get pods` shows (kubernetes `pkg/printers/internalversion/printers.go`, printPod). */
+/** The columns of `kubectl get pods` (kubernetes `pkg/printers/internalversion/printers.go`, printPod). */
 import type { Column } from '../../resources/resource.ts';
 import type { JsonObject } from '../../../json/json.ts';
 import { numberAt, objectAt, objectsAt, textAt, valueAt } from '../../../json/fields.ts';
@@ -22,7 +22,7 @@ function summaryOf(pod: JsonObject): Summary {
   return summary;
 }
 
-/** What the containers of one sort tell. */
+/** Summary of the containers of one sort. */
 interface Tally {
   ready: number;
   restarts: number;
@@ -67,7 +67,7 @@ function startStatus(status: JsonObject): string {
 interface InitTally {
   readonly all: Tally;
   readonly sidecars: Tally;
-  /** What the pod waits for; `undefined` when all init containers are through. */
+  /** The reason why the pod waits; `undefined` when all init containers are done. */
   readonly status: string | undefined;
 }
 

@@ -18,7 +18,7 @@ const nameLabel = 'kubernetes.io/metadata.name';
 export function labelNamespace(namespace: JsonObject): void {
   const metadata = madeObject(namespace, 'metadata');
   const name = textAt(metadata, 'name');
-  // In another object: what was sent may still be somebody's.
+  // In another object: the sent one may still be in use.
   if (name !== '') metadata['labels'] = { ...objectAt(metadata, 'labels'), [nameLabel]: name };
 }
 

@@ -17,7 +17,7 @@ import { parseQuantity } from '../quantities.ts';
 
 const containerLists = ['initContainers', 'containers', 'ephemeralContainers'] as const;
 
-/** Of a pod, and of every template of one. */
+/** Defaults of a pod, and of every pod template. */
 function defaultPodSpec(spec: JsonObject): void {
   for (const list of containerLists) {
     for (const container of objectsAt(spec, list)) {
@@ -35,7 +35,7 @@ function defaultPodSpec(spec: JsonObject): void {
   if (account !== '') Object.assign(spec, { serviceAccount: account, serviceAccountName: account });
 }
 
-/** What has no tag and no digest is `latest`, which may be another image tomorrow. */
+/** An image without a tag and a digest is `latest`, which may be another image tomorrow. */
 export function pullPolicy(image: string): 'Always' | 'IfNotPresent' {
   const name = image.slice(image.lastIndexOf('/') + 1);
   if (name.includes('@'))
@@ -66,7 +66,7 @@ function defaultPod(pod: JsonObject): void {
   }
 }
 
-/** What is limited and not requested is requested up to the limit. */
+/** A resource with a limit and without a request is requested up to the limit. */
 function requestLimits(container: JsonObject): void {
   const limits = objectAt(container, 'resources', 'limits');
   if (Object.keys(limits).length === 0) return;

@@ -1,6 +1,6 @@
 /**
- * Defaults that depend on nothing else (kubernetes `pkg/apis/*` `/v1/defaults.go`, and the markers `+default` in
- * k8s.io/api `types.go`, Kubernetes 1.35). What depends on other fields is in `../defaults/`.
+ * Defaults that do not depend on other fields (kubernetes `pkg/apis/*` `/v1/defaults.go`, and the markers
+ * `+default` in k8s.io/api `types.go`, Kubernetes 1.35). The others are in `../defaults/`.
  */
 
 import { ofMutatingPolicies } from './names.ts';
@@ -124,8 +124,8 @@ export const defaultValues: Readonly<Record<string, Fields>> = {
 };
 
 /**
- * What the controllers and the kubelet write: fields that Go always sends, with its zero value where nobody has set
- * them (no `omitempty`). Here a required field that is left out is that value, and no fault.
+ * Fields that controllers and the kubelet write: Go always sends them, with the zero value if unset (no
+ * `omitempty`). Here an omitted required field has that value, and is not an error.
  */
 export const zeroDefaulted: readonly string[] = [
   'apps.DaemonSetCondition',

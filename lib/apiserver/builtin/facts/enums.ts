@@ -1,7 +1,7 @@
 /**
- * Texts of which only some are allowed (kubernetes `pkg/apis/*` `/validation/validation.go`, Kubernetes 1.35), in the
- * order in which the API server names them. An empty text is none of them, but is filled in before it is checked
- * where the field has a default.
+ * Texts of which only some are allowed (kubernetes `pkg/apis/*` `/validation/validation.go`, Kubernetes
+ * 1.35), in the order in which the API server names them. An empty text is not allowed, but a field with a
+ * default is filled in before the check.
  */
 
 import { ofMutatingPolicies } from './names.ts';

@@ -163,7 +163,7 @@ export const coreKinds: readonly Resource[] = [
     },
   }),
 
-  // What limits and stores. Nothing here acts on them.
+  // Limits and storage. Nothing here acts on these kinds.
   kindOf(group, 'LimitRange', { shortNames: ['limits'], columns: plainColumns }),
   kindOf(group, 'PersistentVolumeClaim', {
     shortNames: ['pvc'],

@@ -21,7 +21,7 @@ const text =
   (event: JsonObject): string =>
     textAt(event, ...path);
 
-/** Of the object that an event is about; `name` is what the group calls it. */
+/** Fields of the object that an event is about; `name` is the group's name for it. */
 function fieldsOf(name: string): Readonly<Record<string, (event: JsonObject) => string>> {
   return Object.fromEntries(objectFields.map((field) => [`${name}.${field}`, text(name, field)]));
 }

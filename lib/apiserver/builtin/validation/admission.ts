@@ -80,7 +80,7 @@ export function checkMatchConditions(parent: JsonObject, path: string, causes: C
     causes.push(fieldError.tooMany(`${path}.matchConditions`, conditions.length, maxMatchConditions));
   for (const [index, condition] of conditions.entries()) {
     const at = `${path}.matchConditions[${index}]`;
-    // What is absent, the schema refuses.
+    // A missing expression is refused by the schema.
     if (valueAt(condition, 'expression') !== undefined) {
       const expression = textAt(condition, 'expression').trim();
       if (expression === '') causes.push(fieldError.required(`${at}.expression`));

@@ -45,7 +45,7 @@ export function checkNotNegative(
   }
 }
 
-/** 1 to 65535; 0 where there is none. */
+/** 1 to 65535; 0 if unset. */
 export function checkPort(value: number | undefined, path: string, causes: Cause[]): void {
   if (value === undefined || (value >= 1 && value <= 65_535)) return;
   causes.push(fieldError.invalid(path, value, 'must be between 1 and 65535, inclusive'));

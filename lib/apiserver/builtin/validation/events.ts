@@ -48,7 +48,7 @@ function checkReporter(event: JsonObject, causes: Cause[]): void {
   }
 }
 
-/** What only an event of core/v1 may have. */
+/** Fields that only an event of core/v1 may have. */
 const oldFields: readonly (readonly [string, (event: JsonObject) => boolean])[] = [
   ['firstTimestamp', (event) => valueAt(event, 'firstTimestamp') !== undefined],
   ['lastTimestamp', (event) => valueAt(event, 'lastTimestamp') !== undefined],

@@ -15,7 +15,7 @@ import {
 } from './admission.ts';
 import { checkName } from './checks.ts';
 
-/** What is deleted is not mutated. */
+/** Deletions are not mutated. */
 const operations = ['*', 'CONNECT', 'CREATE', 'UPDATE'];
 
 export function mutatingPolicyCauses(policy: JsonObject): Cause[] {

@@ -151,7 +151,7 @@ function checkSpread(spec: JsonObject, path: string, causes: Cause[]): void {
   }
 }
 
-/** Texts without which a source is none, beside those that the schema requires. */
+/** Texts that a source requires, besides those that the schema requires. */
 const requiredTexts: Readonly<Record<string, readonly string[]>> = {
   configMap: ['name'],
   csi: ['driver'],
@@ -164,7 +164,7 @@ const requiredTexts: Readonly<Record<string, readonly string[]>> = {
 /** Sources with modes of files. */
 const sourcesOfFiles = ['configMap', 'downwardAPI', 'projected', 'secret'];
 
-/** Checks volumes, and tells their names. */
+/** Checks volumes, and returns their names. */
 export function checkVolumes(spec: JsonObject, path: string, causes: Cause[]): Set<string> {
   const volumes = objectsAt(spec, 'volumes');
   const names = volumes.map((volume) => textAt(volume, 'name'));
@@ -207,7 +207,7 @@ function checkSource(type: string, source: JsonObject, path: string, causes: Cau
   }
 }
 
-/** Fields that are missing where the schema requires them are told by the schema. */
+/** The schema reports missing fields that it requires. */
 function isSchemaRequired(type: string, field: string, source: JsonObject): boolean {
   return valueAt(source, field) === undefined && !(type === 'configMap' || type === 'secret');
 }

@@ -38,7 +38,7 @@ function checkUpdate(spec: JsonObject, old: JsonObject, causes: Cause[]): void {
     });
   }
   const free = ['activeDeadlineSeconds', 'tolerations', 'schedulingGates'];
-  // Pods that wait for a gate may still be told where to run.
+  // Pods that wait for a gate may still get constraints on where they run.
   if (objectsAt(old, 'schedulingGates').length > 0) free.push('nodeSelector', 'affinity');
   if ((numberAt(old, 'terminationGracePeriodSeconds') ?? 0) < 0) free.push('terminationGracePeriodSeconds');
   for (const field of free) {
@@ -120,7 +120,7 @@ export function podStatusCauses(pod: JsonObject): Cause[] {
 
 /** How long a pod stays when it is deleted (kubernetes `pkg/registry/core/pod/strategy.go`, CheckGracefulDelete). */
 export function podGracePeriod(pod: JsonObject, asked: number | undefined): number {
-  // Nobody would end a pod that no node has, and what has ended need not be waited for.
+  // A pod without a node has no kubelet that would end it, and one that has ended need not be waited for.
   if (textAt(pod, 'spec', 'nodeName') === '') return 0;
   const phase = textAt(pod, 'status', 'phase');
   if (phase === 'Succeeded' || phase === 'Failed') return 0;

@@ -5,7 +5,7 @@
 import { additionalOf, type JsonSchema } from '../json-schema.ts';
 
 export interface FieldPath {
-  /** As it stands in errors: `spec.labels[app]`. */
+  /** As shown in errors: `spec.labels[app]`. */
   readonly path: string;
   readonly schema: JsonSchema;
 }

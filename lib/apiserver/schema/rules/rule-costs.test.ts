@@ -1,5 +1,5 @@
 /**
- * What rules can cost, in figures of Kubernetes: apiextensions-apiserver
+ * The estimated cost of rules, with the figures of Kubernetes: apiextensions-apiserver
  * `pkg/apiserver/schema/cel/compilation_test.go` (`TestCostEstimation`) and
  * `pkg/apis/apiextensions/validation/validation_test.go`.
  */

@@ -10,7 +10,7 @@ import type { SchemaNode } from '../node.ts';
 import { type CompiledRule, ruleScope } from './rule.ts';
 import { boundAt, maxOccurrences, shortestValue } from './value-bounds.ts';
 
-/** Of one rule, and of all rules of a schema. */
+/** Limits for one rule, and for all rules of a schema. */
 export const ruleLimit = 10_000_000;
 export const schemaLimit = 100_000_000;
 

@@ -35,7 +35,7 @@ interface Place {
   readonly resource: boolean;
 }
 
-/** What is found on the way. */
+/** Results collected on the way. */
 interface Found {
   readonly causes: Cause[];
   readonly costs: RuleCosts | undefined;

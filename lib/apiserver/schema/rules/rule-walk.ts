@@ -1,9 +1,9 @@
 /**
- * Running rules over an object (apiextensions-apiserver `pkg/apiserver/schema/cel/validation.go`): the rules of
- * a value before those of its parts, all from one budget.
+ * Running rules over an object (apiextensions-apiserver `pkg/apiserver/schema/cel/validation.go`): the rules
+ * of a value before those of its parts, all from one budget.
  *
- * Rules that use `oldSelf` run only where the old object has the value that this one replaces. What an update
- * leaves unchanged may go on violating the others: that is a warning.
+ * Rules that use `oldSelf` run only where the old object has the value that this one replaces. Values that an
+ * update does not change may go on violating the others: that is a warning.
  */
 import type { Old, OldValue } from '../correlate.ts';
 import { fieldError, noField, omitted, type Cause, type Problems } from '../field-error.ts';
@@ -164,7 +164,7 @@ function errorMessage(outcome: Outcome, rule: ValidationRule): string {
   return `${words} evaluating rule: ${ruleName(rule)}`;
 }
 
-/** The text of a messageExpression, `undefined` when it cannot be used and the message of the rule stands in. */
+/** The text of a messageExpression; `undefined` if it is unusable and the message of the rule replaces it. */
 function usableMessage(outcome: Outcome): string | undefined {
   if (typeof outcome.value !== 'string') return undefined;
   const text = outcome.value.trim();

@@ -51,7 +51,7 @@ const scalars: ReadonlyMap<string, number> = new Map([
   ['integer', 1],
 ]);
 
-/** Of a schema that rules can see: how many characters its shortest value takes in JSON. */
+/** For a schema that rules can see: the length of its shortest value in JSON. */
 export function shortestValue(node: SchemaNode, resource: boolean): number {
   if (node.intOrString) return 1;
   const type = node.schema.type ?? '';
@@ -62,7 +62,7 @@ export function shortestValue(node: SchemaNode, resource: boolean): number {
     const property = node.properties.get(name);
     if (resource && resourceFields.has(name)) size += Buffer.byteLength(name) + 2 + 4;
     else if (property !== undefined && property.schema.default === undefined) {
-      // What rules cannot see does not count.
+      // Parts that rules cannot see do not count.
       if (celTypeOf(property, property.embedded) === undefined) continue;
       size += Buffer.byteLength(name) + shortestValue(property, property.embedded) + 4;
     }
