@@ -8,16 +8,23 @@ import { Losses } from './losses.tsx';
 import { Nodes } from './nodes.tsx';
 import { NotGuarded } from './not-guarded.tsx';
 import { clock, counted, shown } from './text.ts';
+import { TokenForm } from './token-form.tsx';
 import { useFindings } from './use-findings.ts';
 import { useReport } from './use-report.ts';
 
 /** @param refusal - Why the token of the link was not taken; empty if it was. */
 export function App({ refusal }: { readonly refusal: string }) {
   const findings = useFindings();
-  const { report, checkedMs, failure } = useReport(findings.list[0]?.number ?? 0);
+  const { report, checkedMs, failure, needsToken } = useReport(findings.list[0]?.number ?? 0);
   const [only, setOnly] = useState('');
   const toggle = (guard: string): void => setOnly((now) => (now === guard ? '' : guard));
   const guards = report === undefined ? [] : guardNames(report);
+  if (needsToken)
+    return (
+      <main>
+        <TokenForm why={failure} />
+      </main>
+    );
   const isLive = failure === '' && report?.failure === null && report.findings.isLive;
   return (
     <>

@@ -2,18 +2,18 @@
 import { render } from 'preact';
 
 import { App } from './app.tsx';
+import { exchangeToken } from './exchange-token.ts';
 
 /** @returns why it was refused; a browser that has opened the link before has its cookie, and needs no token. */
-async function exchangeToken(): Promise<string> {
+async function exchangeLink(): Promise<string> {
   const token = location.hash.slice(1);
   if (!/^[\w-]{20,}$/.test(token)) return '';
   // Nobody else sees it in the history, or uses a copied address.
   history.replaceState(null, '', location.pathname);
-  const response = await fetch('session', { headers: { Authorization: `Bearer ${token}` } });
-  return response.ok ? '' : await response.text();
+  return await exchangeToken(token);
 }
 
 const page = document.getElementById('page');
 if (page === null) throw new Error('index.html has no element #page');
-const refusal = await exchangeToken().catch(() => '');
+const refusal = await exchangeLink();
 render(<App refusal={refusal} />, page);

@@ -102,7 +102,7 @@ suite('the page of rampart ui, in a browser', { skip: browserObstacle() }, () =>
     const { origin } = new URL(ui.link);
     const refused = await late.evaluate(
       (url) => fetch(url).then((response) => response.status),
-      `${origin}/status.json`,
+      new URL('status.json', ui.link).href,
     );
     assert.equal(refused, 401);
     await page.reload();

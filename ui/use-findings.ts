@@ -38,8 +38,14 @@ export function useFindings(): Findings {
     events.addEventListener('message', ({ data, lastEventId }: MessageEvent<string>) => {
       const parsed = JSON.parse(data) as UiFinding;
       const timeMs = Date.parse(parsed.finding.time);
-      waiting.push({ ...parsed, number: Number(lastEventId), timeMs, text: data.toLowerCase() });
+      const number = Number(lastEventId.slice(lastEventId.indexOf('-') + 1));
+      waiting.push({ ...parsed, number, timeMs, text: data.toLowerCase() });
       timer ??= setTimeout(flush, GATHER_MS);
+    });
+    // Of another process, which tells all that it has.
+    events.addEventListener('anew', () => {
+      waiting = [];
+      setFindings({ list: [], isComplete: false });
     });
     events.addEventListener('live', () => {
       isComplete = true;

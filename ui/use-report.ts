@@ -13,11 +13,15 @@ export interface PolledReport {
   readonly checkedMs: number;
   /** Why the server gives none now; empty if it does. */
   readonly failure: string;
+  /** It gives one to whoever has a token. */
+  readonly needsToken: boolean;
 }
+
+const nothing: PolledReport = { report: undefined, checkedMs: 0, failure: '', needsToken: false };
 
 /** @param happened - Changes when something has happened: then it asks earlier. */
 export function useReport(happened: number): PolledReport {
-  const [polled, setPolled] = useState<PolledReport>({ report: undefined, checkedMs: 0, failure: '' });
+  const [polled, setPolled] = useState(nothing);
   const hurry = useRef<() => void>(() => undefined);
   useEffect(() => {
     const stop = new AbortController();
@@ -30,14 +34,16 @@ export function useReport(happened: number): PolledReport {
         try {
           const headers: HeadersInit = tag === '' ? {} : { 'If-None-Match': tag };
           const response = await fetch('status.json', { signal: stop.signal, headers });
-          if (response.status === 304) setPolled((last) => ({ ...last, checkedMs: Date.now(), failure: '' }));
+          if (response.status === 304)
+            setPolled((last) => ({ ...last, checkedMs: Date.now(), failure: '', needsToken: false }));
           else if (response.ok) {
             const report = (await response.json()) as UiReport;
             tag = response.headers.get('ETag') ?? '';
-            setPolled({ report, checkedMs: Date.now(), failure: '' });
+            setPolled({ report, checkedMs: Date.now(), failure: '', needsToken: false });
           } else {
             const failure = await response.text();
-            setPolled((last) => ({ ...last, failure }));
+            const needsToken = response.status === 401 && response.headers.has('WWW-Authenticate');
+            setPolled((last) => ({ ...last, failure, needsToken }));
           }
         } catch {
           const failure = 'rampart ui does not answer: it has ended, or cannot be reached.';

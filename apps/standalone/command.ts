@@ -27,6 +27,7 @@ export interface StandaloneOptions extends GuardChoice, OtlpOptions, OptionValue
   readonly nodeLabel: readonly (readonly [string, string])[];
   readonly metrics?: string;
   readonly metricsTls?: string;
+  readonly ui?: true;
 }
 
 export function standaloneCommand(guards: readonly Guard[]): Command {
@@ -54,6 +55,10 @@ export function standaloneCommand(guards: readonly Guard[]): Command {
       'a label of the Node object of this machine, such as node-role.kubernetes.io/worker=; repeatable',
       (text: string, before: readonly (readonly [string, string])[]) => [...before, nodeLabel(text)],
       [],
+    )
+    .option(
+      '--ui',
+      'serve the page of `rampart ui` at /ui/ of the API, to whoever has the token in viewer.token',
     )
     .option('--host <name>', 'additional name or address for the certificate; repeatable', append, [])
     .addOption(criSocketOption())

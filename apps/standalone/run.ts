@@ -20,6 +20,7 @@ import { shareMetrics } from '../../lib/kube/controller/shared-metrics.ts';
 import { manifestRoots } from '../../lib/manifests/files.ts';
 import { followManifests } from '../../lib/manifests/follow.ts';
 import { mirrorUser } from '../../guard/mirrored.ts';
+import { viewerRules } from '../../guard/viewer-rights.ts';
 import { nodeFacts } from './mirror/node-object.ts';
 import { PodMirror } from './mirror/pod-mirror.ts';
 import { mirrorReadOnly } from './mirror/read-only.ts';
@@ -49,12 +50,15 @@ import { observe, requireRoot, runParts, say, sayInLog, stopSignal } from '../..
 import { installedResourceNames, installResources } from '../resources.ts';
 import { SocketPath } from '../../lib/net/socket-path.ts';
 import { aborted } from '../../lib/time/abort.ts';
+import type { Site } from '../ui/refusal.ts';
 import type { StandaloneOptions } from './command.ts';
 import { followMachinePods } from './machine-pods.ts';
+import { pagePath, standalonePage } from './page.ts';
 import { refuseEmpty } from '../../lib/cli/options.ts';
 import { ApiError, apiErrors } from '../../lib/apiserver/resources/api-error.ts';
 import { openContainerLog } from '../../lib/cri/container-log.ts';
 import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
+import type { User } from '../../lib/apiserver/verbs/request.ts';
 import type { PodLogs } from '../../lib/apiserver/verbs/pod-logs.ts';
 
 /**
@@ -108,6 +112,7 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
   const ownGroups = new Set(guards.flatMap(({ resources }) => resources.map(({ group }) => group)));
   const admission = new LateAdmission({ passes: (request) => isOwnWrite(request, ownGroups) });
   for (const { name, admits } of guards) if (admits === true) admission.expect(name);
+  const page = options.ui === true ? await standalonePage() : undefined;
   const ownSocket = stack.use(new SocketPath(join(directory, 'guards.sock'))).address;
   const server = stack.use(
     await startApiServer({
@@ -116,6 +121,7 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
       version: manifest.version,
       admission: [mirrorReadOnly((namespace) => made.mirror?.hasPods(namespace) ?? false), admission],
       podLogs: containerLogs(containers, nodeName, logger),
+      ...{ viewer: viewerOf(all), mounted: page },
       logger,
       ...(metrics && shared && { metrics, controllerMetrics: shared.controllers }),
     }),
@@ -141,6 +147,15 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
     server: new URL('http://localhost'),
     socketPath: ownSocket,
   };
+  page?.serve({
+    ...{ guards: all, signal, port: new URL(server.url ?? '').port },
+    ...{ feed: feed.lines, hours: () => stream.counts.hours() },
+    ...{ kubeconfig: join(directory, 'viewer.kubeconfig'), file: join(directory, 'viewer.token') },
+    clusterWords: options.data === undefined ? ['--kubeconfig', kubeconfig] : ['--data', options.data],
+    isToken: (token) => server.isViewer(token),
+    site: siteOf(server),
+    failed: (err) => logger.error({ err }, 'a request for the page has failed'),
+  });
   const client = stack.use(new KubeClient(access, { perSecond: 2000, burst: 4000 }));
   // What a storm of changes leaves is given back: docs/decisions/0010-memory-of-standalone.md.
   stack.use(returnMemoryWhenIdle({ letGo: () => client.closeUnusedConnections() }));
@@ -173,6 +188,10 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
     fail: (error) => stop.abort(error),
   });
   stack.use(guarding.caches);
+  if (page !== undefined)
+    say(
+      `page on ${server.url ?? ''}${pagePath}/; it asks for the token in ${join(directory, 'viewer.token')}`,
+    );
   say(`serving ${server.url ?? ''}; try: kubectl --kubeconfig ${kubeconfig} get pods -A`);
   const common = { guards, process: guarding, values: options, signal };
   const cleaned = removeOfSwitchedOff(all, { guards, values: options, logger, signal });
@@ -233,6 +252,22 @@ function checkOptions(options: StandaloneOptions): void {
     'loading eBPF programs and inspecting containers requires root',
     'Run it as root, e.g. with sudo; `rampart apiserver` needs no root',
   );
+}
+
+/** Who only looks. */
+function viewerOf(guards: readonly Guard[]): User {
+  return { name: 'rampart-viewer', groups: ['system:authenticated'], rules: viewerRules(guards) };
+}
+
+/** As the certificate has it: a name that an attacker makes resolve to this machine is none of them. */
+function siteOf({ hosts }: ApiServer): Site {
+  const names = new Set(hosts.map((host) => host.toLowerCase()));
+  return {
+    isOwnName: (name) => names.has(name),
+    names: 'the page has another name: --host of rampart standalone adds one',
+    schemes: ['https'],
+    takesLinks: true,
+  };
 }
 
 function kubeconfigOf({ kubeconfig }: ApiServer): string {

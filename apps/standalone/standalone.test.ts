@@ -58,6 +58,8 @@ suite('rampart standalone', { skip: sensorSkip }, () => {
     one.write('policies/a.yaml', `${policy('first', '/secret')}---\n${policy('second', '/other')}`);
     await one.start(...policies(), '--node-name', 'here');
     assert.match(one.stderr, /"msg":"kubeconfig \S+\/data\/kubeconfig"\}$/m);
+    // Without --ui.
+    assert.match(one.kubectl('get', '--raw', '/ui/').stderr, /could not find the requested resource/);
     await one.untilSaid(/no pods of this machine are known yet/);
     await untilPolicies('first=/secret second=/other');
     const crds = one.kubectl('get', 'crd', '-o', 'name').stdout;

@@ -10,7 +10,7 @@ import { clusterAccess } from '../../lib/cli/cluster.ts';
 import type { ClusterChoice } from '../../lib/cli/cluster-options.ts';
 import { refuseEmpty } from '../../lib/cli/options.ts';
 import type { ReadApi } from './stored-api.ts';
-import { examine, type Examined } from './examine.ts';
+import { examine, type Examined, type Found } from './examine.ts';
 import { type ReadGuard, StatusReader, type StatusReaderOptions } from './reader.ts';
 
 export interface StatusChoice extends ClusterChoice {
@@ -88,6 +88,8 @@ interface AskOptions extends StatusReaderOptions {
 
 export interface Asked {
   readonly examined: Examined;
+  /** What it was made of. */
+  readonly found: Found;
   readonly guards: readonly ReadGuard[];
 }
 
@@ -113,8 +115,8 @@ export async function askCluster({ guards, server, start, ...options }: AskOptio
     if (agents === undefined || agents.length === 0) requireOne(read, server);
     const { timeMs, notRead } = reader;
     const processes = { locks, agents, operator, agentPods, nodes };
-    const examined = examine({ server, timeMs, namespace, guards: read, ...processes, notRead, start });
-    return { examined, guards: read };
+    const found: Found = { server, timeMs, namespace, guards: read, ...processes, notRead, start };
+    return { examined: examine(found), found, guards: read };
   } finally {
     end.abort();
   }

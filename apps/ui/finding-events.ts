@@ -1,32 +1,39 @@
 /** Findings as server-sent events (https://html.spec.whatwg.org/#server-sent-events): a browser that comes back names the last one it had. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
-import type { LineFeed } from '../../lib/feed/line-feed.ts';
+import type { FindingFeed } from './finding-feed.ts';
 
 /** Whoever takes so little of what comes is cut off, and resumes. More than all that is kept of one kind. */
 const MOST_WAITING_BYTES = 64 * 1024 * 1024;
 /** Of a connection through which nothing comes, nobody sees that it is broken. */
 const ALIVE_MS = 15_000;
 
-/** Sends those after `Last-Event-ID` and what comes, until the connection ends. `live` comes after what was kept. */
-export function streamFindings(request: IncomingMessage, response: ServerResponse, feed: LineFeed): void {
-  const after = Number(request.headers['last-event-id'] ?? 0);
-  response.writeHead(200, { 'Content-Type': 'text/event-stream' });
-  const past = feed.kept().filter(({ number }) => !(number <= after));
-  response.write(past.map(({ number, line }) => eventOf(number, line)).join(''));
-  response.write('event: live\ndata: \n\n');
-  const subscription = feed.subscribe((number, line) => {
-    response.write(eventOf(number, line));
-    if (response.writableLength > MOST_WAITING_BYTES) response.destroy();
+/** Sends those after `Last-Event-ID` and what comes, until the connection ends. `live` comes after what was kept, `anew` before all of it. */
+export function streamFindings(request: IncomingMessage, response: ServerResponse, feed: FindingFeed): void {
+  const last = String(request.headers['last-event-id'] ?? '');
+  const [epoch, number] = last.split('-');
+  const isSame = epoch === feed.epoch && /^\d+$/.test(number ?? '');
+  // nginx would keep events until it has some kilobytes of them.
+  response.writeHead(200, { 'Content-Type': 'text/event-stream', 'X-Accel-Buffering': 'no' });
+  response.flushHeaders();
+  // What is kept goes in one piece.
+  response.cork();
+  if (last !== '' && !isSame) response.write('event: anew\ndata: \n\n');
+  const following = feed.follow(isSame ? Number(number) : 0, {
+    line: (at, line) => {
+      response.write(`id: ${feed.epoch}-${at}\ndata: ${line}\n\n`);
+      if (response.writableLength > MOST_WAITING_BYTES) response.destroy();
+    },
+    live: () => {
+      response.write('event: live\ndata: \n\n');
+      response.uncork();
+    },
+    fail: () => response.destroy(),
   });
   const alive = setInterval(() => response.write(':\n\n'), ALIVE_MS);
   response.on('error', () => undefined);
   response.on('close', () => {
     clearInterval(alive);
-    subscription[Symbol.dispose]();
+    following[Symbol.dispose]();
   });
-}
-
-function eventOf(number: number, line: string): string {
-  return `id: ${number}\ndata: ${line}\n\n`;
 }

@@ -3,16 +3,14 @@ import type { Guard } from '../../guard/guard.ts';
 import { clusterAlerts } from '../../guard/alerts/cluster-alerts.ts';
 import { socketAlerts } from '../../guard/alerts/socket-alerts.ts';
 import type { AlertHandler, AlertOrigin } from '../../guard/alerts/source.ts';
-import type { LineKind } from '../../guard/line-kind.ts';
 import { type ReadFinding, readFinding } from '../../guard/stream/read-finding.ts';
 import { messageOf } from '../../lib/errors/errors.ts';
 import { LineFeed } from '../../lib/feed/line-feed.ts';
-import { commandLine } from '../../lib/output/command-line.ts';
-import { visibleJson } from '../../lib/output/printable.ts';
 import { Backoff } from '../../lib/time/backoff.ts';
 import { sleep, systemClock } from '../../lib/time/clock.ts';
 import { FindingHours } from './finding-hours.ts';
-import type { FindingsState, UiFinding } from './report.ts';
+import { findingLines } from './finding-lines.ts';
+import type { FindingsState } from './report.ts';
 
 const DAY_MS = 86_400_000;
 /** Of each kind. */
@@ -28,11 +26,10 @@ interface FindingSourceOptions {
 }
 
 export class FindingSource {
-  /** Each line is a {@link UiFinding}. */
+  /** Each line is JSON of a `UiFinding`. */
   readonly feed = new LineFeed({ maxLines: KEPT, maxUnits: KEPT_UNITS });
   readonly #options: FindingSourceOptions;
   #hours = new FindingHours();
-  readonly #kinds = new Map<string, LineKind>();
   /** What a source gave before it failed: it gives it again. */
   #known = new Set<string>();
   #hasAbout = false;
@@ -50,11 +47,10 @@ export class FindingSource {
 
   /** Reads until the signal aborts; what cannot be read is in `state`, and tried again. */
   async run(signal: AbortSignal): Promise<void> {
-    for (const { lines } of this.#options.guards)
-      for (const kind of (await lines?.()) ?? []) this.#kinds.set(kind.kind, kind);
+    const lineOf = await findingLines(this.#options.guards, this.#options.clusterWords);
     const backoff = new Backoff({ baseMs: 500, maxMs: 5_000 });
     const handler: AlertHandler = {
-      line: (text) => this.#take(text),
+      line: (text) => this.#take(text, lineOf),
       live: async () => {
         this.#isLive = true;
         this.#known.clear();
@@ -85,20 +81,13 @@ export class FindingSource {
     }
   }
 
-  #take(text: string): undefined {
+  #take(text: string, lineOf: (read: ReadFinding) => string): undefined {
     const read = readFinding(text);
     if (read === undefined) return;
-    const line = this.#lineOf(read);
+    const line = lineOf(read);
     if (this.#known.has(line)) return;
     this.feed.push(line, `${read.head.guard} ${read.head.kind}`);
     // What a socket keeps is in the counts that came before it.
     if (!this.#hasAbout || this.#isLive) this.#hours.add(read.head, Number(read.timeNs / 1_000_000n));
-  }
-
-  #lineOf(read: ReadFinding): string {
-    const { next } = this.#kinds.get(read.head.kind)?.view(read) ?? {};
-    const command = next && commandLine(['rampart', ...next, ...this.#options.clusterWords]);
-    const finding: UiFinding = { finding: read.keys as UiFinding['finding'], command: command ?? null };
-    return visibleJson(JSON.stringify(finding));
   }
 }

@@ -2,26 +2,45 @@
 import type { IncomingMessage } from 'node:http';
 
 export interface Refusal {
-  readonly status: 403 | 405;
+  readonly status: 401 | 403 | 404 | 405 | 500 | 503;
   readonly why: string;
 }
 
-/** Any port: of `ssh -L` another one is on this side. */
-const ownHost = /^(?:127\.0\.0\.1|localhost)(?::\d{1,5})?$/;
+/** Where the page is, as browsers name it. */
+export interface Site {
+  /** Of `Host`, in lower case, without its port: by `ssh -L` another one is on the other side. */
+  readonly isOwnName: (name: string) => boolean;
+  /** What to do about another name. */
+  readonly names: string;
+  readonly schemes: readonly ('http' | 'https')[];
+  /** Whether other sites may link to the page, which holds nothing without a session. */
+  readonly takesLinks: boolean;
+}
+
+export const localSite: Site = {
+  isOwnName: (name) => name === '127.0.0.1' || name === 'localhost',
+  names: 'open the page as 127.0.0.1 or localhost',
+  schemes: ['http'],
+  takesLinks: false,
+};
+
+const hostHeader = /^(?:\[([0-9a-f:.]+)\]|([\w.-]+))(?::\d{1,5})?$/i;
 
 /**
- * A page of another site may send requests to 127.0.0.1, and by DNS rebinding under its own name: then `Host` is that name.
- * `Origin` and `Sec-Fetch-Site` say which page sent a request.
+ * A page of another site may send requests to any address that its browser reaches, and by DNS rebinding under its own name: then `Host` is
+ * that name. `Origin` and `Sec-Fetch-Site` say which page sent a request.
  */
-export function refusalOf({
-  method,
-  headers,
-}: Pick<IncomingMessage, 'headers' | 'method'>): Refusal | undefined {
+export function refusalOf(
+  { method, headers }: Pick<IncomingMessage, 'headers' | 'method'>,
+  { isOwnName, names, schemes, takesLinks }: Site,
+): Refusal | undefined {
   const { host = '', origin, 'sec-fetch-site': site = 'none' } = headers;
-  if (!ownHost.test(host)) return { status: 403, why: 'open the page as 127.0.0.1 or localhost' };
-  if (origin !== undefined && origin !== `http://${host}`)
+  const [, address, name = address] = hostHeader.exec(host) ?? [];
+  if (name === undefined || !isOwnName(name.toLowerCase())) return { status: 403, why: names };
+  if (origin !== undefined && !schemes.some((scheme) => origin === `${scheme}://${host}`))
     return { status: 403, why: 'the request comes from a page of another origin' };
-  if (site !== 'none' && site !== 'same-origin')
+  const isLink = headers['sec-fetch-mode'] === 'navigate' && headers['sec-fetch-dest'] === 'document';
+  if (site !== 'none' && site !== 'same-origin' && !(takesLinks && isLink))
     return { status: 403, why: 'the request comes from a page of another site' };
   if (method !== 'GET') return { status: 405, why: 'the page only reads' };
   return undefined;

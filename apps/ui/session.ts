@@ -1,38 +1,42 @@
-/** Who may read the page's data: whoever had the link first. */
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+/** Who may read the page of `rampart ui`: whoever had the link first. */
+import type { IncomingHttpHeaders } from 'node:http';
+
+import type { Gate, View } from './gate.ts';
+import { localSite, type Refusal } from './refusal.ts';
+import { cookiesIn, isSame, newSecret } from './secrets.ts';
+
+const cookie = 'rampart-ui';
+const toStart = 'Stop rampart ui and start it again: it prints a new link';
 
 /** A link with a token that works once, and the cookie that it is exchanged for. Both end with the process. */
-export class Session {
+export class LinkGate implements Gate {
+  readonly site = localSite;
+  readonly takesTokens = false;
+  /** Where the page is. Cookies are sent to all ports of a host, but not to other paths: who serves another port does not know this one. */
+  readonly path: string = `/${newSecret(16)}/`;
   /** For the fragment of the link: browsers send fragments to nobody. */
-  readonly token: string = randomBytes(32).toString('base64url');
-  readonly #secret = randomBytes(32).toString('base64url');
-  readonly #cookie: string;
+  readonly token: string = newSecret();
+  readonly #secret = newSecret();
+  readonly #view: View;
   #isUsed = false;
 
-  /** @param port - Of the server: cookies do not tell ports apart, and two of these processes may run. */
-  constructor(port: number) {
-    this.#cookie = `rampart-ui-${port}`;
+  constructor(view: View) {
+    this.#view = view;
   }
 
-  /** @returns the `Set-Cookie` header; `used` if somebody has exchanged the token before; `wrong` for another token. */
-  exchange(token: string): { readonly setCookie: string } | 'used' | 'wrong' {
-    if (!isSame(token, this.token)) return 'wrong';
-    if (this.#isUsed) return 'used';
+  async exchange(token: string): Promise<string | Refusal> {
+    if (!isSame(token, this.token)) return refused('this is not the link of this process');
+    if (this.#isUsed) return refused('the link was used before');
     this.#isUsed = true;
-    return { setCookie: `${this.#cookie}=${this.#secret}; Path=/; HttpOnly; SameSite=Strict` };
+    return `${cookie}=${this.#secret}; Path=${this.path}; HttpOnly; SameSite=Strict`;
   }
 
-  /** @param header - The `Cookie` header of a request. */
-  admits(header = ''): boolean {
-    return header.split(';').some((pair) => {
-      const [name = '', value = ''] = pair.trim().split('=');
-      return name === this.#cookie && isSame(value, this.#secret);
-    });
+  async admit(headers: IncomingHttpHeaders): Promise<View | Refusal> {
+    const isKnown = cookiesIn(headers.cookie, cookie).some((value) => isSame(value, this.#secret));
+    return isKnown ? this.#view : refused('no session');
   }
 }
 
-/** Takes the same time whatever they have in common. */
-function isSame(one: string, other: string): boolean {
-  const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
-  return timingSafeEqual(digest(one), digest(other));
+function refused(why: string): Refusal {
+  return { status: 401, why: `${why}. ${toStart}` };
 }

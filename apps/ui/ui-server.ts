@@ -1,17 +1,16 @@
-/** The server of the page: it listens on this machine only, and only reads. */
-import { createHash } from 'node:crypto';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+/** The server of `rampart ui`: it listens on this machine only. */
 import type { AddressInfo } from 'node:net';
 
+import { messageOf } from '../../lib/errors/errors.ts';
 import type { LineFeed } from '../../lib/feed/line-feed.ts';
+import { say } from '../../lib/cli/process.ts';
 import { listen } from '../../lib/net/listen.ts';
 import { createServer } from '../../lib/net/node-http.ts';
-import { visibleJson } from '../../lib/output/printable.ts';
-import { streamFindings } from './finding-events.ts';
+import { feedOf } from './finding-feed.ts';
 import type { PageFiles } from './page-files.ts';
-import { refusalOf } from './refusal.ts';
 import type { UiReport } from './report.ts';
-import { Session } from './session.ts';
+import { LinkGate } from './session.ts';
+import { answerUi, pathOf } from './ui-answers.ts';
 
 export interface UiServerOptions {
   /** 0: a free one. */
@@ -19,40 +18,35 @@ export interface UiServerOptions {
   readonly page: PageFiles;
   /** Never rejects. */
   readonly report: () => Promise<UiReport>;
-  /** Of lines that are JSON. */
+  /** Each line is JSON of a `UiFinding`. */
   readonly findings: LineFeed;
 }
 
 /** Disposing it ends its connections. */
 export interface UiServer extends AsyncDisposable {
   readonly port: number;
+  /** Where the page is: `/...0aZ/`. */
+  readonly path: string;
   /** With the token, which works once. */
   readonly link: string;
 }
 
-const headers = {
-  'Cache-Control': 'no-store',
-  // No inline script or style, nothing from elsewhere, in nobody's frame.
-  'Content-Security-Policy':
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-  'Cross-Origin-Opener-Policy': 'same-origin',
-  'Cross-Origin-Resource-Policy': 'same-origin',
-  'Referrer-Policy': 'no-referrer',
-  'X-Content-Type-Options': 'nosniff',
-};
-
-const toStart = 'Stop rampart ui and start it again: it prints a new link';
-
 /** @throws {RampartError} `SYSTEM` where the port cannot be listened on. */
-export async function serveUi(options: UiServerOptions): Promise<UiServer> {
+export async function serveUi({ port: wanted, page, report, findings }: UiServerOptions): Promise<UiServer> {
+  const gate = new LinkGate({ report, findings: feedOf(findings) });
+  const part = { page, gate, failed: (error: unknown) => say(`a request has failed: ${messageOf(error)}`) };
   const server = createServer({ headersTimeout: 10_000, requestTimeout: 10_000 });
-  await listen(server, { host: '127.0.0.1', port: options.port }, 'the page');
+  await listen(server, { host: '127.0.0.1', port: wanted }, 'the page');
   const { port } = server.address() as AddressInfo;
-  const session = new Session(port);
-  server.on('request', (request, response) => void answer(request, response, session, options));
+  const { path, token } = gate;
+  server.on('request', (request, response) => {
+    const asked = pathOf(request.url);
+    void answerUi(request, response, asked.startsWith(path) ? asked.slice(path.length - 1) : undefined, part);
+  });
   return {
     port,
-    link: `http://127.0.0.1:${port}/#${session.token}`,
+    path,
+    link: `http://127.0.0.1:${port}${path}#${token}`,
     async [Symbol.asyncDispose]() {
       const { promise, resolve } = Promise.withResolvers<void>();
       server.close(() => resolve());
@@ -60,53 +54,4 @@ export async function serveUi(options: UiServerOptions): Promise<UiServer> {
       await promise;
     },
   };
-}
-
-async function answer(
-  request: IncomingMessage,
-  response: ServerResponse,
-  session: Session,
-  { page, report, findings }: UiServerOptions,
-): Promise<void> {
-  for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
-  const refusal = refusalOf(request);
-  if (refusal !== undefined) return refuse(response, refusal.status, refusal.why);
-  const path = (request.url ?? '').replace(/\?.*$/, '');
-  const file = page.get(path);
-  if (file !== undefined) {
-    response.setHeader('Content-Type', file.type);
-    return void response.end(file.content);
-  }
-  if (path === '/session') return exchange(request, response, session);
-  if (path !== '/status.json' && path !== '/findings') return refuse(response, 404, 'there is no such page');
-  if (!session.admits(request.headers.cookie)) return refuse(response, 401, `no session. ${toStart}`);
-  if (path === '/findings') return streamFindings(request, response, findings);
-  answerReport(request, response, await report());
-}
-
-function exchange(request: IncomingMessage, response: ServerResponse, session: Session): void {
-  const [, token = ''] = /^Bearer (\S+)$/.exec(request.headers.authorization ?? '') ?? [];
-  const exchanged = session.exchange(token);
-  if (exchanged === 'wrong') return refuse(response, 401, `this is not the link of this process. ${toStart}`);
-  if (exchanged === 'used') return refuse(response, 401, `the link was used before. ${toStart}`);
-  response.setHeader('Set-Cookie', exchanged.setCookie);
-  response.writeHead(204).end();
-}
-
-/** Changes at each look, although nothing has happened. */
-const volatile: ReadonlySet<string> = new Set(['time', 'agentRenewed', 'renewedSecondsAgo']);
-
-function answerReport(request: IncomingMessage, response: ServerResponse, report: UiReport): void {
-  const stable = JSON.stringify(report, (key, value: unknown) => (volatile.has(key) ? undefined : value));
-  const tag = `"${createHash('sha256').update(stable).digest('base64url')}"`;
-  response.setHeader('ETag', tag);
-  if (request.headers['if-none-match'] === tag) return void response.writeHead(304).end();
-  response.setHeader('Content-Type', 'application/json');
-  response.end(visibleJson(JSON.stringify(report)));
-}
-
-function refuse(response: ServerResponse, status: number, why: string): void {
-  if (status === 405) response.setHeader('Allow', 'GET');
-  response.setHeader('Content-Type', 'text/plain; charset=utf-8');
-  response.writeHead(status).end(`${why}\n`);
 }

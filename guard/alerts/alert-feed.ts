@@ -11,6 +11,8 @@ export const agentAlertsSocket = '/run/rampart/alerts.sock';
 export const standaloneAlertsSocket = 'alerts.sock';
 
 interface AlertFeed extends AsyncDisposable {
+  /** What is kept. */
+  readonly lines: LineFeed;
   /** Takes a finding of a guard, as one line. Never waits. */
   push(guard: string, line: string): void;
 }
@@ -31,12 +33,13 @@ export async function openAlertFeed(
   try {
     const server = await serveFeed(feed, path, { about: () => ({ hours: counts.hours() }) });
     return {
+      lines: feed,
       push: (guard, line) => feed.push(line, `${guard} ${kindOf(line) ?? ''}`),
       [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
     };
   } catch (error) {
     if (required) throw error;
     say(`cannot serve \`rampart alerts\`: ${messageOf(error)}`);
-    return { push: () => undefined, [Symbol.asyncDispose]: async () => undefined };
+    return { lines: feed, push: () => undefined, [Symbol.asyncDispose]: async () => undefined };
   }
 }

@@ -13,7 +13,7 @@ import { crdStatus, crdStrategy } from './custom/crd-strategy.ts';
 import { CustomResources } from './custom/custom-resources.ts';
 import { discoveryRoutes } from './discovery/routes.ts';
 import { serveHttp } from './http/server.ts';
-import type { Limits, ListenAddress } from './http/server-options.ts';
+import type { Limits, ListenAddress, MountedPart } from './http/server-options.ts';
 import { versionRoute } from './http/version.ts';
 import { openApiRoutes } from './openapi/routes.ts';
 import { renderer } from './render/renderer.ts';
@@ -23,6 +23,7 @@ import { Upkeep, type UpkeepCounts } from './upkeep/upkeep.ts';
 import type { Admission } from './verbs/admission.ts';
 import { Verbs } from './verbs/verbs.ts';
 import type { PodLogs } from './verbs/pod-logs.ts';
+import type { User } from './verbs/request.ts';
 
 interface ApiServerOptions {
   /**
@@ -37,6 +38,9 @@ interface ApiServerOptions {
   readonly privateSocket?: string | undefined;
   /** Further names for the certificate. */
   readonly hosts?: readonly string[];
+  /** Somebody beside the administrator, with a token and a kubeconfig in the directory: `viewer.token`, `viewer.kubeconfig`. */
+  readonly viewer?: User;
+  readonly mounted?: MountedPart | undefined;
   /** The version of the product, for `/version`. */
   readonly version: string;
   /** Who may object to writes. */
@@ -58,6 +62,10 @@ export interface ApiServer extends AsyncDisposable {
   readonly url: string | undefined;
   /** The path of the kubeconfig; `undefined` on a unix socket, which kubectl cannot use. */
   readonly kubeconfig: string | undefined;
+  /** Names and addresses that the certificate is for; none on a unix socket. */
+  readonly hosts: readonly string[];
+  /** Whether this is the token of the viewer. */
+  isViewer(token: string): boolean;
   readonly registry: Registry;
   /** For parts of this process: the verbs, without HTTP. */
   readonly verbs: Verbs;
@@ -76,7 +84,8 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   ensurePrivateDirectory(directory);
   const isInMemory = options.memory === true || options.dataDirectory === undefined;
   const store = stack.use(openStore({ path: isInMemory ? ':memory:' : join(directory, 'api.db') }));
-  const access = prepareAccess({ dir: directory, listen, hosts: options.hosts });
+  const { hosts: moreHosts, viewer } = options;
+  const access = prepareAccess({ dir: directory, listen, hosts: moreHosts, viewer });
 
   const registry = new Registry();
   for (const versions of builtinResources()) registry.add(versions);
@@ -117,6 +126,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       renderer,
       routes: [discoveryRoutes(registry), versionRoute(options.version), openApiRoutes(registry)],
       authenticate: access.authenticate,
+      mounted: options.mounted,
       tls: access.tls,
       listen,
       privateSocket: options.privateSocket,
@@ -132,6 +142,8 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     address: http.address,
     url: http.url,
     kubeconfig,
+    hosts: access.hosts,
+    isViewer: (token) => access.isViewer(token),
     registry,
     verbs,
     [Symbol.asyncDispose]: () => running[Symbol.asyncDispose](),

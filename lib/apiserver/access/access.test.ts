@@ -68,6 +68,30 @@ test('only the right token is let in', async () => {
   for (const header of wrong) assert.equal(authenticate(header), undefined, header);
 });
 
+test('a viewer has a token and a kubeconfig of their own', async () => {
+  await using directory = await temporary();
+  const dir = directory.path;
+  const viewer = { name: 'looker', groups: [], rules: [] };
+  const { authenticate, isViewer, writeKubeconfig } = prepareAccess({ dir, listen: loopback, viewer });
+  assert.equal(writeKubeconfig('https://127.0.0.1:6443'), join(dir, 'kubeconfig'));
+  const [token, own] = ['token', 'viewer.token'].map((name) => read(dir, name).trim());
+  assert.equal(authenticate(`Bearer ${own}`), viewer);
+  assert.equal(authenticate(`Bearer ${token}`)?.name, 'kubernetes-admin');
+  assert.deepEqual(
+    [own, token, '', `${own}x`].map((one) => isViewer(one ?? '')),
+    [true, false, false, false],
+  );
+  for (const name of ['viewer.token', 'viewer.kubeconfig'])
+    assert.equal(statSync(join(dir, name)).mode & 0o777, 0o600, name);
+  const kubeconfig = read(dir, 'viewer.kubeconfig');
+  assert.ok(kubeconfig.includes(`token: "${own}"`) && kubeconfig.includes('user: looker'), kubeconfig);
+  assert.ok(!kubeconfig.includes(token ?? ''));
+  // What a process before has left lets nobody in.
+  const without = prepareAccess({ dir, listen: loopback });
+  assert.equal(without.authenticate(`Bearer ${own}`), undefined);
+  assert.equal(without.isViewer(own ?? ''), false);
+});
+
 test('the certificate is renewed when it is old or not for all hosts, the authority stays', async () => {
   await using directory = await temporary();
   const dir = directory.path;

@@ -1,12 +1,12 @@
 /**
- * Access to the API: TLS by an authority of this server's own, one token for its administrator, and the
- * kubeconfig that has both. Without the token, only the health endpoints answer.
+ * Access to the API: TLS by an authority of this server's own, a token for its administrator and perhaps one for a viewer, and
+ * kubeconfigs that have both. Without a token, only the health endpoints answer.
  *
  * | address             | TLS                      | who                     |
  * | ------------------- | ------------------------ | ----------------------- |
  * | unix socket, 0600   | no                       | whoever may open it     |
- * | 127.0.0.1, ::1      | yes, unless `plainHttp`  | who has the token       |
- * | any other           | yes                      | who has the token       |
+ * | 127.0.0.1, ::1      | yes, unless `plainHttp`  | who has a token         |
+ * | any other           | yes                      | who has a token         |
  *
  * Web pages cannot use what their browser does not have: there are no cookies and no client certificates, and
  * no answer allows another origin. So the Origin and Host headers are not checked.
@@ -26,6 +26,8 @@ interface AccessOptions {
   readonly listen: ListenAddress;
   /** Names and addresses that clients call the server by, besides those of loopback and of `listen`. */
   readonly hosts?: readonly string[] | undefined;
+  /** Somebody beside the administrator, for whom `viewer.token` and `viewer.kubeconfig` are made. */
+  readonly viewer?: User | undefined;
   /** Default: now. */
   readonly now?: Date;
 }
@@ -34,8 +36,12 @@ interface Access {
   readonly authenticate: Authenticate;
   /** For `serveHttp`. */
   readonly tls: TlsKeys | undefined;
+  /** Names and addresses that the certificate is for; none without one. */
+  readonly hosts: readonly string[];
+  /** Whether this is the token of the viewer. */
+  isViewer(token: string): boolean;
   /**
-   * Writes a kubeconfig, in place of the one that is there, and returns its path. `undefined` where kubectl cannot be
+   * Writes the kubeconfigs, in place of those that are there, and returns the path of the administrator's. `undefined` where kubectl cannot be
    * used: it does not dial unix sockets (client-go `tools/clientcmd/client_config.go`).
    * `curl --unix-socket PATH` can.
    *
@@ -58,23 +64,46 @@ const administrator: User = {
  * `FULL`, `SYSTEM`.
  */
 export function prepareAccess(options: AccessOptions): Access {
-  const { dir, listen, now = new Date() } = options;
+  const { dir, listen, viewer, now = new Date() } = options;
   if ('socketPath' in listen) {
-    return { authenticate: () => administrator, tls: undefined, writeKubeconfig: () => undefined };
+    return {
+      ...{ authenticate: () => administrator, tls: undefined, hosts: [] },
+      isViewer: () => false,
+      writeKubeconfig: () => undefined,
+    };
   }
   ensurePrivateDirectory(dir);
-  const token = prepareToken(join(dir, 'token'));
-  const keys = prepareKeys(dir, certificateHosts(listen.host, options.hosts), now);
-  const kubeconfig = join(dir, 'kubeconfig');
+  const known: Known[] = [knownUser(dir, '', administrator)];
+  if (viewer !== undefined) known.push(knownUser(dir, 'viewer.', viewer));
+  const hosts = certificateHosts(listen.host, options.hosts);
+  const keys = prepareKeys(dir, hosts, now);
   return {
-    authenticate: bearerOf(token),
+    authenticate: bearerOf(known),
     tls: { key: keys.key, cert: keys.cert },
+    hosts,
+    isViewer: (token) => known.some(({ user, token: of }) => isSame(token, of) && user === viewer),
     writeKubeconfig(url) {
       if (url === undefined) return undefined;
-      writePrivateFile(kubeconfig, kubeconfigText({ url: reachable(url), authority: keys.authority, token }));
-      return kubeconfig;
+      for (const { user, kubeconfig, token } of known) {
+        const parts = { url: reachable(url), authority: keys.authority, token };
+        const name = user === administrator ? 'rampart-admin' : user.name;
+        writePrivateFile(kubeconfig, kubeconfigText({ ...parts, name }));
+      }
+      return known[0]?.kubeconfig;
     },
   };
+}
+
+interface Known {
+  readonly user: User;
+  readonly token: string;
+  readonly kubeconfig: string;
+}
+
+/** @param prefix - Of the names of the files. */
+function knownUser(dir: string, prefix: string, user: User): Known {
+  const kubeconfig = join(dir, `${prefix}kubeconfig`);
+  return { user, token: prepareToken(join(dir, `${prefix}token`)), kubeconfig };
 }
 
 const tokenBytes = 32;
@@ -95,18 +124,21 @@ function prepareToken(path: string): string {
   });
 }
 
-/** Compares in a time that does not depend on how much of the token is right. Its length is no secret. */
-function bearerOf(token: string): Authenticate {
-  const expected = Buffer.from(token, 'utf8');
+function bearerOf(known: readonly Known[]): Authenticate {
   const scheme = 'bearer ';
-  const length = scheme.length + token.length;
-  return (authorization) => {
-    if (authorization?.length !== length) return undefined;
+  return (authorization = '') => {
     if (authorization.slice(0, scheme.length).toLowerCase() !== scheme) return undefined;
-    const given = Buffer.from(authorization.slice(scheme.length), 'utf8');
-    // Non-ASCII text is longer in bytes.
-    return given.length === expected.length && timingSafeEqual(given, expected) ? administrator : undefined;
+    const token = authorization.slice(scheme.length);
+    return known.find((one) => isSame(token, one.token))?.user;
   };
+}
+
+/** Compares in a time that does not depend on how much of the token is right. Its length is no secret. */
+function isSame(given: string, token: string): boolean {
+  if (given.length !== token.length) return false;
+  const [one, other] = [Buffer.from(given, 'utf8'), Buffer.from(token, 'utf8')];
+  // Non-ASCII text is longer in bytes.
+  return one.length === other.length && timingSafeEqual(one, other);
 }
 
 const wildcards = new Set(['0.0.0.0', '::']);
@@ -124,7 +156,8 @@ function reachable(url: string): string {
 }
 
 /** As YAML, with one context of the name `rampart`. */
-function kubeconfigText({ url, authority, token }: Record<'authority' | 'token' | 'url', string>): string {
+function kubeconfigText(parts: Record<'authority' | 'name' | 'token' | 'url', string>): string {
+  const { url, authority, name, token } = parts;
   const lines = [
     'apiVersion: v1',
     'kind: Config',
@@ -135,14 +168,14 @@ function kubeconfigText({ url, authority, token }: Record<'authority' | 'token' 
     `    server: ${JSON.stringify(url)}`,
     `    certificate-authority-data: ${Buffer.from(authority).toString('base64')}`,
     'users:',
-    '- name: rampart-admin',
+    `- name: ${name}`,
     '  user:',
     `    token: ${JSON.stringify(token)}`,
     'contexts:',
     '- name: rampart',
     '  context:',
     '    cluster: rampart',
-    '    user: rampart-admin',
+    `    user: ${name}`,
   ];
   return `${lines.join('\n')}\n`;
 }

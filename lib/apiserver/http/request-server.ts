@@ -12,6 +12,7 @@ import { type Format, offeredMediaTypes } from '../render/format.ts';
 import { ApiError, apiErrors } from '../resources/api-error.ts';
 import type { ResourceAnswer, User } from '../verbs/request.ts';
 import { ActiveExchanges } from './active-exchanges.ts';
+import { authorize } from './authorize.ts';
 import { ClientGoneError, readResourceBody } from './body.ts';
 import { refuseConnection } from './connections.ts';
 import { Exchange, requestOf } from './exchange.ts';
@@ -109,6 +110,11 @@ export class RequestServer {
   take(request: IncomingMessage, response: ServerResponse, refusal?: ApiError): void {
     // Writing to a client that has gone causes an error event, which has no other listener.
     response.on('error', ignore);
+    const { mounted } = this.#options;
+    if (refusal === undefined && mounted !== undefined && isBelow(mounted.path, request.url)) {
+      if (this.#isStopping) response.shouldKeepAlive = false;
+      return mounted.take(request, response, () => this.#leaveUnauthenticated(request));
+    }
     const exchange = new Exchange(request, response);
     this.#active.add(exchange);
     if (this.#isStopping) response.shouldKeepAlive = false;
@@ -133,7 +139,7 @@ export class RequestServer {
       if (this.#isStopping) throw apiErrors.unavailable('the server is being stopped');
       const user = this.#options.authenticate(request.headers.authorization);
       if (user === undefined) throw apiErrors.unauthorized();
-      this.#unauthenticated?.of(request.socket)?.[Symbol.dispose]();
+      this.#leaveUnauthenticated(request);
       refuseImpersonation(request.headers, user);
       const target = readPath(path);
       const route =
@@ -143,6 +149,7 @@ export class RequestServer {
         exchange.resource = route.resource.storeName;
         // In kube-apiserver too logs are among what runs long (BasicLongRunningRequestCheck).
         if (route.subresource?.text !== undefined) exchange.verb = route.subresource.name;
+        authorize(user, route, query);
         exchange.isLong = route.verb === 'watch' || route.subresource?.text !== undefined;
       }
       if (!exchange.isLong) kind = this.#enter(route);
@@ -172,6 +179,10 @@ export class RequestServer {
     } finally {
       this.#done(exchange, kind);
     }
+  }
+
+  #leaveUnauthenticated({ socket }: IncomingMessage): void {
+    this.#unauthenticated?.of(socket)?.[Symbol.dispose]();
   }
 
   #done(exchange: Exchange, kind: 'mutating' | 'readonly' | undefined): void {
@@ -321,6 +332,10 @@ function sendAnswer(exchange: Exchange, { code, headers, body }: PlainAnswer): n
   return sendWhole(exchange, code, contentType, body, Object.entries(more).flat());
 }
 
+function isBelow(path: string, url = ''): boolean {
+  return url.startsWith(path) && /^(?:[/?]|$)/.test(url.slice(path.length));
+}
+
 function plainMethodNotAllowed(): MethodNotAllowedError {
   const message = 'the server does not allow this method on the requested resource';
   const error = new ApiError({ code: 405, reason: 'MethodNotAllowed', message, details: {} });
@@ -328,9 +343,8 @@ function plainMethodNotAllowed(): MethodNotAllowedError {
 }
 
 /**
- * Impersonation would need the rights of the other user, but only the administrator has any. An answer with
- * the administrator's rights would be wrong (user impersonation: k8s.io/apiserver
- * pkg/endpoints/filters/impersonation.go).
+ * Impersonation would need the rights of the other user, which are not known here. An answer with the rights of whoever asks would be
+ * wrong (user impersonation: k8s.io/apiserver pkg/endpoints/filters/impersonation.go).
  *
  * @throws {ApiError} 403
  */
@@ -342,7 +356,7 @@ function refuseImpersonation(headers: IncomingHttpHeaders, user: User): void {
     reason: 'Forbidden',
     message:
       `users ${JSON.stringify(String(wanted))} is forbidden: User ${JSON.stringify(user.name)} cannot impersonate ` +
-      `resource "users" in API group "" at the cluster scope: this server knows one user`,
+      `resource "users" in API group "" at the cluster scope: this server knows nobody's rights but those of who asks`,
     details: { name: String(wanted), kind: 'users' },
   });
 }

@@ -1,3 +1,5 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+
 import type { Logger } from '../../telemetry/log.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import type { Renderer } from '../render/renderer.ts';
@@ -71,6 +73,18 @@ export const defaultLimits: Limits = {
   stopMs: 5_000,
 };
 
+/** What is served beside the API, below a path of its own, and decides itself who is answered. */
+export interface MountedPart {
+  /** `/ui` */
+  readonly path: string;
+  /**
+   * Answers a request for that path or one below it.
+   *
+   * @param known - To be called if it comes from somebody who is known: its connection then counts as authenticated.
+   */
+  readonly take: (request: IncomingMessage, response: ServerResponse, known: () => void) => void;
+}
+
 export interface HttpServerOptions {
   readonly verbs: RequestHandler;
   readonly registry: Pick<Registry, 'find'>;
@@ -78,6 +92,7 @@ export interface HttpServerOptions {
   /** In the order in which they are asked. */
   readonly routes: readonly PlainRoute[];
   readonly authenticate: Authenticate;
+  readonly mounted?: MountedPart | undefined;
   readonly listen: ListenAddress;
   /** A unix socket beside that address, for clients whom the connections of others must not keep out. They are authenticated too. */
   readonly privateSocket?: string | undefined;

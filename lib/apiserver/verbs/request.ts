@@ -5,6 +5,20 @@ import type { Resource, Subresource, Verb } from '../resources/resource.ts';
 export interface User {
   readonly name: string;
   readonly groups: readonly string[];
+  /** All that they may do. Default: everything. */
+  readonly rules?: readonly AccessRule[];
+}
+
+/** As RBAC has it, without bindings. `*` stands for all. */
+export interface AccessRule {
+  readonly apiGroups: readonly string[];
+  /** With subresources: `pods/log`. */
+  readonly resources: readonly string[];
+  readonly verbs: readonly string[];
+  /** Default: objects of every name, and collections. */
+  readonly resourceNames?: readonly string[] | undefined;
+  /** In which namespace. Default: in all, and for what is in none. */
+  readonly namespace?: string | undefined;
 }
 
 export const patchMediaTypes = [

@@ -1,0 +1,51 @@
+/** The page of `--ui`. Until somebody opens it, it costs nothing. */
+import type { MountedPart } from '../../lib/apiserver/http/server-options.ts';
+import type { InProcessOptions } from '../ui/in-process.ts';
+
+/** Where it is, of the API's address. */
+export const pagePath = '/ui';
+
+type Answer = MountedPart['take'];
+
+export interface StandalonePage extends MountedPart {
+  /** Before that, whoever asks is told to come again. */
+  serve(options: Omit<InProcessOptions, 'path'>): void;
+}
+
+/** @throws {RampartError} `SYSTEM` where the page is missing, or cannot be built. */
+export async function standalonePage(): Promise<StandalonePage> {
+  const { readPageFiles } = await import('../ui/page-files.ts');
+  // Told now, and not to whoever opens it first.
+  readPageFiles();
+  let options: InProcessOptions | undefined;
+  let loaded: Promise<Answer> | undefined;
+  return {
+    path: pagePath,
+    serve: (given) => (options = { ...given, path: `${pagePath}/` }),
+    take(request, response, known) {
+      if (options === undefined)
+        return void response.writeHead(503, { 'Retry-After': '1' }).end('starting\n');
+      const { failed } = options;
+      loaded ??= load(options);
+      loaded.then(
+        (answer) => answer(request, response, known),
+        (error: unknown) => {
+          loaded = undefined;
+          failed(error);
+          response.writeHead(500).end();
+        },
+      );
+    },
+  };
+}
+
+async function load(options: InProcessOptions): Promise<Answer> {
+  const { answerUi, inProcessUi, pathOf } = await import('../ui/in-process.ts');
+  const part = await inProcessUi(options);
+  return (request, response, known) => {
+    const below = pathOf(request.url).slice(pagePath.length);
+    // What the page names is beside it.
+    if (below === '') return void response.writeHead(308, { Location: `${pagePath}/` }).end();
+    void answerUi(request, response, below, { ...part, known });
+  };
+}

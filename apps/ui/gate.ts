@@ -1,0 +1,32 @@
+/** Who may look at the page, and at what. */
+import type { IncomingHttpHeaders } from 'node:http';
+
+import type { FindingFeed } from './finding-feed.ts';
+import type { Refusal, Site } from './refusal.ts';
+import type { UiReport } from './report.ts';
+
+/** What somebody sees. */
+export interface View {
+  /** Never rejects. */
+  report(): Promise<UiReport>;
+  readonly findings: FindingFeed;
+}
+
+/** Decides by a link, by a token, or as the API server says. Nothing of it rejects. */
+export interface Gate {
+  readonly site: Site;
+  /** Whether the page asks for a token if there is no session. */
+  readonly takesTokens: boolean;
+  /** @returns the `Set-Cookie` header of a session; or why there is none. */
+  exchange(token: string): Promise<string | Refusal>;
+  admit(headers: IncomingHttpHeaders): Promise<View | Refusal>;
+}
+
+export function isRefusal(answer: View | Refusal): answer is Refusal {
+  return 'why' in answer;
+}
+
+/** Of the header `Authorization`; empty if there is none. */
+export function bearerIn(authorization = ''): string {
+  return /^Bearer (\S+)$/i.exec(authorization)?.[1] ?? '';
+}

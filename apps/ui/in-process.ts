@@ -1,0 +1,45 @@
+/** The page of a process that guards itself: `rampart standalone --ui`. */
+import type { Guard } from '../../guard/guard.ts';
+import type { HourCount } from '../../guard/stream/finding-counts.ts';
+import { readFinding } from '../../guard/stream/read-finding.ts';
+import type { LineFeed } from '../../lib/feed/line-feed.ts';
+import { feedOf } from './finding-feed.ts';
+import { findingLines } from './finding-lines.ts';
+import type { View } from './gate.ts';
+import { readPageFiles } from './page-files.ts';
+import { StatusPoll } from './status-poll.ts';
+import { TokenGate, type TokenGateOptions } from './token-gate.ts';
+import type { UiPart } from './ui-answers.ts';
+
+export { answerUi, pathOf } from './ui-answers.ts';
+
+export interface InProcessOptions extends TokenGateOptions {
+  readonly guards: readonly Guard[];
+  /** Of the viewer: the status is read with its rights. */
+  readonly kubeconfig: string;
+  /** Each line is a finding. */
+  readonly feed: LineFeed;
+  readonly hours: () => HourCount[];
+  /** The options that name this machine, for the commands to go on with. */
+  readonly clusterWords: readonly string[];
+  readonly signal: AbortSignal;
+  readonly failed: UiPart['failed'];
+}
+
+/** Findings are those of the process: none is kept twice. @throws {RampartError} `SYSTEM` where the page is missing. */
+export async function inProcessUi(options: InProcessOptions): Promise<UiPart> {
+  const { guards, kubeconfig, feed, hours, clusterWords, signal, failed } = options;
+  const status = new StatusPoll(guards, { kubeconfig }, signal);
+  const shown = await findingLines(guards, clusterWords);
+  const view: View = {
+    findings: feedOf(feed, (line) => {
+      const read = readFinding(line);
+      return read && shown(read);
+    }),
+    report: async () => ({
+      ...(await status.read()),
+      findings: { isLive: true, note: '', missed: 0, hours: hours() },
+    }),
+  };
+  return { page: readPageFiles(), gate: new TokenGate(view, options), failed };
+}

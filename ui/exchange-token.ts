@@ -1,0 +1,10 @@
+/** Gives the server a token for a session. @returns why it was refused; empty if it was not. */
+export async function exchangeToken(token: string): Promise<string> {
+  try {
+    const response = await fetch('session', { headers: { Authorization: `Bearer ${token}` } });
+    return response.ok ? '' : await response.text();
+  } catch {
+    // Also for what no header may have in it.
+    return 'The server does not answer, or this is no token.';
+  }
+}
