@@ -45,7 +45,7 @@ export interface GuardContext {
 
 export interface PartHealth {
   /** @throws {TypeError} for a name that the descriptor has not. */
-  ready(part: string, ask: Ask): Disposable;
+  ready(part: string, ask: Ask, remark?: Ask): Disposable;
   alive(part: string, ask: Ask): Disposable;
 }
 

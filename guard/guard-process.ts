@@ -83,13 +83,17 @@ interface ToldOfRuntime {
   readonly states: GuardStates;
 }
 
-/** Without its answers, new containers are not seen: the process is not ready, and guards that cannot do without are unavailable. */
+/**
+ * Without its answers, new containers are not seen: the process is not ready, and guards that cannot do without are unavailable. Where
+ * there is no runtime, there are no containers to see.
+ */
 export function tellOfRuntime(
   guards: readonly Guard[],
-  runtime: Pick<NodeRuntime, 'problem'>,
+  runtime: Pick<NodeRuntime, 'absence' | 'problem'>,
   { health, states }: ToldOfRuntime,
 ): void {
+  const problem = (): string | undefined => (runtime.absence === undefined ? runtime.problem : undefined);
   const needing = guards.filter(({ containers }) => containers === 'needed');
-  for (const { name } of needing) states.setObstacle(name, () => runtime.problem);
-  if (needing.length > 0) health.ready('container-runtime', () => runtime.problem);
+  for (const { name } of needing) states.setObstacle(name, problem);
+  if (needing.length > 0) health.ready('container-runtime', problem, () => runtime.absence);
 }

@@ -260,8 +260,6 @@ export interface HealthPart {
   readonly what: string;
   /** Of /healthz: only a new process mends it. Default: of /readyz. */
   readonly alive?: boolean;
-  /** It cannot be well as long as the container runtime does not answer. */
-  readonly needsRuntime?: true;
 }
 
 export type MetricsRegistry = Pick<Metrics, 'counter' | 'gauge' | 'histogram'>;

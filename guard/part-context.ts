@@ -65,12 +65,9 @@ export function healthName(guard: string, on: HealthPart['on'], part: string): s
 export function readinessParts(
   { name, health = [] }: Pick<Guard, 'name' | 'health'>,
   on: HealthPart['on'],
-): readonly { readonly name: string; readonly needsRuntime: boolean }[] {
-  const declared = health.filter((part) => part.on === on && part.alive !== true);
-  return [{ name: '' }, ...declared].map((part) => ({
-    name: healthName(name, on, part.name),
-    needsRuntime: 'needsRuntime' in part,
-  }));
+): string[] {
+  const declared = health.filter((part) => part.on === on && part.alive !== true).map((part) => part.name);
+  return ['', ...declared].map((part) => healthName(name, on, part));
 }
 
 function partHealth(
@@ -81,13 +78,13 @@ function partHealth(
 ): PartHealth {
   const add =
     (kind: 'ready' | 'alive'): PartHealth['ready'] =>
-    (part, ask) => {
+    (part, ask, remark) => {
       const isDeclared = declared.some(
         (one) => one.on === on && one.name === part && (one.alive === true) === (kind === 'alive'),
       );
       if (!isDeclared)
         throw new TypeError(`guard ${name} declares no health part "${part}" (${kind}, ${on})`);
-      return stack.use(health[kind](healthName(name, on, part), ask));
+      return stack.use(health[kind](healthName(name, on, part), ask, remark));
     };
   return { ready: add('ready'), alive: add('alive') };
 }

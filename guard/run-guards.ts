@@ -158,7 +158,7 @@ async function runParts(
         },
       });
       const context = partContext(guard, on, { ...process, logger: log }, { signal, stack });
-      const names = readinessParts(guard, on).map((part) => part.name);
+      const names = readinessParts(guard, on);
       states.untilReady(name, () => health.notReady(names));
       states.set(name, { state: 'running' });
       await run(guard, context);

@@ -11,6 +11,7 @@ import { findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
 import { guards } from '../guards.ts';
 import { installResources } from '../resources.ts';
 import { sensorSkip, testMode } from '../../lib/sensor/sensor.fixture.ts';
+import { answersFrom, FakeRuntime } from '../../lib/cri/runtime.fixture.ts';
 import { Commands } from '../commands.fixture.ts';
 import { RampartProcess } from '../apiserver/rampart-process.fixture.ts';
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
@@ -168,16 +169,37 @@ suite('probes', () => {
     assert.deepEqual(await ask(agent, '/healthz'), { status: 200, lines: ['ok'] });
   });
 
-  deepTest('rampart standalone tells of all its parts', { skip: sensorSkip }, async () => {
+  deepTest('rampart standalone tells of all its parts, with and without a container runtime', { skip: sensorSkip }, async () => {
     await using standalone = new Standalone();
-    await standalone.start('--cri-socket', standalone.at('none.sock'), '--metrics', '127.0.0.1:0');
-    const { status, lines } = await askUntil(standalone, '/readyz', (now) =>
-      ['[+] file-access-kivedata', '[+] file-access-node-kivedata'].every((line) => now.lines.includes(line)),
+    await using runtime = new FakeRuntime();
+    await standalone.start('--cri-socket', runtime.socketPath, '--metrics', '127.0.0.1:0');
+    const { lines } = await askUntil(standalone, '/readyz', ({ status }) => status === 200);
+    assert.ok(['[+] file-access-kivedata', '[+] file-access-node-files'].every((line) => lines.includes(line)));
+    assert.match(lines.find((line) => line.includes('container-runtime')) ?? '', /^\[\+\] .*runtime\.sock/);
+    assert.match(
+      lines.find((line) => line.includes('file-access-node-containers')) ?? '',
+      /^\[\+\] .*there is no container runtime/,
     );
-    assert.equal(status, 503);
-    assert.match(lines.find((line) => line.includes('container-runtime')) ?? '', /^\[-\] .*none\.sock/);
-    assert.ok(lines.some((line) => line.startsWith('[-] file-access-node-containers: ')));
     assert.equal((await ask(standalone, '/healthz')).status, 200);
+    await runtime.start({
+      Version: () => ({ runtimeName: 'late', runtimeVersion: '1' }),
+      ...answersFrom(new Map(), new Map()),
+    });
+    await askUntil(standalone, '/readyz', (now) =>
+      ['[+] container-runtime', '[+] file-access-node-containers', '[+] file-access-node-files'].every((line) =>
+        now.lines.includes(line),
+      ),
+    );
+    // It is known to have been there.
+    await runtime.stop();
+    await askUntil(standalone, '/readyz', (now) =>
+      now.lines.includes('[-] container-runtime: the container runtime does not respond'),
+    );
+    await until('rampart status says so', async () => {
+      const { stdout } = await commands.run(['status', '--data', standalone.at('data'), '-o', 'json']);
+      const { nodes } = JSON.parse(stdout) as JsonReport;
+      return nodes[0]?.guards['file-access']?.state === 'unavailable';
+    });
   });
 
   test('file integrity alone waits for no container runtime: ready, and seen by rampart status', async () => {

@@ -106,7 +106,7 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
   registerDropped(metrics, out);
   const nodeName = options.nodeName ?? hostname().toLowerCase();
   // Its containers are the pods of the API, whichever guards there are.
-  const containers = new NodeRuntime({ socketPath: options.criSocket, logger });
+  const containers = new NodeRuntime({ socketPath: options.criSocket, logger, isOptional: true });
   const made: { mirror?: PodMirror } = {};
   // Guards object to requests once they have started.
   const ownGroups = new Set(guards.flatMap(({ resources }) => resources.map(({ group }) => group)));
@@ -216,13 +216,7 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
       },
     ),
     // After the guards, whose parts are known by then.
-    'the report to the service manager': reportService({
-      guards,
-      runtime: containers,
-      health,
-      logger,
-      signal,
-    }),
+    'the report to the service manager': reportService({ guards, health, logger, signal }),
   });
   await cleaned;
   out.throwIfFailed();

@@ -26,12 +26,16 @@ suite('the report to the service manager', () => {
     const health = new Health();
     const stop = new AbortController();
     const env = { NOTIFY_SOCKET: manager.path, WATCHDOG_USEC: '4000' };
-    const runtime = { isMissing: false };
-    const reporting = reportService({ guards: [gate], runtime, health, logger, signal: stop.signal, env });
+    const reporting = reportService({ guards: [gate], health, logger, signal: stop.signal, env });
     await manager.told('STATUS=Waiting for gate-node: it has not begun yet');
     health.ready('gate-node', () => undefined);
     health.ready('gate', () => undefined);
-    health.ready('container-runtime', () => 'no socket');
+    let problem: string | undefined = 'no answer';
+    health.ready(
+      'container-runtime',
+      () => problem,
+      () => 'no socket',
+    );
     assert.equal(health.readiness().text.includes('gate-node-rules'), false);
     await manager.told('STATUS=Waiting for gate-node-rules: it has not begun yet');
     let rules: string | undefined = 'nft:\n  no such table';
@@ -43,6 +47,8 @@ suite('the report to the service manager', () => {
     await manager.told('STATUS=Waiting for gate-lease: it has not begun yet');
     health.ready('gate-lease', () => undefined);
     await manager.told('READY=1');
+    await manager.told('STATUS=container-runtime: no answer');
+    problem = undefined;
     await manager.told('STATUS=container-runtime: no socket');
     thread = 'stuck';
     await manager.told('STATUS=gate-node-thread: stuck');
@@ -56,32 +62,10 @@ suite('the report to the service manager', () => {
     assert.equal(manager.lines.filter((line) => line === 'READY=1').length, 1);
   });
 
-  test('does not wait for what needs a container runtime that does not answer', async () => {
-    using manager = new ServiceManager();
-    const health = new Health();
-    const stop = new AbortController();
-    const runtime = { isMissing: false };
-    const pods = { on: 'node', name: 'pods', what: 'its pods are known', needsRuntime: true } as const;
-    const guard: Guard = { ...gate, containers: 'needed', health: [...(gate.health ?? []), pods] };
-    const env = { NOTIFY_SOCKET: manager.path };
-    const reporting = reportService({ guards: [guard], runtime, health, logger, signal: stop.signal, env });
-    for (const part of ['gate-node', 'gate', 'gate-lease']) health.ready(part, () => undefined);
-    await manager.told('STATUS=Waiting for gate-node-rules: it has not begun yet');
-    health.ready('gate-node-rules', () => undefined);
-    await manager.told('STATUS=Waiting for gate-node-pods: it has not begun yet');
-    health.ready('container-runtime', () => 'no socket');
-    runtime.isMissing = true;
-    await manager.told('READY=1');
-    await manager.told('STATUS=container-runtime: no socket');
-    stop.abort();
-    await reporting;
-  });
-
   test('a manager that is not there is logged, and nothing else ends', async () => {
     const stop = new AbortController();
     const told: unknown[] = [];
-    const runtime = { isMissing: false };
-    const options = { guards: [], runtime, health: new Health(), signal: stop.signal };
+    const options = { guards: [], health: new Health(), signal: stop.signal };
     const reporting = reportService({
       ...options,
       logger: { error: (...one: unknown[]) => void told.push(one) },

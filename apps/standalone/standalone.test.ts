@@ -13,6 +13,7 @@ import { ServiceManager } from '../../lib/service/manager.fixture.ts';
 import { labObstacle } from '../../test/lab/obstacle.ts';
 import { type Lab, startLab } from '../../test/lab/lab.ts';
 import { Commands } from '../commands.fixture.ts';
+import type { StatusReport } from '../status/report.ts';
 import { Standalone } from './standalone.fixture.ts';
 
 const policy = (name: string, path: string): string => `apiVersion: kivebpf.san7o.github.io/v1
@@ -72,6 +73,15 @@ suite('rampart standalone', { skip: sensorSkip }, () => {
     await manager.told('READY=1');
     await manager.told('WATCHDOG=1');
     await manager.told('STATUS=container-runtime: ...');
+  });
+
+  test('without a container runtime file-access runs, and says that it sees no containers', async () => {
+    await until('it runs', async () => {
+      const { stdout } = await commands.run(['status', '--data', one.at('data'), '-o', 'json']);
+      const { nodes: reported } = JSON.parse(stdout) as StatusReport;
+      const { state, blindSpots } = reported[0]?.guards['file-access'] ?? {};
+      return state === 'running' && blindSpots?.some((spot) => /there is no container runtime/.test(spot));
+    });
   });
 
   test('follows the edits of manifests, and tells what is wrong with them', async () => {

@@ -8,11 +8,8 @@ const nodeHealth: readonly HealthPart[] = [
   { on: 'node', name: 'kivepolicies', what: 'KivePolicies are listed' },
   { on: 'node', name: 'pods', what: 'the pods of the node are listed' },
   { on: 'node', name: 'kivedata', what: 'KiveData are listed' },
-  {
-    ...{ on: 'node', name: 'containers', needsRuntime: true },
-    what: 'the containers have been listed by the container runtime',
-  },
-  { on: 'node', name: 'files', what: 'all existing files have been examined', needsRuntime: true },
+  { on: 'node', name: 'containers', what: 'the containers have been listed by the container runtime' },
+  { on: 'node', name: 'files', what: 'all existing files have been examined' },
   { on: 'node', name: 'loader', what: 'an agent is known to watch the files of this kernel' },
   { on: 'node', name: 'sensor', what: 'kernel events are read', alive: true },
 ];

@@ -23,6 +23,11 @@ export interface SourceContainer {
 export interface ContainerSource {
   /** Resolves when the first answer of the runtime is in. */
   readonly synced: Promise<void>;
+  /**
+   * Why there is nothing to list, on a machine that may have no runtime: it was asked for, and has never answered. Undefined: there is
+   * one, even if it does not answer now.
+   */
+  readonly absence?: string | undefined;
   list(): Iterable<SourceContainer>;
   get(id: string): SourceContainer | undefined;
   /** Also for a container that has not started yet or has ended. */

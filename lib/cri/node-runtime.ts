@@ -14,6 +14,8 @@ interface NodeRuntimeOptions {
   /** Default: the usual places. */
   readonly socketPath: string | undefined;
   readonly logger: Logger;
+  /** Whether the machine may do without one, unlike the node of a cluster. Default: false. */
+  readonly isOptional?: boolean;
 }
 
 /**
@@ -22,6 +24,7 @@ interface NodeRuntimeOptions {
 const STALE_MS = 45_000;
 const CHECK_MS = 5_000;
 const notQueried = 'the container runtime has not been queried yet';
+const notListed = 'the container runtime has not listed its containers yet';
 
 type RuntimeState =
   | {
@@ -44,6 +47,7 @@ export class NodeRuntime implements ContainerSource {
   #source: ContainerSource | undefined;
   #runtime = { name: '', version: '' };
   #unavailable: string | undefined = notQueried;
+  #hasAnswered = false;
 
   constructor(options: NodeRuntimeOptions) {
     this.#options = options;
@@ -85,10 +89,10 @@ export class NodeRuntime implements ContainerSource {
     return 'unavailable' in state ? state.unavailable : undefined;
   }
 
-  /** Whether it was asked and did not answer: it may be there later, or never. */
-  get isMissing(): boolean {
-    const { problem } = this;
-    return problem !== undefined && problem !== notQueried;
+  /** One that has answered this process is not absent any more: it is known to have been there. */
+  get absence(): string | undefined {
+    if (this.#options.isOptional !== true || this.#hasAnswered || this.#unavailable === notQueried) return undefined;
+    return this.#unavailable;
   }
 
   onState(listener: () => void): Disposable {
@@ -118,6 +122,8 @@ export class NodeRuntime implements ContainerSource {
       try {
         cri = openCri({ socketPath, signal });
         this.#runtime = await cri.version({ signal });
+        this.#hasAnswered = true;
+        this.#setUnavailable(notListed);
         logger.info({ ...this.#runtime, socket: cri.socketPath }, 'the container runtime responds');
         return cri;
       } catch (error) {

@@ -5,7 +5,7 @@ import { suite, test } from 'node:test';
 import { ServiceManager } from './manager.fixture.ts';
 import { reportToServiceManager, type ServiceState } from './notify.ts';
 
-const well: ServiceState = { notUp: () => undefined, problem: () => undefined, isAlive: () => true };
+const well: ServiceState = { notUp: () => undefined, remark: () => undefined, isAlive: () => true };
 
 function environment(manager: ServiceManager, more: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv {
   return { NOTIFY_SOCKET: manager.path, WATCHDOG_USEC: '4000', WATCHDOG_PID: `${process.pid}`, ...more };
@@ -24,7 +24,7 @@ suite('reports to a service manager', () => {
       const stop = new AbortController();
       const env = environment(manager, { OTHER: 'stays' });
       const reporting = reportToServiceManager(
-        { notUp: () => notUp, problem: () => problem, isAlive: () => isAlive },
+        { notUp: () => notUp, remark: () => problem, isAlive: () => isAlive },
         { signal: stop.signal, env },
       );
       assert.deepEqual(env, { OTHER: 'stays' });
@@ -68,9 +68,9 @@ suite('reports to a service manager', () => {
     const stop = new AbortController();
     let asked = 0;
     // More than the socket holds: net.unix.max_dgram_qlen is 10 to 512 messages.
-    const problem = (): string => `problem ${asked++}`;
+    const remark = (): string => `problem ${asked++}`;
     const reporting = reportToServiceManager(
-      { ...well, problem },
+      { ...well, remark },
       { signal: stop.signal, env: environment(manager, { WATCHDOG_USEC: '2' }) },
     );
     await manager.full();

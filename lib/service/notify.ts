@@ -23,8 +23,8 @@ const BUSY_MS = 50;
 export interface ServiceState {
   /** Why it is not up yet; undefined: it is. Not asked again after that. */
   readonly notUp: () => string | undefined;
-  /** A problem that has come up since the start; undefined if there is no problem. */
-  readonly problem: () => string | undefined;
+  /** What is wrong since the start, or else worth knowing; undefined if there is nothing. */
+  readonly remark: () => string | undefined;
   /** False where only a new process helps. */
   readonly isAlive: () => boolean;
 }
@@ -65,7 +65,7 @@ export async function reportToServiceManager(
     await report('READY=1');
     for (;;) {
       const alive = isWatched && state.isAlive() ? ['WATCHDOG=1'] : [];
-      await report(...alive, `STATUS=${state.problem() ?? 'All parts are ready'}`);
+      await report(...alive, `STATUS=${state.remark() ?? 'All parts are ready'}`);
       await wait(everyMs, undefined, { signal });
     }
   } catch (error) {

@@ -24,6 +24,22 @@ suite('Health', () => {
     assert.deepEqual(health.readiness(), { ok: true, text: '[+] policies\n[+] pods\nready\n' });
   });
 
+  test('a part that is ready may have a remark, which a problem takes the place of', () => {
+    const health = new Health();
+    let [problem, remark]: (string | undefined)[] = [undefined, 'there is none\nhere'];
+    health.ready(
+      'runtime',
+      () => problem,
+      () => remark,
+    );
+    assert.deepEqual(health.readiness(), { ok: true, text: '[+] runtime: there is none here\nready\n' });
+    assert.equal(health.notReady(['runtime']), undefined);
+    problem = 'no answer';
+    assert.deepEqual(health.readiness(), { ok: false, text: '[-] runtime: no answer\nnot ready\n' });
+    [problem, remark] = [undefined, undefined];
+    assert.equal(health.readiness().text, '[+] runtime\nready\n');
+  });
+
   test('a part that cannot be asked is not well', () => {
     const health = new Health();
     health.alive('sensor', () => {

@@ -3,6 +3,11 @@
 /** Why a part is not well, or undefined when it is. Asked at each request: it has to be quick. */
 export type Ask = () => string | undefined;
 
+interface Part {
+  readonly problem: Ask;
+  readonly remark?: Ask | undefined;
+}
+
 interface HealthAnswer {
   readonly ok: boolean;
   /** A line for each part, the last one for all. */
@@ -20,24 +25,28 @@ interface HealthAnswer {
  * health.readiness(); // { ok: false, text: '[-] pods: not listed yet\nnot ready\n' }
  */
 export class Health {
-  readonly #alive = new Map<string, Ask>();
-  readonly #ready = new Map<string, Ask>();
+  readonly #alive = new Map<string, Part>();
+  readonly #ready = new Map<string, Part>();
 
   /** A part that only a new process mends. Dispose what is returned when it is over. */
   alive(part: string, ask: Ask): Disposable {
-    return add(this.#alive, part, ask);
+    return add(this.#alive, part, { problem: ask });
   }
 
-  /** A part that has to be there for the process to do its work. */
-  ready(part: string, ask: Ask): Disposable {
-    return add(this.#ready, part, ask);
+  /**
+   * A part that has to be there for the process to do its work.
+   *
+   * @param remark - What else there is to know while it is ready; undefined: nothing.
+   */
+  ready(part: string, ask: Ask, remark?: Ask): Disposable {
+    return add(this.#ready, part, { problem: ask, remark });
   }
 
   /** Why one of these parts is not ready. One that is not there has not begun. */
   notReady(parts: Iterable<string>): string | undefined {
     for (const part of parts) {
-      const ask = this.#ready.get(part);
-      const problem = ask === undefined ? 'it has not begun yet' : problemOf(ask);
+      const asked = this.#ready.get(part);
+      const problem = asked === undefined ? 'it has not begun yet' : answerOf(asked.problem);
       if (problem !== undefined) return problem;
     }
     return undefined;
@@ -52,29 +61,31 @@ export class Health {
   }
 }
 
-function add(parts: Map<string, Ask>, part: string, ask: Ask): Disposable {
-  parts.set(part, ask);
+function add(parts: Map<string, Part>, name: string, part: Part): Disposable {
+  parts.set(name, part);
   return {
     [Symbol.dispose]: () => {
       // Another of the same name may have taken its place.
-      if (parts.get(part) === ask) parts.delete(part);
+      if (parts.get(name) === part) parts.delete(name);
     },
   };
 }
 
-function answer(parts: ReadonlyMap<string, Ask>, yes: string, no: string): HealthAnswer {
+function answer(parts: ReadonlyMap<string, Part>, yes: string, no: string): HealthAnswer {
   let ok = true;
   let text = '';
-  for (const [part, ask] of parts) {
-    const problem = problemOf(ask);
+  for (const [name, part] of parts) {
+    const problem = answerOf(part.problem);
     if (problem !== undefined) ok = false;
+    const told = problem ?? (part.remark && answerOf(part.remark));
     // A reason from outside may have several lines.
-    text += problem === undefined ? `[+] ${part}\n` : `[-] ${part}: ${problem.replace(/\s*\n\s*/g, ' ')}\n`;
+    const why = told === undefined ? '' : `: ${told.replace(/\s*\n\s*/g, ' ')}`;
+    text += `[${problem === undefined ? '+' : '-'}] ${name}${why}\n`;
   }
   return { ok, text: `${text}${ok ? yes : no}\n` };
 }
 
-function problemOf(ask: Ask): string | undefined {
+function answerOf(ask: Ask): string | undefined {
   try {
     return ask();
   } catch (error) {

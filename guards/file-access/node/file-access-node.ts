@@ -24,7 +24,7 @@ import { LocalSensor, type LocalSensorOptions, type PlannedSensor } from './loca
 import { type CallbackTroubles, NodeEvents } from './node-events.ts';
 import { defaultScope, type PolicyScope } from '../policy/policy-scope.ts';
 import { refusedFacts } from '../status/refused-files.ts';
-import { registerNodeHealth } from './node-health.ts';
+import { registerNodeHealth, withoutRuntime } from './node-health.ts';
 import { NodeCounts, registerNodeMetrics } from './node-metrics.ts';
 import { NodeReporter } from './node-reporter.ts';
 import { PlanApplier } from './plan-applier.ts';
@@ -129,7 +129,6 @@ export class FileAccessNode implements Disposable {
   #discovery: Discovery | undefined;
   #loader: Loader | undefined;
   #knowsContainers = false;
-  #ready = false;
   /** Of the lease of this kernel, empty while nobody was seen with it. */
   #holder = '';
 
@@ -172,9 +171,10 @@ export class FileAccessNode implements Disposable {
       () => undefined,
     );
     registerNodeHealth(context.health, {
-      containers: () => this.#knowsContainers,
+      containers: () => this.#hasAllContainers,
+      absence: () => context.containers.absence,
       sensor: () => this.#sensor.stats(),
-      looked: () => this.#ready,
+      looked: () => this.#isReady,
       hasLoader: () => this.#isLoader || this.#holder !== '',
     });
     this.#stack = stack.move();
@@ -207,6 +207,16 @@ export class FileAccessNode implements Disposable {
 
   get #isLoader(): boolean {
     return this.#loader?.active === true;
+  }
+
+  /** Also where there are none, as there is no runtime. */
+  get #hasAllContainers(): boolean {
+    return this.#knowsContainers || this.#context.containers.absence !== undefined;
+  }
+
+  /** Once discovery is there, it has looked at all that it knows of. */
+  get #isReady(): boolean {
+    return this.#discovery !== undefined && this.#hasAllContainers;
   }
 
   /** Only the loader of a kernel attaches it and sees accesses; for the others it identifies files. */
@@ -291,7 +301,10 @@ export class FileAccessNode implements Disposable {
     const dropped = Object.values(delivery?.stats?.dropped ?? {});
     return {
       mode,
-      blindSpots: blindSpots(mode).map(({ what }) => what),
+      blindSpots: [
+        ...(this.#context.containers.absence === undefined ? [] : [withoutRuntime]),
+        ...blindSpots(mode).map(({ what }) => what),
+      ],
       losses: {
         accesses: ringFull + noReturn + consumer,
         'moved files': this.#files.droppedMoved,
@@ -314,14 +327,14 @@ export class FileAccessNode implements Disposable {
     running.use(delivery && this.#told.followCallbacks(delivery));
     this.#reporter.touch(this.#policies.keys());
     this.#held?.restore();
-    if (this.#knowsContainers) this.#isReady();
-    else {
+    this.#tellState();
+    if (!this.#knowsContainers) {
       logger.warn('files of pods are not watched until the container runtime has listed its containers');
       void this.#context.containers.synced.then(
         () => {
           discovery.containersKnown();
           this.#reporter.touch(this.#policies.keys());
-          this.#isReady();
+          this.#tellState();
         },
         () => undefined,
       );
@@ -345,11 +358,6 @@ export class FileAccessNode implements Disposable {
         onHolder: (seen) => void (this.#holder = seen),
       }),
     ]);
-  }
-
-  #isReady(): void {
-    this.#ready = true;
-    this.#tellState();
   }
 
   #newDiscovery(): Discovery {
@@ -405,7 +413,7 @@ export class FileAccessNode implements Disposable {
       ...(this.#sensor.filtered > 0 && { filtered: this.#sensor.filtered }),
       ...refusedFacts([...this.#sensor.refused.values()], policyOf),
     }));
-    this.#options.onState?.({ ready: this.#ready, isLoader: this.#isLoader, sensorMode });
+    this.#options.onState?.({ ready: this.#isReady, isLoader: this.#isLoader, sensorMode });
   }
 
   async #control(name: string, queue: WorkQueue, reconcile: Reconcile<string>): Promise<void> {

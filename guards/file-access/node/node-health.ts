@@ -1,14 +1,20 @@
 /** The health of this guard in an agent. */
 import { type Clock, systemClock } from '../../../lib/time/clock.ts';
 import type { PartHealth } from '../../../guard/context.ts';
+import type { Ask } from '../../../lib/telemetry/health.ts';
 import type { SensorStats } from '../../../lib/sensor/options.ts';
 
 /** The sensor looks into its ring each second; what waits longer than this waits for ever. */
 const STUCK_MS = 30_000;
 
+/** What the guard does on a machine without a container runtime. */
+export const withoutRuntime = 'files in containers: there is no container runtime, so traps for pods watch nothing';
+
 export interface NodeParts {
-  /** The container runtime has told of its containers. */
+  /** The container runtime has told of its containers, or there is none. */
   readonly containers: () => boolean;
+  /** Why there is no container runtime; undefined: there is one. */
+  readonly absence: () => string | undefined;
   readonly sensor: () => SensorStats;
   /** What there is was looked at. */
   readonly looked: () => boolean;
@@ -17,9 +23,11 @@ export interface NodeParts {
 }
 
 export function registerNodeHealth(health: PartHealth, parts: NodeParts, clock: Clock = systemClock): void {
-  const ready = (name: string, is: () => boolean, why: string): void =>
-    void health.ready(name, () => (is() ? undefined : why));
-  ready('containers', parts.containers, 'the container runtime has not listed them yet');
+  const ready = (name: string, is: () => boolean, why: string, remark?: Ask): void =>
+    void health.ready(name, () => (is() ? undefined : why), remark);
+  ready('containers', parts.containers, 'the container runtime has not listed them yet', () =>
+    parts.absence() === undefined ? undefined : withoutRuntime,
+  );
   ready('files', parts.looked, 'not examined yet');
   ready('loader', parts.hasLoader, 'no agent is known to watch the files of this kernel yet');
   health.alive('sensor', ringProblem(parts.sensor, clock));

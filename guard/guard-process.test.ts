@@ -1,0 +1,37 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+
+import { Health } from '../lib/telemetry/health.ts';
+import { defineGuard, type Guard } from './guard.ts';
+import { tellOfRuntime } from './guard-process.ts';
+import { GuardStates } from './guard-states.ts';
+
+const gate: Guard = defineGuard({
+  ...{ name: 'gate', summary: 'opens and closes', resources: [], rights: {}, parse: () => undefined },
+  containers: 'needed',
+});
+
+suite('what a process tells of its container runtime', () => {
+  test('one that does not answer is an obstacle to guards that need it; that there is none is a remark', () => {
+    const runtime: { problem: string | undefined; absence: string | undefined } = {
+      problem: 'not asked yet',
+      absence: undefined,
+    };
+    const [health, states] = [new Health(), new GuardStates(['gate', 'other'])];
+    tellOfRuntime([gate, { ...gate, name: 'other', containers: 'used' }], runtime, { health, states });
+    for (const name of ['gate', 'other']) states.set(name, { state: 'running' });
+    const told = (): unknown => JSON.parse(states.text());
+    const running = { gate: { state: 'running' }, other: { state: 'running' } };
+    const away = { ...running, gate: { state: 'unavailable', reason: 'not asked yet' } };
+    assert.deepEqual(told(), away);
+    runtime.problem = runtime.absence = 'no socket';
+    assert.deepEqual(told(), running);
+    assert.deepEqual(health.readiness(), { ok: true, text: '[+] container-runtime: no socket\nready\n' });
+    [runtime.problem, runtime.absence] = [undefined, undefined];
+    assert.deepEqual(told(), running);
+    assert.deepEqual(health.readiness(), { ok: true, text: '[+] container-runtime\nready\n' });
+    [runtime.problem, runtime.absence] = ['not asked yet', undefined];
+    assert.deepEqual(told(), away);
+    assert.equal(health.readiness().ok, false);
+  });
+});
