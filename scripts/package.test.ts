@@ -38,13 +38,31 @@ suite('the Debian package', () => {
     }
   });
 
-  test('removal cleans up after all guards, whichever the options name', () => {
-    const named = /--guards (\S+)/.exec(read('prerm'))?.[1]?.split(',');
-    assert.deepEqual(
-      named,
-      guards.map(({ name }) => name),
-    );
-  });
+  for (const name of ['prerm', 'install.sh']) {
+    test(`removal by ${name} cleans up after all guards, with the other options of the service`, () => {
+      const script = read(name);
+      const named = /--guards (\w\S+)/.exec(script)?.[1]?.split(',');
+      assert.deepEqual(
+        named,
+        guards.map((guard) => guard.name),
+      );
+      const reading = /options="\$\((.*)\)"$/m.exec(script)?.[1] ?? '';
+      using directory = new TemporaryDirectory();
+      const conf = directory.at('rampart.conf');
+      for (const [text, options] of [
+        [read('rampart.conf'), ''],
+        ['RAMPART_OPTIONS=--bpffs /a --guards file-access\n', '--bpffs /a --guards file-access'],
+        ['RAMPART_OPTIONS="--bpffs /a"\n# RAMPART_OPTIONS="--no"\nRAMPART_OPTIONS=\'--bpffs /b\'', '--bpffs /b'],
+        ['OTHER=1\n', ''],
+      ] as const) {
+        writeFileSync(conf, text);
+        const run = spawnSync('sh', ['-euc', reading.replace('/etc/rampart/rampart.conf', conf)], {
+          encoding: 'utf8',
+        });
+        assert.deepEqual([run.status, run.stderr, run.stdout.trim()], [0, '', options]);
+      }
+    });
+  }
 
   test('the service has the capabilities that the guards name, and two more', () => {
     const allowed = /^CapabilityBoundingSet=(.*)$/m.exec(read('rampart.service'))?.[1]?.split(' ');

@@ -1,7 +1,5 @@
 /** What this machine has of what all guards, and standalone, need. */
 import { existsSync, readFileSync, statfsSync } from 'node:fs';
-import { createServer } from 'node:net';
-import { once } from 'node:events';
 import { dirname, resolve } from 'node:path';
 
 import type { Machine } from '../../guard/machine.ts';
@@ -9,6 +7,7 @@ import { openCri } from '../../lib/cri/cri.ts';
 import { probeFeatures } from '../../lib/ebpf/features/features.ts';
 import { messageOf } from '../../lib/errors/errors.ts';
 import { defaultListen } from '../apiserver/listen-address.ts';
+import { isListening } from './listening.ts';
 
 const ANSWER_MS = 3_000;
 
@@ -26,12 +25,12 @@ interface Place {
 }
 
 export async function readMachine({ dataDirectory, criSocket, signal }: Place): Promise<MachineFacts> {
-  const [runtime, api] = await Promise.all([runtimeOf(criSocket, signal), apiOf(defaultListen)]);
+  const runtime = await runtimeOf(criSocket, signal);
   return {
     kernel: probeFeatures(),
     isRoot: process.geteuid?.() === 0,
     ...runtime,
-    api,
+    api: apiOf(defaultListen),
     dataDirectory,
     freeBytes: freeBytesOf(dataDirectory),
     inotify: inotifyLimits(),
@@ -54,18 +53,10 @@ async function runtimeOf(
   }
 }
 
-async function apiOf(address: string): Promise<MachineFacts['api']> {
-  const [host, port] = address.split(':');
-  const server = createServer();
-  try {
-    await once(server.listen(Number(port), host), 'listening');
-    return { address, problem: undefined };
-  } catch (error) {
-    const isTaken = (error as NodeJS.ErrnoException).code === 'EADDRINUSE';
-    return { address, problem: isTaken ? 'in use, as by a running `rampart standalone`' : messageOf(error) };
-  } finally {
-    server.close();
-  }
+function apiOf(address: string): MachineFacts['api'] {
+  const [host = '', port] = address.split(':');
+  const isTaken = isListening(host, Number(port));
+  return { address, problem: isTaken ? 'in use, as by a running `rampart standalone`' : undefined };
 }
 
 function freeBytesOf(directory: string): number {

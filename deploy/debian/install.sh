@@ -28,7 +28,17 @@ if [ "$action" = remove ]; then
   case "$from" in */lib/rampart) prefix="${from%/lib/rampart}" ;; esac
   [ -x "$prefix/lib/rampart/bin/rampart" ] || { echo "install.sh: nothing is installed in $prefix" >&2; exit 2; }
   if has_service; then systemctl disable --now rampart.service || true; fi
-  if [ "$(id -u)" = 0 ]; then "$prefix/lib/rampart/bin/rampart" uninstall node --keep-data; fi
+  if [ "$(id -u)" = 0 ]; then
+    # With the options of the service, which say where its pins and rules are; of all guards, as those left out may have been at work
+    # before. As systemd.exec(5) has it, the file is no shell script: a value may do without quotes.
+    options=
+    if [ -e /etc/rampart/rampart.conf ]; then
+      options="$(sed -n 's/^RAMPART_OPTIONS=//p' /etc/rampart/rampart.conf | tail -n 1 | tr -d "\"'")"
+    fi
+    "$prefix/lib/rampart/bin/rampart" uninstall node --keep-data $options \
+      --guards file-access,file-integrity,network-policy,policy-audit,bpf-programs ||
+      echo 'install.sh: something is left in the kernel, see above; a restart of the machine removes it' >&2
+  fi
   rm -rf "$prefix/lib/rampart" "$prefix/share/doc/rampart"
   rm -f "$prefix/bin/rampart"
   for path in $shared; do rm -f "$prefix/share/$path"; done

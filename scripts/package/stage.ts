@@ -8,6 +8,7 @@ import { guards } from '../../apps/guards.ts';
 import { programOf } from '../../apps/program.ts';
 import manifest from '../../package.json' with { type: 'json' };
 import { manualPage } from '../man.ts';
+import { packagedGuides } from './guides.ts';
 
 /** Nothing of a package that runs is in these: types, C sources, and at its top guides, tests and headers. */
 const leftOut =
@@ -15,8 +16,6 @@ const leftOut =
 /** Such as `.github`. */
 const hidden = /(?:^|\/)\./;
 const licence = /(?:licen[cs]e|notice|copying)[^/]*$/i;
-/** What a user reads. */
-const guides = ['docs/*.md', 'docs/findings.schema.json', 'README.md', 'SECURITY.md'];
 
 /** Where Debian's shells look. */
 const completions = {
@@ -48,10 +47,8 @@ export function stageFiles(top: string, root: string, epoch: number): void {
   const packages = stagePackages(top, lib);
   mkdirSync(join(root, 'usr/bin'), { recursive: true });
   symlinkSync('../lib/rampart/bin/rampart', join(root, 'usr/bin/rampart'));
-  for (const path of globSync(guides, { cwd: top }))
-    put(join(doc, path.replace(/^docs\//, '')), readFileSync(join(top, path)));
-  cpSync(join(top, 'examples'), join(doc, 'examples'), { recursive: true });
-  put(join(doc, 'changelog.gz'), gzip(readFileSync(join(top, 'CHANGELOG.md'))));
+  for (const [path, content] of packagedGuides(top, debianPlace))
+    put(join(doc, path), path.endsWith('.gz') ? gzip(content) : content);
   put(join(doc, 'copyright'), copyrightOf(packages));
   const page = manualPage(programOf(guards), manifest.version, new Date(epoch * 1000));
   put(join(root, 'usr/share/man/man1/rampart.1.gz'), gzip(Buffer.from(page)));
@@ -70,9 +67,7 @@ export function stageFiles(top: string, root: string, epoch: number): void {
 export function stageNpm(top: string, staged: string, root: string): void {
   const lib = join(staged, 'usr/lib/rampart');
   cpSync(lib, root, { recursive: true });
-  for (const path of globSync([...guides, 'CHANGELOG.md'], { cwd: top }))
-    put(join(root, path), readFileSync(join(top, path)));
-  cpSync(join(top, 'examples'), join(root, 'examples'), { recursive: true });
+  for (const [path, content] of packagedGuides(top, (source) => source)) put(join(root, path), content);
   const own = readManifest(join(root, 'package.json'));
   const dependencies = Object.keys({ ...own['dependencies'], ...own['optionalDependencies'] });
   // What is bundled is complete: npm fetches nothing, compiles nothing, and the Node.js that runs it is among it.
@@ -87,6 +82,11 @@ export function stageNpm(top: string, staged: string, root: string): void {
     join(root, 'package.json'),
     `${JSON.stringify({ ...published, ...platform, bundleDependencies }, undefined, 2)}\n`,
   );
+}
+
+/** Debian has guides without a folder of their own, and the changelog compressed. */
+export function debianPlace(source: string): string {
+  return source === 'CHANGELOG.md' ? 'changelog.gz' : source.replace(/^docs\//, '');
 }
 
 type Manifest = Readonly<Record<string, Readonly<Record<string, unknown>> | undefined>>;

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { arch } from 'node:process';
 
 import { OciLayout } from '../../scripts/oci-layout.ts';
-import { tar, type TarEntry } from './tar.ts';
+import { tar, type TarEntry } from '../../scripts/tar.ts';
 
 /** Where Debian's busybox-static puts it. */
 export const busyboxPath = '/bin/busybox';
