@@ -52,7 +52,10 @@ suite('the Debian package', () => {
       for (const [text, options] of [
         [read('rampart.conf'), ''],
         ['RAMPART_OPTIONS=--bpffs /a --guards file-access\n', '--bpffs /a --guards file-access'],
-        ['RAMPART_OPTIONS="--bpffs /a"\n# RAMPART_OPTIONS="--no"\nRAMPART_OPTIONS=\'--bpffs /b\'', '--bpffs /b'],
+        [
+          'RAMPART_OPTIONS="--bpffs /a"\n# RAMPART_OPTIONS="--no"\nRAMPART_OPTIONS=\'--bpffs /b\'',
+          '--bpffs /b',
+        ],
         ['OTHER=1\n', ''],
       ] as const) {
         writeFileSync(conf, text);

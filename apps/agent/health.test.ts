@@ -169,38 +169,44 @@ suite('probes', () => {
     assert.deepEqual(await ask(agent, '/healthz'), { status: 200, lines: ['ok'] });
   });
 
-  deepTest('rampart standalone tells of all its parts, with and without a container runtime', { skip: sensorSkip }, async () => {
-    await using standalone = new Standalone();
-    await using runtime = new FakeRuntime();
-    await standalone.start('--cri-socket', runtime.socketPath, '--metrics', '127.0.0.1:0');
-    const { lines } = await askUntil(standalone, '/readyz', ({ status }) => status === 200);
-    assert.ok(['[+] file-access-kivedata', '[+] file-access-node-files'].every((line) => lines.includes(line)));
-    assert.match(lines.find((line) => line.includes('container-runtime')) ?? '', /^\[\+\] .*runtime\.sock/);
-    assert.match(
-      lines.find((line) => line.includes('file-access-node-containers')) ?? '',
-      /^\[\+\] .*there is no container runtime/,
-    );
-    assert.equal((await ask(standalone, '/healthz')).status, 200);
-    await runtime.start({
-      Version: () => ({ runtimeName: 'late', runtimeVersion: '1' }),
-      ...answersFrom(new Map(), new Map()),
-    });
-    await askUntil(standalone, '/readyz', (now) =>
-      ['[+] container-runtime', '[+] file-access-node-containers', '[+] file-access-node-files'].every((line) =>
-        now.lines.includes(line),
-      ),
-    );
-    // It is known to have been there.
-    await runtime.stop();
-    await askUntil(standalone, '/readyz', (now) =>
-      now.lines.includes('[-] container-runtime: the container runtime does not respond'),
-    );
-    await until('rampart status says so', async () => {
-      const { stdout } = await commands.run(['status', '--data', standalone.at('data'), '-o', 'json']);
-      const { nodes } = JSON.parse(stdout) as JsonReport;
-      return nodes[0]?.guards['file-access']?.state === 'unavailable';
-    });
-  });
+  deepTest(
+    'rampart standalone tells of all its parts, with and without a container runtime',
+    { skip: sensorSkip },
+    async () => {
+      await using standalone = new Standalone();
+      await using runtime = new FakeRuntime();
+      await standalone.start('--cri-socket', runtime.socketPath, '--metrics', '127.0.0.1:0');
+      const { lines } = await askUntil(standalone, '/readyz', ({ status }) => status === 200);
+      assert.ok(
+        ['[+] file-access-kivedata', '[+] file-access-node-files'].every((line) => lines.includes(line)),
+      );
+      assert.match(lines.find((line) => line.includes('container-runtime')) ?? '', /^\[\+\] .*runtime\.sock/);
+      assert.match(
+        lines.find((line) => line.includes('file-access-node-containers')) ?? '',
+        /^\[\+\] .*there is no container runtime/,
+      );
+      assert.equal((await ask(standalone, '/healthz')).status, 200);
+      await runtime.start({
+        Version: () => ({ runtimeName: 'late', runtimeVersion: '1' }),
+        ...answersFrom(new Map(), new Map()),
+      });
+      await askUntil(standalone, '/readyz', (now) =>
+        ['[+] container-runtime', '[+] file-access-node-containers', '[+] file-access-node-files'].every(
+          (line) => now.lines.includes(line),
+        ),
+      );
+      // It is known to have been there.
+      await runtime.stop();
+      await askUntil(standalone, '/readyz', (now) =>
+        now.lines.includes('[-] container-runtime: the container runtime does not respond'),
+      );
+      await until('rampart status says so', async () => {
+        const { stdout } = await commands.run(['status', '--data', standalone.at('data'), '-o', 'json']);
+        const { nodes } = JSON.parse(stdout) as JsonReport;
+        return nodes[0]?.guards['file-access']?.state === 'unavailable';
+      });
+    },
+  );
 
   test('file integrity alone waits for no container runtime: ready, and seen by rampart status', async () => {
     await using standalone = new Standalone();

@@ -91,7 +91,8 @@ export class NodeRuntime implements ContainerSource {
 
   /** One that has answered this process is not absent any more: it is known to have been there. */
   get absence(): string | undefined {
-    if (this.#options.isOptional !== true || this.#hasAnswered || this.#unavailable === notQueried) return undefined;
+    if (this.#options.isOptional !== true || this.#hasAnswered || this.#unavailable === notQueried)
+      return undefined;
     return this.#unavailable;
   }
 

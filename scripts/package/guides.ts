@@ -31,7 +31,10 @@ export function packagedGuides(top: string, placeOf: (source: string) => string)
   return new Map(
     [...places].map(([source, place]) => {
       const content = readFileSync(join(top, source));
-      return [place, source.endsWith('.md') ? Buffer.from(relinked(content.toString(), source, places)) : content];
+      return [
+        place,
+        source.endsWith('.md') ? Buffer.from(relinked(content.toString(), source, places)) : content,
+      ];
     }),
   );
 }

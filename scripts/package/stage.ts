@@ -86,7 +86,11 @@ export function stageNpm(top: string, staged: string, root: string): void {
 
 /** Debian has guides without a folder of their own, and the changelog compressed. */
 export function debianPlace(source: string): string {
-  return source === 'CHANGELOG.md' ? 'changelog.gz' : source.replace(/^docs\//, '');
+  const others: Readonly<Record<string, string>> = {
+    'CHANGELOG.md': 'changelog.gz',
+    'docs/README.md': 'guides.md',
+  };
+  return others[source] ?? source.replace(/^docs\//, '');
 }
 
 type Manifest = Readonly<Record<string, Readonly<Record<string, unknown>> | undefined>>;

@@ -46,13 +46,13 @@ suite('how an agent is', () => {
   test('each part says what it waits for, and nothing of it stays behind', async () => {
     const health = new Health();
     let [containers, looked, hasLoader] = [false, false, false];
-    let absence: string | undefined;
+    const runtime: { absence?: string } = {};
     const signal = new AbortController().signal;
     const stack = new AsyncDisposableStack();
     const process = { health } as GuardProcess;
     registerNodeHealth(partContext(fileAccess, 'node', process, { signal, stack }).health, {
       containers: () => containers,
-      absence: () => absence,
+      absence: () => runtime.absence,
       sensor: () => idle,
       looked: () => looked,
       hasLoader: () => hasLoader,
@@ -67,7 +67,7 @@ suite('how an agent is', () => {
     assert.deepEqual(health.liveness(), { ok: true, text: '[+] file-access-node-sensor\nok\n' });
     [containers, looked, hasLoader] = [true, true, true];
     assert.equal(health.readiness().ok, true, health.readiness().text);
-    absence = 'no container runtime found';
+    runtime.absence = 'no container runtime found';
     assert.match(
       health.readiness().text,
       /^\[\+\] file-access-node-containers: files in containers: there is no container runtime, so .*watch nothing$/m,

@@ -8,7 +8,8 @@ import type { SensorStats } from '../../../lib/sensor/options.ts';
 const STUCK_MS = 30_000;
 
 /** What the guard does on a machine without a container runtime. */
-export const withoutRuntime = 'files in containers: there is no container runtime, so traps for pods watch nothing';
+export const withoutRuntime =
+  'files in containers: there is no container runtime, so traps for pods watch nothing';
 
 export interface NodeParts {
   /** The container runtime has told of its containers, or there is none. */

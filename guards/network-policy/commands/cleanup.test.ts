@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { join } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { suite, test } from 'node:test';
 
-import { addKubeRouterRules } from '../node/kube-router.fixture.ts';
+import { addKubeRouterRules, kubeRouterSets } from '../node/kube-router.fixture.ts';
 import { iptablesObstacle, variants } from '../node/iptables/obstacle.fixture.ts';
 import { Nftables } from '../node/nftables/nftables.ts';
 import { refuseFlows } from '../node/established/cut-table.ts';
@@ -131,7 +132,8 @@ suite('rampart network takeover', { skip: iptablesObstacle() ?? false }, () => {
       'ip6tables-legacy rule in FORWARD: -m comment',
       'iptables-legacy chain KUBE-NWPLCY-TAIL',
       'ipset inet6:kube-router-local-pods',
-      'ipset KUBE-SRC-WGSIWLIOYKYJD7TV',
+      `ipset ${kubeRouterSets('IPv4').blocks}`,
+      `ipset inet6:${kubeRouterSets('IPv6').target}`,
     ])
       assert.ok(dry.stdout.includes(`\n  ${line}`), `${line} in ${dry.stdout}`);
     assert.equal(rulesIn(namespace), both);
@@ -139,5 +141,57 @@ suite('rampart network takeover', { skip: iptablesObstacle() ?? false }, () => {
     assert.deepEqual([done.status, done.stdout], [0, dry.stdout.replace('would remove', 'removed')]);
     assert.equal(rulesIn(namespace), before);
     assert.equal(takeover(namespace).stdout, 'no rules of kube-router here\n');
+  });
+
+  test('by docs/moving.md: of a kube-router and of a k3s that have ended, a pod is reached again', () => {
+    const guide = readFileSync(join(import.meta.dirname, '../../../docs/moving.md'), 'utf8');
+    const moves = [
+      ['From kube-router', '2.11'],
+      ['From k3s', '2.6'],
+    ] as const;
+    for (const [heading, version] of moves) {
+      const section = guide.split(/^(?=## )/m).find((one) => one.startsWith(`## ${heading}\n`)) ?? '';
+      const blocks = [...section.matchAll(/^ +```sh\n([^]*?)^ +```$/gm)].map(([, block = '']) => block);
+      const commands = blocks.filter((block) => /^ *rampart (?:doctor|network takeover)/m.test(block));
+      assert.ok(commands.length > 0, heading);
+      using namespace = new NetworkNamespace();
+      const sh = (script: string) =>
+        namespace.run(() =>
+          spawnSync('sh', ['-c', script], {
+            encoding: 'utf8',
+            env: { ...process.env, PATH: `${dirname(rampart)}:${process.env['PATH']}` },
+          }),
+        );
+      const before = rulesIn(namespace);
+      addKubeRouterRules(namespace, ['nft'], version === '2.11' ? 'both' : 'iptables', version);
+      // The address of its pod is on this node: what comes from there to others of these addresses is what egress policies see.
+      const reach = 'busybox ping -q -c 1 -W 1 -I 10.1.0.11 10.1.0.12';
+      assert.equal(
+        sh('ip link set lo up && ip address add 10.1.0.11/32 dev lo && ip address add 10.1.0.12/32 dev lo')
+          .status,
+        0,
+      );
+      const isReached = (): boolean => sh(reach).status === 0;
+      assert.equal(
+        isReached(),
+        version === '2.6',
+        'with --netpol-default-deny, pods that it does not know are refused',
+      );
+      const said = commands.map((block) => {
+        const { stdout, stderr } = sh(block);
+        assert.equal(stderr, '');
+        return stdout;
+      });
+      assert.match(said.join(''), /^kube-router: removed$/m, heading);
+      if (heading === 'From kube-router')
+        assert.match(said[0] ?? '', /kube-router has rules in[^]*would remove/);
+      assert.equal(isReached(), true);
+      // The built-in chains stay, which iptables makes with the first rule.
+      const builtIn = /^:(?:INPUT|FORWARD|OUTPUT) ACCEPT$|^\*filter$|^COMMIT$/;
+      const rules = (text: string): string[] =>
+        text.split('\n').filter((line) => /KUBE-|kube-router/.test(line) && !builtIn.test(line));
+      assert.deepEqual(rules(rulesIn(namespace)), rules(before));
+      assert.equal(sh('rampart network takeover').stdout, 'no rules of kube-router here\n');
+    }
   });
 });
