@@ -4,6 +4,9 @@
  *     ```sh run          runs as it is
  *     ```sh run server   runs in a terminal of its own until the end, and serves the API before anything else runs
  *     ```sh run again    only looks: runs again until its output is there
+ *     ```sh run each     each line goes on until Ctrl-C, which it gets when it has printed something
+ *     ```sh run beside   runs in a terminal of its own to the end of the guide; its output is there before the next one runs
+ *     ```sh run cluster  runs once in a cluster, whose agent and operator are processes of the node
  *     ```text output     what the last one prints: each of these lines, in this order, among others
  *
  * `[...]` in a line of output stands for anything. Numbers of columns, times, ages and process IDs are those of the day.
@@ -12,31 +15,64 @@ export interface Block {
   /** Of the file, from 1. */
   readonly line: number;
   readonly script: string;
-  readonly way: 'once' | 'server' | 'again';
+  readonly way: Way;
   readonly output: string | undefined;
+}
+
+const ways = ['once', 'server', 'again', 'each', 'beside', 'cluster'] as const;
+type Way = (typeof ways)[number];
+
+interface Fence {
+  readonly line: number;
+  /** Behind the fence. */
+  readonly words: readonly string[];
+  readonly text: string;
+}
+
+/** Those in lists without the columns of the list. */
+function fencesOf(markdown: string): Fence[] {
+  return [...markdown.matchAll(/^( *)```(.*)\n([^]*?)^\1```$/gm)].map(
+    ({ index, 1: indent = '', 2: info = '', 3: text = '' }) => ({
+      line: markdown.slice(0, index).split('\n').length,
+      words: info.trim().split(/\s+/),
+      text: text.replaceAll(new RegExp(`^${indent}`, 'gm'), ''),
+    }),
+  );
+}
+
+/** Shell blocks without words: no test of the guides runs them. By their first command. */
+export function plainBlocksOf(markdown: string): string[] {
+  return fencesOf(markdown)
+    .filter(({ words }) => words.join(' ') === 'sh')
+    .map(
+      ({ text }) =>
+        text
+          .split('\n')
+          .find((line) => !line.startsWith('#'))
+          ?.trimEnd() ?? '',
+    );
 }
 
 /** @throws {Error} for an output of nothing, and for words that mean nothing. */
 export function blocksOf(markdown: string): Block[] {
   const blocks: Block[] = [];
-  for (const { index, 1: info = '', 2: text = '' } of markdown.matchAll(/^```(.*)\n([^]*?)^```$/gm)) {
-    const [language, word, way = 'once', ...more] = info.trim().split(/\s+/);
+  for (const { line, words, text } of fencesOf(markdown)) {
+    const [language, word, way = 'once', ...more] = words;
     if (word === undefined) continue;
-    const line = markdown.slice(0, index).split('\n').length;
     if (language === 'sh' && word === 'run' && isWay(way) && more.length === 0) {
       blocks.push({ line, script: text, way, output: undefined });
       continue;
     }
     const last = blocks.at(-1);
-    if (info !== 'text output' || last === undefined || last.output !== undefined)
-      throw new Error(`line ${line}: what is ${JSON.stringify(info)}?`);
+    if (words.join(' ') !== 'text output' || last === undefined || last.output !== undefined)
+      throw new Error(`line ${line}: what is ${JSON.stringify(words.join(' '))}?`);
     blocks[blocks.length - 1] = { ...last, output: text };
   }
   return blocks;
 }
 
-function isWay(word: string): word is Block['way'] {
-  return word === 'once' || word === 'server' || word === 'again';
+function isWay(word: string): word is Way {
+  return ways.includes(word as Way);
 }
 
 /** What differs from one run to the next, in the order in which it is looked for. */
