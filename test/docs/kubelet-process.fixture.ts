@@ -13,7 +13,14 @@ import { systemNamespace } from '../../guard/guard.ts';
 import { findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
 import { isAlreadyExists, orUndefined } from '../../lib/kube/client/client-errors.ts';
 import { KubeClient } from '../../lib/kube/client/client.ts';
-import { daemonSets, deployments, nodes } from '../../lib/kube/object/object.ts';
+import {
+  type DaemonSet,
+  daemonSets,
+  type Deployment,
+  deployments,
+  nodes,
+  type ResourceType,
+} from '../../lib/kube/object/object.ts';
 import { sleep, systemClock } from '../../lib/time/clock.ts';
 
 const rampart = join(import.meta.dirname, '../../bin/rampart');
@@ -24,7 +31,7 @@ const [kubeconfig = ''] = process.argv.slice(2);
 using client = new KubeClient(findClusterAccess({ path: kubeconfig }));
 
 interface Workload {
-  readonly type: typeof daemonSets | typeof deployments;
+  readonly type: ResourceType<DaemonSet | Deployment>;
   readonly name: string;
   /** Once one pod of it is ready. */
   readonly status: object;
