@@ -58,7 +58,7 @@ export function jsonReport(report: Report, options: ReportOptions, facts: RunFac
 
 /** JSON has its own way to tell control characters; what is no UTF-8 is told as in the plain report. */
 function textInJson(path: ByteString): string {
-  return path.replace(/[ -~\x80-\xff]+/g, (part) => printable(part));
+  return path.replace(/[\x80-\xff]+/g, (part) => printable(part));
 }
 
 function addOptions(object: Record<string, unknown>, options: ReportOptions): void {

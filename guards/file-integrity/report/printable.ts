@@ -3,19 +3,21 @@
  */
 import type { ByteString } from '../model/entry.ts';
 
-const simple = /^[ -~]*$/;
+const simple = /^(?:[ -[\]-~]|\\(?!\d{3}))*$/;
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 // One character, as many bytes as its first one says; or one byte that is none.
 const sequence =
-  /\p{ASCII}|[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}|[\x80-\xff]/gu;
+  /\\(?=\d{3})|[^\x80-\xff\\]|[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}|[\x80-\xff]/gu;
 
 /**
- * UTF-8 is decoded. Control characters are told as AIDE tells them, a backslash and three octal digits for each byte; so are,
- * other than in AIDE, the control characters beyond ASCII, which terminals obey too, and bytes that are no UTF-8.
+ * UTF-8 is decoded. Control characters are told as AIDE tells them, a backslash and three octal digits for each byte, and so is a
+ * backslash that three digits follow, which could be taken for one of these. Other than in AIDE, so are the control characters beyond
+ * ASCII, which terminals obey too, 0x1f, which AIDE forgets, and bytes that are no UTF-8, which no text can have.
  */
 export function printable(name: ByteString): string {
   if (simple.test(name)) return name;
   return name.replace(sequence, (bytes) => {
+    if (bytes === '\\') return octal(bytes);
     const text = decoded(bytes);
     // Besides what controls: what turns the text around (Unicode, bidirectional formatting) or breaks the line.
     if (text === undefined || /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u.test(text))

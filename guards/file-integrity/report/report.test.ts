@@ -127,6 +127,8 @@ test('names are printable, and those of text are text', () => {
   const shown = (name: string | Buffer): string => printable(Buffer.from(name).toString('latin1'));
   assert.equal(shown('/plain name "\\'), '/plain name "\\');
   assert.equal(shown('/\n\t\x1b[2J\x7f'), '/\\012\\011\\033[2J\\177');
+  // What could be taken for one of these is none.
+  assert.equal(shown('/\\012\\\\999\\01\\x'), '/\\134012\\\\134999\\01\\x');
   assert.equal(shown('/é 日本 🙂'), '/é 日本 🙂');
   assert.equal(shown(Buffer.from('/a\xffb\xc3', 'latin1')), '/a\\377b\\303');
   // C1 controls, text turned around, surrogates, what is longer than it has to be.
