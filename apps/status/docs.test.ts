@@ -73,6 +73,7 @@ function fullReport(): object {
     progress: { object: 'guard/machine', step: 'check', since: '', entries: 1, entriesPerSecond: 1 },
     ...{ filesAdded: 0, filesChanged: 1, filesRemoved: 0, findingCount: 1, findings: [finding] },
     packageUpdates: [{ update: 'a 1 -> 2', files: 1, time: '', accepted: false }],
+    reading: { count: 1, files: ['/srv/disk.img'] },
     detection: { ...noDetection, packagesReason: 'r' },
   } as const;
   const integrity = { ...intact, report: { ...intact.report, nodes: [integrityNode] } };

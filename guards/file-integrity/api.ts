@@ -200,6 +200,14 @@ const unread = object(
   },
 );
 
+const reading = object(
+  'Large files of which the last scan says nothing yet: they are read after it, and earlier findings of them stay until then. Absent if there are none.',
+  {
+    count: integer('The number of files.'),
+    files: list(string('The path of the file on the node.'), { description: 'Some of these files.' }),
+  },
+);
+
 const detection = object('How changes on the node are detected between scans.', {
   events: oneOf(['sensor', 'inotify', 'none'], {
     description:
@@ -253,6 +261,7 @@ const nodeStatusVersion = {
     findings: optional(list(finding, { description: 'The findings of the latest result, newest first.' })),
     omittedFindings: optional(integer('The number of omitted findings; the log has all of them.')),
     unread: optional(unread),
+    reading: optional(reading),
     continuedFrom: optional(
       time(
         'When the baseline was created, if it was created for an earlier FileIntegrity of the same name; otherwise absent.',

@@ -74,6 +74,7 @@ export function takeResult(given: NodeResult, known: FileIntegrityNodeStatus | u
       ...(findings.length > 0 && { findings }),
       ...(result.omittedFindings > 0 && { omittedFindings: result.omittedFindings }),
       ...(result.unread && { unread: result.unread }),
+      ...(result.reading && { reading: result.reading }),
       ...(continuedFrom !== undefined && { continuedFrom }),
       ...(updates.length > 0 && { packageUpdates: updates }),
       detection: result.detection,
@@ -103,6 +104,7 @@ function refused({
   baseline: _baseline,
   findings: _findings,
   unread: _unread,
+  reading: _reading,
   ...result
 }: NodeResult): NodeResult {
   const message =

@@ -3,15 +3,14 @@
  */
 import { lstatSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type ByteString, type Entry, isAtOrBelowAny } from '../model/entry.ts';
+import { type ByteString, defaultLargeBytes, type Entry, isAtOrBelowAny } from '../model/entry.ts';
 import type { PathUpdate } from '../results/findings.ts';
-import { Scanner } from '../scan/scanner.ts';
 import { withoutPrefix } from '../scan/scan-path.ts';
 import type { ChangedPath } from './change-queue.ts';
 import type { FollowedTree } from './followed-tree.ts';
 import { MovesWithin } from './moves-within.ts';
 import { type Recheck, recheckBelow, recheckPaths } from './recheck.ts';
-import { SlowPaths } from './slow-paths.ts';
+import { SlowLooks } from './slow-looks.ts';
 import type { LiveJob } from './live-job.ts';
 import { setOf } from '../model/attributes.ts';
 import type { Baseline } from '../database/read-baseline.ts';
@@ -30,17 +29,14 @@ const slowBytes = 4 * 1024 * 1024;
 export class JobWatch implements AsyncDisposable {
   readonly job: LiveJob;
   readonly tree: FollowedTree;
-  readonly #scanner: Scanner;
   readonly #linksOf: LinksOf;
   readonly #moves: MovesWithin;
-  readonly #slow = new SlowPaths();
   readonly #stop = new AbortController();
+  readonly #slow: SlowLooks;
+  /** One large file keeps the other slow ones not waiting. */
+  readonly #large: SlowLooks;
   readonly #directory: ByteString;
-  /** Looked at since the slow look that is under way began. */
-  #later: Set<ByteString> | undefined;
   #quickLooks: Promise<void> | undefined;
-  #slowLooks: Promise<void> | undefined;
-  #slowTimer: NodeJS.Timeout | undefined;
   #scanTimer: NodeJS.Timeout | undefined;
   #scanWhy = '';
   #lostSinceMs: number | undefined;
@@ -50,7 +46,10 @@ export class JobWatch implements AsyncDisposable {
     this.tree = tree;
     const { directory } = job.root;
     this.#directory = Buffer.from(directory === '/' ? '' : directory, 'utf8').toString('latin1');
-    this.#scanner = new Scanner({ root: job.root, workers: 1 });
+    const { signal } = this.#stop;
+    const of = { root: job.root, look: this.#lookSlowly, signal };
+    this.#slow = new SlowLooks(of);
+    this.#large = new SlowLooks(of);
     this.#linksOf = hardLinksIn(job.baseline);
     this.#moves = new MovesWithin(job, tree.selection);
     tree.onQueued = () => this.#wake();
@@ -120,9 +119,12 @@ export class JobWatch implements AsyncDisposable {
   }
 
   async #lookAt(changed: readonly ChangedPath[]): Promise<void> {
+    const { largeBytes = defaultLargeBytes } = this.job;
     const quick: ChangedPath[] = [];
     for (const change of changed) {
-      if (change.below || this.#moves.concerns(change.path) || this.#isLarge(change.path))
+      const sizeBytes = this.#sizeOf(change.path);
+      if (sizeBytes > largeBytes) this.#large.add(change);
+      else if (change.below || sizeBytes > slowBytes || this.#moves.concerns(change.path))
         this.#slow.add(change);
       else quick.push(change);
     }
@@ -131,9 +133,9 @@ export class JobWatch implements AsyncDisposable {
     quick.sort((a, b) => (a.path < b.path ? -1 : 1));
     const { signal } = this.#stop;
     const paths = quick.map(({ path }) => path);
-    const seen = await recheckPaths({ ...this.job, scanner: this.#scanner }, paths, signal);
+    const seen = await recheckPaths({ ...this.job, scanner: this.#slow.scanner }, paths, signal);
     if (this.#stop.signal.aborted) return;
-    for (const path of paths) this.#later?.add(path);
+    for (const looks of [this.#slow, this.#large]) looks.lookedAt(paths);
     for (const change of quick) await this.#follow(change, seen);
     this.#tell(
       quick.filter(({ path }) => !seen.unread.has(path)),
@@ -168,57 +170,39 @@ export class JobWatch implements AsyncDisposable {
     return selection.select(path, 'd') === undefined && selection.descend(path);
   }
 
-  #isLarge(path: ByteString): boolean {
+  /** Of a regular file; 0 of all others. */
+  #sizeOf(path: ByteString): number {
     const within = withoutPrefix(path, this.job.root.prefix);
-    if (within === undefined) return false;
+    if (within === undefined) return 0;
     try {
       const found = lstatSync(Buffer.from(this.#directory + within, 'latin1'), { throwIfNoEntry: false });
-      return found?.isFile() === true && found.size > slowBytes;
+      return found?.isFile() === true ? found.size : 0;
     } catch {
-      return false;
+      return 0;
     }
   }
 
   #wakeSlow(): void {
-    if (this.#slow.size === 0 || this.#stop.signal.aborted) return;
-    clearTimeout(this.#slowTimer);
-    if (this.#slow.size > mostSlow) {
-      this.#slow.clear();
-      this.#lose('more has changed than can be checked one by one');
-    }
-    this.#slowLooks ??= this.#lookSlowly();
-  }
-
-  async #lookSlowly(): Promise<void> {
-    try {
-      // While all of them rest this ends at once. Before `#slowLooks` is set it must not: nothing would clear that again.
-      await nextTurn();
-      while (!this.#stop.signal.aborted) {
-        const startMs = performance.now();
-        const next = this.#slow.take(startMs);
-        if (typeof next === 'number') {
-          if (next === Infinity) return;
-          this.#slowTimer = setTimeout(() => this.#wakeSlow(), next - startMs);
-          this.#slowTimer.unref();
-          return;
-        }
-        this.#later = new Set();
-        if (!this.job.isHeld()) await this.#guarded(() => this.#lookSlowlyAt(next));
-        this.#putBackIfStopped([next]);
-        this.#later = undefined;
-        const endMs = performance.now();
-        this.#slow.looked(next.path, endMs - startMs, endMs);
-        await nextTurn();
+    if (this.#stop.signal.aborted) return;
+    for (const looks of [this.#slow, this.#large]) {
+      if (looks.size > mostSlow) {
+        looks.clear();
+        this.#lose('more has changed than can be checked one by one');
       }
-    } finally {
-      this.#slowLooks = undefined;
+      looks.wake();
     }
   }
 
-  async #lookSlowlyAt(change: ChangedPath): Promise<void> {
+  readonly #lookSlowly = async (change: ChangedPath, looks: SlowLooks): Promise<void> => {
+    if (!this.job.isHeld()) await this.#guarded(() => this.#lookSlowlyAt(change, looks));
+    this.#putBackIfStopped([change]);
+    (looks === this.#slow ? this.#large : this.#slow).lookedAt([change.path]);
+  };
+
+  async #lookSlowlyAt(change: ChangedPath, looks: SlowLooks): Promise<void> {
     const { path, authorBelow } = change;
     const { signal } = this.#stop;
-    const parts = { ...this.job, scanner: this.#scanner };
+    const parts = { ...this.job, scanner: looks.scanner };
     if (!change.below) {
       const others = this.#moves.concerns(path) ? await this.#moves.besides(path, signal) : [];
       const paths = [path, ...others].sort();
@@ -227,7 +211,7 @@ export class JobWatch implements AsyncDisposable {
       await this.#follow(change, seen);
       const asked = paths.map((one) => (one === path ? change : { path: one }));
       this.#tell(
-        asked.filter((one) => !seen.unread.has(one.path) && this.#later?.has(one.path) !== true),
+        asked.filter((one) => !seen.unread.has(one.path) && !looks.isOutdated(one.path)),
         seen,
       );
       // Another name of it may wait.
@@ -254,7 +238,7 @@ export class JobWatch implements AsyncDisposable {
     }
     this.#tell(
       [...asked.values()].filter(
-        (one) => this.#later?.has(one.path) !== true && !isAtOrBelowAny(one.path, seen.unread),
+        (one) => !looks.isOutdated(one.path) && !isAtOrBelowAny(one.path, seen.unread),
       ),
       seen,
     );
@@ -278,13 +262,14 @@ export class JobWatch implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
     this.tree.onQueued = undefined;
-    clearTimeout(this.#slowTimer);
     // The next one of the tree asks for it.
     if (this.#lostSinceMs !== undefined) this.tree.lose(this.#scanWhy);
     clearTimeout(this.#scanTimer);
-    await Promise.all([this.#quickLooks, this.#slowLooks]);
-    this.#putBackIfStopped(this.#slow.takeAll());
-    await this.#scanner[Symbol.asyncDispose]();
+    await this.#quickLooks;
+    for (const looks of [this.#slow, this.#large]) {
+      await looks[Symbol.asyncDispose]();
+      this.#putBackIfStopped(looks.takeAll());
+    }
   }
 }
 

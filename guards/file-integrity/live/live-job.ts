@@ -28,6 +28,8 @@ export interface LiveJob {
   readonly logger: Logger;
   /** Takes what dpkg changes, and says what of it is to be told. Without it, updates of packages are findings like others. */
   readonly packages?: PackageUpdates;
+  /** A larger file keeps nothing else waiting while it is read. Default: 256 MiB. */
+  readonly largeBytes?: number | undefined;
   /** Whether the annotation `holdoff` is there: nothing is to be said of changes then. A scan follows when it is gone. */
   readonly isHeld: () => boolean;
   /** How changes are known from now on; part of results. */

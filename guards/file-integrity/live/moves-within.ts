@@ -18,13 +18,13 @@ const mostDirectories = 1000;
 const followsInode = setOf('I');
 
 export class MovesWithin {
-  readonly #job: LiveJob;
+  readonly #job: Pick<LiveJob, 'baseline' | 'root'>;
   readonly #selection: Selection;
   readonly #isUsed: boolean;
   /** Of directories that were looked at whole: what differs in them. */
   readonly #differing = new Map<ByteString, Set<ByteString>>();
 
-  constructor(job: LiveJob, selection: Selection) {
+  constructor(job: Pick<LiveJob, 'baseline' | 'root'>, selection: Selection) {
     this.#job = job;
     this.#selection = selection;
     this.#isUsed = (job.baseline.counts.attributes & followsInode) !== 0;
@@ -53,7 +53,7 @@ export class MovesWithin {
     return concerned;
   }
 
-  looked(paths: readonly ByteString[], { old, now }: Recheck): void {
+  looked(paths: readonly ByteString[], { old, now }: Pick<Recheck, 'old' | 'now'>): void {
     for (const path of paths) {
       const known = this.#differing.get(directoryOf(path));
       if (known === undefined) continue;

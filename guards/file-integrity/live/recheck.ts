@@ -4,7 +4,7 @@ import { Comparison } from '../compare/compare.ts';
 import type { Baseline } from '../database/read-baseline.ts';
 import type { ByteString, Entry, ScanProblem } from '../model/entry.ts';
 import { describeDifference } from '../report/describe.ts';
-import type { Scanner } from '../scan/scanner.ts';
+import type { Scanner, ScanOptions } from '../scan/scanner.ts';
 import type { ReportedChange } from '../model/report.ts';
 import type { LiveJob } from './live-job.ts';
 
@@ -14,8 +14,8 @@ const mostDifferences = 10_000;
 export interface Recheck {
   /** What differs; of all other paths that were asked for nothing does. */
   readonly changes: ReadonlyMap<ByteString, ReportedChange>;
-  /** Nothing can be said of these, nor of what is in them. */
-  readonly unread: ReadonlySet<ByteString>;
+  /** Nothing can be said of these, nor of what is in them: why. */
+  readonly unread: ReadonlyMap<ByteString, ScanProblem>;
   /** Not of directories with what is in them. */
   readonly old: ReadonlyMap<ByteString, Entry>;
   readonly now: ReadonlyMap<ByteString, Entry>;
@@ -23,7 +23,10 @@ export interface Recheck {
   readonly isCut: boolean;
 }
 
-type Parts = Pick<LiveJob, 'baseline' | 'conf' | 'reportOptions'> & { readonly scanner: Scanner };
+type Parts = Pick<LiveJob, 'baseline' | 'conf' | 'reportOptions'> & {
+  readonly scanner: Scanner;
+  readonly onProgress?: ScanOptions['onProgress'];
+};
 
 /**
  * @param paths sorted by their bytes, none twice
@@ -37,7 +40,7 @@ export async function recheckPaths(
   const old = await parts.baseline.find(paths, signal);
   const now = new Map<ByteString, Entry>();
   const asked = paths.map((path) => ({ path, below: false }));
-  const seen = parts.scanner.look(parts.conf, asked, { signal });
+  const seen = parts.scanner.look(parts.conf, asked, { signal, onProgress: parts.onProgress });
   const compared = await compare(parts, [[...old.values()]], noting(seen, now), signal);
   return { ...compared, old, now };
 }
@@ -80,11 +83,11 @@ async function compare(
     digestStart: (entry, sizeBytes, aborted = signal) => scanner.digestStart(entry, sizeBytes, aborted),
   });
   const changes = new Map<ByteString, ReportedChange>();
-  const unread = new Set<ByteString>();
+  const unread = new Map<ByteString, ScanProblem>();
   for await (const batch of comparison) {
     for (const difference of batch) {
       const { kind, path } = difference;
-      if (kind === 'unread') unread.add(path);
+      if (kind === 'unread') unread.set(path, difference.problem);
       else if (kind !== 'redefined') {
         const change = describeDifference(difference, reportOptions);
         if (change !== undefined) changes.set(path, change);

@@ -19,7 +19,10 @@ export function isAtOrBelow(path: ByteString, above: ByteString): boolean {
 }
 
 /** Whether a path is one of these, or in one of them. */
-export function isAtOrBelowAny(path: ByteString, others: ReadonlySet<ByteString>): boolean {
+export function isAtOrBelowAny(
+  path: ByteString,
+  others: Pick<ReadonlySet<ByteString>, 'has' | 'size'>,
+): boolean {
   if (others.size === 0) return false;
   for (let at = path; at !== '/' && at !== ''; at = at.slice(0, at.lastIndexOf('/')))
     if (others.has(at)) return true;
@@ -84,10 +87,17 @@ export const emptyDraft: Draft = {
   ...{ sha256: new Uint8Array(0), sha512: new Uint8Array(0) },
 };
 
+/** The code of a file whose content was left out because it is large: it is read when all others have been. */
+export const largeCode = 'LARGE';
+/** With more content than this a file is large: it takes some seconds on a slow disk. */
+export const defaultLargeBytes = 256 * 1024 * 1024;
+
 /** Something that could not be looked at, or not wholly. Counted and told; never taken for a file that is gone. */
 export interface ScanProblem {
   readonly path: ByteString;
-  /** `EACCES`, `EIO`, ...; or `CHANGED`: it was changed while it was being read, three times in a row. */
+  /**
+   * `EACCES`, `EIO`, ...; `CHANGED`: it was changed while it was being read, three times in a row; or {@link largeCode}.
+   */
   readonly code: string;
   readonly message: string;
 }

@@ -68,6 +68,12 @@ export interface Unread {
   readonly files: readonly { readonly path: string; readonly reason: string }[];
 }
 
+/** Large files of which the last scan says nothing: they are read after it, and what was known of them before stays until then. */
+export interface Reading {
+  readonly count: number;
+  readonly files: readonly string[];
+}
+
 /** How a node learns of changes between its scans. */
 export interface Detection {
   /** `sensor`: events with their process; `inotify`: events without; `none`: scans alone. */

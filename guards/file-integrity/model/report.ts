@@ -1,6 +1,6 @@
 /** What a scan found, as it is told: the same from AIDE's own report and from a comparison of ours. */
 import type { AttributeSet } from './attributes.ts';
-import type { ByteString, FileType } from './entry.ts';
+import type { ByteString, FileType, ScanProblem } from './entry.ts';
 
 /** As in `report_level` of aide.conf, the least first. */
 export const reportLevels = [
@@ -77,6 +77,15 @@ export interface Report {
   }[];
   /** Findings that are counted and not told, because there are too many. */
   readonly omitted: number;
+}
+
+/** What became of a large file, which is read after a scan. */
+export interface LargeFile {
+  readonly path: ByteString;
+  /** Undefined where it is as in the baseline. */
+  readonly change?: ReportedChange | undefined;
+  /** Nothing can be said of it. */
+  readonly problem?: ScanProblem | undefined;
 }
 
 /** What a report says of the run. */

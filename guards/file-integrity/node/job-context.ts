@@ -18,6 +18,8 @@ export interface JobContext {
   readonly live: StartLive | undefined;
   /** See `PackageUpdatesOptions`; default: half a minute. */
   readonly packagesIdleMs?: number | undefined;
+  /** The content of larger files is compared after that of the others; default: 256 MiB. */
+  readonly largeBytes?: number | undefined;
   readonly counts: NodeCounts;
   readonly clock: Clock;
   readonly logger: Logger;

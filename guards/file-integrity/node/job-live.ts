@@ -7,7 +7,15 @@ import type { LiveJob, StartLive } from '../live/live-job.ts';
 
 export type LiveFacts = Pick<
   LiveJob,
-  'key' | 'nodeName' | 'findings' | 'containers' | 'logger' | 'packages' | 'isHeld' | 'requestScan'
+  | 'key'
+  | 'nodeName'
+  | 'findings'
+  | 'containers'
+  | 'logger'
+  | 'packages'
+  | 'largeBytes'
+  | 'isHeld'
+  | 'requestScan'
 >;
 
 export class JobLive implements AsyncDisposable {

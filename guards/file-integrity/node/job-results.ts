@@ -9,6 +9,7 @@ import { BaselineError } from '../database/baseline-error.ts';
 import { replaceFile } from '../database/replace-file.ts';
 import type { SigningKey } from '../database/signature.ts';
 import type { PackageUpdate } from '../model/explanation.ts';
+import type { ByteString } from '../model/entry.ts';
 import type { Detection } from '../model/finding.ts';
 import {
   maxFindings,
@@ -52,6 +53,8 @@ export interface ResultFacts {
   readonly configuration: string | undefined;
   /** Without it, a result does not wait on the disk. */
   readonly key: SigningKey | undefined;
+  /** Large files that have not been read since the last scan. */
+  readonly reading: ReadonlySet<ByteString>;
   /** Updates of packages that were accepted. */
   readonly accepted: readonly PackageUpdate[];
   /** The same error is told once in this time. */
@@ -194,11 +197,13 @@ export class JobResults {
     // Where nothing is known of any file, that is what is told.
     const updates = [...more.accepted, ...findings.updates()].slice(-maxUpdates);
     const unread = outcome.kind === 'errored' ? undefined : findings.unread(maxUnreadFiles);
+    const reading = outcome.kind === 'errored' ? undefined : findings.reading(more.reading, maxUnreadFiles);
     const result: NodeResult = {
       ...{ fileIntegrity, nodeName, sequence: this.#sequence, atMs, outcome },
       findings: known.findings,
       omittedFindings: known.omitted,
       ...(unread && { unread }),
+      ...(reading && { reading }),
       ...(updates.length > 0 && { updates }),
       ...{ detection, doneRequests },
       ...(continuedFromMs !== undefined && { continuedFromMs }),

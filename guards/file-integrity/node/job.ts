@@ -21,6 +21,7 @@ import { JobResults, type ResultFacts } from './job-results.ts';
 import { JobRecord } from './job-record.ts';
 import { JobTimes } from './job-times.ts';
 import { KeyFollower } from './key-follower.ts';
+import { LargeFiles } from './large-files.ts';
 import type { JobReading } from './node-counts.ts';
 import { jobDirectoryName } from './old-jobs.ts';
 import type { AcceptRequest, InitReason, JobView } from './plan.ts';
@@ -47,6 +48,7 @@ export class Job implements AsyncDisposable {
   readonly #record: JobRecord;
   readonly #results: JobResults;
   readonly #live: JobLive;
+  readonly #large: LargeFiles;
   readonly #packages: PackageUpdates;
   readonly #key: KeyFollower;
   readonly #inputs: JobInputs;
@@ -93,7 +95,7 @@ export class Job implements AsyncDisposable {
       context.live,
       {
         ...{ key: this.key, nodeName, containers, logger, findings: this.#findings },
-        packages: this.#packages,
+        ...{ packages: this.#packages, largeBytes: context.largeBytes },
         isHeld: () => this.#inputs.isHeld,
         requestScan: (why) => {
           logger.info({ why }, 'scan requested');
@@ -103,6 +105,12 @@ export class Job implements AsyncDisposable {
       },
       () => this.#reportSoon(),
     );
+    this.#large = new LargeFiles({
+      ...{ findings: this.#findings, logger, nowMs: () => clock.wallMs() },
+      progress: () => context.counts.progress(),
+      isHeld: () => this.#inputs.isHeld,
+      onRead: () => this.#results.soon(() => this.#facts()),
+    });
     this.#setLevel();
     this.#key = new KeyFollower({
       ...{ client, namespace, clock, logger, signal },
@@ -235,7 +243,7 @@ export class Job implements AsyncDisposable {
     await this.#key.ask();
     let job = await this.#job();
     await this.#record.readIfOurs(job.signingKey);
-    await this.#live.stop();
+    await this.#stopWatching();
     if (this.#record.continuedFromMs !== undefined) {
       // A kill after the new baseline must not leave a note that it is the one of before.
       this.#record.done({ madeFor: undefined });
@@ -265,6 +273,7 @@ export class Job implements AsyncDisposable {
     if (reason === 'first') this.#times.succeededFirst();
     else this.#times.succeeded();
     this.#findings.reset(entries, unread);
+    this.#large.clear();
     const { machineConfig } = this.#inputs;
     this.#record.done(
       {
@@ -283,7 +292,7 @@ export class Job implements AsyncDisposable {
     const { prefix } = this.#context.root;
     const [provider, job] = [await this.#provider(), await this.#job()];
     const paths = pathsThatFit(request.path, this.#findings.paths(request.seenUntilMs), prefix);
-    await this.#live.stop();
+    await this.#stopWatching();
     const { author, reason, id } = request;
     const about = { author, reason, request: id };
     const { unread } = await provider.accept(job, paths, about, { signal }).catch(async (error: unknown) => {
@@ -312,7 +321,7 @@ export class Job implements AsyncDisposable {
       [...all].flatMap(([path, { update }]) => (update.change ? [[path, update.change]] : [])),
     );
     const about = { author: 'dpkg', reason: updates.join(', ').slice(0, maxReason) };
-    await this.#live.stop();
+    await this.#stopWatching();
     const { unread } = await provider
       .accept(job, paths, about, { signal, expected })
       .catch(async (error: unknown) => {
@@ -341,7 +350,8 @@ export class Job implements AsyncDisposable {
     counts.scans.check++;
     this.#times.checked();
     this.#isChecking = false;
-    this.#findings.endScan(result.report, clock.wallMs(), result.counted);
+    this.#large.add(result.large ?? []);
+    this.#findings.endScan(result.report, clock.wallMs(), result.counted, this.#large.paths);
     this.#failure = undefined;
     this.#times.succeeded();
     const { problems } = result.report;
@@ -356,8 +366,10 @@ export class Job implements AsyncDisposable {
     await this.#results.reportScan(result, this.#facts());
     const job = await this.#job();
     await this.#record.write(this.#results.sequence, job.signingKey);
+    const provider = await this.#provider();
     // After a baseline that was broken.
-    if (!this.#live.isRunning) await this.#startLive(job, await this.#provider());
+    if (!this.#live.isRunning) await this.#startLive(job, provider);
+    else this.#large.start(job, provider);
   }
 
   /** A step was given up, since something else is to be done. */
@@ -377,7 +389,7 @@ export class Job implements AsyncDisposable {
     this.#context.counts.scans.failed++;
     const dueMs = this.#times.failed();
     if (error instanceof BaselineError) {
-      await this.#live.stop();
+      await this.#stopWatching();
       this.#baseline = 'broken';
       this.#times.checkDueMs = dueMs;
     } else this.#times.retryDueMs = dueMs;
@@ -387,7 +399,7 @@ export class Job implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
-    await this.#live.stop();
+    await this.#stopWatching();
     this.#packages[Symbol.dispose]();
     await this.#results.ended(this.#signingKey);
   }
@@ -432,6 +444,7 @@ export class Job implements AsyncDisposable {
     return {
       detection: { ...detection, ...(isRunning && packagesReason !== undefined && { packagesReason }) },
       accepted: this.#packages.accepted,
+      reading: this.#large.paths,
       doneRequests: this.#record.notes.doneRequests,
       continuedFromMs: this.#record.continuedFromMs,
       key: this.#signingKey,
@@ -448,7 +461,14 @@ export class Job implements AsyncDisposable {
   }
 
   async #startLive(job: IntegrityJob, provider: IntegrityProvider): Promise<void> {
-    if (!this.#stop.signal.aborted) await this.#live.start(job, provider);
+    if (this.#stop.signal.aborted) return;
+    await this.#live.start(job, provider);
+    this.#large.start(job, provider);
+  }
+
+  async #stopWatching(): Promise<void> {
+    await this.#large.stop();
+    await this.#live.stop();
   }
 
   readonly #onFindings = (changes: readonly FindingChange[]): void => {

@@ -12,6 +12,7 @@ import type { CheckResult, IntegrityProvider } from '../provider/provider.ts';
 import { followOne, slimConfigMap, slimStatus } from './follow-one.ts';
 import { Job } from './job.ts';
 import type { JobContext } from './job-context.ts';
+import { defaultLargeBytes } from '../model/entry.ts';
 import type { NodeCounts } from './node-counts.ts';
 import { removeOldJobs } from './old-jobs.ts';
 import { checkedTogether, firstOf, type Step, stepOf, wakeAtMs } from './plan.ts';
@@ -186,7 +187,7 @@ export class NodeJobs {
   }
 
   async #check(jobs: readonly Job[], signal: AbortSignal): Promise<void> {
-    const { providers, clock, counts } = this.#options;
+    const { providers, clock, counts, largeBytes = defaultLargeBytes } = this.#options;
     const begun: { readonly job: Job; readonly made: Awaited<ReturnType<Job['beginCheck']>> }[] = [];
     for (const job of jobs) {
       await this.#attempt(job, async () => void begun.push({ job, made: await job.beginCheck() }));
@@ -201,7 +202,7 @@ export class NodeJobs {
       results =
         provider.checkTogether === undefined
           ? await oneByOne(provider, made, { signal }, counts)
-          : await provider.checkTogether(made, { signal, onProgress: counts.progress() });
+          : await provider.checkTogether(made, { signal, onProgress: counts.progress(), largeBytes });
     } catch (error) {
       results = begun.map(() => ({ status: 'rejected', reason: error }));
     }

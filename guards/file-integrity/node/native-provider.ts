@@ -3,6 +3,7 @@
  */
 import type { AideConf } from '../aide-conf/conf.ts';
 import { configDigest } from '../aide-conf/digest.ts';
+import { Selection } from '../aide-conf/selection.ts';
 import { readAideConf } from '../aide-conf/evaluate.ts';
 import { reportOptionsOf } from '../aide-conf/report-options.ts';
 import type { Batches } from '../model/batches.ts';
@@ -16,6 +17,7 @@ import type {
   Acceptance,
   AcceptOptions,
   AcceptResult,
+  CheckOptions,
   CheckResult,
   InitOptions,
   InitResult,
@@ -24,11 +26,15 @@ import type {
   RunOptions,
 } from '../provider/provider.ts';
 import { CountedPaths } from '../model/counted-paths.ts';
+import type { LargeFile } from '../model/report.ts';
 import { collectReport } from '../report/collect.ts';
+import { MovesWithin } from '../live/moves-within.ts';
 import { recheckPaths } from '../live/recheck.ts';
 import { isSame } from '../results/findings.ts';
 import { runFacts } from '../check/run-facts.ts';
 import { Scanner, type ScanOptions } from '../scan/scanner.ts';
+import { ReadRate } from '../scan/shared-state.ts';
+import { defaultWorkers } from '../scan/thread-pool.ts';
 import { appendAcceptance } from '../signed-notes/acceptance-log.ts';
 import { withAccepted } from './accepted-entries.ts';
 import { BaselineStore } from './baseline-store.ts';
@@ -47,13 +53,17 @@ export interface NativeProviderOptions {
 /** Ids that a baseline remembers; who asks again for an older one gets it done again. */
 const maxRequests = 100;
 
-/** Holds nothing between two calls. */
+/** Holds nothing but memory between two calls. */
 export class NativeProvider implements IntegrityProvider {
   readonly name = 'native';
   readonly #options: NativeProviderOptions;
+  readonly #rate: ReadRate;
+  /** Threads that read large files now. */
+  #largeReaders = 0;
 
   constructor(options: NativeProviderOptions) {
     this.#options = options;
+    this.#rate = new ReadRate(options.readBytesPerSecond ?? Infinity);
   }
 
   async state(job: IntegrityJob): Promise<'ready' | 'none' | 'other-configuration'> {
@@ -92,7 +102,7 @@ export class NativeProvider implements IntegrityProvider {
 
   async checkTogether(
     jobs: readonly IntegrityJob[],
-    options: RunOptions,
+    options: CheckOptions,
   ): Promise<readonly PromiseSettledResult<CheckResult>[]> {
     const startedMs = Date.now();
     await using opened = new AsyncDisposableStack();
@@ -124,6 +134,30 @@ export class NativeProvider implements IntegrityProvider {
     );
     options.signal.throwIfAborted();
     return settled;
+  }
+
+  async *readLarge(
+    job: IntegrityJob,
+    paths: readonly ByteString[],
+    { signal, onProgress }: RunOptions,
+  ): AsyncGenerator<LargeFile, void, undefined> {
+    await using baseline = await this.openBaseline(job);
+    const conf = confOf(job);
+    await using scanner = this.#scanner(job, 1);
+    const parts = { baseline, conf, reportOptions: reportOptionsOf(conf), scanner, onProgress };
+    const moves = new MovesWithin({ baseline, root: job.root }, new Selection(conf));
+    this.#largeReaders++;
+    try {
+      for (const path of paths) {
+        const others = moves.concerns(path) ? await moves.besides(path, signal) : [];
+        const asked = [path, ...others].sort();
+        const seen = await recheckPaths(parts, asked, signal);
+        moves.looked(asked, seen);
+        yield { path, change: seen.changes.get(path), problem: seen.unread.get(path) };
+      }
+    } finally {
+      this.#largeReaders--;
+    }
   }
 
   async accept(
@@ -184,15 +218,19 @@ export class NativeProvider implements IntegrityProvider {
     });
     const counted = new CountedPaths();
     const { totals } = comparison;
-    const report = await collectReport({ differences: comparison, totals, options, counted });
+    const large = new Set<ByteString>();
+    const report = await collectReport({ differences: comparison, totals, options, counted, large });
     const program = `Rampart ${this.#options.version}`;
     const facts = runFacts(conf, { action: 'check', program, startedMs });
-    return { report, options, facts, counted };
+    return { report, options, facts, counted, large };
   }
 
-  #scanner({ root }: IntegrityJob): Scanner {
-    const { workers, readBytesPerSecond, niceness = 0 } = this.#options;
-    return new Scanner({ root, niceness, workers, readBytesPerSecond });
+  #scanner({ root }: IntegrityJob, mostWorkers = Infinity): Scanner {
+    const { workers = defaultWorkers(), niceness = 0 } = this.#options;
+    return new Scanner({
+      ...{ root, niceness, readBytesPerSecond: this.#rate },
+      workers: Math.min(mostWorkers, Math.max(1, workers - this.#largeReaders)),
+    });
   }
 
   #header(
@@ -231,12 +269,15 @@ function requestsOf(baseline: Baseline | undefined): string[] {
 }
 
 /** With what is to be expected, as far as baselines say it. */
-function scanOptions({ signal, onProgress }: RunOptions, baselines: readonly Baseline[]): ScanOptions {
+function scanOptions(
+  { signal, onProgress, largeBytes }: CheckOptions,
+  baselines: readonly Baseline[],
+): ScanOptions {
   // Several may be of the same files.
   const most = (of: (baseline: Baseline) => number): number => Math.max(0, ...baselines.map(of));
   const expected = {
     files: most(({ counts }) => counts.entries),
     bytes: most(({ counts }) => counts.contentBytes),
   };
-  return { signal, onProgress, ...(expected.files > 0 && { expected }) };
+  return { signal, onProgress, largeBytes, ...(expected.files > 0 && { expected }) };
 }

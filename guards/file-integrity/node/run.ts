@@ -52,6 +52,8 @@ export interface FileIntegrityNodeOptions {
   readonly clock?: Clock;
   /** How long a change by dpkg waits for dpkg to say of which package it is. Default: half a minute. */
   readonly packagesIdleMs?: number;
+  /** The content of larger files is compared after that of the others. Default: 256 MiB. */
+  readonly largeBytes?: number;
 }
 
 export interface NodeState {
@@ -125,7 +127,7 @@ export async function runFileIntegrityNode(
         jobs = new NodeJobs({
           ...{ client, nodeName, clock, logger, counts, signal, metrics: shared },
           ...{ containers: context.containers, sink: context.sink, live: options.live },
-          packagesIdleMs: options.packagesIdleMs,
+          ...{ packagesIdleMs: options.packagesIdleMs, largeBytes: options.largeBytes },
           root: { directory: context.hostRoot, prefix: hostPrefix },
           directory: context.directory,
           providers: providersOf(context.version, options),

@@ -6,7 +6,7 @@ import type { Baseline } from '../database/read-baseline.ts';
 import type { SigningKey } from '../database/signature.ts';
 import type { ByteString } from '../model/entry.ts';
 import type { CountedPaths } from '../model/counted-paths.ts';
-import type { Report, ReportedChange, ReportOptions, RunFacts } from '../model/report.ts';
+import type { LargeFile, Report, ReportedChange, ReportOptions, RunFacts } from '../model/report.ts';
 import type { NewestBaseline } from '../database/newest-baseline.ts';
 
 /** Where the files of the node are. */
@@ -51,12 +51,19 @@ export interface RunOptions {
   readonly onProgress?: (progress: ScanProgress) => void;
 }
 
+export interface CheckOptions extends RunOptions {
+  /** The content of larger files is left to `readLarge`; default: of none. */
+  readonly largeBytes?: number | undefined;
+}
+
 export interface CheckResult {
   readonly report: Report;
   readonly options: ReportOptions;
   readonly facts: RunFacts;
   /** Changes that the report counts and does not have. Without it, only their number is known. */
   readonly counted?: CountedPaths;
+  /** Files of which the report says nothing, since their content was left out. */
+  readonly large?: ReadonlySet<ByteString>;
 }
 
 /** Why a baseline is made; kept with it. */
@@ -139,8 +146,16 @@ export interface IntegrityProvider {
    */
   checkTogether?(
     jobs: readonly IntegrityJob[],
-    options: RunOptions,
+    options: CheckOptions,
   ): Promise<readonly PromiseSettledResult<CheckResult>[]>;
+  /**
+   * Compares the large files that a check has left out, one after the other, in a thread of its own. It may be called beside all others;
+   * these have a thread less meanwhile.
+   *
+   * @returns each when it has been read
+   * @throws as `check`
+   */
+  readLarge?(job: IntegrityJob, paths: readonly ByteString[], options: RunOptions): AsyncIterable<LargeFile>;
   /**
    * The baseline of a job, verified, to look up single paths. Whoever opened it disposes of it; it stays what it was when
    * another takes its place.

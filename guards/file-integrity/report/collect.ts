@@ -4,6 +4,7 @@
 import type { Batches } from '../model/batches.ts';
 import type { ComparisonTotals, Difference } from '../compare/compare.ts';
 import type { CountedPaths } from '../model/counted-paths.ts';
+import { type ByteString, largeCode } from '../model/entry.ts';
 import { describeDifference, describeRedefinition } from './describe.ts';
 import { compareInTree } from './report.ts';
 import type { AttributeDetail, Report, ReportedChange, ReportOptions } from '../model/report.ts';
@@ -19,6 +20,8 @@ export interface CollectOptions {
   readonly limitCharacters?: number;
   /** Gets the changes that are only counted. */
   readonly counted?: CountedPaths;
+  /** Gets files that are read later: the report says nothing of them. */
+  readonly large?: Set<ByteString>;
 }
 
 /** @throws what `differences` throws */
@@ -28,6 +31,7 @@ export async function collectReport({
   options,
   limitCharacters = defaultLimit,
   counted,
+  large,
 }: CollectOptions): Promise<Report> {
   const counts = { added: 0, removed: 0, changed: 0, problems: 0 };
   const changes: ReportedChange[] = [];
@@ -52,6 +56,10 @@ export async function collectReport({
     for (const difference of batch) {
       if (difference.kind === 'unread') {
         const { path, code, message } = difference.problem;
+        if (code === largeCode && large !== undefined) {
+          large.add(path);
+          continue;
+        }
         counts.problems++;
         if (keep(path.length + message.length)) problems.push({ path, code, message });
         continue;
@@ -65,11 +73,14 @@ export async function collectReport({
       else counted?.set(change.path, change.kind);
     }
   }
+  const isTold = ({ path }: { path: string }): boolean => large?.has(path) !== true;
+  // What of a large file is known without its content was compared before its problem came.
+  for (const change of changes) if (!isTold(change)) counts[change.kind]--;
   const byPath = (a: { path: string }, b: { path: string }): number => compareInTree(a.path, b.path);
   return {
     counts: { total: totals.entries, ...counts },
-    changes: changes.toSorted(byPath),
-    redefined: redefined.toSorted(byPath),
+    changes: changes.filter(isTold).sort(byPath),
+    redefined: redefined.filter(isTold).sort(byPath),
     problems: problems.toSorted(byPath),
     omitted,
   };

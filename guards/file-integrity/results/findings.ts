@@ -11,6 +11,7 @@ import {
   type Finding,
   type FindingChange,
   lastSeenMs,
+  type Reading,
   type Sighting,
   type Unread,
 } from '../model/finding.ts';
@@ -20,7 +21,7 @@ import { type ChangeCounts, type ChangeKind, CountedPaths } from '../model/count
 import type { Explanation, PackageUpdate } from '../model/explanation.ts';
 import { bothHands, type Hand } from '../model/hand.ts';
 import { differing, extentOf, extentOfFinding } from './extent.ts';
-import type { Report, ReportCounts, ReportedChange } from '../model/report.ts';
+import type { LargeFile, Report, ReportCounts, ReportedChange } from '../model/report.ts';
 
 /** Findings of one job that are held, at some kilobytes each at the most; more are counted. */
 const maxHeldFindings = 10_000;
@@ -45,6 +46,8 @@ export interface PathUpdate {
   readonly hand?: Hand | undefined;
   /** When it was seen first, where it had to wait since. */
   readonly seenMs?: number;
+  /** Default: an event. */
+  readonly seenBy?: Finding['seenBy'];
   /** The update of a package that it comes from, and in words. */
   readonly explanation?: Explanation;
   readonly explained?: string;
@@ -198,6 +201,13 @@ export class CurrentFindings {
     };
   }
 
+  /** Large files that are still to be read, some of them by name; undefined where there are none. */
+  reading(paths: ReadonlySet<ByteString>, most: number): Reading | undefined {
+    if (paths.size === 0) return undefined;
+    const files = [...paths].slice(0, most).map((path) => hostPath(path, this.#prefix));
+    return { count: paths.size, files };
+  }
+
   /** A scan begins now: what is told of single paths from here on is later. */
   beginScan(): void {
     this.#touched = new Set();
@@ -212,14 +222,21 @@ export class CurrentFindings {
    * What the scan that began last has found takes the place of all that was known before it began.
    *
    * @param counted changes that the report counts and does not have; without it, nothing is known of them but their number
+   * @param large files of which it says nothing: what was known of them stays, until {@link readLarge}
    */
-  endScan(report: Report, atMs: number, counted?: CountedPaths): void {
+  endScan(
+    report: Report,
+    atMs: number,
+    counted?: CountedPaths,
+    large: ReadonlySet<ByteString> = new Set(),
+  ): void {
     const touched = this.#touched ?? new Set();
     this.#touched = undefined;
     // Too many to be remembered: the scan is what there is, and its counts.
     const isForgetful = touched.size >= maxTouched;
     if (isForgetful) touched.clear();
     for (const path of this.#waiting) touched.add(path);
+    for (const path of large) touched.add(path);
     const before = this.#held;
     const omittedBefore = this.#omitted;
     const changes: FindingChange[] = [];
@@ -252,11 +269,13 @@ export class CurrentFindings {
     for (const [path, held] of fresh) this.#held.set(path, held);
     this.#omitted = omitted;
     this.#fixed = undefined;
-    const { redefined, problems, counts } = report;
+    const { redefined, counts } = report;
+    const ofLarge = this.#scanned.problems.filter(({ path }) => large.has(path));
+    const problems = [...report.problems, ...ofLarge];
     const omittedOthers = Math.max(0, report.omitted - sum(unnamedOf(report)));
     const unchangedTotal = counts.total - counts.added + counts.removed;
     this.#scanned = { redefined, problems, unchangedTotal, omittedOthers };
-    this.#problems = counts.problems;
+    this.#problems = counts.problems + ofLarge.length;
     if (isForgetful) this.#fixed = counts;
     this.#limitHeld();
     for (const [path, { finding }] of fresh) {
@@ -289,7 +308,7 @@ export class CurrentFindings {
         changes.push({ state: 'gone', path, finding: known.finding });
         continue;
       }
-      const seen = { seenMs: update.seenMs ?? atMs, seenBy: 'event' } as const;
+      const seen = { seenMs: update.seenMs ?? atMs, seenBy: update.seenBy ?? 'event' } as const;
       let held: HeldFinding;
       if (known !== undefined && isSame(known.change, change)) {
         const author = foundOut(known, update);
@@ -314,6 +333,15 @@ export class CurrentFindings {
     }
     this.#limitHeld();
     this.#tell(changes, isCounted);
+  }
+
+  /** What became of a file that a scan had left out because it is large. */
+  readLarge({ path, change, problem }: LargeFile, atMs: number): void {
+    const others = this.#scanned.problems.filter((one) => one.path !== path);
+    const problems = problem === undefined ? others : [...others, problem];
+    this.#problems += problems.length - this.#scanned.problems.length;
+    this.#scanned = { ...this.#scanned, problems };
+    if (problem === undefined) this.update([{ path, change, seenBy: 'scan' }], atMs);
   }
 
   /** They are in the baseline now. */

@@ -109,6 +109,10 @@ export function anyResult(of: { readonly kind?: NodeOutcome['kind'] } = {}): fc.
       findings: fc.array(finding, { maxLength: 5 }),
       omittedFindings: count,
       unread,
+      reading: fc.record(
+        { count, files: fc.array(text, { maxLength: maxUnreadFiles }) },
+        { noNullPrototype: true },
+      ),
       updates: fc.array(
         fc.record(
           { update: text, files: count, atMs: timeMs, accepted: fc.boolean() },

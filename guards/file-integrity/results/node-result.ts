@@ -2,7 +2,7 @@
  * What an agent tells of one FileIntegrity on its node. It goes to the operator as the temporary ConfigMap
  * `aide-<fi>-<node>` (result-config-map.ts), the operator makes status, kept logs, events and reports of it.
  */
-import type { Detection, Finding, Unread } from '../model/finding.ts';
+import type { Detection, Finding, Reading, Unread } from '../model/finding.ts';
 import type { PackageUpdate } from '../model/explanation.ts';
 import type { FittedLog } from '../report/log-limit.ts';
 import type { BaselineIdentity } from '../database/newest-baseline.ts';
@@ -39,6 +39,8 @@ export interface NodeResult {
   readonly omittedFindings: number;
   /** Not there where all files were read, and where nothing is known of any. */
   readonly unread?: Unread;
+  /** Not there where all large files of the last scan have been read. */
+  readonly reading?: Reading;
   /** Updates of packages that explain findings, and the latest that were accepted; at most {@link maxUpdates}. */
   readonly updates?: readonly PackageUpdate[];
   readonly detection: Detection;
@@ -52,7 +54,7 @@ export interface NodeResult {
   readonly baseline?: BaselineIdentity;
 }
 
-/** Files of one result that could not be read and are told one by one; the log has more. */
+/** Files of one result that could not be read, or are still being read, and are told one by one; the log has more. */
 export const maxUnreadFiles = 20;
 
 /** Updates of packages of one result that are told: the latest. */

@@ -9,7 +9,7 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { visibleJson, visibleText } from '../../../lib/output/printable.ts';
 import { names } from '../api.ts';
 import type { PackageUpdate } from '../model/explanation.ts';
-import type { Detection, Finding, Unread } from '../model/finding.ts';
+import type { Detection, Finding, Reading, Unread } from '../model/finding.ts';
 import { decodeFinding, Fields } from '../model/finding-json.ts';
 import { maxFindings, maxUnreadFiles, maxUpdates, type NodeOutcome, type NodeResult } from './node-result.ts';
 import type { BaselineIdentity } from '../database/newest-baseline.ts';
@@ -87,7 +87,7 @@ function outcomeAnnotations(outcome: NodeOutcome): Record<string, string> {
 
 function factsOf(result: NodeResult, omittedFindings: number): object {
   const { fileIntegrity, nodeName, sequence, atMs, outcome, unread, detection, doneRequests } = result;
-  const { continuedFromMs, baseline, configuration, updates = [] } = result;
+  const { continuedFromMs, baseline, configuration, reading, updates = [] } = result;
   const { reason: whyNoSensor, packagesReason } = detection;
   return {
     kind: outcome.kind,
@@ -98,6 +98,9 @@ function factsOf(result: NodeResult, omittedFindings: number): object {
     ...(outcome.kind === 'failed' && outcome.log.tooLarge && { tooLarge: true }),
     omittedFindings,
     ...(unread && { unread: unreadThatFits(unread) }),
+    ...(reading && {
+      reading: { count: reading.count, files: reading.files.slice(0, maxUnreadFiles).map(short) },
+    }),
     ...(updates.length > 0 && { updates: updates.slice(-maxUpdates).map(shortUpdate) }),
     detection: {
       ...detection,
@@ -117,8 +120,11 @@ function shortUpdate({ update, ...rest }: PackageUpdate): PackageUpdate {
   return { update: cut(update, MAX_UPDATE_CHARACTERS), ...rest };
 }
 
+function short(text: string): string {
+  return cut(text, MAX_UNREAD_CHARACTERS);
+}
+
 function unreadThatFits({ count, files }: Unread): Unread {
-  const short = (text: string): string => cut(text, MAX_UNREAD_CHARACTERS);
   return {
     count,
     files: files
@@ -187,6 +193,7 @@ export function readResultConfigMap(configMap: ConfigMap): NodeResult {
     findings: kept,
     omittedFindings: fields.count('omittedFindings', 0) + findings.length - kept.length,
     ...(fields.has('unread') && { unread: readUnread(fields.object('unread')) }),
+    ...(fields.has('reading') && { reading: readReading(fields.object('reading')) }),
     ...(fields.has('updates') && { updates: fields.objects('updates').slice(0, maxUpdates).map(readUpdate) }),
     detection: readDetection(fields.object('detection', {})),
     doneRequests: fields.texts('doneRequests', []).slice(0, MAX_DONE_REQUESTS),
@@ -266,6 +273,10 @@ function readUnread(fields: Fields): Unread {
     count: fields.count('count'),
     files: files.map((file) => ({ path: file.text('path'), reason: file.text('reason', '') })),
   };
+}
+
+function readReading(fields: Fields): Reading {
+  return { count: fields.count('count'), files: fields.texts('files').slice(0, maxUnreadFiles) };
 }
 
 function readUpdate(fields: Fields): PackageUpdate {

@@ -7,7 +7,7 @@ import { constants } from 'node:os';
 import { errno, fileCalls, libc } from '../../../lib/ebpf/ffi.ts';
 import { errnoName, FixedBuffer, openFlags } from '../../../lib/ebpf/libc.ts';
 import { type AttributeSet, checksums, setOf } from '../model/attributes.ts';
-import { emptyDraft, type Draft, type FileType } from '../model/entry.ts';
+import { emptyDraft, type Draft, type FileType, largeCode } from '../model/entry.ts';
 import { type AskedOf, mayGrow, unionOf } from './selected.ts';
 import type { ContentReader, Wanted } from './content.ts';
 import { extendedBits, ExtendedAttributes } from './extended-attributes.ts';
@@ -70,6 +70,8 @@ export class FileLook {
   problem = { code: '', message: '' };
   /** Of content that is read, at most. */
   maxBytes = Infinity;
+  /** As in ScanOptions. */
+  readonly #largeBytes: number;
   readonly #stat = new FileStat();
   readonly #again = new FileStat();
   readonly #name = new FixedBuffer(4096);
@@ -84,8 +86,9 @@ export class FileLook {
   /** Of {@link leaseMs}, what is left. */
   #leaseMs = 0;
 
-  constructor(content: ContentReader, state: RunState, thread: number) {
+  constructor(content: ContentReader, state: RunState, thread: number, largeBytes: number) {
     this.#content = content;
+    this.#largeBytes = largeBytes;
     this.#state = state;
     this.#thread = thread;
   }
@@ -185,6 +188,11 @@ export class FileLook {
     const hasContent = (this.#union() & checksums) !== 0;
     if (hasContent && this.#stat.sizeBytes > this.maxBytes) return 'not here';
     const beside = this.#finish(directoryFd, fd, path, 'f');
+    if (hasContent && this.#stat.sizeBytes > this.#largeBytes) {
+      this.#forget(checksums);
+      this.problem = { code: largeCode, message: 'its content is read after that of the other files' };
+      return 'problem';
+    }
     const outcome = hasContent ? this.#digest(directoryFd, fd, isLast) : 'seen';
     return outcome === 'seen' ? beside : outcome;
   }

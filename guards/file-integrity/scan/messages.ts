@@ -28,6 +28,8 @@ export interface Begin {
   readonly do: 'begin';
   readonly run: number;
   readonly confs: readonly PlainConf[];
+  /** As in ScanOptions. */
+  readonly largeBytes?: number | undefined;
   readonly state: SharedArrayBuffer;
 }
 

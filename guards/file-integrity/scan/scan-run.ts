@@ -37,6 +37,8 @@ export interface ScanRunOptions {
   readonly onProgress?: ((progress: ScanProgress) => void) | undefined;
   readonly expected?: { readonly files: number; readonly bytes: number } | undefined;
   /** As in ScanOptions. */
+  readonly largeBytes?: number | undefined;
+  /** As in ScanOptions. */
   readonly isLast?: boolean | undefined;
 }
 
@@ -136,9 +138,9 @@ export class ScanRun {
   };
 
   async #give(piece: Piece, thread: number): Promise<void> {
-    const { pool, run, confs } = this.#options;
+    const { pool, run, confs, largeBytes } = this.#options;
     try {
-      const begin = { do: 'begin', run, confs, state: this.#state.buffer } as const;
+      const begin = { do: 'begin', run, confs, largeBytes, state: this.#state.buffer } as const;
       this.#found(piece, await pool.ask(thread, { do: 'walk', run, task: piece.task }, begin));
     } catch (error) {
       this.#fail(error);

@@ -68,7 +68,9 @@ parentPort?.on('message', (message: ToThread) => {
     case 'begin': {
       const state = new RunState(message.state);
       const selected = new Selected(message.confs);
-      runs.set(message.run, { state, walk: new Walk({ root, selected, content, state, thread, note }) });
+      const { largeBytes } = message;
+      const walk = new Walk({ root, selected, content, state, thread, note, largeBytes });
+      runs.set(message.run, { state, walk });
       return;
     }
     case 'end':

@@ -18,6 +18,11 @@ export interface ScanOptions {
   readonly onProgress?: ((progress: ScanProgress) => void) | undefined;
   /** As far as it is known, for the progress. */
   readonly expected?: { readonly files: number; readonly bytes: number } | undefined;
+  /**
+   * The content of larger files is left out: of one, the entry has no checksums, and a problem with {@link largeCode} follows.
+   * Default: of none.
+   */
+  readonly largeBytes?: number | undefined;
   /** Nothing more is going to be asked of this scanner: its threads end beside what the reader still has to do. */
   readonly isLast?: boolean;
 }

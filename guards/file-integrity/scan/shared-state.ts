@@ -70,21 +70,21 @@ const nanosecondsPerSecond = 1e9;
 export class ReadRate {
   readonly buffer: SharedArrayBuffer;
   readonly #next: BigInt64Array;
-  readonly #bytesPerSecond: number;
+  readonly bytesPerSecond: number;
 
   constructor(bytesPerSecond: number, buffer = new SharedArrayBuffer(8)) {
     this.buffer = buffer;
     this.#next = new BigInt64Array(buffer);
-    this.#bytesPerSecond = bytesPerSecond;
+    this.bytesPerSecond = bytesPerSecond;
   }
 
   get isUnlimited(): boolean {
-    return this.#bytesPerSecond === Infinity;
+    return this.bytesPerSecond === Infinity;
   }
 
   /** How much may be read at once, so that there are several reads a second. */
   get chunkBytes(): number {
-    return Math.max(4096, Math.floor(this.#bytesPerSecond / 16));
+    return Math.max(4096, Math.floor(this.bytesPerSecond / 16));
   }
 
   /**
@@ -94,7 +94,7 @@ export class ReadRate {
    */
   take(bytes: number, stopFlag?: Int32Array): void {
     if (this.isUnlimited) return;
-    const cost = BigInt(Math.ceil((bytes * nanosecondsPerSecond) / this.#bytesPerSecond));
+    const cost = BigInt(Math.ceil((bytes * nanosecondsPerSecond) / this.bytesPerSecond));
     for (;;) {
       const now = process.hrtime.bigint();
       const next = Atomics.load(this.#next, 0);

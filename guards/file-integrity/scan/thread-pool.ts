@@ -17,8 +17,8 @@ export interface ThreadPoolOptions {
   readonly root: ScanRoot;
   /** Threads; by default 2, or the CPUs that there are. */
   readonly workers?: number | undefined;
-  /** Of all scans together; by default without a limit. */
-  readonly readBytesPerSecond?: number | undefined;
+  /** Of all scans together; by default without a limit. One that several scanners have holds for all of these together. */
+  readonly readBytesPerSecond?: number | ReadRate | undefined;
   /** Of the threads, as in nice(1): 19 is what others need last. By default 0. */
   readonly niceness?: number;
   /**
@@ -45,6 +45,11 @@ interface Thread {
   readonly loaded: Promise<void>;
 }
 
+/** 2, or the CPUs that there are. */
+export function defaultWorkers(): number {
+  return Math.min(2, availableParallelism());
+}
+
 /** Threads start when something is asked of them. Dispose it to end them. */
 export class ThreadPool implements AsyncDisposable {
   readonly root: ScanRoot;
@@ -60,13 +65,15 @@ export class ThreadPool implements AsyncDisposable {
 
   /** @throws RampartError INPUT for a number that cannot be */
   constructor(options: ThreadPoolOptions) {
-    const { root, workers = Math.min(2, availableParallelism()), readBytesPerSecond = Infinity } = options;
+    const { root, workers = defaultWorkers(), readBytesPerSecond = Infinity } = options;
     if (!Number.isInteger(workers) || workers < 1 || workers > 64) throw wrong('workers', workers, '1 to 64');
-    if (!(readBytesPerSecond >= 1)) throw wrong('bytes per second', readBytesPerSecond, 'at least 1');
     const { niceness = 0, restMs = 10_000, idleMs = 5000 } = options;
     this.root = root;
-    this.rate = new ReadRate(readBytesPerSecond);
-    this.#data = { root, bytesPerSecond: readBytesPerSecond, niceness, restMs };
+    this.rate =
+      typeof readBytesPerSecond === 'number' ? new ReadRate(readBytesPerSecond) : readBytesPerSecond;
+    const { bytesPerSecond } = this.rate;
+    if (!(bytesPerSecond >= 1)) throw wrong('bytes per second', bytesPerSecond, 'at least 1');
+    this.#data = { root, bytesPerSecond, niceness, restMs };
     this.#idleMs = idleMs;
     this.#threads = Array.from({ length: workers }, () => undefined);
   }

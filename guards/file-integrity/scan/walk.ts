@@ -55,6 +55,8 @@ export interface WalkOptions {
   readonly state: RunState;
   readonly thread: number;
   readonly note: ThreadNote;
+  /** As in ScanOptions. */
+  readonly largeBytes?: number | undefined;
 }
 
 /** One for each thread and scan. */
@@ -73,7 +75,7 @@ export class Walk {
     this.#options = options;
     this.#prefix = options.root.prefix;
     this.#directories = new Directories(Buffer.from(options.root.directory, 'utf8').toString('latin1'));
-    this.#look = new FileLook(options.content, options.state, options.thread);
+    this.#look = new FileLook(options.content, options.state, options.thread, options.largeBytes ?? Infinity);
     this.#encoders = Array.from({ length: options.selected.count }, () => new EntryEncoder());
   }
 

@@ -199,7 +199,7 @@ function isResult(condition: IntegrityNodeReport['condition']): boolean {
 }
 
 function nodeReport(
-  { nodeName, lastResult, detection, findings, findingCount, packageUpdates }: IntegrityNodeView,
+  { nodeName, lastResult, detection, findings, findingCount, packageUpdates, reading }: IntegrityNodeView,
   progress: IntegrityNodeReport['progress'] | undefined,
 ): IntegrityNodeReport {
   return {
@@ -212,6 +212,7 @@ function nodeReport(
     filesRemoved: lastResult?.filesRemoved ?? 0,
     findingCount,
     packageUpdates,
+    reading: reading ?? null,
     findings: findings.map(({ last, ...finding }) => ({
       ...withAuthorText(finding),
       ...(last && { last: withAuthorText(last) }),

@@ -175,7 +175,7 @@ function detectionTexts({ nodes }: Unjudged): string[] {
 }
 
 function findingTexts(node: IntegrityNodeReport, nowMs: number): string[] {
-  const { findings, findingCount, packageUpdates } = node;
+  const { findings, findingCount, packageUpdates, reading } = node;
   const texts = findings.map((finding) => findingText(finding, nowMs));
   const explained = packageUpdates.filter(({ accepted }) => !accepted);
   const more = findingCount - findings.length - explainedFiles(node);
@@ -185,7 +185,14 @@ function findingTexts(node: IntegrityNodeReport, nowMs: number): string[] {
     ...(more > 0 ? [`and ${more} more`] : []),
     ...explained.map((one) => `${counted(one.files, 'file')} explained by ${updateText(one, nowMs)}`),
     ...newest.map((one) => `${counted(one.files, 'file')} accepted: ${updateText(one, nowMs)}`),
+    ...(reading === null ? [] : [readingText(reading)]),
   ];
+}
+
+function readingText({ count, files }: NonNullable<IntegrityNodeReport['reading']>): string {
+  const [first = ''] = files;
+  const named = count === 1 ? first : `${first} and ${counted(count - 1, 'other large file')}`;
+  return `still being read: ${named}`;
 }
 
 function explainedFiles({ packageUpdates }: IntegrityNodeReport): number {

@@ -46,6 +46,8 @@ export interface IntegrityNodeReport {
   readonly findings: readonly IntegrityFindingReport[];
   /** Updates of packages that explain findings, and the latest that were accepted into the baseline. */
   readonly packageUpdates: NonNullable<FileIntegrityNodeStatus['packageUpdates']>;
+  /** Large files of which the last scan says nothing yet; `null`: there are none. */
+  readonly reading: NonNullable<FileIntegrityNodeStatus['reading']> | null;
   /** How changes are known between scans; `null` where nobody says. */
   readonly detection: Detection | null;
 }

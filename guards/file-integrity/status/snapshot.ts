@@ -21,6 +21,7 @@ export interface IntegrityNodeView {
   readonly findings: NonNullable<FileIntegrityNodeStatus['findings']>;
   readonly findingCount: number;
   readonly packageUpdates: NonNullable<FileIntegrityNodeStatus['packageUpdates']>;
+  readonly reading: FileIntegrityNodeStatus['reading'];
 }
 
 /** Those of both groups; none where they are not installed. @throws {KubeError} what is forbidden too. */
@@ -62,7 +63,8 @@ function ownerOf({ metadata, nodeName }: FileIntegrityNodeStatus): string {
 }
 
 function nodeView(status: FileIntegrityNodeStatus): IntegrityNodeView {
-  const { nodeName, lastResult, detection, findings = [], omittedFindings = 0, packageUpdates = [] } = status;
+  const { nodeName, lastResult, detection, findings = [], omittedFindings = 0 } = status;
+  const { packageUpdates = [], reading } = status;
   return {
     nodeName,
     lastResult,
@@ -70,5 +72,6 @@ function nodeView(status: FileIntegrityNodeStatus): IntegrityNodeView {
     findings: findings.filter(({ explained }) => explained === undefined).slice(0, SHOWN_FINDINGS),
     findingCount: findings.length + omittedFindings,
     packageUpdates,
+    reading,
   };
 }

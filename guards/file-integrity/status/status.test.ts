@@ -63,6 +63,7 @@ function node(
     findings: [],
     findingCount: 0,
     packageUpdates: [],
+    reading: undefined,
   };
 }
 
@@ -141,6 +142,7 @@ suite('file integrity in the status', () => {
       filesRemoved: 1,
       findingCount: 5,
       packageUpdates: [],
+      reading: null,
       findings: [
         {
           path: '/etc/passwd',
@@ -372,6 +374,18 @@ openshift-file-integrity/example  Active  n2    Failed     5 min ago  4 changed,
       /\/etc\/passwd changed .*\n +4 files explained by tool 1 -> 2 10 s ago\n +1 file accepted: old 1 -> 2 10 s ago/,
     );
     assert.doesNotMatch(text, /more/);
+  });
+
+  test('a large file that is still being read is named', () => {
+    const textOf = (reading: IntegrityNodeView['reading']): string => {
+      const section = sectionOf([view('fi', [{ ...node('n1', 'Succeeded'), reading }])]);
+      return section.table(verdictOf(section), { ...plain, widthColumns: 120 });
+    };
+    assert.match(textOf({ count: 1, files: ['/srv/disk.img'] }), /^ +still being read: \/srv\/disk\.img$/m);
+    assert.match(
+      textOf({ count: 3, files: ['/a', '/b', '/c'] }),
+      /still being read: \/a and 2 other large files$/m,
+    );
   });
 
   test('that authors were lost concerns findings without one', () => {

@@ -1,0 +1,94 @@
+/**
+ * Reads large files when a scan is over, while what it has found in the others is told: one file keeps no other waiting. What was
+ * known of them stays until they have been read.
+ */
+import { errorCodes, messageOf, RampartError } from '../../../lib/errors/errors.ts';
+import type { Logger } from '../../../lib/telemetry/log.ts';
+import type { ByteString } from '../model/entry.ts';
+import type { IntegrityJob, IntegrityProvider, RunOptions } from '../provider/provider.ts';
+import type { CurrentFindings } from '../results/findings.ts';
+
+export interface LargeFilesOptions {
+  readonly findings: CurrentFindings;
+  readonly logger: Logger;
+  readonly nowMs: () => number;
+  readonly progress: () => RunOptions['onProgress'];
+  /** Nothing is to be said of changes then; a scan follows. */
+  readonly isHeld: () => boolean;
+  /** One has been read. */
+  readonly onRead: () => void;
+}
+
+export class LargeFiles implements AsyncDisposable {
+  readonly #options: LargeFilesOptions;
+  /** To be read; the first is being read. */
+  readonly #paths = new Set<ByteString>();
+  #running: { readonly stop: AbortController; readonly ended: Promise<void> } | undefined;
+
+  constructor(options: LargeFilesOptions) {
+    this.#options = options;
+  }
+
+  get paths(): ReadonlySet<ByteString> {
+    return this.#paths;
+  }
+
+  /** These too; one that waits or is being read is not read again for it. */
+  add(paths: Iterable<ByteString>): void {
+    for (const path of paths) this.#paths.add(path);
+  }
+
+  /** Reads those that wait, compared with the baseline that there is now. */
+  start(job: IntegrityJob, provider: IntegrityProvider): void {
+    if (this.#running !== undefined || this.#paths.size === 0) return;
+    // Another provider than that of the scan: it reads all files by itself.
+    if (provider.readLarge === undefined) return this.#paths.clear();
+    const stop = new AbortController();
+    this.#running = { stop, ended: this.#run(job, provider, stop.signal) };
+  }
+
+  /** They wait for the next start. */
+  async stop(): Promise<void> {
+    this.#running?.stop.abort();
+    await this.#running?.ended;
+  }
+
+  /** A new baseline has them as they are. */
+  clear(): void {
+    this.#paths.clear();
+  }
+
+  async #run(job: IntegrityJob, provider: IntegrityProvider, signal: AbortSignal): Promise<void> {
+    const { findings, isHeld, logger, nowMs, onRead, progress } = this.#options;
+    try {
+      // More may come meanwhile.
+      while (this.#paths.size > 0 && !signal.aborted) {
+        const files = provider.readLarge?.(job, [...this.#paths], { signal, ...progressOf(progress()) });
+        for await (const file of files ?? []) {
+          if (signal.aborted) return;
+          this.#paths.delete(file.path);
+          if (!isHeld()) findings.readLarge(file, nowMs());
+          onRead();
+        }
+      }
+    } catch (err) {
+      if (signal.aborted) return;
+      logger.error({ err }, 'large files could not be compared');
+      const code = err instanceof RampartError ? err.code : errorCodes.SYSTEM;
+      for (const path of this.#paths)
+        findings.readLarge({ path, problem: { path, code, message: messageOf(err) } }, nowMs());
+      this.#paths.clear();
+      onRead();
+    } finally {
+      this.#running = undefined;
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+}
+
+function progressOf(onProgress: RunOptions['onProgress']): Pick<RunOptions, 'onProgress'> {
+  return onProgress === undefined ? {} : { onProgress };
+}
