@@ -105,13 +105,14 @@ test('lib/ names no guard', () => {
   }
 });
 
-test('npm run lint sees every form of import, cycles and forgotten promises', (t) => {
+test('npm run lint sees every form of import, cycles, forgotten promises and refused words in comments', (t) => {
   const copy = mkdtempSync(join(tmpdir(), 'rampart-rooms-'));
   t.after(() => rmSync(copy, { recursive: true }));
   for (const folder of ['scripts', 'apps', 'lib/time', 'guards/a', 'guards/b']) {
     mkdirSync(join(copy, folder), { recursive: true });
   }
-  for (const file of ['.oxlintrc.json', 'package.json', 'tsconfig.json', 'scripts/room-rules.ts']) {
+  const rules = ['scripts/room-rules.ts', 'scripts/comment-rules.ts'];
+  for (const file of ['.oxlintrc.json', 'package.json', 'tsconfig.json', ...rules]) {
     copyFileSync(join(top, file), join(copy, file));
   }
   symlinkSync(join(top, 'node_modules'), join(copy, 'node_modules'));
@@ -127,6 +128,10 @@ test('npm run lint sees every form of import, cycles and forgotten promises', (t
   write('lib/time/chicken.ts', "import { egg } from './egg.ts';\nexport const chicken = () => egg;\n");
   write('lib/time/egg.ts', "import { chicken } from './chicken.ts';\nexport const egg = () => chicken;\n");
   write('lib/time/names.ts', 'export const one = 1;\n/** For guards. */\nexport const two = 2;\n');
+  write(
+    'lib/time/words.ts',
+    'export const one = 1;\n// The clock is\n// to be set.\nexport const two = 2;\n',
+  );
   write('apps/promise.ts', 'async function work(): Promise<void> {}\nwork();\n');
 
   const oxlint = join(top, 'node_modules/.bin/oxlint');
@@ -151,6 +156,7 @@ test('npm run lint sees every form of import, cycles and forgotten promises', (t
       'lib/time/chicken.ts import(no-cycle)',
       'lib/time/egg.ts import(no-cycle)',
       'lib/time/names.ts rampart(lib-names)',
+      'lib/time/words.ts comments(plain-words)',
     ],
     stdout,
   );

@@ -50,7 +50,7 @@ describe('what the sensor sees', { skip }, () => {
   let files = 0;
 
   before(() => {
-    // Everyone may enter, because some accesses are tried as the user nobody.
+    // Everyone may enter, because some accesses are tried by an unprivileged user.
     directory = mkdtempSync(join(tmpdir(), 'rampart-operations-'));
     chmodSync(directory, 0o777);
     sensor = Sensor.open({

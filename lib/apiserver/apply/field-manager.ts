@@ -44,7 +44,7 @@ export interface WriteContext {
   /** '' for the object itself, else `status`, `scale`. */
   readonly subresource?: string;
   readonly now: Date;
-  /** Fields that this endpoint does not write, `[['status']]`: it gives nobody ownership of them. */
+  /** Fields that this endpoint does not write, `[['status']]`: writes through it own none of them. */
   readonly resetFields?: readonly (readonly string[])[];
 }
 

@@ -162,7 +162,7 @@ export function changeOf(changes: readonly Change[], path: ByteString): Change {
   return found;
 }
 
-/** "created,closed of 4711", "deleted of nobody": a change for comparison. */
+/** A change as text, for comparison: "created,closed of 4711". */
 export function describeChange(change: Change): string {
   return `${change.path} ${change.kinds.join(',')} by ${change.author?.pid ?? 'nobody'}`;
 }

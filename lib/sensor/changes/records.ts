@@ -24,7 +24,7 @@ export interface SeenChange {
   readonly directory: number;
   /** The name in the directory; undefined: the directory itself. */
   readonly name: ByteString | undefined;
-  /** Of the file of that name, or of the one created in the directory; 0n if unknown. */
+  /** Inode of the file of that name, or of the one created in the directory; 0n if unknown. */
   readonly inode: bigint;
   readonly device: number;
   readonly generation: number;
