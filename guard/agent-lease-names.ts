@@ -14,7 +14,7 @@ export const kernelLeaseLabel = 'rampart.dev/kernel';
  * `{"file-access":{"state":"running"},"file-integrity":{"state":"unavailable","reason":"..."}}`; some have `facts`.
  */
 export const agentGuardsAnnotation = 'rampart.dev/guards';
-/** What the process lost itself. JSON: `{"lines":3}`. */
+/** Losses of the process itself. JSON: `{"lines":3}`. */
 export const agentLossesAnnotation = 'rampart.dev/losses';
 
 const guardStates = ['starting', 'running', 'waiting', 'unavailable'] as const;
@@ -22,9 +22,9 @@ const guardStates = ['starting', 'running', 'waiting', 'unavailable'] as const;
 /** How a guard is on a node: `waiting` for what it needs, `unavailable` where the node cannot serve it. */
 export interface AgentGuardState {
   readonly state: (typeof guardStates)[number];
-  /** A sentence or two; empty where there is nothing to say. */
+  /** A sentence or two; empty without a reason. */
   readonly reason: string;
-  /** What the guard itself says of its work there, as its section of status understands it. */
+  /** The guard's own facts about its work on the node, in the form that its section of status understands. */
   readonly facts?: GuardFacts;
   readonly coverage?: Coverage;
 }
@@ -33,9 +33,9 @@ export interface AgentGuardState {
 export interface Coverage {
   /** The sensor's mode, the dataplane: by which means it works. */
   readonly mode: string;
-  /** What it cannot see or do by these means, each in a few words. */
+  /** Accesses that it cannot see and actions that it cannot take by these means, a few words each. */
   readonly blindSpots: readonly string[];
-  /** What was lost since the process started, as its metrics count it. */
+  /** Losses since the process started, as in its metrics. */
   readonly losses: Losses;
 }
 
@@ -47,7 +47,7 @@ export type GuardFacts = Readonly<Record<string, string | number | boolean>>;
 
 export interface AgentLease {
   readonly nodeName: string;
-  /** Of the process, beside those of its guards. */
+  /** Losses of the process, besides those of its guards. */
   readonly losses?: Losses;
   /** By the guard's name. */
   readonly guards: ReadonlyMap<string, AgentGuardState>;
@@ -59,7 +59,7 @@ const MAX_GUARDS = 64;
 const MAX_REASON_LENGTH = 1000;
 const MAX_FACTS = 128;
 const MAX_BLIND_SPOTS = 16;
-/** Of one text among them. */
+/** Limit for one of these texts. */
 export const MAX_FACT_LENGTH = 200;
 /** A DNS subdomain, as the API wants names of nodes. */
 const nodeName = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
@@ -71,7 +71,7 @@ export function agentLeaseName(node: string): string {
   return node.length <= 200 ? `rampart-agent-${node}` : `rampart-agent-${digest}`;
 }
 
-/** Whether a Lease is an agent's, whatever else it says: then it is nobody's lock. */
+/** Whether a Lease belongs to an agent, whatever else it says: then it is not a lock. */
 export function isAgentLease({ metadata }: Pick<KubeObject, 'metadata'>): boolean {
   return metadata.labels?.[agentLeaseLabel] !== undefined;
 }

@@ -14,10 +14,10 @@ export interface AlertingRule {
   readonly labels?: Readonly<Record<string, string>>;
   /** One line, with `{{ $labels.x }}` for labels of `expr`. */
   readonly summary: string;
-  /** What has happened. */
+  /** The event that happened. */
   readonly what: string;
   /** Why it matters, and what usually causes it. */
   readonly why: string;
-  /** What to do. */
+  /** The action to take. */
   readonly next: string;
 }

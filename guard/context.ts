@@ -14,17 +14,17 @@ import type { ReportWriter } from './reports/report-writer.ts';
 /** Says how the work of a part goes, for its section of `rampart status`: in the lease of its process, in place of what it said before. Numbers alone may take 10 s, as may what a function returns. */
 type TellFacts = (facts: GuardFacts | (() => GuardFacts)) => void;
 
-/** What parts of both kinds have. All that it gives belongs to the program, and ends with `signal`. */
+/** Common to both kinds of parts. Everything here belongs to the program, and ends with `signal`. */
 export interface GuardContext {
   readonly guard: string;
   readonly client: KubeClient;
   readonly signal: AbortSignal;
   readonly logger: Logger;
-  /** Of this process, in leases and events. */
+  /** The identity of this process, in leases and events. */
   readonly identity: string;
   /** Parts of /readyz and /healthz, by the names of the descriptor. */
   readonly health: PartHealth;
-  /** undefined where nobody asked for metrics. */
+  /** undefined if metrics are off. */
   readonly metrics: SharedMetrics | undefined;
   /** Takes a finding of the guard: a line of JSON as `findingLine` writes it, without a newline. Never waits. */
   readonly sink: (line: string) => void;
@@ -52,11 +52,15 @@ export interface PartHealth {
 export interface NodeContext extends GuardContext {
   /** As the Node object and `spec.nodeName` of pods have it. */
   readonly nodeName: string;
-  /** Of the container runtime; empty for ever where no guard asks it. */
+  /** Containers of the runtime; stays empty if no guard uses the runtime. */
   readonly containers: ContainerSource;
   /** Where the root of the node is: `/hostroot` in the agent's pod, `/` on a machine by itself. */
   readonly hostRoot: string;
-  /** For what the part keeps; it is made when somebody writes there. @throws {TypeError} where the descriptor has none */
+  /**
+   * A directory for data that the part keeps; created with the first write.
+   *
+   * @throws {TypeError} if the descriptor declares none
+   */
   readonly directory: string;
   /** The version of Rampart. */
   readonly version: string;
@@ -70,7 +74,10 @@ export interface NodeContext extends GuardContext {
 export interface ClusterContext extends GuardContext {
   readonly tellFacts: TellFacts;
   readonly reports: Pick<ReportWriter, 'delete' | 'write'>;
-  /** Of the API server of this process: who is to object to writes is given to it. Undefined where the API is elsewhere. */
+  /**
+   * Part of the API server in this process: register here to object to writes. Undefined if the API is in
+   * another process.
+   */
   readonly admission: AdmissionChain | undefined;
   /**
    * Works while this process holds the operator's lease, until `signal` aborts; what `work` is given ends with the term.

@@ -1,4 +1,7 @@
-/** What the processes of Rampart take away when it is being removed: webhooks that nobody would answer, finalizers that nobody would take off. */
+/**
+ * What the processes of Rampart take away when it is being removed: webhooks that would have no server,
+ * finalizers that would have no owner.
+ */
 import { orUndefined } from '../lib/kube/client/client-errors.ts';
 import type { KubeClient } from '../lib/kube/client/client.ts';
 import { releaseAll } from '../lib/kube/controller/finalizers.ts';
@@ -12,16 +15,19 @@ interface GiveBackOptions {
   readonly client: KubeClient;
   readonly logger: Logger;
   readonly guards: readonly Guard[];
-  /** Of an agent, which gives back what it holds itself. */
+  /** Set for an agent, which gives back only its own. */
   readonly nodeName?: string | undefined;
 }
 
-/** Once it is told to stop, an agent has 15 s until it is killed, and the operator 30 s, for the end of the guards too. */
+/**
+ * Once told to stop, an agent has 15 s until it is killed, and the operator 30 s, including the end of the
+ * guards.
+ */
 const times = { agentMs: 8000, operatorMs: 15_000 } as const;
 
 /**
- * Runs the parts of a process until `end` aborts. If Rampart is being removed, it gives back what they hold, and waits until the process
- * is told to stop: it would only be started again.
+ * Runs the parts of a process until `end` aborts. If Rampart is being removed, it gives back the resources
+ * that they hold, and waits until the process is told to stop: otherwise it would be restarted.
  */
 export async function runUntilRemoved(
   end: AbortController,
@@ -36,7 +42,10 @@ export async function runUntilRemoved(
   await aborted(options.told);
 }
 
-/** After the guards have ended, so that none of it comes back. What fails is logged: it is too late to do more about it. */
+/**
+ * After the guards have ended, so that they do not create it again. Failures are logged: it is too late to do
+ * more.
+ */
 async function giveBack(
   { isEverywhere, message }: RampartRemoved,
   { client, logger, guards, nodeName, told }: GiveBackOptions & Pick<RemovalOptions, 'told'>,
@@ -73,7 +82,7 @@ async function giveBack(
   logger.info(count, 'removed what would be left of Rampart');
 }
 
-/** Aborts some time after `told`. */
+/** Aborts some time after the process is told to stop. */
 function lateAfter(told: AbortSignal, afterMs: number): Disposable & { readonly signal: AbortSignal } {
   const late = new AbortController();
   let timer: NodeJS.Timeout | undefined;

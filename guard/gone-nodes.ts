@@ -1,4 +1,4 @@
-/** Deletes what was written for nodes that are gone, also where nobody collects garbage. */
+/** Deletes objects that were written for nodes that are gone, even without a garbage collector. */
 import { deleteSame } from '../lib/kube/client/delete-same.ts';
 import { labelValue } from '../lib/kube/selectors/label-names.ts';
 import type { KubeClient } from '../lib/kube/client/client.ts';
@@ -20,12 +20,12 @@ export interface ObjectsOfNodes<T extends KubeObject> {
   readonly cache: IndexedCache<T>;
   /** The name of its node, or that as the value of a label. */
   nodeOf(object: T): string;
-  /** By which finalizers the agent of the node holds it: nobody else takes them off. */
+  /** Finalizers by which the agent of the node holds it: only that agent takes them off. */
   isHold?(finalizer: string): boolean;
 }
 
 interface GoneNodesOptions<T extends KubeObject> extends ControllerContext {
-  /** Of the controller. */
+  /** Name of the controller. */
   readonly name: string;
   readonly nodes: IndexedCache<Node>;
   readonly kinds: readonly ObjectsOfNodes<T>[];
@@ -55,7 +55,7 @@ export async function deleteObjectsOfGoneNodes<T extends KubeObject>(
     nodes.subscribe(({ type, key }) => {
       if (type === 'deleted') labels.delete(labelValue(key));
       else labels.add(labelValue(key));
-      // Of the first one, too: nothing was said before.
+      // Also for the first one: nothing was known before.
       if (type === 'deleted' || nodes.size === 1) addAll();
     }),
   );

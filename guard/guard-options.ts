@@ -51,7 +51,11 @@ export function directoryIn(values: OptionValues): (guard: Guard) => string {
   };
 }
 
-/** What the guard's `parse` makes of the values of a command. @throws {RampartError} `INPUT` */
+/**
+ * The result of the guard's `parse` for the values of a command.
+ *
+ * @throws {RampartError} `INPUT`
+ */
 export function parsedOptions({ options = [], parse }: Guard, values: OptionValues): unknown {
   const defaults = options.map(optionOf).map((option) => [option.attributeName(), option.defaultValue]);
   return parse({ ...Object.fromEntries(defaults), ...values });
@@ -78,7 +82,7 @@ export function optionOf({
   return option;
 }
 
-/** What throws is told as a wrong argument. */
+/** Reports an error of `parse` as a wrong argument. */
 export function argument<T>(parse: (text: string) => T): (text: string) => T {
   return (text) => {
     try {

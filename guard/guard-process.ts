@@ -1,4 +1,4 @@
-/** What a process that runs guards has once: caches, health, metrics, and its messages. */
+/** The parts that a process with guards has once: caches, health, metrics, and its messages. */
 import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 
@@ -48,7 +48,7 @@ interface GuardProcessOptions {
   readonly logger: Logger;
   readonly health: Health;
   readonly metrics: Metrics | undefined;
-  /** What `shareMetrics` made of them. */
+  /** The result of `shareMetrics`. */
   readonly shared: SharedMetrics | undefined;
   readonly identity: string;
   readonly states: Parameters<typeof registerGuardMetrics>[1];
@@ -66,7 +66,7 @@ export function guardProcess(options: GuardProcessOptions): GuardProcess {
   return { client, logger, identity, health, metrics: shared, caches, sink: stream.sink };
 }
 
-/** The container runtime where a guard asks it; readiness waits for it where one cannot do without. */
+/** The container runtime, if a guard uses it; readiness waits for it if a guard cannot do without. */
 export async function openRuntime(
   guards: readonly Guard[],
   { socketPath, logger, ...told }: ToldOfRuntime & { socketPath: string | undefined; logger: Logger },

@@ -22,7 +22,7 @@ export class GuardStates {
   readonly #obstacles = new Map<string, () => string | undefined>();
   readonly #coverage = new Map<string, () => Coverage>();
   readonly #listeners = new Set<() => void>();
-  /** What the process loses beside its guards. */
+  /** Losses of the process besides its guards. */
   losses: () => Losses = () => ({});
 
   /** @param guards - That this process runs, before any has begun: the others are switched off. */
@@ -68,8 +68,8 @@ export class GuardStates {
   }
 
   /**
-   * What a guard says of its work. That numbers change is told to nobody: the lease has them when it is renewed. A function is called
-   * each time the lease is written.
+   * Sets a guard's facts about its work. Changed numbers alone cause no write: the next renewal of the lease
+   * has them. A function is called each time the lease is written.
    */
   setFacts(guard: string, facts: GuardFacts | (() => GuardFacts)): void {
     const before = this.#facts.get(guard);

@@ -1,18 +1,20 @@
 /**
  * The contract between a guard and the program that runs it.
  *
- * A guard is one folder of `guards/` and one line of `apps/guards.ts`. Its {@link Guard} descriptor is all that the rest of
- * the program knows of it: commands, flags, status, alert lines, health, metrics, documentation and the manifests in deploy/
- * follow from the list of descriptors.
+ * A guard is one folder of `guards/` and one line of `apps/guards.ts`. Its {@link Guard} descriptor is the
+ * only interface to the rest of the program: commands, flags, status, alert lines, health, metrics,
+ * documentation and the manifests in deploy/ follow from the list of descriptors.
  *
- * What a part has to keep to, as with a controller-runtime `Reconciler`:
+ * The rules for a part, as for a controller-runtime `Reconciler`:
  *
- * - It runs until `context.signal` aborts, then ends what it opened and resolves. Resolving earlier is a fault.
- * - It is level-triggered: what it does follows from the state of the API and of the machine, so a restart at any moment is
- *   harmless, and nothing that it guards opens when it stops.
- * - That the API is away is no failure: it goes on with what it knows.
- * - What this machine or cluster cannot serve is a `RampartError`. The guard is then told as unavailable, with the message,
- *   and takes no other guard with it. Any other error is a fault of the program, and ends the process.
+ * - It runs until `context.signal` aborts, then ends what it opened and resolves. Resolving earlier is a
+ *   fault.
+ * - It is level-triggered: its actions follow from the state of the API and of the machine, so a restart at
+ *   any moment is harmless, and nothing that it guards opens when it stops.
+ * - An unreachable API is not a failure: it continues with the last known state.
+ * - If this machine or cluster lacks something, throw a `RampartError`. The guard is then reported as
+ *   unavailable, with the message, and the others continue. Any other error is a fault of the program, and
+ *   ends the process.
  */
 import type { Command } from 'commander';
 
@@ -29,14 +31,14 @@ import type { OcsfMapping } from './stream/ocsf.ts';
 import type { WriteLimits } from './write-limits.ts';
 
 /**
- * All that is known of a guard without loading its work. What loads modules is a function, so that `--help` is quick and a
- * guard that is off costs no memory.
+ * A guard's description, without loading its code. Whatever loads modules is a function, so that `--help` is
+ * quick and a guard that is off costs no memory.
  *
  * @example
  * // guards/door-watch/guard.ts
  * export const doorWatch = defineGuard<DoorWatchOptions>({
  *   name: 'door-watch',
- *   summary: 'tells who opens the doors that a DoorPolicy names',
+ *   summary: 'reports who opens the doors that a DoorPolicy names',
  *   resources: [doorPolicies],
  *   guarded: [doorPolicyType],
  *   commands: [{ create: doorCommand, example: ['door list', 'list the doors that are watched'] }],
@@ -63,7 +65,7 @@ import type { WriteLimits } from './write-limits.ts';
 export interface Guard<Options = unknown> {
   /** Its folder in `guards/`, and its name in `--guards`, logs, health, metrics labels, status and docs: `file-access`. */
   readonly name: string;
-  /** What it does, after its name, for help texts: without a capital letter or a full stop. */
+  /** A description for help texts, after its name: without a capital letter or a full stop. */
   readonly summary: string;
   /** The CustomResourceDefinitions that it brings. They are waited for: without them it does not run, and says so. */
   readonly resources: readonly Resource[];
@@ -71,15 +73,17 @@ export interface Guard<Options = unknown> {
   readonly variants?: ResourceVariants;
   /** It runs once the API has answered, with or without its resources, for what it does about others. Default: false. */
   readonly worksWithoutResources?: true;
-  /** Of what users write, the kinds that have `status.conditions`: where a node cannot serve the guard, condition `Served` says so. */
+  /**
+   * Kinds written by users that have `status.conditions`: if a node cannot serve the guard, condition
+   * `Served` says so.
+   */
   readonly guarded?: readonly ResourceType[];
   readonly commands?: readonly OwnCommand[];
   readonly options?: readonly GuardOption[];
   /**
-   * What its parts get of the command line; `option-values.ts` reads values with their types. Options that a command does not
-   * have are given with their defaults.
-   *
-   * It is called before anything has begun, and again for each part: it only looks at the values.
+   * Converts the values of the command line for its parts; `option-values.ts` reads values with their types.
+   * Options that a command lacks have their defaults. It is called before anything has begun, and again for
+   * each part: it must have no effects.
    *
    * @throws {RampartError} `INPUT` for values that cannot work
    */
@@ -89,21 +93,21 @@ export interface Guard<Options = unknown> {
   /** Whether its node part asks the container runtime, which is looked for only then. `needed`: readiness waits for it. */
   readonly containers?: 'needed' | 'used';
   readonly rights: GuardRights;
-  /** What its node part needs of the agent's pod beside the base. */
+  /** The node part's requirements for the agent's pod, besides the base. */
   readonly pod?: PodNeeds;
   /** The parts of /healthz and /readyz that it has. A part that is not named here cannot be registered. */
   readonly health?: readonly HealthPart[];
   /** Registers its metrics, with readings of nothing: for the tables in docs/. */
   readonly metrics?: () => Promise<GuardMetrics>;
-  /** What Prometheus is to say of them. */
+  /** Prometheus' alerting rules for these metrics. */
   readonly alertingRules?: () => Promise<readonly AlertingRule[]>;
   /** Where the operator's metrics are beside /metrics: where the product whose place it takes has them. */
   readonly metricsPaths?: readonly string[];
-  /** What the agent runs on each node. */
+  /** The part that the agent runs on each node. */
   readonly node?: () => Promise<NodePart<Options>>;
   /** Its cluster part objects to writes where the API is in the same process (`context.admission`): until it is ready, they wait. */
   readonly admits?: true;
-  /** What the operator runs once per cluster. */
+  /** The part that the operator runs once per cluster. */
   readonly cluster?: () => Promise<ClusterPart<Options>>;
   /** Whether it works on this machine, for `rampart doctor`. */
   readonly examine?: () => Promise<ExamineMachine>;
@@ -112,7 +116,7 @@ export interface Guard<Options = unknown> {
   readonly lines?: () => Promise<readonly LineKind[]>;
   /** Its findings in the words of OCSF, for OTLP. */
   readonly ocsf?: () => Promise<OcsfMapping>;
-  /** What stays in a cluster and on nodes when its processes end. */
+  /** Objects and kernel state that stay in a cluster and on nodes when its processes end. */
   readonly leftovers?: () => Promise<Leftovers>;
   /** Apart from {@link leftovers}, which load more: each agent without the guard loads this at its start. */
   readonly switchedOff?: () => Promise<CleanSwitchedOff<Options>>;
@@ -143,8 +147,8 @@ export type ClusterPart<Options = unknown> = (context: ClusterContext, options: 
 /**
  * A guard as one of a list, in which the type of the options differs from guard to guard.
  *
- * The cast forgets that type. It is safe as `run-guards.ts` gives the parts of a guard what the same guard's `parse` returned,
- * and nobody else calls them.
+ * The cast drops that type. It is safe because only `run-guards.ts` calls the parts of a guard, with the
+ * result of the same guard's `parse`.
  */
 export function defineGuard<Options>(guard: Guard<Options>): Guard {
   return guard as Guard;
@@ -186,7 +190,7 @@ export type OptionValues = Readonly<Record<string, unknown>>;
 interface GuardDirectory {
   /** Below the directory of standalone, and of the agent's data. */
   readonly name: string;
-  /** Of the agent: `--spool <dir>`. */
+  /** Flags of the agent: `--spool <dir>`. */
   readonly flags: string;
   readonly description: string;
 }
@@ -223,14 +227,14 @@ export interface GuardRights {
     readonly rules: readonly Right[];
     /** It has also the rules of all ClusterRoles with one of these labels, with the value `true`. */
     readonly aggregates?: readonly string[];
-    /** Who has it in the whole cluster. Default: nobody. */
+    /** The account that has it in the whole cluster. Default: none. */
     readonly boundTo?: 'operator';
   }[];
-  /** Of what the rights allow to write. */
+  /** Limits of the writes that the rights allow. */
   readonly limits?: WriteLimits;
 }
 
-/** What the DaemonSet of the agent gets for a guard. */
+/** Additions to the agent's DaemonSet for a guard. */
 export interface PodNeeds {
   readonly capabilities?: readonly { readonly name: string; readonly why: string }[];
   readonly hostPID?: string;
@@ -256,9 +260,9 @@ export interface HealthPart {
   readonly on: 'node' | 'cluster';
   /** After the guard's name, and `node` where it is on a node: `file-access-node-pods`. */
   readonly name: string;
-  /** What holds when it is well. */
+  /** What a healthy state means. */
   readonly what: string;
-  /** Of /healthz: only a new process mends it. Default: of /readyz. */
+  /** Part of /healthz: only a new process helps. Default: of /readyz. */
   readonly alive?: boolean;
 }
 

@@ -1,8 +1,9 @@
 /**
  * Whether an object is guarded: one rule for all guards. No I/O, no clock.
  *
- * An object is guarded if each process that it needs is alive, runs the guard, and has reported on the object since its last
- * change, and if none of these processes reports a problem. What a process said that is dead counts for nothing.
+ * An object is guarded if each process that it needs is alive, runs the guard, and has reported on the object
+ * since its last change, and if none of these processes reports a problem. Reports of a dead process do not
+ * count.
  */
 import { compareVersions } from '../lib/kube/object/resource-version.ts';
 import type { AgentGuardState } from './agent-lease-names.ts';
@@ -17,7 +18,7 @@ export interface ObjectName {
 /** A `metadata.generation`, or a `metadata.resourceVersion`. Only two of the same type can be compared. */
 export type Revision = number | string;
 
-/** What a section of `rampart status` finds out about an object that a user wrote. */
+/** The state of an object of a user, as found by a section of `rampart status`. */
 export interface GuardedObject extends ObjectName {
   /** As it is now. */
   readonly revision: Revision;
@@ -82,11 +83,11 @@ export interface Processes {
   readonly agents: ReadonlyMap<string, ProcessView> | undefined;
   /** `null`: there is no lease. */
   readonly operator: ProcessView | null | undefined;
-  /** What a person does where a process does not run. */
+  /** How a person starts a process that does not run. */
   readonly start: (process: 'agent' | 'operator', node?: string) => string;
 }
 
-/** Of a guard's descriptor. */
+/** The relevant part of a guard's descriptor. */
 export interface RunGuard {
   readonly name: string;
   /** Undefined: no agent is needed. */

@@ -78,7 +78,7 @@ suite('what guards do once per cluster', () => {
     const perMinute = server.writes - writes;
     assert.ok(perMinute > 0 && perMinute <= 30, `${perMinute}`);
     assert.deepEqual([first.leadership.leader, second.leadership.leader], ['first', 'first']);
-    // Stopped in order, it gives the lease back, and nobody waits for its end.
+    // Stopped in order, it gives the lease back, so that its successor need not wait.
     await first.end();
     assert.equal(first.working.size, 0);
     await clock.advance(3000);

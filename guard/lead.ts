@@ -1,4 +1,4 @@
-/** What guards do once per cluster: they work while this process holds the operator's lease. */
+/** Guards' work once per cluster: done while this process holds the operator's lease. */
 import type { KubeClient } from '../lib/kube/client/client.ts';
 import { isAlreadyExists } from '../lib/kube/client/client-errors.ts';
 import { type Clock, sleep, systemClock } from '../lib/time/clock.ts';
@@ -16,9 +16,9 @@ interface LeadershipOptions {
   readonly client: KubeClient;
   readonly logger: Logger;
   readonly identity: string;
-  /** Of the guards that this process runs: each renewal has them. */
+  /** The states of this process's guards, which each renewal includes. */
   readonly states: Pick<GuardStates, 'text'>;
-  /** What is done once for all guards, in each term. */
+  /** Work for all guards together, in each term. */
   readonly upkeep?: (term: AbortSignal) => Promise<void>;
   readonly clock?: Clock | undefined;
 }
@@ -43,7 +43,7 @@ export class Leadership implements AsyncDisposable {
     this.#options = options;
   }
 
-  /** Empty while nobody is known. */
+  /** Empty while the leader is unknown. */
   get leader(): string {
     return this.#leader;
   }
@@ -67,7 +67,7 @@ export class Leadership implements AsyncDisposable {
         await working;
         if (!term.aborted) return;
       } catch (error) {
-        // What it throws after it was told to end says nothing.
+        // An error after it was told to end is meaningless.
         if (!term.aborted && !signal.aborted) throw error;
       } finally {
         this.#working.delete(settled);

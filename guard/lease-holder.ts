@@ -1,6 +1,6 @@
 export interface LeaseView {
   readonly name: string;
-  /** Empty where nobody holds it. */
+  /** Empty if it is free. */
   readonly holder: string;
   /** By this machine's clock, negative where the holder's is ahead; `null` where it is not said. */
   readonly renewedSecondsAgo: number | null;
@@ -9,7 +9,10 @@ export interface LeaseView {
 
 /** Who holds a lock, in `-o json`. */
 export interface HolderReport {
-  /** `held`; `stale`: its holder has not renewed it in time; `free`: nobody's; `unknown`: it may not be read. */
+  /**
+   * `held`; `stale`: its holder has not renewed it in time; `free`: without a holder; `unknown`: it may not
+   * be read.
+   */
   readonly state: 'held' | 'stale' | 'free' | 'unknown';
   readonly holder: string | null;
   /** By this machine's clock; negative where the holder's is ahead. */
@@ -28,7 +31,7 @@ export function holderOf(leases: readonly LeaseView[] | undefined, name: string 
   return { state: isRenewed ? 'held' : 'stale', holder, renewedSecondsAgo };
 }
 
-/** Holders call themselves by their node or host and a random part, which tells a person nothing. */
+/** Holders are named by their node or host and a random part, which is useless to people. */
 export function holderName({ holder }: HolderReport): string {
   return nodeOfHolder(holder ?? '');
 }

@@ -77,7 +77,7 @@ class Scene extends TestApi {
     await this.client.patch(leases, { namespace: systemNamespace, name }, { type: 'merge', body });
   }
 
-  /** What is there after a look, without the prefix of agents. */
+  /** The remaining leases after a look, without the prefix of agents. */
   async look(): Promise<string[]> {
     await this.left.reconcile('leases', AbortSignal.timeout(30_000));
     const { items } = await this.client.list<Lease>(leases, { namespace: systemNamespace });
@@ -107,7 +107,7 @@ suite('leases that nobody renews any more', () => {
     assert.deepEqual(await scene.look(), ['n2', ...kept].toSorted());
     scene.clock.advanceSync(11_000);
     assert.deepEqual(await scene.look(), kept.toSorted());
-    // Of two nodes on one kernel.
+    // A lease of two nodes on one kernel.
     await scene.deleteNode('n1');
     await scene.look();
     scene.clock.advanceSync(31_000);

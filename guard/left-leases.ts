@@ -1,8 +1,7 @@
 /**
- * Deletes the leases that nobody renews any more: those of agents whose Node is gone, and those of kernels that no agent is on.
- *
- * They have no owner. The garbage collector would take the lease of an agent that still works when its Node is deleted, and
- * what the agent writes after that would stay.
+ * Deletes leases that are no longer renewed: those of agents whose Node is gone, and those of kernels without
+ * an agent. They have no owner: with one, the garbage collector would take the lease of an agent that still
+ * works when its Node is deleted, and later writes of the agent would stay.
  */
 import { deleteSame } from '../lib/kube/client/delete-same.ts';
 import type { IndexedCache } from '../lib/kube/cache/indexed-cache.ts';
@@ -39,7 +38,7 @@ export async function deleteLeftLeases(options: LeftLeasesOptions): Promise<void
   using _nodes = nodes.subscribe(({ type, object, previous }) => {
     // With another boot another kernel.
     const isBooted = type === 'modified' && bootId(object) !== bootId(previous);
-    // Of the first one, too: without any Node nothing is said about nodes.
+    // Also for the first one: without any Node, nothing is known about nodes.
     if (type === 'deleted' || isBooted || nodes.size === 1) queue.add(KEY);
   });
   await whenSynced([nodes], signal, async () => {

@@ -1,12 +1,17 @@
-/** What a guard leaves in a cluster and on its nodes, for `rampart uninstall`. */
+/** What a guard leaves behind in a cluster and on its nodes, for `rampart uninstall`. */
 import type { KubeObject, ResourceType } from '../lib/kube/object/object.ts';
 
 export interface Leftovers<Options = unknown> {
   /** The API server calls them for writes of others, so they go first. */
   readonly webhooks?: readonly ObjectSelection[];
-  /** On objects of its kinds. Without its processes, nobody would remove them: they give them back if Rampart is being removed. */
+  /**
+   * On objects of its kinds. Only its processes remove them, so they do that when Rampart is being removed.
+   */
   readonly finalizers?: readonly HeldKind[];
-  /** What its processes create outside of the namespace that Rampart is deployed in, or that users never write themselves. */
+  /**
+   * Objects that its processes create outside of the namespace that Rampart is deployed in, or that users
+   * never write themselves.
+   */
   readonly objects?: readonly ObjectSelection[];
   /** That it creates. Objects of users may be in them: they are kept together. */
   readonly namespaces?: readonly ObjectSelection[];
@@ -41,7 +46,7 @@ export interface HeldKind {
 
 interface HeldObjects {
   readonly labelSelector?: string;
-  /** Of those that are selected. Default: all. */
+  /** Which of the selected ones. Default: all. */
   readonly includes?: (object: KubeObject) => boolean;
 }
 

@@ -1,11 +1,13 @@
-/** How lines of guards are shown to people, as `rampart alerts` prints them. What all lines have in common: stream/finding.ts. */
+/** How lines of guards are shown to people, as by `rampart alerts`. Keys of all lines: stream/finding.ts. */
 import type { ReadFinding } from './stream/read-finding.ts';
 
 /** One kind of line of a guard. */
 export interface LineKind {
   /** The `kind` of each of its lines. */
   readonly kind: string;
-  /** What it has besides the head; undefined if keys of the guard are missing, as in a line of another program. */
+  /**
+   * The parts after the head; undefined if keys of the guard are missing, as in a line of another program.
+   */
   view(finding: ReadFinding): LineView | undefined;
 }
 

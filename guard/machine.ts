@@ -1,11 +1,11 @@
-/** Whether a guard works on a machine as it is: what `rampart doctor` asks each of them. */
+/** Whether a guard works on this machine: `rampart doctor` asks each guard. */
 import type { KernelFeatures } from '../lib/ebpf/features/feature.ts';
 
 export interface Machine {
-  /** What the kernel answers to probes. */
+  /** The kernel's answers to probes. */
   readonly kernel: KernelFeatures;
   readonly isRoot: boolean;
-  /** Why no container runtime answers; undefined where one does. */
+  /** Why no container runtime answers; undefined if one does. */
   readonly noRuntime: string | undefined;
   /** Where agents and standalone keep their data. */
   readonly dataDirectory: string;
@@ -21,9 +21,9 @@ export interface Diagnosis {
   readonly mode?: string | undefined;
   /** Why it does not work here, and what to do: a clause each. Empty: it works. */
   readonly obstacles: readonly string[];
-  /** What it cannot do or see here: a clause each. */
+  /** Its limits on this machine: a clause each. */
   readonly limits: readonly string[];
-  /** What else it knows of the machine, for programs: a key of the report. */
+  /** Further facts about the machine, for programs: a key of the report. */
   readonly facts?: Readonly<Record<string, unknown>>;
 }
 
@@ -33,7 +33,7 @@ export type ExamineMachine = (machine: Machine) => Promise<Diagnosis>;
 /** Less is no room for baselines, bytecode and what waits to be sent. */
 const LITTLE_BYTES = 256 * 1024 * 1024;
 
-/** A limit for guards that keep data; empty where there is room. */
+/** A limit for guards that keep data; empty with enough space. */
 export function diskLimits({ dataDirectory, freeBytes }: Machine): readonly string[] {
   if (freeBytes >= LITTLE_BYTES) return [];
   return [`${dataDirectory} has only ${Math.floor(freeBytes / 2 ** 20)} MiB left`];

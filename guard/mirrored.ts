@@ -1,4 +1,4 @@
-/** What identifies a mirrored object, and who writes it. */
+/** The identity of a mirrored object, and its writer. */
 import { valueAt } from '../lib/json/fields.ts';
 import type { JsonObject } from '../lib/json/json.ts';
 
@@ -9,8 +9,8 @@ export const mirrorUser = 'system:rampart:mirror';
 export const mirrorAnnotation = 'rampart.dev/mirror';
 
 /**
- * The uid of the pod as the runtime has it: the API server gives objects their own. Where a kubelet mirrors its static
- * pods it stands there too (pkg/kubelet/types, ConfigHashAnnotationKey).
+ * The pod's uid in the runtime: the API server gives objects their own. The kubelet uses this annotation for
+ * its static pods (pkg/kubelet/types, ConfigHashAnnotationKey).
  */
 export const runtimeUidAnnotation = 'kubernetes.io/config.hash';
 

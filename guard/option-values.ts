@@ -1,10 +1,14 @@
 /**
- * Reads values of options with their types, for `parse` of a guard. A name is the camel-case one that commander makes of the
- * flag. What is not of the type is a fault of the program: commander has refused what a person typed wrong.
+ * Reads values of options with their types, for `parse` of a guard. A name is the camel-case one that
+ * commander makes of the flag. A wrong type is a fault of the program: commander has refused wrong input.
  */
 import type { OptionValues } from './guard.ts';
 
-/** Of an option with a default. @throws {TypeError} */
+/**
+ * For an option with a default.
+ *
+ * @throws {TypeError}
+ */
 export function text(values: OptionValues, name: string): string {
   return optionalText(values, name) ?? wrong(values, name, 'a text');
 }
@@ -15,14 +19,22 @@ export function optionalText(values: OptionValues, name: string): string | undef
   return value === undefined || typeof value === 'string' ? value : wrong(values, name, 'a text');
 }
 
-/** Of an option that may be given several times. @throws {TypeError} */
+/**
+ * For an option that may be given several times.
+ *
+ * @throws {TypeError}
+ */
 export function texts(values: OptionValues, name: string): readonly string[] {
   const value = values[name];
   const isList = Array.isArray(value) && value.every((item) => typeof item === 'string');
   return isList ? value : wrong(values, name, 'a list of texts');
 }
 
-/** Of an option with a default. @throws {TypeError} */
+/**
+ * For an option with a default.
+ *
+ * @throws {TypeError}
+ */
 export function number(values: OptionValues, name: string): number {
   return optionalNumber(values, name) ?? wrong(values, name, 'a number');
 }
@@ -33,12 +45,16 @@ export function optionalNumber(values: OptionValues, name: string): number | und
   return value === undefined || typeof value === 'number' ? value : wrong(values, name, 'a number');
 }
 
-/** Of an option with `choices` and a default. @throws {TypeError} */
+/**
+ * For an option with `choices` and a default.
+ *
+ * @throws {TypeError}
+ */
 export function choice<T extends string>(values: OptionValues, name: string, choices: readonly T[]): T {
   return choices.find((one) => one === values[name]) ?? wrong(values, name, `one of ${choices.join(', ')}`);
 }
 
-/** Of a flag without a value. */
+/** For a flag without a value. */
 export function isGiven(values: OptionValues, name: string): boolean {
   return values[name] === true;
 }

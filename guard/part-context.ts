@@ -8,7 +8,7 @@ import type { GuardContext, PartHealth } from './context.ts';
 import type { Guard, HealthPart } from './guard.ts';
 import type { FindingSink } from './stream/finding-stream.ts';
 
-/** What all guards of a process share. */
+/** Shared by all guards of a process. */
 export interface GuardProcess {
   readonly client: KubeClient;
   readonly logger: Logger;
@@ -23,7 +23,7 @@ export interface GuardProcess {
 const RECORDER_STOP_MS = 2000;
 const MAX_INSTANCE = 128;
 
-/** The context of one run of a part. What it opens ends with `stack`, which the caller disposes after it. */
+/** The context of one run of a part. Its resources end with `stack`, which the caller disposes after it. */
 export function partContext(
   guard: Pick<Guard, 'name' | 'health'>,
   on: HealthPart['on'],
@@ -61,7 +61,10 @@ export function healthName(guard: string, on: HealthPart['on'], part: string): s
   return part === '' ? prefix : `${prefix}-${part}`;
 }
 
-/** What has to be well on this side for the guard to be ready, by the names in /readyz; the guard itself is the first. */
+/**
+ * The parts that must be healthy for the guard to be ready, by their names in /readyz; the guard itself is
+ * the first.
+ */
 export function readinessParts(
   { name, health = [] }: Pick<Guard, 'name' | 'health'>,
   on: HealthPart['on'],

@@ -25,11 +25,11 @@ export interface GivenProcess {
   readonly metrics?: SharedMetrics;
   /** Takes the findings. */
   readonly sink?: (line: string) => void;
-  /** Of cluster parts. Default: they are written to the API. */
+  /** Reports of cluster parts. Default: they are written to the API. */
   readonly reports?: ClusterContext['reports'];
   /** Its process runs until `signal` aborts, or as one of a cluster, which may be removed. */
   readonly workload?: Workload;
-  /** Of an API server in this process. */
+  /** Admissions of an API server in this process. */
   readonly admissions?: GuardAdmissions;
 }
 

@@ -11,7 +11,7 @@ const NAMED_NODES = 3;
 /** `node n1: the agent no longer renews its lease, although ... (47 s ago). Start it ...`. One line for nodes with the same problem. */
 export function problemTexts(problems: readonly Problem[], nowMs: number): string[] {
   const groups = Map.groupBy(problems, ({ node, field, why, next }) =>
-    // What to do names the node.
+    // The action names the node.
     JSON.stringify([node !== null, field, why, node === null ? next : next.replaceAll(node, '')]),
   );
   const texts = [...groups.values()].map((group) => textOf(group, nowMs));

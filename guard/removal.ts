@@ -1,10 +1,11 @@
 /**
- * Whether Rampart itself is being removed from the cluster. That a process is told to stop says nothing: rollouts, drains and a scale to 0
- * do that, too.
+ * Whether Rampart itself is being removed from the cluster. A request to stop alone proves nothing: rollouts,
+ * drains and a scale to 0 do that, too.
  *
  * The namespace is watched: once it is marked as deleted, Kubernetes waits 5 s before it deletes its contents
- * (pkg/controller/namespace/namespace_controller.go), and with them roles and tokens of this process. The workload that runs this process
- * is read when the process is told to stop: it can also be deleted without its pods.
+ * (pkg/controller/namespace/namespace_controller.go), and with them roles and tokens of this process. The
+ * workload that runs this process is read when the process is told to stop: it can also be deleted without
+ * its pods.
  */
 import { isNotFound, orUndefined } from '../lib/kube/client/client-errors.ts';
 import type { KubeClient } from '../lib/kube/client/client.ts';
@@ -26,7 +27,7 @@ export class RampartRemoved extends Error {
   }
 }
 
-/** What has aborted `signal`, if Rampart is being removed. */
+/** The removal that has aborted `signal`, if Rampart is being removed. */
 export function removalOf({ reason }: AbortSignal): RampartRemoved | undefined {
   return reason instanceof RampartRemoved ? reason : undefined;
 }
@@ -39,7 +40,7 @@ export interface RemovalOptions {
   readonly workload: Workload;
 }
 
-/** What runs a process, in the namespace of Rampart. */
+/** The workload that runs a process, in the namespace of Rampart. */
 export interface Workload {
   readonly type: ResourceType;
   readonly name: string;
@@ -64,7 +65,10 @@ const LAST_LOOK_MS = 2000;
 const RETRY = { baseMs: 1000, maxMs: 60_000 };
 const isNamespaceDeleted = `the namespace ${systemNamespace} is being deleted`;
 
-/** Aborts `end`, for {@link removalOf}, when the process is told to stop, or earlier when the namespace is being deleted. */
+/**
+ * Aborts `end`, for {@link removalOf}, when the process is told to stop, or earlier when the namespace is
+ * being deleted.
+ */
 export function endWhenRemoved(
   end: AbortController,
   { client, caches, told, workload }: RemovalOptions,
@@ -89,7 +93,7 @@ export function endWhenRemoved(
   };
   atStart().catch(() => undefined);
   const atStop = async (): Promise<RampartRemoved | undefined> => {
-    // Nobody but its user runs it.
+    // Started by hand, without a workload.
     if (!isInstalled) return undefined;
     const look = { signal: AbortSignal.timeout(LAST_LOOK_MS) };
     const isGoing = (type: ResourceType, target: { namespace?: string; name: string }): Promise<boolean> =>

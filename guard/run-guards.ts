@@ -18,7 +18,7 @@ import { nodeFacts } from '../lib/kube/object/facts.ts';
 import { nodes } from '../lib/kube/object/object.ts';
 import { apiResources } from '../lib/kube/client/discovery.ts';
 
-/** What a node brings, for all guards. */
+/** The node's parts, for all guards. */
 export interface NodeFacts extends Pick<
   NodeContext,
   'nodeName' | 'containers' | 'hostRoot' | 'version' | 'say'
@@ -26,7 +26,7 @@ export interface NodeFacts extends Pick<
   readonly directoryOf: (guard: Guard) => string;
 }
 
-/** What the operator brings, for all guards. */
+/** The operator's parts, for all guards. */
 interface ClusterFacts extends Pick<ClusterContext, 'reports'> {
   /** Undefined where the API is elsewhere. */
   readonly admissions?: GuardAdmissions;
@@ -119,7 +119,7 @@ export async function runClusterParts(
       parsedOptions(guard, options.values),
     );
     await running?.catch((error: unknown) => {
-      // It is told as unavailable, and writes are not held up forever.
+      // It is reported as unavailable, and writes do not wait for it forever.
       if (error instanceof RampartError) admissions?.giveUp(guard.name);
       throw error;
     });
@@ -201,8 +201,8 @@ export function selectGuards(guards: readonly Guard[], names: readonly string[])
 const RETRY = { baseMs: 1000, maxMs: 15_000 };
 
 /**
- * Resolves when the API serves all of `resources`, or has said that it does not serve an optional one; until then asks again
- * and again, and tells `onMissing` why.
+ * Resolves when the API serves all of `resources`, or has said that it does not serve an optional one; until
+ * then it retries, and passes the reason to `onMissing`.
  *
  * @throws the signal's reason when it aborts.
  */
@@ -235,7 +235,7 @@ interface WhenServedOptions {
   readonly clock?: Clock;
 }
 
-/** What the API does not serve, as a sentence; undefined where all is served. */
+/** The kinds that the API does not serve, as a sentence; undefined if it serves all. */
 async function missing(
   client: KubeClient,
   resources: readonly Resource[],

@@ -20,7 +20,7 @@ interface Guarded extends KubeObject {
   readonly status?: { readonly conditions?: readonly Condition[] };
 }
 
-/** What is kept of a lease of an agent: without the time of its renewal, which is no change to anybody here. */
+/** The relevant part of an agent's lease: without the time of its renewal, which changes nothing here. */
 function agentFacts(lease: Lease): Lease {
   const { spec: _renewals, ...kept } = lease;
   return kept;
@@ -68,7 +68,7 @@ export async function followServed(
         if (object === undefined || isDeleting(object) || !agents.isSynced) return done;
         const { namespace, name = '', generation, resourceVersion } = object.metadata;
         const before = object.status?.conditions;
-        // Nothing was ever said, and nothing is to be said.
+        // There was no condition, and none is needed.
         if (message === '' && findCondition(before, servedCondition) === undefined) return done;
         const conditions = setCondition(before, {
           type: servedCondition,

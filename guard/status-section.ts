@@ -24,13 +24,15 @@ export interface StatusContext {
     onItem: (object: T) => void,
     target?: { readonly namespace?: string | undefined; readonly labelSelector?: string },
   ): Promise<void>;
-  /** What `read` found; undefined where this user may not read it, which the report then says under `notRead`. */
+  /**
+   * The result of `read`; undefined if this user may not read it, which the report then says under `notRead`.
+   */
   orForbidden<T>(resource: string, read: () => Promise<T>): Promise<T | undefined>;
   /** Locks in the system's namespace, read once; undefined where they may not be read. */
   leases(): Promise<readonly LeaseView[] | undefined>;
-  /** What agents say of their nodes, read once for all sections; undefined where they may not be read. */
+  /** The agents' reports on their nodes, read once for all sections; undefined if they may not be read. */
   agents(): Promise<readonly AgentView[] | undefined>;
-  /** `null`: there is none; undefined where its lease may not be read. */
+  /** `null`: there is no operator; undefined if its lease may not be read. */
   operator(): Promise<ProcessView | null | undefined>;
   /** Read once for all sections; undefined where they may not be read. */
   nodes(): Promise<readonly NodeView[] | undefined>;
@@ -51,7 +53,7 @@ export interface NodeView {
 }
 
 export interface SectionReport {
-  /** What users ask of the guard; without objects that are being deleted. Undefined: they may not be read. */
+  /** The users' objects for the guard, without those being deleted. Undefined: they may not be read. */
   readonly objects: readonly GuardedObject[] | undefined;
   /**
    * At the top level of `-o json`: names of its own. They are there also where nothing is asked of the guard.
@@ -63,7 +65,7 @@ export interface SectionReport {
   table(verdict: Verdict, options: RenderOptions): string;
   /** Lines at the end of the report: `KiveData: 12`. */
   readonly foot: readonly string[];
-  /** What it has to say of each node. */
+  /** The guard's facts about each node. */
   readonly nodes?: SectionNodes;
 }
 

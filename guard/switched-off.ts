@@ -1,4 +1,7 @@
-/** Takes away what guards have left on this node that this process does not run: nobody would keep it up to date. */
+/**
+ * Removes the remains on this node of guards that this process does not run: nothing would keep them up to
+ * date.
+ */
 import { messageOf } from '../lib/errors/errors.ts';
 import type { Logger } from '../lib/telemetry/log.ts';
 import type { Guard, OptionValues } from './guard.ts';
@@ -12,7 +15,10 @@ interface SwitchedOff {
   readonly signal: AbortSignal;
 }
 
-/** Once, at the start, beside the guards that run: none of them waits for it. What cannot be removed is told, and stops nothing. Never rejects. */
+/**
+ * Once, at the start, in parallel to the running guards, which do not wait for it. Failures are reported, and
+ * stop nothing. Never rejects.
+ */
 export async function removeOfSwitchedOff(
   all: readonly Guard[],
   { guards, values, logger, signal }: SwitchedOff,

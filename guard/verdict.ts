@@ -1,4 +1,4 @@
-/** What the rule of `guarded.ts` says of all objects of a guard. */
+/** The verdicts of `guarded.ts` for all objects of a guard. */
 import {
   type GuardedObject,
   type ObjectName,

@@ -1,7 +1,7 @@
 import { type Guard, right, type Right, systemNamespace } from './guard.ts';
 import type { AccessRule } from '../lib/apiserver/verbs/request.ts';
 
-/** Of all guards, as deploy/base/viewer-access.yaml has them. */
+/** Rights that all guards share, as in deploy/base/viewer-access.yaml. */
 const shared: readonly Right[] = [
   right('', ['nodes'], ['list']),
   right('coordination.k8s.io', ['leases'], ['list'], { inSystem: true }),
@@ -9,7 +9,7 @@ const shared: readonly Right[] = [
   right('', ['pods/log'], ['get'], { inSystem: true }),
 ];
 
-/** What both roles `rampart-viewer` of deploy/ allow, for an API that knows no roles. */
+/** The rights of both roles `rampart-viewer` of deploy/, for an API without roles. */
 export function viewerRules(guards: readonly Guard[]): AccessRule[] {
   const rights = [...shared, ...guards.flatMap((guard) => guard.rights.viewer ?? [])];
   return rights.map(({ apiGroups, resources, verbs, resourceNames, inSystem }) => ({

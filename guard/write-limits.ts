@@ -1,6 +1,7 @@
 /**
- * What the agent and the operator may write beyond what RBAC can say: objects of their own, and nothing in them that would make
- * whoever has their token more than they are. deploy/ ships the limits as ValidatingAdmissionPolicies.
+ * Limits of the agent's and the operator's writes beyond RBAC: only objects of their own, and no content that
+ * would extend the rights of whoever has their token. deploy/ ships the limits as
+ * ValidatingAdmissionPolicies.
  */
 import { agentLeaseLabel, agentNodeAnnotation, kernelLeaseLabel } from './agent-lease-names.ts';
 
@@ -8,15 +9,15 @@ export interface WriteLimit {
   readonly group: string;
   /** With their subresources: `bpfprograms/status`. */
   readonly resources: readonly string[];
-  /** CEL: whether an object is one that may be written. Asked of it as it will be, and as it was. */
+  /** CEL: whether an object may be written. Evaluated for the new and the old object. */
   readonly allows?: (object: string) => string;
   /** CEL about `object`, as it will be; `oldObject` is null where it is created. */
   readonly written?: string;
-  /** What may be written, for the message of a refusal: `those of the node in its token`. */
+  /** The permitted objects, for the message of a refusal: `those of the node in its token`. */
   readonly what: string;
 }
 
-/** Of guards, and of what all of them share. A write passes if one limit of its resource allows it. */
+/** Limits of guards, and of their shared parts. A write passes if one limit of its resource allows it. */
 export interface WriteLimits {
   readonly agent?: readonly WriteLimit[];
   readonly operator?: readonly WriteLimit[];

@@ -18,11 +18,13 @@ interface AlertFeed extends AsyncDisposable {
 }
 
 /**
- * Serves the findings that are given to it, until disposed: the last 1,000 of each kind of each guard, and how many there were.
+ * Serves the findings that are given to it, until disposed: the last 1,000 of each kind of each guard, and
+ * their counts.
  *
- * @param required - Whether a socket that cannot be served is an error. Where nobody asked for one, guarding goes on
- *   without: a container may have no place for it, and two agents of one machine (kind) have one default.
- * @throws {RampartError} as `serveFeed`, where it is required.
+ * @param required - Whether a socket that cannot be served is an error. If the user did not ask for one,
+ * guarding continues without: a container may have no place for it, and two agents on one machine (kind) have
+ * one default.
+ * @throws {RampartError} as `serveFeed`, if it is required.
  */
 export async function openAlertFeed(
   path: string,

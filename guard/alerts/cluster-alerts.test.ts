@@ -28,7 +28,7 @@ function alertLine(node: string, second: number): string {
 
 type Answer = (request: IncomingMessage, url: URL, response: ServerResponse) => void;
 
-/** An API server that answers as it is told, and a kubeconfig of it. */
+/** An API server with prepared answers, and a kubeconfig for it. */
 class Stub implements AsyncDisposable {
   readonly directory = mkdtempSync(join(tmpdir(), 'rampart-alerts-'));
   readonly kubeconfig = join(this.directory, 'kubeconfig');

@@ -39,17 +39,18 @@ function writerOf({ metadata: { labels = {} } }: Pod): Writer | undefined {
   );
 }
 
-/** Of each log, where nothing says since when: other lines are among them. */
+/** Limit for each log without a start time: other lines are among them. */
 const LOG_LINES = 1000;
 /** Logs that are read at a time before following. */
 const READING = 16;
 
 /**
- * Hands out the last alerts of all agents, operators and policy servers and, where it is followed, what comes, also of pods that
- * come later. Ends with the signal, quietly.
+ * Returns the last alerts of all agents, operators and policy servers and, if it follows, new ones, also of
+ * pods that come later. Ends with the signal, without an error.
  *
- * @throws {KubeError} where pods may not be listed or their logs not be read; {@link RampartError} `API_UNREACHABLE` for no
- *   answer at the beginning, `NOT_FOUND` where no such pod is and none is waited for.
+ * @throws {KubeError} if pods may not be listed or their logs not be read; {@link RampartError}
+ * `API_UNREACHABLE` if the API does not answer at the beginning, `NOT_FOUND` if there is no such pod and it
+ * does not follow.
  */
 export async function clusterAlerts(access: ClusterAccess, request: AlertRequest): Promise<void> {
   const { follow, handler, signal } = request;
@@ -111,7 +112,9 @@ class WriterLog {
     this.#container = names.includes(container) ? container : names[0];
   }
 
-  /** What the log has; one that cannot be read now is told, unless nobody may read it. */
+  /**
+   * Reads the existing lines; a log that cannot be read now is reported, unless the user has no right to it.
+   */
   async readLast(): Promise<void> {
     const { sinceMs, tail, handler, signal } = this.#request;
     const where =
@@ -246,7 +249,7 @@ export class LogPosition {
   take(line: string): string | undefined {
     const space = line.indexOf(' ');
     const ns = space < 0 ? undefined : apiTimeNs(line.slice(0, space));
-    // A server that gives no times: then nothing can be told apart.
+    // A server that sends no times: then duplicates cannot be detected.
     if (ns === undefined) return line;
     const text = line.slice(space + 1);
     if (this.#lastNs !== undefined && ns < this.#lastNs) return undefined;

@@ -27,7 +27,7 @@ export type AlertFilter = (
   view: Pick<LineView, 'by' | 'path'>,
 ) => boolean;
 
-/** @throws {RampartError} `INPUT` for a glob that is none. */
+/** @throws {RampartError} `INPUT` for an invalid glob. */
 export function alertFilter(options: AlertFilterOptions): AlertFilter {
   const policies = options.policy.map((text) => placedName(text, '--policy'));
   const pods = options.pod.map((text) => placedName(text, '--pod'));

@@ -8,7 +8,7 @@ export interface AlertsOptions {
   readonly follow?: true;
   /** Names. Default: all. */
   readonly guard?: readonly string[];
-  /** Of this one and above. */
+  /** Only findings of this severity and above. */
   readonly severity?: Severity;
   readonly policy: readonly string[];
   readonly pod: readonly string[];

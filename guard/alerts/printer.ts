@@ -21,9 +21,9 @@ interface AlertPrinterOptions {
 
 /** More is not given to stdout at a time: a slow reader is felt where the alerts come from, which counts what it drops. */
 const WAITING_BYTES = 256 * 1024;
-/** So many more than the tail are held before the oldest are let go. */
+/** How many more than the tail are kept before the oldest are dropped. */
 const SLACK = 1000;
-/** Lines that are shown as one are counted out when none has come for so long. */
+/** The count of repeated lines is printed when none has come for this long. */
 const FOLD_MS = 1000;
 
 interface Shown {
@@ -69,7 +69,7 @@ export class AlertPrinter {
     return undefined;
   }
 
-  /** What there was is complete. */
+  /** All earlier lines have been printed. */
   async live(): Promise<void> {
     const held = this.#held;
     if (held === undefined) return;

@@ -40,7 +40,7 @@ export async function socketAlerts(path: string, request: AlertRequest): Promise
           if (!follow) return;
         }
       }
-      // Ended before all was told: what came is all there is.
+      // The socket ended before the last earlier line: print what came.
       if (!follow) return await handler.live();
     } catch (error) {
       if (signal.aborted) return;

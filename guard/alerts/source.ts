@@ -12,16 +12,16 @@ export type AlertOrigin =
   | { readonly kind: 'socket'; readonly path: string }
   | { readonly kind: 'cluster'; readonly access: ClusterAccess };
 
-/** What is done with what a source tells. Where it returns a promise, the source waits. */
+/** The consumer of a source's lines. If a method returns a promise, the source waits for it. */
 export interface AlertHandler {
   /** A line that may be an alert. */
   line(text: string): Promise<void> | undefined;
-  /** What there was has been told; what follows is new. */
+  /** All earlier lines have been delivered; the following ones are new. */
   live(): Promise<void>;
   say(text: string): void;
-  /** What a socket says before its lines. `isOther`: it is of a process that was not read before. */
+  /** The head of a socket, before its lines. `isOther`: it belongs to a process that was not read before. */
   about?(about: unknown, isOther: boolean): void;
-  /** So many lines cannot be had any more. */
+  /** `lines` lines are no longer available. */
   missed?(lines: number): void;
   /** Its process has ended: no line comes until `live` again. */
   gone?(): void;
@@ -41,7 +41,7 @@ interface OriginOptions {
   readonly socket?: string | undefined;
   readonly data?: string | undefined;
   readonly kubeconfig?: string | undefined;
-  /** Of the kubeconfig, and so of a cluster. */
+  /** A context of the kubeconfig, and so of a cluster. */
   readonly context?: string | undefined;
 }
 

@@ -63,7 +63,7 @@ const result = object({
 
 const count = (description: string) => optional(integer({ description }));
 
-/** What OpenReports has taken over: open-reports.ts. */
+/** The fields that OpenReports has taken over: open-reports.ts. */
 export const reportFields = {
   scope: optional(reference),
   scopeSelector: optional(selector),

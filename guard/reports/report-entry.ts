@@ -1,4 +1,4 @@
-/** What a guard reports, whichever kind of report it becomes. */
+/** A guard's report, in whichever kind it is written. */
 import type { V1ObjectReference } from '@kubernetes/client-node';
 
 import type { OwnerReference, Wire } from '../../lib/kube/object/object.ts';
@@ -14,7 +14,7 @@ export type ReportResult = (typeof reportResults)[number];
 /** `critical` and `info` are refused by definitions of PolicyReport from before 2022. */
 type ReportSeverity = 'critical' | 'high' | 'medium' | 'low' | 'info';
 
-/** What a report, or one entry of it, is about. */
+/** The subject of a report, or of one entry. */
 export type ReportSubject = Pick<
   Wire<V1ObjectReference>,
   'apiVersion' | 'kind' | 'name' | 'namespace' | 'uid'
@@ -23,7 +23,7 @@ export type ReportSubject = Pick<
 export interface ReportEntry {
   /** The guard: `rampart/file-integrity`. */
   readonly source: string;
-  /** What the user wrote: the name of a FileIntegrity, of a policy. */
+  /** The name of the user's object: a FileIntegrity, a policy. */
   readonly policy: string;
   readonly rule: string;
   readonly category: string;
@@ -49,11 +49,11 @@ export interface Report {
   readonly namespace: string;
   readonly name: string;
   readonly scope: ReportSubject;
-  /** The most important first: those at the end are left out where there are too many. */
+  /** The most important ones first: if there are too many, those at the end are omitted. */
   readonly entries: readonly ReportEntry[];
   /** Entries that the caller has left out already. They are counted, not shown. */
   readonly omitted?: ReportCounts;
-  /** Where all entries can be found; told where some are left out. */
+  /** Where all entries can be found; mentioned if some are omitted. */
   readonly completeAt?: string;
   readonly labels?: Readonly<Record<string, string>>;
   /** The report goes with it. In the same namespace, or cluster-scoped. */

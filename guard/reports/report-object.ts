@@ -11,7 +11,7 @@ import { cut, noResults, type ReportSummary, timestampOf } from './report-fields
 export const maxResults = 500;
 export const maxResultsBytes = 512 * 1024;
 const MAX_CHARACTERS = 1024;
-/** What the line about the rest may take. */
+/** Space for the line about omitted entries. */
 const REST_BYTES = 4096;
 
 /** The property of the last result that says how many are not shown. */
@@ -66,7 +66,7 @@ export function reportObject(type: ResourceType, report: Report): ReportObject {
   };
 }
 
-/** The same for objects that tell the same; the times of results that have none do not count. */
+/** Equal for objects with the same content; the times of results that have none of their own do not count. */
 export function digestOf(object: ReportObject): string {
   const results = object.results.map((one) =>
     one.result === 'fail' || one.result === 'warn' ? one : { ...one, timestamp: undefined },

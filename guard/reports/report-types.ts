@@ -3,7 +3,7 @@ import { clusterOpenReportType, openReportType } from './open-reports.ts';
 import { clusterPolicyReportType, policyReportType } from './policy-reports.ts';
 import type { ReportKind } from './report-entry.ts';
 
-/** Of objects in a namespace, and of those in none. */
+/** The kinds for objects in a namespace, and for cluster-scoped ones. */
 export const reportTypes: Readonly<
   Record<ReportKind, { readonly namespaced: ResourceType; readonly cluster: ResourceType }>
 > = {

@@ -13,7 +13,7 @@ import { servedReportKinds } from './served-kinds.ts';
 
 /** How soon a definition that is installed is found. */
 const ASK_AGAIN_MS = 60_000;
-/** What somebody else has changed or deleted is put right with the first report after so long. */
+/** Changes by others, and deletions, are repaired with the first report after this long. */
 const REFRESH_MS = 3_600_000;
 
 interface ReportWriterOptions {
@@ -33,10 +33,10 @@ interface Written {
 }
 
 /**
- * Writes reports by server-side apply, each as a whole. What it wrote before and tells the same is not written again.
- *
- * Which kinds the API serves is asked when there is something to write: PolicyReport, or else OpenReports' Report. With neither
- * nothing is written, which the log says once and {@link missing} all the time; a minute later it asks again.
+ * Writes reports by server-side apply, each as a whole. An unchanged report is not written again. The served
+ * kinds are looked up when there is something to write: PolicyReport, or else OpenReports' Report. With
+ * neither, nothing is written: the log says so once, and {@link missing} all the time; it looks again after a
+ * minute.
  */
 export class ReportWriter {
   readonly #client: KubeClient;
@@ -63,10 +63,10 @@ export class ReportWriter {
   }
 
   /**
-   * Makes the report so; creates it where it is missing.
+   * Creates or updates the report.
    *
-   * @returns whether a report tells it now: false where the API serves no kind of it.
-   * @throws {KubeError} also where the definition is removed just now; the next call finds out. RampartError
+   * @returns whether it is stored: false if the API serves no kind of report.
+   * @throws {KubeError} also if the definition was just removed; the next call notices that. RampartError
    *   `API_UNREACHABLE`; the reason of the signal.
    */
   async write(report: Report, signal: AbortSignal): Promise<boolean> {
@@ -85,7 +85,7 @@ export class ReportWriter {
       if (isNotFound(error)) this.#served = undefined;
       throw error;
     }
-    // Of a time when the other kind was the only one.
+    // From a time when only the other kind was served.
     if (before === undefined) for (const other of others) await this.#deleteOurs(other, report, signal);
     this.#written.set(key, { digest, atMs: nowMs });
     return true;

@@ -6,7 +6,7 @@ import { type Severity, severityOf } from './finding.ts';
 const HOUR_MS = 3_600_000;
 const HOURS = 24;
 
-/** Of one guard in one hour. */
+/** Counts of one guard in one hour. */
 export interface HourCount {
   readonly guard: string;
   /** When it began: RFC 3339, UTC. */
@@ -27,7 +27,7 @@ export class FindingCounts {
     this.#clock = clock;
   }
 
-  /** @param line - A finding; what is none counts as `info`. */
+  /** @param line - A finding; any other line counts as `info`. */
   add(guard: string, line: string): void {
     const severity = severityOf(line) ?? 'info';
     const nowMs = this.#clock.wallMs();

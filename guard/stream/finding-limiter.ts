@@ -1,4 +1,7 @@
-/** Folds findings that come too often: the first of a minute are told, the others are counted, and the next one says how many. */
+/**
+ * Folds findings that come too often: the first ones of a minute pass, the others are counted, and the next
+ * one has the count.
+ */
 import { type Clock, systemClock } from '../../lib/time/clock.ts';
 
 export interface FindingLimiterOptions {
@@ -9,7 +12,7 @@ export interface FindingLimiterOptions {
 
 const PERIOD_MS = 60_000;
 const LIMIT = 10;
-/** Beyond it, all are forgotten, and may be told once more. */
+/** Beyond it, all are forgotten, and may pass once more. */
 const MOST_KEYS = 4096;
 
 interface Period {
@@ -30,7 +33,9 @@ export class FindingLimiter {
     this.#clock = clock;
   }
 
-  /** How many of this key were folded since one was told, if this one is to be told; undefined: it is folded, too. */
+  /**
+   * How many of this key were folded since the last one, if this one passes; undefined: it is folded, too.
+   */
   take(key: string): number | undefined {
     const nowMs = this.#clock.monotonicMs();
     let period = this.#periods.get(key);

@@ -21,18 +21,21 @@ export interface ObjectReference {
 export interface FindingHead {
   /** Its name, as in `--guards`. */
   readonly guard: string;
-  /** What else the line has: `KiveAlert`, `IntegrityFinding`, `NetworkPolicyRefusal`. */
+  /** Defines the other keys of the line: `KiveAlert`, `IntegrityFinding`, `NetworkPolicyRefusal`. */
   readonly kind: string;
   /** RFC 3339, UTC, with nanoseconds where they are known. */
   readonly time: string;
   /** Where it happened; empty where it happened on no node. An object since Kive's alerts have it as one. */
   readonly node: { readonly name: string };
   readonly severity: Severity;
-  /** What it is about: the pod whose file was accessed, the object that violates; `null` where it is no object of the API. */
+  /**
+   * The object of the finding: the pod whose file was accessed, the violating object; `null` if it is not an
+   * object of the API.
+   */
   readonly object: ObjectReference | null;
-  /** What a user wrote that asked for it; `null` without a cluster. */
+  /** The user's policy that asked for it; `null` without a cluster. */
   readonly policy: ObjectReference | null;
-  /** What came of it, in one word: `allowed`, `refused`, `changed`. */
+  /** The outcome, in one word: `allowed`, `refused`, `changed`. */
   readonly verdict: string;
   /** One sentence for a person, without line breaks. */
   readonly message: string;

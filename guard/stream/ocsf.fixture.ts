@@ -14,7 +14,7 @@ export interface ReceivedFinding {
   readonly values: Readonly<Record<string, unknown>>;
 }
 
-/** What all events of OCSF require is checked. */
+/** Checks the fields that all events of OCSF require. */
 export function received(line: string, mapping: OcsfMapping): ReceivedFinding {
   const { guard } = JSON.parse(line) as { guard: string };
   const stored = { id: 'id-1', line: Buffer.from(line), acceptedMs: 1_795_000_000_000 };

@@ -24,7 +24,7 @@ export interface OcsfEvent {
   readonly class: keyof typeof ocsfClasses;
   /** `activity_id` and `activity_name` of the class. */
   readonly activity: readonly [id: number, name: string];
-  /** What came of it, as the profile `security_control` has it. */
+  /** The outcome, by the profile `security_control`. */
   readonly action?: 'allowed' | 'denied' | 'observed';
   readonly attributes: Attributes;
 }
@@ -32,7 +32,10 @@ export interface OcsfEvent {
 /** Undefined for a line that lacks what the guard writes: then only what all findings have in common is sent. */
 export type OcsfMapping = (finding: ReadFinding) => OcsfEvent | undefined;
 
-/** What is there, in objects in objects; lines of earlier versions and of other programs may have other types. */
+/**
+ * The value at a path of nested objects; lines of earlier versions and of other programs may have other
+ * types.
+ */
 export function valueAt(keys: unknown, ...path: readonly string[]): unknown {
   let value = keys;
   for (const key of path) {
@@ -98,10 +101,10 @@ export function resourceAttributes({ object }: FindingHead): Attributes {
 }
 
 /**
- * What classes of the category Findings require: the same `uid` for all findings of one policy about one object, so that one
- * that closes is known to be that which was opened.
+ * Attributes that classes of the category Findings require: the same `uid` for all findings of one policy
+ * about one object, so that a closing one matches the one that was opened.
  *
- * @param places - Where it is, for an object that is at several.
+ * @param places - The finding's places, for an object with several.
  */
 export function findingAttributes(
   { guard, object, policy, message }: FindingHead,

@@ -1,4 +1,4 @@
-/** Sends the findings of a process by OTLP, if it is told where to. */
+/** Sends the findings of a process by OTLP, if a receiver is configured. */
 import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 

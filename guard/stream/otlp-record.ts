@@ -24,13 +24,13 @@ const actions = {
 export interface RecordOptions {
   /** By the name of the guard. */
   readonly mappings: ReadonlyMap<string, OcsfMapping>;
-  /** Of Rampart. */
+  /** Version of Rampart. */
   readonly version: string;
 }
 
 /**
- * The body is the sentence for people, `raw_data` the line as it was written, and the attributes are those of OCSF, and the
- * keys that all findings have as `rampart.*`. A line that is no finding is sent as it is.
+ * The body is the sentence for people, `raw_data` the line as written, and the attributes are those of OCSF,
+ * and the keys that all findings have as `rampart.*`. A line that is not a finding is sent unchanged.
  */
 export function otlpRecord(
   { id, line, acceptedMs }: StoredRecord,
@@ -64,7 +64,7 @@ export function otlpRecord(
   };
 }
 
-/** What all findings have. */
+/** Attributes of all findings. */
 function ofHead({ head, timeNs }: ReadFinding): Attributes {
   const { guard, kind, node, severity, object, policy, verdict } = head;
   const [, severityId, severityName] = severityNumbers[severity];
@@ -96,7 +96,7 @@ function policyAttributes({ policy }: FindingHead): Attributes {
   return { 'policy.name': name, 'policy.uid': uid, 'policy.type': kind };
 }
 
-/** Of no class that is known, it is a base event. */
+/** Without a known class, it is a base event. */
 function ofEvent(event: OcsfEvent | undefined): Attributes {
   if (event === undefined) {
     return { class_uid: 0, class_name: 'Base Event', category_uid: 0, activity_id: 0, type_uid: 0 };

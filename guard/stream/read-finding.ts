@@ -4,15 +4,15 @@ import { type FindingHead, headStart, type ObjectReference, severities, type Sev
 
 export interface ReadFinding {
   readonly head: FindingHead;
-  /** Of `time`: nanoseconds since 1970. */
+  /** `time` in nanoseconds since 1970. */
   readonly timeNs: bigint;
-  /** The whole line: the keys of the head, and those of the guard. What they are is for the guard to check. */
+  /** The whole line: the keys of the head, and those of the guard, which the guard has to check. */
   readonly keys: Readonly<Record<string, unknown>>;
 }
 
 /** The finding in a line of a log; undefined for other lines, and if a key of the head is missing or of another type. */
 export function readFinding(line: string): ReadFinding | undefined {
-  // Most lines of a log are nobody's: a look at how they begin is all that these cost.
+  // Most lines of a log are not findings: checking their beginning is cheap.
   if (!line.startsWith(headStart)) return undefined;
   let keys: Readonly<Record<string, unknown>>;
   try {

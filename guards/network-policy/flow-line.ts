@@ -10,7 +10,10 @@ import { endsText, endText, type LineEnd, podReference, referenceOf } from './li
 
 /** Where a connection leads to. */
 interface FlowDestination extends LineEnd {
-  /** What the source connected to, if that was translated: the address of a Service, or a port of a node. */
+  /**
+   * The destination of the source's packet, if that was translated: the address of a Service, or a port of a
+   * node.
+   */
   readonly translatedFrom?: Pick<LineEnd, 'address' | 'port'>;
 }
 

@@ -1,4 +1,4 @@
-/** What this guard leaves behind: rules stay in the kernel while the agent is away. */
+/** The guard's leftovers: rules stay in the kernel while the agent is away. */
 import type { CleanSwitchedOff } from '../../guard/guard.ts';
 import { defineLeftovers } from '../../guard/leftovers.ts';
 import { effectiveCapabilities } from '../../lib/ebpf/features/capabilities.ts';

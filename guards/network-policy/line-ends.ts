@@ -1,4 +1,4 @@
-/** What lines of this guard name: both ends of a packet or a connection, pods and policies. */
+/** The names in this guard's lines: both ends of a packet or a connection, pods and policies. */
 import type { ObjectReference } from '../../guard/stream/finding.ts';
 import type { PodKey } from './engine/rules.ts';
 

@@ -13,7 +13,7 @@ export interface NetworkPolicyOptions {
   readonly podCidrs: readonly string[];
   readonly backend: BackendChoice;
   readonly established: 'keep' | 'cut';
-  /** Of NFLOG. */
+  /** Groups of NFLOG. */
   readonly logGroups: LogGroups;
   /** Allowed connections that are logged a second at most; 0: none. */
   readonly flowsPerSecond: number;

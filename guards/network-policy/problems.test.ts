@@ -145,7 +145,7 @@ suite('what cannot be expressed is told, and allows nothing', () => {
     const named = policy('x/p', {
       podSelector: app('a'),
       policyTypes: ['Ingress', 'Egress'],
-      // Of another protocol, a name that is there beside it, and one that nobody is asked for.
+      // A name of another protocol, an existing name beside it, and one that is never requested.
       ingress: [{ ports: [{ port: 'http' }, { port: 'dns' }, { port: 'dns', protocol: 'UDP' }] }],
       egress: [
         { to: [{ podSelector: app('b') }], ports: [{ port: 443 }, { port: 'metrics' }] },

@@ -14,7 +14,7 @@ import type {
 } from './engine/objects.ts';
 
 export const nodes = ['one', 'two'] as const;
-/** Of pods, then of nobody. */
+/** Addresses of pods, then free ones. */
 export const addresses = {
   4: ['10.0.0.1', '10.0.0.2', '10.0.0.3', '10.0.0.5', '10.0.1.9', '192.0.2.1'],
   6: ['fd00::1', 'fd00::2', 'fd00::3', 'fd00::5', '2001:db8::1', 'fd01::1'],
@@ -185,7 +185,7 @@ const key = fc.tuple(namespaceName, name).map((parts) => parts.join('/'));
 const gone = fc.constant(undefined);
 const keyOf = ({ metadata }: PodObject | PolicyObject) => `${metadata.namespace}/${metadata.name}`;
 
-/** An object as it is from now on, or that there is none any more. */
+/** The new state of an object, or its deletion. */
 export const change: fc.Arbitrary<Change> = fc.oneof(
   { weight: 6, arbitrary: pod.map((object): Change => ({ kind: 'pod', key: keyOf(object), object })) },
   { weight: 6, arbitrary: policy.map((object): Change => ({ kind: 'policy', key: keyOf(object), object })) },
@@ -203,7 +203,7 @@ export interface Cluster {
   readonly namespaces: readonly NamespaceObject[];
 }
 
-/** What there is after these changes. */
+/** The cluster after these changes. */
 export function clusterOf(changes: readonly Change[]): Cluster {
   const last = [...new Map(changes.map((one) => [`${one.kind} ${one.key}`, one])).values()];
   return {

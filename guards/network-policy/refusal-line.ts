@@ -19,7 +19,7 @@ export interface Refusal {
   readonly destination: LineEnd;
   /** `namespace/name` of those that isolate the pod in this direction; none: the address belongs to no known pod. */
   readonly policies: readonly PolicyKey[];
-  /** What came closest to allowing it. */
+  /** The closest rule. */
   readonly nearest?: {
     readonly policy: PolicyKey;
     /** `spec.ingress[0]` */

@@ -31,7 +31,7 @@ import {
 } from './policy-schema.ts';
 import { policyServerSpec, policyServerStatus } from './policy-server-schema.ts';
 
-/** What `kubectl get` shows of Kubewarden's policies. */
+/** The columns of `kubectl get` for Kubewarden's policies. */
 const annotation = (name: string, key: string): PrinterColumn => ({
   name,
   type: 'string',
@@ -196,7 +196,7 @@ export interface AnyKubewardenPolicy extends KubeObject {
 export type ValidatingAdmissionPolicy = KubeKind<V1ValidatingAdmissionPolicy>;
 export type ValidatingAdmissionPolicyBinding = KubeKind<V1ValidatingAdmissionPolicyBinding>;
 
-/** Of Kubernetes itself: served by API servers of 1.30 or later. */
+/** Kinds of Kubernetes itself: served by API servers of 1.30 or later. */
 export const validatingAdmissionPolicies = clusterKind<ValidatingAdmissionPolicy>(
   'admissionregistration.k8s.io',
   'validatingadmissionpolicies',

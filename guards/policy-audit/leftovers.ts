@@ -1,4 +1,4 @@
-/** What this guard leaves behind. Policy servers with all that they need are in the namespace of Rampart. */
+/** The guard's leftovers. Policy servers with all their objects are in the namespace of Rampart. */
 import { managedSelector } from '../../guard/managed-by.ts';
 import { defineLeftovers } from '../../guard/leftovers.ts';
 import { clusterOpenReportType, openReportType } from '../../guard/reports/open-reports.ts';

@@ -1,4 +1,4 @@
-/** What policies say of objects as OCSF's Compliance Finding; what they say of writes as API Activity. */
+/** Policies' results for objects as OCSF's Compliance Finding; those for writes as API Activity. */
 import {
   findingActivity,
   findingAttributes,
@@ -12,7 +12,7 @@ import type { ReadFinding } from '../../guard/stream/read-finding.ts';
 export const policyOcsf: OcsfMapping = (finding) =>
   textAt(finding.keys, 'operation') === undefined ? ofObject(finding) : ofWrite(finding);
 
-/** `activity_id` of API Activity. CONNECT is none of OCSF's. */
+/** `activity_id` of API Activity. OCSF has no CONNECT. */
 const activities: Readonly<Record<string, OcsfEvent['activity']>> = {
   CREATE: [1, 'Create'],
   UPDATE: [3, 'Update'],

@@ -1,7 +1,7 @@
 /**
- * The schemas that Kubewarden's policies have in common: fields, defaults and enums are those of its released definitions
- * (kubewarden-controller, api/policies/v1). What its webhook rejects is rejected here by rules in the CRD, so that it is
- * also rejected without the webhook.
+ * The common schemas of Kubewarden's policies: fields, defaults and enums are those of its released
+ * definitions (kubewarden-controller, api/policies/v1). Rules in the CRD reject the same objects as its
+ * webhook, which is not needed here.
  */
 import { conditionList } from '../../lib/kube/crd/condition-list.ts';
 import {

@@ -38,7 +38,7 @@ interface ApiServerOptions {
   readonly privateSocket?: string | undefined;
   /** Further names for the certificate. */
   readonly hosts?: readonly string[];
-  /** Somebody beside the administrator, with a token and a kubeconfig in the directory: `viewer.token`, `viewer.kubeconfig`. */
+  /** A second user, with a token and a kubeconfig in the directory: `viewer.token`, `viewer.kubeconfig`. */
   readonly viewer?: User;
   readonly mounted?: MountedPart | undefined;
   /** The version of the product, for `/version`. */

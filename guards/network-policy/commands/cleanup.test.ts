@@ -104,7 +104,7 @@ suite('rampart network takeover', { skip: iptablesObstacle() ?? false }, () => {
 
   test('removes the rules of kube-router, and no others; before that it says which', async () => {
     using namespace = new NetworkNamespace();
-    // Its Service proxy, and a chain of somebody else.
+    // Its Service proxy, and a chain of another program.
     const others = `*filter\n:KUBE-ROUTER-SERVICES - [0:0]\n:KUBE-FORWARD - [0:0]\n-A INPUT -j KUBE-ROUTER-SERVICES\n-A FORWARD -j KUBE-FORWARD\nCOMMIT\n`;
     for (const variant of variants)
       namespace.run(() =>

@@ -33,7 +33,7 @@ function isAbsent(error: unknown): boolean {
   return error instanceof RampartError && error.code === errorCodes.UNSUPPORTED;
 }
 
-/** What became of one part of this guard on a node. */
+/** The outcome for one part of this guard on a node. */
 export interface Cleaned {
   readonly backend: string;
   /** A line for each thing that was there. */
@@ -63,7 +63,7 @@ const parts: Readonly<Record<string, Clean>> = {
     using nft = new Nftables();
     return removeSourceTable(nft) ? [`table ${sourceTableName}`] : [];
   },
-  // What `--network-policy-established cut` has created, whatever the backend.
+  // Created by `--network-policy-established cut`, with either backend.
   'connections that were cut': async () => {
     const { Nftables } = await import('../node/nftables/nftables.ts');
     const { cutTableName } = await import('../node/nftables/names.ts');

@@ -23,7 +23,7 @@ import { outputOptions } from '../../../lib/cli/output.ts';
 
 const INDENT = '    ';
 
-/** Of a Service some of whose endpoints are allowed. */
+/** For a Service with some allowed and some refused endpoints. */
 const MIXED = 3;
 
 /** @returns the exit code: 0 allowed, 1 refused, 3 allowed to some endpoints of a Service, 2 unknown, with the reason on stderr. */
@@ -42,7 +42,7 @@ export async function runExplain(options: ExplainOptions): Promise<0 | 1 | 2 | 3
     }
     return exitCodeOf(answers);
   } catch (error) {
-    // Also if the API is unavailable: a script must be able to tell this from a refusal.
+    // Also if the API is unavailable: a script must be able to distinguish this from a refusal.
     process.stderr.write(describeFailure(error).text);
     return 2;
   }
@@ -113,7 +113,7 @@ async function ask(options: ExplainOptions, signal: AbortSignal): Promise<Asked>
   return { service: { service, port }, explanations: questions.map((one) => explain(cluster, one)) };
 }
 
-/** Of an address, an answer without them is better than none. */
+/** For an address, an answer without Services is better than none. */
 async function askServices(
   client: KubeClient,
   isName: boolean,

@@ -13,13 +13,13 @@ export interface IpAddress {
 export interface Interval {
   readonly low: bigint;
   readonly high: bigint;
-  /** Of an interval of one address, if it is known. */
+  /** The address of an interval of one, if it is known. */
   readonly text?: Address;
 }
 
 export interface Block extends Interval {
   readonly family: Family;
-  /** Of a block whose text says something else: what is read, and why. */
+  /** For a block whose text means something else: how it is read, and why. */
   readonly readAs?: { readonly block: string; readonly why: string };
 }
 
@@ -90,12 +90,12 @@ export function addressGroups(text: Address): number[] {
 
 const [COLON, DOT] = [0x3a, 0x2e];
 
-/** Of a valid digit. */
+/** The value of a valid digit. */
 function hexDigit(code: number): number {
   return code <= 0x39 ? code - 0x30 : (code | 0x20) - 0x61 + 10;
 }
 
-/** Of a valid IPv4 address. */
+/** The value of a valid IPv4 address. */
 export function ipv4Value(text: Address): number {
   let [value, byte] = [0, 0];
   for (let at = 0; at < text.length; at++) {

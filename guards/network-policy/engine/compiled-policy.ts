@@ -21,7 +21,7 @@ export class CompiledPolicy {
   readonly #rules = new Map<Direction, PolicyRules>();
   #targets: readonly PodFacts[] = [];
   #problems: readonly PolicyProblem[] | undefined;
-  /** What the named ports of an ingress rule stand for on the targets. */
+  /** The named ports of an ingress rule, resolved on the targets. */
   readonly #endpoints = new Map<RuleViews, ReturnType<typeof podEndpoints>>();
 
   constructor(policy: ParsedPolicy, views: PolicyViews) {
@@ -56,7 +56,7 @@ export class CompiledPolicy {
     return this.#problems;
   }
 
-  /** If an egress rule allows nobody yet, no pod lacks the name. */
+  /** An egress rule without peers yet has no pod that could lack the name. */
   #isKnown({ addresses, endpoints }: RuleViews, { name, protocol }: NamedPort): boolean {
     if (endpoints === undefined) {
       return this.#targets.some(({ ports }) =>

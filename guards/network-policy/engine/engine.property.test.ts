@@ -55,7 +55,10 @@ function* everyPacket(): Iterable<AddressPacket> {
 }
 
 const packets = [...everyPacket()];
-/** Of each cluster only one part is asked, unless it goes deep. There are ten packets of a pair: no part leaves a port out. */
+/**
+ * Only one part of each cluster is checked, unless the run is deep. There are ten packets of a pair: no part
+ * omits a port.
+ */
 const partCount = isDeep ? 1 : 7;
 const partsOfPackets = Array.from({ length: partCount }, (_, part) =>
   packets.filter((_packet, at) => at % partCount === part),

@@ -45,7 +45,7 @@ export class PolicyEngine {
   readonly #dirty: Dirty = { pods: new Set(), policies: new Set(), peers: new Set() };
   readonly #targets: Targets;
   readonly #views: PeerViews;
-  /** Of the policies that select a pod of this node. */
+  /** Policies that select a pod of this node. */
   readonly #compiled = new Map<PolicyKey, CompiledPolicy>();
   #rules = noRules;
   /** As of the last {@link takeChange}, and what may have changed since. */
@@ -178,13 +178,16 @@ export class PolicyEngine {
     return this.#pods.takeAddressChange();
   }
 
-  /** Of a pod that counts, and of its namespace. */
+  /** Labels of a pod that counts, and of its namespace. */
   labelsOf(key: PodKey): { readonly pod: Labels; readonly namespace: Labels } | undefined {
     const pod = this.#pods.get(key);
     return pod && { pod: pod.labels, namespace: this.#namespaces.get(pod.namespace) ?? {} };
   }
 
-  /** What cannot be expressed in any policy; port names that no pod has, only for policies that pods of this node need. */
+  /**
+   * Parts of any policy that cannot be expressed; port names that no pod has, only for policies that pods of
+   * this node need.
+   */
   problems(): readonly PolicyProblem[] {
     // Those that pods of this node need are up to date with the rules.
     void this.rules;
@@ -194,7 +197,7 @@ export class PolicyEngine {
     ];
   }
 
-  /** What says something else than what applies, in any policy and its Namespace. */
+  /** Fields of any policy and its Namespace that mean something else than what applies. */
   warnings(): readonly PolicyWarning[] {
     return [...[...this.#flawed].flatMap(({ warnings }) => warnings), ...this.#misreadNamespaces()];
   }

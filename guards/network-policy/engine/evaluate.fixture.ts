@@ -1,4 +1,4 @@
-/** What a dataplane that makes the rules of a node true would do with a packet. */
+/** How a correct dataplane would treat a packet, by the rules of a node. */
 import assert from 'node:assert/strict';
 
 import { parseAddress } from './addresses.ts';

@@ -27,7 +27,7 @@ export function misreadMonitor({ annotations }: MetadataObject): string | undefi
   return `${JSON.stringify(value.slice(0, SHOWN))} does not count: only "true" is monitor mode.`;
 }
 
-/** What {@link misreadMonitor} says of a Namespace, for one of its policies. */
+/** The message of {@link misreadMonitor} about a Namespace, for one of its policies. */
 export function namespaceWarning(policy: PolicyKey, message: string): PolicyWarning {
   return { policy, field: `metadata.annotations of Namespace ${policy.split('/')[0]}`, message };
 }

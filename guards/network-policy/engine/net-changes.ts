@@ -1,4 +1,4 @@
-/** Collects items that come and go until somebody asks for the net change. */
+/** Collects items that come and go until the net change is requested. */
 
 /** Coming and going cancel out. An address that passes from one pod to another may come before it goes. */
 export class NetChanges<T> {

@@ -74,7 +74,7 @@ export interface PodObject {
 }
 
 export interface ContainerObject {
-  /** Of an init container: `Always` makes it a sidecar, which serves as long as the pod runs. */
+  /** For an init container: `Always` makes it a sidecar, which serves as long as the pod runs. */
   readonly restartPolicy?: Maybe<string>;
   readonly ports?: Maybe<
     readonly {

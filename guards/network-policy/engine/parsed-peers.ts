@@ -22,7 +22,7 @@ export interface Peers {
   readonly blocks: ByFamily<readonly Interval[]>;
 }
 
-/** No peers mean everyone; only malformed peers mean nobody. */
+/** No peers mean everyone; only malformed peers mean no one. */
 export function parsePeers(
   peers: readonly PeerObject[],
   namespace: string,

@@ -43,7 +43,7 @@ export class PeerAddresses {
     return true;
   }
 
-  /** Of no pod, and no block. */
+  /** Without pods and blocks. */
   get isEmpty(): boolean {
     return this.#members.size + this.#blocks[4].length + this.#blocks[6].length === 0;
   }
@@ -67,7 +67,7 @@ export class PeerAddresses {
     return this.#value;
   }
 
-  /** What has changed since the last call; undefined on the first call. */
+  /** The changes since the last call; undefined on the first call. */
   takeChange(): PeersChange | undefined {
     const untold = this.#untold;
     this.#untold ??= new NetChanges();

@@ -1,4 +1,4 @@
-/** What named ports stand for on the pods that an egress rule allows. */
+/** The named ports of an egress rule, resolved on the pods that it allows. */
 import { covers, firstIndex } from './address-sets.ts';
 import { addressValue, type IpAddress } from './addresses.ts';
 import { equal } from './equal.ts';
@@ -69,7 +69,7 @@ interface FamilyEndpoint {
   readonly endpoint: Endpoint;
 }
 
-/** What the named ports stand for on these pods, sorted. */
+/** The named ports resolved on these pods, sorted. */
 export function podEndpoints(
   pods: Iterable<PodFacts>,
   names: readonly NamedPort[],

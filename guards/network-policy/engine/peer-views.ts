@@ -12,7 +12,7 @@ import type { Direction, PeersKey, PolicyKey } from './rules.ts';
 import { anyNamespace, SelectorIndex } from './selector-index.ts';
 import type { Dirty } from './targets.ts';
 
-/** What a rule depends on, except the peers that its clauses name. */
+/** The dependencies of a rule, except the peers that its clauses name. */
 export interface RuleViews {
   readonly rule: ParsedRule;
   /** For egress with named ports. */
@@ -197,7 +197,7 @@ export class PeerViews {
       for (const pod of this.#pods.all()) entry.view.set(pod, this.#selects(entry, pod));
       return;
     }
-    // What is not selected is nothing to a view that is still empty.
+    // A view that is still empty does not depend on pods that it does not select.
     for (const scope of scopesOf(entry)) {
       for (const namespace of this.#namespacesOf(scope)) {
         for (const pod of this.#pods.inNamespace(namespace)) {

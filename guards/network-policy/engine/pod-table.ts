@@ -14,7 +14,7 @@ import { objectKey, type PodObject } from './objects.ts';
 import { protocolOf } from './parsed-ports.ts';
 import type { Address, AddressChange, PodKey, Protocol } from './rules.ts';
 
-/** What matters about a pod. A new object whenever any of it changes. */
+/** The relevant facts about a pod. A new object whenever any of them changes. */
 export interface PodFacts {
   readonly key: PodKey;
   readonly namespace: string;
@@ -41,7 +41,7 @@ export interface PodChange {
 /** A pod and the addresses that it claims. */
 interface Claim {
   readonly facts: PodFacts;
-  /** Of two claims on an address, the greater one wins. */
+  /** The greater of two claims on an address wins. */
   readonly age: readonly string[];
 }
 

@@ -1,8 +1,8 @@
 /**
- * What the engine computes and a dataplane programs: the rules of one node.
+ * The rules of one node, which the engine computes and a dataplane programs.
  *
- * Nothing in here is specific to nftables or iptables. A dataplane enforces them in the kernel; the suite of all dataplanes
- * (node/dataplane.suite.fixture.ts) defines what that means.
+ * Nothing in here is specific to nftables or iptables. A dataplane enforces them in the kernel; the suite of
+ * all dataplanes (node/dataplane.suite.fixture.ts) defines the meaning.
  */
 
 export type Family = 4 | 6;
@@ -10,7 +10,10 @@ export type Direction = 'ingress' | 'egress';
 export const directions: readonly Direction[] = ['ingress', 'egress'];
 export type Protocol = 'TCP' | 'UDP' | 'SCTP';
 
-/** What becomes of a packet that no policy allows; `would-refuse`: it passes and is reported, because of monitor mode. */
+/**
+ * The fate of a packet that no policy allows; `would-refuse`: it passes and is reported, because of monitor
+ * mode.
+ */
 export type RefusalVerdict = 'refused' | 'would-refuse';
 
 /** `namespace/name`: neither may contain a slash, so keys are unique. */
@@ -46,7 +49,7 @@ export interface Endpoint {
   readonly port: number;
 }
 
-/** Whom rules allow: its members change, while the rules stay as they are. */
+/** The peers that rules allow: their members change, while the rules stay. */
 export interface Peers {
   /** Addresses of pods that are in none of the blocks, sorted as strings. */
   readonly pods: ByFamily<readonly Address[]>;
@@ -54,12 +57,13 @@ export interface Peers {
   readonly blocks: ByFamily<AddressSet>;
 }
 
-/** What selects the peers, as JSON: rules with the same peers have the same key. */
+/** The selection of the peers, as JSON: rules with the same peers have the same key. */
 export type PeersKey = `[${string}`;
 
 /**
- * What one rule of a policy allows: a packet (the first of a connection) that matches one of the clauses.
- * For ingress, the peer is the source, for egress the destination; ports are always those of the destination.
+ * The packets that one rule of a policy allows: a packet (the first of a connection) that matches one of the
+ * clauses. For ingress, the peer is the source, for egress the destination; ports are always those of the
+ * destination.
  */
 export type Clause =
   | {
@@ -112,7 +116,7 @@ export interface NodeRules {
   readonly policies: ReadonlyMap<string, PolicyRules>;
   /** Those that the policies name, and no others. */
   readonly peers: ReadonlyMap<PeersKey, Peers>;
-  /** Of this node: the default verdict applies to addresses in here that belong to no known pod. */
+  /** Blocks of this node: the default verdict applies to their addresses that belong to no known pod. */
   readonly podCidrs: ByFamily<AddressSet>;
 }
 
@@ -168,5 +172,5 @@ export interface PolicyProblem {
   readonly message: string;
 }
 
-/** A field of a policy that applies, although it says something else: the message tells what. */
+/** A field of a policy that applies, although it means something else: the message explains it. */
 export type PolicyWarning = PolicyProblem;

@@ -7,7 +7,7 @@ import type { PodChange, PodFacts } from './pod-table.ts';
 import type { Address, Direction, Family, LocalPod, PeersKey, PodKey, PolicyKey } from './rules.ts';
 import { SelectorIndex } from './selector-index.ts';
 
-/** What must be computed again. */
+/** The parts that must be computed again. */
 export interface Dirty {
   readonly pods: Set<PodKey>;
   readonly policies: Set<PolicyKey>;
@@ -28,7 +28,7 @@ export class Targets {
   readonly #selected = new Map<ParsedPolicy, Map<PodKey, PodFacts>>();
   /** {@link of}, until it changes. */
   readonly #lists = new Map<ParsedPolicy, readonly PodFacts[]>();
-  /** Of the node. */
+  /** Mode of the node. */
   readonly #mode: PolicyMode;
   /** Namespaces all of whose policies are in monitor mode. */
   readonly #monitored = new Set<string>();
@@ -85,7 +85,7 @@ export class Targets {
     }
   }
 
-  /** What follows from the labels of its pods may follow from its own, too. */
+  /** Effects of the labels of its pods may also follow from its own labels. */
   namespaceChanged(namespace: string): void {
     for (const { facts } of this.#pods.values()) {
       if (facts.namespace === namespace) this.#dirty.pods.add(facts.key);
@@ -99,7 +99,7 @@ export class Targets {
     this.#dirty.pods.add(key);
   }
 
-  /** The pods of this node that the policy selects; the same list as long as they are the same. */
+  /** The pods of this node that the policy selects; the same list while they are the same. */
   of(policy: ParsedPolicy): readonly PodFacts[] {
     const known = this.#lists.get(policy);
     if (known !== undefined) return known;

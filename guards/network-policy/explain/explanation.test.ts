@@ -73,7 +73,7 @@ suite('an explanation', () => {
       words:
         'Policy shop/db allows it by spec.ingress[1]: from pods with app=web in shop (from[0]), sql/TCP (ports[1]).',
     });
-    // The port beside it is malformed, which somebody who looks at this policy wants to know.
+    // The port beside it is malformed, which is useful to know about this policy.
     assert.deepEqual(
       problems.map(({ policy, field }) => [policy, field]),
       [['shop/db', 'spec.ingress[1].ports[0].endPort']],

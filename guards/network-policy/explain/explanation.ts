@@ -23,7 +23,9 @@ export interface Question {
   readonly to: string;
   /** `TCP`, `UDP`, `SCTP`, or another one, which has no ports. */
   readonly protocol: string;
-  /** Of the destination: a number or the name of a port of the pod. Undefined: a protocol without ports. */
+  /**
+   * Port of the destination: a number or the name of a port of the pod. Undefined: a protocol without ports.
+   */
   readonly port?: number | string | undefined;
   readonly family?: Family | undefined;
 }
@@ -51,7 +53,7 @@ export interface ExplainedEnd {
   readonly node: string | undefined;
 }
 
-/** What the policies of one end say. */
+/** The decision of the policies of one end. */
 export interface ExplainedSide {
   readonly direction: Direction;
   /** `itself`: a pod reaches itself whatever its policies say, for example through a Service. */

@@ -42,7 +42,7 @@ const chains: Readonly<Record<string, RegExp>> = {
   nftables: /^forward-in in class-in-\w+ policy-in-\w+$/,
   iptables: /^FORWARD KUBE-ROUTER-FORWARD KUBE-POD-FW-\w+ KUBE-NWPLCY-COMMON KUBE-NWPLCY-\w+$/,
 };
-/** As if somebody had emptied the chain of the pod. */
+/** As if another program had emptied the chain of the pod. */
 const emptied: Readonly<Record<string, (rules: NodeRules) => KernelRuleset>> = {
   nftables: (rules) => {
     const table = new Map(wholeTable(rules));

@@ -59,7 +59,7 @@ export function compareWithKernel(
   const isUnknown = rulesets.length === 0 && (!explanation.allowed || explanation.wouldRefuse);
   const way = fromOwnNode ? 'from node' : isOfNode(to.address) ? 'to node' : 'through';
   const dropping = droppingOf(others, { family: source.family, way }).filter(
-    // Of its own kind of iptables, Rampart's rules come first and accept.
+    // In their own kind of iptables, Rampart's rules come first and accept.
     ({ iptables }) =>
       iptables === undefined || !rulesets.some((one) => one.backend === `iptables (${iptables})`),
   );

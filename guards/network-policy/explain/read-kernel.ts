@@ -12,11 +12,12 @@ import * as nftables from '../node/nftables/decide.ts';
 import { isEnforcing, readTable } from '../node/nftables/table.ts';
 
 /**
- * Works in the current network namespace of the calling thread. If one backend has rules, others that are not installed are
- * assumed to have none.
+ * Works in the current network namespace of the calling thread. If one backend has rules, others that are not
+ * installed are assumed to have none.
  *
- * @returns one for each backend that has some; none: there are none at all
- * @throws {RampartError} `PRIVILEGE` or `SYSTEM` if they cannot be read, `UNSUPPORTED` if the tools to read them are not installed.
+ * @returns one for each backend with rules; empty without any
+ * @throws {RampartError} `PRIVILEGE` or `SYSTEM` if they cannot be read, `UNSUPPORTED` if the tools to read
+ * them are not installed.
  */
 export async function readKernel(signal?: AbortSignal): Promise<KernelRuleset[]> {
   using namespace = new KeptNamespace();

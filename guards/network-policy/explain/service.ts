@@ -57,7 +57,7 @@ export interface Services {
 export interface ServiceTarget {
   /** `namespace/name` */
   readonly service: string;
-  /** Of the Service: `5432/TCP`. */
+  /** Port of the Service: `5432/TCP`. */
   readonly port: string;
   /** The questions that its endpoints are: one for each that is ready. */
   readonly questions: readonly Question[];
@@ -237,7 +237,7 @@ function endpointsOf(
   return [...found.values()];
 }
 
-/** Of the source. */
+/** Families of the source. */
 function familiesOf(from: string, pods: readonly ExplainedPod[]): ReadonlySet<Family> {
   const own = parseAddress(from);
   if (own !== undefined) return new Set([own.family]);

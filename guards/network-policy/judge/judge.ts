@@ -1,8 +1,7 @@
 /**
- * Decides whether a packet is allowed, by which rule of which policy, or what refuses it.
- *
- * Reads the objects as they are, one rule after the other, and shares only keys and address parsing with the
- * engine: it is the basis of `rampart network explain`, and what the engine is tested against.
+ * Decides whether a packet is allowed, by which rule of which policy, or what refuses it. Reads the objects
+ * directly, one rule after the other, and shares only keys and address parsing with the engine: it is the
+ * basis of `rampart network explain`, and the engine is tested against it.
  */
 import {
   type NamespaceObject,
@@ -19,9 +18,9 @@ import type { Packet } from './packet.ts';
 
 interface Judgement {
   readonly allowed: boolean;
-  /** What the policies of the destination say. */
+  /** The decision of the destination's policies. */
   readonly ingress: Decision;
-  /** What the policies of the source say. */
+  /** The decision of the source's policies. */
   readonly egress: Decision;
 }
 
@@ -37,7 +36,7 @@ export interface RefusalDecision {
   readonly verdict: RefusalVerdict;
   /** Those that isolate the pod, sorted. */
   readonly policies: readonly PolicyKey[];
-  /** What came closest to allowing it: undefined if no part of any rule matches. */
+  /** The closest rule: undefined if no part of any rule matches. */
   readonly nearest: NearMiss | undefined;
   /** The node whose mode lets it pass, whatever that of the policies. */
   readonly monitoringNode?: string;
@@ -111,7 +110,7 @@ function decisionOf(
       if (whichPort.fits) misses.push({ ...at, peer: undefined, port: portIndex, fits: 'port' });
     }
   }
-  // A matching peer is more telling than a matching port.
+  // A matching peer is more informative than a matching port.
   const nearest = misses.find(({ fits }) => fits === 'peer') ?? misses[0];
   const refusal = { policies: isolating.map(objectKey), nearest };
   const node = target.pod?.spec?.nodeName ?? '';

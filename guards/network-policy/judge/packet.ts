@@ -1,4 +1,4 @@
-/** What is judged. */
+/** The input of the judge. */
 import type { Family } from '../engine/rules.ts';
 
 /** The first packet of a connection, after the translation of Service addresses. */
@@ -10,6 +10,6 @@ export interface Packet {
   readonly family?: Family | undefined;
   /** `TCP`, `UDP`, `SCTP`, or another one, which has no ports. */
   readonly protocol: string;
-  /** Of the destination. */
+  /** Port of the destination. */
   readonly port?: number | undefined;
 }

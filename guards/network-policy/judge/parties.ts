@@ -48,7 +48,7 @@ function candidatesOf(pods: readonly PodObject[], text: string): Party[] {
     .map((own) => ({ address: own, pod: onNode ? undefined : pod }));
 }
 
-/** Of several pods that claim an address, the one that got it last. */
+/** If several pods claim an address, the one that got it last. */
 function holderOf(pods: readonly PodObject[], address: IpAddress): PodObject | undefined {
   const holders = pods.filter(
     (pod) =>

@@ -69,7 +69,7 @@ function isWellFormed(selector: LabelSelectorObject): boolean {
   }
 }
 
-/** Of a well-formed selector. */
+/** Whether a well-formed selector selects the labels. */
 function selects({ matchLabels, matchExpressions }: LabelSelectorObject, labels: Labels): boolean {
   const valueOf = (key: string) => (Object.hasOwn(labels, key) ? labels[key] : undefined);
   const byLabels = Object.entries(matchLabels ?? {}).every(([key, value]) => valueOf(key) === value);

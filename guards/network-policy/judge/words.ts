@@ -59,7 +59,7 @@ export function decisionWords(
   }
 }
 
-/** What came closest to allowing it, and which part of it does not match. */
+/** The closest rule, and the part of it that does not match. */
 function nearestWords(
   direction: Direction,
   nearest: NearMiss,
@@ -132,7 +132,7 @@ function selectorWords(
   return all.length === 0 ? empty : `${before}${all.join(', ')}`;
 }
 
-/** Nobody reads to the end of a long list. */
+/** Longer lists are cut. */
 const SHOWN = 5;
 
 function listWords(words: readonly string[]): string {

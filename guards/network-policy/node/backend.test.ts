@@ -13,7 +13,7 @@ import { addressesOf, nodeRules } from './rules.fixture.ts';
 
 const quiet = { info: () => {}, warn: () => {} };
 
-/** What is there of ours, by who programs it. */
+/** Our objects in the kernel, by backend. */
 function ours({ namespace }: Host): string[] {
   const of = (program: string, ...args: string[]): string =>
     namespace.run(() =>

@@ -180,7 +180,9 @@ class Replacing implements Dataplane {
     return this.#own.whoseLog(...logged);
   }
 
-  /** Once: nobody else programs them. If that fails, both apply: too little is allowed, not too much. */
+  /**
+   * Once, because only Rampart programs them. If it fails, both apply: too little is allowed, not too much.
+   */
   async #removeOthers(signal: AbortSignal | undefined): Promise<readonly string[]> {
     if (this.#isAlone) return [];
     let isAlone = true;

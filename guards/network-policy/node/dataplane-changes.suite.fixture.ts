@@ -1,4 +1,4 @@
-/** What a change programs, what others change, and what the kernel does not take. */
+/** Programmed changes, changes by other programs, and rules that the kernel rejects. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
@@ -72,7 +72,7 @@ export function changeTests(lab: DataplaneLab): void {
         await dataplane.sync(rules);
         assert.deepEqual(await dataplane.verify(), []);
         await expect(() => (from, to) => to !== 'x/a' || from === 'y/a');
-        // And where a change comes before anybody has looked.
+        // Also if a change comes before any look at the kernel.
         damage(lab.network.node);
         const next = nodeRules(lab.network.pods, [
           ingress(['x/a'], { peers: addressesOf(pods('y/b')), ports: 'any' }),
@@ -120,7 +120,7 @@ export function changeTests(lab: DataplaneLab): void {
       );
       assert.deepEqual(opened.flat(), ['x/a 81', 'x/b 81', 'x/c 80']);
       assert.deepEqual(await dataplane.verify(), []);
-      // One that comes later is left out as well, and what was refused is told as long as it is.
+      // A later one is left out as well, and a refused rule is reported as long as it exists.
       const worse = nodeRules(lab.network.pods, [
         { ...ingress(['x/a'], allows(port(unknown, 80))), policy: 'x/bad' },
         good,

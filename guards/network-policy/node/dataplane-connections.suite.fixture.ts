@@ -53,7 +53,7 @@ export function connectionTests(lab: DataplaneLab): void {
               if (seen.count(name) > 0) passed.push(`${from} -> ${to} ${name}`);
           }
           assert.deepEqual(passed, []);
-          // A port where nobody listens is told at once, past rules that let nothing in.
+          // A port without a listener is reported at once, past rules that let nothing in.
           await dataplane.sync(nodeRules(lab.network.pods, [ingress(['y/a'])]));
           for (const family of [4, 6] as const) {
             const { addresses } = lab.network.host('z/a');
@@ -102,7 +102,7 @@ export function connectionTests(lab: DataplaneLab): void {
         sendFrame(outside, mac, [etherTypes[family]], lost['foreign to other']);
         sendFrame(outside, mac, [etherTypes[family]], lost['foreign to own']);
         sendFrame(isolated, towards['x/a'], [etherTypes[family]], lost['own to other']);
-        /** Of the isolated pod. */
+        /** The fate of an error about a connection of the isolated pod. */
         const fate = async (to: Host, about: Buffer): Promise<string> => {
           using seen = new PacketCounter(to, {
             error: family === 4 ? 'icmp type destination-unreachable' : 'icmpv6 type destination-unreachable',

@@ -20,9 +20,9 @@ export interface DataplaneUnderTest {
   addNodePort(node: Host, nodePort: number, address: string, port: number): void;
   /** Puts what an older version could have programmed in place of ours: as closed, and not to be changed where it is. */
   makeOld(node: Host): void;
-  /** Of a dataplane while packets come; default: 60. */
+  /** Restarts of a dataplane while packets come; default: 60. */
   readonly restarts?: number;
-  /** Somebody's mistakes, each with what is to be found. */
+  /** Mistakes by other programs, each with the drift to find. */
   readonly damages: readonly { readonly name: string; do(node: Host): void; readonly found: RegExp }[];
 }
 

@@ -1,4 +1,4 @@
-/** What policies allow, by every pair of pods, and what is not known yet. */
+/** The effects of policies, by every pair of pods, also for pods that are not known yet. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 

@@ -1,4 +1,4 @@
-/** What every dataplane has to make true, by packets between pods: run by the test of each. */
+/** The requirements for every dataplane, as packets between pods: run by the test of each. */
 import { after, before, suite } from 'node:test';
 
 import { changeTests } from './dataplane-changes.suite.fixture.ts';

@@ -26,13 +26,13 @@ export interface DataplaneOptions {
 
 export const defaultDataplaneOptions: DataplaneOptions = { unknownPods: 'allow', logGroups: [100] };
 
-/** What a call has changed in the kernel. */
+/** The changes of a call in the kernel. */
 export interface Programmed {
   /** 0: everything was as it should be. */
   readonly commands: number;
   /** Why everything of ours was replaced, if that was not requested. */
   readonly replacedBecause?: string;
-  /** What the kernel rejects: it is left out and allows nothing; everything else is programmed. */
+  /** Parts that the kernel rejects: they are left out and allow nothing; everything else is programmed. */
   readonly refused?: readonly PolicyProblem[];
 }
 
@@ -64,11 +64,11 @@ export interface Refused extends ChainOwner {
 }
 
 /**
- * Opening one changes nothing in the kernel: what an earlier process left stays in force until the first {@link sync}, which takes
- * it over. Disposing it leaves everything programmed.
+ * Opening one changes nothing in the kernel: rules of an earlier process stay in force until the first {@link
+ * sync}, which takes them over. Disposing it leaves everything programmed.
  *
- * Each change is atomic: a packet sees either the old or the new rules. What others have in the kernel is not touched.
- * Established connections continue, whatever changes.
+ * Each change is atomic: a packet sees either the old or the new rules. Objects of other programs are not
+ * touched. Established connections continue during all changes.
  */
 export interface Dataplane extends Disposable {
   /** Makes the kernel enforce `rules`, whatever of ours is there. Repairs drift. */
@@ -81,11 +81,11 @@ export interface Dataplane extends Disposable {
    * Takes all rules away, but has the kernel track connections: those that are open when rules come continue only if it knows them.
    */
   idle(signal?: AbortSignal): Promise<void>;
-  /** What differs in the kernel from what was programmed. */
+  /** The differences between the kernel and the programmed rules. */
   verify(signal?: AbortSignal): Promise<readonly Drift[]>;
   /**
-   * Whether the kernel reports that somebody else has changed something of ours: true as soon as it does, false on the signal. If the
-   * kernel does not report this, {@link verify} must be called now and then.
+   * Whether the kernel reports that another program has changed one of our objects: true as soon as it does,
+   * false on the signal. If the kernel does not report this, {@link verify} has to be called now and then.
    */
   disturbed(signal: AbortSignal): Promise<boolean>;
   counters(signal?: AbortSignal): Promise<readonly Refused[]>;

@@ -82,7 +82,7 @@ export class Enforcement {
     const beganMs = systemClock.monotonicMs();
     sources.look(true);
     const change = engine.takeChange();
-    // What changes meanwhile is for the next turn.
+    // Changes during the call are for the next turn.
     const { rules } = engine;
     this.#isProgrammed = this.#isNeeded();
     if (this.#isProgrammed) {
@@ -117,7 +117,7 @@ export class Enforcement {
     this.#countRules();
   }
 
-  /** Repairs and reports what somebody else has changed of ours. */
+  /** Repairs our objects after changes by other programs, and reports them. */
   async repair(): Promise<void> {
     const { dataplane, counts, logger, sources, signal } = this.#options;
     sources.look(true);
@@ -142,7 +142,11 @@ export class Enforcement {
     counts.refusedByPolicy = this.#policyRefusals.add(counts.refused, engine.rules);
   }
 
-  /** What follows from the rules beside them. @param changed - Default: any pod may be different. */
+  /**
+   * Programs the parts that follow from the rules.
+   *
+   * @param changed - Default: any pod may be different.
+   */
   #afterwards(rules: NodeRules, { peers }: RulesChange, changed?: ReadonlySet<PodKey>): void {
     const { departed, engine } = this.#options;
     const gone = [...peers.values()].flatMap((change) => [
@@ -170,7 +174,7 @@ export class Enforcement {
     return refusesUnknown || engine.rules.policies.size > 0;
   }
 
-  /** With each full sync: bridges may be added later, and somebody may reset it. */
+  /** With each full sync: bridges may be added later, and the setting may be reset. */
   #tellBridges(): void {
     const now = filterBridges(this.#options.bridges);
     if (now !== undefined && now !== this.#bridges) this.#options.logger.warn(now);

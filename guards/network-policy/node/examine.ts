@@ -1,7 +1,10 @@
 import type { ExamineMachine } from '../../../guard/machine.ts';
 import { examineMachine, type MachineFact } from './machine.ts';
 
-/** What is missing without them; the others say it themselves, or are needed only by one backend. */
+/**
+ * The consequences of a missing program; other programs report their absence themselves, or are needed only
+ * by one backend.
+ */
 const losses: Readonly<Record<string, string>> = {
   nfnetlink_log: 'does not report refused packets',
   conntrack: 'cannot tell answers from new connections',

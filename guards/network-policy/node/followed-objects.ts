@@ -16,7 +16,7 @@ import type { PolicyEngine } from '../engine/engine.ts';
 import { monitorAnnotation } from '../engine/monitor.ts';
 import type { PodObject, PolicyObject } from '../engine/objects.ts';
 
-/** What the engine and the status need is in the engine; few objects are read again. */
+/** The engine keeps its and the status' facts; objects are rarely read again. */
 const FEW = 16;
 
 export interface FollowedObjects extends Disposable {

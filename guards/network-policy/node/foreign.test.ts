@@ -1,4 +1,5 @@
-// What others have in the kernel is the same, byte for byte, over many syncs of each dataplane and its removal.
+// Objects of other programs in the kernel are the same, byte for byte, over many syncs of each dataplane and
+// its removal.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { suite, test } from 'node:test';
@@ -58,7 +59,7 @@ class Others implements Disposable {
     }
     this.namespace.nft(ruleset);
     this.namespace.ip('link set lo up');
-    // Packets, so that a count that begins anew is seen. There are none after them.
+    // Packets, so that a reset counter is seen. None are sent after them.
     const send = 'for to in 127.0.0.1 ::1; do echo x > /dev/udp/$to/9; done';
     this.#run('bash', ['-c', send]);
   }

@@ -1,10 +1,10 @@
-/** What the beginning of an IP packet says: who sends it to whom. */
+/** Parses the beginning of an IP packet: source and destination. */
 
 export interface IpPacket {
   readonly family: 4 | 6;
   readonly source: bigint;
   readonly destination: bigint;
-  /** Of IANA: 6 TCP, 17 UDP, 132 SCTP; of IPv6 that after its extension headers. */
+  /** IANA's number: 6 TCP, 17 UDP, 132 SCTP; in IPv6 the one after its extension headers. */
   readonly protocol: number;
   /** Undefined: the protocol has none, or the packet is a fragment without them. */
   readonly sourcePort: number | undefined;
@@ -17,7 +17,7 @@ const extensions: ReadonlySet<number> = new Set([0, 43, 60, 135, 139, 140]);
 const FRAGMENT = 44;
 /** Its length is in units of 4 bytes (RFC 4302). */
 const AUTHENTICATION = 51;
-/** More headers are nobody's honest packet. */
+/** No legitimate packet has more headers. */
 const MOST_EXTENSIONS = 16;
 
 /** @param protocol - Of IANA. */

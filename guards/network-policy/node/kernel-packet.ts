@@ -20,7 +20,7 @@ export interface KernelPacket {
   readonly destination: IpAddress;
   /** One of `protocolNumbers`. */
   readonly protocol: number;
-  /** Of the destination. */
+  /** Port of the destination. */
   readonly port: number | undefined;
   /** The source is an address of the node itself. */
   readonly fromNode: boolean;
@@ -46,7 +46,7 @@ export interface KernelRuleset {
 /** More than any packet passes, and few enough for the stack; the kernel itself refuses loops. */
 const MOST_CHAINS = 1024;
 
-/** What a rule does: `continue` with the next one, or `return` to the chain that led here. */
+/** The effect of a rule: `continue` with the next one, or `return` to the calling chain. */
 export type RuleVerdict = 'accept' | 'refuse' | 'continue' | 'return';
 
 /**

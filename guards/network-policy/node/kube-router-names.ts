@@ -1,6 +1,7 @@
 /**
- * Names that kube-router gives to what it makes for network policies: npc_nftables.go and network_policy_controller.go of version 2.11; k3s
- * embeds an older one, with the same names. Ours with iptables are like them: `isOurChain` and `isOurSet` tell them apart.
+ * Names of kube-router's objects for network policies: npc_nftables.go and network_policy_controller.go of
+ * version 2.11; k3s embeds an older one, with the same names. Ours with iptables are similar: `isOurChain`
+ * and `isOurSet` distinguish them.
  */
 export const kubeRouterTables: readonly string[] = [
   'ip kube-router-filter-ipv4',

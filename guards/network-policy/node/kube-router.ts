@@ -1,4 +1,4 @@
-/** What kube-router leaves in the kernel for network policies when it ends: its rules go on refusing. */
+/** Kube-router's leftovers in the kernel after it ends: its rules go on refusing. */
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { IptablesKernel } from './iptables/kernel.ts';
 import { declaredChains, filterTable, ownChains } from './iptables/listing.ts';
@@ -34,7 +34,7 @@ function removeTables(namespace: KeptNamespace, { isDry }: Removal): string[] {
     if (!isDry && found.length > 0) nft.run(found.map((name) => `delete table ${name}\n`).join(''));
     return found.map((name) => `table ${name}`);
   } catch (error) {
-    // Without libnftables it cannot be known. Where tables are, so is the library, but for odd machines.
+    // Unknown without libnftables. Where there are tables, there usually is the library.
     if (error instanceof RampartError && error.code === errorCodes.UNSUPPORTED) return [];
     throw error;
   }

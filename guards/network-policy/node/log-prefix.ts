@@ -21,7 +21,7 @@ interface LogPrefix {
   readonly words: readonly string[];
 }
 
-/** Undefined: it is none of ours. */
+/** Undefined: it is not one of ours. */
 export function parseLogPrefix(prefix: string): LogPrefix | undefined {
   const [first, ...words] = prefix.trimEnd().split(' ');
   for (const verdict of ['refused', 'would-refuse'] as const) {

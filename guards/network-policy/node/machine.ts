@@ -1,4 +1,4 @@
-/** What this machine provides of what network policies need, for `rampart doctor`. */
+/** Which of the requirements of network policies this machine meets, for `rampart doctor`. */
 import { existsSync, readFileSync } from 'node:fs';
 import { release } from 'node:os';
 import { join } from 'node:path';
@@ -20,7 +20,7 @@ export interface MachineFact {
 }
 
 export interface NetworkPolicyMachine {
-  /** What `--network-policy-backend auto` chooses; null: neither works. */
+  /** The choice of `--network-policy-backend auto`; null: neither works. */
   readonly backend: 'nftables' | 'iptables' | null;
   readonly facts: readonly MachineFact[];
   /** Rules of other programs that refuse packets of pods, or may. */

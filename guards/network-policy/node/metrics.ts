@@ -11,13 +11,16 @@ export class NodeCounts {
   fullSyncs = 0;
   partialSyncs = 0;
   failedSyncs = 0;
-  /** Things of ours that somebody else had changed. */
+  /** Our objects that other programs had changed. */
   driftRepaired = 0;
-  /** Of the last successful full sync. */
+  /** Duration of the last successful full sync. */
   lastSyncSeconds = 0;
-  /** When that was, by the wall clock; undefined: there was none yet. */
+  /** Its time, by the wall clock; undefined before the first one. */
   lastSyncMs: number | undefined;
-  /** Of all that succeeded, full or not. The bounds are the default ones of Prometheus' client library for Go, as kube-router has them. */
+  /**
+   * Durations of all successful syncs, full or not. The bounds are the default ones of Prometheus' client
+   * library for Go, like kube-router's.
+   */
   readonly syncSeconds = new Histogram([0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]);
   localPods = 0;
   policies = 0;
@@ -40,7 +43,7 @@ export class NodeCounts {
   flowsLogged = 0;
   /** Those that were not, for the limit. */
   flowsNotLogged = 0;
-  /** New connections that the kernel had no room to tell of: of pods, or of others. */
+  /** New connections that the kernel had no room to report: of pods, or of others. */
   flowsLost = 0;
 }
 

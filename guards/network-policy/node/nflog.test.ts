@@ -31,7 +31,7 @@ async function sendDatagrams(namespace: NetworkNamespace, address: string, count
   });
   try {
     for (let sent = 0; sent < count; sent++) {
-      // The rule drops it, which sendto(2) tells as EPERM.
+      // The rule drops it, which sendto(2) reports as EPERM.
       await new Promise<void>((resolve) => socket.send('?', 9, address, () => resolve()));
     }
   } finally {
@@ -85,7 +85,7 @@ suite('NFLOG', { skip: namespaceObstacle() ?? false }, () => {
         onError: (error) => assert.fail(String(error)),
       }),
     );
-    // Nobody reads while these are sent: all of them in one turn of the event loop.
+    // The socket is not read while these are sent: all of them in one turn of the event loop.
     const count = scaled(30_000, 5_000);
     namespace.nft(`
       add rule inet test output udp dport 10 log prefix "many " group ${group} drop
@@ -93,7 +93,8 @@ suite('NFLOG', { skip: namespaceObstacle() ?? false }, () => {
     const flood = `exec 3> /dev/udp/127.0.0.1/10; for ((i = 0; i < ${count}; i++)); do echo >&3; done 2> /dev/null`;
     namespace.run(() => spawnSync('bash', ['-c', flood]));
     await until('the first', () => packets > 0);
-    // What comes after them tells how many were lost, unless the queue is still full and it is lost itself: then one more has to.
+    // The next packet reports how many were lost, unless the queue is still full and it is lost itself: then
+    // another one has to.
     let [more, before] = [0, 0];
     await until('all that there were', async () => {
       if (more > 0 && packets + lost === count + more) return true;

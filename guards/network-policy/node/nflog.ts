@@ -25,7 +25,7 @@ const COMMAND_BIND = 1;
 const COPY_PACKET = 2;
 const FLAG_SEQUENCE = 1;
 
-/** The kernel hands over what it has after so long (in hundredths of a second), or with so many packets. */
+/** The kernel delivers packets after this time (in hundredths of a second), or after this many packets. */
 const TIMEOUT_HUNDREDTHS = 5;
 const THRESHOLD = 32;
 /** IPv6 with extension headers and the ports behind them. */
@@ -46,12 +46,12 @@ export interface LoggedPacket {
 interface NflogOptions {
   /** 0 to 65535. Only one reader of a network namespace can have it. */
   readonly group: number;
-  /** What it throws goes to `onError`; reading goes on. */
+  /** Its errors go to `onError`; reading continues. */
   readonly onPacket: (packet: LoggedPacket) => void;
-  /** Packets were logged that nobody could read, as the queue was full. */
+  /** Packets were logged that could not be read, because the queue was full. */
   readonly onLost?: (packets: number) => void;
   readonly onError: (error: unknown) => void;
-  /** Of the kernel's queue. Default: 1 MiB. */
+  /** Size of the kernel's queue. Default: 1 MiB. */
   readonly receiveBytes?: number;
 }
 
@@ -66,7 +66,7 @@ interface NflogTotals {
 /** Does not keep the process alive. Dispose it to give the group back. */
 export interface Nflog extends Disposable {
   readonly totals: NflogTotals;
-  /** False after it was disposed, and after the socket itself has failed, which `onError` was told. */
+  /** False after it was disposed, and after the socket itself has failed, which was reported to `onError`. */
   readonly isOpen: boolean;
 }
 

@@ -17,7 +17,7 @@ export interface KernelChain {
   readonly family: string;
   readonly table: string;
   readonly name: string;
-  /** Of one that packets come to from the kernel itself. */
+  /** Set for a chain that the kernel itself sends packets to. */
   readonly base?: {
     readonly hook: string;
     readonly priority: number;
@@ -30,7 +30,7 @@ export interface KernelChain {
 export interface KernelChains {
   /** Without those of Rampart. */
   readonly chains: readonly KernelChain[];
-  /** What could not be read, and why. */
+  /** Parts that could not be read, and why. */
   readonly unread: readonly string[];
 }
 

@@ -11,7 +11,7 @@ export interface OtherRulesReportOptions {
   /** Called after each read that has changed {@link OtherRulesReport.words}. */
   readonly onChange: () => void;
   readonly logger: Pick<Logger, 'warn'>;
-  /** Ends a read: the reason for a rejection is not told then. */
+  /** Ends a read: its rejection is not reported then. */
   readonly signal: AbortSignal;
   readonly clock?: Clock;
 }
@@ -24,7 +24,7 @@ export class OtherRulesReport implements AsyncDisposable {
   readonly #options: OtherRulesReportOptions;
   readonly #clock: Clock;
   #words: string | undefined;
-  /** Of our rules: how many full syncs there were when the last read began. */
+  /** The number of full syncs of our rules when the last read began. */
   #fullSyncs = 0;
   #beganMs = -Infinity;
   #reading: Promise<void> | undefined;

@@ -1,4 +1,7 @@
-/** What rules of other programs may do to the packets of pods: another enforcer of policies, and chains that drop what they do not accept. */
+/**
+ * Effects of other programs' rules on packets of pods: another enforcer of policies, and chains that drop all
+ * packets that they do not accept.
+ */
 import { isKubeRouterChain, kubeRouterTables } from './kube-router-names.ts';
 import type { KeptNamespace } from './namespace.ts';
 import { type KernelChain, type KernelChains, readChains } from './other-chains.ts';
@@ -17,7 +20,7 @@ export interface OtherRules {
   /** A sentence for each. */
   readonly enforcers: readonly string[];
   readonly dropping: readonly DroppingChain[];
-  /** What could not be read, and why. */
+  /** Parts that could not be read, and why. */
   readonly unread: readonly string[];
 }
 

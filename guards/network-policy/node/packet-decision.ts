@@ -1,4 +1,7 @@
-/** What policies say about a packet that the kernel has told of: only those of one pod, and only its two ends, are evaluated. */
+/**
+ * The policies' decision on a packet that the kernel has reported: only those of one pod, and only its two
+ * ends, are evaluated.
+ */
 import { RampartError } from '../../../lib/errors/errors.ts';
 import type { PodObject, PolicyObject } from '../engine/objects.ts';
 import type { Direction, PodKey, PolicyKey } from '../engine/rules.ts';
@@ -17,7 +20,7 @@ interface DecidedPacket {
   readonly packet: Packet;
 }
 
-/** The decision is undefined if a sender has made up an address that nobody can have. */
+/** The decision is undefined if the packet has a forged address that is impossible. */
 export function packetDecision(
   objects: DecidingObjects,
   { direction, isolating, pods, packet }: DecidedPacket,

@@ -117,7 +117,7 @@ export class Refusals implements Disposable {
     );
   }
 
-  /** What a pod sent with a source that is not its own. */
+  /** A packet that a pod sent with a foreign source. */
   #forged({ pod: sender, verdict }: Sender, packet: IpPacket): Refusal {
     const { engine } = this.#options;
     const { from, to, protocol } = endsOf(packet);
@@ -147,7 +147,7 @@ export class Refusals implements Disposable {
       ...{ direction, isolating, pods: [source, destination] },
       packet: { from, to, family: packet.family, protocol, port: packet.destinationPort },
     });
-    // What the kernel did, which the mode of the node and annotations at that time decided.
+    // The kernel's action, which the mode of the node and annotations at that time decided.
     const monitoringNode = this.#options.mode === 'monitor' ? this.#options.context.nodeName : undefined;
     const decision =
       decided !== undefined && isRefusal(decided)

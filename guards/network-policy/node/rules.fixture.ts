@@ -101,7 +101,7 @@ export function nodeRules(
   };
 }
 
-/** What is different, as the engine tells it. */
+/** The difference, as the engine reports it. */
 export function changeBetween(before: NodeRules, after: NodeRules): RulesChange {
   const differing = <K extends string, T>(a: ReadonlyMap<K, T>, b: ReadonlyMap<K, T>): Set<K> =>
     new Set(

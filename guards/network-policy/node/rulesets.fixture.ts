@@ -1,4 +1,4 @@
-/** What each dataplane has in a kernel for the rules of a node. */
+/** Each dataplane's kernel content for the rules of a node. */
 import type { NodeRules } from '../engine/rules.ts';
 import { defaultDataplaneOptions } from './dataplane.ts';
 import { compileBase } from './iptables/base.ts';

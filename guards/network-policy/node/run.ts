@@ -1,4 +1,4 @@
-/** What the agent runs for this guard on a node: it keeps the rules in the kernel in line with the policies. */
+/** The guard's part on a node: it keeps the rules in the kernel in line with the policies. */
 import type { NodeContext } from '../../../guard/context.ts';
 import type { NodePart } from '../../../guard/guard.ts';
 import { whenSynced } from '../../../lib/kube/controller/run-parts.ts';
@@ -108,11 +108,11 @@ export interface NetworkPolicyNodeOptions {
 }
 
 /**
- * No rule is programmed before a policy selects a pod of this node, unless unknown pods are refused: without policies, the kernel only
- * tracks connections.
+ * No rule is programmed before a policy selects a pod of this node, unless unknown pods are refused: without
+ * policies, the kernel only tracks connections.
  *
- * Runs until the signal aborts. The rules stay after that, and while the API is unavailable: stopping this does not open anything.
- * What the kernel rejects is retried, and nothing is opened because of it.
+ * Runs until the signal aborts. The rules stay after that, and while the API is unavailable: stopping this
+ * does not open anything. Rejected rules are retried, and nothing is opened because of them.
  */
 export async function runNetworkPolicyNode(
   context: NodeContext,

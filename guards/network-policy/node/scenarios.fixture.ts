@@ -50,7 +50,7 @@ const peers: Readonly<Record<string, PeerObject>> = {
   'no address': { ipBlock: { cidr: '0.0.0.0/31' } },
 };
 
-/** What isolates and allows nothing or next to nothing, beside what allows all. */
+/** Rules that isolate and allow nothing or next to nothing, besides those that allow everything. */
 const closed: Readonly<Record<string, readonly AnyRule[]>> = {
   'no rule': [],
   'no pod': [{ peers: [peers['no pod']!] }],

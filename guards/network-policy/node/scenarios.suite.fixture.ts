@@ -1,6 +1,6 @@
 /**
- * What users write, over real packets: policies as objects, through the engine and a dataplane, and who reaches whom then. The judge,
- * which knows neither, says what is to be seen. Run by the test of each dataplane.
+ * Users' policies over real packets: as objects, through the engine and a dataplane, and which pods reach
+ * each other then. The judge, which uses neither, has the expected result. Run by the test of each dataplane.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -66,7 +66,7 @@ export function scenariosSuite(under: ScenariosUnderTest, skip: string | undefin
     after(() => network[Symbol.asyncDispose]());
     const hosts = (): Host[] => [...network.pods, network.outside, network.node];
 
-    /** What the judge says of each pair, and what packets say. */
+    /** Compares the judge's decision on each pair with packets. */
     async function expectJudged(
       policies: readonly PolicyObject[],
       pods: readonly PodObject[],

@@ -23,7 +23,7 @@ const backends: readonly (readonly [name: string, obstacle: string | undefined, 
 ];
 
 suite(`in this kernel (RAMPART_TEST_SEED=${seed})`, { skip: namespaceObstacle() ?? false }, () => {
-  // One for all: each backend leaves it as it was, or the next one fails.
+  // Shared by all: each backend leaves it unchanged, or the next one fails.
   let network: Network;
   before(async () => void (network = await Network.create()));
   after(async () => await network[Symbol.asyncDispose]());

@@ -1,5 +1,5 @@
 /**
- * What this machine has, and which backend is taken: as JSON, for a machine on which a test has hidden something.
+ * This machine's tools, and the chosen backend: as JSON, for a machine on which a test has hidden something.
  */
 import { KeptNamespace } from './namespace.ts';
 import { type BackendChoice, openBackend } from './backend.ts';
@@ -7,7 +7,7 @@ import { examineMachine, type NetworkPolicyMachine } from './machine.ts';
 
 export interface Found {
   readonly machine: NetworkPolicyMachine;
-  /** By what was asked for: the name of the backend, or why there is none. */
+  /** By the requested choice: the name of the backend, or why it has none. */
   readonly taken: Readonly<Record<BackendChoice, string>>;
   readonly warnings: readonly string[];
 }

@@ -19,7 +19,7 @@ export class Turns {
   #verifiedAtMs = clock.monotonicMs();
   #programmedAtMs = this.#verifiedAtMs;
   #isWatching = false;
-  /** Somebody else has changed what is ours, or may have. */
+  /** Another program has changed our objects, or may have. */
   #isDisturbed = false;
 
   constructor(enforcement: Enforcement, dataplane: Pick<Dataplane, 'disturbed'>, signal: AbortSignal) {
@@ -81,7 +81,7 @@ export class Turns {
           this.wake();
         },
         (error: unknown) => {
-          // Nobody may be waiting yet; the next one who does gets it.
+          // Without a waiting call, this would be an unhandled rejection; the next call gets it.
           this.#changed.promise.catch(() => undefined);
           this.#changed.reject(error);
         },

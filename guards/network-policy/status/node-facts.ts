@@ -1,4 +1,4 @@
-/** What an agent reports about this guard on its node, in its lease, and how `rampart status` reads it. */
+/** An agent's report about this guard on its node, in its lease, and how `rampart status` reads it. */
 import { type Coverage, type GuardFacts, MAX_FACT_LENGTH } from '../../../guard/agent-lease-names.ts';
 import type { PolicyMode } from '../engine/monitor.ts';
 import type { PodKey, PolicyProblem } from '../engine/rules.ts';
@@ -11,10 +11,10 @@ export interface NodeReport {
   readonly mode: PolicyMode;
   /** Whether there are rules in the kernel: without a policy for a pod of the node, none are needed. */
   readonly programmed: boolean;
-  /** RFC 3339; `null`: there was none yet. */
+  /** RFC 3339; `null` before the first one. */
   readonly lastFullSync: string | null;
   readonly fullSyncSeconds: number;
-  /** Of the node: pods that have rules, and directions of policies that they need. */
+  /** On the node: pods that have rules, and directions of policies that they need. */
   readonly pods: number;
   readonly policies: number;
   /** Since the agent has started. */
@@ -31,7 +31,7 @@ export interface NodeReport {
 }
 
 interface SyncCounts {
-  /** Of the last successful full sync, by the wall clock; undefined: there was none yet. */
+  /** Time of the last successful full sync, by the wall clock; undefined before the first one. */
   readonly lastSyncMs: number | undefined;
   readonly lastSyncSeconds: number;
   readonly localPods: number;
@@ -54,7 +54,7 @@ export interface NodeState {
   readonly refused: readonly PolicyProblem[];
   /** Why refused packets are not reported. */
   readonly untold: string | undefined;
-  /** Why allowed connections are not logged, if they are to be. */
+  /** Why allowed connections are not logged, if that is configured. */
   readonly unlogged?: string | undefined;
   /** Why packets bypass the rules: those within a bridge, those of unknown pods. */
   readonly bypassed: string | undefined;
@@ -97,7 +97,7 @@ export function nodeFacts({
   };
 }
 
-/** What no backend enforces, or this one, or none in this mode. */
+/** Limits of all backends, of this one, or of this mode. */
 export function coverageOf(
   backend: string,
   mode: PolicyMode,

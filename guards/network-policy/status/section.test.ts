@@ -205,7 +205,7 @@ suite('the section of network-policy', () => {
       /refused packets are counted but not reported: cannot read NFLOG group 100/,
     );
     assert.ok([refused, around, silent].every((node) => of(node).nodes?.of('n1').isDoubtful));
-    // Nobody asks for anything: nothing can be missing.
+    // Without policies, nothing can be missing.
     assert.equal(verdictOf(section([], new Map([['n1', refused]]), nowMs)).failing, 0);
   });
 

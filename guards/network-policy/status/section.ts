@@ -37,7 +37,7 @@ export interface Examined extends Omit<PolicyReport, 'guarded'> {
   readonly policy: NetworkPolicy;
   /** Parts of it that cannot be expressed. */
   readonly notExpressed: readonly { readonly field: string; readonly message: string }[];
-  /** Of its pods, by node: how many have been there for long enough to have rules. */
+  /** Its pods, by node: how many have been there for long enough to have rules. */
   readonly settledPods: Readonly<Record<string, number>>;
 }
 
@@ -207,7 +207,7 @@ function podLines({ podsByNode }: Examined): string[] {
   return [`pods: ${nodes.map(([node, count]) => `${count} on ${node}`).join(', ')}`];
 }
 
-/** Of a policy without problems. */
+/** For a policy without problems. */
 const fineCells = {
   enforce: { text: 'yes', style: 'green' },
   monitor: { text: 'monitor', style: 'yellow' },

@@ -160,7 +160,7 @@ export class AdmittingApi implements AsyncDisposable {
     this.#policies = await started.promise;
   }
 
-  /** What a policy has answered to writes, in order. */
+  /** The verdicts of a policy on writes, in order. */
   answers(policy: string): string[] {
     return this.#answers.filter((one) => one.policy === policy).map(({ said }) => said);
   }

@@ -1,4 +1,4 @@
-/** What cannot work is refused when it is written, naming the field. */
+/** Policies that cannot work are refused when they are written, naming the field. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 

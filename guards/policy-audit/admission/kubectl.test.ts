@@ -307,7 +307,7 @@ spec: { policyName: few, validationActions: [${action}] }
         .replace('module: cel-policy', `module: file://${labelsModule}`)
         .replace(/settings: .*/, `settings: { required: ${required} }`);
     await policy('turns', settings('[team]'));
-    // It is asked as it was, as long as it cannot be asked as it is.
+    // Its previous version decides while the new one cannot be evaluated.
     const body = { spec: { settings: { required: 'team' } } };
     await api.client.patch(clusterAdmissionPolicyType, { name: 'turns' }, { type: 'merge', body });
     await until(async () => {

@@ -283,7 +283,7 @@ suite('MutatingAdmissionPolicies', () => {
     readonly name: string;
     readonly mutation: object;
     readonly spec?: object;
-    /** What the spec has then. */
+    /** Expected fields of the spec afterwards. */
     readonly has?: object;
     readonly error?: RegExp;
   }[] = [

@@ -29,7 +29,7 @@ import {
 export interface PolicyAdmissionOptions {
   /** Evaluated for each write. */
   readonly policies: () => readonly OpenPolicy[];
-  /** Of a namespace; undefined if it does not exist. */
+  /** Labels of a namespace; undefined if it does not exist. */
   readonly namespaceLabels: (name: string) => Labels | undefined;
   /** Default: none. */
   readonly exceptions?: Pick<ExceptionSet, 'find' | 'isEmpty'>;
@@ -149,7 +149,7 @@ export class PolicyAdmission implements Admission {
     object: JsonObject,
     old: JsonObject | undefined,
   ): Promise<JsonObject | undefined> {
-    /** Those that want to see what others change after them, with the object as it was then. */
+    /** Policies that want to see later changes of others, with the object as it was then. */
     const seen = new Map<string, JsonObject>();
     let current = await this.#mutateByAll(request, [object, old], isOfKubernetes, (policy, after) => {
       if (policy.isReinvoked) seen.set(policy.id, after);
@@ -332,7 +332,7 @@ function byPolicyName(
   return a.id < b.id ? -1 : 1;
 }
 
-/** What Kubernetes sends to a webhook as `request` of an AdmissionReview. */
+/** The `request` of an AdmissionReview that Kubernetes sends to a webhook. */
 function policyRequest(
   { operation, resource, subresource, namespace, name, user, dryRun }: AdmissionRequest,
   shown: GroupVersionResource,

@@ -1,4 +1,5 @@
-// What was refused stays refused when the module of a policy cannot be had after a restart, or after a change and a restart.
+// Writes that were refused stay refused when the module of a policy cannot be fetched after a restart, or
+// after a change and a restart.
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** What policies refuse when nobody can answer for them, and what they must not. */
+/** Writes that policies refuse while no server answers for them, and those that they must not refuse. */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 

@@ -11,7 +11,7 @@ import type { Policy } from '../policies/policy.ts';
 import type { ReportResult } from '../reports/report.ts';
 import type { PassSummary } from '../scanner/audit-pass.ts';
 
-/** What a scan provides for the metrics. */
+/** A scan's values for the metrics. */
 export interface ScanReadings {
   readonly objects: number;
   readonly failing: number;
@@ -25,7 +25,7 @@ type Counts = Map<string, { readonly labels: Record<string, string>; value: numb
 
 const nothing: ScanReadings = { objects: 0, failing: 0, errored: 0, writes: 0, deletions: 0, missed: 0 };
 
-/** What the process that leads knows. */
+/** Values known to the leading process. */
 export interface TermReadings {
   readonly scan: () => ScanReadings;
   /** Those that can be evaluated. */

@@ -6,7 +6,7 @@ import type { Policy } from '../policies/policy.ts';
 import type { PolicyFileOrigin } from '../server/served-policy.ts';
 
 /**
- * @param kept - Entries from before, by ID, of policies that cannot run as they are now.
+ * @param kept - Earlier entries, by ID, of policies whose present version cannot run.
  * @param capabilities - The host capabilities of namespaced policies. Undefined: everything.
  * @returns JSON, which is YAML; sorted by ID, so that the same policies give the same text
  */
@@ -19,7 +19,7 @@ export function policiesFileOf(
   return JSON.stringify(Object.fromEntries(entries.toSorted(([a], [b]) => (a < b ? -1 : 1))));
 }
 
-/** What {@link policiesFileOf} wrote, by ID; nothing of anything else. */
+/** The entries that {@link policiesFileOf} wrote, by ID; nothing from any other text. */
 export function entriesOf(policiesFile: string | undefined): ReadonlyMap<string, unknown> {
   try {
     return new Map(Object.entries(JSON.parse(policiesFile ?? '{}') as object));
@@ -54,7 +54,7 @@ function entryOf(policy: Policy, capabilities: readonly string[] | undefined): o
   };
 }
 
-/** For the findings of the server: its ids do not tell a namespace from a name. */
+/** For the findings of the server: its ids do not distinguish a namespace from a name. */
 function originOf({ origin, severity }: Policy): PolicyFileOrigin {
   const { kind, namespace = '', name } = origin;
   return { kind, namespace, name, ...(severity !== undefined && { severity }) };

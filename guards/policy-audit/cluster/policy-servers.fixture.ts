@@ -203,7 +203,7 @@ export class Cluster extends TestApi {
     return found?.webhooks[0];
   }
 
-  /** What its server is given. */
+  /** The files of its server. */
   async served(server = 'default'): Promise<Readonly<Record<string, unknown>>> {
     const found: ConfigMap | undefined = await this.find(configMaps, `policy-server-${server}`);
     return JSON.parse(found?.data?.['policies.yml'] ?? '{}') as Record<string, unknown>;

@@ -59,7 +59,7 @@ suite('policy servers in a cluster', () => {
     assert.deepEqual(Object.keys(policies), ['clusterwide-root', 'namespaced-shop-own']);
     assert.deepEqual(policies['clusterwide-root']?.['hostCapabilities'], ['*']);
     assert.deepEqual(policies['namespaced-shop-own']?.['hostCapabilities'], ['net/*']);
-    // Nobody is asked before there is somebody to ask.
+    // There is no webhook before a server can answer.
     assert.equal(await cluster.webhook(validatingType, 'clusterwide-root'), undefined);
     await until(async () => (await cluster.statusOf('root'))?.policyStatus === 'pending');
     assert.deepEqual(cluster.readyPods(), new Map([['default', 0]]));
@@ -96,7 +96,7 @@ suite('policy servers in a cluster', () => {
       ['trust', '/sigstore-trust', '/sigstore-trust/sigstore-trust-config'],
     );
 
-    // What it made is what a server can be run with, and what the webhook trusts.
+    // Its objects can run a server, and the webhook trusts its certificate.
     const secret = (await cluster.find(secrets, 'policy-server-default')) as Secret;
     const { body } = await askServer(configuration, secret, webhook);
     assert.equal(body.response.status.message, 'no roots');
@@ -166,7 +166,7 @@ suite('policy servers in a cluster', () => {
           reason: 'a test',
         },
       });
-    // What cannot be read is given to none: it would spoil the others.
+    // A policy that cannot be read is given to no server: it would spoil the others.
     await except('broken', 'root', '[z-a]');
     await except('other', 'other', 'Pod');
     await except('own', 'root', 'Pod');
@@ -198,7 +198,7 @@ suite('policy servers in a cluster', () => {
     await cluster.afterRollOut(mutatingType, 'clusterwide-root');
     await until(async () => (await cluster.webhook(validatingType, 'clusterwide-root')) === undefined);
 
-    // While nobody looks.
+    // While no operator runs.
     await stop();
     await cluster.client.delete(clusterAdmissionPolicyType, { name: 'root' });
     cluster.startOperator();

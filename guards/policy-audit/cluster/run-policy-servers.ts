@@ -59,13 +59,15 @@ import { webhookOf } from './webhooks.ts';
 export interface PolicyServersOptions {
   /** Where the servers run. */
   readonly namespace: string;
-  /** Of Rampart; called if there is a PolicyServer. */
+  /** Rampart's image; called if there is a PolicyServer. */
   readonly image: (signal: AbortSignal) => Promise<string>;
   /** The outcome of opening the policies in this process: only those that can run are served. */
   readonly trials: Pick<PolicySet, 'onTried' | 'opening' | 'refusal'>;
-  /** What policy servers are told of. Default: none. */
+  /** Exceptions for policy servers. Default: none. */
   readonly exceptions?: ExceptionSet;
-  /** The audit by this process, which the status of each PolicyServer tells of. Default: nothing is told. */
+  /**
+   * The audit by this process, whose progress is in the status of each PolicyServer. Default: no progress.
+   */
   readonly audit?: Pick<Scanner, 'lastPass' | 'onPassChange' | 'passProgress'>;
   /** Takes how many pods of each PolicyServer answer; disposed at the end. */
   readonly readings?: (readyPods: () => Map<string, number>) => Disposable;
@@ -79,14 +81,14 @@ const finalizer = 'kubewarden.io/finalizer';
 /** How often certificates are checked, and manual changes are reverted. */
 const RESYNC_MS = 10 * 60_000;
 const PROGRESS_MS = 30_000;
-/** Pods that do not evaluate a policy try again by themselves, and nothing tells when they do. */
+/** Pods that do not evaluate a policy retry by themselves, without any notification of success. */
 const ASK_AGAIN_MS = 10_000;
-/** A pod that is told to stop has 30 s, for finalizers too. */
+/** A pod that is told to stop has 30 s, including the time for finalizers. */
 const WITHDRAW_MS = 10_000;
 
 /**
- * Runs until the signal of the context aborts. What it creates stays: servers keep running without the operator. If Rampart itself is being
- * removed, its webhooks go.
+ * Runs until the signal of the context aborts. Its objects stay: servers keep running without the operator.
+ * If Rampart itself is being removed, its webhooks go.
  */
 export async function runPolicyServers(context: GuardContext, options: PolicyServersOptions): Promise<void> {
   const { signal, logger, metrics } = context;
@@ -187,7 +189,7 @@ class PolicyServers {
     }
   }
 
-  /** Servers whose webhooks exist: including those deleted while nobody was watching. */
+  /** Servers whose webhooks exist, including those deleted while no operator ran. */
   leftBehind(signal = this.#context.signal): Promise<Set<string>> {
     return this.#webhooks.servers(signal);
   }
@@ -300,7 +302,11 @@ class PolicyServers {
     return requeueAfter(resyncMs);
   }
 
-  /** While an audit passes, its progress is told. @param ids - of the policies that its pods should evaluate */
+  /**
+   * While an audit runs, its progress is written.
+   *
+   * @param ids - of the policies that its pods should evaluate
+   */
   #resyncMs(states?: PodStates, ids: readonly string[] = []): number {
     if (states !== undefined && ids.some((id) => states.missing(id) !== undefined))
       return this.#options.askAgainMs ?? ASK_AGAIN_MS;
@@ -385,7 +391,7 @@ class PolicyServers {
     });
   }
 
-  /** A policy that cannot run as it is now is served as it was before, if it was. */
+  /** A policy whose present version cannot run is served in its previous version, if there was one. */
   async #policiesFile(
     server: PolicyServer,
     policies: readonly Scheduled[],
@@ -477,7 +483,7 @@ function servedStatus(
   missing: string | undefined,
 ): Status {
   if (missing !== undefined) return refusedStatus(object, missingOnPods(missing), 'pods');
-  // What is known of a pod that cannot be asked is the last that was known.
+  // If a pod does not answer, its last known states are used.
   const { status } = object;
   return status !== undefined && isMissingOnPods(object) && states?.unread.length !== 0
     ? status

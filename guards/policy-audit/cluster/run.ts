@@ -1,6 +1,4 @@
-/**
- * What the operator runs for this guard, once per cluster; in standalone, it also decides on admission.
- */
+/** The guard's part in the operator, once per cluster; in standalone, it also decides on admission. */
 import { hash } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -155,7 +153,7 @@ function lastingDirectory({ policyModules, data }: PolicyAuditOptions): string |
   return data === undefined ? undefined : join(resolve(data), 'policies');
 }
 
-/** What is refused by policies in this process stays refused after a restart. */
+/** Writes that policies in this process refuse stay refused after a restart. */
 async function keptPolicies(options: PolicyAuditOptions, logger: Logger): Promise<KeptPolicies | undefined> {
   const directory = lastingDirectory(options);
   if (directory === undefined) return undefined;

@@ -13,7 +13,7 @@ export interface Scheduled {
   readonly object: AnyKubewardenPolicy;
   /** Undefined if it cannot be read. */
   readonly policy: Policy | undefined;
-  /** Why it cannot run as it is; '' if it can. */
+  /** Why its present version cannot run; '' if it can. */
   readonly problem: string;
   /** Whether it is known if it can run. */
   readonly isTried: boolean;

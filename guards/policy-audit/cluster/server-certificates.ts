@@ -12,7 +12,7 @@ import {
 } from '../../../lib/x509/certificate.ts';
 
 export interface Authority extends KeyAndCertificate {
-  /** PEM: the previous one, as long as it is valid. */
+  /** PEM: the previous one, while it is valid. */
   readonly before: string | undefined;
 }
 

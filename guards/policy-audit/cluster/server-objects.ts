@@ -44,7 +44,7 @@ export interface ServerParts {
   /** As written by exception-set.ts. Default: none. */
   readonly exceptions?: string;
   readonly certificate: KeyAndCertificate;
-  /** Of Rampart: replaces the image of Kubewarden's own server. */
+  /** Rampart's image: replaces that of Kubewarden's own server. */
   readonly image: string;
 }
 
@@ -156,7 +156,7 @@ export function isRolledOut(deployment: KubeObject): boolean {
   );
 }
 
-/** Whether anybody answers webhooks. */
+/** Whether a pod answers webhooks. */
 export function hasReadyPod(deployment: KubeObject): boolean {
   return readyPodsOf(deployment) > 0;
 }
@@ -242,7 +242,7 @@ function containerOf({ server, image }: ServerParts): object {
     name: serverName(server),
     image: upstreamImage.test(spec.image) ? image : spec.image,
     args: ['policy-server', ...(metrics === defaultMetricsPort ? [] : ['--metrics', `0.0.0.0:${metrics}`])],
-    // What the user gives comes last, and wins.
+    // The user's variables come last, and win.
     env: [...environmentOf(server), ...(spec.env ?? [])],
     ports: [
       { name: 'policy-server', containerPort: webhook },
@@ -282,7 +282,7 @@ function resourcesOf({ limits, requests }: PolicyServer['spec']): object {
   return { limits: { ...(!isGiven && { memory }), ...limits }, ...(requests && { requests }) };
 }
 
-/** What the user may name: files for the server, and the variables that tell it where they are. */
+/** Files of the server that the user may name, and the variables with their paths. */
 function givenFiles({ verificationConfig, sigstoreTrustConfig, imagePullSecret }: PolicyServer['spec']) {
   return [
     {

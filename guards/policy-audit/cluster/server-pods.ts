@@ -1,6 +1,6 @@
 /**
- * What the pods of a PolicyServer say of its policies: the operator can have opened a policy whose module a pod cannot fetch. Only ready pods
- * are asked, as only they are sent reviews.
+ * Asks the pods of a PolicyServer for the states of its policies: the operator can have opened a policy whose
+ * module a pod cannot fetch. Only ready pods are asked, because only they get reviews.
  */
 import { messageOf } from '../../../lib/errors/errors.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
@@ -19,7 +19,7 @@ interface AskedPod {
   readonly states: PolicyStates;
 }
 
-/** What ready pods say of the policies. Pure. */
+/** The states of policies in ready pods. Pure. */
 export class PodStates {
   /** Pods that could be asked. */
   readonly #asked: readonly AskedPod[];
@@ -84,7 +84,10 @@ function isReady({ metadata, status }: Pod): boolean {
   );
 }
 
-/** @returns the body of its answer. @throws {Error} why there is none */
+/**
+ * @returns the body of its answer.
+ * @throws {Error} with the reason for a missing answer
+ */
 async function get({ spec, status }: Pod, signal: AbortSignal): Promise<string> {
   const ports = spec?.containers.flatMap((container) => container.ports ?? []);
   const port = ports?.find(({ name }) => name === readinessPort)?.containerPort;

@@ -1,6 +1,7 @@
 /**
- * What the policies of a PolicyServer read during the operator's audits: as its service account, as its pods do for webhooks. The
- * operator itself may read almost everything; whoever writes a policy would get that by its messages.
+ * Reads of the policies of a PolicyServer during the operator's audits: as its service account, like its pods
+ * for webhooks. The operator itself may read almost everything, and the author of a policy would get that by
+ * its messages.
  */
 import { systemNamespace } from '../../../guard/guard.ts';
 import { agentWorkload, operatorWorkload } from '../../../guard/removal.ts';

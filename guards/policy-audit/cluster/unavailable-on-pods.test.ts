@@ -126,7 +126,7 @@ suite('modules that pods of a policy server cannot fetch', () => {
     await first.delete();
     await second.delete();
     await using third = await ServerPod.start(cluster, 'third', { isRegistryAway: true });
-    // Nothing tells the operator of a pod; a Deployment changes as its pods do.
+    // The operator is not notified about pods; a Deployment changes as its pods do.
     await cluster.rollOut('default', 0);
     await tells(cluster, 'denied', /PolicyUnavailable/);
     assert.equal(
@@ -143,7 +143,7 @@ suite('modules that pods of a policy server cannot fetch', () => {
       return items.some((event) => 'reason' in event && event.reason === 'PolicyNotActive');
     });
 
-    // What is known of a pod that cannot be asked is the last that was known.
+    // If a pod does not answer, its last known states are used.
     await third.server[Symbol.asyncDispose]();
     await until(async () => (await loadedOf(cluster))?.startsWith('Unknown'));
     assert.match(

@@ -1,6 +1,6 @@
 /**
- * Webhooks as an API server calls them (apiserver pkg/admission/plugin/webhook/predicates), where no server answers: what `Fail`
- * refuses then.
+ * Webhooks as an API server calls them (apiserver pkg/admission/plugin/webhook/predicates), when no server
+ * answers: the refusals of `Fail`.
  */
 import type { Admission, AdmissionRequest } from '../../../guard/admission.ts';
 import { apiErrors } from '../../../lib/apiserver/resources/api-error.ts';

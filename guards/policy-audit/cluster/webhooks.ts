@@ -26,7 +26,7 @@ export const mutatingType = clusterKind(
 export interface WebhookParts {
   readonly object: AnyKubewardenPolicy;
   readonly policy: Policy;
-  /** Of the policy server. */
+  /** Service of the policy server. */
   readonly service: object;
   /** PEM: the authorities that may have signed its certificate. */
   readonly authorities: string;
@@ -104,7 +104,8 @@ function namespaceSelectorOf(
   systemNamespace: string,
 ): Selector {
   if (origin.namespace !== undefined) return { matchLabels: { [namespaceNameLabel]: origin.namespace } };
-  // What may change pods there has the cluster: the operator may not write such a webhook (deployment.ts), and the status of the policy says so.
+  // A webhook that may change pods there controls the cluster: the operator may not write one
+  // (deployment.ts), and the status of the policy says so.
   const values = [...(isForSystem ? [] : [systemNamespace]), ...(isMutating ? ['kube-system'] : [])];
   if (values.length === 0) return own ?? {};
   return {

@@ -1,6 +1,7 @@
 /**
- * What every runtime has to do, whatever its policies are written in. Each runtime brings one policy: it refuses objects
- * whose `metadata.name` is among the names in its settings, with the message `<name> is denied`.
+ * The requirements for every runtime, whatever its policies are written in. Each runtime brings one policy:
+ * it refuses objects whose `metadata.name` is among the names in its settings, with the message `<name> is
+ * denied`.
  */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';

@@ -43,9 +43,9 @@ export interface Verdict {
   readonly mutated?: JsonObject;
   readonly warnings?: readonly string[];
   readonly auditAnnotations?: Readonly<Record<string, string>>;
-  /** Of a group: why each member refused, or could not be evaluated. */
+  /** For a group: why each member refused, or could not be evaluated. */
   readonly causes?: readonly { readonly field: string; readonly message: string }[];
-  /** What it requested from outside, if anything. The verdict holds as long as these are unchanged. */
+  /** Its requests to the outside, if any. The verdict holds as long as their answers are unchanged. */
   readonly asked?: readonly AskedOfCluster[];
 }
 
@@ -67,19 +67,26 @@ export interface SettingsVerdict {
 /** `none`: of a policy that cannot be evaluated. */
 export type RuntimeName = 'cel' | 'gatekeeper' | 'group' | 'none' | 'opa' | 'wapc' | 'wasi';
 
-/** What is known of the kind of an object, for policies that change it. */
+/** Knowledge about the kind of an object, for policies that change it. */
 export interface ObjectModel {
   /** How configurations are merged into it. */
   readonly applyType: ApplyType;
-  /** Fills in defaults, in place. @throws {Error} if it is none of its kind */
+  /**
+   * Fills in defaults, in place.
+   *
+   * @throws {Error} if it is not an object of its kind
+   */
   complete(this: void, object: JsonObject): void;
 }
 
 export interface EvaluateOptions {
-  /** Of the object. Default: nothing is known of its kind. */
+  /** Model of the object. Default: its kind is unknown. */
   readonly model?: ObjectModel | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Of this evaluation, unless the policy has its own; in a group, of each member. Default: 2,000 ms. */
+  /**
+   * Time limit of this evaluation, unless the policy has its own; in a group, of each member. Default: 2,000
+   * ms.
+   */
   readonly deadlineMs?: number | undefined;
   /** Whether it is no admission request. */
   readonly isRaw?: boolean | undefined;
@@ -98,7 +105,11 @@ export interface Evaluator extends AsyncDisposable {
   readonly runtime: RuntimeName;
   /** Why it has no verdicts now, and whether the failurePolicy of the policy decides on writes then. Undefined: it has. */
   readonly unavailable?: { readonly problem: string; readonly isEnforced: boolean } | undefined;
-  /** What the policy itself says about its settings; valid if it does not check them. @throws {EvaluationError} */
+  /**
+   * The policy's own verdict on its settings; valid if it does not check them.
+   *
+   * @throws {EvaluationError}
+   */
   validateSettings(options?: EvaluateOptions): Promise<SettingsVerdict>;
   /** @throws {EvaluationError} if there is no verdict: it ran too long, trapped, or returned garbage. */
   evaluate(request: PolicyRequest, options?: EvaluateOptions): Promise<Verdict>;
@@ -108,7 +119,7 @@ export interface Evaluator extends AsyncDisposable {
 export class EvaluationError extends Error {
   /** `unavailable`: the policy is not there, for example because its module cannot be fetched. */
   readonly why: 'aborted' | 'answer' | 'deadline' | 'expression' | 'memory' | 'trap' | 'unavailable';
-  /** What was requested before the error: as in a verdict. */
+  /** Requests made before the error: as in a verdict. */
   asked: readonly AskedOfCluster[] = [];
 
   constructor(why: EvaluationError['why'], message: string, options?: ErrorOptions) {
@@ -123,7 +134,7 @@ export class EvaluationError extends Error {
 }
 
 /**
- * What a policy may request from outside while it runs. Capabilities are checked here, not in the runtimes.
+ * A policy's requests to the outside while it runs. Capabilities are checked here, not in the runtimes.
  *
  * @example
  * const answer = await hostCalls.call({ binding: 'kubewarden', namespace: 'kubernetes', operation: 'get_resource' }, payload);

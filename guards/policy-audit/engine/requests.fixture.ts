@@ -1,7 +1,7 @@
 /** Requests for tests of the engine. */
 import type { JsonObject, PolicyRequest } from './evaluator.ts';
 
-/** A pod as it is written, with a few fields of each JSON type. */
+/** A pod as a user writes it, with a few fields of each JSON type. */
 export function podNamed(name: string, spec: JsonObject = {}): JsonObject {
   return {
     apiVersion: 'v1',

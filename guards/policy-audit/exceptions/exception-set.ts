@@ -31,9 +31,9 @@ export interface ExceptionSetOptions {
 }
 
 export interface ExceptionChange {
-  /** Of the objects; undefined: objects of all namespaces, and of none. */
+  /** Namespace of the objects; undefined: objects of all namespaces, and cluster-scoped ones. */
   readonly namespace: string | undefined;
-  /** As it was, and as it is. */
+  /** Before and after the change. */
   readonly exceptions: readonly Exception[];
 }
 
@@ -75,7 +75,7 @@ export class ExceptionSet {
     return exceptionFor(this.#byPolicy, policy, target, this.#clock.wallMs());
   }
 
-  /** Whether there is none at all. */
+  /** Whether there are no exceptions. */
   get isEmpty(): boolean {
     return this.#byPolicy.size === 0;
   }

@@ -21,7 +21,7 @@ export interface Exception {
   readonly policies: readonly string[];
   /** Infinity: without an end. */
   readonly untilMs: number;
-  /** What results say. */
+  /** The message in results. */
   readonly message: string;
   /** Unchanged as long as the exception is. */
   readonly version: string;

@@ -12,9 +12,9 @@ export type PolicyVerdict = 'errored' | 'failing' | 'monitored' | 'passing' | 'r
 export interface PolicyFinding {
   /** `admission`: a write; `audit`: an object that exists; `policy`: the policy itself. */
   readonly origin: 'admission' | 'audit' | 'policy';
-  /** Of policy servers and webhooks: `clusterwide-no-root`. */
+  /** The id in policy servers and webhooks: `clusterwide-no-root`. */
   readonly policyId: string;
-  /** Of a write: `CREATE`, `UPDATE`, `DELETE`, `CONNECT`. */
+  /** Operation of a write: `CREATE`, `UPDATE`, `DELETE`, `CONNECT`. */
   readonly operation?: string;
   /** Who wrote. */
   readonly user?: string;
@@ -22,7 +22,7 @@ export interface PolicyFinding {
   readonly dryRun?: true;
   /** In the words of the policy, or why it could not be evaluated; empty if it gives no reason. */
   readonly reason: string;
-  /** How many like it were not told since the last one. */
+  /** How many similar findings were folded since the last one. */
   readonly folded: number;
 }
 

@@ -5,12 +5,12 @@ import { printable } from '../../../lib/output/printable.ts';
 import { type Clock, systemClock } from '../../../lib/time/clock.ts';
 import { type PolicyFinding, policyFindingLine, type PolicyVerdict, shownObject } from './policy-finding.ts';
 
-/** Of a policy, as a line needs it. */
+/** The facts about a policy that a line needs. */
 export interface ToldPolicy {
   readonly id: string;
   /** Null if only its id is known, as in a file that a person wrote. */
   readonly reference: ObjectReference | null;
-  /** Its own; a word that is none counts as no severity. */
+  /** The policy's own; an unknown word counts as no severity. */
   readonly severity: string | undefined;
 }
 
@@ -20,10 +20,10 @@ export interface ToldWrite {
   readonly operation: string;
   readonly user: string;
   readonly isDryRun: boolean;
-  /** Its name is empty if the API is to generate it; null for a review of something else. */
+  /** Its name is empty if the API will generate it; null for a review of something else. */
   readonly object: ObjectReference | null;
   readonly reason: string;
-  /** What came of it if the policy could not be evaluated. */
+  /** Whether the write was refused, if the policy could not be evaluated. */
   readonly isRefused: boolean;
 }
 
@@ -32,7 +32,7 @@ export interface PolicyFindingsOptions {
   readonly clock?: Clock;
 }
 
-/** Of {@link PolicyFindings.folded}. */
+/** Metric of {@link PolicyFindings.folded}. */
 export const foldedMetric = {
   name: 'rampart_policy_findings_folded_total',
   help: 'Findings that were not told by themselves because there were too many like them.',
@@ -41,7 +41,7 @@ export const foldedMetric = {
 /** The reason is whole in its own key. */
 const MAX_REASON = 500;
 
-/** Of a policy, verdict and namespace. */
+/** Limit for a policy, verdict and namespace. */
 const AUDITS_A_MINUTE = 1000;
 
 export class PolicyFindings {
@@ -57,7 +57,7 @@ export class PolicyFindings {
     this.#audits = new FindingLimiter({ clock: this.#clock, limit: AUDITS_A_MINUTE });
   }
 
-  /** How many were not told. */
+  /** How many were folded. */
   get folded(): number {
     return this.#writes.folded + this.#audits.folded;
   }
@@ -80,7 +80,7 @@ export class PolicyFindings {
     });
   }
 
-  /** An object has come to violate a policy, or not to violate it any more, or cannot be judged. */
+  /** An object has begun or ceased to violate a policy, or cannot be judged. */
   audited(
     policy: ToldPolicy,
     verdict: 'errored' | 'failing' | 'passing',
@@ -106,7 +106,10 @@ export class PolicyFindings {
     this.#tell(policy, verdict, policy.reference, message, { origin: 'policy', reason: problem ?? '' });
   }
 
-  /** Nobody can fold what others write, nor a write by trying it first. Changes of audits are told once: they have more room. */
+  /**
+   * The key includes the user and whether it is a dry run, so that neither folds the findings of others.
+   * Changes of audits are reported once: they have more room.
+   */
   #take(key: string, { origin, user, dryRun }: Omit<PolicyFinding, 'folded' | 'policyId'>) {
     if (origin !== 'admission') return this.#audits.take(key);
     return this.#writes.take(JSON.stringify([key, user, dryRun === true]));

@@ -1,4 +1,5 @@
-// What the parts of this guard tell: admission in standalone, policy servers, audits, and the policies themselves.
+// Findings of this guard's parts: admission in standalone, policy servers, audits, and the policies
+// themselves.
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 

@@ -13,7 +13,7 @@ export class ModuleError extends RampartError {
   }
 }
 
-/** The same error with the URI of the module; one that says nothing of a module as it is. */
+/** The same error with the URI of the module; an error that is not about a module is unchanged. */
 export function aboutModule(module: string, error: unknown): unknown {
   return error instanceof RampartError ? new ModuleError(module, error) : error;
 }

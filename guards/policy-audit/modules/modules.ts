@@ -10,7 +10,7 @@ import type { Verification } from '../../../lib/oci/signatures/verification.ts';
 export const trustRootHint =
   'Set one with --sigstore-trust-config, or in sigstoreTrustConfig of the PolicyServer';
 
-/** What a PolicyServer specifies about the sources of its modules. */
+/** A PolicyServer's settings for the sources of its modules. */
 export interface ModuleTerms {
   /** Besides those of the process. */
   readonly sources?: Sources;
@@ -28,10 +28,10 @@ export interface FetchOptions {
 
 /** A WebAssembly module. */
 export interface FetchedModule {
-  /** Of the bytes: `sha256:...`. Two policies with the same digest run the same code. */
+  /** Digest of the bytes: `sha256:...`. Two policies with the same digest run the same code. */
   readonly digest: string;
   readonly bytes: Uint8Array;
-  /** Of the manifest, for modules from a registry: to pin it as `repository@sha256:...`. */
+  /** Digest of the manifest, for modules from a registry: to pin it as `repository@sha256:...`. */
   readonly manifestDigest?: string;
   /** Why the source could not be queried, if these are cached bytes. */
   readonly stale?: string;

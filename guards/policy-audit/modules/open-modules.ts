@@ -25,15 +25,15 @@ export interface ModulesOptions {
   readonly verification?: Verification | undefined;
   /** For keyless signatures of modules and of the images that policies verify. */
   readonly trustRoot?: TrustRoot | undefined;
-  /** Of one module. Default: 64 MiB. */
+  /** Limit for one module. Default: 64 MiB. */
   readonly maxModuleBytes?: number;
   readonly logger: Logger;
 }
 
 const MAX_MODULE_BYTES = 64 << 20;
-/** Of all that is kept, of registries and of other servers each. */
+/** Limit for all cached modules, for registries and for other servers each. */
 const CACHE_BYTES = 1 << 30;
-/** Without a byte for so long, a request has failed. */
+/** A request fails after this long without a byte. */
 const IDLE_TIMEOUT_MS = 15_000;
 const layerTypes: ReadonlySet<string> = new Set([
   'application/vnd.wasm.content.layer.v1+wasm',

@@ -172,7 +172,7 @@ function told(result: ReportResult, from: 'evaluation' | 'report', evaluatedMs: 
   };
 }
 
-/** What a report says about the object: its own, or one of its namespace. */
+/** A report's results for the object: in its own report, or in one of its namespace. */
 async function reportOf(
   { client, signal }: GuardContext,
   namespace: string,

@@ -1,6 +1,6 @@
 /**
- * What commands need from the API. A scanner that runs forever waits for what does not exist yet; nobody should wait like that for
- * a single scan.
+ * The requirements of commands for the API. A scanner that runs forever waits for missing kinds; a single
+ * scan should not.
  */
 import type { GuardContext } from '../../../guard/context.ts';
 import {
@@ -35,7 +35,7 @@ export async function checkServed({ client, signal }: Asked, types: readonly Res
       });
     }
   };
-  // Of several that are missing, the first one of the list is told, whichever answer comes first.
+  // If several are missing, the first one of the list is reported, whichever answer comes first.
   const checked = await Promise.allSettled(types.map(check));
   for (const one of checked) if (one.status === 'rejected') throw one.reason;
 }

@@ -1,6 +1,6 @@
 /**
- * What policies request from the cluster, never older than the change that triggered an evaluation: an audit after a change must not
- * read the state before it.
+ * Policies' requests to the cluster, never older than the change that triggered an evaluation: an audit after
+ * a change must not read the state before it.
  */
 import { type Clock, systemClock } from '../../../lib/time/clock.ts';
 import type { ClusterReader, KindName, ReadOptions } from '../engine/host-calls/cluster-reader.ts';

@@ -1,6 +1,7 @@
 /**
- * The problems of a policy, by field, as far as they are known without its modules. The API rejects such a policy when
- * it is written, as Kubernetes does for expressions in its own policies and Kubewarden's controller for those in its kinds. Pure.
+ * The problems of a policy, by field, as far as they can be found without its modules. The API rejects such a
+ * policy when it is written, as Kubernetes does for expressions in its own policies and Kubewarden's
+ * controller for those in its kinds. Pure.
  */
 import { RampartError } from '../../../lib/errors/errors.ts';
 import type {
@@ -17,7 +18,7 @@ import { groupProblems } from '../engine/group/open.ts';
 import { isCelModule, type ModuleProgram } from '../engine/program.ts';
 import { readAdmissionPolicy, readKubewardenPolicy } from './read-policy.ts';
 
-/** Of a policy of Kubewarden. */
+/** Faults of a policy of Kubewarden. */
 export function policyFaults(object: AnyKubewardenPolicy): readonly Problem[] {
   let policy;
   try {
@@ -43,7 +44,7 @@ export function policyFaults(object: AnyKubewardenPolicy): readonly Problem[] {
   ];
 }
 
-/** Of one of Kubernetes; `paramRef` is of its bindings. */
+/** Faults of a policy of Kubernetes; `paramRef` is of its bindings. */
 export function admissionPolicyFaults(
   object: MutatingAdmissionPolicy | ValidatingAdmissionPolicy,
 ): readonly Problem[] {
@@ -56,7 +57,7 @@ export function admissionPolicyFaults(
   ];
 }
 
-/** Of a binding of one of Kubernetes. */
+/** Faults of a binding of Kubernetes. */
 export function bindingFaults(
   object: MutatingAdmissionPolicyBinding | ValidatingAdmissionPolicyBinding,
 ): readonly Problem[] {
@@ -80,7 +81,7 @@ function selectorFaults(
   }
 }
 
-/** What modules say about their settings is known when they run. */
+/** Modules check their settings only when they run. */
 function settingsFaults({ module, settings }: ModuleProgram): readonly Problem[] {
   return isCelModule(module) ? celProblems(settings, 'cel-policy') : [];
 }

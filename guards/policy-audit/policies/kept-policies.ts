@@ -20,7 +20,7 @@ import type { ModuleSource } from './open-policy.ts';
 export interface KeptPoliciesOptions {
   /** Created if it is missing, accessible to its owner only. */
   readonly directory: string;
-  /** What this process demands of modules: what was kept under other demands is not used. */
+  /** This process's requirements for modules: modules kept under other requirements are not used. */
   readonly demands: string;
   readonly logger: Logger;
 }
@@ -28,14 +28,14 @@ export interface KeptPoliciesOptions {
 interface KeptRecord {
   readonly id: string;
   readonly demands: string;
-  /** Of its PolicyServer: as {@link ModuleSource.terms}. */
+  /** Terms of its PolicyServer: as {@link ModuleSource.terms}. */
   readonly terms: string;
   readonly object: AnyKubewardenPolicy;
   /** By URL. */
   readonly digests: Readonly<Record<string, string>>;
 }
 
-/** What a policy has fetched while it was opened. */
+/** Modules that a policy has fetched while it was opened. */
 export class FetchedModules {
   readonly byUrl = new Map<string, FetchedModule>();
   terms = '';
@@ -90,7 +90,7 @@ export class KeptPolicies {
     return new KeptPolicies(options, blobs, records);
   }
 
-  /** The object of a policy as it was last evaluated; undefined if it is not kept. */
+  /** The last evaluated version of a policy's object; undefined if it is not kept. */
   object(id: string): AnyKubewardenPolicy | undefined {
     const record = this.#records.get(id);
     return record?.demands === this.#options.demands ? record.object : undefined;

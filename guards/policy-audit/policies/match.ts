@@ -18,10 +18,13 @@ export interface MatchTarget extends GroupVersionResource {
   readonly equivalents: readonly GroupVersionResource[];
   /** Not requested in a particular version, as in an audit: `Exact` matches any of them. */
   readonly anyVersion?: boolean;
-  /** Of the object, and of its previous state; undefined if there is none. */
+  /** Labels of the object, or of its previous state; undefined if it does not exist. */
   readonly labels: Labels | undefined;
   readonly oldLabels: Labels | undefined;
-  /** Of the namespace that it is in, or that it is. Undefined: cluster-scoped, and no namespaceSelector excludes a policy. */
+  /**
+   * Labels of the object's namespace, or of the object if it is one. Undefined: cluster-scoped, and no
+   * namespaceSelector excludes a policy.
+   */
   readonly namespaceLabels: Labels | undefined;
 }
 
@@ -47,7 +50,9 @@ const named: ReadonlySet<string> = new Set([
   'wgpolicyk8s.io',
 ]);
 
-/** What Kubernetes itself evaluates no policy for, so that none can lock itself in. */
+/**
+ * The group for which Kubernetes itself evaluates no policy, so that no policy can prevent its own removal.
+ */
 const exempt = 'admissionregistration.k8s.io';
 
 /** The version to show the policy, or why it does not apply. */

@@ -1,4 +1,4 @@
-/** What policies that mutate know of the kind of an object: from the embedded API. */
+/** Models of objects for mutating policies: from the embedded API. */
 import type { Resource } from '../../../lib/apiserver/resources/resource.ts';
 import type { ObjectModel } from '../engine/evaluator.ts';
 

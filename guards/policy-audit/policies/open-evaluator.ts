@@ -32,7 +32,7 @@ export interface OpenEvaluatorOptions {
   readonly limits?: WasmLimits;
   /** The pool of threads for WebAssembly. Default: one pool for the entire process. */
   readonly pool?: PolicyPool;
-  /** Of the opening. */
+  /** Aborts the opening. */
   readonly signal?: AbortSignal;
 }
 
@@ -67,7 +67,7 @@ export async function openEvaluator(
     if (digest !== undefined) digests.set('', digest);
     return new Opened(evaluator, digests, program.deadlineMs);
   }
-  // What is already open is closed if another member cannot be opened.
+  // Evaluators that are already open are closed if another member cannot be opened.
   await using opened = new AsyncDisposableStack();
   const members = new Map<string, Evaluator>();
   const mutating = new Set<string>();

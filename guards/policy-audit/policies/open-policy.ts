@@ -97,7 +97,7 @@ export class OpenPolicy implements AsyncDisposable {
     }
   }
 
-  /** For a policy that cannot be evaluated, until `standIn` is told that it can. */
+  /** For a policy that cannot be evaluated, until `standIn` learns that it can. */
   static unopened(policy: Policy, runtimes: Runtimes, standIn: StandIn): OpenPolicy {
     const conditions = conditionsOf(policy, runtimes);
     // Without conditions that compile it applies to everything that its rules match.

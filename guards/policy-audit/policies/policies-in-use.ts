@@ -1,11 +1,14 @@
-/** Which policies are open, which of them audits know of, and what stands in for those that are in use and cannot be opened. */
+/**
+ * The open policies, those known to audits, and the substitutes for those that are in use and cannot be
+ * opened.
+ */
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import type { EvaluateOptions, PolicyRequest, Verdict } from '../engine/evaluator.ts';
 import { OpenPolicy, type Runtimes } from './open-policy.ts';
 import type { Policy } from './policy.ts';
 import { StandIn } from './stand-in.ts';
 
-/** What has changed. */
+/** A change of the policies in use. */
 export interface PolicyChange {
   readonly before: Policy | undefined;
   readonly now: Policy | undefined;
@@ -14,7 +17,7 @@ export interface PolicyChange {
 interface Substituted {
   readonly policy: OpenPolicy;
   readonly standIn: StandIn;
-  /** Of the policy that it stands in for. */
+  /** Version of the policy that it replaces. */
   readonly version: string;
 }
 
@@ -88,7 +91,7 @@ export class PoliciesInUse {
     this.#tell({ before: before?.policy, now: now.policy });
   }
 
-  /** Whether audits know of it as it is. */
+  /** Whether audits know its present version. */
   isAnnounced(open: OpenPolicy): boolean {
     return this.#announced.get(open.policy.id) === open;
   }

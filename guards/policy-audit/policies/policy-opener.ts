@@ -1,4 +1,4 @@
-/** Opens policies as they are, or as they were evaluated last. */
+/** Opens the present or the last evaluated version of policies. */
 import { messageOf } from '../../../lib/errors/errors.ts';
 import type { ResourceType } from '../../../lib/kube/object/object.ts';
 import { forTenant } from '../../../lib/oci/tenant-error.ts';
@@ -80,7 +80,7 @@ export class PolicyOpener {
     this.#logged.delete(id);
   }
 
-  /** What its condition leaves out; once, as it is opened again and again. */
+  /** Details that its condition omits; once, because it is opened again and again. */
   #log({ id }: Policy, error: unknown): void {
     if (this.#logged.get(id) === messageOf(error)) return;
     this.#logged.set(id, messageOf(error));

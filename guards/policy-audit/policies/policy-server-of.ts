@@ -1,4 +1,4 @@
-/** What a PolicyServer specifies for its policies, read when a policy is opened. */
+/** A PolicyServer's settings for its policies, read when a policy is opened. */
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
 import { systemNamespace } from '../../../guard/guard.ts';
@@ -24,7 +24,7 @@ import { parseYaml } from '../../../lib/files/yaml-file.ts';
 export interface ServerTerms extends ModuleTerms {
   /** `namespacedPoliciesCapabilities`. Undefined: all. */
   readonly capabilities?: readonly string[] | undefined;
-  /** Of `imagePullSecret`, a Secret in the servers' namespace. */
+  /** Credentials from `imagePullSecret`, a Secret in the servers' namespace. */
   readonly pullSecret?: CredentialsSource;
 }
 

@@ -31,7 +31,7 @@ export interface PolicySetOptions {
   readonly releases?: boolean;
   /** Where the last version of each that could be evaluated is kept. Default: nowhere. */
   readonly kept?: KeptPolicies | undefined;
-  /** Told of policies that cannot be evaluated as written, and that can again. Default: nobody. */
+  /** Gets policies that cannot be evaluated as written, and that can again. Default: none. */
   readonly findings?: Pick<PolicyFindings, 'policy'>;
   /** For tests. Default: the machine's. */
   readonly clock?: Clock;
@@ -59,9 +59,9 @@ const SLOW_MS = 5000;
 export const formerFinalizers = ['kubewarden', 'kubewarden.io/finalizer'];
 
 /**
- * Policies by id. Those that cannot be opened as they are now keep their previous version, also after a restart if it is kept: what was
- * refused stays refused until the new one can be evaluated, and the status says so. Without that version, the failurePolicy of those that
- * were in use decides.
+ * Policies by id. If the present version cannot be opened, the previous one stays, also after a restart if it
+ * was kept: refused writes stay refused until the new version can be evaluated, and the status says so.
+ * Without a previous version, the failurePolicy of those that were in use decides.
  */
 export class PolicySet {
   readonly #options: PolicySetOptions;
@@ -214,7 +214,7 @@ export class PolicySet {
         for (const policy of isUsed ? this.#sources.read(source) : []) this.#inUse.substitute(policy, true);
         if (object !== undefined && !isUsed && !isKnownUnused(object)) undecided.add(key);
       } catch {
-        // What is wrong with it is told when it is tried.
+        // Its errors are reported when it is opened.
         undecided.add(key);
       }
     }
@@ -238,7 +238,7 @@ export class PolicySet {
       problem = messageOf(error);
     }
     const ids = new Set(wanted.map(({ id }) => id));
-    // One that is malformed stays as it was.
+    // A malformed one keeps its previous version.
     if (problem === undefined) {
       for (const id of this.#ids.get(key) ?? []) if (!ids.has(id)) this.#remove(id);
       this.#ids.set(key, ids);
@@ -271,7 +271,10 @@ export class PolicySet {
     return requeueAfter(Math.min(RETRY.maxMs, Math.max(1, waitMs)));
   }
 
-  /** Why it cannot be evaluated as it is now. What has failed is tried again when it is due, however often its object is written. */
+  /**
+   * Tries to open the present version. A failed one is tried again when it is due, however often its object
+   * is written.
+   */
   async #renew(
     source: Source,
     policy: Policy,
@@ -294,7 +297,7 @@ export class PolicySet {
       problem = await this.#opener.open(policy, object, signal);
     } finally {
       cancel();
-      // What it opens must not outlive the policy.
+      // Resources that it opens must not outlive the policy.
       await meanwhile;
       this.#opening.delete(id);
     }
@@ -313,8 +316,8 @@ export class PolicySet {
   }
 
   /**
-   * After a restart nothing is known of one that is malformed: it is used as it was last evaluated, if that is kept; otherwise the results
-   * that reports have of it stay.
+   * After a restart, a malformed policy is used in its last evaluated version, if that is kept; otherwise its
+   * results in reports stay.
    */
   async #standInForUnreadable(
     source: Source,
@@ -346,7 +349,7 @@ export class PolicySet {
       if (this.#inUse.get(policy.id) !== undefined) return;
       await this.#status?.tellOpening(source.type, object, this.#opening.get(policy.id), signal);
     } catch (err) {
-      // What is written at its end says more.
+      // The line at its end has more information.
       this.#options.context.logger.debug(
         { err, policy: policy.id },
         'cannot tell that a policy is being opened',
@@ -354,7 +357,7 @@ export class PolicySet {
     }
   }
 
-  /** Each problem once; after a restart, what the status has was told. */
+  /** Each problem once; after a restart, those in the status count as reported. */
   #tellFinding(
     { type, key }: Source,
     object: AnyKubewardenPolicy | undefined,

@@ -123,7 +123,7 @@ export class PolicySources {
     }
   }
 
-  /** Of Kubewarden's kinds. */
+  /** The object of a policy of Kubewarden's kinds. */
   object({ type, key }: Source): AnyKubewardenPolicy | undefined {
     return this.#caches.find((cache) => cache.type.plural === type.plural)?.get(key);
   }

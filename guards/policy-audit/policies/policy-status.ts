@@ -20,7 +20,7 @@ export type Status = NonNullable<AnyKubewardenPolicy['status']>;
 const cannotRun = 'PolicyCannotRun';
 const formerActive = 'FormerPolicyActive';
 const formerStays = '. The previous version stays in use';
-/** It was evaluated, and cannot be any more: after a restart. */
+/** After a restart: it was evaluated before, and cannot be now. */
 const unavailable = 'PolicyUnavailable';
 
 const reachable = {
@@ -47,8 +47,8 @@ export function activeStatus(object: AnyKubewardenPolicy): Status {
 }
 
 /**
- * Whether a policy was evaluated for writes when its status was written. It stays in use, also where it cannot be evaluated any more:
- * `failurePolicy` decides then.
+ * Whether a policy was evaluated for writes when its status was written. It stays in use even if it can no
+ * longer be evaluated: `failurePolicy` decides then.
  */
 export function isInUse({ status }: Pick<AnyKubewardenPolicy, 'status'>): boolean {
   return (
@@ -62,15 +62,15 @@ export function isKnownUnused(object: Pick<AnyKubewardenPolicy, 'status'>): bool
   return findCondition(object.status?.conditions, policyActive)?.status === 'False' && !isInUse(object);
 }
 
-/** What becomes of requests to a policy that is in use and cannot be evaluated. */
+/** The fate of requests to a policy that is in use and cannot be evaluated. */
 function fateOf({ spec }: AnyKubewardenPolicy): string {
   const isRefused = spec.failurePolicy !== 'Ignore' && spec.mode !== 'monitor';
   return `. Requests that it applies to are ${isRefused ? 'refused' : 'allowed unchecked'}`;
 }
 
 /**
- * What stands in for a policy that cannot be evaluated as written: its previous version, its failurePolicy, pods that refuse, as
- * Kubewarden's policy server does whatever the failurePolicy is, or nothing.
+ * The substitute for a policy that cannot be evaluated as written: its previous version, its failurePolicy,
+ * pods that refuse, as Kubewarden's policy server does whatever the failurePolicy is, or nothing.
  */
 export type Substitute = 'failurePolicy' | 'former' | 'pods' | undefined;
 
@@ -104,7 +104,7 @@ export function refusedStatus(object: AnyKubewardenPolicy, why: string, substitu
     observedGeneration: object.metadata.generation,
   } as const;
   let conditions = setCondition(object.status?.conditions, { ...condition, type: policyActive });
-  // What was said of its server may be past.
+  // The condition about its server may be outdated.
   if (!isAsked) conditions = setCondition(conditions, { ...condition, type: policyReachable });
   return kept(object, {
     policyStatus: isAsked ? 'active' : 'pending',

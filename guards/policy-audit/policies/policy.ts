@@ -20,7 +20,7 @@ export interface PolicyRule {
   readonly names: readonly string[];
 }
 
-/** What a policy applies to: all of these must match. */
+/** The objects that a policy applies to: all of these must match. */
 export interface Constraint {
   /** Any of them. */
   readonly rules: readonly PolicyRule[];
@@ -37,7 +37,7 @@ export interface PolicyOrigin {
   readonly apiVersion: string;
   readonly kind: string;
   readonly name: string;
-  /** Of a namespaced policy: it applies only to objects in it. */
+  /** For a namespaced policy: it applies only to objects in it. */
   readonly namespace: string | undefined;
   readonly uid: string;
   readonly resourceVersion: string;
@@ -49,7 +49,7 @@ export interface Policy {
   readonly origin: PolicyOrigin;
   /** `kubewarden`, or `ValidatingAdmissionPolicy`: the source in reports, and the wording of refusals. */
   readonly source: 'MutatingAdmissionPolicy' | 'ValidatingAdmissionPolicy' | 'kubewarden';
-  /** Of a policy of Kubernetes. */
+  /** For a policy of Kubernetes. */
   readonly binding: string | undefined;
   readonly policyServer: string;
   readonly mode: PolicyMode;

@@ -14,7 +14,7 @@ import type { ClusterReader } from '../engine/host-calls/cluster-reader.ts';
 export interface PolicyReader extends ClusterReader {
   /** Why its service account did not get something of this. */
   refusal(asked: readonly AskedOfCluster[]): string | undefined;
-  /** What all answers depend on. */
+  /** The dependency of all answers. */
   readonly source: AskedOfCluster;
 }
 

@@ -130,7 +130,7 @@ export function readMutatingPolicy(
   };
 }
 
-/** What the policies of Kubernetes have in common. */
+/** Common to the policies of Kubernetes. */
 function nativePolicy(
   { group, version, kind }: ResourceType,
   object: MutatingAdmissionPolicy | ValidatingAdmissionPolicy,

@@ -1,4 +1,4 @@
-/** What a PolicyServer says of its policies holds where this process runs them. */
+/** A PolicyServer's settings for its policies also hold when this process runs them. */
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -86,7 +86,7 @@ suite('policies of a PolicyServer', () => {
     assert.equal(await answer('ClusterAdmissionPolicy', 'default'), JSON.stringify({ digest }));
     assert.match(await answer('AdmissionPolicy', 'default'), /^error: /);
     assert.doesNotMatch(await answer('AdmissionPolicy', 'default'), /sha256/);
-    // Of another server, which says nothing.
+    // A policy of another server, which has no settings.
     await assert.rejects(answer('ClusterAdmissionPolicy', 'other'), /it requires a username and a password/);
   });
 

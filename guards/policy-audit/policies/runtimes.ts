@@ -25,7 +25,7 @@ interface RuntimesOptions {
   readonly modules: (terms: ModuleTerms) => Pick<Modules, 'fetch' | 'registry' | 'trustRoot'>;
   readonly client: KubeClient;
   readonly logger: Logger;
-  /** What modules read from the cluster. */
+  /** Modules' requests to the cluster. */
   readonly asked: AskedCluster;
   /** Who reads for the policies of a PolicyServer. Default: this process, for all. */
   readonly readers?: PolicyReaders | undefined;
@@ -36,7 +36,7 @@ interface RuntimesOptions {
 export function runtimesOf(options: RuntimesOptions): Runtimes {
   const { modules, client, logger, asked, readers, namespace } = options;
   const cluster = clusterReader(client, namespace);
-  // Of a webhook, match conditions are not evaluated by its server, but by the API server with its own rights.
+  // Match conditions of a webhook are not evaluated by its server, but by the API server with its own rights.
   const conditions = { policy: '', capabilities: everyCapability, resources: [], logger, cluster: asked };
   return {
     world: { cluster, access: accessOf(policyHostCalls(conditions)) },
@@ -86,7 +86,11 @@ export function runtimesOf(options: RuntimesOptions): Runtimes {
 /** By `apiVersion kind`. */
 const MAX_KINDS = 1024;
 
-/** What expressions read with the rights of a client. @param namespace a Namespace, if it is known without a request. */
+/**
+ * Reads of expressions with the rights of a client.
+ *
+ * @param namespace a Namespace, if it is known without a request.
+ */
 export function clusterReader(
   client: KubeClient,
   namespace: (name: string) => Namespace | undefined = () => undefined,

@@ -1,7 +1,8 @@
 /**
- * What wildcards of Kubewarden's policies do not admit or refuse: what the cluster needs to run, and what repairs it. Otherwise, a
- * policy for `*` could prevent its own deletion, and one whose server is down would stop the nodes. A policy that names it is asked.
- * In a cluster, a match condition of the webhook says so; on one machine, {@link isSpared} does. Pure.
+ * Objects to which wildcards of Kubewarden's policies do not apply: those that the cluster needs to run, and
+ * those that repair it. Otherwise, a policy for `*` could prevent its own deletion, and one whose server is
+ * down would stop the nodes. A policy that names such a kind applies to it. In a cluster, a match condition
+ * of the webhook says so; on one machine, {@link isSpared} does. Pure.
  */
 import type { LabelSelector } from '../../../lib/kube/selectors/selectors.ts';
 import type { NamedExpression } from '../engine/cel/settings.ts';
@@ -9,7 +10,7 @@ import type { Policy, PolicyRule } from './policy.ts';
 
 /** Named by their group. */
 export const sparedGroups: ReadonlySet<string> = new Set([
-  // Of Rampart, policies and their servers included. A test compares it with the guards.
+  // Rampart's groups, policies and their servers included. A test compares them with the guards.
   'bpfman.io',
   'file-integrity.openshift.io',
   'fileintegrity.openshift.io',

@@ -1,6 +1,6 @@
 /**
- * What answers for a policy that cannot be evaluated: its match conditions apply, as an API server evaluates them also where a
- * webhook is not answered, and then there is no verdict.
+ * The substitute for a policy that cannot be evaluated: its match conditions apply, because an API server
+ * evaluates them even if a webhook does not answer, and then there is no verdict.
  */
 import { orAborted } from '../../../lib/time/abort.ts';
 import {
@@ -25,7 +25,7 @@ export class StandIn implements Evaluator {
   #answer: Answer | undefined;
   /** Whether the policy was in use: its failurePolicy decides on writes. */
   readonly isEnforced: boolean;
-  /** Why it cannot be evaluated, as far as it is known. */
+  /** Why it cannot be evaluated, if that is known. */
   problem = 'it is being loaded';
 
   constructor(isEnforced: boolean) {

@@ -41,7 +41,12 @@ export class StatusWriter {
     return this.#write(type, object, status, signal);
   }
 
-  /** That it is being opened. @param sinceMs - Since 1970. @throws as {@link tell} */
+  /**
+   * Writes that it is being opened.
+   *
+   * @param sinceMs - Since 1970.
+   * @throws as {@link tell}
+   */
   async tellOpening(
     type: ResourceType,
     object: AnyKubewardenPolicy,

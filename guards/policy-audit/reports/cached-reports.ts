@@ -1,4 +1,4 @@
-/** What both forms of reports have: the caches of those in the API, and the calls that change them. */
+/** Common to both forms of reports: the caches of those in the API, and the calls that change them. */
 import type { GuardContext } from '../../../guard/context.ts';
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import type { CachedReport } from './report-facts.ts';
@@ -7,7 +7,7 @@ import { ourReports, type ReportTypes } from './report.ts';
 
 export abstract class CachedReports<Facts> {
   protected readonly api: ReportApi;
-  /** Of namespaces, then of the cluster. */
+  /** Reports of namespaces, then of the cluster. */
   protected readonly caches: readonly [IndexedCache<CachedReport<Facts>>, IndexedCache<CachedReport<Facts>>];
 
   constructor(

@@ -78,7 +78,7 @@ suite('one report for a namespace', () => {
     const [old, now] = [versions(whole), versions(await cluster.reportObjects())];
     assert.equal([...now].filter(([name, version]) => old.get(name) !== version).length, 1);
 
-    // What was there before a start is not written again, nor evaluated.
+    // Results from before a start are not written again, nor evaluated.
     await stop();
     const again = await cluster.startScanner({ partBytes: limitBytes });
     await until(() => again.passes.length > 0);

@@ -22,7 +22,7 @@ const MAX_PENDING_PARTS = 4;
 /** How many reports are cached between reads of objects in them. */
 const MAX_READ_PARTS = 4;
 
-/** A report as it was read or written. */
+/** A report as read or written. */
 interface Content {
   readonly version: string;
   readonly entries: ReadonlyMap<string, Entry>;
@@ -62,7 +62,7 @@ export class NamespaceReports extends CachedReports<CachedPart['facts']> impleme
     const part = this.#partOf(namespace, uid);
     if (part === undefined || part.waiting(uid).has) return undefined;
     const found = this.#cached(part);
-    // What was written may be ahead of the watch.
+    // The written version may be ahead of the watch.
     if (found === undefined || found.metadata.resourceVersion !== part.version) return undefined;
     const entry = found.facts.entries.find(({ scope }) => scope.uid === uid);
     return entry === undefined ? undefined : { ...entry, version: '', reportUid: undefined };
@@ -198,7 +198,7 @@ export class NamespaceReports extends CachedReports<CachedPart['facts']> impleme
     for (const listener of this.#listeners) listener(change);
   }
 
-  /** The contents of a part in the API; undefined if there is none. */
+  /** The contents of a part in the API; undefined if it does not exist. */
   async #content(part: Part, signal: AbortSignal): Promise<Content | undefined> {
     if (part.version === undefined) return undefined;
     const known = this.#read.get(part);

@@ -1,6 +1,6 @@
 /**
- * The names of reports of a whole namespace: those of Kubewarden's audit scanner before it wrote one for each object.
- * What does not fit into the first goes into others, `-2` and so on. Pure.
+ * The names of reports of a whole namespace: those of Kubewarden's audit scanner before it wrote one for each
+ * object. Entries that do not fit into the first go into others, `-2` and so on. Pure.
  */
 
 /** @param namespace '' for cluster-scoped objects. @param number from 1. */

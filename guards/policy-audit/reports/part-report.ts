@@ -11,14 +11,14 @@ export interface Entry {
   readonly results: readonly ReportResult[];
 }
 
-/** What is known about an entry. */
+/** The known facts about an entry. */
 export interface EntryFacts extends ReportFacts {
   readonly scope: Scope;
   readonly sizeBytes: number;
 }
 
 export type CachedPart = CachedReport<{
-  /** Of a part. */
+  /** Entries of a part. */
   readonly entries: readonly EntryFacts[];
   /** Whether it is the report of one object, as created by {@link objectReport}. */
   readonly isOfObject: boolean;

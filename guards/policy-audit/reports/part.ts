@@ -8,13 +8,13 @@ export type Pending = ReadonlyMap<string, Entry | undefined>;
 export class Part {
   readonly namespace: string;
   readonly number: number;
-  /** Of the report; undefined: there is none. */
+  /** Version of the report; undefined if it does not exist. */
   version: string | undefined;
   /** By the uid of the object: the bytes that it will take once everything is written. */
   readonly #sizes = new Map<string, number>();
   #sizeBytes = 0;
   #pending = new Map<string, Entry | undefined>();
-  /** What is being written. */
+  /** The entries being written. */
   #writing: Pending | undefined;
 
   constructor(namespace: string, number: number) {
@@ -54,7 +54,7 @@ export class Part {
     return others === 0 || others + sizeBytes <= limitBytes;
   }
 
-  /** What is to be written about an object, or is being written: `has` is false if nothing is. */
+  /** A pending or running write for an object: `has` is false without one. */
   waiting(uid: string): { readonly has: boolean; readonly entry?: Entry | undefined } {
     for (const one of [this.#pending, this.#writing])
       if (one?.has(uid) === true) return { has: true, entry: one.get(uid) };

@@ -31,7 +31,11 @@ export class ReportApi {
     this.#types = types;
   }
 
-  /** Undefined if there is none. @throws {KubeError} */
+  /**
+   * Undefined if it does not exist.
+   *
+   * @throws {KubeError}
+   */
   read(namespace: string, name: string, signal: AbortSignal): Promise<AuditReport | undefined> {
     return orUndefined(this.#client.get(this.#type(namespace), target(namespace, name), { signal }));
   }
@@ -87,8 +91,9 @@ export class ReportApi {
   #isOtherKindGone = false;
 
   /**
-   * Removes reports of this audit in the other kind, written before this kind was chosen. Others are left alone, and
-   * if they are not served or may not be read, there are none. Once they are gone, this is not repeated.
+   * Removes reports of this audit in the other kind, written before this kind was chosen. Reports of others
+   * stay, and a kind that is not served or may not be read counts as empty. Once they are gone, this is not
+   * repeated.
    *
    * @throws {KubeError}
    */
@@ -142,7 +147,7 @@ function isOurs(report: AuditReport): boolean {
   return scope === undefined ? isPartName(objectKey(report)) : scope.uid === metadata.name;
 }
 
-/** Whether somebody else has written first. */
+/** Whether another client has written first. */
 export function isBehind(error: unknown): boolean {
   return isConflict(error) || isAlreadyExists(error) || isNotFound(error);
 }

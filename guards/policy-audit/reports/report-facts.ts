@@ -1,18 +1,20 @@
-/** What is kept of reports in memory: some hundred bytes for each object instead of several thousand. */
+/**
+ * The part of reports that is kept in memory: some hundred bytes for each object instead of several thousand.
+ */
 import { fieldsOf } from '../../../lib/kube/object/facts.ts';
 import type { KubeObject } from '../../../lib/kube/object/object.ts';
 import type { Policy } from '../policies/policy.ts';
 import { summaryOf } from '../../../guard/reports/report-fields.ts';
 import { type AuditReport, digestOf, property, type ReportResult, type Scope, shortHash } from './report.ts';
 
-/** What the name and the namespace of the report do not say. */
+/** The facts that are not in the name and the namespace of the report. */
 export type ReportSubject = Pick<Scope, 'apiVersion' | 'kind' | 'name' | 'resourceVersion'>;
 
-/** Of the results for one object. */
+/** Facts about the results for one object. */
 export interface ReportFacts {
   readonly scope: ReportSubject;
   readonly digest: string;
-  /** Of the policies that it is about, at their versions: see {@link policyMarks}. */
+  /** The policies that it is about, at their versions: see {@link policyMarks}. */
   readonly marks: string;
   /** A letter for each result: see object-states.ts. */
   readonly outcome: string;
@@ -27,7 +29,7 @@ export function factsOf(scope: Scope, results: readonly ReportResult[]): ReportF
         policy,
         properties[property.uid],
         properties[property.resourceVersion],
-        // What it requested then is unknown: such a result only says what was true once.
+        // Its requests then are unknown: such a result only shows a past state.
         ...(properties[property.contextAware] === undefined ? [] : ['asked']),
       ]),
     ),

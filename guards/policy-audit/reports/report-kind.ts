@@ -6,7 +6,7 @@ import type { KubeClient } from '../../../lib/kube/client/client.ts';
 export type WantedReportKind = ReportKind | 'auto';
 export const wantedReportKinds: readonly WantedReportKind[] = ['auto', ...reportKinds];
 
-/** Of deploy/policy-reports/, which is installed where there is none. */
+/** The kind of deploy/policy-reports/, which is installed if the cluster has no kind of report. */
 export const usualReportKind: ReportKind = 'policyreport';
 
 /** @returns undefined for `auto` if the API serves no reports. @throws {KubeError} if the API does not answer. */

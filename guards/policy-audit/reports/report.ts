@@ -211,5 +211,5 @@ function sortedNames(properties: Readonly<Record<string, string>>): string[] {
   return names;
 }
 
-/** What installs the kinds of reports. */
+/** The command that installs the kinds of reports. */
 export const reportsRemedy = 'kubectl apply -k deploy/policy-reports/';

@@ -2,16 +2,16 @@
 import type { ReportFacts, ReportSubject } from './report-facts.ts';
 import type { AuditReport } from './report.ts';
 
-/** A change by somebody else to the results for an object. */
+/** A change by another client to the results for an object. */
 export interface ReportChange {
   readonly uid: string;
-  /** Of the current results; undefined: none. */
+  /** Digest of the current results; undefined without results. */
   readonly digest: string | undefined;
-  /** Of the report: the previous one if it was deleted. */
+  /** Version of the report: the previous one if it was deleted. */
   readonly version: string;
 }
 
-/** What is known about the report of an object. */
+/** The known facts about the report of an object. */
 export interface KnownReport extends ReportFacts {
   /** The version and the uid of the report. */
   readonly version: string;
@@ -26,9 +26,13 @@ export interface Reports {
   /** Resolves when the existing reports are known. Nothing may be queried before that. */
   readonly synced: Promise<unknown>;
   readonly isSynced: boolean;
-  /** What is known without reading; undefined if there is none. */
+  /** Facts that are known without reading; undefined if there is no report. */
   facts(namespace: string, uid: string): KnownReport | undefined;
-  /** The results for an object; undefined if there are none. @throws {KubeError} */
+  /**
+   * The results for an object; undefined without results.
+   *
+   * @throws {KubeError}
+   */
   read(
     namespace: string,
     uid: string,
@@ -50,7 +54,11 @@ export interface Reports {
    * @throws {KubeError}
    */
   delete(namespace: string, uid: string, written: string | undefined, signal: AbortSignal): Promise<void>;
-  /** Writes what was held back for a namespace. What could not be written is kept. @throws {KubeError} */
+  /**
+   * Writes the held back results of a namespace. Results that could not be written are kept.
+   *
+   * @throws {KubeError}
+   */
   flush(namespace: string, signal: AbortSignal): Promise<void>;
   /** Removes reports with the same content in the other form, and flushes everything. @throws {KubeError} */
   sweep(isAudited: (namespace: string) => boolean, signal: AbortSignal): Promise<void>;

@@ -1,4 +1,7 @@
-/** What policies ask for besides the object: evaluated again when it changes, or by a full pass where nobody tells of that. */
+/**
+ * Policies' requests besides the object: evaluated again when the answer changes, or by a full pass if there
+ * is no notification.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -77,7 +80,7 @@ suite('an audit by policies that ask', () => {
         isWatched = false;
         changes++;
         await cluster.setNamespace('shop', { team: 'red' });
-        // For the scanner to be told before the report of what was is written.
+        // Gives the scanner time to get the notification before the report of the earlier state is written.
         await sleep(50);
       }
       return update(...args);

@@ -1,4 +1,4 @@
-/** What an audit passes to policies. */
+/** The input that an audit passes to policies. */
 import type { KubeObject } from '../../../lib/kube/object/object.ts';
 import type { MatchTarget } from '../policies/match.ts';
 import type { ServedKind } from './served-kinds.ts';

@@ -1,5 +1,6 @@
 /**
- * What Kubewarden's audit scanner does with which policies, and where it is wrong what is right (docs/policy-audit.md).
+ * The behaviour of Kubewarden's audit scanner for each policy, or the right one where it is wrong
+ * (docs/policy-audit.md).
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

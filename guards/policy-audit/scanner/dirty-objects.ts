@@ -1,9 +1,9 @@
-/** What is to be audited, by namespace. Pure. */
+/** Objects to audit, by namespace. Pure. */
 
 /** Names of one kind in one namespace, or all of them. */
 export type DirtyNames = 'all' | ReadonlySet<string>;
 
-/** Of one namespace: by kind. */
+/** Objects of one namespace, by kind. */
 export interface DirtyNamespace {
   readonly kinds: ReadonlyMap<string, DirtyNames>;
   /** Objects that are gone, by uid: their reports go too. */

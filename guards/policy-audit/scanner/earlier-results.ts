@@ -1,5 +1,6 @@
 /**
- * What is known of an object before its audit: by this process, or by the report of an earlier one. The report is read once, if it is needed.
+ * The known results for an object before its audit: from this process, or from the report of an earlier one.
+ * The report is read once, if it is needed.
  */
 import type { KubeObject } from '../../../lib/kube/object/object.ts';
 import type { OpenPolicy } from '../policies/open-policy.ts';
@@ -38,7 +39,7 @@ type Report = Awaited<ReturnType<Reports['read']>>;
 
 export class EarlierResults {
   readonly #object: KubeObject;
-  /** Of this process. */
+  /** State known to this process. */
   readonly #state: ObjectState | undefined;
   readonly #options: EarlierOptions;
   #report: Promise<Report> | undefined;
@@ -54,7 +55,7 @@ export class EarlierResults {
     return this.#state !== undefined || this.#hasReport;
   }
 
-  /** The letter of a policy as it was told. */
+  /** The letter of a policy, as reported. */
   async letter(policyId: string): Promise<string | undefined> {
     if (this.#state !== undefined) return this.#letterIn(this.#state, policyId);
     const result = this.#hasReport ? await this.#result(policyId) : undefined;
@@ -78,14 +79,14 @@ export class EarlierResults {
     const isOf =
       properties[property.uid] === policy.origin.uid &&
       properties[property.resourceVersion] === policy.origin.resourceVersion;
-    // What it requested then is unknown.
+    // Its requests then are unknown.
     const hasAsked = properties[property.contextAware] !== undefined || policy.isContextAware;
     return isOf && !hasAsked ? { letter: letterOf(result.result), result } : undefined;
   }
 
   /**
-   * Of a policy that cannot be evaluated now, whichever versions of the object and of the policy it is of. Undefined if the policy is
-   * enforced and nothing is known: the cause is the result.
+   * The earlier result of a policy that cannot be evaluated now, for whichever versions of the object and of
+   * the policy. Undefined if the policy is enforced and no result is known: then the cause is the result.
    */
   async kept({ policy, isEnforced }: OpenPolicy): Promise<Before | undefined> {
     const result = await this.#result(policy.id);
@@ -131,7 +132,7 @@ export class EarlierResults {
   }
 }
 
-/** What a policy requested for an object. */
+/** A policy's requests for an object. */
 export function askedBy(
   { id }: OpenPolicy['policy'],
   known: ObjectState | undefined,

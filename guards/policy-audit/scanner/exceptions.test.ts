@@ -1,4 +1,4 @@
-/** What an audit says of objects that a PolicyException excepts. */
+/** Results of audits for objects with a PolicyException. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 
@@ -62,7 +62,7 @@ suite('exceptions in an audit', () => {
     await until(async () => (await conditionOf('sale')) === 'True InEffect');
     await until(() => findings.some((line) => line.includes('excepted by PolicyException shop/sale')));
 
-    // Another reason is another message; a new process finds all as it is.
+    // Another reason is another message; a new process finds everything unchanged.
     await except('sale', { reason: 'a longer sale' });
     await until(async () => JSON.stringify(await cluster.reports()).includes('a longer sale'));
     await stop();

@@ -51,7 +51,7 @@ export class FollowedKinds {
   readonly #discovered = Promise.withResolvers<void>();
   #served: ServedKinds | undefined;
   #unserved: ReadonlyMap<string, string> = new Map();
-  /** What is known of policies, until the next discovery. */
+  /** Facts about policies, until the next discovery. */
   #named = new WeakMap<Policy, { readonly unserved: string | undefined }>();
   #subscriptions: DisposableStack | undefined;
 

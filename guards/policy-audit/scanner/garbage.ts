@@ -14,7 +14,7 @@ export interface ScanView {
   readonly isAudited: (namespace: string) => boolean;
 }
 
-/** Removes reports of objects that are gone, or that no policy applies to any more, and those in the other form. */
+/** Removes reports of objects that are gone or have no policies left, and those in the other form. */
 export async function collectGarbage(scan: ScanView, signal: AbortSignal): Promise<void> {
   const kinds = [...scan.kinds];
   for (const { namespace, uid, scope } of scan.store.all()) {

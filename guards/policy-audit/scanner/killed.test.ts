@@ -90,7 +90,7 @@ test(`an operator that is killed while it audits leaves what the next one puts r
     const form = random.chance(0.7) ? 'object' : 'namespace';
     for (const isLast of [false, true]) {
       await change(cluster, random);
-      // Whoever was killed does not give its lease back; nobody is to wait here until it is over.
+      // A killed process does not give its lease back; the test does not wait until it expires.
       for (const { metadata } of (await cluster.client.list(leases, { namespace: system })).items) {
         const target = { namespace: system, name: metadata.name ?? '' };
         await cluster.client.delete(leases, target).catch((error: unknown) => {

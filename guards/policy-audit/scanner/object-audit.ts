@@ -44,19 +44,19 @@ export interface ObjectAuditOptions {
   readonly states: ObjectStates;
   readonly store: Reports;
   readonly types: ReportTypes;
-  /** Only results other than `pass` are written, and no report if there are none. */
+  /** Only results other than `pass` are written, and no report without any. */
   readonly failuresOnly: boolean;
   /** How many policies are evaluated for an object at the same time. */
   readonly parallelPolicies: number;
-  /** Of this process, for the label of reports. */
+  /** Uid of this process, for the label of reports. */
   readonly runUid: string;
-  /** Of a namespace; undefined if it does not exist. */
+  /** Labels of a namespace; undefined if it does not exist. */
   readonly namespaceLabels: (name: string) => Labels | undefined;
   /** Whether its changes are reported: otherwise, a full pass requests it again. */
   readonly isFollowed: (asked: AskedOfCluster) => boolean;
   /** Called with each evaluation. */
   readonly onEvaluated: (evaluation: Evaluation, result: ReportResult | undefined) => void;
-  /** Of policies for objects. Default: none. */
+  /** Exceptions of policies for objects. Default: none. */
   readonly exceptions?: Pick<ExceptionSet, 'find' | 'isEmpty'> | undefined;
   /** Told of results that have changed. */
   readonly findings?: Pick<PolicyFindings, 'audited'> | undefined;
@@ -196,7 +196,7 @@ export class ObjectAudit {
     return 'audited';
   }
 
-  /** As they were told, by the place of the policy: read before the report is written. */
+  /** The reported letters, by the place of the policy: read before the report is written. */
   #lettersOf(
     earlier: EarlierResults,
     relevant: readonly Relevant[],
@@ -205,7 +205,7 @@ export class ObjectAudit {
     return Promise.all(relevant.map(([{ policy }]) => earlier.letter(policy.id)));
   }
 
-  /** Once the report has it: after a restart, it is not told again. */
+  /** After the report is written: then a restart does not report it again. */
   #tell(
     { type }: ServedKind,
     { metadata: { namespace = '', name = '' } }: KubeObject,
@@ -285,7 +285,7 @@ export class ObjectAudit {
     return pass < this.passes && asked.some((one) => !this.#options.isFollowed(one));
   }
 
-  /** Adopts the report of an earlier process, if it matches this object and these policies as they are. */
+  /** Adopts the report of an earlier process, if it matches the present object and policies. */
   #adopt(kind: ServedKind, object: KubeObject, relevant: readonly Relevant[], signature: Signature): boolean {
     const { states, store, failuresOnly } = this.#options;
     const { uid = '', namespace = '', resourceVersion = '' } = object.metadata;
@@ -293,7 +293,7 @@ export class ObjectAudit {
     if (found === undefined || failuresOnly || found.scope.resourceVersion !== resourceVersion) return false;
     if (relevant.some(([{ policy }]) => policy.isContextAware)) return false;
     if (found.outcome.includes(exceptedLetter)) return false;
-    // What could not be evaluated then may be now.
+    // A result that was an error then may be evaluated now.
     if (found.outcome.includes(errorLetter)) return false;
     if (found.marks !== policyMarks(relevant.map(([{ policy }]) => policy))) return false;
     states.set(uid, {

@@ -1,4 +1,4 @@
-/** What a scan keeps of objects. */
+/** The part of objects that a scan keeps. */
 import { fieldsOf } from '../../../lib/kube/object/facts.ts';
 import type { KubeObject } from '../../../lib/kube/object/object.ts';
 

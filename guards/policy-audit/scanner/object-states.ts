@@ -1,4 +1,4 @@
-/** What is known about each audited object, in little memory: there may be a hundred thousand. */
+/** The state of each audited object, in little memory: there may be a hundred thousand. */
 import type { AskedOfCluster } from '../engine/evaluator.ts';
 import type { AuditResult } from '../reports/report.ts';
 import type { Policy } from '../policies/policy.ts';
@@ -34,7 +34,7 @@ export function letterOf(result: AuditResult | undefined, isLasting = false): st
   return result === 'error' && isLasting ? lastingErrorLetter : letters[result];
 }
 
-/** What is new for who was told of the letter before, if anything. Policies that an object passes at first are no news. */
+/** The change since the reported letter, if any. Policies that an object passes at first are not news. */
 export function changeOf(
   before: string | undefined,
   now: string,
@@ -46,7 +46,7 @@ export function changeOf(
   return before === letters.fail || isError(before) ? 'passing' : undefined;
 }
 
-/** What a policy requested for an object. */
+/** A policy's request for an object. */
 export interface PolicyAsked extends AskedOfCluster {
   /** Its id. */
   readonly policy: string;
@@ -56,27 +56,27 @@ export interface ObjectState {
   readonly kind: string;
   /** `namespace/name` */
   readonly key: string;
-  /** Of the object, when it was audited. */
+  /** Version of the object at its audit. */
   readonly version: string;
   readonly signature: Signature;
   readonly outcome: Outcome;
-  /** The exceptions by which policies were not evaluated, and their versions; '' if there are none. */
+  /** The exceptions by which policies were not evaluated, and their versions; '' without any. */
   readonly exceptions: string;
-  /** Of the contents of its report; undefined: there should be none. */
+  /** Digest of the contents of its report; undefined: it should not exist. */
   readonly digest: string | undefined;
-  /** Of its report. */
+  /** Version of its report. */
   reportVersion: string;
-  /** What policies requested. */
+  /** Requests of the policies. */
   readonly asked: readonly PolicyAsked[] | undefined;
   /** The full pass during which, or after which, it was audited. */
   readonly pass: number;
-  /** What was requested has changed: policies with requests must be evaluated again. */
+  /** An answer has changed: policies with requests must be evaluated again. */
   isStale: boolean;
-  /** Somebody else has changed or removed its report: nothing in it can be trusted. */
+  /** Another client has changed or removed its report: its content cannot be trusted. */
   isForged: boolean;
 }
 
-/** Of an object, or, without a name, of any of its kind. */
+/** A change of an object, or, without a name, of any of its kind. */
 export type Change = AskedOfCluster;
 
 /** By the uid of the object. */
@@ -88,7 +88,7 @@ export class ObjectStates {
   /** By `apiVersion/kind`: the uids of objects for which a policy requested some of that kind. */
   readonly #askers = new Map<string, Set<string>>();
   #hasNewKinds = false;
-  /** What has changed since the start of each running audit. */
+  /** Changes since the start of each running audit. */
   readonly #meanwhile = new Set<Change[]>();
   /** How many objects have this outcome. */
   readonly #counts = new Map<Outcome, number>();
@@ -157,8 +157,8 @@ export class ObjectStates {
   }
 
   /**
-   * Starts an audit, which ends when this is disposed. What it requests and what changes before it has set its state is not found by
-   * {@link changed}, so it must check here.
+   * Starts an audit, which ends when this is disposed. Changes of its requests before it has set its state
+   * are not found by {@link changed}, so it must check here.
    */
   begin(): Disposable & { hasChanged(asked: readonly PolicyAsked[]): boolean } {
     const changes: Change[] = [];

@@ -54,7 +54,7 @@ export interface RunningScanner {
   readonly scanner: Scanner;
   readonly policies: PolicySet;
   readonly passes: PassSummary[];
-  /** Of findings. */
+  /** Kinds of findings. */
   readonly findings: readonly string[];
   readonly stop: () => Promise<void>;
 }
@@ -99,7 +99,7 @@ export class ScanCluster extends TestApi {
       readonly writesStatus?: boolean;
       readonly modules?: Pick<Modules, 'fetch'>;
       readonly runtimes?: Runtimes;
-      /** One report for a namespace, in parts of so many bytes. */
+      /** One report for a namespace, in parts of this size. */
       readonly partBytes?: number;
     } = {},
   ): Promise<RunningScanner> {
@@ -225,7 +225,7 @@ export class ScanCluster extends TestApi {
     );
   }
 
-  /** What is said of each object in a line: `a/configmaps x: p0=pass p1=fail`. */
+  /** The results for each object in a line: `a/configmaps x: p0=pass p1=fail`. */
   async lines(kind: ReportKind = 'policyreport'): Promise<string[]> {
     return (await this.reports(kind)).map(lineOf).toSorted();
   }

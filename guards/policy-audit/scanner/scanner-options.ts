@@ -16,7 +16,7 @@ export interface ScannerOptions {
   readonly policies: PolicySet;
   /** Default: none. */
   readonly exceptions?: ExceptionSet | undefined;
-  /** What policies read: notified of changes. */
+  /** Policies' requests: gets notified of changes. */
   readonly asked: AskedCluster;
   /** The time from one full pass to the next. */
   readonly intervalMs: number;
@@ -28,7 +28,7 @@ export interface ScannerOptions {
   readonly parallelNamespaces: number;
   /** In each of them. */
   readonly parallelResources: number;
-  /** Of each object. */
+  /** Number for each object. */
   readonly parallelPolicies: number;
   readonly pageSize: number;
   /** Besides Rampart's own. */
@@ -38,7 +38,7 @@ export interface ScannerOptions {
   /** Whether cluster-scoped objects are audited. Default: true. */
   readonly cluster?: boolean;
   readonly onEvaluated?: (evaluation: Evaluation, result: ReportResult | undefined) => void;
-  /** Told of results that have changed. Default: nobody. */
+  /** Gets results that have changed. Default: none. */
   readonly findings?: Pick<PolicyFindings, 'audited'>;
   readonly onPass?: (summary: PassSummary) => void;
   /**

@@ -27,7 +27,7 @@ interface ModelPolicy {
   readonly operations: readonly string[];
 }
 
-/** What there is, as the test knows it. */
+/** The test's model of the cluster. */
 interface Model {
   readonly namespaces: Map<string, Labels>;
   /** `kind namespace name` */
@@ -235,7 +235,7 @@ test(`reports after any history are those of a fresh look at everything (seed ${
         }
         failing = false;
         await settle(cluster, model);
-        // What is about no report, as of an object that a match condition keeps a policy off, may still be under way.
+        // Effects without a report, as for an object that a match condition excludes, may still be under way.
         await running.scanner.pass(AbortSignal.timeout(20_000));
         const before = running.scanner.evaluations;
         const { evaluations, writes, missed } = await running.scanner.pass(AbortSignal.timeout(20_000));

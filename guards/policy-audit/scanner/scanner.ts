@@ -78,7 +78,7 @@ export class Scanner {
       clock,
       onSynced: (followed) => {
         this.#markAll(followed);
-        // What was asked for before the kind was followed may have changed since.
+        // Objects requested before the kind was followed may have changed since.
         const { type } = followed.kind;
         this.#markAskers({ apiVersion: apiVersionOf(type), kind: type.kind });
       },
@@ -119,7 +119,7 @@ export class Scanner {
     });
   }
 
-  /** Why nothing is audited; undefined as long as it is, or the start is not over. */
+  /** Why nothing is audited; undefined during audits and the start. */
   get obstacle(): string | undefined {
     return this.#obstacle;
   }
@@ -197,7 +197,7 @@ export class Scanner {
     return { left: this.#pass?.left ?? 0, objects: this.states.size, evaluations: this.evaluations };
   }
 
-  /** Of the full pass that runs; undefined while none does. */
+  /** Progress of the running full pass; undefined without one. */
   get passProgress(): PassProgress | undefined {
     return this.#pass?.progress;
   }
@@ -382,7 +382,7 @@ export class Scanner {
 
   async #auditNamespace(namespace: string, signal: AbortSignal): Promise<void> {
     const pass = this.#pass;
-    // If there is none, what could not be written is left over from an earlier one.
+    // Without work, earlier results are left that could not be written.
     const work = this.#dirty.take(namespace) ?? { kinds: new Map(), gone: new Set() };
     const isForced = this.#forced.delete(namespace);
     const failures: unknown[] = [];
@@ -436,7 +436,7 @@ export class Scanner {
           isForced,
           isPass,
         });
-        // What it requested has changed during the audit.
+        // An answer to its requests has changed during the audit.
         if (this.states.get(uid)?.isStale === true) this.#mark(namespace, kind.key, name);
         if (!isPass || audited !== 'audited' || known === undefined || known.isStale || isForced) return;
         // The watch had reported it, but it was not audited.

@@ -86,7 +86,9 @@ function add(
   kinds.set(key, { key, type, versions: [...(known?.versions ?? []), own], shortNames });
 }
 
-/** Whether a policy may apply to objects of a kind as they are audited: as if they were created now. */
+/**
+ * Whether a policy may apply to objects of a kind in audits, which evaluate them as if they were created now.
+ */
 export function auditsKind({ constraints, origin }: Policy, { key, type, versions }: ServedKind): boolean {
   if (origin.namespace !== undefined && !type.namespaced && key !== 'namespaces') return false;
   return constraints.every(({ rules }) =>

@@ -1,4 +1,4 @@
-// What is known of objects by a policy stays while its module cannot be had.
+// A policy's results stay while its module cannot be fetched.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';

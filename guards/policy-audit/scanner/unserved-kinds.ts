@@ -6,7 +6,7 @@ import type { ServedKinds } from './served-kinds.ts';
 /** How many kinds are named. */
 const MOST_NAMED = 5;
 
-/** What a policy names, as `widgets.example.com/v1`, if the API serves nothing of it. */
+/** The kinds of a policy, as `widgets.example.com/v1`, if the API serves none of them. */
 export function unservedKinds(
   { constraints }: Pick<Policy, 'constraints'>,
   served: Pick<ServedKinds, 'resources' | 'unread'>,

@@ -24,7 +24,7 @@ export async function untilWithin(
   return !signal.aborted;
 }
 
-/** What is being listed. */
+/** A list request in progress. */
 interface Listing {
   readonly isSynced: boolean;
   readonly synced: Promise<unknown>;

@@ -44,11 +44,11 @@ export interface PolicyHttpServer extends AsyncDisposable {
 /** An object has up to 1.5 MiB in etcd; an update contains two, in JSON. */
 const MAX_BODY_BYTES = 16 << 20;
 /**
- * Of all bodies together, from their first byte to the answer of their review. Beyond it, the client that has most unfinished ones
- * loses its oldest. Parsed, a body takes several times its bytes.
+ * Limit of all bodies together, from their first byte to the answer of their review. Beyond it, the client
+ * that has most unfinished ones loses its oldest. Parsed, a body takes several times its bytes.
  */
 const MAX_BODIES_BYTES = 32 << 20;
-/** What a chunk takes besides its bytes: a body can come in chunks of one byte. */
+/** A chunk's overhead: a body can come in chunks of one byte. */
 const CHUNK_BYTES = 256;
 const MAX_AT_ONCE = 1000;
 /** An API server has one for each review that it waits for. Those without a review are closed first. */
@@ -73,7 +73,7 @@ export async function servePolicies(options: HttpOptions): Promise<PolicyHttpSer
     certificates === undefined ? createServer(listener) : createTlsServer(tlsOptions(certificates), listener);
   server.requestTimeout = REQUEST_TIMEOUT_MS;
   server.headersTimeout = 10_000;
-  // Longer than on the API server, so that we do not close a connection just as it is used.
+  // Longer than that of the API server, so that we do not close a connection just as it is used.
   server.keepAliveTimeout = 100_000;
   server.on('tlsClientError', () => undefined);
   requests.connections = new ConnectionShares(server, CONNECTIONS);
@@ -184,7 +184,7 @@ class Requests {
         refuse(request, response, 503, `${MAX_AT_ONCE} reviews are already in progress`);
       else await this.#review(kind as ReviewKind, id, request, response);
     } catch (error) {
-      // The client is gone: there is nobody to answer.
+      // The client is gone, so there is no one to answer.
       if (request.destroyed && !request.complete) return;
       this.#options.logger.error({ err: error, url: request.url }, 'cannot respond to a review');
       send(response, 500, { error: 'Something went wrong' });
@@ -245,7 +245,7 @@ class Requests {
   }
 }
 
-/** What the reviews of a connection share. */
+/** Shared by the reviews of a connection. */
 interface Peer {
   readonly source: string;
   readonly connection: Share | undefined;
@@ -253,7 +253,7 @@ interface Peer {
 
 interface Received {
   readonly text: string;
-  /** Of the bytes in flight. */
+  /** Share of the bytes in flight. */
   readonly share: Share;
 }
 

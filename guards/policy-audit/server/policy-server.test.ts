@@ -197,7 +197,8 @@ suite('a policy server, by HTTPS', () => {
   ];
   for (const [what, path, body, status] of wrong) {
     test(`${what} is answered with ${status}`, async () => {
-      // What is too large is not read to its end: the connection may be closed while it is still being sent.
+      // A body that is too large is not read to its end: the connection may be closed while it is still being
+      // sent.
       const answer = await server.post(path, body).catch((error: NodeJS.ErrnoException) => error);
       if (answer instanceof Error)
         assert.deepEqual([status, /EPIPE|ECONNRESET/.test(String(answer.code))], [413, true]);

@@ -1,12 +1,13 @@
 /**
- * What a policy server says of its policies, on the port of its readiness probe. The operator asks its pods for it: they have no rights in
- * the API to write it anywhere. Whoever reaches the port can read it, so it has neither addresses nor settings.
+ * The states of a policy server's policies, served on the port of its readiness probe. The operator queries
+ * its pods: they have no rights to write to the API. Anyone who reaches the port can read it, so it has
+ * neither addresses nor settings.
  */
 import { isObject } from '../../../lib/json/json.ts';
 
 export const statesPath = '/policies';
 
-/** By the ID of each policy: '' if it is evaluated, as it is or as it was before; otherwise why not. */
+/** By the ID of each policy: '' if its present or previous version is evaluated; otherwise the reason. */
 export type PolicyStates = ReadonlyMap<string, string>;
 
 export function statesText(states: PolicyStates): string {

@@ -14,8 +14,8 @@ export type OpenPolicy = (policy: ServedPolicy, signal: AbortSignal) => Promise<
 export interface PolicyTableOptions {
   readonly open: OpenPolicy;
   /**
-   * Serve policies that cannot be opened or reject their settings: as they were before, or else they reject every request with
-   * the reason. Otherwise, the entire change is discarded.
+   * Serve policies that cannot be opened or reject their settings: in their previous version, or by rejecting
+   * every request with the reason. Otherwise, the entire change is discarded.
    */
   readonly continueOnErrors: boolean;
   readonly logger: Logger;
@@ -35,7 +35,7 @@ interface Entry {
   readonly identity: string;
   readonly problem: string | undefined;
   readonly evaluator: SharedEvaluator | undefined;
-  /** Why it is served as it was before. */
+  /** Why the previous version is served. */
   readonly refused?: string;
   /** Whether there may be no problem later, without a change. */
   readonly isOutOfReach?: boolean;
@@ -194,7 +194,7 @@ class SharedEvaluator {
   }
 }
 
-/** What determines its evaluator; mode and messages only affect how its verdicts are reported. */
+/** The identity of its evaluator; mode and messages only affect how its verdicts are reported. */
 function identityOf({ program }: ServedPolicy): string {
   return JSON.stringify(program, (_, value: unknown) =>
     value instanceof Map ? { members: [...value] } : value,

@@ -72,10 +72,10 @@ export function requestOfRawReview(body: unknown): PolicyRequest {
 }
 
 /**
- * The response for a verdict. Its texts may have names of objects, which kubectl prints as they are: what cannot be seen is an escape.
- * In a raw review, the entire request may be mutated.
+ * The response for a verdict. Its texts may have names of objects, which kubectl prints unchanged: invisible
+ * characters are escaped. In a raw review, the entire request may be mutated.
  *
- * @param isRaw - Of `validate_raw`.
+ * @param isRaw - For `validate_raw`.
  */
 export function responseOf(verdict: Verdict, request: PolicyRequest, isRaw = false): AdmissionResponse {
   const { allowed, message, code, reason, causes, mutated, warnings, auditAnnotations } = verdict;

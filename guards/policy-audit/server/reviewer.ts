@@ -107,7 +107,7 @@ export function reviewer(options: ReviewerOptions): Review {
     }
   }
 
-  /** Of what the API server would do; an audit changes nothing. */
+  /** Reports only actions of the API server; an audit changes nothing. */
   function tell(
     { policy, problem }: PolicyInUse,
     request: PolicyRequest,

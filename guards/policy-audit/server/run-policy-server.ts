@@ -34,10 +34,10 @@ import { ServedExceptions } from './served-exceptions.ts';
 
 export interface PolicyServerOptions {
   readonly policiesFile: string;
-  /** Of PolicyExceptions. Undefined: there are none. */
+  /** File of PolicyExceptions. Undefined: without exceptions. */
   readonly exceptionsFile?: string | undefined;
   readonly address: Address;
-  /** Of the separate probe. */
+  /** Address of the separate probe. */
   readonly readinessAddress?: Address;
   /** Undefined: without TLS. */
   readonly certificates?: CertificatePaths | undefined;
@@ -45,7 +45,7 @@ export interface PolicyServerOptions {
   readonly pullSecret?: CredentialsSource | undefined;
   /** The host calls of a policy's module. */
   readonly hostCalls: (policyId: string, program: ModuleProgram) => HostCalls;
-  /** Of an evaluation, for policies without their own. */
+  /** Time limit of an evaluation, for policies without their own. */
   readonly deadlineMs: number;
   /** Threads for WebAssembly. Default: that of the pool. */
   readonly workers?: number | undefined;

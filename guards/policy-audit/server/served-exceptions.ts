@@ -39,7 +39,7 @@ export class ServedExceptions {
     return exceptionFor(this.#exceptions, originOf(policy), target, this.#clock.wallMs());
   };
 
-  /** @throws {RampartError} `NOT_FOUND`, `SYSTEM`, `INPUT`; the exceptions stay as they were then */
+  /** @throws {RampartError} `NOT_FOUND`, `SYSTEM`, `INPUT`; the exceptions are unchanged then */
   async load(): Promise<void> {
     let text: string;
     try {
@@ -72,7 +72,7 @@ export class ServedExceptions {
   }
 }
 
-/** Of an entry that a person wrote: by its id, which has the name of a policy that is in no namespace. */
+/** For an entry written by hand: by its id, which has the name of a cluster-scoped policy. */
 function originOf({ id, origin }: ServedPolicy): { readonly kind: string; readonly name: string } {
   if (origin !== undefined) return origin;
   const group = 'clusterwide-group-';

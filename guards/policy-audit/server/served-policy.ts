@@ -15,7 +15,7 @@ export interface ServedPolicy {
   readonly origin: PolicyFileOrigin | undefined;
 }
 
-/** Of an entry that the operator writes. */
+/** Origin of an entry that the operator writes. */
 export interface PolicyFileOrigin extends ObjectReference {
   readonly severity?: string;
 }

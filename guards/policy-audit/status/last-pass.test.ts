@@ -1,4 +1,4 @@
-/** What `rampart status` is told of objects, as the operator keeps it. */
+/** Counts of objects for `rampart status`, as the operator keeps them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';

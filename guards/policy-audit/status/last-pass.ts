@@ -11,7 +11,7 @@ const name = 'rampart-policy-audit';
 export const passLabel = 'rampart.dev/policy-audit-pass';
 const key = 'summary.json';
 
-/** As long as counts change, they are kept so often. */
+/** While counts change, they are written this often. */
 const KEEP_MS = 2000;
 const RETRY_MS = 30_000;
 
@@ -24,8 +24,8 @@ export interface KeptSummaries {
 }
 
 /**
- * Keeps what the last pass came to, with the counts of objects as they are now: what has changed since was audited, too. Nothing is
- * written where nothing changes. Runs until the signal aborts.
+ * Stores the result of the last pass, with the present counts of objects, which include later changes.
+ * Nothing is written without a change. Runs until the signal aborts.
  */
 export async function keepSummaries(
   { client, logger, summary, clock = systemClock }: KeptSummaries,

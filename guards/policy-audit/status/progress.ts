@@ -1,4 +1,4 @@
-/** What the operator is doing, in its lease, and how `rampart status` reads it. */
+/** The operator's activity, in its lease, and how `rampart status` reads it. */
 import type { GuardFacts } from '../../../guard/agent-lease-names.ts';
 import type { PassProgress } from '../scanner/audit-pass.ts';
 

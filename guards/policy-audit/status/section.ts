@@ -307,7 +307,7 @@ function exceptionsLine(exceptions: readonly PolicyException[], timeMs: number):
   return `PolicyExceptions: ${active} in effect${ofEnded}`;
 }
 
-/** Only what it was told last is known: a definition may be installed since. */
+/** Only its last written state is known: a definition may have been installed since. */
 function unservedOf(status: AnyKubewardenPolicy['status']): string | undefined {
   const served = findCondition(status?.conditions, kindsServed);
   return served?.status === 'False' ? served.message : undefined;

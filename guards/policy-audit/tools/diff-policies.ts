@@ -44,7 +44,7 @@ interface Open {
 
 export interface PolicyVersion {
   readonly policies: readonly NamedPolicy[];
-  /** What it is evaluated with: parameters and exceptions may change with the policies. */
+  /** Its options: parameters and exceptions may change with the policies. */
   readonly options: RunOptions;
 }
 

@@ -131,7 +131,7 @@ suite('rampart policy diff', () => {
       ...{ code: 1, problems: [] },
       said: ['b', 'c'].map((name) => `clusterwide-p ConfigMap shop/${name}: allowed denied`),
     });
-    // Of several, one that goes, and one that comes.
+    // With several versions, one that goes, and one that comes.
     const [old, next] = [
       ['p', 'q'],
       ['q', 'r'],

@@ -1,6 +1,6 @@
 /**
- * Objects of manifests as policies read them from a cluster: parameters, the namespace of an object, what a module asks for. What is not
- * among them is read from a cluster, if there is one.
+ * Objects of manifests as policies read them from a cluster: parameters, the namespace of an object, the
+ * requests of a module. Missing ones are read from a cluster, if there is one.
  */
 import { fieldsMatch, parseFieldSelector } from '../../../lib/kube/selectors/field-selectors.ts';
 import { type Labels, labelsMatch, parseLabelSelector } from '../../../lib/kube/selectors/selectors.ts';
@@ -26,7 +26,7 @@ export class ManifestObjects {
   /** By `apiVersion kind`. */
   readonly #objects = new Map<string, Known[]>();
 
-  /** @param subjects - Of reviews, the object is none of the cluster. */
+  /** @param subjects - The object of a review does not count as one of the cluster. */
   constructor(subjects: readonly Subject[]) {
     for (const { request, kind, isReview } of subjects) {
       const { object, namespace = '', name = '' } = request;
@@ -105,7 +105,11 @@ export class ManifestObjects {
   }
 }
 
-/** The manifests are all that there is, except namespaces, which objects are in. @throws {Error} */
+/**
+ * The manifests are complete, except for the namespaces of objects.
+ *
+ * @throws {Error}
+ */
 function absent({ apiVersion, kind }: KindName, name: string): undefined {
   if (apiVersion !== 'v1' || kind !== 'Namespace') return undefined;
   throw new Error(

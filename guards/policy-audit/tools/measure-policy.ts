@@ -7,7 +7,7 @@ import type { PolicyProgram } from '../engine/program.ts';
 export interface Measured {
   readonly runtime: RuntimeName;
   readonly openMs: number;
-  /** Of the first request, with cold caches. */
+  /** Duration of the first request, with cold caches. */
   readonly firstMs: number;
   readonly perSecond: number;
   readonly p50Ms: number;

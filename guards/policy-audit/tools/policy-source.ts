@@ -95,7 +95,11 @@ function modulePolicy(name: string, settings: Readonly<Record<string, unknown>>)
   };
 }
 
-/** What starts with WebAssembly's header is a module, whatever its name. @throws {RampartError} `INPUT` */
+/**
+ * A file that starts with WebAssembly's header is a module, whatever its name.
+ *
+ * @throws {RampartError} `INPUT`
+ */
 export function isManifest(name: string): boolean {
   if (/^[a-z]+:\/\//.test(name)) return false;
   if (!existsSync(name)) {
@@ -136,7 +140,11 @@ function kubewardenPolicy(
   return readKubewardenPolicy(written as AnyKubewardenPolicy);
 }
 
-/** Of a kind of Kubernetes: what is misspelled would not be evaluated. @throws {RampartError} `INPUT` */
+/**
+ * For kinds of Kubernetes: a misspelled field would not be evaluated.
+ *
+ * @throws {RampartError} `INPUT`
+ */
 function refuseUnknownFields(
   object: KubeObject & { readonly apiVersion: string; readonly kind: string },
   where: string,

@@ -1,4 +1,4 @@
-/** What policies read in `rampart policy run`: parameters, namespaces, other objects. */
+/** Policies' reads in `rampart policy run`: parameters, namespaces, other objects. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

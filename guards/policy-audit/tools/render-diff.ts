@@ -1,4 +1,4 @@
-/** What `rampart policy diff` prints. */
+/** The output of `rampart policy diff`. */
 import { documentText, type Schema } from '../../../lib/cli/document.ts';
 import type { TableFormat } from '../../../lib/cli/output-option.ts';
 import { printable } from '../../../lib/output/printable.ts';

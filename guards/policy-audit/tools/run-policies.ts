@@ -24,13 +24,13 @@ export interface RunResult {
   readonly code: number | undefined;
   readonly causes: NonNullable<Verdict['causes']>;
   readonly warnings: readonly string[];
-  /** What it would change. */
+  /** Changes that it would make. */
   readonly patch: readonly PatchOperation[];
 }
 
 export interface Run {
   readonly results: readonly RunResult[];
-  /** What could not be read or opened, in words. */
+  /** Errors of reading or opening, as text. */
   readonly problems: readonly string[];
 }
 
@@ -134,7 +134,9 @@ export async function judge(named: NamedPolicy, subject: Subject, judging: Judgi
   }
 }
 
-/** Undefined if nothing is known of its kind. What an API server would fill in is no change by the policy. */
+/**
+ * Undefined if its kind is unknown. Fields that an API server would fill in are not changes by the policy.
+ */
 function objectModelOf({ kind: { group, version, kind }, model }: Subject): ObjectModel | undefined {
   const isKind = (one: Resource): boolean =>
     one.group === group && one.version === version && one.kind === kind;

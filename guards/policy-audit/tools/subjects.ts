@@ -1,5 +1,5 @@
 /**
- * What policies are run on: the objects in manifests and directories, and reviews as the API server sends them.
+ * The input of policies: the objects in manifests and directories, and reviews as the API server sends them.
  */
 import { opendirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -27,15 +27,15 @@ export interface Subject {
   readonly kind: KindName;
   /** A review that was given, and not the creation of an object. */
   readonly isReview: boolean;
-  /** Of an object of a cluster: the other versions in which it is served, any of which a rule may name. */
+  /** For an object of a cluster: the other versions in which it is served, any of which a rule may name. */
   readonly equivalents?: readonly GroupVersionResource[];
-  /** Of a custom resource whose definition is among the manifests. */
+  /** For a custom resource whose definition is among the manifests. */
   readonly model?: ResourceModel;
 }
 
 export interface Subjects {
   readonly subjects: readonly Subject[];
-  /** What cannot be read, with the file and the line. */
+  /** Files that cannot be read, with the line. */
   readonly problems: readonly string[];
   /** The labels of Namespaces among them, by name. */
   readonly namespaceLabels: ReadonlyMap<string, Readonly<Record<string, string>>>;

@@ -33,7 +33,7 @@ export interface Expected {
   readonly warnings?: readonly string[];
   /** There should be no verdict, with this in its reason. */
   readonly error?: string;
-  /** What the policy says about the settings. */
+  /** The policy's verdict on the settings. */
   readonly settingsValid?: boolean;
 }
 
@@ -105,7 +105,7 @@ export async function runTestCase(test: TestCase, options: OpenEvaluatorOptions)
   return { test, problem: await problemOf(test, options) };
 }
 
-/** What differs from the expectation. */
+/** The difference from the expectation. */
 async function problemOf(test: TestCase, options: OpenEvaluatorOptions): Promise<string | undefined> {
   try {
     await using evaluator = await openEvaluator(test.program, options);

@@ -86,7 +86,7 @@ test('a viewer has a token and a kubeconfig of their own', async () => {
   const kubeconfig = read(dir, 'viewer.kubeconfig');
   assert.ok(kubeconfig.includes(`token: "${own}"`) && kubeconfig.includes('user: looker'), kubeconfig);
   assert.ok(!kubeconfig.includes(token ?? ''));
-  // What a process before has left lets nobody in.
+  // A token that an earlier process has left is refused.
   const without = prepareAccess({ dir, listen: loopback });
   assert.equal(without.authenticate(`Bearer ${own}`), undefined);
   assert.equal(without.isViewer(own ?? ''), false);

@@ -26,7 +26,7 @@ interface AccessOptions {
   readonly listen: ListenAddress;
   /** Names and addresses that clients call the server by, besides those of loopback and of `listen`. */
   readonly hosts?: readonly string[] | undefined;
-  /** Somebody beside the administrator, for whom `viewer.token` and `viewer.kubeconfig` are made. */
+  /** A second user, for whom `viewer.token` and `viewer.kubeconfig` are created. */
   readonly viewer?: User | undefined;
   /** Default: now. */
   readonly now?: Date;

@@ -1,4 +1,4 @@
-/** What somebody may do who is not the administrator. */
+/** The rights of users other than the administrator. */
 import { apiErrors } from '../resources/api-error.ts';
 import type { AccessRule, User } from '../verbs/request.ts';
 import type { ResourceRoute } from './route.ts';

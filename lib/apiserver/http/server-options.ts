@@ -80,7 +80,7 @@ export interface MountedPart {
   /**
    * Answers a request for that path or one below it.
    *
-   * @param known - To be called if it comes from somebody who is known: its connection then counts as authenticated.
+   * @param known - Call it for a request of a known user: its connection then counts as authenticated.
    */
   readonly take: (request: IncomingMessage, response: ServerResponse, known: () => void) => void;
 }

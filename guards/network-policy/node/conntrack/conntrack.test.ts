@@ -82,7 +82,7 @@ suite('conntrack', { skip: namespaceObstacle() ?? false }, () => {
       isRead = true;
       return flows;
     });
-    // What needs no turn of the loop is done then.
+    // By then, everything that needs no turn of the loop is done.
     for (let at = 0; at < 1000; at++) await Promise.resolve();
     assert.equal(isRead, false);
     assert.deepEqual(await reading, []);

@@ -15,11 +15,11 @@ const RECEIVE_BYTES = 1024 * 1024;
 
 /** A flow that can be deleted. */
 export interface TrackedFlow extends Flow {
-  /** What the kernel knows it by. */
+  /** The kernel's identification of the connection. */
   readonly handle: Buffer;
 }
 
-/** Of the network namespace that the calling thread had when it was opened. Dispose it after use. */
+/** Bound to the network namespace of the thread that opened it. Dispose it after use. */
 export class Conntrack implements Disposable {
   readonly #socket = new NetlinkSocket({ protocol: NETLINK_NETFILTER, receiveBytes: RECEIVE_BYTES });
 

@@ -1,4 +1,7 @@
-/** A connection as the kernel tells of it (nf_conntrack, by ctnetlink): include/uapi/linux/netfilter/nfnetlink_conntrack.h. */
+/**
+ * A connection as reported by the kernel (nf_conntrack, by ctnetlink):
+ * include/uapi/linux/netfilter/nfnetlink_conntrack.h.
+ */
 import { attributesOf } from '../../../../lib/netlink/message.ts';
 import { addressText } from '../../engine/addresses.ts';
 import type { Address } from '../../engine/rules.ts';
@@ -34,7 +37,7 @@ interface FlowTuple {
 
 export interface Flow {
   readonly family: 4 | 6;
-  /** Of IANA. */
+  /** IANA's number. */
   readonly protocol: number;
   /** As its first packet was, before any translation. */
   readonly original: FlowTuple;
@@ -42,7 +45,7 @@ export interface Flow {
   readonly reply: FlowTuple;
   /** It belongs to another one, and was let through for that. */
   readonly isExpected: boolean;
-  /** Of TCP: both ends have ended it, and the kernel only remembers it for a while. */
+  /** For TCP: both ends have closed it, and the kernel only remembers it for a while. */
   readonly isOver: boolean;
 }
 

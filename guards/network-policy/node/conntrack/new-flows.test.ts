@@ -76,7 +76,7 @@ suite('new connections', { skip: namespaceObstacle() ?? false }, () => {
     );
     // Fewer than the backlog of a veth, net.core.netdev_max_backlog: all arrive.
     const count = 900;
-    // Nobody reads meanwhile.
+    // The socket is not read meanwhile.
     flood(pair, count);
     await until('all', () => flows + lost >= count);
     assert.ok(lost > 0, 'the queue had room for all');

@@ -1,6 +1,6 @@
 /**
- * New connections, as the kernel tells of each once its first packet has passed all rules: events of nf_conntrack, by ctnetlink
- * (decision 0022).
+ * New connections: the kernel reports each one once its first packet has passed all rules, as events of
+ * nf_conntrack, by ctnetlink (decision 0022).
  */
 import { readFileSync } from 'node:fs';
 
@@ -23,12 +23,12 @@ const PAUSE_MS = 12;
 const WHAT = 'cannot follow new connections';
 
 export interface NewFlowsOptions {
-  /** What it throws goes to `onError`; following goes on. */
+  /** Its errors go to `onError`; following continues. */
   readonly onFlow: (flow: Flow) => void;
-  /** The kernel had no room to tell of so many connections. They are not affected. */
+  /** The kernel had no room to report these connections, which are not affected. */
   readonly onLost: (flows: number) => void;
   readonly onError: (error: unknown) => void;
-  /** Of the kernel's queue. Default: 2 MiB. */
+  /** Size of the kernel's queue. Default: 2 MiB. */
   readonly receiveBytes?: number;
 }
 
@@ -66,7 +66,7 @@ export class NewFlows implements Disposable {
     });
   }
 
-  /** False after it was disposed, and after the socket itself has failed, which `onError` was told. */
+  /** False after it was disposed, and after the socket itself has failed, which was reported to `onError`. */
   get isOpen(): boolean {
     return this.#reader.isOpen;
   }
@@ -96,15 +96,16 @@ function throwIfMissing(): void {
 }
 
 /**
- * @throws {RampartError} `UNSUPPORTED` where the network namespace of the calling thread has no events of connections: the kernel then tells of
- *   none, and of no error.
+ * @throws {RampartError} `UNSUPPORTED` if the network namespace of the calling thread has no events of
+ * connections: the kernel then reports neither connections nor an error.
  */
 export function throwIfSwitchedOff(): void {
   let value: string;
   try {
     value = readFileSync('/proc/sys/net/netfilter/nf_conntrack_events', 'utf8').trim();
   } catch {
-    // nf_conntrack is loaded with the first rule that needs it. A kernel without it is told apart by the request.
+    // nf_conntrack is loaded with the first rule that needs it. A kernel without it is recognised by the
+    // request.
     return;
   }
   if (value !== '0') return;

@@ -1,4 +1,4 @@
-/** So many a second, shared fairly by keys: one that comes often does not push out those that come seldom. */
+/** A limit per second that is shared fairly by keys: a frequent one does not push out rare ones. */
 import { type Clock, systemClock } from '../../../../lib/time/clock.ts';
 
 interface Use {
@@ -62,7 +62,7 @@ export class FairLimit {
   }
 
   #begin(nowMs: number): void {
-    // What was asked for longer ago says nothing about this second.
+    // Older requests are no evidence about this second.
     const isNext = nowMs - this.#startMs < 2 * PERIOD_MS;
     this.#startMs = nowMs;
     this.#left = this.#perSecond;

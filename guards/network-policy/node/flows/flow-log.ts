@@ -1,6 +1,6 @@
 /**
- * Logs connections that are allowed (`--network-flow-log`): each new one that an end of is a pod of this node, up to a limit a second. What is
- * not logged is counted. Connections never wait for it.
+ * Logs connections that are allowed (`--network-flow-log`): each new one with an end at a pod of this node,
+ * up to a limit a second. The others are counted. Connections never wait for it.
  */
 import type { NodeContext } from '../../../../guard/context.ts';
 import { messageOf } from '../../../../lib/errors/errors.ts';
@@ -54,7 +54,10 @@ export class FlowLog implements Disposable {
     return this.#problem;
   }
 
-  /** Begins to follow connections if it does not yet, and looks now and then whether the kernel still tells of them. */
+  /**
+   * Begins to follow connections if it does not yet, and checks now and then whether the kernel still reports
+   * them.
+   */
   open(): void {
     const nowMs = this.#clock.monotonicMs();
     const isOpen = this.#flows?.isOpen === true;

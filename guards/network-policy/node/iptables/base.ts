@@ -36,9 +36,10 @@ export interface BaseOptions extends DataplaneOptions {
 const hopsOfLink = { 130: 1, 131: 1, 132: 1, 133: 255, 134: 255, 135: 255, 136: 255, 143: 1 } as const;
 
 /**
- * IPv6 depends on neighbour discovery and on listener discovery for multicast, and they belong to no connection. Both stay on their link, which
- * the hop limit shows: what was routed has less than 255 (RFC 4861, 7.1), and what has 1 is not routed (RFC 3810, 5). ICMP errors belong to a
- * connection: an error is RELATED to the one that it tells of.
+ * IPv6 depends on neighbour discovery and on listener discovery for multicast, and they belong to no
+ * connection. Both stay on their link, which the hop limit shows: a routed packet has less than 255 (RFC
+ * 4861, 7.1), and one with 1 is not routed (RFC 3810, 5). ICMP errors belong to a connection: an error is
+ * RELATED to the one that it is about.
  */
 function ofLink({ matchesHopLimit = true }: BaseOptions): string[] {
   return Object.entries(hopsOfLink).map(
@@ -51,7 +52,10 @@ export function hopLimit(hops: number): string {
   return `-m hl --hl-eq ${hops}`;
 }
 
-/** What the chains of all pods begin with: the more rules these have, the longer iptables and the kernel take for each change. */
+/**
+ * The common beginning of the chains of all pods: the more rules it has, the longer iptables and the kernel
+ * take for each change.
+ */
 function common(family: Family, options: BaseOptions): string[] {
   const note = comment('rule for stateful firewall for pod');
   return [
@@ -69,7 +73,10 @@ export function compileBase(rules: NodeRules, options: BaseOptions): IptablesRul
   };
 }
 
-/** What has the kernel track connections (net/netfilter/xt_conntrack.c, conntrack_mt_check), and nothing else. */
+/**
+ * A rule that makes the kernel track connections (net/netfilter/xt_conntrack.c, conntrack_mt_check), and does
+ * nothing else.
+ */
 export function trackingRules(isTaken: (family: Family) => boolean): IptablesRules {
   const of = (family: Family): FamilyRules => ({
     ...noFamilyRules,

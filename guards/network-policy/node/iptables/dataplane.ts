@@ -28,7 +28,7 @@ import { sameTargets, type Targets, targetsOf } from './targets.ts';
 import { Trial } from './trial.ts';
 import { type Iptables, iptablesInUse, type Variant } from './variant.ts';
 
-/** What the rules belong to: `base`, `pod KEY`, or the key of a policy's rules. */
+/** Rules by owner: `base`, `pod KEY`, or the key of a policy's rules. */
 type Owned = Map<string, IptablesRules>;
 
 export interface IptablesOptions extends BaseOptions {
@@ -47,7 +47,7 @@ class IptablesDataplane implements Dataplane {
   readonly #namespace: KeptNamespace;
   readonly #options: IptablesOptions;
   #iptables: Iptables | undefined;
-  /** What the kernel has, as of the last change. */
+  /** The content of the kernel as of the last change. */
   #owned: Owned = new Map();
   #targets: Targets = new Map();
   readonly #refusals = new Refusals();
@@ -123,7 +123,7 @@ class IptablesDataplane implements Dataplane {
     try {
       commands = await this.#program(before, merged(changed.values()), signal);
     } catch (error) {
-      // Somebody has changed what is ours.
+      // Another program has changed our rules.
       if (!(error instanceof RefusedEdits)) throw error;
       return { replacedBecause: error.message, ...(await this.sync(rules, signal)) };
     }

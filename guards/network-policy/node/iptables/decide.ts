@@ -30,9 +30,9 @@ const protocolNumbers: Readonly<Record<string, number>> = {
 };
 
 /**
- * What the rules of one end do: those that name only the other end are left to its direction.
+ * The effect of the rules of one end: those that name only the other end are left to its direction.
  *
- * @throws {RampartError} `UNSUPPORTED` for a rule that it does not know.
+ * @throws {RampartError} `UNSUPPORTED` for an unknown rule.
  */
 export function decideInKernel(
   rules: IptablesRules,
@@ -48,7 +48,7 @@ export function decideInKernel(
   };
 }
 
-/** What comes from the node does not pass the rules of pods. */
+/** Packets from the node do not pass the rules of pods. */
 function isKnown({ families }: IptablesRules, direction: Direction, packet: KernelPacket): boolean {
   const [side, { family, text }] =
     direction === 'egress' ? (['-s', packet.source] as const) : (['-d', packet.destination] as const);
@@ -212,7 +212,7 @@ class Walk {
   }
 }
 
-/** Of the options of NFLOG. */
+/** Prefix in the options of NFLOG. */
 function prefixOf(options: readonly string[]): string {
   return (options[options.indexOf('--nflog-prefix') + 1] ?? '').replaceAll('"', '');
 }

@@ -1,4 +1,4 @@
-/** What somebody else has changed in our rules. */
+/** Changes of our rules by other programs. */
 import type { Drift } from '../dataplane.ts';
 
 import { canKeep, sameMembers } from './ipset.ts';

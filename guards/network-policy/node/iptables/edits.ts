@@ -4,8 +4,8 @@ import { builtinChains } from './names.ts';
 import { type FamilyRules, type Lines, moreIn, sameLines, type Top } from './rules.ts';
 
 /**
- * Lines for `iptables-restore --noflush`: one transaction. Empty: nothing differs. What is ours is known by chain, and rules by
- * their text: if somebody else has removed a rule, the whole transaction fails and nothing changes.
+ * Lines for `iptables-restore --noflush`: one transaction. Empty: nothing differs. Our rules are identified
+ * by chain and text: if another program has removed one, the whole transaction fails and nothing changes.
  *
  * @returns undefined if everything must be compared, because a tail is unknown
  */

@@ -8,9 +8,9 @@ export interface IpSet {
   readonly type: 'hash:ip' | 'hash:net' | 'hash:ip,port';
   readonly family: Family;
   readonly members: ReadonlySet<string>;
-  /** Of an existing set: it has options that ours do not have. */
+  /** For an existing set: it has options that ours do not have. */
   readonly isOdd?: boolean;
-  /** Of an existing set: how many members it may have. */
+  /** For an existing set: how many members it may have. */
   readonly room?: number;
 }
 
@@ -40,7 +40,7 @@ export function parseSets(listing: string): Map<string, IpSet> {
   return sets;
 }
 
-/** Of a set: its own default, and more where it needs more. */
+/** Size of a set: the default, or more if it needs more. */
 function mostMembers(count: number): number {
   let most = 65_536;
   while (most < count) most *= 2;

@@ -16,7 +16,7 @@ export interface KernelRules extends IptablesRules {
   readonly used: ReadonlySet<string>;
 }
 
-/** What the programs refused; nothing of that transaction was applied. */
+/** The programs refused a change; nothing of that transaction was applied. */
 export class RefusedEdits extends RampartError {
   /** The line; undefined where the program did not say which. */
   readonly text: string | undefined;
@@ -76,7 +76,7 @@ export class IptablesKernel {
     return (await this.#run('ipset', ['list', '-name'], signal)).split('\n').filter(Boolean);
   }
 
-  /** Of all tables: asking for one by name would create it. */
+  /** Rules of all tables: requesting one by name would create it. */
   async save(family: Family, args: readonly string[], signal?: AbortSignal): Promise<string> {
     const program = this.#iptables?.save[family];
     if (program === undefined || !this.families.includes(family)) return '';

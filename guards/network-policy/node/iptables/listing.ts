@@ -13,7 +13,7 @@ import type { FamilyRules, Lines, Top } from './rules.ts';
 const tops = new Set<string>(Object.values(topChains));
 const podJump = / -m comment --comment "?rule to jump traffic .* -j KUBE-POD-FW-/;
 
-/** Reported if a rule of somebody else precedes ours: then ours are not where they should be. */
+/** Reported if a rule of another program precedes ours: then ours are not where they should be. */
 export const behindOthers = 'after a rule of another program';
 
 export function filterTable(listing: string): string {

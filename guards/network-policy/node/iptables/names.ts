@@ -1,6 +1,6 @@
 /**
- * Names in the kernel, with kube-router's prefixes. Sixteen characters stand for a pod or policy; the first one is a digit that
- * kube-router's have nowhere, so that rules of the two are told apart.
+ * Names in the kernel, with kube-router's prefixes. Sixteen characters represent a pod or policy; the first
+ * one is a digit that kube-router's never have, which distinguishes the rules of the two.
  */
 import { hash } from 'node:crypto';
 
@@ -27,10 +27,10 @@ export function isTopChain(name: string): boolean {
 export const unknownPodsChain = 'KUBE-POD-FW-DEFAULT';
 /** For a direction that no policy isolates. */
 export const defaultPolicyChain = 'KUBE-NWPLCY-DEFAULT';
-/** What no policy may refuse. */
+/** Packets that no policy may refuse. */
 export const commonChain = 'KUBE-NWPLCY-COMMON';
 
-/** Nothing leads to it: as long as it is there, the kernel tracks connections. */
+/** No rule jumps to it: while it exists, the kernel tracks connections. */
 export const trackingChain = 'RAMPART-TRACKING';
 
 /** A policy allows the packet. */
@@ -43,7 +43,7 @@ export const bothMarks = '0x30000';
 const ownedChain = /^KUBE-(?:POD-FW-(?:0|DEFAULT$)|NWPLCY-0)/;
 const ownedSet = /^(?:inet6:)?KUBE-(?:SRC|DST)-0/;
 
-/** Of those that only we create. */
+/** Whether only Rampart creates chains of this name. */
 export function isOurChain(name: string): boolean {
   return ownedChain.test(name);
 }
@@ -100,7 +100,10 @@ export function setName(side: 'SRC' | 'DST', family: Family, id: string): string
 /** The kernel takes up to 63 bytes (struct xt_nflog_info). */
 const longestPrefix = 63;
 
-/** Chain and direction tell whose refusal it is; the rest, as far as it has room, is for people who read the group with another program. */
+/**
+ * Chain and direction identify the refusal; the rest, as far as it fits, is for people who read the group
+ * with another program.
+ */
 export function logPrefix(
   verdict: RefusalVerdict,
   chain: string,
@@ -123,7 +126,7 @@ export function comment(text: string): string {
   return `-m comment --comment ${quoted}`;
 }
 
-/** Of the rules that count what would be refused. */
+/** Comment of the rules that count packets that would be refused. */
 export const countNote = comment('rule to count traffic that would be refused');
 
 /** `name:web namespace: default`, with kube-router's punctuation. */

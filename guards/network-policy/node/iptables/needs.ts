@@ -1,4 +1,4 @@
-/** What iptables needs for our rules, tried where it is harmless: in an unreachable chain. */
+/** The requirements of our rules for iptables, tried where it is harmless: in an unreachable chain. */
 import { existsSync } from 'node:fs';
 
 import { effectiveCapabilities } from '../../../../lib/ebpf/features/capabilities.ts';
@@ -15,7 +15,7 @@ export interface IptablesNeeds {
   readonly iptables: Iptables | undefined;
   /** `7.17`; undefined: not installed. */
   readonly ipset: string | undefined;
-  /** What is missing: programs and kernel modules, each with the reason. Empty: nothing is missing. */
+  /** Missing programs and kernel modules, each with the reason. Empty: nothing is missing. */
   readonly missing: readonly string[];
   /** Why hop limits cannot be matched, and what follows: the rules work without. Undefined: they can. */
   readonly withoutHopLimit: string | undefined;
@@ -51,7 +51,10 @@ function both(module: string, rule: string): Rule {
   return [module, { 4: rule, 6: rule }];
 }
 
-/** Of iptables 1.8: `libxt_set` gets the names of sets by getsockopt(2) on a raw socket; legacy iptables does everything through one. */
+/**
+ * For iptables 1.8: `libxt_set` gets the names of sets by getsockopt(2) on a raw socket; legacy iptables does
+ * everything through one.
+ */
 const needsRaw =
   'CAP_NET_RAW: iptables reads the names of sets through a raw socket, and legacy iptables uses one for everything';
 
@@ -110,7 +113,7 @@ async function missingIn(trial: Trial, family: Family): Promise<readonly string[
       all.map(([, rule]) => rule[family]),
     );
     if (refused === undefined) return [];
-    // Of all rules alike: the lock cannot be opened, or there is no table.
+    // Errors of all rules alike: the lock cannot be opened, or there is no table.
     const always = await trial.rules(family, []);
     if (always !== undefined) return [always];
     const missing: string[] = [];

@@ -70,7 +70,7 @@ function chainOf(
       (address) =>
         `-s ${address} -d ${address} ${comment('rule to permit the traffic of the pod to itself')} -j ACCEPT`,
     ),
-    // Somebody else may use this mark.
+    // Another program may use this mark.
     `-j MARK --set-xmark 0x0/${allowedMark}`,
     ...isolated.flatMap((direction) =>
       addresses.flatMap((address) => allowedErrors(family, direction, address)),
@@ -80,7 +80,7 @@ function chainOf(
     ),
     ...monitored.flatMap((direction) =>
       ends(direction).flatMap((end) => {
-        // What enforcing drops without a report.
+        // Packets that enforcement drops without a report.
         const who = `${end} ${countNote} ${notAllowed} -m conntrack ! --ctstate INVALID`;
         return [
           ...nflog(logGroups, who, 'would-refuse', chain, direction, pod.pod, pod[direction]),
@@ -109,8 +109,9 @@ function chainOf(
 }
 
 /**
- * Whoever knows of a connection can make up an ICMP error about it: an isolated pod tells of its own, and is told of its own, which the kernel
- * sees to. Not accepted at once, as the rules of the other end are still to come.
+ * Anyone who knows a connection can forge an ICMP error about it. So an isolated pod sends and receives
+ * errors about its own connections only, which the kernel ensures. Not accepted at once, as the rules of the
+ * other end are still to come.
  */
 function allowedErrors(family: Family, direction: Direction, address: string): string[] {
   const [own] = address.split('/');

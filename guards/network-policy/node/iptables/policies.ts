@@ -77,7 +77,7 @@ export class Policies {
     return this.#second.has(key) ? 1 : 0;
   }
 
-  /** Of the two names of a set, the one that rules match. */
+  /** Adopts the one of a set's two names that rules match. */
   adopt(rules: NodeRules, { used }: KernelRules): void {
     this.#second.clear();
     const targets = { 4: ['0.0.0.0'], 6: ['::'] };

@@ -15,7 +15,7 @@ import type { IpSet } from './ipset.ts';
 import { allowedMark, comment, idOf, policyChain, setName } from './names.ts';
 import { type FamilyRules, type IptablesRules, noFamilyRules } from './rules.ts';
 
-/** Of a set of peers or endpoints: the same for as long as the rule exists, whatever its members. */
+/** Key of a set of peers or endpoints: the same for as long as the rule exists, whatever its members. */
 export type SetKey = string;
 
 /** Which of the two names of a set is in use. */

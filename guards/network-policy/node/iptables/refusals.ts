@@ -26,7 +26,7 @@ export class Refusals {
   /** By the key of its rules. */
   readonly #found = new Map<string, readonly PolicyProblem[]>();
 
-  /** What was left out of those passed to {@link without}. */
+  /** The omitted ones of those passed to {@link without}. */
   problems(): PolicyProblem[] {
     return [...this.#found.values()].flat();
   }

@@ -13,7 +13,7 @@ export type Lines = readonly string[];
 export interface Top {
   /** A few for each pod. Their order does not matter: each packet passes those of both its ends. */
   readonly pods: Lines;
-  /** What follows them. Undefined: unknown here. */
+  /** The lines after them. Undefined: unknown here. */
   readonly tail: Lines | undefined;
 }
 
@@ -22,7 +22,7 @@ export interface FamilyRules {
   readonly hooks: ReadonlyMap<BuiltinChain, Lines>;
   readonly tops: ReadonlyMap<TopChain, Top>;
   readonly chains: ReadonlyMap<string, Lines>;
-  /** Of what was read: kube-router has rules there, in chains whose names we share. */
+  /** As read: kube-router has rules there, in chains whose names we share. */
   readonly isTaken?: boolean;
 }
 
@@ -78,7 +78,7 @@ export function sameLines(a: Lines, b: Lines): boolean {
   return a.length === b.length && a.every((line, at) => line === b[at]);
 }
 
-/** What is in `b` but not in `a`, counting duplicates. */
+/** The lines in `b` that are missing in `a`, counting duplicates. */
 export function moreIn(b: Lines, a: Lines): string[] {
   const counts = new Map<string, number>();
   for (const line of a) counts.set(line, (counts.get(line) ?? 0) + 1);

@@ -24,7 +24,7 @@ const ours = /\bKUBE-(?:(?:POD-FW|NWPLCY|SRC|DST)-|ROUTER-(?:INPUT|FORWARD|OUTPU
 
 export function iptablesSuite(variant: Variant): void {
   const tool = (name: (typeof families)[number], word = ''): string => `${name}-${variant}${word}`;
-  /** What others have comes first, then ours. */
+  /** Rules of other programs come first, then ours. */
   const listing = (node: Host): string => {
     const lines = [
       ...families.flatMap((name) => run(node, tool(name, '-save'), []).split('\n')),

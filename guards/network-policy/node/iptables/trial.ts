@@ -26,7 +26,11 @@ export class Trial {
     return refused;
   }
 
-  /** A set for {@link work}, removed after it. @returns why there is none, or what `work` returns */
+  /**
+   * A set for {@link work}, removed after it.
+   *
+   * @returns the reason for a failure, or the result of `work`
+   */
   async withSet(
     family: Family,
     work: (name: string) => Promise<readonly string[]>,

@@ -59,10 +59,10 @@ async function look(
 const hint = /^:KUBE-(?:IPTABLES-HINT|KUBELET-CANARY) /m;
 
 /**
- * The variant that this node uses, or the requested one. In use is the one with the kubelet's hint, else the one with more
- * rules of others, else that of the plain name.
+ * The variant that this node uses, or the requested one. The used one is that with the kubelet's hint, else
+ * the one with more rules of other programs, else that of the plain name.
  *
- * @throws {RampartError} `UNSUPPORTED` where there is none.
+ * @throws {RampartError} `UNSUPPORTED` without any.
  */
 export async function iptablesInUse(
   namespace: KeptNamespace,

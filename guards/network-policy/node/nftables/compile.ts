@@ -45,9 +45,10 @@ import { accept, type BaseChain, rule, type Rule, type Statement, type Verdict }
 const podSide = { egress: 'saddr', ingress: 'daddr' } as const;
 
 /**
- * IPv6 depends on neighbour discovery and on listener discovery for multicast, and they belong to no connection. Both stay on their link, which
- * the hop limit shows: what was routed has less than 255 (RFC 4861, 7.1), and what has 1 is not routed (RFC 3810, 5). ICMP errors belong to a
- * connection: an error is `related` to the one that it tells of.
+ * IPv6 depends on neighbour discovery and on listener discovery for multicast, and they belong to no
+ * connection. Both stay on their link, which the hop limit shows: a routed packet has less than 255 (RFC
+ * 4861, 7.1), and one with 1 is not routed (RFC 3810, 5). ICMP errors belong to a connection: an error is
+ * `related` to the one that it is about.
  */
 const ofLink = [
   rule(
@@ -77,7 +78,8 @@ export function compileBase(rules: NodeRules, options: DataplaneOptions): TableO
   return [
     baseChain('forward', 'egress', []),
     baseChain('forward', 'ingress', []),
-    // What a pod sends to its node, including to a NodePort whose destination is in the node's own network.
+    // Packets of a pod to its node, including those to a NodePort whose destination is in the node's own
+    // network.
     baseChain('input', 'egress', []),
     // A node always reaches its own pods. Not in forward: there, a source address of the node is forged.
     baseChain('output', 'ingress', [rule({ kind: 'local address', side: 'saddr', is: true }, accept)]),
@@ -104,7 +106,10 @@ export function compileBase(rules: NodeRules, options: DataplaneOptions): TableO
   ];
 }
 
-/** What has the kernel track connections (net/netfilter/nft_ct.c, nft_ct_get_init), and nothing else: no packet passes it. */
+/**
+ * A table that makes the kernel track connections (net/netfilter/nft_ct.c, nft_ct_get_init), and does nothing
+ * else: no packet passes it.
+ */
 export const tracking: TableObject = {
   kind: 'chain',
   name: 'track',
@@ -120,15 +125,16 @@ function baseChain(hook: BaseChain['hook'], direction: Direction, first: readonl
     rules: [
       ...first,
       rule({ kind: 'jump', chain: shortDirection[direction] }),
-      // What comes back: the chain of its class has counted it.
+      // Returning packets: the chain of their class has counted them.
       rule({ kind: 'goto', chain: 'refuse' }),
     ],
   };
 }
 
 /**
- * What is the same for all pods, before what the chains of classes add: with each change, the kernel follows all of these from each hook
- * (nf_tables_api.c, nft_chain_validate), which is most of the time that the change takes.
+ * The common rules of all pods, before those of the chains of classes: with each change, the kernel follows
+ * all of these from each hook (nf_tables_api.c, nft_chain_validate), which is most of the time that the
+ * change takes.
  */
 function directionChain(direction: Direction, hasUnknown: boolean): Chain {
   const side = podSide[direction];
@@ -174,8 +180,9 @@ function unknownRules(direction: Direction): Rule[] {
 }
 
 /**
- * Whoever knows of a connection can make up an error about it. A pod tells of its own: an end of the connection, also behind a Service, is the
- * source of either way. Other errors return, and an isolated pod needs a policy for them.
+ * Anyone who knows a connection can forge an error about it. A pod may send errors about its own ones: an end
+ * of the connection, also behind a Service, is the source of either way. Other errors return, and an isolated
+ * pod needs a policy for them.
  */
 const relatedChain: Chain = {
   kind: 'chain',
@@ -241,7 +248,7 @@ const reported = { perMinute: 10, burst: 10 } as const;
 /** The end of a chain: what comes here is reported, and refused by the chain that led here; or it passes. */
 function ending(
   verdict: RefusalVerdict,
-  /** Of each rule that reports: what counts a packet, and what paces the log. */
+  /** For each rule that reports: the statements that count a packet, and those that pace the log. */
   counts: readonly (readonly Statement[])[],
   prefix: string,
   { logGroups }: DataplaneOptions,
@@ -249,7 +256,7 @@ function ending(
   const logs = logGroups.map((group): Statement => ({ kind: 'log', prefix, group }));
   const reports = counts.map((statements) => rule(...statements, ...logs));
   if (verdict === 'refused') return reports;
-  // What the chain of an isolated pod drops without a report.
+  // Packets that the chain of an isolated pod drops without a report.
   return [rule({ kind: 'connection state', states: ['invalid'] }, accept), ...reports, rule(accept)];
 }
 
@@ -326,7 +333,7 @@ function podObjectMap(
   return { kind: 'map', holds, name: objectMap(holds, direction, family), family, elements };
 }
 
-/** What a pod has of its own, beside the elements of its addresses. */
+/** A pod's own objects, besides the elements of its addresses. */
 export function compilePod(pod: LocalPod): TableObject[] {
   return directions.flatMap((direction): TableObject[] => {
     const of = classOf(pod, direction);

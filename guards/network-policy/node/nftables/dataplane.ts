@@ -85,7 +85,7 @@ class NftablesDataplane implements Dataplane {
   readonly #program = new TableProgram();
   readonly #changes = openChanges();
   readonly #options: DataplaneOptions;
-  /** What the kernel has, as of the last change. */
+  /** The content of the kernel as of the last change. */
   #owned: Owned = new Map();
   #rules: NodeRules = noRules;
   readonly #refusals = new Refusals();
@@ -185,7 +185,7 @@ class NftablesDataplane implements Dataplane {
       if (commands === undefined) return this.#sync(asked);
       this.#run(commands);
     } catch (error) {
-      // Somebody has changed what is ours, or a rule is rejected.
+      // Another program has changed our objects, or a rule is rejected.
       if (!isRefusal(error)) throw error;
       return { replacedBecause: error.message, ...this.#sync(asked) };
     }

@@ -146,7 +146,7 @@ function chainVerdicts(
     }
   }
 
-  /** Whether a packet is within a limit cannot be told: nothing but a log may depend on it. */
+  /** Whether a packet is within a limit is unknown: only a log may depend on it. */
   function limited(rule: Rule): RuleVerdict {
     if (rule.statements.at(-1)?.kind === 'log') return 'continue';
     throw unknownRule(ruleText(rule));

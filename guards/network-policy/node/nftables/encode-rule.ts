@@ -27,8 +27,8 @@ const families = {
   6: { number: 10, sizeBytes: 16, saddr: 8, daddr: 24 },
 } as const;
 /**
- * Of a key of several fields, the register after that of an address: each starts at the next four bytes after the previous one (NFT_REG32_*),
- * of which an address of IPv4 takes four.
+ * For a key of several fields, the register after that of an address: each starts at the next four bytes
+ * after the previous one (NFT_REG32_*), of which an address of IPv4 takes four.
  */
 const registerAfter = { 4: 9, 6: 2 } as const;
 const stateBits = { invalid: 1, established: 2, related: 4 } as const;
@@ -196,7 +196,7 @@ function encodeRange(batch: NftablesBatch, of: AddressOf, range: AddressRange): 
     between(batch, first, addressBytes(family, high));
     return true;
   }
-  // Whole bytes are compared as they are, bits through a mask.
+  // Whole bytes are compared directly, bits through a mask.
   const wholeBytes = prefix > 0 && prefix % 8 === 0 ? prefix / 8 : undefined;
   loadAddress(batch, of, { sizeBytes: wholeBytes });
   if (wholeBytes === undefined) batch.mask(prefixMask(families[family].sizeBytes, prefix));
@@ -234,7 +234,7 @@ function networkShort(value: number): Buffer {
   return bytes;
 }
 
-/** What the kernel keeps in host byte order, not network byte order. */
+/** Values that the kernel keeps in host byte order, not network byte order. */
 function hostNumber(value: number): Buffer {
   const bytes = Buffer.alloc(4);
   bytes.writeUInt32LE(value);

@@ -102,7 +102,7 @@ function rangesOf(family: Family, ranges: readonly string[]): Map<string, Addres
   return new Map(ranges.map((range) => [rangeText(family, rangeOf(range)), rangeOf(range)]));
 }
 
-/** What nft says of the table, and the expressions of its rules as the kernel has them. */
+/** Nft's listing of the table, and the kernel's expressions of its rules. */
 function listing(namespace: NetworkNamespace): { readonly table: unknown; readonly expressions: string } {
   const nft = (...args: readonly string[]): string =>
     namespace.run(() =>

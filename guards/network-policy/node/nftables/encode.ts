@@ -34,16 +34,19 @@ const setFlags = { interval: 4, map: 8, objects: 64 } as const;
 const objectTypes = { counter: 1, limit: 4 } as const;
 const mappedObjects = { counters: objectTypes.counter, limits: objectTypes.limit } as const;
 const INTERVAL_END = 1;
-/** What nft stores with a set: the byte order of key and data, which matters when listing it (libnftnl/udata.h). */
+/**
+ * Properties that nft stores with a set: the byte order of key and data, which matters when listing it
+ * (libnftnl/udata.h).
+ */
 const byteOrder = { host: 0, network: 2 } as const;
-/** Of the last element of a set of ranges: nothing follows to end it. */
+/** For the last element of a set of ranges: nothing follows to end it. */
 const openInterval = Buffer.of(1, 4, 1, 0, 0, 0);
 const MINUTE_SECONDS = 60;
 const hooks = { input: 1, forward: 2, output: 3 } as const;
 
 export class Encoder {
   readonly #batch: NftablesBatch;
-  /** Of addresses: a pod is in the sets of many peers. */
+  /** Encoded addresses: a pod is in the sets of many peers. */
   readonly #addresses = new Map<string, Buffer>();
   #sets = 0;
 

@@ -1,6 +1,6 @@
 /**
- * Reads the output of `nft list table`, which takes a third of the time that its JSON takes. Rules are kept as they are listed,
- * to compare them with what should be there.
+ * Reads the output of `nft list table`, which takes a third of the time that its JSON takes. Rules are kept
+ * as listed, to compare them with the programmed ones.
  */
 import type { AddressRange } from '../../engine/rules.ts';
 import { type AddressPair, elementsOf, type ElementSet, type EndpointElement } from './nft-sets.ts';

@@ -7,10 +7,10 @@ import { hash } from 'node:crypto';
 import type { Direction, Family, PeersKey, RefusalVerdict } from '../../engine/rules.ts';
 import { logPrefixOf } from '../log-prefix.ts';
 
-/** Of the table of rules, without its family: the names of all our tables begin with it. */
+/** Name of the table of rules, without its family: the names of all our tables begin with it. */
 export const bareTableName = 'rampart-network-policy';
 export const tableName = `inet ${bareTableName}`;
-/** Of connections that are cut, and of sources of packets: both exist with either backend. */
+/** Tables of connections that are cut, and of sources of packets: both exist with either backend. */
 export const cutTableName = `inet ${bareTableName}-cut`;
 export const bareSourceTableName = `${bareTableName}-sources`;
 export const sourceTableName = `netdev ${bareSourceTableName}`;
@@ -19,7 +19,7 @@ export const ownTables: readonly string[] = [tableName, cutTableName, sourceTabl
 export const directions = ['egress', 'ingress'] as const satisfies readonly Direction[];
 export const families = [4, 6] as const satisfies readonly Family[];
 
-/** As part of names: `in` and `out` are told apart at a glance. */
+/** As part of names: `in` and `out` are easy to distinguish. */
 export const shortDirection = { ingress: 'in', egress: 'out' } as const satisfies Record<Direction, string>;
 
 /** A key is `namespace/name`, and neither has a slash: so `a/bc` and `ab/c` have different names. */
@@ -27,7 +27,9 @@ function idOf(key: string): string {
   return hash('sha256', key).slice(0, 24);
 }
 
-/** What a pod has of its own: a counter and a limit for each direction; in the table of sources, a chain. */
+/**
+ * Name of a pod's own objects: a counter and a limit for each direction; in the table of sources, a chain.
+ */
 export function podName(direction: Direction, pod: string): string {
   return `pod-${shortDirection[direction]}-${idOf(pod)}`;
 }
@@ -84,7 +86,10 @@ export function parseCounterName(name: string): {
 /** The kernel takes up to 127 bytes (NF_LOG_PREFIXLEN). */
 const longestPrefix = 127;
 
-/** The chain tells whose refusal it is; the rest, as far as it has room, is for people who read the group with another program. */
+/**
+ * The chain identifies the refusal; the rest, as far as it fits, is for people who read the group with
+ * another program.
+ */
 export function logPrefix(verdict: RefusalVerdict, chain: string, policies: readonly string[] = []): string {
   return logPrefixOf(verdict, [chain, policies.join(',')], longestPrefix);
 }

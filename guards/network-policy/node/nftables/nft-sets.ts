@@ -32,7 +32,7 @@ export interface AddressPair {
   readonly second: Address;
 }
 
-/** Somebody else's, as it is listed: it differs from any of ours, and can only be deleted. */
+/** A set of another program, as listed: it differs from any of ours, and can only be deleted. */
 export interface UnknownSet {
   readonly kind: 'set' | 'map';
   readonly name: string;
@@ -50,7 +50,7 @@ export type ElementSet =
   | ObjectElements
   | UnknownSet;
 
-/** What is read of a listing. Undefined: one of them is none of ours. */
+/** The elements of a listing. Undefined: one of them is not ours. */
 export function elementsOf<Item, Element>(
   items: readonly Item[],
   read: (item: Item) => readonly [string, Element] | undefined,

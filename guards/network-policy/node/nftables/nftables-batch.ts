@@ -1,11 +1,11 @@
 /**
- * Changes of one nftables table, as the messages of nf_tables (include/uapi/linux/netfilter/nf_tables.h) and one transaction of
- * nfnetlink: all of it, or nothing.
+ * Changes of one nftables table, as the messages of nf_tables (include/uapi/linux/netfilter/nf_tables.h) and
+ * one transaction of nfnetlink: all of it, or nothing.
  *
  * libnftables reads the sets of the kernel before each change, which takes longer than the change itself
- * (docs/decisions/0011-nftables-by-libnftables.md). Here nothing is read: names tell what is meant, no handles, so the kernel
- * itself says where something is not as it should be. That is also why no batch names the generation that it is for: it counts the
- * changes of all tables, those of others too.
+ * (docs/decisions/0011-nftables-by-libnftables.md). Here nothing is read: objects are identified by names,
+ * not handles, so the kernel itself reports a difference. For the same reason, no batch names its generation:
+ * that counts the changes of all tables, including those of other programs.
  */
 import { errnoText, SystemCallError } from '../../../../lib/ebpf/libc.ts';
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
@@ -49,7 +49,7 @@ const DATA_VERDICT = 2;
 const verdictCodes = { drop: 0, accept: 1, jump: -3, goto: -4, return: -5 } as const;
 type VerdictName = keyof typeof verdictCodes;
 
-/** Of comparisons: NFT_CMP_*. */
+/** Operators of comparisons: NFT_CMP_*. */
 export const compare = { equal: 0, notEqual: 1, atMost: 3, atLeast: 5 } as const;
 
 /** The kernel refused messages of a batch, so that none of it holds. */

@@ -1,5 +1,5 @@
 /**
- * Notices changes of an nftables table, as the kernel tells them to a group of netlink (NFNLGRP_NFTABLES).
+ * Notices changes of an nftables table, as reported by the kernel to a group of netlink (NFNLGRP_NFTABLES).
  */
 import { messagesOf, type NetlinkMessage, textOf } from '../../../../lib/netlink/message.ts';
 import { NETLINK_NETFILTER, NetlinkSocket } from '../../../../lib/netlink/socket.ts';
@@ -7,10 +7,13 @@ import { NETLINK_NETFILTER, NetlinkSocket } from '../../../../lib/netlink/socket
 const NFNLGRP_NFTABLES = 7;
 const NFNL_SUBSYS_NFTABLES = 10;
 const NFT_MSG_NEWGEN = 15;
-/** What nfnetlink puts before the attributes of a message, and the header of an attribute. */
+/** Size of nfnetlink's header before the attributes of a message, and of an attribute's header. */
 const NFGEN_BYTES = 4;
 const ATTRIBUTE_BYTES = 4;
-/** Of changes of all tables of the namespace: what finds no room makes the owner compare everything, and kube-proxy's may be large. */
+/**
+ * For changes of all tables of the namespace: if one finds no room, the owner compares everything, and
+ * kube-proxy's changes may be large.
+ */
 const RECEIVE_BYTES = 8 * 1024 * 1024;
 
 /**
@@ -25,10 +28,10 @@ export class NftablesChanges implements Disposable {
   #isChanged = false;
 
   /**
-   * Of the network namespace that the calling thread has now.
+   * Bound to the present network namespace of the calling thread.
    *
    * @param table - Its name, whatever its family.
-   * @throws {SystemCallError} `SYSTEM` where the kernel has no such group.
+   * @throws {SystemCallError} `SYSTEM` if the kernel has no such group.
    */
   constructor(table: string) {
     this.#table = table;
@@ -39,7 +42,7 @@ export class NftablesChanges implements Disposable {
     });
   }
 
-  /** Whether somebody else has changed the table since the last call, or too much happened to tell. */
+  /** Whether another program has changed the table since the last call, or too much happened to know. */
   take(): boolean {
     this.#read(undefined);
     const isChanged = this.#isChanged;
@@ -47,7 +50,7 @@ export class NftablesChanges implements Disposable {
     return isChanged;
   }
 
-  /** What `work` changes is not told. It has to be done when it returns. */
+  /** Does not report changes by `work`, which must be complete when it returns. */
   own<T>(work: () => T): T {
     this.#read(undefined);
     try {
@@ -65,7 +68,8 @@ export class NftablesChanges implements Disposable {
         continue;
       }
       for (const message of messagesOf(bytes)) {
-        // Of one transaction, as all of one read are (net/netfilter/nf_tables_api.c, nf_tables_commit_notify).
+        // From one transaction, as all messages of one read are (net/netfilter/nf_tables_api.c,
+        // nf_tables_commit_notify).
         if (message.port === this.#ownPort) break;
         if (!this.#isOfTable(message)) continue;
         if (during === 'own') this.#ownPort ??= message.port;

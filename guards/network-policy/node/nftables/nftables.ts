@@ -70,7 +70,10 @@ export class Nftables implements Disposable {
     }
   }
 
-  /** What a `list` command says. Protocols and priorities are numbers: their names depend on files of the machine. */
+  /**
+   * The output of a `list` command. Protocols and priorities are numbers: their names depend on files of the
+   * machine.
+   */
   list(command: string, { json = false, stateless = false }: ListOptions = {}): string {
     let flags = outputFlags.numericPriority | outputFlags.numericProtocol;
     if (json) flags |= outputFlags.json;

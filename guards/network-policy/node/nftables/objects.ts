@@ -105,7 +105,7 @@ function changedKeys(a: ElementSet, b: ElementSet): string[] {
   });
 }
 
-/** Of an element of a map. Elements of sets have none: their key says everything. */
+/** Value of an element of a map. Elements of sets have only keys. */
 function valueText(value: unknown): string {
   if (typeof value === 'string') return value;
   return typeof value === 'object' && value !== null && 'kind' in value ? verdictText(value as Verdict) : '';

@@ -7,8 +7,8 @@ import type { PodClass } from './pod-classes.ts';
 import { compilePolicy } from './policies.ts';
 
 /**
- * What the objects belong to: `base`, `class NAME`, `pod KEY`, or the key of a policy's rules or of peers, each with a prefix of its own. The
- * maps belong to all pods.
+ * Objects by owner: `base`, `class NAME`, `pod KEY`, or the key of a policy's rules or of peers, each with a
+ * prefix of its own. The maps belong to all pods.
  */
 export type Owned = Map<string, TableObjects>;
 

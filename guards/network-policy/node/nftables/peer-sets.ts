@@ -12,7 +12,10 @@ import type { Match, Side } from './rule.ts';
 /** More blocks than this become a set. */
 const blocksAsRules = 8;
 
-/** What rules match the address of that side against, each separately: sets and blocks. None: nobody is allowed. */
+/**
+ * The matches of a rule for the address of that side, each separately: sets and blocks. Empty: no one is
+ * allowed.
+ */
 export function peerMatches(
   key: PeersKey,
   { pods, blocks }: Peers,

@@ -12,7 +12,7 @@ export interface PodClass {
   readonly goto: Verdict;
   readonly direction: Direction;
   readonly policies: readonly PolicyKey[];
-  /** What becomes of packets that none of the policies allows. */
+  /** The fate of packets that no policy allows. */
   readonly verdict: RefusalVerdict;
 }
 

@@ -38,7 +38,7 @@ export function compilePolicy(
 }
 
 interface CompiledClause {
-  /** Of each rule. */
+  /** Matches of each rule. */
   readonly matches: readonly (readonly Match[])[];
   readonly sets: readonly ElementSet[];
 }
@@ -61,7 +61,7 @@ function compileClause(
       destinations = portMatches(clause.ports);
     } else {
       const endpoints = endpointSet(`${name}-endpoints-${family}`, family, clause.endpoints[family]);
-      // Nobody: no rule, so nothing is allowed, and no set for it.
+      // No endpoints: no rule, so nothing is allowed, and no set for it.
       if (endpoints.elements.size === 0) continue;
       sets.push(endpoints);
       destinations = [[{ kind: 'endpoint in set', family, set: endpoints.name }]];

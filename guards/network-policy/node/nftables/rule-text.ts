@@ -89,7 +89,7 @@ export function verdictText(verdict: Verdict): string {
   return 'chain' in verdict ? `${verdict.kind} ${verdict.chain}` : verdict.kind;
 }
 
-/** Of a limit. */
+/** Text of a limit. */
 export function rateText({
   perMinute,
   burst,
@@ -111,12 +111,12 @@ export function setTypeText(set: ElementSet): string {
   return set.holds === 'unknown' ? set.type : `${addressTypes[set.family]}${typeEnds[set.holds](set.family)}`;
 }
 
-/** Of an element of a set. */
+/** Text of an element of a set. */
 export function pairText({ first, second }: AddressPair): string {
   return `${first} . ${second}`;
 }
 
-/** Of an element of a set. */
+/** Text of an element of a set. */
 export function endpointText({ address, protocol, port }: EndpointElement): string {
   return `${address} . ${protocol} . ${port}`;
 }
@@ -134,7 +134,7 @@ function portsText({ first, last }: { readonly first: number; readonly last: num
   return first === last ? `${first}` : `${first}-${last}`;
 }
 
-/** Reads what {@link ruleText} prints. What is none of ours becomes a `listed` statement. */
+/** Reads the output of {@link ruleText}. Parts that are not ours become a `listed` statement. */
 export function parseRule(text: string): Rule {
   const [, body = '', comment] = /^(.*?)(?: comment "([^"]*)")?$/.exec(text) ?? [];
   const statements: Statement[] = [];

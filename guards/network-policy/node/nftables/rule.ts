@@ -60,7 +60,7 @@ export type Match =
       readonly family: 6;
       readonly types: readonly (keyof typeof icmpv6Types)[];
     }
-  /** Of the header of IPv6: how many routers may still forward it. */
+  /** In the header of IPv6: how many routers may still forward it. */
   | { readonly kind: 'hop limit'; readonly family: 6; readonly hops: number }
   | { readonly kind: 'connection state'; readonly states: readonly ConnectionState[] }
   /** Its source, with another address of the packet or of its connection. */
@@ -89,7 +89,7 @@ export type Statement =
   | Verdict
   | Listed;
 
-/** What nft lists, uninterpreted: to be compared and shown. It has no encoding. */
+/** Nft's text, uninterpreted: for comparison and output. It has no encoding. */
 export interface Listed {
   readonly kind: 'listed';
   readonly text: string;
@@ -101,7 +101,7 @@ export interface Rule {
   readonly comment?: string | undefined;
 }
 
-/** What the kernel calls at a hook. Its policy is to accept. */
+/** A chain that the kernel calls at a hook. Its policy is to accept. */
 export interface BaseChain {
   readonly hook: 'forward' | 'input' | 'output';
   readonly priority: number;

@@ -1,4 +1,4 @@
-/** Our table, as it is in the kernel. */
+/** Our table in the kernel. */
 import type { Nftables } from './nftables.ts';
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 import { parseTextListing } from './listing-text.ts';
@@ -10,12 +10,16 @@ export function isRefusal(error: unknown): error is RampartError {
   return error instanceof RampartError && error.code === errorCodes.SYSTEM;
 }
 
-/** Of a table that is read or deleted: there is none. */
+/** Whether a table to read or delete is missing. */
 export function isMissing(error: unknown): boolean {
   return isRefusal(error) && error.message.includes('No such file or directory');
 }
 
-/** Undefined: there is none. @throws {RampartError} */
+/**
+ * Undefined if it is missing.
+ *
+ * @throws {RampartError}
+ */
 export function readTable(nft: Nftables): Map<string, TableObject> | undefined {
   try {
     return parseTextListing(nft.list(`list table ${tableName}`, { stateless: true }));

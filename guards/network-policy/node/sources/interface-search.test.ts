@@ -13,7 +13,9 @@ const addresses = {
 } as const;
 type Name = keyof typeof addresses;
 
-/** A node, and pods whose interfaces stay down: nothing is told of them after they have been made. */
+/**
+ * A node, and pods whose interfaces stay down: the kernel reports nothing about them after their creation.
+ */
 class Scene implements Disposable {
   readonly node = new NetworkNamespace();
   readonly clock = new ManualClock();
@@ -79,7 +81,7 @@ suite('the interfaces of pods that come and go', { skip: namespaceObstacle() ?? 
     const all = pods('x/a', 'x/b');
     const namespace = scene.attach('pod0');
     assert.deepEqual([...search.search(all, ['x/a', 'x/b'])], []);
-    // What happens at the other end is not told.
+    // Events at the other end are not reported.
     scene.give(namespace, 'x/a');
     assert.deepEqual([...search.search(all, [])], []);
     await scene.clock.advance(1000);

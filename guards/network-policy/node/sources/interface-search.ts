@@ -11,7 +11,7 @@ import { NodeInterfaces } from './node-interfaces.ts';
 import { type KnownInterface, matchInterfaces, type PodInterface } from './pod-interfaces.ts';
 
 export interface InterfaceSearchOptions {
-  /** What an earlier process knew. */
+  /** The knowledge of an earlier process. */
   readonly known: ReadonlyMap<PodKey, KnownInterface>;
   /** Runs code in the node's network namespace. */
   readonly inNetwork: <T>(work: () => T) => T;
@@ -20,7 +20,7 @@ export interface InterfaceSearchOptions {
 
 type Pods = ReadonlyMap<PodKey, LocalPod>;
 
-/** What is known about the interface of a pod, and for which addresses. */
+/** The known interface of a pod, and the addresses for which it was found. */
 interface Match {
   readonly link: PodInterface;
   readonly addresses: readonly Address[];
@@ -50,17 +50,21 @@ export class InterfaceSearch implements Disposable {
     return this.#found.get(key)?.link;
   }
 
-  /** Of the interfaces that were found. */
+  /** Link-local addresses of the found interfaces. */
   get linkLocal(): Address[] {
     return [...this.#found.values()].flatMap(({ link }) => link.linkLocal);
   }
 
-  /** Of the node; the same list as long as they are the same. @throws {KernelRefusal} */
+  /**
+   * Addresses of the node; the same list while they are the same.
+   *
+   * @throws {KernelRefusal}
+   */
   get nodeAddresses(): readonly Address[] {
     return this.#network.addresses;
   }
 
-  /** Of the node, as of the last {@link searchAll}. */
+  /** Tunnels of the node, as of the last {@link searchAll}. */
   get tunnels(): Tunnels {
     return this.#tunnels;
   }
@@ -110,7 +114,7 @@ export class InterfaceSearch implements Disposable {
     const isLate = this.#missing.size > 0 && this.#clock.monotonicMs() - this.#lookedMs >= AGAIN_MS;
     const changed = new Set<PodKey>();
     if (this.#missing.size > 0 && (fresh.size > 0 || isChanged)) this.#match(pods, this.#missing, changed);
-    // An end may have been moved to another namespace, which is not told.
+    // An end may have been moved to another namespace, which is not reported.
     if (isLate || [...fresh].some((key) => this.#missing.has(key))) {
       this.#network.forget();
       this.#match(pods, this.#missing, changed);

@@ -1,6 +1,7 @@
 /**
- * The interfaces of the node that lead to other network namespaces, and the node's own addresses: listed once, then kept up to date by what the
- * kernel tells. What happens at the other ends is not told, so these are read when they are asked for.
+ * The interfaces of the node that lead to other network namespaces, and the node's own addresses: listed
+ * once, then kept up to date by the kernel's messages. Events at the other ends are not reported, so these
+ * are read on demand.
  */
 import { KernelRefusal } from '../../../../lib/ebpf/refusal.ts';
 import { messagesOf } from '../../../../lib/netlink/message.ts';
@@ -20,7 +21,7 @@ import { addressText, isLinkLocal } from '../../engine/addresses.ts';
 import type { Address } from '../../engine/rules.ts';
 import type { SeenInterface } from './pod-interfaces.ts';
 
-/** Of the network namespace that the calling thread had when it was opened. Dispose it after use. */
+/** Bound to the network namespace of the thread that opened it. Dispose it after use. */
 export class NodeInterfaces implements Disposable {
   readonly #stack: DisposableStack;
   readonly #route: RouteSocket;
@@ -36,7 +37,11 @@ export class NodeInterfaces implements Disposable {
     this.#stack = stack.move();
   }
 
-  /** Takes in what the kernel has told. @returns whether interfaces have changed since the last call */
+  /**
+   * Reads pending messages of the kernel.
+   *
+   * @returns whether interfaces have changed since the last call
+   */
   refresh(): boolean {
     let isChanged = false;
     for (let bytes = this.#events.receive(); bytes !== 'nothing'; bytes = this.#events.receive()) {
@@ -68,20 +73,28 @@ export class NodeInterfaces implements Disposable {
     return (this.#ends ??= new Map(pairEnds(this.#route).map((end) => [end.index, end])));
   }
 
-  /** Of the node itself; the same list as long as they are the same. @throws {KernelRefusal} */
+  /**
+   * Addresses of the node itself; the same list while they are the same.
+   *
+   * @throws {KernelRefusal}
+   */
   get addresses(): readonly Address[] {
     return (this.#addresses ??= interfaceAddresses(this.#route).map(textOf));
   }
 
-  /** Of the node, read anew. @throws {KernelRefusal} */
+  /**
+   * Tunnels of the node, read again.
+   *
+   * @throws {KernelRefusal}
+   */
   get tunnels(): Tunnels {
     return tunnelsOf(this.#route);
   }
 
   /**
-   * With what is at its other end. Undefined: that is gone, or is not Ethernet.
+   * An interface with its other end. Undefined: that is gone, or is not Ethernet.
    *
-   * @throws {KernelRefusal} where the kernel cannot tell about other namespaces (before Linux 5.0).
+   * @throws {KernelRefusal} if the kernel has no information about other namespaces (before Linux 5.0).
    */
   seen({ peer, ...own }: PairEnd): SeenInterface | undefined {
     try {

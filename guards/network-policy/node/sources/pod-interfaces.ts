@@ -13,13 +13,13 @@ export interface SeenInterface {
   readonly name: string;
   /** A port of a bridge: its packets reach other pods without being routed. */
   readonly isBridged: boolean;
-  /** Of the other end. */
+  /** MAC address of the other end. */
   readonly mac: string;
   readonly addresses: ReadonlySet<Address>;
   readonly linkLocal: readonly Address[];
 }
 
-/** What is known about the interface of a pod. */
+/** The known interface of a pod. */
 export interface PodInterface extends Pick<SeenInterface, 'index' | 'name' | 'isBridged' | 'linkLocal'> {
   /** As it was when the interface was found: the pod may change it. */
   readonly mac: string;

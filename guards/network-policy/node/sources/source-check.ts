@@ -1,8 +1,8 @@
 /**
- * Checks that pods of this node send with their own addresses, and tells the engine the link-local ones of their interfaces.
- *
- * Needed as soon as there is a policy anywhere in the cluster: what a pod here sends as another one may be allowed on another node.
- * A pod whose interface is not known is not checked. What fails here leaves the policies in force.
+ * Checks that pods of this node send with their own addresses, and passes the link-local ones of their
+ * interfaces to the engine. Needed as soon as there is a policy anywhere in the cluster: packets that a pod
+ * here sends as another one may be allowed on another node. A pod whose interface is unknown is not checked.
+ * After a failure here, the policies stay in force.
  */
 import { messageOf } from '../../../../lib/errors/errors.ts';
 import { noTunnels } from '../../../../lib/netlink/tunnels.ts';
@@ -24,7 +24,7 @@ export const anySourceLabel = 'rampart.dev/any-source';
 export interface SourceCheckOptions {
   readonly engine: PolicyEngine;
   readonly logger: Logger;
-  /** Whether somebody depends on it. */
+  /** Whether the check is needed. */
   readonly isNeeded: () => boolean;
   readonly logGroups: readonly number[];
   /** `monitor`: nothing is refused; what would be is reported. Default: `enforce`. */
@@ -125,7 +125,7 @@ export class SourceCheck implements Disposable {
     return { link, addresses: pod.addresses, tunnels, isIsolated: this.#isIsolated(pod) };
   }
 
-  /** Looks whether somebody has changed the table. Whether it was as it should be. */
+  /** Checks whether another program has changed the table. Returns whether it is intact. */
   verify(): boolean {
     let isIntact = true;
     this.#attempt('read', () => (isIntact = this.#table.isIntact()));
@@ -156,7 +156,10 @@ export class SourceCheck implements Disposable {
     this.#search = undefined;
   }
 
-  /** Policies in monitor mode refuse nothing, so that the pod is checked as if there were none; a node in monitor mode reports all of it. */
+  /**
+   * Policies in monitor mode refuse nothing, so that the pod is checked as if it had none; a node in monitor
+   * mode reports all of it.
+   */
   #isIsolated(pod: LocalPod): boolean {
     return this.#options.mode === 'monitor'
       ? directions.some((direction) => pod[direction] !== undefined)

@@ -1,4 +1,4 @@
-/** What nft lists of the table that checks sources. */
+/** Nft's listing of the table that checks sources. */
 export interface ListedTable {
   /** By name: its hook, comment and rules, as nft prints them. */
   readonly chains: ReadonlyMap<string, string>;

@@ -1,9 +1,9 @@
 /**
- * What a pod may send as, in the language of nftables: the rules of a chain that sees all packets from its interface before anything
- * else does.
+ * The permitted sources of a pod, in the language of nftables: the rules of a chain that sees all packets
+ * from its interface before anything else does.
  *
- * A pod that a policy isolates sends with its own addresses only. Any other pod may also send with addresses that no pod and no node
- * has: a virtual address, those behind a gateway or of a virtual machine.
+ * A pod that a policy isolates sends with its own addresses only. Any other pod may also send with addresses
+ * that no pod and no node has: a virtual address, those behind a gateway or of a virtual machine.
  */
 import { addressValue } from '../../engine/addresses.ts';
 import type { Address, ByFamily } from '../../engine/rules.ts';
@@ -14,12 +14,12 @@ export interface CheckedPod {
   readonly link: PodInterface;
   /** With the link-local ones of its interface. */
   readonly addresses: ByFamily<readonly Address[]>;
-  /** Of its node. */
+  /** Tunnels of its node. */
   readonly tunnels: Tunnels;
   readonly isIsolated: boolean;
 }
 
-/** Sets with the addresses that belong to somebody, and the MAC addresses of this node's pods. */
+/** Sets with the addresses that have an owner, and the MAC addresses of this node's pods. */
 export const takenSets = {
   4: { name: 'taken-4', type: 'ipv4_addr' },
   6: { name: 'taken-6', type: 'ipv6_addr' },
@@ -30,7 +30,7 @@ export const takenSets = {
 const fromUnspecified =
   'icmpv6 type { mld-listener-report, nd-router-solicit, nd-neighbor-solicit, mld2-listener-report }';
 
-/** What rules of addresses see; anything else reaches others on a bridge past all of them. */
+/** Packets that rules of addresses see; any other type reaches others on a bridge past all of them. */
 const ipTypes = '{ ip, ip6, arp }';
 /**
  * A tag of VLAN 0 is a priority: its packet is delivered like one without a tag, but goes past br_netfilter
@@ -58,7 +58,7 @@ export function sourceRules({ link, addresses, tunnels, isIsolated }: CheckedPod
     // A probe for an address, before it is in use, has none as its source (RFC 5227).
     other('arp saddr ip', isIsolated ? [...addresses[4], '0.0.0.0'] : addresses[4], 4),
     other('ip saddr', addresses[4], 4),
-    // What a node takes out of a tunnel has the source that the sender of the tunnel's packet wrote there, on any node.
+    // A packet from a tunnel has the source that the sender of the tunnel's packet wrote there, on any node.
     ...(tunnels.protocols.length === 0 ? [] : [`meta l4proto { ${tunnels.protocols.join(', ')} } ${no}`]),
     ...(tunnels.udpPorts.length === 0 ? [] : [`udp dport { ${tunnels.udpPorts.join(', ')} } ${no}`]),
     // By an advertisement, pods of the bridge get addresses that no policy knows, and a router that sees what they send.

@@ -57,7 +57,7 @@ export class SourceTable implements Disposable {
   readonly #chains = new Map<string, PodChain>();
   /** `unknown`: there is a table, but not as it should be. */
   #state: 'none' | 'programmed' | 'unknown' = 'none';
-  /** What nft listed when all was as it should be, and the chains that have changed since. */
+  /** Nft's listing in the intact state, and the chains that have changed since. */
   #reference: ListedTable | undefined;
   readonly #changedSince = new Set<string>();
   #socket: NetlinkSocket | undefined;
@@ -82,7 +82,7 @@ export class SourceTable implements Disposable {
     return this.#state !== 'none';
   }
 
-  /** What an earlier process knew about the interfaces of these pods. */
+  /** The knowledge of an earlier process about the interfaces of these pods. */
   adopted(pods: Iterable<PodKey>): Map<PodKey, KnownInterface> {
     const listing = this.#nft((nft) => listed(nft));
     if (listing === undefined) return new Map();
@@ -120,7 +120,10 @@ export class SourceTable implements Disposable {
     this.#programAll();
   }
 
-  /** @returns false where the kernel has taken a chain away with its interface, or somebody has changed the table */
+  /**
+   * @returns false if the kernel has removed a chain with its interface, or another program has changed the
+   * table
+   */
   #programDifference(before: ReadonlyMap<string, PodChain | undefined>, taken: AddressChange): boolean {
     this.#state = 'unknown';
     try {
@@ -168,8 +171,9 @@ export class SourceTable implements Disposable {
   }
 
   /**
-   * Whether the table is as it was programmed. How nft lists a rule depends on its version: chains that have changed since the last look are
-   * written once more, which changes nothing in them unless somebody else has.
+   * Whether the table is as programmed. Nft's listing of a rule depends on its version: chains that have
+   * changed since the last look are written once more, which changes nothing in them unless another program
+   * has.
    */
   isIntact(): boolean {
     if (this.#state !== 'programmed') return true;
@@ -350,7 +354,7 @@ export class SourceTable implements Disposable {
   }
 }
 
-/** Of the network namespace of the calling thread. Whether there was one. */
+/** In the network namespace of the calling thread. Returns whether it existed. */
 export function removeSourceTable(nft: Nftables): boolean {
   try {
     nft.run(`delete table ${sourceTableName}`);
@@ -362,7 +366,7 @@ export function removeSourceTable(nft: Nftables): boolean {
 }
 
 const knownForm = /chain (pod-out-\w+) \{\n(?:(?!\n\t\}).)*?iif != \S+ accept comment "([^"]*)"/gs;
-/** Of the prefix of logged packets, before the chain. */
+/** Part of the prefix of logged packets, before the chain. */
 const logWord = 'source';
 
 function chainOf(pod: PodKey): string {

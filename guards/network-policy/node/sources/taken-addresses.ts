@@ -1,4 +1,7 @@
-/** The addresses that belong to somebody: of pods anywhere in the cluster, of the node, link-local ones of interfaces of pods. */
+/**
+ * The addresses that have an owner: pods anywhere in the cluster, the node, and link-local ones of interfaces
+ * of pods.
+ */
 import { NetChanges } from '../../engine/net-changes.ts';
 import type { Address, AddressChange } from '../../engine/rules.ts';
 
@@ -13,7 +16,7 @@ export class TakenAddresses {
     return this.#counts.keys();
   }
 
-  /** Of pods. */
+  /** Changes of pods' addresses. */
   change({ gone, come }: AddressChange): void {
     for (const address of come) this.#count(address, 1);
     for (const address of gone) this.#count(address, -1);

@@ -171,7 +171,7 @@ suite('rampart audit', () => {
   });
 
   const run = (...args: string[]): Promise<CommandEnded> => audit(cluster.kubeconfig, ...args);
-  /** What the last write to the API was, of anything. */
+  /** The version of the last write of any object. */
   const lastWrite = async (): Promise<string> =>
     (await cluster.client.list(namespaces)).metadata.resourceVersion ?? '';
   const only = async (wishes: Readonly<Record<string, PolicyWish>>): Promise<void> => {
@@ -445,7 +445,7 @@ suite('rampart audit', () => {
             'm',
           ),
         );
-      // What it finds out is told all the same.
+      // Its results are printed all the same.
       assert.equal((await audit(user.kubeconfig, '--disable-store')).code, 1);
     }
   });

@@ -35,7 +35,7 @@ export async function policyProcess(
   { kubeconfig, context: contextName, data, policyModules, ...files }: ClusterOptions,
   { stop, stack, level }: { stop: AbortController; stack: AsyncDisposableStack; level: string },
 ): Promise<PolicyProcess> {
-  // An empty one is none, as for kubectl.
+  // An empty one counts as unset, as for kubectl.
   const access = clusterAccess({ kubeconfig: kubeconfig || undefined, context: contextName, data });
   const logger = createLogger({ level: level as 'warn' });
   const client = stack.use(new KubeClient(access, { perSecond: 1000, burst: 2000 }));

@@ -24,7 +24,7 @@ export async function runAudit(options: AuditOptions): Promise<0 | 1 | 2> {
   try {
     done = await audit(options, stop);
   } catch (error) {
-    // Also if the API is unavailable: a script must be able to tell this from a clean result.
+    // Also if the API is unavailable: a script must be able to distinguish this from a clean result.
     const isStopped = stop.signal.aborted && error === stop.signal.reason;
     stderr.write(
       isStopped ? 'rampart: stopped before the audit was complete\n' : describeFailure(error).text,
@@ -52,7 +52,7 @@ export async function runAudit(options: AuditOptions): Promise<0 | 1 | 2> {
     stderr.write(`rampart: ${printable(`${where} not finished: ${why}`)}\n`);
   }
   const results = reports.flatMap((report) => report.results);
-  // What is in reports may be out of date then: also if something fails, nobody knows what else does.
+  // Reports may be out of date then: even if something fails, further failures may be unknown.
   const isWhole = unfinished.size === 0 && problems.size === 0 && summary.unread.length === 0;
   if (!isWhole || results.some(({ result }) => result === 'error')) return 2;
   return results.some(({ result }) => result === 'fail' || result === 'warn') ? 1 : 0;

@@ -1,4 +1,4 @@
-/** What policies of a policy server may query: the cluster, registries, DNS names. */
+/** The sources that policies of a policy server may query: the cluster, registries, DNS names. */
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 import type { Logger } from '../../../../lib/telemetry/log.ts';
 import type { CredentialsSource } from '../../../../lib/oci/registry.ts';
@@ -26,14 +26,14 @@ interface PolicyHostOptions {
   /** For policies' queries to registries. */
   readonly modules: Pick<Modules, 'registry' | 'trustRoot'>;
   readonly pullSecret: CredentialsSource | undefined;
-  /** What policies read of Kubernetes, given the cluster, if there is one. Default: the cluster. */
+  /** The reader for policies, given the cluster, if there is one. Default: the cluster. */
   readonly through?: (cluster: ClusterReader | undefined) => ClusterReader;
   readonly logger: Logger;
   readonly signal: AbortSignal;
 }
 
 interface PolicyHost extends AsyncDisposable {
-  /** Of the cluster, if there is one. */
+  /** Client of the cluster, if there is one. */
   readonly client: KubeClient | undefined;
   hostCalls(
     this: void,

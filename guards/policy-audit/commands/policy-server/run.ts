@@ -60,7 +60,7 @@ export async function runPolicyServerCommand(
     const served = opened.use(await serveMetrics({ registry: metrics.registry, address: options.metrics }));
     logger.info(`metrics on ${served.url}/metrics`);
   }
-  // Webhooks are answered whether or not somebody reads what is written.
+  // Webhooks are answered whether or not the output is read.
   const out = opened.use(new FindingOutput(() => undefined));
   registerDropped(metrics, out);
   const stream = new FindingStream();
@@ -86,7 +86,7 @@ export async function runPolicyServerCommand(
     deadlineMs,
     workers,
     acceptedNamespace: options.alwaysAcceptAdmissionReviewsOnNamespace,
-    // In a pod: its address leaves the Service only after it is told to stop.
+    // In a pod: its address stays in the Service for a while after it is told to stop.
     lingerMs: process.env['KUBERNETES_SERVICE_HOST'] === undefined ? 0 : LINGER_MS,
     continueOnErrors: options.continueOnErrors === true,
     metrics,

@@ -206,7 +206,7 @@ function pullCommand(): Command {
   const command = withModules(new Command('pull'))
     .summary('fetch and verify a module')
     .argument('<module>', 'a URL')
-    // -o as in kwctl, which this stands in for.
+    // -o as in kwctl, which this command replaces.
     .option('-o, --output-path <file>', 'the file to write; default: the module is only cached')
     .action(async (module: string, options: PullOptions) => {
       const { runPolicyPull } = await import('./module-run.ts');

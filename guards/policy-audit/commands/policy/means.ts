@@ -1,4 +1,4 @@
-/** What the subcommands of `rampart policy` use: modules, settings, and a cluster if one is named. */
+/** Shared by the subcommands of `rampart policy`: modules, settings, and a cluster if one is named. */
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
@@ -24,7 +24,7 @@ import type { ModuleOptions } from './command.ts';
 export interface Means extends AsyncDisposable {
   readonly modules: Modules;
   readonly engine: OpenEvaluatorOptions & { readonly world: World; readonly hasCluster: boolean };
-  /** Of the cluster, if it is called. */
+  /** Client of the cluster, if it is used. */
   readonly client: KubeClient | undefined;
   readonly signal: AbortSignal;
 }
@@ -59,7 +59,7 @@ export async function openMeans(
       signal,
     }),
   );
-  // Of ValidatingAdmissionPolicies and match conditions, which read with the rights of the API server.
+  // For ValidatingAdmissionPolicies and match conditions, which read with the rights of the API server.
   const cluster = manifests.celReader(host.client && clusterReader(host.client));
   const expressions = host.hostCalls('', { contextAware: [] });
   const engine: Means['engine'] = {
@@ -81,7 +81,11 @@ export function namedCluster({ kubeconfig, context }: ClusterChoice): ClusterCho
   return kubeconfig === undefined && context === undefined ? undefined : { kubeconfig, context };
 }
 
-/** Of `--policy-timeout`. @throws {RampartError} `INPUT` */
+/**
+ * Value of `--policy-timeout`.
+ *
+ * @throws {RampartError} `INPUT`
+ */
 export function timeLimitOf(text: string): number {
   const deadlineMs = Number(text) * 1000;
   if (deadlineMs > 0 && deadlineMs <= 300_000) return deadlineMs;
@@ -106,7 +110,7 @@ function defaultCache(): string {
   return join(XDG_CACHE_HOME === '' ? join(homedir(), '.cache') : XDG_CACHE_HOME, 'rampart', 'modules');
 }
 
-/** What `docker login` has written, if it has. */
+/** The configuration that `docker login` has written, if it exists. */
 function dockerConfig(): string | undefined {
   const { DOCKER_CONFIG = '' } = process.env;
   const file = join(DOCKER_CONFIG === '' ? join(homedir(), '.docker') : DOCKER_CONFIG, 'config.json');

@@ -13,7 +13,7 @@ import { EvaluationError, type AskedOfCluster, type EvaluateOptions, type JsonOb
 import { askedAccess } from '../host-calls/cluster-reader.ts';
 import type { ClusterReader, ListReference, ObjectReference, World } from './cluster.ts';
 
-/** Of one evaluation; `object.spec.containers.all(c, kw.k8s...get(c.name))` makes many. */
+/** Limit for one evaluation; `object.spec.containers.all(c, kw.k8s...get(c.name))` makes many requests. */
 const mostQuestions = 256;
 const defaultDeadlineMs = 2_000;
 /** How long a policy may occupy the thread, apart from finishing the current expression. */
@@ -36,14 +36,14 @@ interface Answer {
 
 function evaluationError(error: unknown): EvaluationError {
   if (error instanceof EvaluationError) return error;
-  // What was requested before an expression ran: the namespace of the object.
+  // Requests made before an expression ran: the namespace of the object.
   const why = error instanceof CelError ? 'expression' : 'trap';
   return new EvaluationError(why, messageOf(error), { cause: error });
 }
 
 let current: Asks | undefined;
 
-/** What goes on where it was interrupted. */
+/** An evaluation that continues where it was interrupted. */
 interface Resumed {
   /** Starts again with what is known already. */
   rewind(): void;

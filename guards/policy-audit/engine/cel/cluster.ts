@@ -1,6 +1,6 @@
 /**
- * What expressions may read from the cluster: parameters, the namespace of the object, other objects. Whoever opens an evaluator
- * determines the source: synced caches answer at once, host calls later.
+ * The part of the cluster that expressions may read: parameters, the namespace of the object, other objects.
+ * The source depends on the owner of the evaluator: synced caches answer at once, host calls later.
  */
 import type { AccessCheck, AccessDecision } from '../../../../lib/cel/authorizer.ts';
 import { isObject } from '../../../../lib/json/json.ts';
@@ -23,7 +23,7 @@ export interface ListReference {
   readonly fieldSelector?: string;
 }
 
-/** Answers are given at once, or later. What is thrown becomes the error of the expression. */
+/** Answers are given at once, or later. An error that it throws becomes the error of the expression. */
 export interface ClusterReader {
   /** @returns undefined if there is no such object. */
   get(

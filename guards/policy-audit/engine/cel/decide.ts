@@ -98,7 +98,7 @@ export type CreateFrame = (request: PolicyRequest, asks: Asks, params?: JsonObje
 /** Creates frames of a scope for requests; created once all expressions of the scope are compiled. */
 export function framesOf(dialect: Dialect, scope: Scope, used: ReadonlySet<string>): CreateFrame {
   const empty: readonly unknown[] = Array.from({ length: scope.size }, () => undefined);
-  /** What is costly is undefined unless an expression uses it. */
+  /** Costly variables are undefined unless an expression uses them. */
   const places = placesOf(scope, used);
 
   function requestValue(request: PolicyRequest): unknown {

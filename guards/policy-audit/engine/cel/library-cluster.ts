@@ -1,4 +1,7 @@
-/** What the module `cel-policy` adds to the CEL of Kubernetes: `kw.k8s`, by which expressions read the cluster, and `base64`. */
+/**
+ * The additions of the module `cel-policy` to the CEL of Kubernetes: `kw.k8s`, by which expressions read the
+ * cluster, and `base64`.
+ */
 import { allFunctions } from '../../../../lib/cel/environment.ts';
 import { failure } from '../../../../lib/cel/failure.ts';
 import type { Library } from '../../../../lib/cel/register.ts';

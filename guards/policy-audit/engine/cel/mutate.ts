@@ -86,7 +86,7 @@ function changed(
   const [kept] = unchangeable(object, result);
   if (kept !== undefined)
     throw new Error(`expression '${source}' changes ${kept}, which no policy may change`);
-  // What it shares with the object of the request stays as it is.
+  // Cloned: parts shared with the object of the request must not change.
   const completed = cloneJson(result) as JsonObject;
   model?.complete(completed);
   return completed;
@@ -126,7 +126,7 @@ function configured(object: JsonObject, value: unknown, type: ApplyType): JsonOb
   return mergeApplied(object, configuration, type) as JsonObject;
 }
 
-/** What a configuration would replace as a whole, which is hardly ever meant. */
+/** Lists and maps that a configuration would replace as a whole, which is rarely intended. */
 function atomicParts(value: unknown, type: ApplyType, path: string): string[] {
   if (Array.isArray(value) && type.list !== undefined) {
     const { relation, items } = type.list;
@@ -148,7 +148,7 @@ function atomicParts(value: unknown, type: ApplyType, path: string): string[] {
 
 const changeable: ReadonlySet<string> = new Set(['annotations', 'finalizers', 'labels', 'ownerReferences']);
 
-/** What of an object is not for policies, and differs. */
+/** Differing fields of an object that policies may not change. */
 function unchangeable(before: JsonObject, after: JsonObject): string[] {
   const [old, now] = [metadataOf(before), metadataOf(after)];
   const names = new Set([...Object.keys(old), ...Object.keys(now)]);

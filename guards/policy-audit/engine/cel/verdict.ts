@@ -1,4 +1,4 @@
-/** What the results of a policy's expressions mean for the request. */
+/** Turns the results of a policy's expressions into a verdict on the request. */
 import { EvaluationError, type ObjectModel, type PolicyRequest, type Verdict } from '../evaluator.ts';
 import type { Asks } from './asks.ts';
 import { type CreateFrame, Evaluation } from './decide.ts';

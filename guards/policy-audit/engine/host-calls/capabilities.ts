@@ -4,7 +4,7 @@
  */
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 
-/** What can be granted, by namespace. A namespace's operations may have a version before their name. */
+/** Grantable capabilities, by namespace. A namespace's operations may have a version before their name. */
 export const capabilities: Readonly<Record<string, readonly string[]>> = {
   cache: ['get', 'set'],
   crypto: ['v1/is_certificate_trusted'],

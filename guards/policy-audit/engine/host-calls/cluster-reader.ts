@@ -1,4 +1,4 @@
-/** What policies may read from a cluster, whatever the source: the API, or caches of it. */
+/** Policies' read access to a cluster, whatever the source: the API, or caches of it. */
 import type { AskedOfCluster, JsonObject } from '../evaluator.ts';
 
 /** A kind that a policy may query. */
@@ -22,7 +22,7 @@ export interface ListSelection {
 
 /** Callers must not change the objects that it returns. All methods throw errors whose messages a policy may see. */
 export interface ClusterReader {
-  /** Undefined if there is none with that name. */
+  /** Undefined if it does not exist. */
   get(
     kind: KindName,
     target: { readonly name: string; readonly namespace?: string | undefined },
@@ -35,13 +35,13 @@ export interface ClusterReader {
   canI(spec: JsonObject, options?: ReadOptions): Promise<JsonObject>;
 }
 
-/** What an access check requests. */
+/** The request of an access check. */
 export const askedAccess: AskedOfCluster = {
   apiVersion: 'authorization.k8s.io/v1',
   kind: 'SubjectAccessReview',
 };
 
-/** What a host call requests; undefined if it requests nothing or is malformed. */
+/** The request of a host call; undefined if it has none or is malformed. */
 export function askedOf(
   { namespace, operation }: { readonly namespace: string; readonly operation: string },
   payload: Uint8Array,

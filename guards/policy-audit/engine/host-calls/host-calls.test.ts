@@ -47,7 +47,7 @@ interface Call {
   readonly payload: unknown;
 }
 
-/** What a policy gets, and what its verdict says that it asked. */
+/** The answer to a policy, and the requests listed in its verdict. */
 async function asking(
   calls: readonly Call[],
   options: Partial<PolicyHostCallsOptions> = {},

@@ -33,11 +33,11 @@ export interface PolicyHostCallsOptions {
   readonly lookupHost?: (host: string) => Promise<readonly string[]>;
 }
 
-/** Of Rampart itself, for policies in Rego: the plural of a kind. Guests cannot call through this binding. */
+/** Rampart's own binding, for policies in Rego: the plural of a kind. Guests cannot call through it. */
 export const ownBinding = 'rampart';
 
 const encoder = new TextEncoder();
-/** Of one policy, each in the log once. */
+/** Limit for one policy, each logged once. */
 const MAX_TOLD = 100;
 
 /** By the names of Kubewarden's levels. */

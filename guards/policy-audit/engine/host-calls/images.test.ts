@@ -1,4 +1,6 @@
-/** What policies ask registries about images: of Debian's docker-registry, by modules that call the host. */
+/**
+ * Policies' requests to registries about images: of Debian's docker-registry, by modules that call the host.
+ */
 import assert from 'node:assert/strict';
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -34,7 +36,7 @@ interface Asked {
   readonly calls?: readonly { readonly operation: string; readonly payload: unknown }[];
 }
 
-/** What a policy is answered, an operation each: JSON, or an error. */
+/** The answers to a policy, one for each operation: JSON, or an error. */
 async function ask({
   image,
   sources,

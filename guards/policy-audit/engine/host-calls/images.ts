@@ -3,13 +3,13 @@ import type { PullOptions, Registry } from '../../../../lib/oci/registry.ts';
 import type { JsonObject } from '../evaluator.ts';
 import { payloadObject, payloadText } from './payload.ts';
 
-/** What policies may request from registries; see {@link imagesOf}. */
+/** Policies' requests to registries; see {@link imagesOf}. */
 export interface ImageSource {
   /** `sha256:...` of the manifest or index that a reference points at. */
   digest(image: string, signal?: AbortSignal): Promise<string>;
   /** The manifest or index as stored in the registry. */
   manifest(image: string, signal?: AbortSignal): Promise<JsonObject>;
-  /** Of an index, the image for this machine. */
+  /** For an index, the image for this machine. */
   manifestAndConfig(image: string, signal?: AbortSignal): Promise<ImageAndConfig>;
 }
 

@@ -157,7 +157,7 @@ test('policies in Rego see all objects of the kinds that they were granted, as t
   await api.client.patch(configMaps, one, { type: 'merge', body: { data: { app: 'shop' } } });
   assert.deepEqual([await message(), await message()], ['shop', 'shop']);
 
-  // What was not granted is not there, and a policy without grants asks for nothing.
+  // Kinds without a grant are invisible, and a policy without grants makes no requests.
   await using alone = await openPolicy('inventory', 'opa', { show: 'kubernetes' }, { pool, hostCalls });
   assert.deepEqual(await alone.evaluate(podRequest()), { allowed: false, message: 'nothing' });
   const secrets = [{ apiVersion: 'v1', kind: 'Secret' }];

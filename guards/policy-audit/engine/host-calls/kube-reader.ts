@@ -9,7 +9,7 @@ import { clusterKind, type KubeObject, type ResourceType } from '../../../../lib
 import type { JsonObject } from '../evaluator.ts';
 import type { ClusterReader, KindName, ListSelection, ReadOptions } from './cluster-reader.ts';
 
-/** Of one answer. */
+/** How long one answer is kept. */
 const keptMs = 5000;
 /** Cached answers; the oldest is evicted first. */
 const keptAnswers = 256;

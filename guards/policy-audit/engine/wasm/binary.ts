@@ -1,5 +1,6 @@
 /**
- * The binary format of a WebAssembly module, as far as it is parsed and rewritten here: sections, integers (LEB128), names.
+ * The binary format of a WebAssembly module, as far as it is parsed and rewritten here: sections, integers
+ * (LEB128), names.
  */
 
 /** The module is not WebAssembly, or is truncated. */

@@ -175,7 +175,9 @@ for (const runtime of allRuntimes) {
   });
 }
 
-/** What other compilers make: their own start, allocation, imports of WASI, and a module without metadata. */
+/**
+ * Modules of other compilers: with their own start, allocation, imports of WASI, and one without metadata.
+ */
 const others = [
   ['denied-rust', 'wapc'],
   ['denied-rust', 'wasi'],

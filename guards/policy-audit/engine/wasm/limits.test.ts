@@ -1,4 +1,4 @@
-/** What a policy does that goes wrong costs that policy only. */
+/** Errors of a policy affect that policy only. */
 import assert from 'node:assert/strict';
 import { after, suite, test } from 'node:test';
 
@@ -29,10 +29,10 @@ suite('limits of policies in WebAssembly', () => {
     };
   }
 
-  /** What a policy does wrong is meant, not how long that takes it on a busy machine. */
+  /** The tests are about the errors of policies, not about their speed on a busy machine. */
   const patient = { deadlineMs: 60_000 };
 
-  /** By what the policy does: how that is told. Where runtimes differ, by runtime. */
+  /** By the policy's behaviour: the expected error. By runtime where they differ. */
   const failures: readonly (readonly [string, EvaluationError['why'], RegExp, WasmRuntime?])[] = [
     ['trap', 'trap', /^the policy trapped: unreachable/],
     ['outside', 'trap', /^the policy trapped: memory access out of bounds/],

@@ -23,7 +23,7 @@ export interface InspectedModule {
   readonly runtime: WasmRuntime;
   /** Undefined if the module has no such section. */
   readonly metadata: PolicyMetadata | undefined;
-  /** Of the host: `wapc.__host_call`, `env.opa_abort`. */
+  /** Imports from the host: `wapc.__host_call`, `env.opa_abort`. */
   readonly imports: readonly string[];
   readonly exports: readonly string[];
 }

@@ -24,13 +24,13 @@ import { requestText, settingsText } from './request-text.ts';
 import { answerOf } from './thread.ts';
 
 export interface WasmLimits {
-  /** Of an evaluation that sets no other, including its host calls. By default 2,000. */
+  /** Default time limit of an evaluation, including its host calls. By default 2,000. */
   readonly deadlineMs?: number;
-  /** Of the policy's own memory, in each thread that runs it. By default 128 MiB. */
+  /** Limit of the policy's own memory, in each thread that runs it. By default 128 MiB. */
   readonly memoryBytes?: number;
   /** Host calls in one evaluation, including its log lines. By default 1,000. */
   readonly hostCalls?: number;
-  /** Of one answer, or everything that a policy writes. By default 16 MiB. */
+  /** Limit of one answer, or of everything that a policy writes. By default 16 MiB. */
   readonly answerBytes?: number;
 }
 
@@ -104,7 +104,7 @@ async function compiled(
   }
 }
 
-/** What each runtime passes to its policies. */
+/** The input that each runtime passes to its policies. */
 function inputOf({ runtime, settings }: GuestPolicy, request: string): string {
   if (runtime === 'opa') return `{"request":${request}}`;
   if (runtime === 'gatekeeper') return `{"parameters":${settings},"review":${request}}`;
@@ -120,7 +120,7 @@ interface Means {
   readonly release: (() => Promise<void>) | undefined;
 }
 
-/** What one evaluation has requested from the cluster, each once. */
+/** The requests of one evaluation to the cluster, each once. */
 class Asked {
   readonly #found = new Map<string, AskedOfCluster>();
 

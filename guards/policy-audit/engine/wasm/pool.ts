@@ -1,6 +1,7 @@
 /**
- * The threads that run the policies of a process. If a policy spins, its threads are terminated when its time is up, and
- * meanwhile nobody waits for it: others that are due get a thread of their own, and it gets no more than one.
+ * The threads that run the policies of a process. If a policy spins, its threads are terminated when its time
+ * is up, and others do not wait for it: those that are due get a thread of their own, and it gets no more
+ * than one.
  */
 import { availableParallelism } from 'node:os';
 
@@ -12,12 +13,12 @@ import { type AskHost, PolicyThread } from './thread.ts';
 const mostThreads = 8;
 /** An evaluation that takes longer than this holds others up. */
 const slowMs = 50;
-/** One that was ended lets others go first for so long: they must not keep it waiting for ever. */
+/** A terminated policy lets others go first for this long, but not forever. */
 const suspectWaitsMs = 1000;
 const closed: Outcome = { why: 'aborted', message: 'the pool of policies was closed' };
 
 export interface PolicyPoolOptions {
-  /** By default 2, or the CPUs that there are. */
+  /** By default 2, or the number of CPUs. */
   readonly threads?: number;
   /** A thread ends after being idle for this long. By default 30 s. */
   readonly idleMs?: number;
@@ -48,7 +49,7 @@ interface Slot {
   readonly thread: PolicyThread;
   /** A request is not assigned to a thread that is starting: another may be free sooner. */
   isReady: boolean;
-  /** What runs in it. */
+  /** The policy that runs in it. */
   policy: PolicyState | undefined;
   /** Since when. */
   sinceMs: number;
@@ -177,7 +178,7 @@ export class PolicyPool implements AsyncDisposable {
     const slot: Slot = {
       thread: new PolicyThread(() => {
         this.#slots.delete(slot);
-        // Why it could not start is told to somebody; else it would be tried for ever.
+        // A waiting evaluation gets the reason of a failed start; otherwise it would be retried forever.
         const next = slot.isReady ? undefined : this.#nextTurn(Infinity);
         if (next !== undefined) this.#begin(slot, next);
         if (this.#turns.size > 0) this.#go();
@@ -220,7 +221,7 @@ export class PolicyPool implements AsyncDisposable {
     this.#restSoon();
   }
 
-  /** Ends threads that nobody has needed for a while, one after the other. */
+  /** Ends threads that have been idle for a while, one after the other. */
   #restSoon(): void {
     if (this.#rest !== undefined) return;
     this.#rest = setTimeout(() => {

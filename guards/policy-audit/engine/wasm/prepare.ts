@@ -21,7 +21,7 @@ export interface PreparedModule {
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** Undefined if the module can change what cannot be reset: then each evaluation gets a new instance. */
   readonly restoring: Restoring | undefined;
-  /** Of a memory that the module imports from the host. */
+  /** Limits of a memory that the module imports from the host. */
   readonly importedMemory: MemoryLimits | undefined;
 }
 

@@ -1,6 +1,6 @@
 /**
- * What policies in Rego see of the cluster: documents that are loaded before they run, because they cannot query. Of the kinds that they
- * were granted, they see all objects.
+ * The cluster data of policies in Rego: documents that are loaded before they run, because they cannot query.
+ * They see all objects of the kinds that they were granted.
  */
 import { messageOf } from '../../../../lib/errors/errors.ts';
 import { EvaluationError, type HostCalls, type JsonObject } from '../evaluator.ts';

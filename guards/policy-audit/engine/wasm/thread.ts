@@ -18,7 +18,7 @@ import { messageOf } from '../../../../lib/errors/errors.ts';
 /** The host calls of a job. */
 export type AskHost = (asked: AskedOfHost) => Promise<AnswerOfHost>;
 
-/** Of JavaScript's own heap, besides the memories of guests: requests and answers as strings. */
+/** Limit of JavaScript's own heap, besides the memories of guests: requests and answers as strings. */
 const heapMb = 128;
 
 interface Running {

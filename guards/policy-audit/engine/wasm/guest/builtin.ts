@@ -1,8 +1,8 @@
-/** What the builtins of Rego have in common: their context, and the types of their operands. */
+/** Common to the builtins of Rego: their context, and the types of their operands. */
 import type { Regex } from '../../../../../lib/regex/regex.ts';
 import { typeName } from './rego-value.ts';
 
-/** Of one evaluation. */
+/** Context of one evaluation. */
 export interface BuiltinContext {
   /** For the log. */
   readonly say: (text: string) => void;

@@ -1,7 +1,7 @@
 /** The environment of a guest: how it calls the host, and its limits. */
 import type { AskedOfHost } from '../messages.ts';
 
-/** Of one evaluation. */
+/** Host of one evaluation. */
 export interface GuestHost {
   /** Waits for the answer. @throws {HostRefusal} whose message is passed to the guest. */
   ask(asked: AskedOfHost): Uint8Array;

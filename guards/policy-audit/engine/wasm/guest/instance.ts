@@ -20,7 +20,7 @@ export interface StartedInstance<Guest> {
   readonly instance: WebAssembly.Instance;
 }
 
-/** What a module wants of its host. */
+/** A module's requirements for its host. */
 export type Imports = readonly WebAssembly.ModuleImportDescriptor[];
 
 type StartGuest<Guest> = (policy: GuestPolicy, imports: Imports) => StartedInstance<Guest>;
@@ -48,7 +48,11 @@ export class Instances<Guest> {
     this.#start = () => start(policy, imports);
   }
 
-  /** What `use` throws discards the instance. @throws {GuestFailure} `memory` instead, if it ran out of memory. */
+  /**
+   * An error of `use` discards the instance.
+   *
+   * @throws {GuestFailure} `memory` instead, if it ran out of memory.
+   */
   with<T>(use: (guest: Guest) => T): T {
     const kept = this.#kept ?? this.#started();
     this.#kept = undefined;

@@ -19,7 +19,7 @@ export class GuestExit extends Error {
 
 export interface Streams {
   readonly args: readonly string[];
-  /** What the guest reads; more may be added while it runs. */
+  /** The guest's input; more may be added while it runs. */
   readonly stdin: Uint8Array[];
   /** @throws {GuestFailure} if it is too much. */
   write(stream: 'stderr' | 'stdout', bytes: Uint8Array): void;

@@ -1,6 +1,7 @@
 /**
- * What Open Policy Agent answers: its documentation, its sources (`topdown`), Go's packages that it uses. Errors end the evaluation; only
- * the builtins that are undefined for some operands there (`undefined`) are here too.
+ * Results of Open Policy Agent, by its documentation, its sources (`topdown`), and Go's packages that it
+ * uses. Errors end the evaluation; only the builtins that are undefined for some operands there (`undefined`)
+ * are here too.
  */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';

@@ -1,4 +1,4 @@
-/** What Open Policy Agent answers, as in `rego-builtins.test.ts`. */
+/** Results of Open Policy Agent, as in `rego-builtins.test.ts`. */
 import { error, judge, set } from './builtin-table.fixture.ts';
 
 judge('encodings', [

@@ -126,7 +126,7 @@ function elementText(clock: Clock, part: string): string {
   return kept === '' ? '' : `${part.charAt(0)}${kept}`;
 }
 
-/** What each element reads. */
+/** The pattern that each element reads. */
 const readers: Readonly<Record<string, RegExp>> = {
   January: new RegExp(`^(?:${months.join('|')})`, 'i'),
   Jan: new RegExp(`^(?:${months.map((name) => name.slice(0, 3)).join('|')})`, 'i'),

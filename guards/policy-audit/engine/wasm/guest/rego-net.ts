@@ -74,7 +74,7 @@ interface Range {
   readonly last: bigint;
 }
 
-/** Of an IPv4 address without a length, the network of its class, as in Go. */
+/** For an IPv4 address without a length, the network of its class, as in Go. */
 function rangeOf(text: string): Range {
   const address = IpAddress.parse(text);
   if (address?.family === 6) throw new BuiltinError(`the IPv6 address ${text} needs a prefix length`);

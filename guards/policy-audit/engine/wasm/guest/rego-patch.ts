@@ -6,7 +6,7 @@ import { compareValues, entriesOf, objectOf } from './rego-value.ts';
 
 type Path = readonly unknown[];
 
-/** The operation does not apply, or is none. */
+/** The operation does not apply, or is malformed. */
 class NotApplicable extends Error {
   override readonly name = 'NotApplicable';
 }

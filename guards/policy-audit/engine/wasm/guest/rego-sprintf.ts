@@ -2,7 +2,7 @@
 import { goExponential, goFixed, goNumber, goQuote } from '../../../../../lib/cel/go-text.ts';
 import { shownValue } from './rego-value.ts';
 
-/** What Go gets: integers, floating-point numbers, and the text of everything else. */
+/** Go's operands: integers, floating-point numbers, and the text of everything else. */
 type Argument =
   | { readonly type: 'int' | '*big.Int'; readonly value: bigint }
   | { readonly type: 'float64'; readonly value: number }
@@ -227,7 +227,7 @@ function exponential(text: string): string {
   return text.replace(/e([+-])(\d)$/, 'e$10$2');
 }
 
-/** With so many digits at most, and an exponent below 1e-4 and from the precision on. */
+/** With at most `precision` digits, and an exponent below 1e-4 and from the precision on. */
 function general(size: number, precision: number): string {
   const digits = Math.min(Math.max(precision, 1), 100);
   const [mantissa = '', power = '0'] = goExponential(size, digits - 1).split('e');

@@ -22,7 +22,7 @@ type Guest = (input: string, host: GuestHost) => string;
 
 export class RegoPolicy {
   readonly #instances: Instances<Guest>;
-  /** What the instances have as `data`. */
+  /** The present `data` of the instances. */
   #data: { readonly version: number; readonly text: string };
 
   constructor(policy: GuestPolicy) {

@@ -13,7 +13,7 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 const none = new Uint8Array();
 
-/** Of the current call. */
+/** State of the current call. */
 interface Call {
   readonly operation: Uint8Array;
   readonly payload: Uint8Array;
