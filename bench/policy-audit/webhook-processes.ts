@@ -120,7 +120,7 @@ async function policyServerPort({ stdout, stderr }: ChildProcess): Promise<numbe
   for await (const line of createInterface({ input: stderr })) {
     printed.push(line);
     port = Number(/"address":\{"host":"127\.0\.0\.1","port":(\d+)\}/.exec(line)?.[1] ?? port);
-    if (!line.includes('the policy server is ready')) continue;
+    if (!line.includes('ready: serving ')) continue;
     stderr.resume();
     return port;
   }

@@ -47,7 +47,7 @@ for (const { backend, open, skip } of sampled(backends, 1)) {
       assert.match(line.head.message, /^A packet would have been refused, ingress of x\/a /);
       assert.match(
         String(line.keys['reason']),
-        /none of its rules allow this\. The policy is in monitor mode, so this passes\. Nearest: /,
+        /none of its rules allow this\. The policy is in monitor mode, so this passes\. Closest rule: /,
       );
       assert.match(
         refusalLines.view(line)?.pretty({ colour: false, nowMs: Date.now() }) ?? '',

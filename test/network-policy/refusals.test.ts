@@ -62,13 +62,13 @@ suite('refused packets', { skip: namespaceObstacle() ?? false }, () => {
           ...['ingress', 'TCP', 'z/b', 'x/a', 80],
           ['x/a-from-y'],
           { ...near, fits: 'port' },
-          `${isolated} Nearest: x/a-from-y, spec.ingress[0], fits 80/TCP, but not from z/b, only all pods in namespaces with ns=y.`,
+          `${isolated} Closest rule: x/a-from-y spec.ingress[0] allows 80/TCP, but only from all pods in namespaces with ns=y, not from z/b.`,
         ],
         [
           ...['ingress', 'TCP', 'y/b', 'x/a', 81],
           ['x/a-from-y'],
           { ...near, fits: 'peer' },
-          `${isolated} Nearest: x/a-from-y, spec.ingress[0], fits from y/b, but not 81/TCP, only 80/TCP.`,
+          `${isolated} Closest rule: x/a-from-y spec.ingress[0] allows traffic from y/b, but only 80/TCP, not 81/TCP.`,
         ],
         [...['ingress', 'UDP', '/10.7.0.2', 'x/a', 80], ['x/a-from-y'], undefined, isolated],
         [

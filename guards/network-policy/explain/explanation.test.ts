@@ -80,19 +80,19 @@ suite('an explanation', () => {
     );
   });
 
-  test('says what of the nearest rule does not fit, and what it allows', () => {
+  test('names the closest rule, what it allows, and which part of it does not match', () => {
     const { allowed, ingress } = ask('shop/web', 'shop/db', '80/UDP');
     assert.equal(allowed, false);
     assert.equal(
       ingress.words,
       'Policy shop/db isolates shop/db for ingress, and none of its rules allow this. ' +
-        'Nearest: shop/db, spec.ingress[1], fits from shop/web, but not 80/UDP, only 5432-5400/TCP or sql/TCP.',
+        'Closest rule: shop/db spec.ingress[1] allows traffic from shop/web, but only 5432-5400/TCP or sql/TCP, not 80/UDP.',
     );
     const block = ask('203.0.113.9', 'shop/db', '9095').ingress;
     assert.deepEqual([block.verdict, block.fits, block.port], ['refused', 'port', 0]);
     assert.match(
       block.words,
-      /fits 9095\/TCP, but not from 203\.0\.113\.9, only 203\.0\.113\.0\/24 except 203\.0\.113\.8\/29\.$/,
+      /allows 9095\/TCP, but only from 203\.0\.113\.0\/24 except 203\.0\.113\.8\/29, not from 203\.0\.113\.9\.$/,
     );
     assert.equal(ask('203.0.113.7', 'shop/db', '9095').allowed, true);
   });
@@ -119,7 +119,7 @@ suite('an explanation', () => {
     assert.equal(
       ingress.words,
       'Policy shop/db isolates shop/db for ingress, and none of its rules allow this. The policy is in monitor mode, so this passes. ' +
-        'Nearest: shop/db, spec.ingress[1], fits from other/web, but not 80/UDP, only 5432-5400/TCP or sql/TCP.',
+        'Closest rule: shop/db spec.ingress[1] allows traffic from other/web, but only 5432-5400/TCP or sql/TCP, not 80/UDP.',
     );
     // Refused at the other end: it does not pass.
     const mixed = explain({ ...cluster, policies: [policies[0]!, cluster.policies[1]!] }, question);

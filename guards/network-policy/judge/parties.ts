@@ -24,7 +24,7 @@ export function partiesOf(
     if (source !== undefined && destination !== undefined) return { source, destination };
   }
   throw new RampartError(errorCodes.INPUT, {
-    what: `cannot judge a packet from ${packet.from} to ${packet.to}`,
+    what: `cannot evaluate traffic from ${packet.from} to ${packet.to}`,
     why: `they have no ${packet.family === undefined ? 'address family in common' : `IPv${packet.family} address each`}`,
     next: 'Name running pods (namespace/name) or addresses',
   });
@@ -37,7 +37,7 @@ function candidatesOf(pods: readonly PodObject[], text: string): Party[] {
   const pod = pods.find((one) => objectKey(one) === text);
   if (pod === undefined || isFinished(pod)) {
     throw new RampartError(errorCodes.INPUT, {
-      what: `cannot judge packets of ${text}`,
+      what: `cannot evaluate traffic of ${text}`,
       why: pod === undefined ? 'it is not an address, and no pod has that name' : 'the pod is finished',
       next: 'Name a running pod (namespace/name) or an address',
     });

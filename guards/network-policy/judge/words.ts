@@ -66,18 +66,18 @@ function nearestWords(
   { peer, port }: SideNames,
   policies: Iterable<PolicyObject>,
 ): string {
-  const at = `Nearest: ${nearest.policy}, ${ruleField(direction, nearest)}, fits`;
+  const at = `Closest rule: ${nearest.policy} ${ruleField(direction, nearest)} allows`;
   const rule = ruleOf(direction, nearest, policies);
   const preposition = peersField[direction];
   if (nearest.fits === 'peer') {
-    const allows = rule === undefined ? '' : `, only ${listWords(rule.ports.map(portWords))}`;
-    return `${at} ${preposition} ${peer}, but not ${port}${allows}.`;
+    const allowed = rule === undefined ? '' : `only ${listWords(rule.ports.map(portWords))}, `;
+    return `${at} traffic ${preposition} ${peer}, but ${allowed}not ${port}.`;
   }
-  const allows =
+  const allowed =
     rule === undefined
       ? ''
-      : `, only ${listWords(rule.peers.map((one) => peerWords(one, namespaceOf(nearest.policy))))}`;
-  return `${at} ${port}, but not ${preposition} ${peer}${allows}.`;
+      : `only ${preposition} ${listWords(rule.peers.map((one) => peerWords(one, namespaceOf(nearest.policy))))}, `;
+  return `${at} ${port}, but ${allowed}not ${preposition} ${peer}.`;
 }
 
 function ruleOf(

@@ -78,7 +78,7 @@ test('rampart policy-server', async () => {
     ...['--addr', '127.0.0.1', '--port', '0', '--readiness-probe-port', '0', '--log-fmt', 'json'],
     ...['--ignore-kubernetes-connection-failure', '--kubeconfig', directory.at('none')],
   );
-  await server.until('its policies', () => server.stderr.includes('the policy server is ready'));
+  await server.until('its policies', () => server.stderr.includes('ready: serving '));
   const [, port] = /"address":\{[^}]*"port":(\d+)/.exec(server.stderr) ?? [];
   const answer = await fetch(`http://127.0.0.1:${port}/validate/named`, {
     method: 'POST',

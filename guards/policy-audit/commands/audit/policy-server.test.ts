@@ -51,7 +51,7 @@ suite('rampart audit with --policy-server-url', () => {
       ...['--addr', '127.0.0.1', '--port', '0', '--readiness-probe-port', '0', '--log-fmt', 'json'],
       ...['--ignore-kubernetes-connection-failure', '--kubeconfig', cluster.kubeconfig],
     ]);
-    await until('the policy server is ready', () => server.stderr.includes('the policy server is ready'));
+    await until('the policy server is ready', () => server.stderr.includes('ready: serving '));
     const port = /"address":\{[^}]*"port":(\d+)/.exec(server.stderr)?.[1];
     url = `https://127.0.0.1:${port}`;
   });
@@ -121,7 +121,7 @@ suite('rampart audit with --policy-server-url', () => {
       ...['--addr', '127.0.0.1', '--port', '0', '--readiness-probe-port', '0', '--log-fmt', 'json'],
       ...['--ignore-kubernetes-connection-failure', '--kubeconfig', cluster.kubeconfig],
     ]);
-    await until('the policy server is ready', () => strict.stderr.includes('the policy server is ready'));
+    await until('the policy server is ready', () => strict.stderr.includes('ready: serving '));
     const port = /"address":\{[^}]*"port":(\d+)/.exec(strict.stderr)?.[1];
     const args = ['-u', `https://127.0.0.1:${port}`, '-f', at('ca.pem')];
     assert.deepEqual([(await run(...args)).code], [2]);

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 import { printable } from '../../../../lib/output/printable.ts';
 import { paint, renderTable, type Row, wantsColour } from '../../../../lib/output/table.ts';
+import { counted } from '../../../../lib/output/words.ts';
 import { type AuditOnce, auditOnce } from '../../once/audit-once.ts';
 import type { Runtimes } from '../../policies/open-policy.ts';
 import { checkPolicyServer, remoteRuntimes } from '../../policies/remote-runtimes.ts';
@@ -180,8 +181,8 @@ function table({ reports, summary, skipped }: AuditOnce, isWide: boolean): strin
   );
   const { objects, failing, errored, evaluations, writes, seconds } = summary;
   const said =
-    `${objects} objects, ${failing} failing, ${errored} with errors: ${evaluations} evaluations and ${writes} reports written ` +
-    `in ${seconds} s.`;
+    `${counted(objects, 'object')}: ${failing} ${failing === 1 ? 'fails' : 'fail'}, ${errored === 0 ? 'none' : errored} with errors. ` +
+    `${counted(evaluations, 'evaluation')}, ${counted(writes, 'report')} written in ${seconds} s.`;
   const foot = [...skipped].map(([policy, why]) => `skipped: ${printable(`${policy}: ${why}`)}\n`).join('');
   if (rows.length === 0) return `${paint('green', said, wantsColour(process.stdout))}\n${foot}`;
   const head = ['OBJECT', 'POLICY', 'RESULT', 'MESSAGE'];

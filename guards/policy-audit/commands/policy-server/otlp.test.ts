@@ -29,7 +29,7 @@ test('a policy server sends what it rejects', async () => {
     ],
     { OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url.origin },
   );
-  await until('the policy server is ready', () => server.stderr.includes('the policy server is ready'));
+  await until('the policy server is ready', () => server.stderr.includes('ready: serving '));
   const port = /"address":\{[^}]*"port":(\d+)/.exec(server.stderr)?.[1];
   const answer = await fetch(`http://127.0.0.1:${port}/validate/clusterwide-teams`, {
     method: 'POST',

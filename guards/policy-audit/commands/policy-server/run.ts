@@ -3,6 +3,7 @@ import manifest from '../../../../package.json' with { type: 'json' };
 import type { Guard } from '../../../../guard/guard.ts';
 import type { Address } from '../../../../lib/net/address.ts';
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
+import { counted } from '../../../../lib/output/words.ts';
 import { createLogger, type Logger } from '../../../../lib/telemetry/log.ts';
 import { registerProcessMetrics } from '../../../../lib/telemetry/process-metrics.ts';
 import { createMetrics, serveMetrics } from '../../../../lib/telemetry/metrics.ts';
@@ -98,7 +99,7 @@ export async function runPolicyServerCommand(
         { address: where, readiness: probe, tls: certificates !== undefined },
         'the policy server is listening',
       ),
-    ready: (ids) => logger.info(`the policy server is ready, with ${ids.length} policies`),
+    ready: (ids) => logger.info(`ready: serving ${counted(ids.length, 'policy', 'policies')}`),
   });
 }
 
