@@ -80,7 +80,10 @@ export const notRun: Readonly<Record<string, readonly (readonly [firstLine: stri
     ['cat > pod.json', 'needs crictl, and a network of the container runtime'],
     ['kubectl logs ', by('apps/standalone/logs.test.ts')],
   ],
-  'docs/ui.md': [['ssh ', 'needs another machine']],
+  'docs/ui.md': [
+    ['ssh ', 'needs another machine'],
+    ['sudo cat /var/lib/rampart/viewer.token', 'prints a token'],
+  ],
   'docs/watch.md': [
     ['rampart watch -o json /srv/demo', jq],
     ['rampart watch -o json /etc/shadow', jq],
