@@ -17,6 +17,7 @@ import { operatorCommand } from './operator/command.ts';
 import { standaloneCommand } from './standalone/command.ts';
 import { statusCommand } from './status/command.ts';
 import { uiCommand } from './ui/command.ts';
+import { uiServerCommand } from './ui-server/command.ts';
 import { uninstallCommand } from './uninstall/command.ts';
 import { versionCommand } from './version/command.ts';
 import { watchCommand } from './watch/command.ts';
@@ -37,6 +38,7 @@ export function programOf(guards: readonly Guard[]): Command {
     .addCommand(agentCommand(guards))
     .addCommand(operatorCommand(guards))
     .addCommand(apiServerCommand())
+    .addCommand(uiServerCommand(guards))
     .addCommand(uninstallCommand(guards))
     .addCommand(versionCommand())
     .addCommand(completionCommand());

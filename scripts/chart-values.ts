@@ -32,6 +32,8 @@ export interface ValueOption {
   readonly on: readonly GuardCommand[];
 }
 
+export type Workload = 'agent' | 'operator' | 'ui';
+
 /** What the values of a workload are at first. */
 export interface WorkloadDefaults {
   readonly resources: JsonValue;
@@ -108,13 +110,13 @@ function optionValue(option: GuardOption): OneValue {
 export function chartValues(
   guards: readonly Guard[],
   extras: ReadonlyMap<string, string>,
-  defaults: Readonly<Record<'agent' | 'operator', WorkloadDefaults>>,
+  defaults: Readonly<Record<Workload, WorkloadDefaults>>,
 ): ValueGroup {
   const options = [...optionsOf(guards)];
   const ofGuard = (name: string | undefined): OneValue[] =>
     options.filter(([, guard]) => guard === name).map(([option]) => optionValue(option));
-  const workload = (name: 'agent' | 'operator'): OneValue[] => [
-    { name: 'args', about: `More arguments of rampart ${name}.`, initial: [], schema: strings },
+  const workload = (name: Workload, command: string = name): OneValue[] => [
+    { name: 'args', about: `More arguments of rampart ${command}.`, initial: [], schema: strings },
     { name: 'resources', about: '', initial: defaults[name].resources, schema: { type: 'object' } },
     { name: 'tolerations', about: '', initial: defaults[name].tolerations, schema: objects },
     {
@@ -174,6 +176,12 @@ export function chartValues(
           },
           ...workload('operator'),
         ],
+      },
+      {
+        name: 'ui',
+        about:
+          'The page of `rampart ui` for users of the cluster: the Deployment and the Service rampart-ui. docs/ui.md says how they reach it.',
+        values: [switched('enabled', '', false), ...workload('ui', 'ui-server')],
       },
     ],
   };

@@ -11,7 +11,7 @@ import { RampartProcess } from '../apps/apiserver/rampart-process.fixture.ts';
 import { guards } from '../apps/guards.ts';
 import { deepTest, sampled, seed } from '../lib/testing/depth.fixture.ts';
 import { TemporaryDirectory } from '../lib/testing/temporary-directory.fixture.ts';
-import { extraValue } from './chart.ts';
+import { extraValue, uiExtra } from './chart.ts';
 import { ChartTemplate } from './chart-template.ts';
 import { camelCase, valueOptions } from './chart-values.ts';
 import { type DeployChoice, extras, kustomizationOf, objectsOf, policyReports } from './deploy-choice.ts';
@@ -69,7 +69,10 @@ function comparable(objects: readonly Manifest[]): ReadonlyMap<string, unknown> 
 function valuesOf({ guards: chosen, extras: also }: DeployChoice): Record<string, Record<string, unknown>> {
   return {
     guards: Object.fromEntries(names.map((name) => [camelCase(name), { enabled: chosen.includes(name) }])),
-    components: Object.fromEntries(also.map((extra) => [extraValue(extra), true])),
+    components: Object.fromEntries(
+      also.filter((extra) => extra !== uiExtra).map((extra) => [extraValue(extra), true]),
+    ),
+    ui: { enabled: also.includes(uiExtra) },
   };
 }
 

@@ -16,6 +16,7 @@ import {
   valueOptions,
   valuesSchema,
   valuesYaml,
+  type Workload,
   type WorkloadDefaults,
 } from './chart-values.ts';
 import { extras } from './deploy-choice.ts';
@@ -32,6 +33,14 @@ const container = [...pod, 'containers', '0'];
 /** The value that switches a directory of deploy/ on: `guards/bpf-programs/v0.5` is `bpfProgramsV05`. */
 export function extraValue(directory: string): string {
   return camelCase(directory.replace(/^guards\//, '')).replaceAll('.', '');
+}
+
+/** The one that has more values than a switch, as it has a workload. */
+export const uiExtra = 'ui';
+
+/** The value with which a directory of deploy/ comes. */
+function switchOf(extra: string): string {
+  return extra === uiExtra ? '.Values.ui.enabled' : `.Values.components.${extraValue(extra)}`;
 }
 
 /** A file of deploy/ as a template. */
@@ -52,19 +61,24 @@ export function chartFiles(guards: readonly Guard[], read: (path: string) => str
   const templates = baseTemplates(read);
   const [agent, operator] = ['rampart-agent', 'rampart-operator'].map((name) => workload(templates, name));
   if (!agent || !operator) throw new Error('deploy/base has no agent or no operator');
-  const defaults = { agent: defaultsOf(agent), operator: defaultsOf(operator) };
   for (const { name } of guards)
     addComponent(templates, `guards/${name}`, `.Values.guards.${camelCase(name)}.enabled`, read);
   const chosen = extras.filter((extra) => isOfGuards(extra, guards));
-  for (const extra of chosen) addComponent(templates, extra, `.Values.components.${extraValue(extra)}`, read);
+  for (const extra of chosen) addComponent(templates, extra, switchOf(extra), read);
+  const ui = workload(templates, 'rampart-ui');
+  if (!ui) throw new Error(`deploy/${uiExtra} has no Deployment rampart-ui`);
+  const defaults = { agent: defaultsOf(agent), operator: defaultsOf(operator), ui: defaultsOf(ui) };
   const options = valueOptions(guards);
   setValues(agent, 'agent', options);
   setValues(operator, 'operator', options);
+  setValues(ui, 'ui', []);
   operator.set(['spec', 'replicas'], new TemplateText(() => ' {{ .Values.operator.replicas }}'));
 
   const values = chartValues(
     guards,
-    new Map(chosen.map((extra) => [extraValue(extra), aboutOf(extra, read)])),
+    new Map(
+      chosen.filter((extra) => extra !== uiExtra).map((extra) => [extraValue(extra), aboutOf(extra, read)]),
+    ),
     defaults,
   );
   return new Map([
@@ -181,7 +195,7 @@ function defaultsOf(object: ChartTemplate): WorkloadDefaults {
   };
 }
 
-function setValues(object: ChartTemplate, who: 'agent' | 'operator', options: readonly ValueOption[]): void {
+function setValues(object: ChartTemplate, who: Workload, options: readonly ValueOption[]): void {
   const block = (value: string): TemplateText =>
     new TemplateText((indent) => `\n${' '.repeat(indent)}{{- toYaml ${value} | nindent ${indent} }}`);
   const given = (path: readonly string[], value: string): void => {
@@ -199,7 +213,7 @@ function setValues(object: ChartTemplate, who: 'agent' | 'operator', options: re
   given([...pod, 'tolerations'], `.Values.${who}.tolerations`);
   given([...pod, 'nodeSelector'], `.Values.${who}.nodeSelector`);
   for (const option of options) {
-    if (option.on.includes(who)) object.append([...container, 'args'], argumentsOf(option));
+    if (who !== 'ui' && option.on.includes(who)) object.append([...container, 'args'], argumentsOf(option));
   }
   object.append([...container, 'args'], (indent) => {
     const space = ' '.repeat(indent);

@@ -15,6 +15,7 @@ export const extraComponents = [
   'bpf-verification',
   'network-policy-iptables',
   'monitoring',
+  'ui',
   'metrics-network-policy',
 ] as const;
 

@@ -44,7 +44,7 @@ const spared = `['${systemNamespace}', 'kube-system']`;
 const leavesSystem =
   `(w.namespaceSelector.?matchExpressions.orValue([]).exists(e, e.key == '${nameLabel}' && e.operator == 'NotIn' && ${spared}.all(n, n in e.values)) || ` +
   `!(w.namespaceSelector.?matchLabels[?'${nameLabel}'].orValue('kube-system') in ${spared}))`;
-const accounts = "['rampart-agent', 'rampart-operator']";
+const accounts = "['rampart-agent', 'rampart-operator', 'rampart-ui']";
 const unprivileged = [
   ...['hostNetwork', 'hostPID', 'hostIPC'].map((field) => `!p.?${field}.orValue(false)`),
   ...['serviceAccountName', 'serviceAccount'].map((field) => `!(p.?${field}.orValue('') in ${accounts})`),

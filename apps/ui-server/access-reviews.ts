@@ -1,0 +1,67 @@
+/** What a user may do, as the API server says. */
+import type { KubeClient } from '../../lib/kube/client/client.ts';
+import { clusterKind, type KubeObject } from '../../lib/kube/object/object.ts';
+import type { Clock } from '../../lib/time/clock.ts';
+import { RecentAnswers } from './recent-answers.ts';
+import { type AccessQuestion, keyOf } from './rights.ts';
+import type { ApiUser } from './token-reviews.ts';
+
+interface SubjectAccessReview extends KubeObject {
+  readonly spec: {
+    readonly user: string;
+    readonly uid?: string;
+    readonly groups: readonly string[];
+    readonly extra?: ApiUser['extra'];
+    readonly resourceAttributes: {
+      readonly verb: string;
+      readonly group: string;
+      readonly resource: string;
+      readonly subresource?: string;
+      readonly namespace?: string;
+    };
+  };
+  readonly status?: { readonly allowed?: boolean };
+}
+
+const subjectAccessReviews = clusterKind<SubjectAccessReview>(
+  'authorization.k8s.io',
+  'subjectaccessreviews',
+  'SubjectAccessReview',
+);
+
+/** A right that is taken away is good for so long after. */
+const KEPT_MS = 30_000;
+const MOST_KEPT = 20_000;
+
+export class AccessReviews {
+  readonly #client: Pick<KubeClient, 'create'>;
+  readonly #known: RecentAnswers<boolean>;
+
+  constructor(client: Pick<KubeClient, 'create'>, clock?: Pick<Clock, 'monotonicMs'>) {
+    this.#client = client;
+    this.#known = new RecentAnswers({ forMs: KEPT_MS, most: MOST_KEPT, ...(clock && { clock }) });
+  }
+
+  /** @throws {KubeError} or {RampartError} if it cannot be found out */
+  may(user: ApiUser, question: AccessQuestion): Promise<boolean> {
+    const key = JSON.stringify([user.name, user.uid, user.groups, user.extra, keyOf(question)]);
+    return this.#known.get(key, () => this.#ask(user, question));
+  }
+
+  async #ask({ name, uid, groups, extra }: ApiUser, question: AccessQuestion): Promise<boolean> {
+    const { verb, group, resource, subresource, namespace } = question;
+    const { status } = await this.#client.create(subjectAccessReviews, {
+      metadata: {},
+      spec: {
+        ...{ user: name, groups, extra },
+        ...(uid !== '' && { uid }),
+        resourceAttributes: {
+          ...{ verb, group, resource },
+          ...(subresource !== undefined && { subresource }),
+          ...(namespace !== '' && { namespace }),
+        },
+      },
+    });
+    return status?.allowed === true;
+  }
+}

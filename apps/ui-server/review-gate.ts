@@ -1,0 +1,93 @@
+/** Who may look at the page in a cluster: users of its API server, by a bearer token. */
+import type { IncomingHttpHeaders } from 'node:http';
+
+import { messageOf } from '../../lib/errors/errors.ts';
+import { type Clock, systemClock } from '../../lib/time/clock.ts';
+import { bearerIn, type Gate, type View } from '../ui/gate.ts';
+import type { Refusal, Site } from '../ui/refusal.ts';
+import { cookiesIn, newSecret } from '../ui/secrets.ts';
+import type { AccessReviews } from './access-reviews.ts';
+import type { ApiUser, TokenReviews } from './token-reviews.ts';
+import { type Sources, UserView } from './user-view.ts';
+
+export interface ReviewGateOptions {
+  readonly sources: Sources;
+  readonly tokens: Pick<TokenReviews, 'userOf'>;
+  readonly access: Pick<AccessReviews, 'may'>;
+  readonly clock?: Pick<Clock, 'monotonicMs'>;
+}
+
+/** Whatever the ingress calls it: who comes by another name has no cookie for it. Its TLS ends before this server. */
+const site: Site = {
+  isOwnName: () => true,
+  names: 'the request has no Host that browsers send',
+  schemes: ['https', 'http'],
+  takesLinks: true,
+};
+
+const cookie = 'rampart-ui';
+/** A working day; the token may end before. */
+const SESSION_MS = 12 * 3_600_000;
+/** Beyond it, the oldest ends. */
+const MOST_SESSIONS = 1_000;
+
+export class ReviewGate implements Gate {
+  readonly site = site;
+  readonly takesTokens = true;
+  readonly #options: ReviewGateOptions;
+  readonly #clock: Pick<Clock, 'monotonicMs'>;
+  /** The oldest first. */
+  readonly #sessions = new Map<string, { readonly token: string; readonly untilMs: number }>();
+
+  constructor(options: ReviewGateOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+  }
+
+  async exchange(token: string): Promise<string | Refusal> {
+    const user = await this.#userOf(token);
+    if ('why' in user) return user;
+    const secret = newSecret();
+    this.#sessions.set(secret, { token, untilMs: this.#clock.monotonicMs() + SESSION_MS });
+    for (const oldest of this.#sessions.keys()) {
+      if (this.#sessions.size <= MOST_SESSIONS) break;
+      this.#sessions.delete(oldest);
+    }
+    // Without a path, it is that of the page, which an ingress may have changed on the way.
+    return `${cookie}=${secret}; HttpOnly; Secure; SameSite=Strict`;
+  }
+
+  /** A token in the request is of a proxy that has asked who it is, and knows better than a cookie of before. */
+  async admit(headers: IncomingHttpHeaders): Promise<View | Refusal> {
+    const token = bearerIn(headers.authorization) || this.#tokenOf(headers.cookie);
+    const user = await this.#userOf(token);
+    if ('why' in user) return user;
+    const { sources, tokens, access } = this.#options;
+    return new UserView({
+      sources,
+      may: (question) => access.may(user, question),
+      isKnown: async () => (await tokens.userOf(token)) !== undefined,
+    });
+  }
+
+  async #userOf(token: string): Promise<ApiUser | Refusal> {
+    if (token === '')
+      return { status: 401, why: 'It takes a token that the API server of this cluster knows' };
+    try {
+      const user = await this.#options.tokens.userOf(token);
+      return user ?? { status: 401, why: 'the API server does not know this token, or it has expired' };
+    } catch (error) {
+      return { status: 503, why: `whose token it is cannot be found out: ${messageOf(error)}` };
+    }
+  }
+
+  #tokenOf(header: string | undefined): string {
+    for (const secret of cookiesIn(header, cookie)) {
+      const session = this.#sessions.get(secret);
+      if (session === undefined) continue;
+      if (this.#clock.monotonicMs() < session.untilMs) return session.token;
+      this.#sessions.delete(secret);
+    }
+    return '';
+  }
+}

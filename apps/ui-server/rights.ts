@@ -1,0 +1,108 @@
+/**
+ * Which rights show what: those by which `rampart-viewer` lets people read it with kubectl.
+ *
+ * | what                                    | rights                                                                          |
+ * | --------------------------------------- | ------------------------------------------------------------------------------- |
+ * | all findings                            | `get pods/log` in rampart-system, where they are                                |
+ * | a finding about namespaces alone        | `get pods/log` in each of them, and `list` of its policy's kind where that is   |
+ * | an object, and why it is not guarded    | `list` of its kind in its namespace; of all, if it is in none                   |
+ * | nodes, agents, the operator, and losses | `list nodes`, and `list leases` in rampart-system                               |
+ */
+import { type Guard, systemNamespace } from '../../guard/guard.ts';
+import type { FindingHead, ObjectReference } from '../../guard/stream/finding.ts';
+
+export interface AccessQuestion {
+  readonly verb: 'get' | 'list';
+  /** '' is the core group. */
+  readonly group: string;
+  readonly resource: string;
+  readonly subresource?: string;
+  /** '': in all of them, or what is in none. */
+  readonly namespace: string;
+}
+
+export function keyOf({ verb, group, resource, subresource = '', namespace }: AccessQuestion): string {
+  return `${verb} ${group}/${resource}/${subresource} ${namespace}`;
+}
+
+const logsIn = (namespace: string): AccessQuestion => ({
+  ...{ verb: 'get', group: '', resource: 'pods', subresource: 'log', namespace },
+});
+
+export const allFindings: AccessQuestion = logsIn(systemNamespace);
+
+export const ofNodes: readonly AccessQuestion[] = [
+  { verb: 'list', group: '', resource: 'nodes', namespace: '' },
+  { verb: 'list', group: 'coordination.k8s.io', resource: 'leases', namespace: systemNamespace },
+];
+
+/**
+ * What shows objects of this kind of the guard.
+ *
+ * @param namespace - '' : of all namespaces, or of a kind that is in none.
+ * @returns undefined for a kind that its viewers may not list.
+ */
+export function listOf(
+  guard: Guard | undefined,
+  kind: string,
+  namespace: string,
+): AccessQuestion | undefined {
+  const plural = pluralOf(kind);
+  for (const { apiGroups, resources, verbs, inSystem } of guard?.rights.viewer ?? []) {
+    const [group = ''] = apiGroups;
+    // Those of the core group are not of the guard.
+    if (group !== '' && inSystem !== true && verbs.includes('list') && resources.includes(plural))
+      return { verb: 'list', group, resource: plural, namespace };
+  }
+  return undefined;
+}
+
+/** The rule by which Kubernetes guesses resources (k8s.io/apimachinery pkg/api/meta, UnsafeGuessKindToResource), which all of ours follow. */
+function pluralOf(kind: string): string {
+  const name = kind.toLowerCase();
+  if (name.endsWith('s')) return `${name}es`;
+  return name.endsWith('y') ? `${name.slice(0, -1)}ies` : `${name}s`;
+}
+
+/**
+ * What shows a finding to somebody who may not see all.
+ *
+ * @param keys - All of its line.
+ * @returns undefined if nothing does: it is about the cluster, or nothing is known of it.
+ */
+export function rightsFor(
+  guards: readonly Guard[],
+  { guard: name, object, policy }: Pick<FindingHead, 'guard' | 'object' | 'policy'>,
+  keys: object,
+): readonly AccessQuestion[] | undefined {
+  if (object === null || object.namespace === '') return undefined;
+  const questions = [...namespacesIn(keys)].map(logsIn);
+  if (policy !== null) {
+    const question = listOfPolicy(guards, name, policy);
+    if (question === undefined) return undefined;
+    questions.push(question);
+  }
+  return questions;
+}
+
+function listOfPolicy(
+  guards: readonly Guard[],
+  name: string,
+  { kind, namespace }: ObjectReference,
+): AccessQuestion | undefined {
+  return listOf(
+    guards.find((guard) => guard.name === name),
+    kind,
+    namespace,
+  );
+}
+
+/** All that are named anywhere: of the object, of the other end of a connection, of whoever has done it. */
+function namespacesIn(value: unknown, found = new Set<string>()): Set<string> {
+  if (typeof value !== 'object' || value === null) return found;
+  for (const [key, of] of Object.entries(value)) {
+    if (typeof of === 'string' && of !== '' && /namespace$/i.test(key)) found.add(of);
+    else namespacesIn(of, found);
+  }
+  return found;
+}

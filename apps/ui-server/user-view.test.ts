@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+
+import { findingLine } from '../../guard/stream/finding.ts';
+import { LineFeed } from '../../lib/feed/line-feed.ts';
+import { guards } from '../guards.ts';
+import { feedOf } from '../ui/finding-feed.ts';
+import { FindingGroups } from './finding-groups.ts';
+import { RecentAnswers } from './recent-answers.ts';
+import { keyOf, rightsFor } from './rights.ts';
+import { UserView } from './user-view.ts';
+
+function lineOf(namespace: string, keys: object = {}): string {
+  const finding = findingLine(
+    {
+      ...{ guard: 'file-access', kind: 'KiveAlert', time: new Date().toISOString(), node: { name: 'n' } },
+      ...{ severity: 'low', verdict: 'allowed', message: '' },
+      object: { kind: 'Pod', namespace, name: 'p' },
+      policy: { kind: 'KivePolicy', namespace, name: 'k' },
+    },
+    keys,
+  );
+  return `{"finding":${finding},"command":null}`;
+}
+
+suite('what one user sees', () => {
+  test('the rights that a finding needs: of all namespaces that it names, and of its policy', () => {
+    const rights = (line: string): string[] | undefined => {
+      const { finding } = JSON.parse(line) as { finding: Parameters<typeof rightsFor>[1] };
+      return rightsFor(guards, finding, finding)?.map(keyOf).toSorted();
+    };
+    const list = 'list kivebpf.san7o.github.io/kivepolicies/ a';
+    assert.deepEqual(rights(lineOf('a')), ['get /pods/log a', list]);
+    const accessor = { accessor: { pod: { namespace: 'b', name: 'x' } }, process: { 'pid-namespace': 3 } };
+    assert.deepEqual(rights(lineOf('a', accessor)), ['get /pods/log a', 'get /pods/log b', list]);
+    assert.deepEqual(rights(lineOf('a', { ends: [{ 'kive-policy-namespace': 'c' }] })), [
+      ...['get /pods/log a', 'get /pods/log c', list],
+    ]);
+    // About the cluster, or by what its guard does not know.
+    assert.equal(rights(lineOf('')), undefined);
+    assert.equal(rights(lineOf('a').replace('"KivePolicy"', '"Other"')), undefined);
+    assert.equal(rights(lineOf('a').replace('"file-access"', '"other"')), undefined);
+  });
+
+  const feed = new LineFeed();
+  const groups = new FindingGroups(guards, feed);
+  const viewOf = (may: (right: string) => boolean | Error, isKnown = (): boolean => true): UserView =>
+    new UserView({
+      sources: {
+        ...{ guards, groups, findings: feedOf(feed) },
+        status: async () => ({ failure: 'none' }),
+        state: () => ({ isLive: true, note: 'of all', missed: 0, hours: [] }),
+      },
+      may: async (question) => {
+        const answer = may(keyOf(question));
+        if (answer instanceof Error) throw answer;
+        return answer;
+      },
+      isKnown: async () => isKnown(),
+    });
+  const follow = (view: UserView) => {
+    const told: (number | string)[] = [];
+    let wake = Promise.withResolvers<void>();
+    const tell = (what: number | string): void => {
+      told.push(what);
+      wake.resolve();
+      wake = Promise.withResolvers();
+    };
+    const following = view.findings.follow(0, {
+      line: (number) => tell(number),
+      live: () => tell('live'),
+      fail: () => tell('failed'),
+    });
+    const until = async (what: number | string): Promise<void> => {
+      while (!told.includes(what)) await wake.promise;
+    };
+    return { told, until, [Symbol.dispose]: () => following[Symbol.dispose]() };
+  };
+  const ofA = (right: string): boolean => right.endsWith(' a');
+
+  test('in order, what comes while one waits for answers too', async () => {
+    for (const namespace of ['a', 'b', 'a']) feed.push(lineOf(namespace));
+    using followed = follow(viewOf(ofA));
+    feed.push(lineOf('b'));
+    feed.push(lineOf('a'));
+    await followed.until(5);
+    assert.deepEqual(followed.told, [1, 3, 'live', 5]);
+    const [hour] = (await viewOf(ofA).report()).findings.hours;
+    assert.deepEqual([hour?.guard, hour?.findings], ['file-access', { low: 3 }]);
+  });
+
+  test('ends without an answer, and with a token that is no longer good', async () => {
+    using unanswered = follow(viewOf(() => new Error('no answer')));
+    await unanswered.until('failed');
+    assert.deepEqual(unanswered.told, ['failed']);
+    let isGood = true;
+    using revoked = follow(viewOf(ofA, () => isGood));
+    await revoked.until('live');
+    isGood = false;
+    feed.push(lineOf('a'));
+    feed.push(lineOf('a'));
+    await revoked.until('failed');
+    assert.equal(revoked.told.at(-1), 'failed');
+    const { status, failure, findings } = await viewOf(() => new Error('no answer')).report();
+    assert.deepEqual([status, findings.hours, findings.isLive], [null, [], false]);
+    assert.match(failure ?? '', /cannot be found out: no answer/);
+  });
+
+  test('answers are kept for a short time, failures are not, and no more than so many', async () => {
+    let nowMs = 0;
+    const answers = new RecentAnswers<number>({ forMs: 10, most: 2, clock: { monotonicMs: () => nowMs } });
+    let asked = 0;
+    const ask = (key: string): Promise<number> => answers.get(key, async () => ++asked);
+    assert.deepEqual(await Promise.all([ask('a'), ask('a')]), [1, 1]);
+    nowMs = 9;
+    assert.equal(await ask('a'), 1);
+    nowMs = 10;
+    assert.equal(await ask('a'), 2);
+    await assert.rejects(answers.get('b', () => Promise.reject(new Error('none'))));
+    assert.equal(await ask('b'), 3);
+    await ask('c');
+    assert.equal(answers.size, 2);
+    assert.equal(await ask('a'), 5);
+  });
+});

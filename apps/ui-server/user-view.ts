@@ -1,0 +1,120 @@
+/** What one user of the cluster sees: nothing of which the API server does not say that they may read it. */
+import type { Guard } from '../../guard/guard.ts';
+import { messageOf } from '../../lib/errors/errors.ts';
+import type { Asked } from '../status/ask.ts';
+import type { FindingFeed, FindingReader } from '../ui/finding-feed.ts';
+import type { View } from '../ui/gate.ts';
+import type { FindingsState, UiFinding, UiReport } from '../ui/report.ts';
+import type { FindingGroups } from './finding-groups.ts';
+import { type AccessQuestion, allFindings, rightsFor } from './rights.ts';
+import { type May, statusFor } from './user-status.ts';
+
+/** What is read for all, with the rights of the pod. */
+export interface Sources {
+  readonly guards: readonly Guard[];
+  /** Why it cannot be read, if it cannot. Never rejects. */
+  readonly status: () => Promise<Asked | { readonly failure: string }>;
+  readonly findings: FindingFeed;
+  readonly state: () => FindingsState;
+  readonly groups: Pick<FindingGroups, 'hours'>;
+}
+
+export interface UserViewOptions {
+  readonly sources: Sources;
+  /** @throws if it cannot be found out */
+  readonly may: May;
+  /** Whether the token is still good. @throws if it cannot be found out */
+  readonly isKnown: () => Promise<boolean>;
+}
+
+/** Lines that wait for an answer of the API server: more than are kept of all kinds. */
+const MOST_WAITING = 200_000;
+
+export class UserView implements View {
+  readonly findings: FindingFeed;
+  readonly #options: UserViewOptions;
+
+  constructor(options: UserViewOptions) {
+    this.#options = options;
+    this.findings = {
+      epoch: options.sources.findings.epoch,
+      follow: (after, reader) => this.#follow(after, reader),
+    };
+  }
+
+  async report(): Promise<UiReport> {
+    const { sources, may } = this.#options;
+    try {
+      const asked = await sources.status();
+      const findings = await this.#state();
+      if ('failure' in asked) return { status: null, failure: asked.failure, findings };
+      return { status: await statusFor(asked, may), failure: null, findings };
+    } catch (error) {
+      const failure = `what you may read cannot be found out: ${messageOf(error)}`;
+      return { status: null, failure, findings: { isLive: false, note: failure, missed: 0, hours: [] } };
+    }
+  }
+
+  async #state(): Promise<FindingsState> {
+    const { sources, may } = this.#options;
+    const state = sources.state();
+    if (await may(allFindings)) return state;
+    const hours = await sources.groups.hours((rights) => this.#mayAll(rights));
+    return { ...state, note: state.isLive ? '' : 'the logs of agents cannot be read now', hours };
+  }
+
+  async #mayAll(rights: readonly AccessQuestion[]): Promise<boolean> {
+    const answers = await Promise.all(rights.map((right) => this.#options.may(right)));
+    return answers.every(Boolean);
+  }
+
+  async #shows(line: string): Promise<boolean> {
+    const { sources, may, isKnown } = this.#options;
+    // Also of a stream that has been open for hours.
+    if (!(await isKnown())) throw new Error('the token is no longer good');
+    if (await may(allFindings)) return true;
+    const { finding } = JSON.parse(line) as UiFinding;
+    const rights = rightsFor(sources.guards, finding, finding);
+    return rights !== undefined && (await this.#mayAll(rights));
+  }
+
+  /** In order, although each line waits for answers. Without an answer it ends: what is not told yet is told to whoever comes back. */
+  #follow(after: number, reader: FindingReader): Disposable {
+    let waiting: (() => Promise<void> | void)[] = [];
+    let isOver = false;
+    let isTelling = false;
+    const tellAll = async (): Promise<void> => {
+      isTelling = true;
+      while (waiting.length > 0) {
+        const now = waiting;
+        waiting = [];
+        for (const tell of now) if (!isOver) await tell();
+      }
+      isTelling = false;
+    };
+    const add = (tell: () => Promise<void> | void): void => {
+      if (waiting.push(tell) > MOST_WAITING) fail();
+      else if (!isTelling) tellAll().catch(fail);
+    };
+    const fail = (): void => {
+      if (isOver) return;
+      isOver = true;
+      reader.fail();
+    };
+    const following = this.#options.sources.findings.follow(after, {
+      line: (number, line) =>
+        add(async () => {
+          if ((await this.#shows(line)) && !isOver) reader.line(number, line);
+        }),
+      live: () => add(() => reader.live()),
+      fail,
+    });
+    return {
+      [Symbol.dispose]: () => {
+        isOver = true;
+        waiting = [];
+        following[Symbol.dispose]();
+      },
+    };
+  }
+}
