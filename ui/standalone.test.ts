@@ -171,14 +171,20 @@ suite('rampart standalone --ui', { skip: sensorSkip }, () => {
     const context = await browser.newContext({ ignoreHTTPSErrors: true });
     context.setDefaultTimeout(60_000);
     const page = await context.newPage();
+    // The findings are not to be had at first.
+    let isRefused = true;
+    await page.route('**/findings', (route) =>
+      isRefused ? route.fulfill({ status: 503, body: 'later' }) : route.continue(),
+    );
     await page.goto(new URL('/ui', server).href);
-    await page.getByText(/Its token is in .*viewer\.token/).waitFor();
+    await page.getByText(/The token is in .*viewer\.token/).waitFor();
     await page.getByLabel('Token').fill('wrong');
     await page.getByRole('button', { name: 'Open' }).click();
     await page.getByRole('alert').filter({ hasText: 'this is not the token' }).waitFor();
     await page.getByLabel('Token').fill(token());
     await page.keyboard.press('Enter');
     await page.locator('.answers', { hasText: 'Is everything guarded' }).waitFor();
+    isRefused = false;
     await page.locator('.finding', { hasText: 'rejected' }).first().waitFor();
     await page.reload();
     await page.locator('.answers').waitFor();

@@ -27,7 +27,7 @@ export function TokenForm({ why }: { readonly why: string }) {
       <p class="dim">{shown(why)}</p>
       <label>
         Token <input type="password" name="token" autocomplete="off" required />
-      </label>{' '}
+      </label>
       <button type="submit">Open</button>
       {refusal !== '' && (
         <p class="bad" role="alert">

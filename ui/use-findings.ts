@@ -7,6 +7,8 @@ import type { UiFinding } from '../apps/ui/report.ts';
 const MOST = 20_000;
 /** Many come at once: a page is not drawn for each. */
 const GATHER_MS = 100;
+/** After an answer that is no stream, such as that the server cannot find out who asks. */
+const RETRY_MS = 5_000;
 
 export interface ListedFinding extends UiFinding {
   readonly number: number;
@@ -24,9 +26,10 @@ export interface Findings {
 export function useFindings(): Findings {
   const [findings, setFindings] = useState<Findings>({ list: [], isComplete: false });
   useEffect(() => {
-    const events = new EventSource('findings');
+    let events: EventSource;
     let waiting: ListedFinding[] = [];
     let timer: ReturnType<typeof setTimeout> | undefined;
+    let again: ReturnType<typeof setTimeout> | undefined;
     let isComplete = false;
     const flush = (): void => {
       clearTimeout(timer);
@@ -35,24 +38,37 @@ export function useFindings(): Findings {
       waiting = [];
       setFindings(({ list }) => ({ list: [...came, ...list].slice(0, MOST), isComplete }));
     };
-    events.addEventListener('message', ({ data, lastEventId }: MessageEvent<string>) => {
-      const parsed = JSON.parse(data) as UiFinding;
-      const timeMs = Date.parse(parsed.finding.time);
-      const number = Number(lastEventId.slice(lastEventId.indexOf('-') + 1));
-      waiting.push({ ...parsed, number, timeMs, text: data.toLowerCase() });
-      timer ??= setTimeout(flush, GATHER_MS);
-    });
-    // Of another process, which tells all that it has.
-    events.addEventListener('anew', () => {
+    /** All is told anew. */
+    const forget = (): void => {
       waiting = [];
-      setFindings({ list: [], isComplete: false });
-    });
-    events.addEventListener('live', () => {
-      isComplete = true;
-      flush();
-    });
+      isComplete = false;
+      setFindings({ list: [], isComplete });
+    };
+    const open = (isFirst: boolean): void => {
+      events = new EventSource('findings');
+      if (!isFirst) events.addEventListener('open', forget);
+      events.addEventListener('message', ({ data, lastEventId }: MessageEvent<string>) => {
+        const parsed = JSON.parse(data) as UiFinding;
+        const timeMs = Date.parse(parsed.finding.time);
+        const number = Number(lastEventId.slice(lastEventId.indexOf('-') + 1));
+        waiting.push({ ...parsed, number, timeMs, text: data.toLowerCase() });
+        timer ??= setTimeout(flush, GATHER_MS);
+      });
+      // Of another process than before.
+      events.addEventListener('anew', forget);
+      events.addEventListener('live', () => {
+        isComplete = true;
+        flush();
+      });
+      // It comes back by itself from a connection that breaks, and never from an answer that is no stream.
+      events.addEventListener('error', () => {
+        if (events.readyState === EventSource.CLOSED) again = setTimeout(open, RETRY_MS, false);
+      });
+    };
+    open(true);
     return () => {
       clearTimeout(timer);
+      clearTimeout(again);
       events.close();
     };
   }, []);

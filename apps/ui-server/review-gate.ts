@@ -72,7 +72,7 @@ export class ReviewGate implements Gate {
 
   async #userOf(token: string): Promise<ApiUser | Refusal> {
     if (token === '')
-      return { status: 401, why: 'It takes a token that the API server of this cluster knows' };
+      return { status: 401, why: 'It takes a bearer token that the API server of this cluster knows' };
     try {
       const user = await this.#options.tokens.userOf(token);
       return user ?? { status: 401, why: 'the API server does not know this token, or it has expired' };

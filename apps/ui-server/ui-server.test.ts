@@ -9,9 +9,11 @@ import { after, before, suite, test } from 'node:test';
 import { findingLine } from '../../guard/stream/finding.ts';
 import { namespaces, nodes, pods } from '../../lib/kube/object/object.ts';
 import { request } from '../../lib/net/node-http.ts';
+import { deepTest } from '../../lib/testing/depth.fixture.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { kustomizationOf } from '../../scripts/deploy-choice.ts';
 import { kustomizeOf, type Manifest } from '../../scripts/kustomize.ts';
+import { browserObstacle, openBrowser } from '../../ui/ui-process.fixture.ts';
 import { applyManifest } from '../agent/apply.fixture.ts';
 import { deploy } from '../agent/deploy.fixture.ts';
 import type { UiReport } from '../ui/report.ts';
@@ -275,6 +277,19 @@ suite('rampart ui-server', () => {
     );
     const elsewhere = { ...session, origin: 'https://evil.example' };
     assert.equal((await ask('/status.json', elsewhere)).status, 403);
+  });
+
+  deepTest('in a browser of a tenant, as by port-forward', { skip: browserObstacle() }, async () => {
+    await using browser = await openBrowser();
+    const page = await browser.newPage();
+    await page.goto(`http://127.0.0.1:${port}/`);
+    await page.getByText('It takes a bearer token').waitFor();
+    await page.getByLabel('Token').fill('token-ann');
+    await page.keyboard.press('Enter');
+    await page.getByText('No: 2 of 2 objects not guarded').waitFor();
+    await page.locator('.finding', { hasText: 'web' }).waitFor();
+    await page.getByText('You may not read all that is guarded').waitFor();
+    assert.doesNotMatch(await page.content(), /bank|everywhere|till|passwd/);
   });
 
   test('shows nothing if the API server does not answer who it is', async () => {

@@ -40,6 +40,6 @@ export class TokenGate implements Gate {
 
   async admit(headers: IncomingHttpHeaders): Promise<View | Refusal> {
     const isKnown = cookiesIn(headers.cookie, this.#cookie).some((value) => isSame(value, this.#secret));
-    return isKnown ? this.#view : { status: 401, why: `Its token is in ${this.#options.file}` };
+    return isKnown ? this.#view : { status: 401, why: `The token is in ${this.#options.file}` };
   }
 }
