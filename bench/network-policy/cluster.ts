@@ -22,6 +22,8 @@ import { median, type PartOptions, quantile, type Report, type ReportRow } from 
 import { localNode, objects, pathOf, statusOf } from './cluster-scene.ts';
 
 const CONNECTIONS = 16;
+/** Of each form, in turn: the median counts, as the API's first list takes longer. */
+const STARTS = 3;
 /** Of the p99, ten are above: one collection of the heap does not decide it. */
 const EVENTS = 1000;
 /** The agent gives memory back in the first pause of 5 s. */
@@ -121,14 +123,23 @@ export async function cluster(options: PartOptions): Promise<Report> {
     return times;
   };
   const changes = stack.use(network.run(() => new NftablesChanges(bareTableName)));
-  const measure = async ({ label, start, floorMiB }: Form): Promise<Measured> => {
-    progress(`cluster: ${label}: from the start of an agent to the rules in the kernel`);
-    const beganMs = performance.now();
-    await using agent = start();
+  const enforced = async (agent: ReturnType<typeof startAgent>, beganMs: number): Promise<Start> => {
     // First it only has the kernel track connections.
     do await changed(changes);
     while (count(network).pods === 0);
-    const [startMs, startCpuMs] = [performance.now() - beganMs, cpuMs(agent.pid)];
+    return { ms: performance.now() - beganMs, cpuMs: cpuMs(agent.pid) };
+  };
+  /** An agent leaves its rules. */
+  const removeRules = (): void => {
+    network.nft(`delete table ${tableName}`);
+    using nft = network.run(() => new Nftables());
+    removeSourceTable(nft);
+    changes.take();
+  };
+  const measure = async ({ label, start, floorMiB }: Form, starts: Start[]): Promise<Measured> => {
+    const beganMs = performance.now();
+    await using agent = start();
+    starts.push(await enforced(agent, beganMs));
     await sleep(settleMs, undefined, { signal });
     const mib = residentMiB(agent.pid) - floorMiB;
     const programmed = count(network);
@@ -136,6 +147,8 @@ export async function cluster(options: PartOptions): Promise<Report> {
     const cpuBeforeMs = cpuMs(agent.pid);
     const times = await eventsOf(changes);
     const eventCpuMs = (cpuMs(agent.pid) - cpuBeforeMs) / times.length;
+    const startMs = median(starts.map(({ ms }) => ms));
+    const startCpuMs = median(starts.map((one) => one.cpuMs));
     return { label, startMs, startCpuMs, times, eventCpuMs, mib, floorMiB, ...programmed };
   };
   progress('cluster: the least that an event can take: the same events to a bare watch');
@@ -146,14 +159,22 @@ export async function cluster(options: PartOptions): Promise<Report> {
     await sleep(settleMs, undefined, { signal });
     return await eventsOf(bareChanges);
   })();
+  const starts = new Map<Form, Start[]>(forms.map((form) => [form, []]));
+  for (let round = 1; round < STARTS; round++) {
+    for (const [form, ofForm] of starts) {
+      progress(`cluster: ${form.label}: from the start of an agent to the rules in the kernel`);
+      const beganMs = performance.now();
+      {
+        await using agent = form.start();
+        ofForm.push(await enforced(agent, beganMs));
+      }
+      removeRules();
+    }
+  }
   const measured: Measured[] = [];
-  for (const form of forms) {
-    measured.push(await measure(form));
-    // An agent leaves its rules.
-    network.nft(`delete table ${tableName}`);
-    using nft = network.run(() => new Nftables());
-    removeSourceTable(nft);
-    changes.take();
+  for (const [form, ofForm] of starts) {
+    measured.push(await measure(form, ofForm));
+    removeRules();
   }
   return {
     title: `A cluster of ${scene.pods.length} pods and ${scene.policies.length} policies; ${scene.local} of the pods are of this node`,
@@ -180,7 +201,7 @@ export async function cluster(options: PartOptions): Promise<Report> {
     ],
     verdicts: measured.flatMap((one) => verdictsOf(one, scene)),
     notes: [
-      'Start: from the start of the process to the notice of the kernel. Event: from the answer to who wrote the pod.',
+      `Start: from the start of the process to the notice of the kernel, the median of ${STARTS}. Event: from the answer to who wrote the pod.`,
       'CPU: that of the agent alone, all its threads.',
       'Floor: an agent with this guard and an API without objects. Policies: with a pod of this node, both directions of one as one.',
       'A bare watch: node:https, JSON.parse, and libnftables with one element of one set; no policies, no pods, no check.',
@@ -193,6 +214,11 @@ interface Form {
   readonly label: string;
   readonly start: () => ReturnType<typeof startAgent>;
   readonly floorMiB: number;
+}
+
+interface Start {
+  readonly ms: number;
+  readonly cpuMs: number;
 }
 
 interface Measured {
