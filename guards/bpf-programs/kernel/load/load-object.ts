@@ -15,7 +15,7 @@ import type { Pins } from '../pins/pins.ts';
 import type { AttachType } from '../desired.ts';
 import { failureOf, ProgramFailure } from '../failure.ts';
 import { asOtherType, declaredType, type DeclaredType, refuseKernelFunctions } from './declared-type.ts';
-import { fitSizes } from './map-sizes.ts';
+import { fitSizes, shrinkHashTables } from './map-sizes.ts';
 import { programTypes } from './program-types.ts';
 import type { KeptMap } from '../records.ts';
 import {
@@ -252,6 +252,7 @@ function loadOnce<P extends ProgramRequest>(
 }
 
 /**
+ * @param isTrial - The programs are unloaded again, and nothing reads their maps.
  * @returns the memory of each map, if there are rules.
  * @throws {ProgramFailure} `not-allowed`, `load`: none is loaded then.
  */
@@ -259,8 +260,10 @@ export function load<P extends ProgramRequest>(
   request: LoadRequest<P>,
   { object, files, programs }: Opened<P>,
   chosen: ReadonlyMap<BpfMap, ChosenMap>,
+  isTrial = false,
 ): ReadonlyMap<BpfMap, number> | undefined {
   const bytes = mapBytes(request, files, chosen);
+  if (isTrial) shrinkHashTables(files.map(({ map }) => map).filter((map) => !chosen.has(map)));
   const [only, ...others] = programs;
   const work = (): void => failing('load', () => object.load());
   if (only === undefined || others.length > 0) work();
@@ -337,7 +340,7 @@ export function tryLoad(
     : new Map<BpfMap, ChosenMap>();
   // BPF_LOG_STATS.
   if (log !== undefined) prepared.program.logTo(log, 4);
-  load(request, opened, chosen);
+  load(request, opened, chosen, true);
   checked(request, opened, wanted, prepared);
   return programInfo(prepared.program.fd);
 }

@@ -15,11 +15,12 @@ import {
   tc,
   xdp,
 } from '../lab.fixture.ts';
+import { mapInfo } from '../info.ts';
 import { defaultTenantRules } from '../tenant/rules.ts';
 import type { AttachType } from '../desired.ts';
 import type { LoadRequest } from './load-object.ts';
 import { tryTogether } from './try-together.ts';
-import { verifyBytecode } from './verify-bytecode.ts';
+import { verifyBytecode, verifyWanted } from './verify-bytecode.ts';
 
 suite('loading', { skip: obstacle() ?? false }, () => {
   before(() => {
@@ -75,6 +76,21 @@ suite('loading', { skip: obstacle() ?? false }, () => {
       /^uprobe_user is loaded as xdp, but its section uprobe\/user says uprobe\. .* As xdp, it is refused: .*\(helper_not_allowed\)/,
     );
     assert.match(failed(outcomes, 'none', 'load'), /says fentry\. .*; the bytecode has no tc program\./);
+  });
+
+  test('verify asks for programs, not for the memory of hash tables', () => {
+    const entries: Record<string, number> = {};
+    const wanted = { functionName: 'xdp_write', type: 'xdp' } as const;
+    const [program] = verifyWanted(
+      bytecode('maps'),
+      [wanted],
+      { globals: {}, tenants: undefined },
+      ({ files }) => {
+        for (const { map } of files) if (map.fd >= 0) entries[map.name] = mapInfo(map.fd).maxEntries;
+      },
+    );
+    assert.equal(program?.loads, true, program?.message);
+    assert.equal(entries['table'], 1);
   });
 
   test('verify knows each type by its section', (t) => {

@@ -63,7 +63,7 @@ function loadOnce<P extends ProgramRequest>(
       program.logTo(log, 4);
       logs.set(wanted, log);
     }
-    load(request, opened, new Map());
+    load(request, opened, new Map(), true);
     const accepted = new Map<P, Accepted>();
     for (const [wanted, prepared] of opened.programs) {
       if (!isAllowed(() => checked(request, opened, wanted, prepared))) continue;
