@@ -54,7 +54,7 @@ export const recordFlags = {
 
 /** `struct target_key` and `struct target`. */
 export const targetKey = { inode: 0, device: 8, sizeBytes: 16 } as const;
-export const target = { filter: 0, generation: 4, id: 8, sizeBytes: 16 } as const;
+export const target = { filter: 0, generation: 4, id: 8, lent: 12, sizeBytes: 16 } as const;
 
 /** `struct counters`, each a u64. */
 export const counters = {
@@ -74,7 +74,18 @@ export const counters = {
 export const identity = { inode: 0, device: 8, generation: 12, pid: 16, error: 20, sizeBytes: 24 } as const;
 
 /** `struct state`, the whole of .bss. */
-export const state = { counters: 0, identity: 72, agentPid: 96, epoch: 100, sizeBytes: 104 } as const;
+export const state = {
+  counters: 0,
+  identity: 72,
+  agentPid: 96,
+  epoch: 100,
+  arrivedNs: 104,
+  directories: 112,
+  sizeBytes: 120,
+} as const;
+
+/** `ARRIVAL_NS`. */
+export const arrivalNs = 10_000_000_000n;
 
 /** `struct settings`, the whole of .rodata. */
 export const settings = {
@@ -97,7 +108,7 @@ export const bucketKey = {
 export const bucket = { nextNs: 0, bornNs: 8, folded: 16, sizeBytes: 24 } as const;
 
 /** `struct pending`: the access between its entry and its return (kprobe mode). */
-export const pending = { sp: 0, timeNs: 8, sizeBytes: 40 } as const;
+export const pending = { sp: 0, timeNs: 8, sizeBytes: 48 } as const;
 
 /** Length of each system call table in `struct settings`. */
 export const syscallTableLength = 548;

@@ -151,11 +151,16 @@ export const sensorModes: readonly SensorMode[] = [
     name: 'fentry',
     summary:
       'fexit on inode_permission and on changes of names and attributes, with the verdict, at the lowest cost',
-    programs: ['permission_exit', ...operationFunctions.flatMap((name) => [`${name}_entry`, `${name}_exit`])],
+    programs: [
+      'permission_exit',
+      'open_entry',
+      ...operationFunctions.flatMap((name) => [`${name}_entry`, `${name}_exit`]),
+    ],
     unavailable: (features) => firstMissing(needs(features, 'fexit')),
     attach: (object) =>
       attachAll([
         () => object.program('permission_exit').attach(),
+        () => object.program('open_entry').attach(),
         ...operationFunctions.flatMap((name) => [
           () => object.program(`${name}_exit`).attach(),
           () => object.program(`${name}_entry`).attach(),
@@ -169,6 +174,7 @@ export const sensorModes: readonly SensorMode[] = [
     programs: [
       'permission_entry',
       'permission_return',
+      'open_called',
       ...operationFunctions.flatMap((name) => [`${name}_called`, `${name}_return`]),
     ],
     unavailable: (features) => firstMissing(needs(features, 'kprobe', 'kretprobe')),
@@ -177,6 +183,7 @@ export const sensorModes: readonly SensorMode[] = [
       attachAll([
         () => object.program('permission_return').attach(),
         () => object.program('permission_entry').attach(),
+        () => object.program('open_called').attach(),
         ...operationFunctions.flatMap((name) => [
           () => object.program(`${name}_return`).attach(),
           () => object.program(`${name}_called`).attach(),

@@ -10,7 +10,7 @@ import { ANY_OPERATION, may, type FileIdentity } from './access.ts';
 import { monotonicNs, WallClock } from './clock.ts';
 import { FoldLedger } from './fold-ledger.ts';
 import { Identifier } from './identify.ts';
-import { counters as counterAt, pending as pendingAt, state as stateAt } from './layout.ts';
+import { arrivalNs, counters as counterAt, pending as pendingAt, state as stateAt } from './layout.ts';
 import { loadSensor, type LoadedSensor } from './load.ts';
 import { attachKindsOfModes, firstLine, sensorMode, sensorModes, type SensorModeName } from './modes.ts';
 import {
@@ -53,6 +53,8 @@ export class Sensor<W extends Watcher> implements Disposable {
   /** Better modes that this kernel refused, best first. */
   readonly refused: readonly RefusedMode[];
   readonly targets: Targets<W>;
+  /** Directories, see {@link expectFilesIn}. */
+  readonly #expected: Targets<W>;
   readonly #options: SensorOptions<W>;
   readonly #object: BpfObject;
   #links: readonly BpfLink[] = [];
@@ -83,7 +85,9 @@ export class Sensor<W extends Watcher> implements Disposable {
     this.#identifier = new Identifier(this.#object, state);
     // Its own accesses are left out from here on.
     state.setUint32(stateAt.agentPid, this.#identifier.ownPid(), true);
-    this.targets = new Targets<W>(this.#object.map('targets'), () => this.drain());
+    const ids = { next: 1 };
+    this.targets = new Targets<W>(this.#object.map('targets'), () => this.drain(), ids);
+    this.#expected = new Targets<W>(this.#object.map('directories'), () => this.drain(), ids);
     this.#ring = openRingBuffer({
       mapFd: this.#object.map('ring').fd,
       sizeBytes: options.ringSizeBytes ?? defaultRingSizeBytes,
@@ -185,6 +189,33 @@ export class Sensor<W extends Watcher> implements Disposable {
     return this.#identifier.identify(fd);
   }
 
+  /**
+   * Files that come in this directory are watched for `watcher` from the moment they do, for ten seconds: until then they are to be put
+   * in `targets`. An access to such a file has its name in `to`, or in `from`.
+   *
+   * @returns false where there is no room: they are watched once they are targets.
+   */
+  expectFilesIn(directory: FileIdentity, watcher: W): boolean {
+    const [failure] = this.#expected.addAll([{ identity: directory, watcher }]);
+    this.#tellExpected();
+    return failure === undefined;
+  }
+
+  /** Ends that. */
+  expectNoFilesIn(directory: FileIdentity, watcher: W): void {
+    this.#expected.delete(directory, watcher);
+    this.#tellExpected();
+  }
+
+  /** To be called when the filter of such a watcher has changed. */
+  refreshExpected(directory: FileIdentity): void {
+    this.#expected.refresh(directory);
+  }
+
+  #tellExpected(): void {
+    this.#memory.view.setUint32(stateAt.directories, this.#expected.size, true);
+  }
+
   /** Hands out what is in the ring now; within a callback of the sensor it does nothing. */
   drain(): void {
     if (this.#reading || this.#final !== undefined) return;
@@ -250,11 +281,14 @@ export class Sensor<W extends Watcher> implements Disposable {
         record.foldedTotal,
       );
     }
-    const { targets } = this;
-    const watchers =
-      mask & ANY_OPERATION ? targets.watchersAt(targetId, record.monotonicNs) : targets.watchersOf(targetId);
-    for (const watcher of watchers) {
-      if (wants(watcher.filter, mask)) this.#options.onAccess(record, watcher);
+    for (const targets of [this.targets, this.#expected]) {
+      const watchers =
+        mask & ANY_OPERATION
+          ? targets.watchersAt(targetId, record.monotonicNs)
+          : targets.watchersOf(targetId);
+      for (const watcher of watchers) {
+        if (wants(watcher.filter, mask)) this.#options.onAccess(record, watcher);
+      }
     }
   }
 
@@ -262,11 +296,22 @@ export class Sensor<W extends Watcher> implements Disposable {
   #keepHouse(): void {
     this.#clock.refresh();
     this.targets.forgetLeft();
+    this.#expected.forgetLeft();
+    this.#forgetArrivals();
     // After a long pause of the event loop this timer comes before the ring's turn.
     this.drain();
     this.#sweepFolded(QUIET_NS);
     if (this.mode === 'kprobe') this.#sweepPending(NO_RETURN_NS);
     this.#tellLoss();
+  }
+
+  /** While no file has come for long, the programs need not look for any. */
+  #forgetArrivals(): void {
+    const { view } = this.#memory;
+    const words = new BigUint64Array(view.buffer, view.byteOffset + stateAt.arrivedNs, 1);
+    const arrivedNs = Atomics.load(words, 0);
+    if (arrivedNs !== 0n && arrivedNs + arrivalNs < monotonicNs())
+      Atomics.compareExchange(words, 0, arrivedNs, 0n);
   }
 
   #sweepFolded(quietNs: bigint): void {
@@ -276,7 +321,11 @@ export class Sensor<W extends Watcher> implements Disposable {
     const { found, waiting } = this.#ledger.sweep(this.#object.map('buckets'), monotonicNs(), quietNs);
     this.#foldsWaiting = waiting > 0;
     for (const one of found) {
-      this.#options.onFolded?.(one, this.targets.watchersOf(one.targetId));
+      const { targetId } = one;
+      this.#options.onFolded?.(one, [
+        ...this.targets.watchersOf(targetId),
+        ...this.#expected.watchersOf(targetId),
+      ]);
     }
   }
 

@@ -30,6 +30,7 @@ export class Targets<W extends Watcher> {
   readonly capacity: number;
   readonly #map: BpfMap;
   readonly #onGone: () => void;
+  readonly #ids: { next: number };
   readonly #lives = new Map<string, Life<W>>();
   /** Which life the kernel's entry for an inode number and device belongs to. */
   readonly #inKernel = new Map<string, Life<W>>();
@@ -37,15 +38,16 @@ export class Targets<W extends Watcher> {
   /** Who watched the target of an id until when, CLOCK_MONOTONIC; of the last seconds, in two generations. */
   #left = new Map<number, Map<W, bigint>>();
   #leftBefore = new Map<number, Map<W, bigint>>();
-  #nextId = 1;
 
   /**
    * @param map - Of a loaded object: its size is fixed.
    * @param onGone - Called before a watcher is forgotten, and, for the last one, after its file left the
    * kernel's map: records in the ring until then still find it.
+   * @param ids - Shared by targets whose ids are not to be the same.
    */
-  constructor(map: BpfMap, onGone: () => void) {
+  constructor(map: BpfMap, onGone: () => void, ids = { next: 1 }) {
     this.#map = map;
+    this.#ids = ids;
     this.capacity = map.maxEntries;
     this.#onGone = onGone;
   }
@@ -173,7 +175,7 @@ export class Targets<W extends Watcher> {
   }
 
   #begin(identity: FileIdentity, watcher: W, put: (life: Life<W>) => void): Life<W> {
-    const life: Life<W> = { id: this.#nextId, identity, watchers: new Set([watcher]) };
+    const life: Life<W> = { id: this.#ids.next, identity, watchers: new Set([watcher]) };
     const place = placeOf(identity);
     if (this.#inKernel.size >= this.capacity && !this.#inKernel.has(place)) {
       throw new RampartError(errorCodes.LIMIT, {
@@ -184,7 +186,7 @@ export class Targets<W extends Watcher> {
     }
     if (this.#inKernel.has(place)) this.#put(life);
     else put(life);
-    this.#nextId += 1;
+    this.#ids.next += 1;
     this.#byId.set(life.id, life);
     this.#inKernel.set(place, life);
     return life;

@@ -7,7 +7,12 @@ import {
   type TrackedDirectory,
 } from '../../../lib/sensor/paths/directory-state.ts';
 import { DirectoryTracker } from '../../../lib/sensor/paths/directory-tracker.ts';
-import type { DirectoryChanges, DirectoryFile, Unwatched } from '../../../lib/sensor/paths/directory-tree.ts';
+import type {
+  DirectoryChanges,
+  DirectoryFile,
+  DirectoryNode,
+  Unwatched,
+} from '../../../lib/sensor/paths/directory-tree.ts';
 import { counted } from '../../../lib/output/words.ts';
 import { PARTLY_WATCHED } from '../policy-status-schema.ts';
 import type { DirectoryPath } from '../directory-path.ts';
@@ -40,6 +45,10 @@ class ContainerDirectory implements ContainerFile, DirectoryFiles {
 
   files(): Iterable<DirectoryFile> {
     return this.tracked?.files() ?? [];
+  }
+
+  directories(): Iterable<DirectoryNode> {
+    return this.tracked?.directories() ?? [];
   }
 
   subscribe(listener: (changes: DirectoryChanges) => void): Disposable {

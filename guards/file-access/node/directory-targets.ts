@@ -1,16 +1,20 @@
 /** The files of planned directories, as targets of the sensor: put in place as they come, and taken away as they go. */
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
-import type { DirectoryChanges, DirectoryFile } from '../../../lib/sensor/paths/directory-tree.ts';
-import type { Targets } from '../../../lib/sensor/targets.ts';
+import type {
+  DirectoryChanges,
+  DirectoryFile,
+  DirectoryNode,
+} from '../../../lib/sensor/paths/directory-tree.ts';
+import type { Sensor } from '../../../lib/sensor/sensor.ts';
 import type { PlannedAlert } from './loader-plan.ts';
-import { DirectoryWatcher, EntryWatcher, type PlanWatcher } from './plan-watcher.ts';
+import { ArrivalWatcher, DirectoryWatcher, EntryWatcher, type PlanWatcher } from './plan-watcher.ts';
 
 interface Planned extends Disposable {
   readonly watcher: DirectoryWatcher;
 }
 
 interface DirectoryTargetsOptions {
-  readonly targets: () => Targets<PlanWatcher>;
+  readonly sensor: () => Sensor<PlanWatcher>;
   /** There was no room for files that came. */
   readonly onRefused: () => void;
 }
@@ -42,7 +46,7 @@ export class DirectoryTargets implements Disposable {
       if (refused.size === 0) continue;
       const error = new RampartError(errorCodes.LIMIT, {
         what: `cannot watch ${refused.size} of the ${refused.size + files.size} files of ${planned.context.path}`,
-        why: `the limit of ${this.#options.targets().capacity} watched files is reached`,
+        why: `the limit of ${this.#options.sensor().targets.capacity} watched files is reached`,
         next: 'Let traps match fewer files',
       });
       yield { planned, error };
@@ -60,6 +64,7 @@ export class DirectoryTargets implements Disposable {
     const watcher = new DirectoryWatcher(planned);
     const subscription = directory.subscribe((changes) => this.#change(watcher, changes));
     this.#planned.set(place, { watcher, [Symbol.dispose]: () => subscription[Symbol.dispose]() });
+    this.#expect(watcher, directory.directories());
     this.#put(watcher, [...directory.files()]);
   }
 
@@ -73,8 +78,9 @@ export class DirectoryTargets implements Disposable {
     this.#planned.delete(from);
     this.#planned.set(to, one);
     if (before === planned.filter) return;
-    const targets = this.#options.targets();
+    const targets = this.#options.sensor().targets;
     for (const { identity } of watcher.files.keys()) targets.refresh(identity);
+    for (const { identity } of watcher.arrivals.keys()) this.#options.sensor().refreshExpected(identity);
   }
 
   remove(place: string): void {
@@ -82,6 +88,7 @@ export class DirectoryTargets implements Disposable {
     if (one === undefined) return;
     this.#planned.delete(place);
     one[Symbol.dispose]();
+    this.#expectNone(one.watcher, [...one.watcher.arrivals.keys()]);
     this.#drop(one.watcher, one.watcher.files.keys());
   }
 
@@ -103,10 +110,30 @@ export class DirectoryTargets implements Disposable {
     return false;
   }
 
-  #change(watcher: DirectoryWatcher, { added, removed }: DirectoryChanges): void {
+  #change(watcher: DirectoryWatcher, changes: DirectoryChanges): void {
+    const { added, removed, addedDirectories, removedDirectories } = changes;
+    this.#expect(watcher, addedDirectories);
+    this.#expectNone(watcher, removedDirectories);
     const failed = this.#put(watcher, added);
     this.#drop(watcher, removed);
     if (failed) this.#options.onRefused();
+  }
+
+  /** Files that come there are watched before this hears of them. */
+  #expect(watcher: DirectoryWatcher, directories: Iterable<DirectoryNode>): void {
+    for (const node of directories) {
+      const arrivals = new ArrivalWatcher(watcher, node);
+      if (this.#options.sensor().expectFilesIn(node.identity, arrivals)) watcher.arrivals.set(node, arrivals);
+    }
+  }
+
+  #expectNone(watcher: DirectoryWatcher, directories: Iterable<DirectoryNode>): void {
+    for (const node of directories) {
+      const arrivals = watcher.arrivals.get(node);
+      if (arrivals === undefined) continue;
+      watcher.arrivals.delete(node);
+      this.#options.sensor().expectNoFilesIn(node.identity, arrivals);
+    }
   }
 
   /** Returns whether there was no room for some. */
@@ -115,7 +142,7 @@ export class DirectoryTargets implements Disposable {
       identity: file.identity,
       watcher: new EntryWatcher(watcher, file),
     }));
-    const failures = this.#options.targets().addAll(wanted);
+    const failures = this.#options.sensor().targets.addAll(wanted);
     let failed = false;
     for (const [at, file] of files.entries()) {
       const failure = failures[at];
@@ -131,7 +158,7 @@ export class DirectoryTargets implements Disposable {
   }
 
   #drop(watcher: DirectoryWatcher, files: Iterable<DirectoryFile>): void {
-    const targets = this.#options.targets();
+    const targets = this.#options.sensor().targets;
     for (const file of files) {
       watcher.refused.delete(file);
       const entry = watcher.files.get(file);

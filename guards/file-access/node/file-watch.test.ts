@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 
+import { describeMask } from '../../../lib/sensor/access.ts';
 import { run } from '../../../lib/sensor/file-systems.fixture.ts';
 import { sensorSkip, testMode } from '../../../lib/sensor/sensor.fixture.ts';
 import { TemporaryDirectory } from '../../../lib/testing/temporary-directory.fixture.ts';
@@ -12,16 +13,20 @@ import { FileWatch } from './file-watch.ts';
 /** A directory `d` and what is outside of it; all accesses to files below `d`. */
 class Scene extends TemporaryDirectory {
   readonly seen: string[] = [];
+  readonly words: string[] = [];
   readonly watch: FileWatch<undefined>;
 
-  constructor(...files: readonly string[]) {
+  constructor(files: readonly string[], access: readonly string[] = ['read', 'delete']) {
     super();
     for (const file of files) this.write(file);
     this.watch = new FileWatch<undefined>({
       mode: testMode(),
       paths: [{ tracked: { root: this.path, path: '/d/**' }, context: undefined }],
-      access: ['read', 'delete'],
-      onAccess: (_access, { file }) => this.seen.push(file?.path ?? ''),
+      access,
+      onAccess: ({ mask }, { file }) => {
+        this.seen.push(file?.path ?? '');
+        this.words.push(`${describeMask(mask).join('+')} ${file?.path}`);
+      },
       onProblem: (problem) => assert.fail(problem as Error),
     });
   }
@@ -52,7 +57,7 @@ class Scene extends TemporaryDirectory {
 
 suite('the files below a directory', { skip: sensorSkip }, () => {
   test('are told where they are there, come, or are moved in with a tree, and no more when they are moved out', async () => {
-    using scene = new Scene('d/a', 'tree/x/b', 'outside');
+    using scene = new Scene(['d/a', 'tree/x/b', 'outside']);
     await scene.isTold('d/a');
     scene.write('d/new/deep/c');
     await scene.isTold('d/new/deep/c');
@@ -73,8 +78,40 @@ suite('the files below a directory', { skip: sensorSkip }, () => {
     assert.equal(scene.seen.at(-1), '/d/new/deep/c');
   });
 
+  test('are seen from their first access on: created, moved in, deleted before anybody heard of them', async () => {
+    using scene = new Scene(['d/sub/a', 'outside/c', 'outside/d'], ['read', 'write', 'delete', 'rename']);
+    await scene.isTold('d/sub/a');
+    scene.words.length = 0;
+    // The event loop stands still until all of it is done.
+    const steps = [
+      'echo x > d/sub/new; cat d/sub/new > /dev/null',
+      'mv outside/c d/c; cat d/c > /dev/null',
+      'echo y > d/short; rm d/short',
+      'echo z > d/sub/part; mv d/sub/part d/whole; cat d/whole > /dev/null',
+      'echo o > outside/other; cat outside/other > /dev/null',
+      'mv -f outside/d d/sub/a; cat d/sub/a > /dev/null',
+    ];
+    run('sh', ['-c', `cd ${scene.path}; ${steps.join('; ')}`]);
+    scene.watch.sensor.drain();
+    const told = new Set(scene.words);
+    const expected = [
+      ...['write /d/sub/new', 'read /d/sub/new', 'read /d/c', 'write /d/short', 'delete /d/short'],
+      ...['write /d/sub/part', 'rename /d/sub/part', 'read /d/sub/a'],
+    ];
+    for (const one of expected) assert.ok(told.has(one), `${one} in ${scene.words.join(', ')}`);
+    // By the name that it came by, in the directory that it came in.
+    assert.ok(told.has('read /d/sub/whole') || told.has('read /d/whole'), scene.words.join(', '));
+    assert.ok(!scene.words.some((word) => word.includes('outside') || word.includes('other')));
+    scene.words.length = 0;
+    await scene.isTold('d/sub/new');
+    await until('all are targets', () => scene.targets === 4);
+    run('cat', [scene.at('d/sub/new')]);
+    scene.watch.sensor.drain();
+    assert.equal(scene.words.at(-1), 'read /d/sub/new');
+  });
+
   test('and those of a file system that is mounted there, by a name of their own', async () => {
-    using scene = new Scene('d/sub/covered', 'bound/e');
+    using scene = new Scene(['d/sub/covered', 'bound/e']);
     await scene.isTold('d/sub/covered');
     run('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'rampart-test', scene.at('d/sub')]);
     try {

@@ -6,7 +6,7 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { accessFilter, type Access, type FileIdentity, sameFile } from '../../../lib/sensor/access.ts';
 import { type DirectoryState, MOST_FILES } from '../../../lib/sensor/paths/directory-state.ts';
 import { DirectoryTracker } from '../../../lib/sensor/paths/directory-tracker.ts';
-import type { DirectoryFile } from '../../../lib/sensor/paths/directory-tree.ts';
+import type { DirectoryFile, DirectoryNode } from '../../../lib/sensor/paths/directory-tree.ts';
 import type { PathState, TrackedPath } from '../../../lib/sensor/paths/path-state.ts';
 import { trackPaths } from '../../../lib/sensor/paths/path-tracker.ts';
 import { type NamedPrograms, type ProcessFilter, raisesAlert } from '../process-filter.ts';
@@ -24,7 +24,9 @@ export interface WatchedPath<C> extends Watcher {
   /** The file the path leads to now; undefined for a directory. */
   identity: FileIdentity | undefined;
   /** The file that was accessed, where the path is for those of a directory. */
-  readonly file?: DirectoryFile;
+  readonly file?: Pick<DirectoryFile, 'path'>;
+  /** The directory, for files that come in it. */
+  readonly node?: DirectoryNode;
 }
 
 export interface FileWatchOptions<C> extends Omit<SensorOptions<WatchedPath<C>>, 'onAccess' | 'onFolded'> {
@@ -77,7 +79,7 @@ export class FileWatch<C> implements Disposable {
       ...forSensor,
       onAccess: (access, watched) => {
         if (this.#filter === undefined || raisesAlert(this.#filter, access.executableFile, () => true))
-          options.onAccess(access, watched);
+          options.onAccess(access, withFile(watched, access));
         else this.#countFiltered(access);
       },
       ...(onFolded && {
@@ -171,11 +173,21 @@ export class FileWatch<C> implements Disposable {
     if (watched === undefined) return;
     const { sensor } = this;
     const entries = new Map<DirectoryFile, WatchedPath<C>>();
+    const arrivals = new Map<DirectoryNode, WatchedPath<C>>();
     directories.add({
       root: tracked.root,
       ...directory,
       mostFiles: Math.min(MOST_FILES, sensor.targets.capacity),
-      onFiles: ({ added, removed }) => {
+      onFiles: ({ added, removed, addedDirectories, removedDirectories }) => {
+        for (const node of addedDirectories) {
+          const watcher = { ...watched, node };
+          if (sensor.expectFilesIn(node.identity, watcher)) arrivals.set(node, watcher);
+        }
+        for (const node of removedDirectories) {
+          const watcher = arrivals.get(node);
+          if (watcher !== undefined) sensor.expectNoFilesIn(node.identity, watcher);
+          arrivals.delete(node);
+        }
         const wanted = added.map((file) => ({
           identity: file.identity,
           watcher: { ...watched, identity: file.identity, file },
@@ -201,4 +213,9 @@ export class FileWatch<C> implements Disposable {
     this.#tracking.dispose();
     this.#final = this.sensor.close();
   }
+}
+
+/** Of a file that came in a directory and has no watcher of its own yet, the sensor tells the name with each access. */
+function withFile<C>(watched: WatchedPath<C>, access: Access): WatchedPath<C> {
+  return watched.node === undefined ? watched : { ...watched, file: { path: watched.node.pathOf(access) } };
 }

@@ -97,14 +97,14 @@ export class LocalSensor implements Disposable {
           return;
         }
         const accessor = accessorOf?.(access, owner);
-        const line = watcher.encoder.encode(access, accessor);
+        const line = watcher.encoderFor(access).encode(access, accessor);
         const id = `${run}-${(number++).toString(36)}`;
         onAlert(line, context.callback, id, access, watcher.planned, accessor);
       },
     };
     this.#sensor = Sensor.open(this.#options);
     this.#directories = new DirectoryTargets({
-      targets: () => this.sensor.targets,
+      sensor: () => this.sensor,
       onRefused: () => onRefused?.(),
     });
   }

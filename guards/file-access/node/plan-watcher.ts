@@ -1,6 +1,6 @@
 /** What the sensor knows planned alerts by. */
-import { everyAccess } from '../../../lib/sensor/access.ts';
-import type { DirectoryFile } from '../../../lib/sensor/paths/directory-tree.ts';
+import { type Access, everyAccess } from '../../../lib/sensor/access.ts';
+import type { DirectoryFile, DirectoryNode } from '../../../lib/sensor/paths/directory-tree.ts';
 import type { Watcher } from '../../../lib/sensor/targets.ts';
 import { AlertEncoder } from '../alert/alert.ts';
 import type { PlannedAlert } from './loader-plan.ts';
@@ -10,7 +10,7 @@ const MOST_ENCODERS = 256;
 
 export interface PlanWatcher extends Watcher {
   readonly planned: PlannedAlert;
-  readonly encoder: AlertEncoder;
+  encoderFor(access: Access): AlertEncoder;
 }
 
 /** Of one file. Its encoder is made when it is first needed: most files are never touched. */
@@ -26,7 +26,7 @@ export class FileWatcher implements PlanWatcher {
     return this.planned.filter ?? everyAccess;
   }
 
-  get encoder(): AlertEncoder {
+  encoderFor(): AlertEncoder {
     return (this.#encoder ??= new AlertEncoder(this.planned.context));
   }
 
@@ -43,6 +43,8 @@ export class DirectoryWatcher {
   /** Those in place, and those that there is no room for. */
   readonly files = new Map<DirectoryFile, EntryWatcher>();
   readonly refused = new Set<DirectoryFile>();
+  /** Directories in which files may come. */
+  readonly arrivals = new Map<DirectoryNode, ArrivalWatcher>();
   readonly #encoders = new Map<string, AlertEncoder>();
 
   constructor(planned: PlannedAlert) {
@@ -86,7 +88,31 @@ export class EntryWatcher implements PlanWatcher {
   }
 
   /** Its file may have another name by now. */
-  get encoder(): AlertEncoder {
+  encoderFor(): AlertEncoder {
     return this.#directory.encoderOf(this.#file.path);
+  }
+}
+
+/** Of files that come in one of its directories, until each has a watcher of its own. */
+export class ArrivalWatcher implements PlanWatcher {
+  readonly #directory: DirectoryWatcher;
+  readonly #node: DirectoryNode;
+
+  constructor(directory: DirectoryWatcher, node: DirectoryNode) {
+    this.#directory = directory;
+    this.#node = node;
+  }
+
+  get planned(): PlannedAlert {
+    return this.#directory.planned;
+  }
+
+  get filter(): number {
+    return this.planned.filter ?? everyAccess;
+  }
+
+  /** The sensor tells the name of the file with each access. */
+  encoderFor(access: Access): AlertEncoder {
+    return this.#directory.encoderOf(this.#node.pathOf(access));
   }
 }

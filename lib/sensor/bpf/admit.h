@@ -3,15 +3,9 @@
 #ifndef RAMPART_ADMIT_H
 #define RAMPART_ADMIT_H
 
+#include "arrivals.h"
 #include "buckets.h"
 #include "record.h"
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__type(key, struct target_key);
-	__type(value, struct target);
-} targets SEC(".maps");
 
 /* Whether the target asks for this kind of access; see accessFilter in access.ts for the words. */
 static __always_inline int wanted(u32 filter, u32 mask)
@@ -43,6 +37,9 @@ static __always_inline int take_token(struct work *work)
 	key.pid = bpf_get_current_pid_tgid() >> 32;
 	key.target_id = work->access.target_id;
 	key.mask_and_verdict = work->access.mask | work->access.verdict << 16;
+	/* Files that share the target of their directory do not share its limit. */
+	if (work->access.name)
+		key.mask_and_verdict |= (u32)work->access.inode << 18;
 	bucket = bpf_map_lookup_elem(&buckets, &key);
 	if (!bucket) {
 		fresh.next_ns = now + settings.nanoseconds_per_access;
@@ -135,6 +132,8 @@ static __always_inline int admit(struct target *target, struct inode *inode, str
 		}
 	}
 	access->target_id = target->id;
+	/* The target is that of its directory: which of its files it is, a name says. */
+	access->name = target->lent && inode ? alias_of(inode) : 0;
 	access->time_ns = bpf_ktime_get_ns();
 	return 1;
 }

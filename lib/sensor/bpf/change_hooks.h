@@ -248,7 +248,6 @@ struct inode___mode {
 	unsigned short i_mode;
 } __attribute__((preserve_access_index));
 
-#define S_IFMT 0170000
 #define S_IFLNK 0120000
 
 /*

@@ -25,6 +25,10 @@ typedef __s32 s32;
 #define MAY_OPEN 32
 #define MAY_NOT_BLOCK 128
 #define FMODE_PATH 0x4000
+#define FMODE_CREATED 0x100000
+/* include/uapi/linux/stat.h */
+#define S_IFMT 00170000
+#define S_IFREG 0100000
 #define O_ACCMODE 3
 #define O_TRUNC 01000
 #define O_APPEND 02000
@@ -117,6 +121,7 @@ struct super_block {
 };
 
 struct inode {
+	unsigned short i_mode;
 	struct super_block *i_sb;
 	unsigned long i_ino;
 	u32 i_generation;

@@ -41,7 +41,7 @@ int permission_exit(u64 *ctx)
 	}
 	key.inode = inode->i_ino;
 	key.device = inode->i_sb->s_dev;
-	target = bpf_map_lookup_elem(&targets, &key);
+	target = find_target(&key);
 	if (!target)
 		return 0;
 	if (result == -ECHILD) /* the path walk will ask again, ready to sleep */
@@ -53,6 +53,14 @@ int permission_exit(u64 *ctx)
 	if (admit(target, inode, &access))
 		emit(&access);
 	return 0;
+}
+
+SEC("fentry/vfs_open")
+int open_entry(u64 *ctx)
+{
+	struct path *path = (void *)ARGUMENT_WORD(ctx, 0);
+
+	return state.directories ? open_created(path->dentry, (void *)ARGUMENT_WORD(ctx, 1)) : 0;
 }
 
 /* The word at one place since 5.12, and at another before. */
@@ -107,6 +115,8 @@ int rename_exit(u64 *ctx)
 		from = ARGUMENT_WORD(ctx, 1);
 		result = ARGUMENT_WORD(ctx, 6);
 	}
+	if (state.directories)
+		moved_in(!result);
 	end_operation(0, result, from, 0);
 	return end_operation(1, result, from, 0);
 }

@@ -48,7 +48,7 @@ int permission_entry(void *ctx)
 	}
 	key.inode = BPF_CORE_READ(inode, i_ino);
 	key.device = BPF_CORE_READ(inode, i_sb, s_dev);
-	target = bpf_map_lookup_elem(&targets, &key);
+	target = find_target(&key);
 	if (!target)
 		return 0;
 	entered.access.inode = key.inode;
@@ -96,6 +96,14 @@ int permission_return(void *ctx)
 		return 0;
 	access.verdict = result ? VERDICT_DENIED : VERDICT_ALLOWED;
 	return emit(&access);
+}
+
+SEC("kprobe/vfs_open")
+int open_called(void *ctx)
+{
+	struct path *path = (void *)REGISTER(ctx, di, regs[0]);
+
+	return state.directories ? open_created(BPF_CORE_READ(path, dentry), (void *)REGISTER(ctx, si, regs[1])) : 0;
 }
 
 #define FIRST(ctx) REGISTER(ctx, di, regs[0])
@@ -146,6 +154,8 @@ int rename_called(void *ctx)
 SEC("kretprobe/vfs_rename")
 int rename_return(void *ctx)
 {
+	if (state.directories)
+		moved_in(!REGISTER(ctx, ax, regs[0]));
 	return operation_return(ctx);
 }
 

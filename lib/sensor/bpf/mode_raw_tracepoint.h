@@ -35,7 +35,7 @@ static __always_inline struct target *target_of(struct inode *inode, struct targ
 		key->inode = BPF_CORE_READ(inode, i_ino);
 		key->device = BPF_CORE_READ(inode, i_sb, s_dev);
 	}
-	return bpf_map_lookup_elem(&targets, key);
+	return find_target(key);
 }
 
 static __always_inline int touched(struct inode *inode, struct target *target, struct target_key *key, u32 mask)
@@ -51,17 +51,15 @@ static __always_inline int touched(struct inode *inode, struct target *target, s
 	return 0;
 }
 
-/* What may_open would have been asked for these flags (fs/open.c, build_open_flags). */
-static __always_inline u32 open_mask(u32 flags)
+/* Of a file that came in a watched directory after it was opened, or while: see opened(). No process has the last pid. */
+static __always_inline struct descriptor_key mark_of_arrival(struct file *file, struct target_key *key)
 {
-	u32 mode = flags & O_ACCMODE, mask = MAY_OPEN;
+	struct descriptor_key mark = {};
 
-	mask |= mode == 0 ? MAY_READ : mode == 1 ? MAY_WRITE : MAY_READ | MAY_WRITE;
-	if (flags & O_TRUNC)
-		mask |= MAY_WRITE;
-	if (flags & O_APPEND)
-		mask |= MAY_APPEND;
-	return mask;
+	mark.file = (u64)file;
+	mark.target_id = key->inode;
+	mark.pid = -1;
+	return mark;
 }
 
 static __noinline int opened(u32 fd, u32 flags)
@@ -77,10 +75,21 @@ static __noinline int opened(u32 fd, u32 flags)
 		return 0;
 	inode = inode_of(file);
 	target = target_of(inode, &key);
+	if (state.directories && BPF_CORE_READ(file, f_mode) & FMODE_CREATED) {
+		struct target *fresh = arrived(BPF_CORE_READ(file, f_path.dentry, d_parent, d_inode), inode, &key);
+
+		if (fresh)
+			target = fresh;
+	}
 	if (!target)
 		return 0;
 	if (BPF_CORE_READ(file, f_mode) & FMODE_PATH)
 		return 0; /* a handle on the name: nothing of the file can be touched through it */
+	if (target->lent) { /* it gets a target of its own: its use is no news then either */
+		mark = mark_of_arrival(file, &key);
+		bpf_map_update_elem(&descriptors, &mark, &one, BPF_ANY);
+		mark.pid = 0;
+	}
 	mark.file = (u64)file;
 	mark.target_id = target->id;
 	bpf_map_update_elem(&descriptors, &mark, &one, BPF_ANY);
@@ -106,6 +115,10 @@ static __always_inline int used_file(struct file *file, u32 mask)
 	mark.target_id = target->id;
 	if (bpf_map_lookup_elem(&descriptors, &mark))
 		return 0; /* its open was reported */
+	mark = mark_of_arrival(file, &key);
+	if (bpf_map_lookup_elem(&descriptors, &mark))
+		return 0;
+	mark.target_id = target->id;
 	mark.pid = bpf_get_current_pid_tgid() >> 32;
 	before = bpf_map_lookup_elem(&descriptors, &mark);
 	if (before) {
@@ -229,6 +242,8 @@ int syscall_exit(struct bpf_raw_tracepoint_args *ctx)
 		return 0;
 	kind = is_compat() ? settings.compat_syscalls[number] : settings.native_syscalls[number];
 	if (kind >= SYSCALL_TRUNCATE) {
+		if (kind == SYSCALL_RENAME && state.directories)
+			moved_in(result == 0);
 		changed(0, kind, result == 0);
 		return changed(1, kind, result == 0);
 	}
@@ -312,6 +327,8 @@ int inode_changes(struct bpf_raw_tracepoint_args *ctx)
 	kind = is_compat() ? settings.compat_syscalls[number] : settings.native_syscalls[number];
 	if (kind < SYSCALL_TRUNCATE)
 		return 0;
+	if (kind == SYSCALL_RENAME && state.directories)
+		moves(inode);
 	return target_of(inode, &key) ? changing(inode, kind) : 0;
 }
 

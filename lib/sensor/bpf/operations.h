@@ -63,7 +63,7 @@ static __always_inline struct operation *begin_operation(struct inode *inode, u3
 		return 0;
 	file.inode = BPF_CORE_READ(inode, i_ino);
 	file.device = BPF_CORE_READ(inode, i_sb, s_dev);
-	target = bpf_map_lookup_elem(&targets, &file);
+	target = find_target(&file);
 	if (!target)
 		return 0;
 	operation = bpf_map_lookup_elem(&no_operation, &zero);
@@ -126,8 +126,11 @@ static __always_inline int begin_unlink(struct dentry *dentry, u64 token)
 
 static __always_inline int begin_rename(struct dentry *from, struct dentry *to, u32 flags, u64 token)
 {
-	struct operation *operation = begin_operation(BPF_CORE_READ(from, d_inode), OPERATION_RENAME, 0, token);
+	struct inode *inode = BPF_CORE_READ(from, d_inode);
+	struct operation *operation = begin_operation(inode, OPERATION_RENAME, 0, token);
 
+	if (state.directories)
+		moves(inode);
 	if (operation) {
 		name_before(operation, from);
 		/* The dentry that is renamed has the new name after it (fs/dcache.c, __d_move). */
@@ -167,6 +170,44 @@ static __always_inline u32 attributes_of(struct iattr *attributes)
 	if (valid & (ATTR_ATIME | ATTR_MTIME))
 		which |= ATTRIBUTES_TIMES;
 	return which;
+}
+
+/* What may_open would have been asked for these flags (fs/open.c, build_open_flags). */
+static __always_inline u32 open_mask(u32 flags)
+{
+	u32 mode = flags & O_ACCMODE, mask = MAY_OPEN;
+
+	mask |= mode == 0 ? MAY_READ : mode == 1 ? MAY_WRITE : MAY_READ | MAY_WRITE;
+	if (flags & O_TRUNC)
+		mask |= MAY_WRITE;
+	if (flags & O_APPEND)
+		mask |= MAY_APPEND;
+	return mask;
+}
+
+/*
+ * A file is opened, by vfs_open(path, file). Of one that this open creates the kernel asks no permission (fs/namei.c, do_open): here
+ * it comes in its directory, and is opened.
+ */
+static __always_inline int open_created(struct dentry *dentry, struct file *file)
+{
+	struct inode *inode = BPF_CORE_READ(dentry, d_inode);
+	struct target_key key = {};
+	struct access access = {};
+	struct target *target;
+
+	if (!inode || !(BPF_CORE_READ(file, f_mode) & FMODE_CREATED))
+		return 0;
+	key.inode = BPF_CORE_READ(inode, i_ino);
+	key.device = BPF_CORE_READ(inode, i_sb, s_dev);
+	target = arrived(BPF_CORE_READ(dentry, d_parent, d_inode), inode, &key);
+	if (!target)
+		return 0;
+	access.inode = key.inode;
+	access.device = key.device;
+	access.mask = open_mask(BPF_CORE_READ(file, f_flags));
+	access.verdict = VERDICT_ALLOWED;
+	return admit(target, inode, &access) ? emit(&access) : 0;
 }
 
 #endif

@@ -289,7 +289,7 @@ static __always_inline u32 put_process(struct work *work, u32 base)
 static __always_inline void put_names(struct work *work, struct names *names)
 {
 	work->from_parent = 0;
-	work->to = 0;
+	work->to = work->access.name;
 	if (!names)
 		return;
 	work->from_parent = names->from_parent;

@@ -30,8 +30,11 @@ struct target {
 	u32 filter;
 	u32 generation; /* 0: not known, every generation matches */
 	u32 id;		/* never reused while the sensor is open */
-	u32 zero;
+	u32 lent;	/* it is that of the file's directory, see arrivals.h */
 };
+
+/* So long user space has to put a file in `targets` that came in a watched directory. */
+#define ARRIVAL_NS 10000000000ULL
 
 /*
  * Operations that the kernel asks no permission of the file for; in the mask above the kernel's bits. The last four say
@@ -105,6 +108,7 @@ struct access {
 	u32 mask;
 	u32 target_id;
 	u32 verdict;
+	struct dentry *name; /* put behind the record as `to`; 0: none */
 };
 
 /* Written by the programs, read by user space through the mapping of .bss. produced = emitted + folded + lost_*. */
@@ -135,6 +139,9 @@ struct state {
 	struct identity identity;
 	u32 agent_pid; /* in the first pid namespace: its own accesses raise nothing */
 	u32 epoch;     /* of changes.bpf.c: moved on by user space each time it has read all */
+	u64 arrived_ns; /* a file came in a watched directory; set to 0 by user space when that is long ago */
+	u32 directories; /* how many are watched, set by user space */
+	u32 zero;
 };
 
 /* .rodata: set before loading. */

@@ -217,11 +217,11 @@ export class DirectoryReader implements Disposable {
     node: DirectoryNode,
     fd: Fd,
     name: string,
-    { device }: FileIdentity,
+    identity: FileIdentity,
     isMoved: boolean,
   ): void {
     const { watches, onFailed } = this.#options;
-    if (device !== node.device && isOfKernel(fd)) {
+    if (identity.device !== node.identity.device && isOfKernel(fd)) {
       tree.remove(node, name);
       return;
     }
@@ -241,7 +241,7 @@ export class DirectoryReader implements Disposable {
       for (const one of tree.nodes(moved)) this.#toRead.add(one);
       return;
     }
-    const child = new DirectoryNode(tree, { parent: node, name }, wd, device);
+    const child = new DirectoryNode(tree, { parent: node, name }, wd, identity);
     // Before the replaced one drops its watches, some of which may be the same.
     this.register(child);
     tree.putDirectory(node, name, child);

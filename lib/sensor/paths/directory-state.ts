@@ -1,7 +1,7 @@
 /** The requests to a directory tracker, and the states of a tracked directory. */
 import type { RampartError } from '../../errors/errors.ts';
 import { type FileIdentity, sameFile } from '../access.ts';
-import type { DirectoryChanges, DirectoryFile, Unwatched } from './directory-tree.ts';
+import type { DirectoryChanges, DirectoryFile, DirectoryNode, Unwatched } from './directory-tree.ts';
 import type { Identify, PathState, TrackedPath } from './path-state.ts';
 
 /** Files of one directory, unless a caller wants fewer. */
@@ -22,7 +22,7 @@ export interface TrackedDirectoryOptions extends TrackedPath {
   readonly recursive: boolean;
   /** Default: {@link MOST_FILES}. */
   readonly mostFiles?: number;
-  /** Files that came and went. Watch what comes before what goes is dropped: a file may be in both. Must not throw. */
+  /** Files and directories that came and went. Watch what comes before what goes is dropped: a file may be in both. Must not throw. */
   readonly onFiles: (changes: DirectoryChanges) => void;
   /** The state has changed. Counts alone are reported at most every 10 s. Must not throw. */
   readonly onState: (state: DirectoryState) => void;
@@ -42,12 +42,16 @@ export interface TrackedDirectory extends Disposable {
   readonly state: DirectoryState;
   /** The current files, as far as they were reported. */
   files(): Iterable<DirectoryFile>;
+  /** The current directories, itself the first, as far as they were reported. */
+  directories(): Iterable<DirectoryNode>;
 }
 
 /** The files of a directory, which come and go. */
 export interface DirectoryFiles {
   /** Those that are there now. */
   files(): Iterable<DirectoryFile>;
+  /** In which files may come. */
+  directories(): Iterable<DirectoryNode>;
   /** Gets all changes from now on, until it is disposed. */
   subscribe(listener: (changes: DirectoryChanges) => void): Disposable;
 }

@@ -179,7 +179,7 @@ export class DirectoryTracker implements Disposable {
       const top =
         wd === undefined
           ? undefined
-          : new DirectoryNode(tree, { name: toByteString(options.path) }, wd, now.identity.device);
+          : new DirectoryNode(tree, { name: toByteString(options.path) }, wd, now.identity);
       // Before the replaced one drops its watches, some of which may be the same.
       if (top !== undefined) this.#reader.register(top);
       tree.setTop(top);
@@ -249,7 +249,8 @@ export class DirectoryTracker implements Disposable {
       if (changes.removed.length > 0 && tree.unwatched.files > 0) {
         for (const node of tree.nodes()) if (node.unwatchedFiles > 0) this.#retries.add(node);
       }
-      if (changes.added.length + changes.removed.length > 0) options.onFiles(changes);
+      if (Object.values(changes).some((some: readonly unknown[]) => some.length > 0))
+        options.onFiles(changes);
       this.#tellState(tracked);
       if (this.#disposed) return; // by a callback
     }

@@ -1,5 +1,5 @@
 /** The files below one directory, by their names and each once by its identity. No I/O. */
-import { fileKey, sameFile, type FileIdentity } from '../access.ts';
+import { type Access, fileKey, sameFile, type FileIdentity } from '../access.ts';
 import { fromByteString } from './inotify.ts';
 
 /** Symbolic links that are followed in one tree: each costs as much as a path of its own. */
@@ -70,7 +70,7 @@ export class DirectoryNode {
   parent: DirectoryNode | undefined;
   /** In its parent, a byte string; of the topmost its whole path. */
   name: string;
-  readonly device: number;
+  readonly identity: FileIdentity;
   /** The watch descriptor. */
   readonly wd: number;
   readonly entries = new Map<string, DirectoryEntry>();
@@ -86,13 +86,20 @@ export class DirectoryNode {
     tree: DirectoryTree,
     at: Omit<Place, 'node'> & { readonly parent?: DirectoryNode },
     wd: number,
-    device: number,
+    identity: FileIdentity,
   ) {
     this.tree = tree;
     this.parent = at.parent;
     this.name = at.name;
     this.wd = wd;
-    this.device = device;
+    this.identity = identity;
+  }
+
+  /** The path of the file of an access that {@link Sensor.expectFilesIn} of this directory led to, as a process of the root writes it. */
+  pathOf({ from, to }: Pick<Access, 'from' | 'to'>): string {
+    const { path } = this;
+    const name = from === '' ? to : from;
+    return `${path === '/' ? '' : fromByteString(path)}/${name.slice(name.lastIndexOf('/') + 1)}`;
   }
 
   /** A byte string. */
@@ -113,10 +120,13 @@ export interface Unwatched {
   readonly directories: number;
 }
 
-/** Files that came and went since {@link DirectoryTree.takeChanges} was called last. */
+/** What came and went since {@link DirectoryTree.takeChanges} was called last. */
 export interface DirectoryChanges {
   readonly added: readonly DirectoryFile[];
   readonly removed: readonly DirectoryFile[];
+  /** Directories in which files may come. */
+  readonly addedDirectories: readonly DirectoryNode[];
+  readonly removedDirectories: readonly DirectoryNode[];
 }
 
 /** The names below one directory, and the files they lead to. */
@@ -128,6 +138,8 @@ export class DirectoryTree {
   readonly #onLinkGone: (link: DirectoryLink) => void;
   readonly #added = new Set<DirectoryFile>();
   readonly #removed = new Set<DirectoryFile>();
+  readonly #addedNodes = new Set<DirectoryNode>();
+  readonly #removedNodes = new Set<DirectoryNode>();
   #top: DirectoryNode | undefined;
   #links = 0;
   #unwatchedFiles = 0;
@@ -159,6 +171,7 @@ export class DirectoryTree {
   setTop(top: DirectoryNode | undefined): void {
     if (this.#top !== undefined) this.#forget(this.#top);
     this.#top = top;
+    if (top !== undefined) this.#addedNodes.add(top);
   }
 
   /** Puts a file at a name. Returns whether there was room. */
@@ -214,6 +227,7 @@ export class DirectoryTree {
   putDirectory(node: DirectoryNode, name: string, child: DirectoryNode): void {
     this.remove(node, name);
     node.entries.set(name, child);
+    this.#addedNodes.add(child);
   }
 
   /** Gives a directory with all that is in it another name. */
@@ -257,6 +271,7 @@ export class DirectoryTree {
     node.entries.clear();
     this.countFile(node, -node.unwatchedFiles);
     this.countDirectory(node, -node.unwatchedDirectories);
+    if (!this.#addedNodes.delete(node)) this.#removedNodes.add(node);
     this.#onNodeGone(node);
   }
 
@@ -287,9 +302,12 @@ export class DirectoryTree {
   }
 
   takeChanges(): DirectoryChanges {
-    const changes = { added: [...this.#added], removed: [...this.#removed] };
-    this.#added.clear();
-    this.#removed.clear();
+    const all = [this.#added, this.#removed, this.#addedNodes, this.#removedNodes] as const;
+    const changes = {
+      ...{ added: [...this.#added], removed: [...this.#removed] },
+      ...{ addedDirectories: [...this.#addedNodes], removedDirectories: [...this.#removedNodes] },
+    };
+    for (const some of all) some.clear();
     return changes;
   }
 

@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 import type { DirectoryState, TrackedDirectory, TrackedDirectoryOptions } from './directory-state.ts';
-import type { DirectoryFile, DirectoryTree } from './directory-tree.ts';
+import type { DirectoryFile, DirectoryNode, DirectoryTree } from './directory-tree.ts';
 import type { PathState } from './path-state.ts';
 
 export class Tracked implements TrackedDirectory {
@@ -26,6 +26,10 @@ export class Tracked implements TrackedDirectory {
 
   files(): Iterable<DirectoryFile> {
     return this.tree.files.values();
+  }
+
+  directories(): Iterable<DirectoryNode> {
+    return this.tree.nodes();
   }
 
   [Symbol.dispose](): void {
