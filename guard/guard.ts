@@ -26,6 +26,7 @@ import type { ClusterContext, NodeContext } from './context.ts';
 import type { Leftovers } from './leftovers.ts';
 import type { LineKind } from './line-kind.ts';
 import type { ExamineMachine } from './machine.ts';
+import type { PictureSource } from './picture.ts';
 import type { StatusSection } from './status-section.ts';
 import type { OcsfMapping } from './stream/ocsf.ts';
 import type { WriteLimits } from './write-limits.ts';
@@ -112,6 +113,8 @@ export interface Guard<Options = unknown> {
   /** Whether it works on this machine, for `rampart doctor`. */
   readonly examine?: () => Promise<ExamineMachine>;
   readonly status?: () => Promise<StatusSection>;
+  /** What is drawn behind its card of `rampart ui`. */
+  readonly picture?: () => Promise<PictureSource>;
   /** The kinds of lines that its node part gives to the sink, for `rampart alerts`. */
   readonly lines?: () => Promise<readonly LineKind[]>;
   /** Its findings in the words of OCSF, for OTLP. */

@@ -18,10 +18,26 @@ export interface LineView {
   readonly by?: PodName;
   /** The words of a `rampart` command that says more of it, without those that name the cluster: `network`, `explain`, ... */
   readonly next?: readonly string[];
+  /** The same of a command that is run on the node where it happened. */
+  readonly nextOnNode?: readonly string[];
+  /** Whether a person has to decide on it. */
+  readonly decision?: Decision;
   /** Lines with the same key that follow each other are shown to a person as one. */
   readonly fold?: LineFold;
   /** As one line for a person, without a newline. */
   pretty(options: PrettyLineOptions): string;
+}
+
+/** Something that stays until a person has said what is to become of it. */
+export interface Decision {
+  /** Lines with the same key are about the same: the newest one says whether it is open. */
+  readonly key: string;
+  /** `false`: it was decided, or is gone. */
+  readonly isOpen: boolean;
+  /** One, and several: `changed file`, `changed files`. */
+  readonly what: readonly [one: string, several: string];
+  /** Findings in 24 hours that make it one. Default: 1. */
+  readonly times?: number;
 }
 
 export interface LineFold {

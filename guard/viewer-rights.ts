@@ -9,6 +9,9 @@ const shared: readonly Right[] = [
   right('', ['pods/log'], ['get'], { inSystem: true }),
 ];
 
+/** User name of the viewer in the API of a process that guards itself. */
+export const viewerName = 'rampart-viewer';
+
 /** The rights of both roles `rampart-viewer` of deploy/, for an API without roles. */
 export function viewerRules(guards: readonly Guard[]): AccessRule[] {
   const rights = [...shared, ...guards.flatMap((guard) => guard.rights.viewer ?? [])];

@@ -14,7 +14,10 @@ const ofCheckout = join(top, '.cache/ui');
 function isFresh(): boolean {
   const built = statSync(join(ofCheckout, 'page.js'), { throwIfNoEntry: false });
   if (built === undefined) return false;
-  const sources = [...globSync('ui/**/*', { cwd: top }), 'package-lock.json', 'scripts/build-page.ts'];
+  const sources = [
+    ...globSync(['ui/**/*', 'examples/*.yaml', 'lib/output/printable.ts'], { cwd: top }),
+    ...['package-lock.json', 'scripts/build-page.ts'],
+  ];
   return sources.every((path) => statSync(join(top, path)).mtimeMs <= built.mtimeMs);
 }
 

@@ -41,7 +41,12 @@ const owners: Readonly<Record<string, string>> = {
 /** Runs in browsers, and has a build of its own. */
 const page = 'ui';
 /** All that it may take along when it runs. */
-const inPage: readonly RegExp[] = [/^preact(?:\/hooks)?$/, /^lib\/output\/printable\.ts$/, /^ui\//];
+const inPage: readonly RegExp[] = [
+  /^preact(?:\/hooks)?$/,
+  /^lib\/output\/printable\.ts$/,
+  /^examples\/[\w-]+\.yaml\?raw$/,
+  /^ui\//,
+];
 /** Runs in Node.js: how it is built, and how its pictures are made. */
 const buildOfPage = /^ui\/(?:vite\.config|pictures)\.ts$/;
 
@@ -70,7 +75,7 @@ export function objection(
     const taken = specifier.startsWith('.') ? join(dirname(from), specifier) : specifier;
     return inPage.some((pattern) => pattern.test(taken))
       ? undefined
-      : `${page}/ runs in browsers, so it imports only preact, types, and lib/output/printable.ts`;
+      : `${page}/ runs in browsers, so it imports only preact, types, examples, and lib/output/printable.ts`;
   }
   if (specifier.startsWith('node:')) return undefined;
   const ofTests = testFile.test(from) || !productFolders.includes(folderOf(from));

@@ -3,6 +3,7 @@ import type { ComponentChildren } from 'preact';
 
 import type { GuardReport } from '../apps/status/report.ts';
 import type { UiReport } from '../apps/ui/report.ts';
+import type { Decisions } from './decisions.ts';
 import { totalOf } from './hours.ts';
 import { counted, shown } from './text.ts';
 
@@ -12,11 +13,16 @@ interface Said {
   readonly more: ComponentChildren;
 }
 
-export function Answers({ report }: { readonly report: UiReport }) {
+interface AnswersProps {
+  readonly report: UiReport;
+  readonly decisions: Decisions;
+}
+
+export function Answers({ report, decisions }: AnswersProps) {
   return (
     <section class="card answers" aria-label="At a glance">
       <Answer question="Is everything guarded that was asked for?" {...guardedAnswer(report)} />
-      <Answer question="What was found in the last 24 hours?" {...foundAnswer(report)} />
+      <Answer question="What was found in the last 24 hours?" {...foundAnswer(report, decisions)} />
       <Answer question="Was anything missed?" {...missedAnswer(report)} />
     </section>
   );
@@ -40,7 +46,11 @@ function guardedAnswer({ status, failure }: UiReport): Said {
     guards.reduce((all, guard) => all + of(guard), 0);
   const objects = sum((guard) => guard.objects ?? 0);
   if (status.guarded && objects === 0)
-    return { tone: '', answer: 'Nothing is asked for yet', more: 'No guard has an object to guard by.' };
+    return {
+      tone: '',
+      answer: 'Nothing is asked for yet',
+      more: 'No guard has an object to guard by. Below are examples to begin with.',
+    };
   if (status.guarded)
     return { tone: 'ok', answer: `Yes: ${counted(objects, 'object')}`, more: 'All are guarded.' };
   if (status.problems.length === 0)
@@ -57,17 +67,17 @@ function guardedAnswer({ status, failure }: UiReport): Said {
   };
 }
 
-function foundAnswer({ findings: { hours, isLive, note } }: UiReport): Said {
-  const { all, severe, guards } = totalOf(hours);
+function foundAnswer({ findings: { hours, isLive, note } }: UiReport, { counts, total }: Decisions): Said {
+  const { all, guards } = totalOf(hours);
   const by = [...guards].map(([guard, count]) => `${guard} ${count.toLocaleString('en')}`).join(', ');
+  const decide = counts.map(({ what, count }) => counted(count, ...what)).join(', ');
   const blind = isLive ? '' : `New findings are not seen: ${note}`;
-  const more = shown([by, blind].filter((part) => part !== '').join('. '));
-  if (all === 0) return { tone: isLive ? 'ok' : 'warn', answer: isLive ? 'Nothing' : 'Unknown', more };
-  return {
-    tone: severe > 0 ? 'warn' : '',
-    answer: `${counted(all, 'finding')}${severe > 0 ? `, ${severe.toLocaleString('en')} of high severity` : ''}`,
-    more,
-  };
+  const more = shown([decide, by, blind].filter((part) => part !== '').join('. '));
+  if (all === 0 && total === 0)
+    return { tone: isLive ? 'ok' : 'warn', answer: isLive ? 'Nothing' : 'Unknown', more };
+  const waiting =
+    total === 0 ? '' : `, ${total.toLocaleString('en')} ${total === 1 ? 'needs' : 'need'} a decision`;
+  return { tone: total > 0 ? 'warn' : '', answer: `${counted(all, 'finding')}${waiting}`, more };
 }
 
 function missedAnswer({ status, failure, findings: { missed, isLive } }: UiReport): Said {

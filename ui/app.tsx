@@ -1,15 +1,18 @@
-import { useState } from 'preact/hooks';
+import { useMemo, useState } from 'preact/hooks';
 
 import type { UiReport } from '../apps/ui/report.ts';
 import { Answers } from './answers.tsx';
+import { type Decisions, openDecisions } from './decisions.ts';
 import { FindingList } from './finding-list.tsx';
 import { GuardCards } from './guard-cards.tsx';
+import { GuardPicture } from './guard-picture.tsx';
 import { Losses } from './losses.tsx';
 import { Nodes } from './nodes.tsx';
 import { NotGuarded } from './not-guarded.tsx';
+import { Starters } from './starters.tsx';
 import { clock, counted, shown } from './text.ts';
 import { TokenForm } from './token-form.tsx';
-import { useFindings } from './use-findings.ts';
+import { type Findings, useFindings } from './use-findings.ts';
 import { useReport } from './use-report.ts';
 
 /** @param refusal - Why the token of the link was not taken; empty if it was. */
@@ -17,7 +20,14 @@ export function App({ refusal }: { readonly refusal: string }) {
   const findings = useFindings();
   const { report, checkedMs, failure, needsToken } = useReport(findings.list[0]?.number ?? 0);
   const [only, setOnly] = useState('');
-  const toggle = (guard: string): void => setOnly((now) => (now === guard ? '' : guard));
+  const [drawn, setDrawn] = useState('');
+  const decisions = useDecisions(findings);
+  const toggle = (guard: string): void => {
+    const hasPicture = report?.pictures.includes(guard) === true;
+    const isChosen = only === guard && (drawn === guard || !hasPicture);
+    setOnly(isChosen ? '' : guard);
+    setDrawn(isChosen || !hasPicture ? '' : guard);
+  };
   const guards = report === undefined ? [] : guardNames(report);
   if (needsToken)
     return (
@@ -41,6 +51,11 @@ export function App({ refusal }: { readonly refusal: string }) {
             {isLive ? 'live' : 'not live'}
           </span>
           {checkedMs > 0 && <span>{clock(checkedMs)}</span>}
+          {report?.who && (
+            <span class="who" title={`Read with the rights of ${shown(report.who)}`}>
+              {shown(report.who)}
+            </span>
+          )}
           <button type="button" onClick={switchTheme} aria-label="Light or dark">
             ◐
           </button>
@@ -62,11 +77,14 @@ export function App({ refusal }: { readonly refusal: string }) {
           failure === '' && <p class="dim">Reading …</p>
         ) : (
           <>
-            <Answers report={report} />
-            <GuardCards report={report} guards={guards} only={only} toggle={toggle} />
+            <Answers report={report} decisions={decisions} />
+            {isNothingAsked(report) && <Starters />}
+            <GuardCards report={report} guards={guards} only={only} drawn={drawn} toggle={toggle} />
+            {drawn !== '' && <GuardPicture guard={drawn} close={() => setDrawn('')} />}
             <div class="columns">
               <FindingList
                 findings={findings}
+                decisions={decisions}
                 state={report.findings}
                 guards={guards}
                 only={only}
@@ -87,6 +105,16 @@ export function App({ refusal }: { readonly refusal: string }) {
       </footer>
     </>
   );
+}
+
+const DAY_MS = 86_400_000;
+
+function useDecisions({ list }: Findings): Decisions {
+  return useMemo(() => openDecisions(list, Date.now() - DAY_MS), [list]);
+}
+
+function isNothingAsked({ status }: UiReport): boolean {
+  return status?.guarded === true && status.guards.every(({ objects }) => objects === 0);
 }
 
 function guardNames({ status, findings }: UiReport): string[] {

@@ -1,15 +1,35 @@
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
+
+import type { NextCommand } from '../apps/ui/report.ts';
+import { shown } from './text.ts';
+
+interface CopiedCommandProps {
+  readonly command: NextCommand;
+  /** Where it happened. */
+  readonly node: string;
+}
 
 /** A command line, and a button that copies it. It never runs from here. */
-export function CopiedCommand({ command }: { readonly command: string }) {
-  const [isCopied, setCopied] = useState(false);
-  const copy = (): void => void navigator.clipboard.writeText(command).then(() => setCopied(true));
+export function CopiedCommand({ command: { line, isOnNode }, node }: CopiedCommandProps) {
   return (
-    <div class="command">
-      <code tabIndex={0}>{command}</code>
-      <button type="button" onClick={copy}>
-        {isCopied ? 'Copied' : 'Copy'}
-      </button>
-    </div>
+    <>
+      {isOnNode && <p class="dim">{node === '' ? 'On the node:' : `On node ${shown(node)}:`}</p>}
+      <div class="command">
+        <code tabIndex={0}>{line}</code>
+        <CopyButton text={line} what="command" />
+      </div>
+    </>
+  );
+}
+
+export function CopyButton({ text, what }: { readonly text: string; readonly what: string }) {
+  const [isCopied, setCopied] = useState(false);
+  // Another one may be in its place.
+  useEffect(() => setCopied(false), [text]);
+  const copy = (): void => void navigator.clipboard.writeText(text).then(() => setCopied(true));
+  return (
+    <button type="button" onClick={copy} aria-label={`${isCopied ? 'Copied' : 'Copy'} ${what}`}>
+      {isCopied ? 'Copied' : 'Copy'}
+    </button>
   );
 }

@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 
 import type { FindingsState } from '../apps/ui/report.ts';
+import type { Decisions } from './decisions.ts';
 import { FindingRow } from './finding-row.tsx';
 import { totalOf } from './hours.ts';
 import { counted, shown } from './text.ts';
@@ -18,6 +19,7 @@ const ranges = [
 
 interface FindingListProps {
   readonly findings: Findings;
+  readonly decisions: Decisions;
   readonly state: FindingsState;
   readonly guards: readonly string[];
   /** The guard whose findings are shown; empty: of all. */
@@ -25,19 +27,22 @@ interface FindingListProps {
   readonly choose: (guard: string) => void;
 }
 
-export function FindingList({ findings, state, guards, only, choose }: FindingListProps) {
+export function FindingList({ findings, decisions, state, guards, only, choose }: FindingListProps) {
   const [search, setSearch] = useState('');
   const [range, setRange] = useState(0);
+  const [isWaitingOnly, setWaitingOnly] = useState(false);
   const [rows, setRows] = useState(ROWS);
-  useEffect(() => setRows(ROWS), [search, range, only]);
+  useEffect(() => setRows(ROWS), [search, range, only, isWaitingOnly]);
   const wanted = search.toLowerCase();
   const sinceMs = Date.now() - (ranges[range]?.[1] ?? Infinity);
   const matching = findings.list.filter(
-    ({ finding, timeMs, text }) =>
-      (only === '' || finding.guard === only) &&
-      timeMs >= sinceMs &&
-      (wanted === '' || text.includes(wanted)),
+    (one) =>
+      (only === '' || one.finding.guard === only) &&
+      one.timeMs >= sinceMs &&
+      (wanted === '' || one.text.includes(wanted)) &&
+      (!isWaitingOnly || decisions.isOpen(one)),
   );
+  const isFiltered = wanted !== '' || only !== '' || isWaitingOnly;
   const { all, guards: totals } = totalOf(state.hours);
   return (
     <section class="card findings" aria-labelledby="findings-title">
@@ -70,6 +75,11 @@ export function FindingList({ findings, state, guards, only, choose }: FindingLi
             {shown(name)} <b>{(totals.get(name) ?? 0).toLocaleString('en')}</b>
           </button>
         ))}
+        {(decisions.total > 0 || isWaitingOnly) && (
+          <button type="button" aria-pressed={isWaitingOnly} onClick={() => setWaitingOnly(!isWaitingOnly)}>
+            needs a decision <b>{decisions.total.toLocaleString('en')}</b>
+          </button>
+        )}
       </div>
       {!state.isLive && (
         <p class="end" role="alert">
@@ -78,13 +88,13 @@ export function FindingList({ findings, state, guards, only, choose }: FindingLi
       )}
       <div>
         {matching.slice(0, rows).map((one) => (
-          <FindingRow key={one.number} listed={one} />
+          <FindingRow key={one.number} listed={one} isWaiting={decisions.isOpen(one)} />
         ))}
       </div>
       {matching.length > rows ? (
         <More onSeen={() => setRows((now) => now + ROWS)} left={matching.length - rows} />
       ) : (
-        matching.length === 0 && <p class="end dim">{emptyText(findings, wanted !== '' || only !== '')}</p>
+        matching.length === 0 && <p class="end dim">{emptyText(findings, isFiltered)}</p>
       )}
     </section>
   );

@@ -10,7 +10,13 @@ const headKeys: ReadonlySet<string> = new Set([
   ...['guard', 'kind', 'time', 'node', 'severity', 'object', 'policy', 'verdict', 'message'],
 ]);
 
-export function FindingRow({ listed: { finding, command, timeMs } }: { readonly listed: ListedFinding }) {
+interface FindingRowProps {
+  readonly listed: ListedFinding;
+  /** Somebody has to decide on it. */
+  readonly isWaiting: boolean;
+}
+
+export function FindingRow({ listed: { finding, command, timeMs }, isWaiting }: FindingRowProps) {
   const [isOpen, setOpen] = useState(false);
   const { guard, verdict, severity, message, node, policy } = finding;
   const reason = typeof finding['reason'] === 'string' ? finding['reason'] : '';
@@ -28,7 +34,10 @@ export function FindingRow({ listed: { finding, command, timeMs } }: { readonly 
         </span>
         <span class="body">
           <span class="what">{shown(message)}</span>
-          <span class="who">{shown(who)}</span>
+          <span class="who">
+            {shown(who)}
+            {isWaiting && <span class="waiting"> · needs a decision</span>}
+          </span>
         </span>
       </summary>
       {isOpen && (
@@ -44,7 +53,7 @@ export function FindingRow({ listed: { finding, command, timeMs } }: { readonly 
                 <Entry key={name} name={name} value={value} />
               ))}
           </dl>
-          {command !== null && <CopiedCommand command={command} />}
+          {command !== null && <CopiedCommand command={command} node={node.name} />}
         </div>
       )}
     </details>

@@ -1,17 +1,22 @@
-/** A card for each guard, which also filters the list of findings. */
+/** A card for each guard, which also filters the list of findings, and opens the picture of the guard. */
 import type { UiReport } from '../apps/ui/report.ts';
 import type { GuardReport } from '../apps/status/report.ts';
+import { pictureId } from './guard-picture.tsx';
 import { hourly } from './hours.ts';
 import { counted, shown } from './text.ts';
 
 interface GuardCardsProps {
   readonly report: UiReport;
   readonly guards: readonly string[];
+  /** The guard whose findings alone are listed. */
   readonly only: string;
+  /** The guard whose picture is shown. */
+  readonly drawn: string;
   readonly toggle: (guard: string) => void;
 }
 
-export function GuardCards({ report: { status, findings }, guards, only, toggle }: GuardCardsProps) {
+export function GuardCards({ report, guards, only, drawn, toggle }: GuardCardsProps) {
+  const { status, findings, pictures } = report;
   return (
     <section class="guards" aria-label="Guards">
       {guards.map((name) => {
@@ -25,6 +30,10 @@ export function GuardCards({ report: { status, findings }, guards, only, toggle 
             key={name}
             class="guard"
             aria-pressed={only === name}
+            {...(pictures.includes(name) && {
+              'aria-expanded': drawn === name,
+              ...(drawn === name && { 'aria-controls': pictureId }),
+            })}
             onClick={() => toggle(name)}
           >
             <span class="top">
@@ -46,7 +55,7 @@ export function GuardCards({ report: { status, findings }, guards, only, toggle 
 function stateOf(guard: GuardReport | undefined): [tone: string, word: string] {
   if (guard === undefined) return ['warn', '? unknown'];
   const { state, guarded, objects, notGuarded } = guard;
-  if (notGuarded > 0) return ['bad', `✕ ${notGuarded} not guarded`];
+  if (notGuarded > 0) return ['bad', '✕ not all'];
   if (state === 'off') return ['', '– off'];
   if (state === 'not-installed') return ['', '– not in use'];
   if (state === 'not-running') return ['bad', '✕ not running'];
@@ -54,8 +63,11 @@ function stateOf(guard: GuardReport | undefined): [tone: string, word: string] {
   return objects === 0 ? ['', '– nothing asked'] : ['ok', '✓ guarded'];
 }
 
-function coverage({ objects, on, notOn }: GuardReport): string {
-  const what = objects === null ? 'objects may not be read' : counted(objects, 'object');
+function coverage({ objects, notGuarded, on, notOn }: GuardReport): string {
+  const what =
+    objects === null
+      ? 'objects may not be read'
+      : `${counted(objects, 'object')}${notGuarded > 0 ? `, ${notGuarded} not guarded` : ''}`;
   const where = on.length === 1 ? `, on ${on[0] ?? ''}` : on.length > 1 ? `, on ${on.length} nodes` : '';
   return `${what}${where}${notOn.length === 0 ? '' : `; not on ${notOn.map(({ name }) => name).join(', ')}`}`;
 }

@@ -4,21 +4,18 @@ const HOUR_MS = 3_600_000;
 
 export interface Total {
   readonly all: number;
-  /** High and critical. */
-  readonly severe: number;
   readonly guards: ReadonlyMap<string, number>;
 }
 
 export function totalOf(hours: readonly HourCount[]): Total {
   const guards = new Map<string, number>();
-  let [all, severe] = [0, 0];
+  let all = 0;
   for (const { guard, findings } of hours) {
     const count = sumOf(findings);
     all += count;
-    severe += (findings.high ?? 0) + (findings.critical ?? 0);
     guards.set(guard, (guards.get(guard) ?? 0) + count);
   }
-  return { all, severe, guards };
+  return { all, guards };
 }
 
 /** Of one guard: 24 numbers, the last one of the hour that has begun. */

@@ -48,7 +48,7 @@ export function Nodes({ status }: { readonly status: StatusReport }) {
               <th scope="col">node</th>
               {guards.map((guard) => (
                 <th scope="col" key={guard}>
-                  {shown(guard)}
+                  {breakable(guard)}
                 </th>
               ))}
             </tr>
@@ -70,6 +70,16 @@ export function Nodes({ status }: { readonly status: StatusReport }) {
           </tbody>
         </table>
       </div>
+      <ul class="legend">
+        {Object.entries(marks).map(([tone, [mark, word]]) => (
+          <li key={tone}>
+            <span class={`mark ${tone}`} aria-hidden="true">
+              {mark}
+            </span>
+            {word}
+          </li>
+        ))}
+      </ul>
       {notes.length > 0 && (
         <ul class="notes">
           {notes.map((note) => (
@@ -79,6 +89,18 @@ export function Nodes({ status }: { readonly status: StatusReport }) {
       )}
     </section>
   );
+}
+
+/** The columns are as narrow as the words of their names. */
+function breakable(name: string) {
+  return shown(name)
+    .split(/(?<=-)/)
+    .map((part) => (
+      <>
+        {part}
+        <wbr />
+      </>
+    ));
 }
 
 const agentWords: Readonly<Record<NodeReport['agent'], string>> = {

@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict';
 import { EventEmitter, once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import { writeFileSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 
-import type axe from 'axe-core';
-import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 
 import { readPageFiles } from '../apps/ui/page-files.ts';
 import type { UiReport } from '../apps/ui/report.ts';
@@ -17,28 +15,40 @@ import { clusterPolicy } from '../guards/policy-audit/scanner/scan.fixture.ts';
 import { serveFeed } from '../lib/feed/feed-server.ts';
 import { LineFeed } from '../lib/feed/line-feed.ts';
 import { configMaps, namespaces } from '../lib/kube/object/object.ts';
+import { isDeep } from '../lib/testing/depth.fixture.ts';
 import { TemporaryDirectory } from '../lib/testing/temporary-directory.fixture.ts';
-import { browserObstacle, openBrowser, UiProcess } from './ui-process.fixture.ts';
-
-const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-const image = '<img src=x onerror=document.title="run">';
-
-/** What axe finds wrong with the page as it is now. */
-async function violations(page: Page): Promise<string[]> {
-  await page.evaluate(axeSource);
-  const { violations: found } = await page.evaluate(() =>
-    (globalThis as unknown as { readonly axe: typeof axe }).axe.run(),
-  );
-  return found.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
-}
+import { image } from './picture.fixture.ts';
+import {
+  browserObstacle,
+  isWithinWidth,
+  openBrowser,
+  openPage,
+  UiProcess,
+  violations,
+} from './ui-process.fixture.ts';
 
 /** The answer to the question with these words. */
 function answer(page: Page, question: string) {
   return page.locator('.answers > div', { hasText: question }).locator('.answer');
 }
 
-async function isWithinWidth(page: Page): Promise<boolean> {
-  return page.evaluate(() => document.documentElement.scrollWidth <= innerWidth);
+/** Scrolls to the end of 10,000 rows, a screen at a time. */
+async function frames(page: Page): Promise<string> {
+  const times = await page.evaluate(async () => {
+    const between: number[] = [];
+    let last = performance.now();
+    for (let left = 300; left > 0; left--) {
+      scrollBy(0, innerHeight);
+      await new Promise((resolve) => requestAnimationFrame(resolve));
+      const now = performance.now();
+      between.push(now - last);
+      last = now;
+    }
+    return between.toSorted((a, b) => a - b);
+  });
+  const at = (part: number): string => (times[Math.floor((times.length - 1) * part)] ?? 0).toFixed(1);
+  const rows = await page.locator('.finding').count();
+  return `median ${at(0.5)}, 95 % ${at(0.95)}, longest ${at(1)}, of ${times.length}; ${rows} rows then`;
 }
 
 suite('the page of rampart ui, in a browser', { skip: browserObstacle() }, () => {
@@ -48,13 +58,7 @@ suite('the page of rampart ui, in a browser', { skip: browserObstacle() }, () =>
   });
   after(() => browser?.close());
 
-  const open = async (link: string, options: BrowserContextOptions = {}): Promise<Page> => {
-    const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
-    context.setDefaultTimeout(60_000);
-    const page = await context.newPage();
-    await page.goto(link);
-    return page;
-  };
+  const open = (link: string): Promise<Page> => openPage(browser, link);
 
   test('what rampart standalone guards and finds, while one looks; then it is killed', async () => {
     await using one = new Standalone();
@@ -76,12 +80,17 @@ suite('the page of rampart ui, in a browser', { skip: browserObstacle() }, () =>
     await assert.rejects(create('worse'), /denied the request/);
     const row = page.locator('.finding', { hasText: 'rejected' });
     await row.waitFor();
-    await answer(page, 'found').filter({ hasText: '1 finding' }).waitFor();
+    await answer(page, 'found').filter({ hasText: '1 finding, 1 needs a decision' }).waitFor();
     await row.locator('summary').click();
     await row.locator('.more p', { hasText: image }).waitFor();
     // Names come from others: they are shown, and are nothing else.
     assert.equal(await page.locator('img').count(), 0);
     assert.notEqual(await page.title(), 'run');
+
+    // What the guard has audited, behind its card.
+    await create('good');
+    await page.locator('.guard', { hasText: 'policy-audit' }).click();
+    await page.locator('#picture .item[aria-label^="named in shop"]').waitFor();
 
     await page.getByLabel('Search findings').fill('no such');
     await page.getByText('Nothing matches.').waitFor();
@@ -118,7 +127,7 @@ suite('the page of rampart ui, in a browser', { skip: browserObstacle() }, () =>
     await page.getByRole('alert').filter({ hasText: 'rampart ui does not answer' }).waitFor();
   });
 
-  test('10,000 findings: a part is drawn, and more as one scrolls', async () => {
+  test('10,000 findings: a part is drawn, and more as one scrolls', async (t) => {
     using directory = new TemporaryDirectory();
     const feed = new LineFeed({ maxLines: 10_000, maxUnits: 16 * 1024 * 1024 });
     const push = (at: number): void =>
@@ -151,6 +160,10 @@ suite('the page of rampart ui, in a browser', { skip: browserObstacle() }, () =>
     await page.locator('.finding').nth(100).waitFor();
     push(10_001);
     await page.locator('.finding', { hasText: 'shop/web-10001' }).waitFor();
+    if (isDeep) t.diagnostic(`ms between frames while it scrolls: ${await frames(page)}`);
+    // Of findings alone, so it is there without an API, too.
+    await page.locator('.guard', { hasText: 'file-access' }).click();
+    await page.locator('#picture').getByText('No access was found in the last 24 hours.').waitFor();
     // No API answers there.
     await answer(page, 'guarded').filter({ hasText: 'Unknown' }).waitFor();
   });
@@ -161,6 +174,8 @@ suite('the page of rampart ui, in a browser', { skip: browserObstacle() }, () =>
     let number = 0;
     const report: UiReport = {
       failure: null,
+      who: null,
+      pictures: [],
       findings: { isLive: true, note: '', missed: 2, hours: [] },
       status: {
         ...{ schema: 'rampart.dev/status/v2', server: 'https://c', time: new Date().toISOString() },
@@ -184,6 +199,7 @@ suite('the page of rampart ui, in a browser', { skip: browserObstacle() }, () =>
         for (let left = 100; left > 0; left--) await once(came, 'finding');
         return report;
       },
+      picture: () => undefined,
     });
     const pushing = setInterval(() => {
       const at = {
@@ -193,7 +209,7 @@ suite('the page of rampart ui, in a browser', { skip: browserObstacle() }, () =>
         policy: null,
       };
       const finding = { guard: 'g', kind: 'k', severity: 'low', verdict: 'seen', message: 'Seen.', ...at };
-      feed.push(JSON.stringify({ finding, command: null }));
+      feed.push(JSON.stringify({ finding, command: null, decision: null }));
       came.emit('finding');
     }, 10);
     try {

@@ -1,11 +1,13 @@
 /** `rampart ui` as a user starts it, and a browser; for tests. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 
-import { type Browser, chromium } from 'playwright-core';
+import type axe from 'axe-core';
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 
 const rampart = join(import.meta.dirname, '../bin/rampart');
 const chromiumPath = '/usr/bin/chromium';
@@ -26,6 +28,38 @@ export function openBrowser(executablePath = chromiumPath): Promise<Browser> {
       '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1',
     ],
   });
+}
+
+/** In a browser of its own, as far as cookies go. */
+export async function openPage(
+  browser: Browser,
+  link: string,
+  options: BrowserContextOptions = {},
+): Promise<Page> {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  context.setDefaultTimeout(60_000);
+  const page = await context.newPage();
+  await page.goto(link);
+  return page;
+}
+
+let axeSource: string | undefined;
+
+/** What axe finds wrong with the page, or with a part of it, as it is now. */
+export async function violations(page: Page, part = 'html'): Promise<string[]> {
+  axeSource ??= readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+  const isThere = await page.evaluate(() => 'axe' in globalThis);
+  if (!isThere) await page.evaluate(axeSource);
+  const { violations: found } = await page.evaluate(
+    (of) => (globalThis as unknown as { readonly axe: typeof axe }).axe.run(of),
+    part,
+  );
+  return found.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
+}
+
+export async function isWithinWidth(page: Page): Promise<boolean> {
+  // As text: this file has the types of Node.js where tests outside of ui/ import it.
+  return page.evaluate<boolean>('document.documentElement.scrollWidth <= innerWidth');
 }
 
 /** One process; killed at the end. */

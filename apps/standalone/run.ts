@@ -20,7 +20,7 @@ import { shareMetrics } from '../../lib/kube/controller/shared-metrics.ts';
 import { manifestRoots } from '../../lib/manifests/files.ts';
 import { followManifests } from '../../lib/manifests/follow.ts';
 import { mirrorUser } from '../../guard/mirrored.ts';
-import { viewerRules } from '../../guard/viewer-rights.ts';
+import { viewerName, viewerRules } from '../../guard/viewer-rights.ts';
 import { nodeFacts } from './mirror/node-object.ts';
 import { PodMirror } from './mirror/pod-mirror.ts';
 import { mirrorReadOnly } from './mirror/read-only.ts';
@@ -250,7 +250,7 @@ function checkOptions(options: StandaloneOptions): void {
 
 /** Who only looks. */
 function viewerOf(guards: readonly Guard[]): User {
-  return { name: 'rampart-viewer', groups: ['system:authenticated'], rules: viewerRules(guards) };
+  return { name: viewerName, groups: ['system:authenticated'], rules: viewerRules(guards) };
 }
 
 /** As the certificate has it: a name that an attacker makes resolve to this machine is none of them. */

@@ -67,8 +67,14 @@ export class StatusReader {
   async guard(guard: Guard): Promise<ReadGuard> {
     const section = await guard.status?.();
     const served = new Map<string, boolean>();
+    const report = await section?.read(this.context(served));
+    return { guard, installed: isInstalled(guard, served), section: report };
+  }
+
+  /** @param served - Gets which kinds the API serves, of those that are listed. */
+  context(served = new Map<string, boolean>()): StatusContext {
     const { namespace, signal } = this.#options;
-    const context: StatusContext = {
+    return {
       namespace,
       signal,
       timeMs: this.timeMs,
@@ -87,8 +93,6 @@ export class StatusReader {
       operator: () => this.operator(),
       nodes: () => this.nodes(),
     };
-    const report = await section?.read(context);
-    return { guard, installed: isInstalled(guard, served), section: report };
   }
 
   async locks(): Promise<readonly LeaseView[] | undefined> {

@@ -64,6 +64,7 @@ export class ReviewGate implements Gate {
     if ('why' in user) return user;
     const { sources, tokens, access } = this.#options;
     return new UserView({
+      who: user.name,
       sources,
       may: (question) => access.may(user, question),
       isKnown: async () => (await tokens.userOf(token)) !== undefined,

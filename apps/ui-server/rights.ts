@@ -6,6 +6,7 @@
  * | all findings                            | `get pods/log` in rampart-system, where they are                                |
  * | a finding about namespaces alone        | `get pods/log` in each of them, and `list` of its policy's kind where that is   |
  * | an object, and why it is not guarded    | `list` of its kind in its namespace; of all, if it is in none                   |
+ * | the picture of a guard                  | all findings, nodes, and `list` of all that its viewers list, everywhere        |
  * | nodes, agents, the operator, and losses | `list nodes`, and `list leases` in rampart-system                               |
  */
 import { type Guard, systemNamespace } from '../../guard/guard.ts';
@@ -55,6 +56,19 @@ export function listOf(
       return { verb: 'list', group, resource: plural, namespace };
   }
   return undefined;
+}
+
+/** What shows the picture of a guard: it is of the whole cluster, and has no part for one namespace. */
+export function pictureOf({ rights: { viewer = [] } }: Guard): readonly AccessQuestion[] {
+  const lists = viewer.filter(({ verbs }) => verbs.includes('list'));
+  const questions = lists.flatMap(({ apiGroups, resources, inSystem }) =>
+    apiGroups.flatMap((group) =>
+      resources.map((resource): AccessQuestion => {
+        return { verb: 'list', group, resource, namespace: inSystem === true ? systemNamespace : '' };
+      }),
+    ),
+  );
+  return [allFindings, ...ofNodes, ...questions];
 }
 
 /** The rule by which Kubernetes guesses resources (k8s.io/apimachinery pkg/api/meta, UnsafeGuessKindToResource), which all of ours follow. */

@@ -13,6 +13,7 @@ import { type Asked, ask } from '../status/ask.ts';
 import { feedOf } from '../ui/finding-feed.ts';
 import { FindingSource } from '../ui/finding-source.ts';
 import { readPageFiles } from '../ui/page-files.ts';
+import { Pictures } from '../ui/pictures.ts';
 import { answerUi, pathOf } from '../ui/ui-answers.ts';
 import { AccessReviews } from './access-reviews.ts';
 import type { UiServerCommandOptions } from './command.ts';
@@ -56,9 +57,14 @@ export async function runUiServer(guards: readonly Guard[], options: UiServerCom
       return { failure: messageOf(error) };
     }
   };
+  const pictures = new Pictures({
+    ...{ guards, choice, clusterWords: [], signal, isThisMachine: false },
+    findingsOf: (guard) => source.of(guard),
+    live: () => source.state(),
+  });
   const gate = new ReviewGate({
     sources: {
-      ...{ guards, groups, findings: feedOf(source.feed), state: () => source.state() },
+      ...{ guards, groups, pictures, findings: feedOf(source.feed), state: () => source.state() },
       status: () => looks.get('', look),
     },
     tokens: new TokenReviews(client),

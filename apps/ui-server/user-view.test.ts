@@ -46,8 +46,10 @@ suite('what one user sees', () => {
   const groups = new FindingGroups(guards, feed);
   const viewOf = (may: (right: string) => boolean | Error, isKnown = (): boolean => true): UserView =>
     new UserView({
+      who: 'jane',
       sources: {
         ...{ guards, groups, findings: feedOf(feed) },
+        pictures: { guards: ['network-policy'], read: async () => ({ picture: null, failure: 'read' }) },
         status: async () => ({ failure: 'none' }),
         state: () => ({ isLive: true, note: 'of all', missed: 0, hours: [] }),
       },
@@ -104,6 +106,20 @@ suite('what one user sees', () => {
     const { status, failure, findings } = await viewOf(() => new Error('no answer')).report();
     assert.deepEqual([status, findings.hours, findings.isLive], [null, [], false]);
     assert.match(failure ?? '', /cannot be found out: no answer/);
+  });
+
+  test('a picture is of the whole cluster: it is for whoever may read all of that', async () => {
+    const failureOf = async (view: UserView) => (await view.picture('network-policy'))?.failure;
+    const missing = (one: string) => viewOf((right) => right !== one);
+    assert.equal(await failureOf(viewOf(() => true)), 'read');
+    for (const right of ['get /pods/log rampart-system', 'list /nodes/ ', 'list /pods/ ', 'list /services/ '])
+      assert.match((await failureOf(missing(right))) ?? '', /you may not read all of that/, right);
+    assert.match(
+      (await failureOf(viewOf(() => new Error('no answer')))) ?? '',
+      /cannot be found out: no answer/,
+    );
+    assert.equal(viewOf(() => true).picture('file-access'), undefined);
+    assert.equal((await viewOf(() => true).report()).who, 'jane');
   });
 
   test('answers are kept for a short time, failures are not, and no more than so many', async () => {

@@ -4,9 +4,10 @@ import { messageOf } from '../../lib/errors/errors.ts';
 import type { Asked } from '../status/ask.ts';
 import type { FindingFeed, FindingReader } from '../ui/finding-feed.ts';
 import type { View } from '../ui/gate.ts';
-import type { FindingsState, UiFinding, UiReport } from '../ui/report.ts';
+import type { Pictures } from '../ui/pictures.ts';
+import type { FindingsState, UiFinding, UiPicture, UiReport } from '../ui/report.ts';
 import type { FindingGroups } from './finding-groups.ts';
-import { type AccessQuestion, allFindings, rightsFor } from './rights.ts';
+import { type AccessQuestion, allFindings, pictureOf, rightsFor } from './rights.ts';
 import { type May, statusFor } from './user-status.ts';
 
 /** What is read for all, with the rights of the pod. */
@@ -17,15 +18,23 @@ export interface Sources {
   readonly findings: FindingFeed;
   readonly state: () => FindingsState;
   readonly groups: Pick<FindingGroups, 'hours'>;
+  readonly pictures: Pick<Pictures, 'guards' | 'read'>;
 }
 
 export interface UserViewOptions {
+  /** As the API server names the user. */
+  readonly who: string;
   readonly sources: Sources;
   /** @throws if it cannot be found out */
   readonly may: May;
   /** Whether the token is still good. @throws if it cannot be found out */
   readonly isKnown: () => Promise<boolean>;
 }
+
+const hidden: UiPicture = {
+  picture: null,
+  failure: 'it is of the whole cluster, and you may not read all of that',
+};
 
 /** Lines that wait for an answer of the API server: more than are kept of all kinds. */
 const MOST_WAITING = 200_000;
@@ -43,15 +52,33 @@ export class UserView implements View {
   }
 
   async report(): Promise<UiReport> {
-    const { sources, may } = this.#options;
+    const { sources, may, who } = this.#options;
+    const common = { who, pictures: sources.pictures.guards };
     try {
       const asked = await sources.status();
       const findings = await this.#state();
-      if ('failure' in asked) return { status: null, failure: asked.failure, findings };
-      return { status: await statusFor(asked, may), failure: null, findings };
+      if ('failure' in asked) return { ...common, status: null, failure: asked.failure, findings };
+      return { ...common, status: await statusFor(asked, may), failure: null, findings };
     } catch (error) {
       const failure = `what you may read cannot be found out: ${messageOf(error)}`;
-      return { status: null, failure, findings: { isLive: false, note: failure, missed: 0, hours: [] } };
+      const findings = { isLive: false, note: failure, missed: 0, hours: [] };
+      return { ...common, status: null, failure, findings };
+    }
+  }
+
+  picture(name: string): Promise<UiPicture> | undefined {
+    const { guards, pictures } = this.#options.sources;
+    const guard = guards.find((one) => one.name === name);
+    return guard && pictures.guards.includes(name) ? this.#picture(guard) : undefined;
+  }
+
+  async #picture(guard: Guard): Promise<UiPicture> {
+    try {
+      if (await this.#mayAll(pictureOf(guard)))
+        return (await this.#options.sources.pictures.read(guard.name)) ?? hidden;
+      return hidden;
+    } catch (error) {
+      return { picture: null, failure: `what you may read cannot be found out: ${messageOf(error)}` };
     }
   }
 

@@ -1,9 +1,9 @@
-/** What the page gets of a finding: the whole of it, and the command to go on with. */
+/** What the page gets of a finding: the whole of it, the command to go on with, and whether a person has to decide on it. */
 import type { Guard } from '../../guard/guard.ts';
 import type { LineKind } from '../../guard/line-kind.ts';
 import type { ReadFinding } from '../../guard/stream/read-finding.ts';
-import { commandLine } from '../../lib/output/command-line.ts';
 import { visibleJson } from '../../lib/output/printable.ts';
+import { nextCommand } from './next-command.ts';
 import type { UiFinding } from './report.ts';
 
 /**
@@ -17,9 +17,12 @@ export async function findingLines(
   const kinds = new Map<string, LineKind>();
   for (const { lines } of guards) for (const kind of (await lines?.()) ?? []) kinds.set(kind.kind, kind);
   return (read) => {
-    const { next } = kinds.get(read.head.kind)?.view(read) ?? {};
-    const command = next && commandLine(['rampart', ...next, ...clusterWords]);
-    const finding: UiFinding = { finding: read.keys as UiFinding['finding'], command: command ?? null };
+    const view = kinds.get(read.head.kind)?.view(read);
+    const finding: UiFinding = {
+      finding: read.keys as UiFinding['finding'],
+      command: nextCommand(view, clusterWords),
+      decision: view?.decision ?? null,
+    };
     return visibleJson(JSON.stringify(finding));
   };
 }

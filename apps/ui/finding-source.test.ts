@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
 import { findingLine } from '../../guard/stream/finding.ts';
+import { programFindingLine } from '../../guards/bpf-programs/findings/program-finding.ts';
 import { AlertEncoder } from '../../guards/file-access/alert/alert.ts';
 import { access, context } from '../../guards/file-access/alert/alert.fixture.ts';
 import { refusalLine } from '../../guards/network-policy/refusal-line.ts';
@@ -25,6 +26,16 @@ const now = (): string => new Date().toISOString();
 const head = { node: { name: 'n1' }, object: null, policy: null, message: 'It was seen.' } as const;
 const plain = (guard: string): string =>
   findingLine({ ...head, guard, kind: 'Other', time: now(), severity: 'low', verdict: 'seen' });
+
+const program = (kind: string, attachPoint: string): string =>
+  programFindingLine(
+    {
+      ...{ node: { name: 'n1' }, object: null, policy: { kind, namespace: '', name: 'count' } },
+      ...{ verdict: 'not-loaded', message: 'It does not run.' },
+    },
+    { function: 'count', attachPoint, reason: 'No.', folded: 0 },
+    Date.now(),
+  );
 
 suite('findings for the page, from a socket', () => {
   test('the command to go on with, as a shell takes it, for the machine that the page is of', async () => {
@@ -91,7 +102,34 @@ suite('findings for the page, from a socket', () => {
     const commands = source.feed.kept().map(({ line }) => (JSON.parse(line) as UiFinding).command);
     assert.deepEqual(
       commands,
-      lines.map(([, command]) => command && `${command} --data '/my data'`),
+      lines.map(([, command]) => command && { line: `${command} --data '/my data'`, isOnNode: false }),
+    );
+    // A program is looked at on its node, which has no option for the cluster.
+    feed.push(program('XdpProgram', 'eth0'));
+    feed.push(program('FentryProgram', 'do_unlinkat'));
+    const last = (): readonly unknown[] =>
+      source.of('bpf-programs').length === 2
+        ? source.feed
+            .kept()
+            .slice(-2)
+            .map(({ line }) => (JSON.parse(line) as UiFinding).command)
+        : [];
+    await until('both', () => last().length === 2);
+    assert.deepEqual(last(), [
+      { line: 'rampart bpf net eth0', isOnNode: true },
+      { line: 'rampart bpf list', isOnNode: true },
+    ]);
+    const decisions = source.feed.kept().map(({ line }) => (JSON.parse(line) as UiFinding).decision);
+    assert.deepEqual(
+      decisions.map((decision) => decision && [decision.what[0], decision.isOpen, decision.times ?? 1]),
+      [
+        ['repeated refusal', true, 3],
+        null,
+        ['refused write', true, 1],
+        null,
+        ['changed file', true, 1],
+        ...[null, null, null],
+      ],
     );
     stop.abort();
     await run;

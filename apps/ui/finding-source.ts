@@ -3,14 +3,15 @@ import type { Guard } from '../../guard/guard.ts';
 import { clusterAlerts } from '../../guard/alerts/cluster-alerts.ts';
 import { socketAlerts } from '../../guard/alerts/socket-alerts.ts';
 import type { AlertHandler, AlertOrigin } from '../../guard/alerts/source.ts';
-import { type ReadFinding, readFinding } from '../../guard/stream/read-finding.ts';
+import { headStart } from '../../guard/stream/finding.ts';
+import { findingOf, type ReadFinding, readFinding } from '../../guard/stream/read-finding.ts';
 import { messageOf } from '../../lib/errors/errors.ts';
 import { LineFeed } from '../../lib/feed/line-feed.ts';
 import { Backoff } from '../../lib/time/backoff.ts';
 import { sleep, systemClock } from '../../lib/time/clock.ts';
 import { FindingHours } from './finding-hours.ts';
 import { findingLines } from './finding-lines.ts';
-import type { FindingsState } from './report.ts';
+import type { FindingsState, UiFinding } from './report.ts';
 
 const DAY_MS = 86_400_000;
 /** Of each kind. */
@@ -43,6 +44,15 @@ export class FindingSource {
 
   state(nowMs = Date.now()): FindingsState {
     return { isLive: this.#isLive, note: this.#note, missed: this.#missed, hours: this.#hours.last(nowMs) };
+  }
+
+  /** Those of a guard that are kept, oldest first. */
+  of(guard: string): ReadFinding[] {
+    const start = `{"finding":${headStart}${guard}"`;
+    return this.feed.kept().flatMap(({ line }) => {
+      const isOfGuard = line.startsWith(start);
+      return (isOfGuard && findingOf((JSON.parse(line) as UiFinding).finding)) || [];
+    });
   }
 
   /** Reads until the signal aborts; what cannot be read is in `state`, and tried again. */

@@ -3,12 +3,14 @@ import type { IncomingHttpHeaders } from 'node:http';
 
 import type { FindingFeed } from './finding-feed.ts';
 import type { Refusal, Site } from './refusal.ts';
-import type { UiReport } from './report.ts';
+import type { UiPicture, UiReport } from './report.ts';
 
 /** What somebody sees. */
 export interface View {
   /** Never rejects. */
   report(): Promise<UiReport>;
+  /** Of a guard; undefined if it has none. Never rejects. */
+  picture(guard: string): Promise<UiPicture> | undefined;
   readonly findings: FindingFeed;
 }
 

@@ -1,12 +1,15 @@
 /** The page of a process that guards itself: `rampart standalone --ui`. */
 import type { Guard } from '../../guard/guard.ts';
 import type { HourCount } from '../../guard/stream/finding-counts.ts';
+import { headStart } from '../../guard/stream/finding.ts';
 import { readFinding } from '../../guard/stream/read-finding.ts';
+import { viewerName } from '../../guard/viewer-rights.ts';
 import type { LineFeed } from '../../lib/feed/line-feed.ts';
 import { feedOf } from './finding-feed.ts';
 import { findingLines } from './finding-lines.ts';
 import type { View } from './gate.ts';
 import { readPageFiles } from './page-files.ts';
+import { Pictures } from './pictures.ts';
 import { StatusPoll } from './status-poll.ts';
 import { TokenGate, type TokenGateOptions } from './token-gate.ts';
 import type { UiPart } from './ui-answers.ts';
@@ -31,13 +34,25 @@ export async function inProcessUi(options: InProcessOptions): Promise<UiPart> {
   const { guards, kubeconfig, feed, hours, clusterWords, signal, failed } = options;
   const status = new StatusPoll(guards, { kubeconfig }, signal);
   const shown = await findingLines(guards, clusterWords);
+  const pictures = new Pictures({
+    ...{ guards, choice: { kubeconfig }, clusterWords, signal, isThisMachine: true },
+    findingsOf: (guard) =>
+      feed.kept().flatMap(({ line }) => {
+        const isOfGuard = line.startsWith(`${headStart}${guard}"`);
+        return (isOfGuard && readFinding(line)) || [];
+      }),
+    live: () => ({ isLive: true, note: '' }),
+  });
   const view: View = {
     findings: feedOf(feed, (line) => {
       const read = readFinding(line);
       return read && shown(read);
     }),
+    picture: (guard) => pictures.read(guard),
     report: async () => ({
       ...(await status.read()),
+      who: viewerName,
+      pictures: pictures.guards,
       findings: { isLive: true, note: '', missed: 0, hours: hours() },
     }),
   };

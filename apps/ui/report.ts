@@ -1,4 +1,6 @@
-/** What the page gets: `status.json`, and the data of each event of `findings`. */
+/** What the page gets: `status.json`, `pictures/GUARD.json`, and the data of each event of `findings`. */
+import type { Decision } from '../../guard/line-kind.ts';
+import type { Picture, PictureItem } from '../../guard/picture.ts';
 import type { HourCount } from '../../guard/stream/finding-counts.ts';
 import type { FindingHead } from '../../guard/stream/finding.ts';
 import type { StatusReport } from '../status/report.ts';
@@ -8,6 +10,10 @@ export interface UiReport {
   readonly status: StatusReport | null;
   /** Why the API cannot be read; with a status, that is what the files of `--data` say. */
   readonly failure: string | null;
+  /** As the API or the kubeconfig names this user; `null` before it is known. */
+  readonly who: string | null;
+  /** The guards that have a picture. */
+  readonly pictures: readonly string[];
   readonly findings: FindingsState;
 }
 
@@ -24,6 +30,31 @@ export interface FindingsState {
 export interface UiFinding {
   /** All of the line, beside the keys that findings have in common. */
   readonly finding: FindingHead & Readonly<Record<string, unknown>>;
-  /** To go on with, ready for a shell; `null` if there is none. */
-  readonly command: string | null;
+  /** To go on with; `null` if there is none. */
+  readonly command: NextCommand | null;
+  /** `null` if nobody has to decide on it. */
+  readonly decision: Decision | null;
+}
+
+export interface NextCommand {
+  /** Ready for a shell. */
+  readonly line: string;
+  /** It has to be run on the node, where it happened. */
+  readonly isOnNode: boolean;
+}
+
+/** `pictures/GUARD.json` */
+export interface UiPicture {
+  /** `null` where it cannot be read. */
+  readonly picture: DrawnPicture | null;
+  /** Why not. */
+  readonly failure: string | null;
+}
+
+export interface DrawnPicture extends Omit<Picture, 'items'> {
+  readonly items: readonly DrawnItem[];
+}
+
+export interface DrawnItem extends Omit<PictureItem, 'next' | 'nextOnNode'> {
+  readonly command: NextCommand | null;
 }

@@ -8,6 +8,7 @@ import { say, stopSignal } from '../../lib/cli/process.ts';
 import type { UiOptions } from './command.ts';
 import { FindingSource } from './finding-source.ts';
 import { readPageFiles } from './page-files.ts';
+import { Pictures } from './pictures.ts';
 import { StatusPoll } from './status-poll.ts';
 import { serveUi } from './ui-server.ts';
 
@@ -23,22 +24,33 @@ export async function runUi(guards: readonly Guard[], options: UiOptions): Promi
   const { server } = clusterAccess(choice);
   const { signal } = stopSignal();
   const status = new StatusPoll(guards, choice, signal);
+  const clusterWords = [
+    ...(data === undefined ? [] : ['--data', data]),
+    ...(kubeconfig === undefined ? [] : ['--kubeconfig', kubeconfig]),
+    ...(context === undefined ? [] : ['--context', context]),
+  ];
   const source = new FindingSource({
     guards,
     origin: (): AlertOrigin =>
       data === undefined
         ? { kind: 'cluster', access: clusterAccess(choice) }
         : { kind: 'socket', path: join(resolve(data), standaloneAlertsSocket) },
-    clusterWords: [
-      ...(data === undefined ? [] : ['--data', data]),
-      ...(kubeconfig === undefined ? [] : ['--kubeconfig', kubeconfig]),
-      ...(context === undefined ? [] : ['--context', context]),
-    ],
+    clusterWords,
+  });
+  const pictures = new Pictures({
+    ...{ guards, choice, clusterWords, signal, isThisMachine: data !== undefined },
+    findingsOf: (guard) => source.of(guard),
+    live: () => source.state(),
   });
   await using page = await serveUi({
     port,
     page: readPageFiles(),
-    report: async () => ({ ...(await status.read()), findings: source.state() }),
+    report: async () => ({
+      ...(await status.read()),
+      pictures: pictures.guards,
+      findings: source.state(),
+    }),
+    picture: (guard) => pictures.read(guard),
     findings: source.feed,
   });
   say(`status and findings of ${data ?? server.href}, until Ctrl-C. The link works once:`);

@@ -7,7 +7,7 @@ import { streamFindings } from './finding-events.ts';
 import { bearerIn, type Gate, isRefusal } from './gate.ts';
 import type { PageFiles } from './page-files.ts';
 import { type Refusal, refusalOf } from './refusal.ts';
-import type { UiReport } from './report.ts';
+import type { UiPicture, UiReport } from './report.ts';
 
 export interface UiPart {
   readonly page: PageFiles;
@@ -64,13 +64,16 @@ async function answer(
     return void response.end(file.content);
   }
   if (path === '/session') return exchange(request, response, gate);
-  if (path !== '/status.json' && path !== '/findings')
+  const [, pictured] = /^\/pictures\/([\w-]+)\.json$/.exec(path ?? '') ?? [];
+  if (path !== '/status.json' && path !== '/findings' && pictured === undefined)
     return refuse(response, { status: 404, why: 'there is no such page' });
   const view = await gate.admit(request.headers);
   if (isRefusal(view)) return refuse(response, view, gate);
   known?.();
   if (path === '/findings') return streamFindings(request, response, view.findings);
-  answerReport(request, response, await view.report());
+  const answered = await (pictured === undefined ? view.report() : view.picture(pictured));
+  if (answered === undefined) return refuse(response, { status: 404, why: 'this guard has no picture' });
+  answerReport(request, response, answered);
 }
 
 async function exchange(request: IncomingMessage, response: ServerResponse, gate: Gate): Promise<void> {
@@ -83,7 +86,11 @@ async function exchange(request: IncomingMessage, response: ServerResponse, gate
 /** Changes at each look, although nothing has happened. */
 const volatile: ReadonlySet<string> = new Set(['time', 'agentRenewed', 'renewedSecondsAgo']);
 
-function answerReport(request: IncomingMessage, response: ServerResponse, report: UiReport): void {
+function answerReport(
+  request: IncomingMessage,
+  response: ServerResponse,
+  report: UiPicture | UiReport,
+): void {
   const stable = JSON.stringify(report, (key, value: unknown) => (volatile.has(key) ? undefined : value));
   const tag = `"${createHash('sha256').update(stable).digest('base64url')}"`;
   response.setHeader('ETag', tag);

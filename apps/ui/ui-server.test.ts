@@ -13,6 +13,8 @@ const page = new Map([['/', { type: 'text/html; charset=utf-8', content: Buffer.
 const report: UiReport = {
   status: null,
   failure: 'a failure',
+  who: null,
+  pictures: ['network-policy'],
   findings: { isLive: true, note: '', missed: 0, hours: [] },
 };
 
@@ -52,7 +54,11 @@ async function cookieOf(server: UiServer): Promise<string> {
 }
 
 function serve(findings = new LineFeed(), answer = (): UiReport => report): Promise<UiServer> {
-  return serveUi({ port: 0, page, report: async () => answer(), findings });
+  return serveUi({
+    ...{ port: 0, page, report: async () => answer(), findings },
+    picture: (guard) =>
+      guard === 'network-policy' ? Promise.resolve({ picture: null, failure: 'not now' }) : undefined,
+  });
 }
 
 suite('the server of the page', () => {
@@ -62,6 +68,7 @@ suite('the server of the page', () => {
     const token = { Authorization: `Bearer ${new URL(server.link).hash.slice(1)}` };
     assert.equal((await get(server, 'status.json')).status, 401);
     assert.equal((await get(server, 'findings')).status, 401);
+    assert.equal((await get(server, 'pictures/network-policy.json')).status, 401);
     const wrong = await get(server, 'session', { Authorization: 'Bearer wrong' });
     assert.deepEqual([wrong.status, wrong.headers['set-cookie']], [401, undefined]);
     const first = await get(server, 'session', token);
@@ -155,6 +162,17 @@ suite('the server of the page', () => {
     const changed = await get(server, 'status.json', { Cookie, ...tag });
     assert.equal(changed.status, 200);
     assert.match(changed.text, /another\\u202e failure/);
+  });
+
+  test('a picture is answered as a report is; a guard without one has none', async () => {
+    await using server = await serve();
+    const Cookie = await cookieOf(server);
+    const picture = await get(server, 'pictures/network-policy.json', { Cookie });
+    assert.deepEqual(JSON.parse(picture.text), { picture: null, failure: 'not now' });
+    const tag = { 'If-None-Match': picture.headers.etag ?? '' };
+    assert.equal((await get(server, 'pictures/network-policy.json', { Cookie, ...tag })).status, 304);
+    for (const path of ['pictures/no.json', 'pictures/', 'pictures/../status.json', 'pictures/a/b.json'])
+      assert.equal((await get(server, path, { Cookie })).status, 404, path);
   });
 
   test('findings: what is kept, then what comes; a browser that comes back gets what it has not had', async () => {

@@ -8,7 +8,7 @@ import { listen } from '../../lib/net/listen.ts';
 import { createServer } from '../../lib/net/node-http.ts';
 import { feedOf } from './finding-feed.ts';
 import type { PageFiles } from './page-files.ts';
-import type { UiReport } from './report.ts';
+import type { UiPicture, UiReport } from './report.ts';
 import { LinkGate } from './session.ts';
 import { answerUi, pathOf } from './ui-answers.ts';
 
@@ -18,6 +18,8 @@ export interface UiServerOptions {
   readonly page: PageFiles;
   /** Never rejects. */
   readonly report: () => Promise<UiReport>;
+  /** Of a guard; undefined if it has none. Never rejects. */
+  readonly picture: (guard: string) => Promise<UiPicture> | undefined;
   /** Each line is JSON of a `UiFinding`. */
   readonly findings: LineFeed;
 }
@@ -32,8 +34,9 @@ export interface UiServer extends AsyncDisposable {
 }
 
 /** @throws {RampartError} `SYSTEM` where the port cannot be listened on. */
-export async function serveUi({ port: wanted, page, report, findings }: UiServerOptions): Promise<UiServer> {
-  const gate = new LinkGate({ report, findings: feedOf(findings) });
+export async function serveUi(options: UiServerOptions): Promise<UiServer> {
+  const { port: wanted, page, report, picture, findings } = options;
+  const gate = new LinkGate({ report, picture, findings: feedOf(findings) });
   const part = { page, gate, failed: (error: unknown) => say(`a request has failed: ${messageOf(error)}`) };
   const server = createServer({ headersTimeout: 10_000, requestTimeout: 10_000 });
   await listen(server, { host: '127.0.0.1', port: wanted }, 'the page');

@@ -20,6 +20,11 @@ export function readFinding(line: string): ReadFinding | undefined {
   } catch {
     return undefined;
   }
+  return findingOf(keys);
+}
+
+/** The same of a line that is parsed already. */
+export function findingOf(keys: Readonly<Record<string, unknown>>): ReadFinding | undefined {
   const { guard, kind, time, node, severity, object, policy, verdict, message } = keys;
   const timeNs = typeof time === 'string' ? apiTimeNs(time) : undefined;
   const [ofNode, ofObject, ofPolicy] = [nameOf(node), reference(object), reference(policy)];

@@ -63,6 +63,7 @@ export const bpfPrograms = defineGuard({
   lines: async () => [(await import('./findings/program-finding.ts')).programFindings],
   examine: async () => (await import('./node/examine.ts')).examineBpfPrograms,
   status: async () => (await import('./status/section.ts')).bpfProgramsStatus,
+  picture: async () => (await import('./picture/source.ts')).bpfProgramsPicture,
   ocsf: async () => (await import('./ocsf.ts')).programOcsf,
   leftovers: async () => (await import('./leftovers.ts')).bpfProgramsLeftovers,
   rights,

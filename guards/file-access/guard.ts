@@ -48,6 +48,7 @@ export const fileAccess = defineGuard({
   cluster: async () => (await import('./cluster/run.ts')).fileAccessCluster,
   examine: async () => (await import('./node/examine.ts')).examineFileAccess,
   status: async () => (await import('./status/section.ts')).fileAccessStatus,
+  picture: async () => (await import('./picture/source.ts')).fileAccessPicture,
   leftovers: async () => (await import('./leftovers.ts')).fileAccessLeftovers,
   lines: async () => [(await import('./alert/alert-line-kind.ts')).alertLines],
   ocsf: async () => (await import('./alert/ocsf.ts')).alertOcsf,

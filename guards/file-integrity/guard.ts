@@ -57,6 +57,7 @@ export const fileIntegrity = defineGuard({
   cluster: async () => (await import('./cluster/run.ts')).fileIntegrityCluster,
   examine: async () => (await import('./node/examine.ts')).examineFileIntegrity,
   status: async () => (await import('./status/section.ts')).fileIntegrityStatus,
+  picture: async () => (await import('./picture/source.ts')).fileIntegrityPicture,
   leftovers: async () => (await import('./leftovers.ts')).fileIntegrityLeftovers,
   lines: async () => [(await import('./status/finding-line-kind.ts')).findingLines],
   ocsf: async () => (await import('./node/finding-ocsf.ts')).findingOcsf,

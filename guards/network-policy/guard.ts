@@ -39,6 +39,7 @@ export const networkPolicy = defineGuard({
   ocsf: async () => (await import('./ocsf.ts')).networkPolicyOcsf,
   examine: async () => (await import('./node/examine.ts')).examineNetworkPolicy,
   status: async () => (await import('./status/section.ts')).networkPolicyStatus,
+  picture: async () => (await import('./picture/source.ts')).networkPolicyPicture,
   leftovers: async () => (await import('./leftovers.ts')).networkPolicyLeftovers,
   switchedOff: async () => (await import('./leftovers.ts')).cleanSwitchedOff,
 });

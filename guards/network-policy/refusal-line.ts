@@ -1,5 +1,5 @@
 /** The line of a packet that was refused, or would be without monitor mode, and how it is shown to people. */
-import type { LineKind, PrettyLineOptions } from '../../guard/line-kind.ts';
+import type { Decision, LineKind, PrettyLineOptions } from '../../guard/line-kind.ts';
 import { findingLine } from '../../guard/stream/finding.ts';
 import { type ReadFinding, readFinding } from '../../guard/stream/read-finding.ts';
 import { dateBefore } from '../../lib/output/date-before.ts';
@@ -69,30 +69,46 @@ export const refusalLines: LineKind = {
     return (
       refusal && {
         next: explainWords(refusal),
+        ...(refusal.verdict === 'refused' && { decision: decisionOf(refusal) }),
         pretty: (options) => formatRefusal(refusal, finding.timeNs, options),
       }
     );
   },
 };
 
-function explainWords(refusal: Refusal): string[] {
-  const end = ({ namespace, pod, address }: LineEnd): string =>
-    pod === undefined ? address : `${namespace}/${pod}`;
-  return [
-    ...['network', 'explain', '--from', end(refusal.source), '--to', end(refusal.destination)],
-    ...['--port', portText(refusal)],
-  ];
+/** One packet may be a mistake; a client that tries again is missing a rule, or is not allowed there. */
+const REPEATED = 3;
+
+function decisionOf({ source, destination, protocol }: Refusal): Decision {
+  return {
+    key: [endName(source), endName(destination), portText({ protocol, destination })].join('\0'),
+    isOpen: true,
+    what: ['repeated refusal', 'repeated refusals'],
+    times: REPEATED,
+  };
+}
+
+function explainWords({ source, destination, protocol }: Refusal): string[] {
+  const port = portText({ protocol, destination });
+  return ['network', 'explain', '--from', endName(source), '--to', endName(destination), '--port', port];
+}
+
+/** As `rampart network explain` takes it. */
+function endName({ namespace, pod, address }: LineEnd): string {
+  return pod === undefined ? address : `${namespace}/${pod}`;
 }
 
 /** The refusal in a line of an agent's output; undefined for its other lines. */
 export function parseRefusal(line: string): Refusal | undefined {
   const finding = readFinding(line);
-  return finding?.head.kind === kind ? refusalOf(finding) : undefined;
+  return finding && refusalOf(finding);
 }
 
-function refusalOf({ head, keys }: ReadFinding): Refusal | undefined {
+/** Undefined if keys are missing, or for another kind of finding. */
+export function refusalOf({ head, keys }: ReadFinding): Refusal | undefined {
   const refusal = keys as Partial<Refusal>;
   const isWhole =
+    head.kind === kind &&
     typeof refusal.source?.address === 'string' &&
     typeof refusal.destination?.address === 'string' &&
     typeof refusal.protocol === 'string' &&

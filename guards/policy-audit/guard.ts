@@ -53,6 +53,7 @@ export const policyAudit = defineGuard({
   lines: async () => [(await import('./findings/policy-finding.ts')).policyFindings],
   examine: async () => (await import('./cluster/examine.ts')).examinePolicyAudit,
   status: async () => (await import('./status/section.ts')).policyAuditStatus,
+  picture: async () => (await import('./picture/source.ts')).policyAuditPicture,
   ocsf: async () => (await import('./ocsf.ts')).policyOcsf,
   leftovers: async () => (await import('./leftovers.ts')).policyAuditLeftovers,
   cluster: async () => (await import('./cluster/run.ts')).policyAuditCluster,

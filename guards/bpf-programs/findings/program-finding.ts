@@ -50,9 +50,22 @@ export const programFindings: LineKind = {
     const isWhole =
       typeof attachPoint === 'string' && typeof reason === 'string' && typeof folded === 'number';
     if (!isWhole) return undefined;
-    return { pretty: (options) => formatFinding(head, { attachPoint, reason, folded }, timeNs, options) };
+    return {
+      nextOnNode: nextWords(head, attachPoint),
+      pretty: (options) => formatFinding(head, { attachPoint, reason, folded }, timeNs, options),
+    };
   },
 };
+
+/** Kinds whose programs run on interfaces of the node itself. */
+const onInterfaces = /^(?:Tc|Tcx|Xdp)Program$/;
+
+/** What is on the interface, whoever has put it there; otherwise what runs on the node at all. */
+function nextWords({ policy }: FindingHead, attachPoint: string): string[] {
+  const [name = ''] = attachPoint.split(' ');
+  const isInterface = name !== '' && onInterfaces.test(policy?.kind ?? '');
+  return isInterface ? ['bpf', 'net', name] : ['bpf', 'list'];
+}
 
 /** Nothing of it acts on a terminal. */
 export function onOneLine(reason: string): string {

@@ -1,7 +1,7 @@
 /** This guard's section of `rampart status`. */
 import type { GuardedObject, Need, OwnProblem } from '../../../guard/guarded.ts';
 import { problemTexts } from '../../../guard/problem-text.ts';
-import type { NodeView, SectionReport, StatusSection } from '../../../guard/status-section.ts';
+import type { NodeView, SectionReport, StatusContext, StatusSection } from '../../../guard/status-section.ts';
 import { isDeleting } from '../../../lib/kube/controller/finalizers.ts';
 import { changedAtMs } from '../../../lib/kube/object/changed-at.ts';
 import { labelValue } from '../../../lib/kube/selectors/label-names.ts';
@@ -45,47 +45,51 @@ const quiet = new Set(['Loaded', 'Success', 'NotSelected', 'NoContainersOnNode']
 
 export const bpfProgramsStatus: StatusSection = {
   async read(context) {
-    const { namespace } = context;
-    const written: { readonly kind: ParentKind; readonly object: ParentObject }[] = [];
-    const readable = await context.orForbidden('bpfman.io', async () => {
-      for (const kind of parentKinds) {
-        const { 'v0.5': old, 'v0.6': current } = bpfApplicationOf;
-        if (kind === old) continue;
-        // The API has one of both: with which scope is seen by its objects.
-        const target = kind.type.namespaced && kind !== current ? { namespace } : {};
-        await context.list(
-          kind.type,
-          (object) => {
-            const { namespace: own } = object.metadata;
-            if (own !== undefined && namespace !== undefined && own !== namespace) return;
-            written.push({ kind: kind === current && own === undefined ? old : kind, object });
-          },
-          target,
-        );
-      }
-      return true;
-    });
-    const byOwner = new Map<string, NodeObject[]>();
-    const add = (object: NodeObject): void => {
-      const uid = object.metadata.ownerReferences?.find(({ controller }) => controller === true)?.uid ?? '';
-      byOwner.set(uid, [...(byOwner.get(uid) ?? []), object]);
-    };
-    if (readable === true) {
-      for (const type of allNodeTypes) {
-        const target = type.namespaced ? { namespace } : {};
-        await context.orForbidden(type.plural, () => context.list(type, add, target));
-      }
-    }
-    const nodes = (await context.nodes()) ?? [];
-    if (readable !== true) return section(undefined, nodes, context.timeMs);
-    const views = written.map(({ kind, object }) => ({
-      kind,
-      parent: object,
-      objects: byOwner.get(object.metadata.uid ?? '') ?? [],
-    }));
-    return section(views, nodes, context.timeMs);
+    const views = await readPrograms(context);
+    return section(views, (await context.nodes()) ?? [], context.timeMs);
   },
 };
+
+/** Undefined: they may not be read. */
+export async function readPrograms(
+  context: Pick<StatusContext, 'list' | 'namespace' | 'orForbidden'>,
+): Promise<ProgramView[] | undefined> {
+  const { namespace } = context;
+  const written: { readonly kind: ParentKind; readonly object: ParentObject }[] = [];
+  const readable = await context.orForbidden('bpfman.io', async () => {
+    for (const kind of parentKinds) {
+      const { 'v0.5': old, 'v0.6': current } = bpfApplicationOf;
+      if (kind === old) continue;
+      // The API has one of both: with which scope is seen by its objects.
+      const target = kind.type.namespaced && kind !== current ? { namespace } : {};
+      await context.list(
+        kind.type,
+        (object) => {
+          const { namespace: own } = object.metadata;
+          if (own !== undefined && namespace !== undefined && own !== namespace) return;
+          written.push({ kind: kind === current && own === undefined ? old : kind, object });
+        },
+        target,
+      );
+    }
+    return true;
+  });
+  if (readable !== true) return undefined;
+  const byOwner = new Map<string, NodeObject[]>();
+  const add = (object: NodeObject): void => {
+    const uid = object.metadata.ownerReferences?.find(({ controller }) => controller === true)?.uid ?? '';
+    byOwner.set(uid, [...(byOwner.get(uid) ?? []), object]);
+  };
+  for (const type of allNodeTypes) {
+    const target = type.namespaced ? { namespace } : {};
+    await context.orForbidden(type.plural, () => context.list(type, add, target));
+  }
+  return written.map(({ kind, object }) => ({
+    kind,
+    parent: object,
+    objects: byOwner.get(object.metadata.uid ?? '') ?? [],
+  }));
+}
 
 /** The agents of the nodes that it selects; a machine without a Node object is selected. */
 function needsOf({ kind, parent, objects }: ProgramView, nodes: readonly NodeView[]): Need[] {

@@ -1,5 +1,5 @@
 /** The lines of this guard: a KiveAlert, and how it is shown to a person. */
-import type { LineKind, PrettyLineOptions } from '../../../guard/line-kind.ts';
+import type { Decision, LineKind, PrettyLineOptions } from '../../../guard/line-kind.ts';
 import { apiTimeNs } from '../../../lib/kube/object/api-time.ts';
 import { dateBefore } from '../../../lib/output/date-before.ts';
 import { printable } from '../../../lib/output/printable.ts';
@@ -17,10 +17,21 @@ export const alertLines: LineKind = {
     return {
       path: pathOf(whole),
       ...(name !== '' && { next: ['alerts', '--pod', `${namespace}/${name}`, '--since', '1h'] }),
+      ...(whole.metadata.verdict === 'denied' && { decision: decisionOf(whole) }),
       pretty: (options) => formatAlert(whole, options),
     };
   },
 };
+
+/** Whether that process is to have that file. */
+function decisionOf(alert: KiveAlert): Decision {
+  const { pod, process: by } = alert;
+  return {
+    key: [pod.namespace, pod.name, pathOf(alert), by.binary].join('\0'),
+    isOpen: true,
+    what: ['denied access', 'denied accesses'],
+  };
+}
 
 /**
  * As `formatPretty`, with the pod before the path, and after it the policy, who it was where that is not the owner, and
@@ -74,7 +85,7 @@ function formatAlert(alert: KiveAlert, { colour, nowMs }: PrettyLineOptions): st
   return `${dateBefore(Number(ns / 1_000_000n), nowMs)}${line}${after}`;
 }
 
-function pathOf({ metadata: { path, file = path } }: KiveAlert): string {
+export function pathOf({ metadata: { path, file = path } }: KiveAlert): string {
   return file;
 }
 

@@ -1,9 +1,8 @@
 /** Runs `rampart integrity accept`. */
 import { randomBytes } from 'node:crypto';
-import { hostname, userInfo } from 'node:os';
 
 import { KubeClient } from '../../../lib/kube/client/client.ts';
-import { isForbidden, KubeError } from '../../../lib/kube/client/client-errors.ts';
+import { isForbidden } from '../../../lib/kube/client/client-errors.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { sleep, systemClock } from '../../../lib/time/clock.ts';
 import { renderTable } from '../../../lib/output/table.ts';
@@ -11,16 +10,14 @@ import { outcomeOf, visible } from '../accept/outcome.ts';
 import { requestAnnotation } from '../results/node-requests.ts';
 import { requestAnnotationPrefix } from '../results/node-result.ts';
 import { nodeStatusName } from '../results/object-names.ts';
-import type { ClusterChoice } from '../../../lib/cli/cluster-options.ts';
-import { chosenKubeconfig, clusterAccess } from '../../../lib/cli/cluster.ts';
+import { clusterAccess } from '../../../lib/cli/cluster.ts';
 import { printDocument } from '../../../lib/cli/document.ts';
 import { confirmed } from '../../../lib/cli/confirm.ts';
 import { describeFailure } from '../../../lib/cli/failure.ts';
+import { personOf } from '../../../lib/cli/person.ts';
 import { say, stopSignal } from '../../../lib/cli/process.ts';
 import { findIntegrity, type FoundIntegrity, type NodePlan, planAccept, statusesOf } from '../accept/plan.ts';
 import type { AcceptOptions } from './command.ts';
-import { loadKubeconfig } from '../../../lib/kube/access/kubeconfig.ts';
-import { clusterKind, type KubeObject } from '../../../lib/kube/object/object.ts';
 import { refuseEmpty } from '../../../lib/cli/options.ts';
 import { someOf } from '../../../lib/output/words.ts';
 import { outputOptions } from '../../../lib/cli/output.ts';
@@ -76,7 +73,7 @@ async function accept(name: string, options: AcceptOptions, told: Told): Promise
     const integrity = await findIntegrity(client, name, namespace, signal);
     const statuses = await statusesOf(client, integrity, signal);
     const plans = planAccept(integrity, statuses, [...new Set(node)], path);
-    const author = await authorOf(client, options, signal);
+    const author = await personOf(client, options, signal);
     Object.assign(told, { integrity, plans });
     if (isPretty) process.stdout.write(`${listOf(plans)}\n`);
     if (!(await isMeant(integrity, plans, options, signal))) return options.dryRun === true ? 0 : 2;
@@ -220,41 +217,4 @@ async function wait(
     onOutcome(plan.nodeName, `not accepted after ${waitedS} s; its agent will still carry out the request`);
   }
   return false;
-}
-
-interface SelfSubjectReview extends KubeObject {
-  readonly status?: { readonly userInfo?: { readonly username?: string } };
-}
-
-/** GA since Kubernetes 1.28 (KEP-3325). */
-const selfSubjectReviews = clusterKind<SelfSubjectReview>(
-  'authentication.k8s.io',
-  'selfsubjectreviews',
-  'SelfSubjectReview',
-);
-
-/** @throws what the API throws but for its own refusals */
-export async function authorOf(
-  client: KubeClient,
-  cluster: ClusterChoice,
-  signal: AbortSignal,
-): Promise<string> {
-  try {
-    const review = await client.create(selfSubjectReviews, { metadata: {} }, { signal });
-    const name = review.status?.userInfo?.username;
-    if (name) return name;
-  } catch (error) {
-    // An older server, our own, or one that does not say it to everybody.
-    if (!(error instanceof KubeError)) throw error;
-  }
-  // Nobody has checked these.
-  const person = `${process.env['SUDO_USER'] || userInfo().username}@${hostname()}`;
-  const named = kubeconfigUser(cluster);
-  return named === undefined ? person : `${named} (${person})`;
-}
-
-/** The name of the entry, which people choose themselves. */
-function kubeconfigUser(cluster: ClusterChoice): string | undefined {
-  const config = loadKubeconfig({ path: chosenKubeconfig(cluster) });
-  return config?.contexts.get(cluster.context ?? config.currentContext ?? '')?.fields.text('user');
 }

@@ -1,5 +1,5 @@
 /** The lines of this guard: a finding, and how it is shown to a person. */
-import type { LineFold, LineKind, PrettyLineOptions } from '../../../guard/line-kind.ts';
+import type { Decision, LineFold, LineKind, PrettyLineOptions } from '../../../guard/line-kind.ts';
 import { type ReadFinding, readFinding } from '../../../guard/stream/read-finding.ts';
 import { dateBefore } from '../../../lib/output/date-before.ts';
 import { clockTime, printable } from '../../../lib/output/printable.ts';
@@ -33,6 +33,7 @@ export const findingLines: LineKind = {
         path: finding.path,
         ...(pod && { by: pod }),
         ...(finding.state === 'found' && { next: acceptWords(finding) }),
+        decision: decisionOf(finding),
         ...(finding.explained !== undefined && { fold: foldOf(finding, finding.explained) }),
         pretty: (options) => formatFinding(finding, options),
       }
@@ -40,8 +41,21 @@ export const findingLines: LineKind = {
   },
 };
 
+/** A change by hand, until it is accepted or undone. */
+function decisionOf({ fileIntegrity, node, path, state, explained }: FindingLine): Decision {
+  return {
+    key: [fileIntegrity, node.name, path].join('\0'),
+    isOpen: state === 'found' && explained === undefined,
+    what: ['changed file', 'changed files'],
+  };
+}
+
 /** What accepting it would do; a person then leaves `--dry-run` out. */
-function acceptWords({ fileIntegrity, node, path }: FindingLine): string[] {
+export function acceptWords({
+  fileIntegrity,
+  node,
+  path,
+}: Pick<FindingLine, 'fileIntegrity' | 'node' | 'path'>): string[] {
   const [namespace = '', name = ''] = fileIntegrity.split('/');
   // The option takes a glob.
   const glob = path.replace(/[*?[\]{}\\]/g, '\\$&');

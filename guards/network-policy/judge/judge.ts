@@ -16,7 +16,7 @@ import { partiesOf, type Party } from './parties.ts';
 import { peerFits, selectsTarget, targetsAreKnown } from './peers.ts';
 import type { Packet } from './packet.ts';
 
-interface Judgement {
+export interface Judgement {
   readonly allowed: boolean;
   /** The decision of the destination's policies. */
   readonly ingress: Decision;

@@ -1,5 +1,5 @@
 /** The lines of this guard: what a policy said of a write or an object, and how it is shown to people. */
-import type { LineKind, PrettyLineOptions } from '../../../guard/line-kind.ts';
+import type { Decision, LineKind, PrettyLineOptions } from '../../../guard/line-kind.ts';
 import { type FindingHead, findingLine, type ObjectReference } from '../../../guard/stream/finding.ts';
 import { dateBefore } from '../../../lib/output/date-before.ts';
 import { clockTime, printable } from '../../../lib/output/printable.ts';
@@ -43,7 +43,7 @@ export function policyFindingLine(
 export const policyFindings: LineKind = {
   kind,
   view({ head, timeNs, keys }) {
-    const { origin, policyId, reason, folded } = keys as Partial<PolicyFinding>;
+    const { origin, policyId, reason, folded, dryRun } = keys as Partial<PolicyFinding>;
     const isWhole =
       typeof origin === 'string' &&
       typeof policyId === 'string' &&
@@ -53,13 +53,27 @@ export const policyFindings: LineKind = {
     const next = explainWords(head.object, origin);
     return {
       ...(next && { next }),
+      ...(head.verdict === 'rejected' && dryRun !== true && { decision: decisionOf(head, policyId) }),
       pretty: (options) => formatFinding(head, { reason, folded, policyId }, timeNs, options),
     };
   },
 };
 
+/** Whether the policy is right, or who writes is. */
+function decisionOf({ object }: FindingHead, policyId: string): Decision {
+  const { kind: of = '', namespace = '', name = '' } = object ?? {};
+  return {
+    key: [policyId, of, namespace, name].join('\0'),
+    isOpen: true,
+    what: ['refused write', 'refused writes'],
+  };
+}
+
 /** Undefined for what is not in the cluster: a write that was refused. */
-function explainWords(object: ObjectReference | null, origin: string): string[] | undefined {
+export function explainWords(
+  object: Pick<ObjectReference, 'kind' | 'name' | 'namespace'> | null,
+  origin = 'audit',
+): string[] | undefined {
   if (origin !== 'audit' || object === null || object.name === '') return undefined;
   const { kind: of, namespace, name } = object;
   const where = namespace === '' ? [] : ['-n', namespace];

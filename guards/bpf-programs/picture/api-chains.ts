@@ -1,0 +1,129 @@
+/** The chains as objects of the API tell of them: which programs are on which interface, in their order. How often they run, no object says. */
+import type { Picture, PictureItem } from '../../../guard/picture.ts';
+import { counted, someOf } from '../../../lib/output/words.ts';
+import type { ParentKind, ParentObject } from '../api.ts';
+import { nodeOf } from '../engine/parent-condition.ts';
+import type { ApplicationStatus } from '../state-schema.ts';
+import type { ProgramView } from '../status/section.ts';
+
+/** Longer pictures nobody reads. */
+const MOST_CHAINS = 12;
+
+interface Member {
+  /** `eth0 · xdp` */
+  readonly hook: string;
+  readonly node: string;
+  readonly interface: string;
+  readonly owner: string;
+  readonly priority: number;
+  readonly proceedOn: string;
+  /** Why it does not run; empty if it does. */
+  readonly problem: string;
+}
+
+export function apiChains(all: readonly ProgramView[]): Pick<Picture, 'items' | 'notes'> {
+  const members = all.flatMap((program) => (program.kind.api === 'v0.5' ? placed(program) : linked(program)));
+  const byPlace = [...Map.groupBy(members, ({ node, hook }) => JSON.stringify([node, hook])).values()].map(
+    (chain) => chain.toSorted((a, b) => a.priority - b.priority || (a.owner < b.owner ? -1 : 1)),
+  );
+  // In a cluster most nodes have the same.
+  const alike = [...Map.groupBy(byPlace, (chain) => JSON.stringify(chain.map(withoutNode))).values()];
+  const shown = alike.toSorted((a, b) => trouble(b[0]) - trouble(a[0])).slice(0, MOST_CHAINS);
+  const left = alike.length - shown.length;
+  return {
+    items: shown.flatMap((chains) => {
+      const nodes = chains.map(([first]) => first?.node ?? '');
+      return (chains[0] ?? []).map((member) => itemOf(member, nodes));
+    }),
+    notes: left > 0 ? [`${counted(left, 'chain')} left out: those in which all programs run.`] : [],
+  };
+}
+
+function withoutNode({ node: _node, ...member }: Member): object {
+  return member;
+}
+
+function trouble(chain: readonly Member[] = []): number {
+  return chain.filter(({ problem }) => problem !== '').length;
+}
+
+function itemOf(
+  { hook, interface: name, owner, priority, proceedOn, problem }: Member,
+  nodes: readonly string[],
+) {
+  const on = nodes.length > 3 ? counted(nodes.length, 'node') : nodes.join(', ');
+  const state = problem === '' ? 'It runs' : `It does not run: ${problem.replace(/\.$/, '')}`;
+  const after = proceedOn === '' || proceedOn === 'next' ? '' : ` The next one runs after ${proceedOn}.`;
+  return {
+    at: [`${hook} · on ${on}`, `${priority} ${owner}`],
+    value: 0,
+    tone: problem === '' ? 'ok' : 'bad',
+    mark: problem === '' ? '' : 'not running',
+    proceedOn,
+    text: `${owner} on ${hook}, priority ${priority}, on ${someOf(nodes, 3)}. ${state}.${after}`,
+    nextOnNode: ['bpf', 'chain', name],
+  } satisfies PictureItem;
+}
+
+/** v0.5: an object for each place; its parent has the priority. */
+function placed({ kind, parent, objects }: ProgramView): Member[] {
+  const { priority, direction, proceedon } = parent.spec as {
+    readonly priority?: number;
+    readonly direction?: string;
+    readonly proceedon?: readonly string[];
+  };
+  const type = kind.single;
+  if ((type !== 'xdp' && type !== 'tc' && type !== 'tcx') || priority === undefined) return [];
+  return objects.flatMap((object) => {
+    const annotations = object.metadata.annotations ?? {};
+    const name = Object.entries(annotations).find(([key]) => key.endsWith('controller/interface'))?.[1];
+    if (name === undefined) return [];
+    const [condition] = object.status?.conditions ?? [];
+    return {
+      hook: [name, type, direction].filter((part) => part !== undefined).join(' · '),
+      ...{ node: nodeOf(object), interface: name, owner: ownerOf(kind, parent), priority },
+      proceedOn: type === 'tcx' ? 'next' : (proceedon ?? []).join(', '),
+      problem: condition?.type === 'Loaded' ? '' : (condition?.message ?? 'the agent has not said so'),
+    };
+  });
+}
+
+/** v0.6: an object for each node, with its links. */
+function linked({ kind, parent, objects }: ProgramView): Member[] {
+  return objects.flatMap((object) => {
+    const { programs = [], conditions } = (object.status ?? {}) as Partial<ApplicationStatus>;
+    return programs.flatMap(({ name: program, ...places }): Member[] =>
+      (['xdp', 'tc', 'tcx'] as const).flatMap((type) =>
+        (places[type]?.links ?? []).flatMap((link): Member[] => {
+          const {
+            interfaceName,
+            priority,
+            direction,
+            proceedOn = [],
+          } = link as typeof link & {
+            readonly interfaceName?: string;
+            readonly priority?: number;
+            readonly direction?: string;
+            readonly proceedOn?: readonly string[];
+          };
+          if (interfaceName === undefined || priority === undefined) return [];
+          return [
+            {
+              hook: [interfaceName, type, direction?.toLowerCase()]
+                .filter((part) => part !== undefined)
+                .join(' · '),
+              ...{ node: nodeOf(object), interface: interfaceName, priority },
+              owner: `${ownerOf(kind, parent)} ${program}`,
+              proceedOn: type === 'tcx' ? 'next' : proceedOn.join(', '),
+              problem: link.linkStatus === 'Attached' ? '' : (conditions?.[0]?.message ?? link.linkStatus),
+            },
+          ];
+        }),
+      ),
+    );
+  });
+}
+
+function ownerOf({ kind }: ParentKind, { metadata }: ParentObject): string {
+  return `${kind}/${metadata.namespace === undefined ? '' : `${metadata.namespace}/`}${metadata.name ?? ''}`;
+}

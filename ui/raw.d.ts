@@ -1,0 +1,5 @@
+/** Of vite: the text of a file. */
+declare module '*?raw' {
+  const text: string;
+  export default text;
+}
