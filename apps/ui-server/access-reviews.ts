@@ -1,4 +1,6 @@
 /** What a user may do, as the API server says. */
+import { createHash } from 'node:crypto';
+
 import type { KubeClient } from '../../lib/kube/client/client.ts';
 import { clusterKind, type KubeObject } from '../../lib/kube/object/object.ts';
 import type { Clock } from '../../lib/time/clock.ts';
@@ -36,6 +38,8 @@ const MOST_KEPT = 20_000;
 export class AccessReviews {
   readonly #client: Pick<KubeClient, 'create'>;
   readonly #known: RecentAnswers<boolean>;
+  /** A user with a hundred groups asks thousands of questions for one page. */
+  readonly #keys = new WeakMap<ApiUser, string>();
 
   constructor(client: Pick<KubeClient, 'create'>, clock?: Pick<Clock, 'monotonicMs'>) {
     this.#client = client;
@@ -44,8 +48,19 @@ export class AccessReviews {
 
   /** @throws {KubeError} or {RampartError} if it cannot be found out */
   may(user: ApiUser, question: AccessQuestion): Promise<boolean> {
-    const key = JSON.stringify([user.name, user.uid, user.groups, user.extra, keyOf(question)]);
-    return this.#known.get(key, () => this.#ask(user, question));
+    return this.#known.get(`${this.#keyOf(user)} ${keyOf(question)}`, () => this.#ask(user, question));
+  }
+
+  #keyOf(user: ApiUser): string {
+    let key = this.#keys.get(user);
+    if (key === undefined) {
+      const { name, uid, groups, extra } = user;
+      key = createHash('sha256')
+        .update(JSON.stringify([name, uid, groups, extra]))
+        .digest('base64url');
+      this.#keys.set(user, key);
+    }
+    return key;
   }
 
   async #ask({ name, uid, groups, extra }: ApiUser, question: AccessQuestion): Promise<boolean> {
