@@ -1,4 +1,4 @@
-/** Of the agent, the operator and standalone, whichever guards they run. */
+/** Rules for the agent, the operator and standalone, with any guards. */
 import type { AlertingRule } from '../guard/alerting-rule.ts';
 
 /** The jobs that deploy/monitoring/ and docs/monitoring.md give them. */

@@ -35,7 +35,7 @@ async function run({ args, environment }: Asked): Promise<Answered> {
   }
   Object.assign(said, { stdout: '', stderr: '' });
   process.exitCode = 0;
-  // What the command before has made of it.
+  // The state left by the previous command.
   failWith(2);
   sayInLog(undefined);
   try {

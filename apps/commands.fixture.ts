@@ -8,7 +8,7 @@ import { join } from 'node:path';
 
 import type { Answered, Asked } from './commands-host.fixture.ts';
 
-/** What takes longer than this hangs, also on a machine with much else to do. */
+/** A longer wait means a hang, even on a busy machine. */
 const PATIENCE_MS = 60_000;
 
 export interface CommandEnded extends Answered {
@@ -44,7 +44,7 @@ export class Commands implements AsyncDisposable {
       // Not the flags of the test runner.
       execArgv: [],
       cwd: this.#directory,
-      // What is written to a socket goes by process.stdout there, which is caught; to a file it would not.
+      // Output to a socket goes through process.stdout there, which is captured; to a file it would not.
       stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
     }));
     child.stdout?.resume();

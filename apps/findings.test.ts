@@ -1,4 +1,7 @@
-/** The published schema and examples of findings. What guards really write is held to the schema in their own tests. */
+/**
+ * The published schema and examples of findings. Real lines of the guards are checked against the schema in
+ * their own tests.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

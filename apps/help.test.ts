@@ -33,7 +33,7 @@ test('--help of every command shows defaults as a person types them', () => {
   assert.match(of('rampart agent'), /blocked by default, such as 127\.0\.0\.1; repeatable --/);
 });
 
-/** What `--help` prints, with what comes after the options. */
+/** The output of `--help`, with the text after the options. */
 function helpText(name: string): string {
   const words = name.split(' ').slice(1);
   const program = programOf(guards);

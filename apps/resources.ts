@@ -58,10 +58,10 @@ export async function installResources(
 }
 
 /**
- * Which of some resources of one name is to be installed. A definition of another one is deleted if it has no objects: its scope cannot be
- * changed.
+ * Which of some resources of one name to install. A definition of another one is deleted if it has no
+ * objects: its scope cannot be changed.
  *
- * @param wanted - A value of the option; undefined: what the objects are that there are.
+ * @param wanted - A value of the option; undefined: that of the existing objects.
  */
 async function choose(
   client: KubeClient,

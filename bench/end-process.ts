@@ -8,7 +8,7 @@ export async function endProcess(child: ChildProcess, waitMs: number): Promise<v
   const ended = once(child, 'close');
   child.kill('SIGTERM');
   const timer = setTimeout(() => child.kill('SIGKILL'), waitMs);
-  // It may wait for somebody to read what it writes.
+  // It may wait until its output is read.
   child.stdout?.resume();
   await ended;
   clearTimeout(timer);

@@ -1,4 +1,4 @@
-/** What a benchmark part hands back, and how it is shown. */
+/** The result of a benchmark part, and its output. */
 import { renderTable } from '../lib/output/table.ts';
 
 /** One line of a table: a label and its values, each under the name of its column. */
@@ -26,7 +26,7 @@ export interface Report {
   readonly notes: readonly string[];
 }
 
-/** What every part gets. */
+/** Parameters of every part. */
 export interface PartOptions {
   /** Divides the amount of work; 1 is the full size, the tests use much more. */
   readonly shrink: number;
@@ -36,7 +36,7 @@ export interface PartOptions {
   readonly mode: 'auto' | 'fentry' | 'kprobe' | 'raw_tracepoint';
   /** Sizes of fleets. Default: those of the part. */
   readonly nodes?: readonly number[] | undefined;
-  /** Of a cluster to measure against. Default: a server of the part's own. */
+  /** Kubeconfig of a cluster to measure. Default: a server of the part's own. */
   readonly kubeconfig?: string | undefined;
   readonly signal: AbortSignal;
   /** Says on stderr what is being done. */

@@ -1,6 +1,7 @@
 /**
- * `node bench/run.ts GUARD [PART...] [--json]`: benchmarks, as tables of ratios on stdout; what is being
- * done goes to stderr. Exit code 0 also when a target is missed: numbers are to be read, not asserted; 2 where a program is missing.
+ * `node bench/run.ts GUARD [PART...] [--json]`: benchmarks, as tables of ratios on stdout; progress goes to
+ * stderr. Exit code 0 even if a target is missed: numbers are for reading, not for assertions; 2 if a program
+ * is missing.
  */
 import { cpus, loadavg, release } from 'node:os';
 import { parseArgs } from 'node:util';
@@ -108,7 +109,7 @@ function parse(): Request | undefined {
   return { wanted, options: { mode, rounds, shrink, nodes, kubeconfig }, json };
 }
 
-/** What the numbers depend on. */
+/** The machine that the numbers depend on. */
 function machine(): string {
   const [first] = cpus();
   const busy = (loadavg()[0] ?? 0).toFixed(1);

@@ -1,13 +1,14 @@
 /**
- * Writes `lib/apiserver/builtin/kinds.json`: the schemas of the built-in kinds, in the form of OpenAPI v3, made of
- * the models of @kubernetes/client-node. The file holds that package's descriptions, so it is made on each machine
- * and not committed; the product reads it and never the package. `npm ci` does it (`prepare`), or scripts/setup.
+ * Writes `lib/apiserver/builtin/kinds.json`: the schemas of the built-in kinds, in the form of OpenAPI v3,
+ * made of the models of @kubernetes/client-node. The file holds that package's descriptions, so it is
+ * generated on each machine and not committed; the product reads it and never the package. `npm ci` does it
+ * (`prepare`), or scripts/setup.
  *
- *     node scripts/build-kinds.ts           writes it where it is missing or stale
+ *     node scripts/build-kinds.ts           writes it if it is missing or stale
  *     node scripts/build-kinds.ts --force   writes it
  *
- * A model tells names, types, formats and descriptions, and which fields are required. What it does not tell (list
- * types, defaults, enumerations, which texts are quantities) stands in `lib/apiserver/builtin/facts/`.
+ * A model tells names, types, formats and descriptions, and which fields are required. The rest (list types,
+ * defaults, enumerations, which texts are quantities) is in `lib/apiserver/builtin/facts/`.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
@@ -67,7 +68,7 @@ class Models {
   readonly #owners = new Map<string, string>();
   readonly #read = new Map<string, Schema>();
 
-  /** Everything that is reachable from a root and nobody's yet becomes the root's group's. */
+  /** Every unclaimed class that is reachable from a root goes to the root's group. */
   async claim(className: string, owner: string): Promise<void> {
     if (this.#owners.has(className)) return;
     this.#owners.set(className, owner);
@@ -145,7 +146,7 @@ class Models {
   }
 }
 
-/** In an `allOf`, so that a description and a default can stand beside it. */
+/** In an `allOf`, so that it can have a description and a default. */
 function reference(name: string): Schema {
   return { allOf: [{ $ref: `#/components/schemas/${name}` }] };
 }
@@ -186,7 +187,7 @@ interface Declaration {
 
 const declarations = new Map<string, Declaration>();
 
-/** What only the declaration file tells: descriptions, and which fields may be absent. */
+/** Facts that only the declaration file has: descriptions, and which fields may be absent. */
 function declarationOf(className: string): Declaration {
   const known = declarations.get(className);
   if (known !== undefined) return known;
@@ -225,7 +226,7 @@ function keyOfInputs(): string {
   return `${version}-${hash.digest('hex').slice(0, 16)}`;
 }
 
-/** The key stands first in the file, so that nobody has to parse all of it. */
+/** The key comes first in the file, so that reading it does not require parsing the rest. */
 function isFresh(key: string): boolean {
   return existsSync(target) && readFileSync(target, 'utf8').startsWith(`{"key":${JSON.stringify(key)}`);
 }

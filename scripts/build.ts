@@ -1,6 +1,6 @@
 /**
  * Writes the product to `dist/` as JavaScript, for images and packages: Node.js runs the sources of a
- * checkout as they are, but strips no types below node_modules.
+ * checkout directly, but strips no types below node_modules.
  */
 import { spawnSync } from 'node:child_process';
 import { cpSync, globSync, rmSync } from 'node:fs';

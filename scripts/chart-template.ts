@@ -52,7 +52,7 @@ class Items {
   readonly all: Item[] = [];
 }
 
-/** What kustomize components do to one object. */
+/** The effects of kustomize components on one object. */
 export class ChartTemplate {
   readonly kind: string;
   readonly name: string;
@@ -211,7 +211,7 @@ function plain(part: Part): JsonValue {
   return part;
 }
 
-/** The text as it is, though the template's language has a meaning for it. */
+/** The text, escaped where the template's language would interpret it. */
 export function literal(text: string): string {
   return text.replaceAll('{{', '{{ "{{" }}');
 }
@@ -224,7 +224,7 @@ function written(part: Part, indent: number): string {
   throw unsupported('a template without a field');
 }
 
-/** What follows one another under one condition is written under it once. */
+/** Consecutive parts under one condition are written under it once. */
 function grouped<T extends Field | Item>(
   all: readonly T[],
   space: string,

@@ -12,7 +12,7 @@ interface OneValue {
   readonly name: string;
   readonly about: string;
   readonly initial: JsonValue;
-  /** Of JSON Schema. */
+  /** The JSON Schema of the value. */
   readonly schema: Readonly<Record<string, JsonValue>>;
 }
 
@@ -34,7 +34,7 @@ export interface ValueOption {
 
 export type Workload = 'agent' | 'operator' | 'ui';
 
-/** What the values of a workload are at first. */
+/** The default values of a workload. */
 export interface WorkloadDefaults {
   readonly resources: JsonValue;
   readonly tolerations: JsonValue;
@@ -50,7 +50,7 @@ export function camelCase(name: string): string {
   return name.replaceAll(/[^A-Za-z0-9]+(.)/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** What guards of the chart can be told. An option of several guards is a value of the agent. */
+/** The options of guards in the chart. An option of several guards is a value of the agent. */
 export function valueOptions(guards: readonly Guard[]): ValueOption[] {
   return [...optionsOf(guards)].map(([option, guard]) => {
     const { long, name } = named(option);

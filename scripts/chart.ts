@@ -1,6 +1,6 @@
 /**
- * deploy/chart/: the Helm chart, made of deploy/base/ and of the components that kustomize uses, so that both install the same. What a
- * kustomization chooses by naming a component is a value here.
+ * deploy/chart/: the Helm chart, made of deploy/base/ and of the components that kustomize uses, so that both
+ * install the same. A component of a kustomization is a value here.
  */
 import { basename, join } from 'node:path';
 
@@ -199,7 +199,7 @@ function setValues(object: ChartTemplate, who: Workload, options: readonly Value
   const block = (value: string): TemplateText =>
     new TemplateText((indent) => `\n${' '.repeat(indent)}{{- toYaml ${value} | nindent ${indent} }}`);
   const given = (path: readonly string[], value: string): void => {
-    // What deploy/base/ has stays in its place, also if it is empty.
+    // Fields of deploy/base/ keep their place, even if they are empty.
     object.set(path, block(value), object.get(path) === undefined ? value : undefined);
   };
   object.set([...container, 'image'], new TemplateText(() => ' {{ include "rampart.image" . | quote }}'));

@@ -1,6 +1,6 @@
 /**
- * What comments may not say, as an oxlint rule (see `.oxlintrc.json`): turns of phrase that only their author understands.
- * Each is refused with what to write instead.
+ * Refuses phrases in comments that only their author understands, as an oxlint rule (see `.oxlintrc.json`).
+ * Each is refused with an alternative.
  */
 
 /** By what is wrong; matched against a comment as one line. */

@@ -1,10 +1,10 @@
 /**
- * What a guard brings to deploy/, as a kustomize Component: its resources, and patches that add its rights to the roles of
- * deploy/base/, and to the pods its flag, capabilities and mounts.
+ * A guard's part of deploy/, as a kustomize Component: its resources, and patches that add its rights to the
+ * roles of deploy/base/, and to the pods its flag, capabilities and mounts.
  *
- * Roles are patched, and not joined by others, so that a guard that is not deployed any more has no rights any more: kubectl
- * takes nothing away that is not in what it applies. What two guards bring comes out once, but for rules and capabilities, where
- * twice means the same as once.
+ * Roles are patched, and not joined by others, so that a guard that is no longer deployed has no rights left:
+ * kubectl removes nothing that is missing in its input. Parts of two guards occur once, except for rules and
+ * capabilities, where duplicates are harmless.
  */
 import { stringify } from 'yaml';
 
@@ -72,7 +72,7 @@ components:
 ${names}`;
 }
 
-/** The ClusterRoles that others bind; `undefined` where there are none. */
+/** The ClusterRoles that others bind; `undefined` without any. */
 export function rolesYaml({ name: guard, rights: { roles = [] } }: Guard): string | undefined {
   if (roles.length === 0) return undefined;
   return made(`guards/${guard}/`) + roles.map(roleYaml).join('---\n');
@@ -84,7 +84,7 @@ export function uninstallYaml(rights: readonly Right[]): string {
   return made('apps/uninstall/') + roleYaml({ name: 'rampart-uninstall', why, rules: rights });
 }
 
-/** Of deploy/base/: what is not limited for want of a guard, RBAC does not allow either. */
+/** For deploy/base/: RBAC does not allow what is unlimited for want of a guard. */
 export function admissionYaml(guards: readonly Guard[]): string {
   return (
     made('guard/write-limits.ts and guards/') +

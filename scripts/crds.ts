@@ -12,7 +12,7 @@ import { isResource, type Resource } from '../lib/kube/crd/resource.ts';
 /** No guard's, and in a cluster perhaps of others: its manifest is in a kustomization of its own. */
 const reports = { source: 'guard/reports/policy-reports.ts', directory: 'deploy/policy-reports' };
 
-/** What the schemas of the guards under `top` say: the text of each manifest, by its path from there. */
+/** The manifests from the schemas of the guards under `top`: the text of each, by its path from there. */
 export async function expectedManifests(top: string): Promise<Map<string, string>> {
   const manifests = new Map<string, string>();
   for (const source of globSync('guards/*/api.ts', { cwd: top }).toSorted()) {

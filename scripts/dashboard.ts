@@ -15,7 +15,7 @@ interface Panel {
   readonly description?: string;
   readonly type: 'stat' | 'table' | 'timeseries';
   readonly targets: readonly Target[];
-  /** Of Grafana: `bytes`, `s`, `cps`. */
+  /** Unit of Grafana: `bytes`, `s`, `cps`. */
   readonly unit?: string;
 }
 
@@ -48,7 +48,7 @@ export async function dashboard(guards: readonly Guard[]): Promise<object> {
         {
           ...{ name: 'node', label: 'Node', type: 'query', datasource, refresh: 2, sort: 1 },
           ...{ query: 'label_values(rampart_agent_ready, node)', multi: true, includeAll: true },
-          // Where Prometheus gives the label to nobody, this matches too.
+          // This also matches if no series has the label.
           ...{ allValue: '.*', current: { text: ['All'], value: ['$__all'] } },
         },
       ],

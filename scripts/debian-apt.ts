@@ -1,4 +1,4 @@
-/** apt with directories, lists and a configuration of its own, so that the machine's apt stays as it is. */
+/** apt with directories, lists and a configuration of its own, so that the machine's apt does not change. */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';

@@ -82,7 +82,8 @@ describe('fetching', { skip: obstacle() }, () => {
   deepTest("a package comes once, whole, and the machine's own lists stay as they are", async (t) => {
     const cacheDirectory = mkdtempSync(join(tmpdir(), 'rampart-packages-'));
     try {
-      // What a killed fetch leaves: part of a package, and a working directory of a process that is gone.
+      // The remains of a killed fetch: part of a package, and the working directory of a process that is
+      // gone.
       const gone = spawnSync('true').pid;
       mkdirSync(join(cacheDirectory, 'libbpf-1.5/root/usr'), { recursive: true });
       mkdirSync(join(cacheDirectory, `.fetch-${gone}-abc/lists`), { recursive: true });

@@ -1,10 +1,10 @@
 /**
- * Fetches the Debian packages listed in `debian-packages.json` into `.cache/debian` and unpacks them
- * there; nothing is installed. apt does the work, with directories and lists of its own, so that
- * signatures and checksums are verified and the machine's apt state stays as it is.
+ * Fetches the Debian packages listed in `debian-packages.json` into `.cache/debian` and unpacks them there;
+ * nothing is installed. apt does the work, with directories and lists of its own, so that signatures and
+ * checksums are verified and the machine's apt state does not change.
  *
- * As a command: `node scripts/debian-packages.ts [ID...]` fetches what is missing and prints what is there.
- * With `--pin` it fetches the newest that fit, and pins those in the list.
+ * As a command: `node scripts/debian-packages.ts [ID...]` fetches missing ones and prints all. With `--pin`
+ * it fetches the newest that fit, and pins those in the list.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
@@ -26,12 +26,13 @@ export interface PackagePin {
   readonly dependency?: string;
   /** More packages for the same root, what a program needs to run: their names, each with a pattern for its version. */
   readonly with?: { readonly [name: string]: string };
-  /** Of the package's files, these alone are unpacked: paths below its root. Default: all. */
+  /** The files to unpack, by paths below the package's root. Default: all. */
   readonly only?: readonly string[];
   readonly why: string;
   /**
-   * The version and SHA-256 of each package that the tests have passed with, by name. They are taken if the archive has them. An archive
-   * keeps only the newest version, so another that fits and that Debian has signed is taken in their place, and told.
+   * The version and SHA-256 of each package that the tests have passed with, by name. They are used if the
+   * archive has them. An archive keeps only the newest version, so another one that fits and that Debian has
+   * signed replaces them, which is reported.
    */
   readonly pinned: { readonly [name: string]: PinnedPackage };
 }
@@ -39,7 +40,7 @@ export interface PackagePin {
 export interface PinnedPackage {
   /** With its epoch. */
   readonly version: string;
-  /** Of the .deb file. */
+  /** SHA-256 of the .deb file. */
   readonly sha256: string;
 }
 
@@ -155,7 +156,7 @@ export async function pinnedPackage(pin: PackagePin, options: FetchOptions): Pro
 
 type Record = Omit<DebianPackage, 'root'>;
 
-/** What the cache holds for `pin`; undefined when it is absent or does not fit the pin any more. */
+/** The cached package for `pin`; undefined if it is absent or no longer fits the pin. */
 async function readRecord(home: string, pin: PackagePin): Promise<DebianPackage | undefined> {
   let record: Record;
   try {
@@ -210,7 +211,7 @@ export function notPinned({ pinned }: PackagePin, found: DebianPackage): readonl
   return [found, ...found.with].filter((each) => pinned[each.name]?.sha256 !== each.sha256);
 }
 
-/** What `apt-cache madison` lists, which fails for no name at all. */
+/** The list of `apt-cache madison`, which fails without names. */
 async function listed(names: readonly string[], run: Run): Promise<readonly string[]> {
   return names.length === 0 ? [] : (await run('apt-cache', ['madison', ...names])).split('\n');
 }

@@ -116,8 +116,8 @@ export function findMainArchive(etc = '/etc'): DebianSource {
 }
 
 /**
- * The stanzas of a release, with its updates, as this machine has those of its own: `-updates` and `-security` too if it does. What
- * others than Debian have signed is left out.
+ * The stanzas of a release, with its updates, as this machine has those of its own: `-updates` and
+ * `-security` too if it does. Archives that Debian has not signed are omitted.
  *
  * @throws {RampartError} `UNSUPPORTED` when this is not Debian or no list names its main archive.
  */

@@ -28,10 +28,10 @@ const asRoot = process.geteuid?.() === 0;
 const needsRoot = asRoot ? false : 'needs root';
 const noPods = podsObstacle() ?? false;
 
-/** What loading needs, for setpriv; CAP_SYS_ADMIN is all of it by itself. */
+/** The capabilities for loading, for setpriv; CAP_SYS_ADMIN covers all of them. */
 const forSensor = '-bpf,-perfmon,-sys_admin';
 
-/** What it says while it waits for more than a second: anywhere, on a busy machine. */
+/** Lines about waits of more than a second: anywhere, on a busy machine. */
 const waits = /^ {2}\.\.\. .*\n/gm;
 
 interface Meddling {
@@ -40,7 +40,7 @@ interface Meddling {
   readonly path?: string;
   /** The kernel refuses it eBPF programs. */
   readonly noSensor?: true;
-  /** SIGINT goes to the whole process group, as from a terminal, when stdout is like this for so long. */
+  /** SIGINT goes to the whole process group, as from a terminal, when stdout has matched for this long. */
   readonly stopAfter?: { readonly said: RegExp; readonly forMs: number };
 }
 
@@ -93,7 +93,7 @@ async function demo(words: readonly string[], { byNobody, path, noSensor, stopAf
   }
 }
 
-/** What of a lab is on the machine. */
+/** A lab's remains on the machine. */
 function remainsOf(name: string): string[] {
   const remains = globSync(`/sys/fs/cgroup/{,*/}${name}`);
   for (const pid of globSync('/proc/[0-9]*')) {
@@ -136,7 +136,7 @@ interface Part {
   /** How much it compares. */
   readonly compared: number;
   readonly labs: number;
-  /** Fails unless stdout has what is to be read of it. */
+  /** Fails unless stdout has the expected text. */
   readonly shows: (stdout: string) => void;
 }
 
@@ -212,7 +212,8 @@ async function seesAll(words: readonly string[], shown: readonly Part[]): Promis
 }
 
 describe('npm run demo', () => {
-  // Of those with pods or a cluster, which take some eight seconds of CPU time each, another one with each seed; all at depth 1.
+  // Parts with pods or a cluster take some eight seconds of CPU time each, so another one runs with each
+  // seed; all at depth 1.
   const [files, ...others] = parts;
   for (const part of [files, ...(isDeep ? [] : sampled(others, 1))]) {
     const skip = needsRoot || (part !== files && noPods);

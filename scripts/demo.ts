@@ -23,7 +23,7 @@ const usage = `demo: usage: npm run demo [-- OPTION...]
   --mode MODE                  fentry, kprobe or raw_tracepoint; without it the best that the kernel allows
   --security-level LEVEL       another label than "high" for the pod: the policy is not for it, so the demo fails
 `;
-/** A clean-up takes less than this, or is told. */
+/** A longer clean-up is reported. */
 const SILENT_MS = 1_000;
 
 const partNames = ['files', 'pods', 'integrity', 'network', 'policies', 'programs'] as const;
@@ -114,7 +114,7 @@ for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
 interrupted.signal.addEventListener('abort', () => {
   setTimeout(() => process.stderr.write('demo: cleaning up\n'), SILENT_MS).unref();
 });
-// `npm run demo | head`, or a terminal that is closed: what was made is to be cleaned up all the same.
+// `npm run demo | head`, or a closed terminal: everything created is removed all the same.
 process.stdout.on('error', (error) => interrupted.abort(error));
 process.stderr.on('error', () => undefined);
 try {

@@ -1,4 +1,7 @@
-/** What of deploy/ can be chosen, for the one file and for the chart, and the objects that kustomize makes of a choice. */
+/**
+ * The selectable parts of deploy/, for the one file and for the chart, and the objects that kustomize makes
+ * of a selection.
+ */
 import { join } from 'node:path';
 
 import { errorCodes, RampartError } from '../lib/errors/errors.ts';

@@ -6,7 +6,7 @@ import { dirname, join, matchesGlob } from 'node:path';
 const source = /(?<![\w./*{$<-])((?:[\w.*{},-]+\/)*[\w.*{},-]+\.(?:tsx?|mjs))(?![\w/-])/g;
 const link = /\]\((?!\w+:|#)([^)#\s]+)(?:#[^)]*)?\)/g;
 const code = /```.*?```|`[^`\n]+`/gs;
-/** Of an example: any file, or one that is yet to be written. */
+/** Names in examples: any file, or one that does not exist yet. */
 const placeholder = /^x\./;
 
 /** A name in a document that leads nowhere. */
@@ -17,8 +17,8 @@ export interface MissingFile {
 }
 
 /**
- * What READMEs and the documentation name and is not there: a link's target, or a source file that is neither in the
- * document's folder, above, nor anywhere below it. `docs/` and `test/` speak of all folders.
+ * Missing files that READMEs and the documentation name: a link's target, or a source file that is neither in
+ * the document's folder, above, nor anywhere below it. `docs/` and `test/` may name all folders.
  *
  * @param top - The checkout.
  */

@@ -24,7 +24,7 @@ import { kernels } from '../guards/bpf-programs/kernel/kernels.fixture.ts';
 
 const top = join(import.meta.dirname, '..');
 
-/** What each generated part is made of, by the name that its markers carry. */
+/** The source of each generated part, by the name in its markers. */
 const parts: Readonly<Record<string, () => string | Promise<string>>> = {
   operations: operationsTable,
   'watch help': () => commandHelp('watch'),
@@ -63,7 +63,7 @@ export const generatedFiles: readonly string[] = [
   'docs/watch.md',
 ];
 
-/** What the modes see: lib/sensor/modes.ts as a Markdown table. */
+/** The modes' operations: lib/sensor/modes.ts as a Markdown table. */
 export function operationsTable(): string {
   const head = ['operation', 'what', ...sensorModeNames, 'why not'];
   const rows = operations.map(({ name, what, seen, unseenBecause }) => {
@@ -87,7 +87,7 @@ export function bpfKernelsTable(): string {
   );
 }
 
-/** What programs of namespaced kinds may call. */
+/** Helpers that programs of namespaced kinds may call. */
 function bpfHelpersTable(): string {
   const rows = allowedHelpers.map(({ of, why, only }) => [of.map(code).join(' '), only ?? 'all', why]);
   return table(['helpers', 'of', 'what they reach'], rows);
@@ -99,7 +99,7 @@ function exampleOf({ name }: Guard): string {
   return `[${file}](../${file}):\n\n\`\`\`yaml\n${readFileSync(join(top, file), 'utf8')}\`\`\``;
 }
 
-/** What is in `npm run test:deep` alone. */
+/** Tests that only `npm run test:deep` runs. */
 function deepTestsList(): string {
   return deepTests(top)
     .flatMap(({ file, titles }) => [
@@ -154,12 +154,12 @@ function exitCodesTable(): string {
   return table(['code', 'what'], Object.entries(codes));
 }
 
-/** What an agent serves at /metrics whichever guards it runs. */
+/** An agent's metrics with any guards. */
 function agentMetricsTable(): string {
   return table(['metric', 'kind', 'labels', 'what'], metricRows(processMetrics('agent')));
 }
 
-/** What a guard adds to that, and to what the operator serves. */
+/** A guard's further metrics of the agent and the operator. */
 export async function guardMetricsTable(guard: Guard): Promise<string> {
   const { agent, operator } = await guardMetrics(guard);
   const rows = [
@@ -176,7 +176,7 @@ function metricRows(metrics: readonly ListedMetric[]): string[][] {
     .toSorted(([one = ''], [other = '']) => (one < other ? -1 : 1));
 }
 
-/** What deploy/monitoring/ has, with what to do. */
+/** The alerting rules of deploy/monitoring/, with remedies. */
 async function alertingRules(): Promise<string> {
   const rules = (await ruleGroups(guards)).flatMap((group) => group.rules);
   const plain = (text: string): string => text.replaceAll(/\{\{ \$labels\.(\w+) \}\}/g, '`$1`');
@@ -206,7 +206,7 @@ export function healthTable({ name: guard, health = [] }: Guard): string {
     : `Parts of ${guard} in /readyz and /healthz:\n\n${table(['part', 'of', 'in', 'healthy when'], rows)}`;
 }
 
-/** What the processes may do in the API for each guard. */
+/** The processes' rights in the API for each guard. */
 export function rightsTable(all: readonly Guard[]): string {
   const rows = all.flatMap(({ name, rights: { roles = [], ...rights } }) => [
     ...(['agent', 'operator', 'viewer'] as const).flatMap((who) =>
@@ -219,7 +219,7 @@ export function rightsTable(all: readonly Guard[]): string {
   return table(['guard', 'who', 'what', 'may'], rows);
 }
 
-/** What the agent's pod has for each guard, and why. */
+/** The agent's pod for each guard, with reasons. */
 export function podTable(all: readonly Guard[]): string {
   const rows = all.flatMap(({ name, pod = {} }) => {
     const { capabilities = [], mounts = [], hostPID, hostNetwork, appArmorUnconfined } = pod;

@@ -1,4 +1,4 @@
-// What npm says of the Node.js that the README asks for.
+// npm's facts about the Node.js versions that the README requires.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import manifest from '../package.json' with { type: 'json' };
 import lock from '../package-lock.json' with { type: 'json' };
 
-/** Of the last alternative of `^20.19.0 || >=22.12.0`, as one number. */
+/** The last alternative of `^20.19.0 || >=22.12.0`, as one number. */
 function leastOf(range: string): number {
   const [, major = '0', minor = '0'] = /(\d+)(?:\.(\d+))?(?:\.\d+)?\s*$/.exec(range) ?? [];
   return Number(major) * 1000 + Number(minor);

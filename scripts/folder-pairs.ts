@@ -36,7 +36,9 @@ export function foldersThatImportEachOther(top: string): FolderPair[] {
   });
 }
 
-/** The folders of both files just below what they have in common; undefined where one is in a folder above the other. */
+/**
+ * The folders of both files just below their common part; undefined if one is in a folder above the other.
+ */
 function whereTheyPart(one: string, other: string): [string | undefined, string | undefined] {
   const [ours, theirs] = [dirname(one).split('/'), dirname(other).split('/')];
   const common = ours.findIndex((name, at) => name !== theirs[at]);

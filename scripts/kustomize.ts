@@ -1,6 +1,7 @@
 /**
- * What `kubectl kustomize` makes of deploy/: Debian's kubectl 1.20 knows no components. It reads just what our
- * kustomizations have, and refuses the rest. Tests compare it with a kubectl that can do it.
+ * The result of `kubectl kustomize` for deploy/: Debian's kubectl 1.20 has no components. It supports only
+ * the features that our kustomizations use, and refuses others. Tests compare it with a kubectl that supports
+ * them.
  */
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,7 +1,6 @@
 /**
- * The manual page `rampart(1)`, made from the commands and options that there are. `node scripts/man.ts` prints it; the packages have it.
- *
- * man(7), groff_man(7)
+ * The manual page `rampart(1)`, made from the commands and options. `node scripts/man.ts` prints it; the
+ * packages have it. man(7), groff_man(7)
  */
 import type { Argument, Command, Option } from 'commander';
 

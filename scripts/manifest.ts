@@ -29,7 +29,7 @@ Writes the manifests of Rampart as one file for kubectl apply -f.
   --output FILE   default: rampart.yaml, with --uninstall rampart-uninstall.yaml; -: standard output
 `;
 
-/** What others need comes first, as kustomize sorts (its SortOrderTransformer). */
+/** Dependencies of others come first, as kustomize sorts (its SortOrderTransformer). */
 const first: readonly string[] = [
   ...['Namespace', 'CustomResourceDefinition', 'ServiceAccount', 'Role', 'ClusterRole', 'RoleBinding'],
   ...['ClusterRoleBinding', 'ConfigMap', 'Service'],
@@ -63,7 +63,11 @@ function textOf(objects: readonly Manifest[]): string {
     .join('---\n');
 }
 
-/** What the command does. @throws {RampartError} `INPUT`, {TypeError} for options that it does not have */
+/**
+ * The command's action.
+ *
+ * @throws {RampartError} `INPUT`, {TypeError} for unknown options
+ */
 export function manifestCommand(given: readonly string[]): void {
   const { values } = parseArgs({
     args: [...given],

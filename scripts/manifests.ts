@@ -34,7 +34,7 @@ import {
 import { expectedManifests, expectedReports } from './crds.ts';
 import { monitoringDirectory, monitoringFiles } from './monitoring.ts';
 
-/** Where nothing else is to be. */
+/** Places for generated files only. */
 const written = [
   ...['guards/*/crd/*.yaml', 'deploy/guards/**/*.yaml', 'deploy/monitoring/*'],
   ...['deploy/chart/*.*', 'deploy/chart/templates/*'],

@@ -22,7 +22,7 @@ export interface ListedMetric extends MetricDefinition {
 /** Which processes serve something beside what is listed for guards. */
 export const processes = ['agent', 'operator', 'apiserver', 'policy-server'] as const;
 
-/** What is registered, in this order. Nothing is read. */
+/** The registered metrics, in this order. Nothing is read. */
 export function listed(register: (metrics: MetricsRegistry) => void): readonly ListedMetric[] {
   const found: ListedMetric[] = [];
   const add =
@@ -33,7 +33,7 @@ export function listed(register: (metrics: MetricsRegistry) => void): readonly L
   return found;
 }
 
-/** What a process serves whichever guards it runs. */
+/** A process's metrics with any guards. */
 export function processMetrics(process: (typeof processes)[number]): readonly ListedMetric[] {
   return listed((metrics) => {
     registerProcessMetrics(metrics, '');
@@ -59,7 +59,7 @@ export function processMetrics(process: (typeof processes)[number]): readonly Li
   });
 }
 
-/** What a guard adds to the agent and to the operator. */
+/** A guard's further metrics of the agent and of the operator. */
 export async function guardMetrics({
   metrics,
 }: (typeof guards)[number]): Promise<Readonly<Record<'agent' | 'operator', readonly ListedMetric[]>>> {

@@ -31,7 +31,7 @@ export interface NewLayer {
   readonly content: Uint8Array;
   /** What made it, for the image's history. */
   readonly about?: string;
-  /** Of gzip, 0 to 9. Default: not compressed. */
+  /** Level of gzip, 0 to 9. Default: not compressed. */
   readonly level?: number;
 }
 

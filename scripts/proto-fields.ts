@@ -1,19 +1,21 @@
 /**
- * Writes `lib/apiserver/protobuf/fields.json`: the numbers and types that the fields of the built-in kinds have in
- * protobuf. They are facts of two files in each package of Kubernetes: `generated.proto` tells numbers and types, the
- * Go types beside it tell the names in JSON, which fields are pointers, and which are left out when they are empty.
+ * Writes `lib/apiserver/protobuf/fields.json`: the numbers and types that the fields of the built-in kinds
+ * have in protobuf. They are facts of two files in each package of Kubernetes: `generated.proto` has numbers
+ * and types, the Go types beside it have the names in JSON, which fields are pointers, and which are omitted
+ * when they are empty.
  *
  *     node scripts/proto-fields.ts VERSION DIRECTORY...
  *
- * VERSION is written into the file; each DIRECTORY is searched for the packages `k8s.io/api`, `k8s.io/apimachinery`
- * and `k8s.io/apiextensions-apiserver`. Debian has them all (0.36.4 in unstable, as this is written):
+ * VERSION is written into the file; each DIRECTORY is searched for the packages `k8s.io/api`,
+ * `k8s.io/apimachinery` and `k8s.io/apiextensions-apiserver`. Debian has them all (0.36.4 in unstable, as
+ * this is written):
  *
  *     apt-get download golang-k8s-api-dev golang-k8s-apimachinery-dev golang-k8s-apiextensions-apiserver-dev
  *     for package in golang-k8s-*.deb; do dpkg-deb -x "$package" unpacked; done
  *     node scripts/proto-fields.ts 0.36.4 unpacked
  *
- * Which kinds: those of `lib/apiserver/builtin/kinds.json`, which has to be there. The file is committed, so this is
- * run for a new Kubernetes only. A field is one text, told in `lib/apiserver/protobuf/fields.ts`.
+ * Which kinds: those of `lib/apiserver/builtin/kinds.json`, which must exist. The file is committed, so this
+ * is run for a new Kubernetes only. A field is one text, explained in `lib/apiserver/protobuf/fields.ts`.
  */
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -100,7 +102,7 @@ function goFieldsOf(body: string, what: string): Map<number, GoField> {
     const type = match?.[1] ?? '';
     const [jsonName = '', ...options] = json.split(',');
     if (options.includes('string')) throw new Error(`${what}.${jsonName} is a number in a text`);
-    // Of the types with omitzero, only times are known to be left out by their form.
+    // Among the types with omitzero, only times are known to be omitted in their zero form.
     if (options.includes('omitzero') && type !== 'Time' && type !== 'metav1.Time') {
       throw new Error(`${what}.${jsonName} has omitzero`);
     }
@@ -231,7 +233,7 @@ if (version === undefined || directories.length === 0) {
 } else {
   const fields = new Fields(directories);
   const kinds = kindsOf().map(([kind, name]) => [kind, fields.add(protoName(name))] as const);
-  // Deletions of every group are told how by it.
+  // Deletions of every group have it as their body.
   fields.add('k8s.io.apimachinery.pkg.apis.meta.v1.DeleteOptions');
   const { messages } = fields;
   const table = {

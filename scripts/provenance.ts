@@ -66,12 +66,12 @@ function writeSbom(top: string): readonly Component[] {
   return components;
 }
 
-/** The commit, which a build without `.git` is told: `docker build --build-arg REVISION`. */
+/** The commit; a build without `.git` gets it as an argument: `docker build --build-arg REVISION`. */
 function revision(top: string): { readonly commit: string; readonly changed: boolean } | undefined {
   const { RAMPART_REVISION: told = '' } = process.env;
   if (told !== '') return { commit: told, changed: false };
   if (!existsSync(join(top, '.git'))) return undefined;
-  // Without quotes in the list of changes, and as root in the clone of somebody else.
+  // Without quotes in the list of changes, and as root in a clone of another user.
   const git = (...args: string[]): string => run(top, 'git', '-c', `safe.directory=${top}`, ...args).trim();
   return { commit: git('rev-parse', 'HEAD'), changed: git('status', '--porcelain') !== '' };
 }

@@ -11,7 +11,7 @@ const top = dirname(import.meta.dirname);
 /** Rooms of `lib/` that every room may import; each of them only those before it. */
 const everywhere: readonly string[] = ['errors', 'files', 'time', 'output', 'net', 'telemetry'];
 
-/** What a room of `lib/` may import besides itself and those. */
+/** The rooms that a room of `lib/` may import besides itself and those. */
 const libBelow: Readonly<Record<string, readonly string[]>> = {
   apiserver: ['cel', 'json', 'kube', 'protobuf', 'regex', 'sqlite', 'x509'],
   cel: ['json', 'regex'],
@@ -102,7 +102,7 @@ function folderObjection(from: string, to: string): string | undefined {
       : undefined;
   }
   if (!productFolders.includes(folder)) return undefined;
-  // Those of `lib/` keep to the rule too: it is to be read, and tried, alone.
+  // Those of `lib/` follow the rule too: it has to be readable, and testable, alone.
   if (testFile.test(from) && folder !== 'lib' && folder !== target) return undefined;
   if (productFolders.indexOf(target) < productFolders.indexOf(folder)) {
     return `imports go down: apps -> guards -> guard -> lib, so ${folder}/ does not import ${target}/`;
@@ -183,7 +183,7 @@ function productDependencies(): ReadonlySet<string> {
   return known;
 }
 
-/** Guards, and what they stand in for. `network-policy` is a kind of Kubernetes too. */
+/** Guards, and their upstream products. `network-policy` is a kind of Kubernetes too. */
 const guardNames =
   /\b(?:file-access|file-integrity|policy-audit|bpf-programs|kive\w*|kubewarden|bpfman|kube-router|guards?)\b/i;
 

@@ -16,7 +16,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 
-/** What the script itself needs of a machine. */
+/** The script's own requirements for a machine. */
 const essential = ['cat', 'dirname', 'grep', 'mkdir', 'node', 'readlink', 'rm', 'sed', 'sh', 'tr'];
 
 /** The packages for this machine and for another one, as npm writes them. */
@@ -36,7 +36,7 @@ interface Machine {
   readonly uid: number;
   /** Commands that are there, of those that it looks for; the machine's own by default. */
   readonly commands?: readonly string[];
-  /** What node_modules/.package-lock.json says; nothing is installed without it. */
+  /** The content of node_modules/.package-lock.json; nothing is installed without it. */
   readonly nodeModules?: object;
 }
 

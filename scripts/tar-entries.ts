@@ -6,10 +6,10 @@ const BLOCK_BYTES = 512;
 const prefixes: ReadonlySet<string> = new Set(['x', 'L', 'K']);
 
 /**
- * The archive without some of its entries; the bytes of the others stay as they are.
+ * The archive without some of its entries; the bytes of the others do not change.
  *
- * @param isLeftOut - Given the path as it is in the archive: `./etc/`.
- * @throws {RangeError} for what is not a tar archive
+ * @param isLeftOut - Given the path in the archive: `./etc/`.
+ * @throws {RangeError} if it is not a tar archive
  */
 export function withoutEntries(archive: Uint8Array, isLeftOut: (path: string) => boolean): Uint8Array {
   const kept: Uint8Array[] = [];
@@ -38,7 +38,7 @@ export function withoutEntries(archive: Uint8Array, isLeftOut: (path: string) =>
 
 function nameIn(header: Buffer): string {
   const name = untilZero(header.toString('utf8', 0, 100));
-  // What GNU has there is something else.
+  // GNU has another field there.
   const isPosix = header[262] === 0;
   const prefix = isPosix ? untilZero(header.toString('utf8', 345, 500)) : '';
   return prefix === '' ? name : `${prefix}/${name}`;

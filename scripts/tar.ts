@@ -1,6 +1,6 @@
 /** Writes tar archives (POSIX ustar): what an image layer and an image are made of. */
 
-/** What goes into an archive. Everything belongs to root and carries the time 0, so that bytes repeat. */
+/** An entry of an archive. Everything belongs to root and has the time 0, so that bytes repeat. */
 export type TarEntry = { readonly path: string; readonly mode?: number } & (
   | { readonly content: Uint8Array | string }
   | { readonly symlink: string }

@@ -10,7 +10,7 @@ import { pathToFileURL } from 'node:url';
 export interface Batch {
   /** By their paths from the top of the repository. */
   readonly files: readonly string[];
-  /** What they took when somebody recorded it. */
+  /** Their recorded duration. */
   readonly seconds: number;
 }
 
@@ -18,14 +18,14 @@ export interface Batch {
 const FILES_A_BATCH = 40;
 /** The same in seconds. */
 const SECONDS_A_BATCH = 48;
-/** What takes longer runs alone, beside others. */
+/** A longer file runs alone, beside others. */
 const LONGEST_IN_A_BATCH_S = 12;
-/** Of a file that nobody recorded: it took less than is worth a line. */
+/** For a file without a recorded duration: too short to be recorded. */
 const UNRECORDED_S = 0.4;
 
 /**
- * What a file does to all that runs in its process, or counts of it: hooks of the whole run, the environment, the current
- * directory, the umask, signals, the memory and the descriptors of the process.
+ * Effects of a file on everything that runs in its process, or counts of it: hooks of the whole run, the
+ * environment, the current directory, the umask, signals, the memory and the descriptors of the process.
  */
 const needsOwnProcess =
   /^(?:before|after|beforeEach|afterEach)\(|process\.(?:env\[[^\]]+\] \??\??=[^=]|chdir|umask|exitCode =|sete?[ug]id|on\(|once\(|memoryUsage|getActiveResourcesInfo)|delete process\.env|Object\.assign\(process|\/proc\/self\/(?:fd|fdinfo|io|maps|task)['"`]|\bgc\(|mock\.method\(/m;
@@ -74,7 +74,7 @@ function shared(files: readonly string[], secondsOf: (file: string) => number): 
   return batches;
 }
 
-/** The text of a module that runs them: node:test tells each test with the file that it stands in. */
+/** The text of a module that runs them: node:test reports each test with its file. */
 export function batchModule({ files }: Batch, top: string): string {
   return files
     .map((file) => `await import(${JSON.stringify(pathToFileURL(join(top, file)).href)});\n`)

@@ -1,4 +1,7 @@
-/** What a run of the tests has come to, for its last lines: what was skipped, what failed where, what took longest. */
+/**
+ * Summarises a run of the tests in its last lines: skipped tests, failures with their places, the slowest
+ * files.
+ */
 import { globSync, readFileSync } from 'node:fs';
 import { basename, isAbsolute, join, relative } from 'node:path';
 import type { TestEvent } from 'node:test/reporters';
@@ -15,7 +18,7 @@ interface FailedTest {
   readonly name: string;
 }
 
-/** What node:test throws for a test; of a process, with how it ended. */
+/** node:test's error for a test; for a process, with how it ended. */
 interface ProcessFailure {
   readonly failureType?: string;
   readonly exitCode?: number | null;
@@ -25,7 +28,7 @@ interface ProcessFailure {
 /** Collects the events of a run. */
 export class TestReport {
   readonly #top: string;
-  /** Of modules that only import test files: those files. */
+  /** Modules that only import test files: those files. */
   readonly #batches: ReadonlyMap<string, readonly string[]>;
   readonly #milliseconds = new Map<string, number>();
   readonly #failed: FailedTest[] = [];
@@ -50,19 +53,19 @@ export class TestReport {
   add(event: TestEvent): void {
     if (event.type === 'test:pass' || event.type === 'test:fail') {
       const { file = '', nesting, details } = event.data;
-      // Of a file, or a batch, itself: it has an event of its own where it is a process.
+      // For a file or batch itself: a process has an event of its own.
       const isProcess = event.data.name === file || this.#batches.has(event.data.name);
       if (nesting === 0 && !isProcess) {
         const name = this.#relative(file);
         this.#ended.add(name);
-        // What a fixture tests for several files counts for the process of each.
+        // A fixture's tests for several files count for the process of each.
         if (name.endsWith('.test.ts')) {
           this.#milliseconds.set(name, (this.#milliseconds.get(name) ?? 0) + details.duration_ms);
         }
       }
       if (event.type === 'test:fail') this.#fail(event.data, isProcess);
     } else if (event.type === 'test:summary' && event.data.file !== undefined) {
-      // Of a process: with its start, and hooks.
+      // Duration of a process: with its start, and hooks.
       const { file, duration_ms } = event.data;
       if (!this.#batches.has(file)) this.#milliseconds.set(this.#relative(file), duration_ms);
     }
@@ -71,7 +74,7 @@ export class TestReport {
   #fail(data: Extract<TestEvent, { type: 'test:fail' }>['data'], isProcess: boolean): void {
     const { file = '', line, name, details } = data;
     const error = details.error as ProcessFailure;
-    // Its parts have told already.
+    // Its parts have reported already.
     if (error.failureType === 'subtestsFailed') return;
     const batch = this.#batches.get(isProcess ? name : file);
     if (batch !== undefined) {
@@ -113,7 +116,7 @@ export class TestReport {
     ];
   }
 
-  /** What is run again for a test of a fixture: the files that import it. */
+  /** The files to run again for a test of a fixture: those that import it. */
   #runnable(file: string): readonly string[] {
     if (file.endsWith('.test.ts')) return [file];
     const found = globSync('**/*.test.ts', { cwd: this.#top, exclude: ['**/node_modules'] }).filter((path) =>
@@ -127,7 +130,7 @@ export class TestReport {
   }
 }
 
-/** Tells the reporter of every skipped test once more, before the totals, where nobody overlooks it. */
+/** Repeats every skipped test, before the totals, where it is not overlooked. */
 export async function* withSkipped(events: AsyncIterable<TestEvent>, top: string): AsyncGenerator<TestEvent> {
   const skipped: string[] = [];
   for await (const event of events) {
@@ -145,7 +148,10 @@ export async function* withSkipped(events: AsyncIterable<TestEvent>, top: string
   }
 }
 
-/** What a terminal or `grep` takes for something else than text is told by its number; colours and line ends stay. */
+/**
+ * Shows characters that a terminal or `grep` does not take for text by their numbers; colours and line ends
+ * stay.
+ */
 export async function* asText(chunks: AsyncIterable<string | Buffer>): AsyncGenerator<string> {
   for await (const chunk of chunks) {
     yield String(chunk).replaceAll(

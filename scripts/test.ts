@@ -37,7 +37,7 @@ const top = dirname(import.meta.dirname);
 const timeoutMs = (isDeep ? 40 : 10) * 60_000;
 /** Two more than the cores that are taken into account: in most of the long ones something is waited for. */
 const concurrency = Math.min(2, availableParallelism()) + 2;
-/** How long each file took, in seconds, when somebody recorded it: those that take long are begun first. */
+/** The recorded duration of each file, in seconds: slow ones are started first. */
 const durationsFile = join(top, 'scripts/test-durations.json');
 /** Not worth a line there. */
 const LEAST_RECORDED_S = 2;
@@ -66,7 +66,7 @@ const files = globSync(patterns, { cwd: top, exclude: ['**/node_modules'] }).fil
 );
 const recorded = JSON.parse(readFileSync(durationsFile, 'utf8')) as Record<string, number>;
 
-// Modes of files are compared in many tests: they are to be the same whoever runs them.
+// Modes of files are compared in many tests: they must not depend on the user.
 process.umask(0o022);
 // All files of a run have one seed, so that one number repeats it.
 Object.assign(process.env, depthEnvironment);
@@ -75,11 +75,12 @@ const settings = Object.entries(depthEnvironment)
   .join(' ');
 process.stdout.write(`${settings}\n`);
 
-// One file is run as it is: its process is what a debugger is attached to.
+// A single file runs without a batch: a debugger is attached to its process.
 const batches = files.length === 1 ? [{ files, seconds: 0 }] : batchesOf(files, { top, recorded });
 const modules = mkdtempSync(join(tmpdir(), 'rampart-batches-'));
-// The processes load much the same modules: half of the CPU time of a small file is stripping types and compiling.
-// In a checkout that cannot be written it is of this run alone: nobody else may write code that root loads.
+// The processes load much the same modules: half of the CPU time of a small file is stripping types and
+// compiling. In a read-only checkout, the cache is for this run only: no other user may write code that root
+// loads.
 process.env['NODE_COMPILE_CACHE'] ??= join(
   isWritable(top) ? join(top, 'node_modules/.cache') : modules,
   'compiled',
@@ -128,7 +129,7 @@ function record(): void {
   writeFileSync(durationsFile, `${JSON.stringify(sorted, undefined, 2)}\n`);
 }
 
-/** Of all processes that were waited for, and those that these waited for: proc(5), cutime and cstime, in 1/100 s. */
+/** For all awaited processes, and those that these awaited: proc(5), cutime and cstime, in 1/100 s. */
 function childCpuSeconds(): number {
   const stat = readFileSync('/proc/self/stat', 'utf8');
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');

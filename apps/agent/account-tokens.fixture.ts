@@ -80,7 +80,7 @@ export class AccountTokens implements Disposable {
     });
   }
 
-  /** `Cluster` tells who asks by the user agent. */
+  /** `Cluster` identifies clients by the user agent. */
   #forward(name: string, asked: IncomingMessage, answer: ServerResponse): void {
     const { method, url, headers } = asked;
     const authorization = `Bearer ${this.#administrator}`;

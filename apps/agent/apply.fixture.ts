@@ -1,4 +1,7 @@
-/** What `kubectl apply -f -` does for a test that is not about kubectl: starting that takes a third of a second of CPU time. */
+/**
+ * The effect of `kubectl apply -f -` for tests that are not about kubectl: starting that takes a third of a
+ * second of CPU time.
+ */
 import type { KubeClient } from '../../lib/kube/client/client.ts';
 import { customResourceDefinitions, established } from '../../lib/kube/crd/established.ts';
 import type { KubeObject } from '../../lib/kube/object/object.ts';

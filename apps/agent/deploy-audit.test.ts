@@ -1,4 +1,4 @@
-// What policies read while the operator of deploy/ audits: as the service account of their PolicyServer.
+// Reads of policies while the operator of deploy/ audits: as the service account of their PolicyServer.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-// What the roles of deploy/ allow held against what file integrity asks for, from the manifest to its deletion.
+// The roles of deploy/ compared with the requests of file integrity, from the manifest to its deletion.
 import assert from 'node:assert/strict';
 import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -133,7 +133,7 @@ suite('deploy/ for file integrity', () => {
     const ofAgent = [...rightsOf(roleName)].filter(
       (right) => cluster.used.get('rampart-agent')?.has(`${right} in guard`) !== true,
     );
-    // By server-side apply, for which a cluster asks for it where there is none yet.
+    // By server-side apply, for which a cluster requires it if the object does not exist yet.
     assert.deepEqual(ofAgent, ['create configmaps.']);
     // Both groups are looked after alike, and the FileIntegrity here is of one.
     const unused = new Set(cluster.unused());
@@ -153,15 +153,15 @@ suite('deploy/ for file integrity', () => {
   });
 });
 
-/** What this test does not bring about, and what a cluster asks for besides. */
+/** Requests that this test does not cause, and further ones that a cluster requires. */
 const onlySometimes: ReadonlySet<string> = new Set([
-  // Of a node that goes.
+  // For a node that goes.
   'rampart-operator: delete fileintegritynodestatuses.fileintegrity.openshift.io',
   'rampart-operator: get policyreports.wgpolicyk8s.io',
   'rampart-operator: delete policyreports.wgpolicyk8s.io',
   // Admission and authorization of a real cluster.
   `rampart-operator: bind clusterroles.rbac.authorization.k8s.io ${roleName}`,
   'rampart-operator: create policyreports.wgpolicyk8s.io',
-  // Where there is no PolicyReport.
+  // Without PolicyReports.
   ...['get', 'create', 'patch', 'delete'].map((verb) => `rampart-operator: ${verb} reports.openreports.io`),
 ]);

@@ -52,7 +52,7 @@ function rightsIn(manifests: readonly Manifest[], name: string): Set<string> {
   return rights;
 }
 
-/** What would allow a request, from the narrowest. */
+/** The rules that would allow a request, from the narrowest. */
 function wantedFor({
   verb,
   resource,
@@ -96,7 +96,7 @@ export class Cluster implements AsyncDisposable {
   readonly directory: string;
   readonly server: ApiServer;
   readonly used = new Map<string, Set<string>>();
-  /** Of the agent, besides what its roles allow. */
+  /** Rights of the agent, besides those of its roles. */
   readonly granted = new Set<string>();
   readonly refused: string[];
   /** By the name of the role, which is the user agent of who has it. */
@@ -162,12 +162,15 @@ export class Cluster implements AsyncDisposable {
     return this.#stack.use(new KubeClient(access, { userAgent: role, perSecond: 1000, burst: 1000 }));
   }
 
-  /** What a service account may do, as `VERB RESOURCE.GROUP`: see {@link rightsOf}. */
+  /** Adds rights of a service account, as `VERB RESOURCE.GROUP`: see {@link rightsOf}. */
   allow(account: string, rights: readonly string[]): void {
     this.#rights.set(account, new Set(rights));
   }
 
-  /** Why somebody may not have a token of this account of the system namespace. Whose rights are not known has none. */
+  /**
+   * Why an account may not have a token of this account of the system namespace. An account with unknown
+   * rights may not.
+   */
   refusalOfToken(who: string, account: string): string | undefined {
     const right = `create serviceaccounts/token. in ${systemNamespace}`;
     if (this.#rights.get(who)?.has(right) !== true) return `its role does not allow it to ${right}`;
@@ -218,7 +221,7 @@ export class Cluster implements AsyncDisposable {
     return this.#stack.use(new KubeClient(clusterAccess(this.server), { userAgent }));
   }
 
-  /** What this program writes from now on; the list grows. */
+  /** This program's writes from now on; the list grows. */
   writesOf(who: string): string[] {
     const written: string[] = [];
     const { verbs } = this.server;
@@ -232,7 +235,7 @@ export class Cluster implements AsyncDisposable {
     return written;
   }
 
-  /** Rights that the role has and nobody has used, for both. */
+  /** Unused rights of the role, for both. */
   unused(): string[] {
     const manifests = kustomize(this.deployed);
     return ['rampart-agent', 'rampart-operator'].flatMap((who) =>

@@ -275,8 +275,8 @@ interface Container {
 }
 
 /**
- * What this test does not bring about: server-side apply that creates (only Kubernetes asks for that right), conflicts, series of events, files that are
- * replaced, pods and nodes that go.
+ * Requests that this test does not cause: server-side apply that creates (only Kubernetes requires that
+ * right), conflicts, series of events, files that are replaced, pods and nodes that go.
  */
 const nodeStatuses = 'kivenodestatuses.kivebpf.san7o.github.io';
 const kiveDataOf = 'kivedata.kivebpf.san7o.github.io';

@@ -1,4 +1,7 @@
-/** What somebody with a stolen token could try to write: what the limits of deploy/ refuse, and what they let through for one node. */
+/**
+ * Attempted writes with a stolen token: those that the limits of deploy/ refuse, and those that they allow
+ * for one node.
+ */
 import { systemNamespace as system } from '../../guard/guard.ts';
 import type { Write } from './write-limits.fixture.ts';
 
@@ -77,7 +80,7 @@ const otherSpec = (group: string, resource: string): Attempt =>
     { ...meta('x', 'a'), spec: { a: 1 } },
   );
 
-/** What RBAC allows by its words, and a limit refuses. */
+/** Writes that RBAC allows literally, and a limit refuses. */
 export const attacks: Readonly<Record<string, Attempt>> = {
   'a Secret that becomes the token of an administrator': create('', 'secrets', {
     ...meta('file-integrity-baseline-key', 'kube-system', {
@@ -296,7 +299,7 @@ export const perNode: Readonly<Record<string, (node: string) => Attempt>> = {
   'a result again': (node) => update('', 'configmaps', result(node), result(node)),
 };
 
-/** What no agent may write, whichever node it is on. */
+/** Writes that no agent may make, whichever node it is on. */
 export const ofNoAgent: Readonly<Record<string, Attempt>> = {
   'the leadership of the operator': update(
     'coordination.k8s.io',

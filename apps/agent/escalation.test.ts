@@ -1,4 +1,5 @@
-// What a stolen token of deploy/ could do: no known way leads to cluster-admin, and none from one node to another.
+// The possible uses of a stolen token of deploy/: no known way leads to cluster-admin, and none from one node
+// to another.
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
@@ -82,7 +83,7 @@ function covers(
   );
 }
 
-/** Rights that nobody has: `VERBS GROUP RESOURCES`, by what they would lead to. */
+/** Rights that no account has: `VERBS GROUP RESOURCES`, by their possible abuse. */
 const never: Readonly<
   Record<string, readonly (readonly [verbs: string, group: string, resources: string])[]>
 > = {

@@ -1,4 +1,4 @@
-// What the processes say of themselves while what they need is away, and that deploy/ asks for it.
+// The processes' health while their dependencies are away, and the probes of deploy/.
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -119,7 +119,7 @@ suite('probes', () => {
     });
     assert.deepEqual(await ask(operator, '/healthz'), { status: 200, lines: ['ok'] });
     server.signal('SIGCONT');
-    // What it looks after is not there: no custom resources are installed.
+    // Its objects do not exist: no custom resources are installed.
     await askUntil(operator, '/readyz', ({ lines: [first = ''] }) =>
       /^\[-\] file-access: the API does not serve kivepolicies\.\S+: its CustomResourceDefinition is not installed$/.test(
         first,

@@ -4,7 +4,10 @@ import { suite, test } from 'node:test';
 
 const module = JSON.stringify(import.meta.resolve('./idle-memory.ts'));
 
-/** Takes 64 MiB, lets go of them, waits; prints the resident MiB with them and when they are gone, at most a minute later. */
+/**
+ * Allocates 64 MiB, drops them, waits; prints the resident MiB with them and when they are gone, at most a
+ * minute later.
+ */
 const program = `
   import { setTimeout as sleep } from 'node:timers/promises';
   const { returnMemoryWhenIdle } = await import(${module});

@@ -29,7 +29,7 @@ const CLOSING_MS = 100;
 /** Blocks for some 50 ms with a heap of 25 MiB. Collects garbage only under `node --expose-gc`. */
 function returnMemory(growthPercent: number | undefined): void {
   if (growthPercent !== undefined) setFlagsFromString(`--heap-growing-percent=${growthPercent}`);
-  // 'last-resort' also lets go of the pages that V8 keeps for later, and of compiled code that is not in use.
+  // 'last-resort' also releases the pages that V8 keeps for later, and compiled code that is not in use.
   globalThis.gc?.({ type: 'major', execution: 'sync', flavor: 'last-resort' });
   // V8 has used it by now. With other flags than at the start, it would reject compiled code that Node.js has cached.
   if (growthPercent !== undefined) setFlagsFromString('--heap-growing-percent=0');
@@ -44,7 +44,7 @@ export function returnMemoryWhenIdle(options: IdleMemoryOptions = {}): Disposabl
   let closing: NodeJS.Timeout | undefined;
   const giveBack = (): void => {
     returnMemory(growthPercent);
-    // What that took does not count.
+    // The time for this does not count.
     before = cpuMs();
   };
   const timer = setInterval(() => {
@@ -66,7 +66,7 @@ export function returnMemoryWhenIdle(options: IdleMemoryOptions = {}): Disposabl
   };
 }
 
-/** Of all threads. */
+/** CPU time of all threads. */
 function cpuMs(): number {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1000;

@@ -1,4 +1,5 @@
-// What an earlier process has left is sent by the next agent, and the next operator, to where the environment says.
+// The remains of an earlier process are sent by the next agent, and the next operator, to the receiver in the
+// environment.
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
@@ -51,7 +52,7 @@ suite('findings by OTLP in a cluster', () => {
       assert.equal(headers.authorization, 'Bearer s3cret');
       assert.equal(resource['service.name'], 'rampart');
       assert.equal(resource['k8s.node.name'], node);
-      // Of a guard that does not run now.
+      // From a guard that does not run now.
       assert.equal(records[0]?.values['class_name'], 'Network Activity');
       assert.equal(records[0].values['src_endpoint.ip'], '10.0.0.3');
       assert.doesNotMatch(running.stderr, /s3cret/);

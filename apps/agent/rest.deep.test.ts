@@ -1,4 +1,4 @@
-// What the agent writes while nothing happens, by the real clock.
+// The agent's writes at rest, by the real clock.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -42,7 +42,7 @@ test('at rest, an agent that loads writes 6 times a minute at most', { skip: sen
       const lease = await cluster.client().get(leases, target);
       return lease.spec?.holderIdentity;
     });
-    // What it does at its start is no rest.
+    // Its start does not count as rest.
     await delay(10_000);
     written.length = 0;
     await delay(60_000);

@@ -47,7 +47,7 @@ suite('rampart alerts, from a socket', () => {
   test('what is kept: the last ones, byte for byte, in the order of time', async () => {
     using directory = new Directory();
     const feed = new LineFeed();
-    // Two CPUs may tell theirs the other way round.
+    // Two CPUs may report theirs in reverse order.
     const lines = [0, 2, 1, 3].map((second) => alertLine(second, { path: `/${second}` }));
     for (const line of lines) feed.push(line);
     await using _server = await serveFeed(feed, directory.at('alerts.sock'));
@@ -132,7 +132,7 @@ suite('rampart alerts, from a socket', () => {
     let lines = 0;
     let counted = 0;
     await alerts.until(() => {
-      // Of a text that grows to 20 MB only what is new.
+      // In a text that grows to 20 MB, only the new part.
       for (
         let at = alerts.stdout.indexOf('\n', counted);
         at >= 0;

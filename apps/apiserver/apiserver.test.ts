@@ -291,7 +291,7 @@ describe('rampart apiserver', () => {
       assert.equal((await stranger.ask('/openapi/v2')).status, 401);
       assert.equal((await stranger.ask('/readyz')).status, 200);
     }
-    // Without TLS the token would be told to whoever listens.
+    // Without TLS, the token could be overheard.
     const plain = await fetch(`http://${http.server.host}/api`, {
       headers: { authorization: `Bearer ${http.token ?? ''}` },
     }).then(

@@ -13,7 +13,7 @@ import { Agent as PlainAgent, request as plainRequest } from '../../lib/net/node
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 
 export const rampart = join(import.meta.dirname, '../../bin/rampart');
-/** What takes longer than this hangs, also on a machine with much else to do. */
+/** A longer wait means a hang, even on a busy machine. */
 const PATIENCE_MS = 60_000;
 
 export interface Ended {
@@ -39,7 +39,7 @@ export class RampartProcess implements AsyncDisposable {
     program: readonly [string, ...string[]] = [rampart],
   ) {
     const [command, ...before] = program;
-    // What it leaves there when it is killed goes with it.
+    // The remains of a killed process are removed with it.
     const temporary = new TemporaryDirectory();
     const child = spawn(command, [...before, ...args], {
       stdio: ['ignore', 'pipe', 'pipe'],

@@ -29,7 +29,7 @@ export async function runApiServer(options: ApiServerCommandOptions): Promise<vo
   const { signal } = stopSignal();
   const metrics = options.metrics === undefined ? undefined : await createMetrics();
   registerProcessMetrics(metrics, manifest.version);
-  // Before anything is made: an address that is bad or taken must leave all as it was.
+  // Before anything is created: an invalid or used address must not change anything.
   await using scraped =
     metrics === undefined
       ? undefined
@@ -43,7 +43,7 @@ export async function runApiServer(options: ApiServerCommandOptions): Promise<vo
     logger,
     metrics,
   });
-  // What keeps it from starting is told to whoever has started it.
+  // The reason for a failed start goes to its caller.
   sayInLog(logger);
   if (scraped !== undefined) say(`metrics on ${scraped.url}/metrics`);
   if (server.kubeconfig !== undefined) {

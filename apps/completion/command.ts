@@ -1,4 +1,4 @@
-/** `rampart completion`: a script for a shell, made from the commands and options that there are. */
+/** `rampart completion`: a script for a shell, made from the commands and options. */
 import { Argument, Command } from 'commander';
 
 import { addHelp } from '../../lib/cli/help.ts';

@@ -14,7 +14,7 @@ import { programOf } from '../program.ts';
 const missing = (shell: string): false | string =>
   spawnSync(shell, ['-c', 'exit 0']).status === 0 ? false : `needs ${shell}: scripts/setup test`;
 
-/** What is typed before Tab, and the words that then stand there or are offered. */
+/** The text before Tab, and the completed or offered words. */
 const cases: readonly (readonly [typed: string, words: readonly string[]])[] = [
   ['rampart sta', ['standalone', 'status']],
   ['rampart bpf li', ['list']],

@@ -58,7 +58,7 @@ class Scene {
     return await this.client.create(type, object as T);
   }
 
-  /** What is of no node. */
+  /** Creates objects that belong to no node. */
   async prepare(): Promise<void> {
     await this.create(namespaces, { metadata: { name: kiveDataNamespace } }).catch(() => undefined);
     await this.create(kivePolicyType, policy);
@@ -76,7 +76,7 @@ class Scene {
     await this.create(parentKind('XdpProgram').type, { metadata: { name: 'count' }, spec });
   }
 
-  /** What the agent and the operator write for a node. */
+  /** Creates the agent's and the operator's objects for a node. */
   async addNode(name: string): Promise<void> {
     const { client } = this;
     const kernelId = `kernel-of-${name}`;
@@ -105,7 +105,7 @@ class Scene {
     const { uid = '' } = (await client.get(kivePolicyType, place)).metadata;
     const problem = { trap: 0, path: '/secret', container: `of-${name}/web/c`, message: 'not there' };
     const part = { matchedContainers: 1, watchedFiles: 1, problemCount: 1, problems: [problem] };
-    // Without an owner: where nobody collects garbage.
+    // Without an owner, and without garbage collection.
     await this.create(kiveNodeStatusType, {
       metadata: { name, namespace: kiveDataNamespace },
       ...{ policyCount: 1, matchedContainers: 1, watchedFiles: 1, problemCount: 1 },
@@ -122,7 +122,7 @@ class Scene {
       spec: { type: 'xdp' },
     };
     await this.create(nodeTypes.Cluster, withController(object as never, xdp.type, parent));
-    // What its user has deleted while its agent was away, and whose owner is gone.
+    // Deleted by its user while its agent was away, with its owner gone.
     const orphan = {
       metadata: {
         name: `orphan-${name}`,

@@ -1,4 +1,4 @@
-/** What Kubewarden's controller leaves behind, once the operator has taken over (docs/moving.md). */
+/** The remains of Kubewarden's controller, once the operator has taken over (docs/moving.md). */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 
@@ -87,7 +87,7 @@ suite('what Kubewarden leaves behind', () => {
     assert.deepEqual(await asked(), ['kubewarden']);
     const counts = { replicas: 1, updatedReplicas: 1, readyReplicas: 1, availableReplicas: 1 };
     await until('its own server is asked', async () => {
-      // As a cluster does, of the Deployment as it is now.
+      // As in a cluster, for the present Deployment.
       const { generation } = (await client.get(deployments, target)).metadata;
       await client.patch(
         deployments,

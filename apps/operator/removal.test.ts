@@ -1,4 +1,4 @@
-/** What holds up nothing once Rampart is being removed, with the rights of deploy/. */
+/** Removal of everything that would block once Rampart is being removed, with the rights of deploy/. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 

@@ -1,4 +1,4 @@
-// What the operator writes while nothing happens, by the real clock.
+// The operator's writes at rest, by the real clock.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -23,7 +23,7 @@ test('at rest, an operator of all guards writes 30 times a minute at most', asyn
   try {
     const target = { namespace: systemNamespace, name: operatorLease };
     await until('the lease', async () => (await cluster.client().get(leases, target)).spec?.holderIdentity);
-    // What it does at its start is no rest.
+    // Its start does not count as rest.
     await delay(20_000);
     written.length = 0;
     await delay(60_000);

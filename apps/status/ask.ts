@@ -18,15 +18,16 @@ export interface StatusChoice extends ClusterChoice {
   readonly namespace?: string | undefined;
 }
 
-/** Nobody listens there: a process that hangs, or is busy, would not refuse. */
+/** The port has no listener: a process that hangs, or is busy, would not refuse. */
 export function isRefused(error: unknown): boolean {
   return isUnreachable(error) && /\bECONNREFUSED\b/.test((error as Error).message);
 }
 
 /**
- * What users have asked of a `rampart standalone` that does not run; undefined without `data`, and where nothing is asked.
+ * The users' objects in a `rampart standalone` that does not run; undefined without `data`, and without
+ * objects.
  *
- * @throws where the files of `data` cannot be read.
+ * @throws if the files of `data` cannot be read.
  */
 export async function askStored(
   guards: readonly Guard[],
@@ -59,7 +60,7 @@ export async function ask(
   return await askCluster({ client, guards, server, namespace, signal });
 }
 
-/** What is in a namespace that does not exist would be nothing, and nothing is always guarded. */
+/** A missing namespace would look empty, and an empty one is always guarded. */
 async function expectNamespace(
   client: ReadApi,
   name: string | undefined,
@@ -88,18 +89,18 @@ interface AskOptions extends StatusReaderOptions {
 
 export interface Asked {
   readonly examined: Examined;
-  /** What it was made of. */
+  /** The source of the report. */
   readonly found: Found;
   readonly guards: readonly ReadGuard[];
 }
 
 /**
- * @throws {KubeError} where what users write may not be read; {@link RampartError} `API_UNREACHABLE` for no answer, `NOT_FOUND`
- *   where no guard is installed.
+ * @throws {KubeError} if the users' objects may not be read; {@link RampartError} `API_UNREACHABLE` without
+ * an answer, `NOT_FOUND` if no guard is installed.
  */
 export async function askCluster({ guards, server, start, ...options }: AskOptions): Promise<Asked> {
   const { namespace } = options;
-  // What is still asked for when one fails ends with it.
+  // Pending requests end when one fails.
   const end = new AbortController();
   const reader = new StatusReader({ ...options, signal: AbortSignal.any([options.signal, end.signal]) });
   try {
@@ -111,7 +112,7 @@ export async function askCluster({ guards, server, start, ...options }: AskOptio
       reader.agentPods(),
       reader.nodes(),
     ]);
-    // Guards without kinds of their own are told of by their agents alone.
+    // Guards without kinds of their own are only known from their agents.
     if (agents === undefined || agents.length === 0) requireOne(read, server);
     const { timeMs, notRead } = reader;
     const processes = { locks, agents, operator, agentPods, nodes };
@@ -122,7 +123,7 @@ export async function askCluster({ guards, server, start, ...options }: AskOptio
   }
 }
 
-/** Guards that bring no kinds of their own tell nothing. */
+/** Guards without kinds of their own are no evidence. */
 function requireOne(read: readonly ReadGuard[], server: string): void {
   const own = read.filter(({ guard }) => guard.resources.length > 0);
   if (own.length === 0 || own.some(({ installed }) => installed !== false)) return;

@@ -197,7 +197,7 @@ suite('agents', () => {
       report.problems.map(({ kind, node }) => `${kind} ${node}`),
       ['agent-unavailable n1', 'agent-waiting n2'],
     );
-    // Nobody asks it for anything.
+    // It has no objects.
     assert.equal(reportOf({ agents, access: { policies: [] } }).guarded, true);
   });
 
@@ -207,7 +207,7 @@ suite('agents', () => {
     const states = (change: Change): string[] => reportOf(change).guards.map(({ state }) => state);
     assert.deepEqual(states({ agents, operator: without }), ['on', 'off']);
     assert.deepEqual(states({ agents: [], operator: null }), ['not-running', 'not-running']);
-    // What users ask of it is not guarded then.
+    // The users' objects are not guarded then.
     const { problems } = reportOf({ agents, operator: without, integrities: [intact] });
     assert.deepEqual(
       problems.map(({ kind }) => kind),

@@ -16,7 +16,7 @@ import type {
   StatusReport,
 } from './report.ts';
 
-/** What was read; `undefined` is what this user may not read. */
+/** The results of reading; `undefined` for what this user may not read. */
 export interface Found {
   readonly server: string;
   readonly timeMs: number;
@@ -29,7 +29,7 @@ export interface Found {
   readonly agentPods: readonly AgentPodView[] | undefined;
   readonly nodes: readonly NodeView[] | undefined;
   readonly notRead: StatusReport['notRead'];
-  /** What starts the process that all is in, where that does not run. */
+  /** The command that starts the only process, if it does not run. */
   readonly start?: string | undefined;
 }
 
@@ -85,7 +85,7 @@ function nodeReports(
 ): NodeReport[] {
   const sections = guards.flatMap(({ section }) => section?.nodes ?? []);
   const known = new Set(nodes?.map(({ name }) => name));
-  // What an agent left behind, of a node that is gone, is nothing to look after.
+  // Remains of an agent whose node is gone are ignored.
   const here = agents.filter((agent) => agent.isRenewed || known.size === 0 || known.has(agent.nodeName));
   const byNode = new Map(here.map((agent) => [agent.nodeName, agent]));
   const pods = new Map(agentPods.map((pod) => [pod.nodeName, pod]));
@@ -144,7 +144,7 @@ function timeOf(ms: number | null | undefined): string | null {
   return ms === undefined || ms === null ? null : new Date(ms).toISOString();
 }
 
-/** Whether the objects of the guard may not be read: then nobody knows that they are guarded. */
+/** Whether the objects of the guard may not be read: then it is unknown whether they are guarded. */
 function isUnread({ installed, section }: ReadGuard): boolean {
   return installed !== false && section !== undefined && section.objects === undefined;
 }

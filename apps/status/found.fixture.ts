@@ -1,4 +1,4 @@
-/** A cluster of two nodes in which all is well, as it was read, for tests to break. */
+/** A healthy cluster of two nodes, as read, for tests to break. */
 import type { AgentGuardState } from '../../guard/agent-lease-names.ts';
 import type { AgentView } from '../../guard/status-section.ts';
 import { fileAccess } from '../../guards/file-access/guard.ts';
@@ -14,7 +14,7 @@ import { processWith, running } from '../../guard/processes.fixture.ts';
 import type { Found } from './examine.ts';
 import type { NodeReport, StatusReport } from './report.ts';
 
-/** What `-o json` prints. */
+/** The output of `-o json`. */
 export type JsonReport = Omit<StatusReport, 'nodes'> &
   FileAccessFields &
   FileIntegrityFields & { readonly nodes: readonly (NodeReport & FileAccessNodeFields)[] };

@@ -70,7 +70,7 @@ test('policies are enough: what else may not be read is told, each once', async 
       ['unknown', null],
     ],
   );
-  // Nobody can tell whether an agent is alive.
+  // It is unknown whether an agent is alive.
   assert.equal(report.guarded, false);
   assert.deepEqual(report.notRead.map(({ resource }) => resource).toSorted(), [
     'fileintegrities',

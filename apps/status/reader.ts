@@ -26,7 +26,7 @@ import {
 
 /** As deploy/agent.yaml labels them. */
 const agentSelector = 'app.kubernetes.io/name=rampart-agent';
-/** Two periods of renewal and a bit: a lock that does not change for so long is not renewed. */
+/** Slightly more than two periods of renewal: a lock that is unchanged for this long is not renewed. */
 const LEASE_LOOK_MS = 5000;
 
 export interface AgentPodView {
@@ -44,14 +44,14 @@ export interface ReadGuard {
 
 export interface StatusReaderOptions {
   readonly client: ReadApi;
-  /** The process that all is in does not run: nobody renews a lease. */
+  /** The only process does not run: no lease is renewed. */
   readonly isStopped?: boolean;
   /** Default: the objects of all. */
   readonly namespace: string | undefined;
   readonly signal: AbortSignal;
 }
 
-/** One look at the API. What is forbidden is left out and told. */
+/** One reading of the API. Forbidden parts are omitted and reported. */
 export class StatusReader {
   readonly notRead: { readonly resource: string; readonly why: string }[] = [];
   readonly timeMs: number = Date.now();
@@ -63,7 +63,11 @@ export class StatusReader {
     this.#options = options;
   }
 
-  /** What the guard has to say. @throws as its section does, and {@link KubeError} where the API does not answer. */
+  /**
+   * The guard's section.
+   *
+   * @throws as its section does, and {@link KubeError} if the API does not answer.
+   */
   async guard(guard: Guard): Promise<ReadGuard> {
     const section = await guard.status?.();
     const served = new Map<string, boolean>();
@@ -177,7 +181,7 @@ interface Leases {
   readonly operator: ProcessView | null;
 }
 
-/** Locks that look as if nobody renewed them are looked at again, as clocks may differ. */
+/** Locks that seem not to be renewed are read again, because clocks may differ. */
 async function readLeases({ client, signal, isStopped = false }: StatusReaderOptions): Promise<Leases> {
   const read = async (): Promise<Lease[]> =>
     (await client.list(leases, { namespace: systemNamespace }, { signal })).items;

@@ -214,7 +214,7 @@ Not read: nodes. cannot list nodes: nodes is forbidden (403 Forbidden)
       text,
       /\nn1 .*\n {4}node n1: file-access is not available: this kernel refuses BPF\\x1b: it is\n {4}locked down\.\nn2 /,
     );
-    // Nobody asks for it: it is told and no more.
+    // It has no objects: this is only shown.
     const idle = textOf({ agents, access: { policies: [] } });
     assert.doesNotMatch(idle, /does not work/);
     assert.match(idle, /node n1: file-access is not available/);

@@ -16,7 +16,7 @@ import type { GuardReport, NodeReport, StatusReport } from './report.ts';
 import { counted, someOf } from '../../lib/output/words.ts';
 
 const INDENT = 4;
-/** Of more nodes only those are shown that something is the matter with. */
+/** Beyond this number, only nodes with a problem are shown. */
 const MANY_NODES = 20;
 const NAMED_NODES = 3;
 
@@ -67,7 +67,7 @@ function nodeTable(
   const lines = new Map<string, string[]>();
   for (const guard of reports) {
     for (const node of guard.notOn) {
-      // Nobody asks for what is off.
+      // A guard that is off has no objects.
       if (node.state === 'starting' || (node.state === 'off' && !guard.objects)) continue;
       lines.set(node.name, [...(lines.get(node.name) ?? []), problemText(guard, node)]);
     }
@@ -160,7 +160,7 @@ interface FootLine {
   readonly isDoubtful?: boolean;
 }
 
-/** What guards cannot see that are asked for something: one line for nodes with the same means. */
+/** Blind spots of guards with objects: one line for nodes with the same means. */
 function modeLines({ guards, nodes }: StatusReport): string[] {
   return guards
     .filter(({ objects }) => objects !== null && objects > 0)

@@ -1,8 +1,9 @@
 /**
- * What `rampart status` says, as one object: `-o json`. The sections of the guards add their fields, which their `status/`
- * has the types of. docs/status.md describes every key; a test compares them.
+ * The report of `rampart status`, as one object: `-o json`. The sections of the guards add their fields,
+ * which their `status/` has the types of. docs/status.md describes every key; a test compares them.
  *
- * Within `rampart.dev/status/v2` fields keep their names and meanings; new ones, and new kinds of problems, may come.
+ * Within `rampart.dev/status/v2` fields keep their names and meanings; new ones, and new kinds of problems,
+ * may come.
  */
 import type { AgentGuardState } from '../../guard/agent-lease-names.ts';
 import type { Problem } from '../../guard/guarded.ts';
@@ -25,7 +26,7 @@ export interface StatusReport {
   readonly nodes: readonly NodeReport[];
   /** Who holds the operator's lease. */
   readonly operator: HolderReport;
-  /** What this user may not read; what depends on it is `null` or unknown. */
+  /** Resources that this user may not read; dependent values are `null` or unknown. */
   readonly notRead: readonly { readonly resource: string; readonly why: string }[];
 }
 
@@ -42,9 +43,9 @@ export interface GuardReport {
    * - `unknown`: leases may not be read.
    */
   readonly state: 'on' | 'off' | 'not-running' | 'not-installed' | 'unknown';
-  /** What users ask of it; `null` where that may not be read. */
+  /** Number of the users' objects; `null` if they may not be read. */
   readonly objects: number | null;
-  /** Of these, how many are not guarded. */
+  /** How many of these are not guarded. */
   readonly notGuarded: number;
   readonly guarded: boolean;
   /** Nodes where an agent runs it. */
@@ -73,20 +74,20 @@ export interface NodeReport {
   readonly agent: 'running' | 'dead' | 'stopped' | 'not-seen';
   /** When it renewed its lease last; `null` where it is not known. */
   readonly agentRenewed: string | null;
-  /** As deploy/ labels it; `null` where there is none. */
+  /** The pod with deploy/'s labels; `null` without one. */
   readonly agentPod: { readonly name: string; readonly ready: boolean } | null;
   /** By the guard's name, as the agent says; none where it is not running. */
   readonly guards: Readonly<Record<string, NodeGuardReport>>;
-  /** What was lost since the agent started, as its metrics count it; without what lost nothing. */
+  /** Losses since the agent started, by its metrics; guards without losses are omitted. */
   readonly losses: readonly LossReport[];
 }
 
 export interface NodeGuardReport {
   readonly state: GuardState;
   readonly reason: string;
-  /** By which means it works: the sensor's mode, the dataplane; `null` where there is but one. */
+  /** Its means: the sensor's mode, the dataplane; `null` if it has only one. */
   readonly mode: string | null;
-  /** What it cannot see or do by these means. */
+  /** Its limits by these means. */
   readonly blindSpots: readonly string[];
 }
 

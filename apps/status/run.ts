@@ -7,14 +7,14 @@ import { ask, type Asked, askStored, isRefused } from './ask.ts';
 import type { StatusOptions } from './command.ts';
 import { renderStatus } from './render.ts';
 
-/** @returns the exit code: 0 all is guarded, 1 something is not, 2 cannot tell, which is said on stderr. */
+/** @returns the exit code: 0 all is guarded, 1 something is not, 2 unknown, with the reason on stderr. */
 export async function runStatus(guards: readonly Guard[], options: StatusOptions): Promise<0 | 1 | 2> {
   const { signal } = stopSignal();
   let asked: Asked;
   try {
     asked = await ask(guards, options, signal);
   } catch (error) {
-    // Also an API that is away: a script has to tell it from what is not guarded.
+    // Also for an unreachable API: a script has to distinguish it from an unguarded object.
     process.stderr.write(describeFailure(error).text);
     if (!isRefused(error)) return 2;
     const stored = await askStored(guards, options, signal).catch((failure: unknown) => {

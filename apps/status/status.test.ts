@@ -246,7 +246,7 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
       });
       const guarded = await until(cluster, (report) => report.guarded);
       assert.equal(guarded.policies[0]?.ready, null);
-      // Nobody has made the sums; the agent's part is enough to tell.
+      // The sums are missing; the agent's part is enough.
       assert.match((await status(...cluster)).stdout, /^kivebpf-system\/secrets .* yes, unconfirmed$/m);
 
       agent.kill('SIGKILL');

@@ -8,7 +8,7 @@ import { customResourceDefinitions } from '../../lib/kube/crd/established.ts';
 import type { KubeObject, ResourceType } from '../../lib/kube/object/object.ts';
 import { labelsMatch, parseLabelSelector } from '../../lib/kube/selectors/selectors.ts';
 
-/** What the report asks of an API. */
+/** The report's access to an API. */
 export type ReadApi = Pick<KubeClient, 'get' | 'list' | 'listItems'>;
 
 type Target = Parameters<ReadApi['listItems']>[1];

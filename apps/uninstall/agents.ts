@@ -31,7 +31,7 @@ interface CleanOptions {
   readonly stalledMs?: number;
 }
 
-/** @returns which nodes are not clean, and why; undefined where there is no such DaemonSet. */
+/** @returns the nodes that are not clean, with the reasons; undefined without such a DaemonSet. */
 export async function cleanNodes(options: CleanOptions): Promise<readonly string[] | undefined> {
   const { client, signal, say, stalledMs = STALLED_MS } = options;
   const found = await orUndefined(client.get(daemonSets, target, { signal }));

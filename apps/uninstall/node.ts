@@ -35,7 +35,7 @@ export async function runUninstallNode(all: readonly Guard[], options: Uninstall
       process.stderr.write(describeFailure(error).text);
     }
   }
-  // Of the agent itself: what was not sent by OTLP.
+  // The agent's own remains: findings that were not sent by OTLP.
   const removed = options.keepData === true ? [] : removeDirectory(options.otlpQueue);
   if (options.output === 'pretty') for (const line of removed) process.stdout.write(`removed ${line}\n`);
   else printDocument(options.output, 'rampart.dev/uninstall-node/v1', { guards: done, removed });

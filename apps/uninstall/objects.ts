@@ -49,7 +49,7 @@ export class Remover {
     });
   }
 
-  /** Removes what was reported of objects, as nobody reports any longer. */
+  /** Removes reports about objects, which would become outdated. */
   async forget(type: ResourceType): Promise<void> {
     await eachOf(await this.find({ type }), PARALLEL, async (object) => {
       if (Object.keys((object as { readonly status?: object }).status ?? {}).length === 0) return;

@@ -1,4 +1,6 @@
-/** What `rampart uninstall` is allowed to do where an administrator does not run it: the role of deploy/uninstall/. */
+/**
+ * The rights of `rampart uninstall` when it is not run by an administrator: the role of deploy/uninstall/.
+ */
 import { type Guard, type Right } from '../../guard/guard.ts';
 import type { ResourceType } from '../../lib/kube/object/object.ts';
 import { agents } from './agents.ts';

@@ -1,4 +1,4 @@
-// Of a cluster with deploy/ in it, after the operator has worked there.
+// A cluster with deploy/ in it, after the operator has worked there.
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 

@@ -43,7 +43,7 @@ export const clusterRoleBindings: ResourceType = {
   plural: 'clusterrolebindings',
   kind: 'ClusterRoleBinding',
 };
-/** What of Rampart is in no namespace, besides definitions. */
+/** Cluster-scoped objects of Rampart, besides definitions. */
 const clusterWide = [
   { type: clusterRoleBindings, labelSelector },
   { type: { ...rbac, plural: 'clusterroles', kind: 'ClusterRole' }, labelSelector },
@@ -65,7 +65,7 @@ const notCleaned =
   `nodes are not cleaned, as there is no DaemonSet ${agentWorkload.name}: install Rampart again and repeat this, ` +
   'or run `rampart uninstall node` on each of them';
 
-/** What it has removed is told also of one that `signal` stops. */
+/** Removed objects are reported even if `signal` stops it. */
 export async function uninstall(parts: UninstallParts): Promise<Uninstalled> {
   const remover = new Remover(parts);
   const left: string[] = [];

@@ -12,7 +12,10 @@ import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixtur
 import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
 import { Watching } from './watch.fixture.ts';
 
-/** Touches `file` again and again until an access is reported, and tells how long after the change that access was. */
+/**
+ * Accesses `file` again and again until an access is reported, and returns how long after the change that
+ * was.
+ */
 async function untilFollowed(watching: Watching, file: string, t: TestContext): Promise<void> {
   const signal = AbortSignal.timeout(30_000);
   const changedMs = performance.timeOrigin + performance.now();
@@ -70,7 +73,7 @@ suite('rampart watch follows', { skip: sensorSkip }, () => {
     run('cat', [directory.at('gone/deep/file')]);
     run('mv', [directory.at('b'), directory.at('a')]);
     await untilFollowed(watching, file, t);
-    // What was moved away is no longer at the path: nobody asked about it.
+    // A moved file is no longer at the path, so it is not reported.
     const paths = watching.alerts().map(({ process: { arguments: text } }) => text);
     assert.ok(!paths.some((text) => text.includes('gone')), paths.join('\n'));
   });

@@ -1,4 +1,4 @@
-// A watcher that is killed leaves nothing behind: the kernel lets go of what its descriptors held.
+// A killed watcher leaves nothing behind: the kernel releases everything that its descriptors held.
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';

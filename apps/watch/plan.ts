@@ -1,4 +1,4 @@
-/** What `rampart watch` is to do, checked before anything is opened, created or attached. */
+/** The plan of `rampart watch`, checked before anything is opened, created or attached. */
 import { openSync, constants, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 
@@ -16,7 +16,7 @@ export interface PlannedPath {
   readonly tracked: TrackedPath;
   /** As reported: absolute, inside the root. */
   readonly shown: string;
-  /** Whether the person has been told where it leads. */
+  /** Whether the target was already printed. */
   told: boolean;
 }
 

@@ -43,7 +43,7 @@ export async function runWatch(paths: readonly string[], options: WatchOptions):
   });
   const line = lineMaker(format, planned, out);
   let watch: FileWatch<PlannedPath> | undefined = undefined;
-  // Before anything is created or attached: an address that is bad or taken must leave all as it was.
+  // Before anything is created or attached: an invalid or used address must not change anything.
   await using _metrics = await serveSensorMetrics(options.metrics, () => watch?.stats(), say);
   watch = new FileWatch<PlannedPath>({
     mode: options.mode,

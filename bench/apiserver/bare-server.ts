@@ -1,8 +1,8 @@
 /**
- * What everything else is compared with: node:https with the same certificate, which answers at once.
+ * The baseline for comparisons: node:https with the same certificate, which answers at once.
  *
- * As a program (`node bare-server.ts KEY CERTIFICATE [LIST]`) it is that server: it answers a POST with its body, parsed
- * and written again, and a GET with the file LIST.
+ * As a program (`node bare-server.ts KEY CERTIFICATE [LIST]`) it is that server: it answers a POST with its
+ * body, parsed and written again, and a GET with the file LIST.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -92,7 +92,7 @@ class AnswerReader {
   #code = 0;
   #size = 0;
   #state: 'head' | 'length' | 'chunk-head' | 'chunk' | 'last' = 'head';
-  /** Bytes of the body, or of a chunk with its line end, that are to come. */
+  /** Remaining bytes of the body, or of a chunk with its line end. */
   #left = 0;
 
   push(chunk: Buffer): LoadAnswer | undefined {

@@ -1,6 +1,6 @@
 /**
- * What a reflector costs that follows 100,000 pods: the time until its cache is complete, memory, and pauses of the
- * event loop meanwhile. Each round is a process that does nothing else, and a server in another.
+ * The cost of a reflector that follows 100,000 pods: the time until its cache is complete, memory, and pauses
+ * of the event loop meanwhile. Each round is a process that does nothing else, and a server in another.
  */
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';

@@ -108,7 +108,7 @@ export function cpuMs(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) * 10;
 }
 
-/** A pod of about 2,000 bytes of JSON as it is stored. */
+/** A pod of about 2,000 bytes of JSON as stored. */
 export function pod(name: string, node: string): object {
   return {
     apiVersion: 'v1',

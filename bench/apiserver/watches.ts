@@ -168,7 +168,7 @@ if (import.meta.main) {
   let events = 0;
   process.on('message', (message: Endpoint | 'reset' | 'report') => {
     if (message === 'reset') {
-      // What was written before is still on its way to some.
+      // Earlier writes are still on their way to some watchers.
       setTimeout(() => {
         delaysMs = [];
         events = 0;

@@ -124,10 +124,10 @@ export async function applied({ shrink, signal, progress }: PartOptions): Promis
   };
 }
 
-/** When each object said what it is waited for, as a watch tells it. */
+/** The times at which objects reached the awaited condition, by a watch. */
 class Conditions implements Disposable {
   readonly #stop = new AbortController();
-  /** By kind, then what is told of it, and when. */
+  /** By kind, then the condition and its time. */
   readonly #said = new Map<string, { readonly type: string; readonly atMs: number }>();
   readonly #listeners = new Set<() => void>();
 

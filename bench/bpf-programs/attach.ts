@@ -34,7 +34,7 @@ export async function attach({ rounds, shrink, signal, progress }: PartOptions):
   await using lab = new Lab();
   const host = await lab.host();
   const timed = async (programs: readonly DesiredProgram[]): Promise<Took> => {
-    // A grace period that the change before has begun is to be over.
+    // A grace period that the previous change began has to end first.
     await sleep(REST_MS, undefined, { signal });
     const [begin, cpu] = [performance.now(), process.cpuUsage()];
     const outcomes = await host.apply(programs);
@@ -105,7 +105,7 @@ export async function attach({ rounds, shrink, signal, progress }: PartOptions):
   };
 }
 
-/** What nobody can save: the link of an interface goes from one program to another, both loaded. */
+/** The unavoidable part: the link of an interface goes from one program to another, both loaded. */
 async function bareExchanges(times: number): Promise<Took[]> {
   using stack = new DisposableStack();
   const program = () => {
@@ -131,7 +131,9 @@ async function bareExchanges(times: number): Promise<Took[]> {
 
 interface Took {
   readonly ms: number;
-  /** Of this process, the verifier included: says more than time where others work too. */
+  /**
+   * CPU time of this process, including the verifier: more meaningful than elapsed time on a busy machine.
+   */
   readonly cpuMs: number;
 }
 

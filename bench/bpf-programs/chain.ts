@@ -1,6 +1,6 @@
 /**
- * What a chain costs each packet: one composed program, as the guard loads it, beside programs that call each other by tail calls,
- * each with the same program as its members.
+ * The cost of a chain for each packet: one composed program, as the guard loads it, next to programs that
+ * call each other by tail calls, each with the same members.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

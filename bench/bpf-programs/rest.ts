@@ -1,4 +1,4 @@
-/** What this guard adds to an agent that has nothing to do: resident memory with it and without it. */
+/** This guard's share of an idle agent: resident memory with it and without it. */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,7 +18,7 @@ import { usageOf } from '../file-access/usage.ts';
 import { median, type PartOptions, type Report, type ReportRow } from '../report.ts';
 
 const command = join(import.meta.dirname, '../../bin/rampart');
-/** Has a part on nodes, and neither containers nor programs in the kernel while nobody asks for anything. */
+/** It has a part on nodes, but uses neither containers nor kernel programs while it has no objects. */
 const OTHER = 'file-integrity';
 const TIMES = 5;
 /** The agent gives memory back in the first pause of 5 s. */

@@ -12,7 +12,11 @@ export function countedFrame(): Uint8Array {
   return frame;
 }
 
-/** What the program returned, and ns for each of `repeat` runs. @throws {KernelRefusal} */
+/**
+ * The program's return value, and ns for each of `repeat` runs.
+ *
+ * @throws {KernelRefusal}
+ */
 export function testRun(
   program: Pick<Descriptor, 'fd'>,
   repeat: number,

@@ -16,7 +16,7 @@ const PATIENCE_MS = 60_000;
 /** Whether `npm run build` has been run. */
 export const isBuilt = existsSync(join(top, 'dist/apps/rampart.js'));
 
-/** What bin/rampart starts Node.js with for the agent. */
+/** The flags with which bin/rampart starts Node.js for the agent. */
 export function agentFlags(): string[] {
   const [, flags = ''] =
     /^ {2}agent\)\n +flags='([^']*)'/m.exec(readFileSync(join(top, 'bin/rampart'), 'utf8')) ?? [];
@@ -89,7 +89,7 @@ export class AgentProcess implements AsyncDisposable {
   }
 }
 
-/** bin/rampart; built: in `directory`, where there are no sources, so that it runs `dist/`. */
+/** bin/rampart; built: in `directory`, without sources, so that it runs `dist/`. */
 export function agentCommand(built: boolean, directory: string): string {
   if (!built) return join(top, 'bin/rampart');
   mkdirSync(join(directory, 'bin'));

@@ -29,7 +29,7 @@ const CONTAINERS = 200;
 const TRAPS = 1000;
 const WARM_UP_SHARE = 0.1;
 
-/** What LocalSensor gives to the sensor; the records come from the ring of this file. */
+/** LocalSensor's call to the sensor; the records come from the ring of this file. */
 interface Captured {
   onAccess: (access: AccessRecord, watcher: Watcher) => void;
   readonly watchers: Watcher[];

@@ -1,6 +1,7 @@
 /**
- * How many alerts with all that they tell one core makes: from records in the ring through the guard's own LocalSensor,
- * who accessed, encoding, metrics, to lines that are written to /dev/null. No kernel is in it: that could not fill a ring as fast.
+ * How many complete alerts one core produces: from records in the ring through the guard's own LocalSensor,
+ * who accessed, encoding, metrics, to lines that are written to /dev/null. No kernel is in it: that could not
+ * fill a ring as fast.
  */
 import { spawnSync } from 'node:child_process';
 import { availableParallelism } from 'node:os';

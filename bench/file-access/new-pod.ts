@@ -1,6 +1,7 @@
 /**
- * A new pod on a node with 1,000 traps and 100 pods: from the container being told to the last of its files in the kernel's
- * map. The agent's code with the embedded API in this process; directories are the roots of the containers.
+ * A new pod on a node with 1,000 traps and 100 pods: from the report of the container to the last of its
+ * files in the kernel's map. The agent's code with the embedded API in this process; directories are the
+ * roots of the containers.
  */
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 
@@ -21,9 +22,9 @@ const PATIENCE_MS = 20_000;
 interface Case {
   readonly label: string;
   readonly trap: (number: number, groups: number) => Omit<KiveTrap, 'path'>;
-  /** Of 1,000 traps so many are for a pod. */
+  /** How many of 1,000 traps are for a pod. */
   readonly share: number;
-  /** At most so many new pods. */
+  /** Limit for new pods. */
   readonly rounds: number;
 }
 
@@ -151,7 +152,7 @@ async function measure(one: Case, { shrink, rounds, signal, mode }: PartOptions)
   };
 }
 
-/** `begin` tells the container; for an old pod it was told already. */
+/** `begin` reports the container; an old pod's was reported already. */
 async function addPod(
   cluster: TestCluster,
   node: TestNode,
@@ -164,7 +165,7 @@ async function addPod(
   const files = Object.fromEntries(paths.map((path) => [path.slice(1), 'x']));
   const told = node.containers;
   let begin = (): void => undefined;
-  // The fixture tells the container at once; here that is the beginning of the measurement.
+  // The fixture reports the container at once; here that is the beginning of the measurement.
   const held = {
     ...node,
     containers: { set: (one: Parameters<typeof told.set>[0]) => void (begin = () => told.set(one)) },

@@ -1,6 +1,4 @@
-/**
- * Finds out from outside when files begin to be watched: opens them over and over until an alert tells of it.
- */
+/** Finds out from outside when files begin to be watched: opens them over and over until an alert comes. */
 import { closeSync, openSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';

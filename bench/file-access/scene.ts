@@ -1,4 +1,4 @@
-/** A node with real containers and a Kubernetes API, for an agent that is to be measured. */
+/** A node with real containers and a Kubernetes API, for an agent to measure. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -98,7 +98,7 @@ export class Scene implements AsyncDisposable {
   }
 }
 
-/** The resources and the namespace; the operator creates the namespace where there is one. */
+/** The resources and the namespace; the operator creates the namespace, if it runs. */
 export async function prepareCluster(client: KubeClient, signal: AbortSignal): Promise<void> {
   for (const name of ['default', systemNamespace, kiveDataNamespace]) {
     await client.create(namespaces, { metadata: { name } }).catch((error: unknown) => {

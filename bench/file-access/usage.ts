@@ -1,16 +1,19 @@
-/** What a process has used, from /proc. */
+/** A process's usage, from /proc. */
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** The kernel tells CPU time in ticks of 10 ms (USER_HZ). */
+/** The kernel counts CPU time in ticks of 10 ms (USER_HZ). */
 const TICK_MS = 10;
 
 export interface Usage {
   readonly rssMiB: number;
-  /** Of `rssMiB`: heaps and stacks; files such as Node.js itself, shared with other processes; the mapped ring. */
+  /**
+   * The parts of `rssMiB`: heaps and stacks; files such as Node.js itself, shared with other processes; the
+   * mapped ring.
+   */
   readonly anonymousMiB: number;
   readonly filesMiB: number;
   readonly sharedMiB: number;
-  /** Of all threads, user and system. */
+  /** CPU time of all threads, user and system. */
   readonly cpuMs: number;
   /** How often a thread has begun to wait, all threads together. */
   readonly waits: number;

@@ -1,6 +1,6 @@
 /**
- * What grows with what: the CPU of one file that is looked at again against that of a whole scan, and memory against the number
- * of entries.
+ * Growth: the CPU time of one compared file against that of a whole scan, and memory against the number of
+ * entries.
  */
 import { appendFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * What `rampart` does for an init, a check or a look, as a process of its own: `node native-process.ts DIRECTORY WHAT RULES`.
- * DIRECTORY has the tree, and gets the baseline. Prints one line of JSON.
+ * The work of `rampart` for an init, a check or a look, as a process of its own: `node native-process.ts
+ * DIRECTORY WHAT RULES`. DIRECTORY has the tree, and gets the baseline. Prints one line of JSON.
  */
 import { join } from 'node:path';
 
@@ -14,9 +14,9 @@ export interface NativeResult {
   readonly differences: number;
   /** The largest it was, of all threads. */
   readonly rssMiB: number;
-  /** Of `look`: one look at one file. */
+  /** For `look`: one look at one file. */
   readonly lookCpuMs: number;
-  /** Of the scan, without starting Node.js; of all threads. */
+  /** CPU time of the scan, without starting Node.js; of all threads. */
   readonly scanCpuMs: number;
 }
 

@@ -1,4 +1,4 @@
-/** Runs AIDE and ours as processes, and tells what each took. */
+/** Runs AIDE and ours as processes, and measures each. */
 import { spawn, spawnSync } from 'node:child_process';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import type { Tree } from './trees.ts';
 
 export interface Took {
   readonly wallMs: number;
-  /** Of all threads, user and system; to 10 ms. */
+  /** CPU time of all threads, user and system; to 10 ms. */
   readonly cpuMs: number;
   readonly rssMiB: number;
   readonly differences: number;
@@ -16,7 +16,7 @@ export interface Took {
   readonly isCut: boolean;
 }
 
-/** The kernel tells CPU time in ticks of 10 ms (USER_HZ). */
+/** The kernel counts CPU time in ticks of 10 ms (USER_HZ). */
 const TICK_MS = 10;
 const RSS_POLL_MS = 20;
 
@@ -81,7 +81,7 @@ export async function runAide(
   return { ...run, differences: differencesOf(run.stdout) };
 }
 
-/** Of a report as JSON. */
+/** The number of differences in a report as JSON. */
 function differencesOf(report: string): number {
   const counts = /"added": (\d+),\s*"removed": (\d+),\s*"changed": (\d+)/.exec(report);
   return counts === null ? 0 : Number(counts[1]) + Number(counts[2]) + Number(counts[3]);
@@ -135,7 +135,7 @@ function timed(command: string, args: readonly string[], signal: AbortSignal, mo
   });
 }
 
-/** Of all children that have ended: cutime and cstime, the 16th and 17th field (proc(5)). */
+/** CPU time of all ended children: cutime and cstime, the 16th and 17th field (proc(5)). */
 function childrenCpuMs(): number {
   const fields = readFileSync('/proc/self/stat', 'utf8').split(') ').at(-1)?.split(' ') ?? [];
   return (Number(fields[13]) + Number(fields[14])) * TICK_MS;

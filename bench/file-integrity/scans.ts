@@ -152,7 +152,7 @@ interface Pair {
   readonly command: Took;
 }
 
-/** Every other round backwards, so that nobody always comes after the same one. */
+/** Every other round backwards, so that none always follows the same one. */
 async function inTurns(
   round: number,
   { aide, ours, command }: Readonly<Record<keyof Pair, () => Promise<Took>>>,

@@ -1,4 +1,4 @@
-/** A process of many light agents: started by agents.ts, which tells it what to do, message by message. */
+/** A process of many light agents: started by agents.ts, which sends it commands as messages. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 

@@ -12,7 +12,7 @@ export class CountingProxy implements AsyncDisposable {
     return this.#port;
   }
 
-  /** In both directions, as they are on the wire, so encrypted. */
+  /** In both directions, on the wire, so encrypted. */
   get bytes(): number {
     return this.#bytes;
   }

@@ -1,4 +1,7 @@
-/** What a fleet of agents asks of an API server: at rest, when a policy comes, and when the API comes back. */
+/**
+ * The requests of a fleet of agents to an API server: at rest, when a policy comes, and when the API comes
+ * back.
+ */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -20,7 +23,7 @@ const SETTLE_MS = 5000;
 const LOOK_MS = 200;
 /** The roll-out of a DaemonSet does not start all agents at once either, and on a small machine 500 starve each other of CPU. Each wave has its process. */
 const STARTED_AT_ONCE = 100;
-/** For what all agents are to have; each lists all pods when it starts. */
+/** Time limit for all agents together; each lists all pods when it starts. */
 const patienceMs = (nodes: number): number => 240_000 + nodes * 2000;
 /** Guards of which each agent programs something. */
 const programming = ['network-policy', 'file-access', 'bpf-programs'] as const;
@@ -103,7 +106,7 @@ async function measure(count: number, options: PartOptions): Promise<Phase[]> {
   let usage: ApiUsage = await api.usage(signal);
   const startedMs = Date.now();
   const agents = stack.use(new AgentProcesses());
-  /** What comes in between belongs to no phase. */
+  /** Requests in between belong to no phase. */
   const skip = async (): Promise<void> => {
     await Promise.all([agents.counts(signal), operator.counts(signal)]);
     usage = await api.usage(signal);
@@ -118,7 +121,7 @@ async function measure(count: number, options: PartOptions): Promise<Phase[]> {
     const measured: Phase = {
       ...{ nodes: count, name, seconds, reachedMs, agents: ofAgents, operator: ofOperator },
       bytes: usage.bytes - before.bytes,
-      // Of a process that was started anew meanwhile, its own.
+      // For a process that was restarted meanwhile, its own time.
       apiCpuMs: usage.cpuMs >= before.cpuMs ? usage.cpuMs - before.cpuMs : usage.cpuMs,
       apiMiB: usage.rssMiB,
     };

@@ -28,7 +28,7 @@ import type { Logger } from '../../lib/telemetry/log.ts';
 /** As the agent's: apps/agent/run.ts. */
 const rate = { perSecond: 200, burst: 400, userAgent: 'rampart-agent' } as const;
 
-/** What a kernel would have, by guard. */
+/** The content of a kernel, by guard. */
 export type Programmed = (guard: string, names: ReadonlySet<string>) => void;
 
 export interface LightAgentOptions {
@@ -79,7 +79,7 @@ function lightGuards(kernelId: string, onProgrammed: Programmed): Guard[] {
         kernelId,
         kernel: notingFiles((names) => onProgrammed('file-access', names)),
       }),
-    // Without a FileIntegrity it follows the API, and asks nobody to scan.
+    // Without a FileIntegrity it follows the API, and never scans.
     'file-integrity': async () => (context) => runFileIntegrityNode(context),
     'network-policy': async () => async (context) => {
       const followed = follow(context);

@@ -22,14 +22,14 @@ export interface ApiUsage {
 }
 
 const apiProcess = join(import.meta.dirname, 'api-process.ts');
-/** An API that is not ours is away for so long. */
+/** How long a foreign API is away. */
 const AWAY_MS = 3000;
 
 export class MeasuredApi implements AsyncDisposable {
   readonly #proxy = new CountingProxy();
-  /** Undefined: it is somebody else's. */
+  /** Undefined for a foreign server. */
   readonly #own: ServerProcess | undefined;
-  /** Of the server itself: who does not belong to the fleet is not counted. */
+  /** Address of the server itself: requests from outside the fleet are not counted. */
   #direct: string;
   /** For the fleet. */
   readonly kubeconfig: string;
@@ -73,7 +73,7 @@ export class MeasuredApi implements AsyncDisposable {
     await this.#openProxy();
   }
 
-  /** Of a server elsewhere as its own metrics tell it; CPU time counts from the start of its process. */
+  /** For a foreign server, by its own metrics; CPU time counts from the start of its process. */
   async usage(signal: AbortSignal): Promise<ApiUsage> {
     const { bytes } = this.#proxy;
     if (this.#own !== undefined) {

@@ -40,7 +40,7 @@ export interface FleetNode {
   readonly pods: readonly FleetPod[];
 }
 
-/** What was made, to be taken away from a cluster that goes on. */
+/** The created objects, to remove them from a cluster that continues. */
 export class FleetObjects {
   readonly #made: { readonly type: ResourceType; readonly name: string }[] = [];
 

@@ -1,4 +1,4 @@
-/** The processes of a fleet: the light agents, and an operator as users run it but for the counting of its requests. */
+/** The processes of a fleet: the light agents, and an operator as users run it, with counted requests. */
 import { type ChildProcess, fork, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ const FILES = 200_000;
 /** Caches of many agents, each with the pods of all nodes. */
 const HEAP_MIB = 12_000;
 
-/** Of this process and those that it starts. It is enough to be root. */
+/** For this process and its children. Needs only root. */
 export function raiseFileLimit(): void {
   spawnSync('prlimit', ['--pid', String(process.pid), `--nofile=${FILES}:${FILES}`]);
 }

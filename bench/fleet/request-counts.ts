@@ -1,4 +1,7 @@
-/** Requests to the API of a process, counted where they leave it: as Node.js tells of them, without a change of the client. */
+/**
+ * A process's requests to the API, counted where they leave it: by Node.js' diagnostics, without a change of
+ * the client.
+ */
 import { subscribe } from 'node:diagnostics_channel';
 import type { EventEmitter } from 'node:events';
 import type { ClientRequest } from 'node:http';
@@ -74,7 +77,7 @@ export function countRequests(): () => RequestCounts {
   };
 }
 
-/** Of several processes. */
+/** Sum of several processes. */
 export function sumOfCounts(all: readonly RequestCounts[]): RequestCounts {
   return {
     requests: together(...all.map(({ requests }) => requests)),

@@ -21,7 +21,7 @@ export function openDataplane(backend: Backend): Dataplane {
   return openIptablesDataplane({ variant: backend === 'iptables-nft' ? 'nft' : 'legacy' });
 }
 
-/** What the programs themselves load of the rules in a namespace: text for each, in the order in which it is loaded. */
+/** The programs' own input for the rules in a namespace: text for each, in the order of loading. */
 export function dump(
   backend: Backend,
   namespace: KeptNamespace,

@@ -22,15 +22,15 @@ import { median, type PartOptions, quantile, type Report, type ReportRow } from 
 import { localNode, objects, pathOf, statusOf } from './cluster-scene.ts';
 
 const CONNECTIONS = 16;
-/** Of each form, in turn: the median counts, as the API's first list takes longer. */
+/** Starts of each form, in turn: the median counts, as the API's first list takes longer. */
 const STARTS = 3;
-/** Of the p99, ten are above: one collection of the heap does not decide it. */
+/** Ten events are above the p99: one collection of the heap does not decide it. */
 const EVENTS = 1000;
 /** The agent gives memory back in the first pause of 5 s. */
 const SETTLE_MS = 15_000;
 const PATIENCE_MS = 60_000;
 const END_WAIT_MS = 10_000;
-/** Between two looks whether the kernel has told something; so much later than that it may be seen. */
+/** Between two polls for messages of the kernel; a message is seen up to this much later. */
 const LOOK_MS = 0.2;
 const pause = new Int32Array(new SharedArrayBuffer(4));
 const BARE_TABLE = 'bench-bare';
@@ -304,7 +304,7 @@ function startBareWatch(network: NetworkNamespace, endpoint: Endpoint): AsyncDis
   return { [Symbol.asyncDispose]: () => endProcess(child, END_WAIT_MS) };
 }
 
-/** What the kernel has: pods with a limit, policies with a chain. */
+/** The content of the kernel: pods with a limit, policies with a chain. */
 function count(network: NetworkNamespace): { readonly pods: number; readonly policies: number } {
   using nft = network.run(() => new Nftables());
   const table = [...(readTable(nft)?.values() ?? [])];

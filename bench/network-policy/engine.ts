@@ -1,4 +1,4 @@
-/** What the engine takes for a whole node, and for one event in a large cluster. */
+/** The engine's time for a whole node, and for one event in a large cluster. */
 import { PolicyEngine } from '../../guards/network-policy/engine/engine.ts';
 import type { NamespaceObject, PodObject, PolicyObject } from '../../guards/network-policy/engine/objects.ts';
 
@@ -42,7 +42,7 @@ export function measureEngine(cluster: {
   const heapMb = (process.memoryUsage().heapUsed - before) / 2 ** 20;
   const eventsMs: number[] = [];
   for (let event = 0; event < cluster.events; event++) {
-    // Of another node; it goes, or comes back.
+    // A pod of another node; it goes, or comes back.
     const at = ((event >> 1) * nodes + 1) % cluster.pods;
     const pod = pods[at] as PodObject;
     const started = performance.now();

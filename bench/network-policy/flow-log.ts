@@ -1,4 +1,7 @@
-/** What logging allowed connections costs them, and this process: TCP connects to the last of 1,000 pods. */
+/**
+ * The cost of logging allowed connections, for them and for this process: TCP connects to the last of 1,000
+ * pods.
+ */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,5 +1,6 @@
 /**
- * What rules for 1,000 pods cost packets: TCP connects to the last of the pods, and forwarded throughput to it.
+ * The cost of rules for 1,000 pods for packets: TCP connects to the last of the pods, and forwarded
+ * throughput to it.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -20,7 +21,7 @@ const others = backends.filter((backend) => backend !== 'nftables');
 
 /** Connections are tracked, and packets pass no rule. */
 const idle = 'no policy' as const;
-/** As many pods and policies more: the time of a connect is to stay the same. */
+/** This many times the pods and policies: the time of a connect should not change. */
 const TIMES = 10;
 const large = `nftables, ${TIMES} x as many pods` as const;
 type Configuration = Backend | typeof idle | typeof large;

@@ -14,7 +14,7 @@ export interface Load {
 export interface Done {
   readonly reviews: number;
   readonly evaluations: number;
-  /** Of CPU time, of all threads of the process: with those of the garbage collector, and of other workers. */
+  /** CPU seconds of all threads of the process: including the garbage collector's, and other workers'. */
   readonly cpuSeconds: number;
 }
 

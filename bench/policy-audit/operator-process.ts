@@ -12,7 +12,7 @@ import { endProcess } from '../end-process.ts';
 const command = join(import.meta.dirname, '../../bin/rampart');
 const END_WAIT_MS = 10_000;
 
-/** As the operator's log tells of it. */
+/** From the operator's log. */
 export interface Pass {
   readonly seconds: number;
   readonly evaluations: number;

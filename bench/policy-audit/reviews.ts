@@ -1,8 +1,6 @@
-/**
- * What the benchmarks of policies are about: reviews of pods as clusters have them, and the expressions that people write.
- */
+/** The input of the benchmarks of policies: reviews of pods as in clusters, and typical expressions. */
 
-/** Of a pod; as the API server sends it, about 3.5 kB. */
+/** A review of a pod; in the API server's form, about 3.5 kB. */
 export function reviewOf(number: number): string {
   const app = `app-${number % 50}`;
   const container = (name: string, port: number): object => ({

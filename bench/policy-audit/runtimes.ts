@@ -20,7 +20,7 @@ const evaluations = 4000;
 /** Asked at once of an evaluator. */
 const together = 16;
 const settings = { required: ['app', 'tier'] };
-/** What prototypes did on one core, with the input serialised each time. */
+/** Results of prototypes on one core, with the input serialised each time. */
 const prototypes = { wapc: 7000, wasi: 3900, opa: 14_000, gatekeeper: 14_000 } as const;
 
 const host = { ask: () => new Uint8Array(), say: () => undefined };

@@ -203,7 +203,7 @@ function policies(): Record<string, object> {
   ]) as Record<string, object>;
 }
 
-/** Of the main thread, since it began. 0 if the kernel does not count it. */
+/** For the main thread, since it began. 0 if the kernel does not count it. */
 function waitedForCpuMs(pid: number): number {
   return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ')[1] ?? 0) / 1e6;
 }

@@ -1,7 +1,8 @@
 /**
- * What reviews are sent to: `rampart policy-server`, run as users run it, and a server that does the least that a webhook can do.
- * Both have one CPU of the machine, if it has more, and the client has the others: the kernel likes to wake who is written to where
- * the writer runs, and would let the client wait for the server that it measures.
+ * The receivers of reviews: `rampart policy-server`, run as users run it, and a server that does the least
+ * that a webhook can do. Both have one CPU of the machine, if it has more, and the client has the others: the
+ * kernel likes to wake the receiver on the CPU of the sender, and would let the client wait for the server
+ * that it measures.
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';

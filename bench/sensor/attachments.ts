@@ -1,6 +1,6 @@
 /**
- * What can hang on the hooks while a loop is measured: nothing, empty programs, the sensor, and the
- * ways of doing its work that were not chosen.
+ * The programs on the hooks while a loop is measured: nothing, empty programs, the sensor, and the ways of
+ * doing its work that were not chosen.
  */
 import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';
@@ -94,7 +94,7 @@ export class Attached implements Disposable {
     return this.#object.map('targets');
   }
 
-  /** What the programs know the file behind `fd` as. */
+  /** The programs' identity of the file behind `fd`. */
   identify(fd: number): FileIdentity {
     this.#object.program('identify').testRun(new Uint8Array(new BigUint64Array([BigInt(fd), 0n]).buffer));
     const at = (field: number): number => state.identity + field;
@@ -123,7 +123,9 @@ export class Attached implements Disposable {
   }
 }
 
-/** How many tracing programs are attached on this machine, by anybody: what is to be 0 before a measurement. */
+/**
+ * How many tracing programs are attached on this machine, by any process: should be 0 before a measurement.
+ */
 export function attachedTracingPrograms(): number {
   const attr = new Uint32Array(4);
   const bytes = new Uint8Array(attr.buffer);

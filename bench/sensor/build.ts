@@ -1,6 +1,6 @@
 /**
- * What the benchmarks have in C, compiled on the spot: the loops, and eBPF programs to compare with. They
- * are not part of the product, so their objects are not committed.
+ * The benchmarks' C code, compiled on the spot: the loops, and eBPF programs to compare with. They are not
+ * part of the product, so their objects are not committed.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';

@@ -35,7 +35,7 @@ function components(path: string): string {
     .join('');
 }
 
-/** Of which file: `index % targets`. Bytes of a record like those of real processes; about 100 bytes of text. */
+/** The file is `index % targets`. Bytes of a record like those of real processes; about 100 bytes of text. */
 function makeRecord(index: number, targets: number): Uint8Array {
   const process = index % PROCESSES;
   const program = programs[process % programs.length] ?? '';

@@ -1,7 +1,7 @@
 /**
- * What the sensor costs the processes of the machine: the time of a system call with nothing attached,
- * with empty programs on the sensor's hooks, and with the sensor, from 1 to 65,536 watched files none of
- * which is the one that is touched.
+ * The sensor's cost for the processes of the machine: the time of a system call with nothing attached, with
+ * empty programs on the sensor's hooks, and with the sensor, from 1 to 65,536 watched files none of which is
+ * the accessed one.
  */
 import { spawnSync } from 'node:child_process';
 import { closeSync, existsSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
@@ -189,7 +189,7 @@ class HookBench {
     if (await this.#loop.open32(this.#options.signal)) this.#seen32.set(label, produced() > before);
   }
 
-  /** Waits until nobody else traces; less for a run that is too short to mean anything. */
+  /** Waits until no other process traces; less for a run that is too short to mean anything. */
   async #quiet(): Promise<void> {
     const giveUpMs = performance.now() + FOREIGN_WAIT_MS / this.#options.shrink;
     while (attachedTracingPrograms() > 0) {

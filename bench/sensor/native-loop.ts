@@ -34,7 +34,7 @@ export class NativeLoop implements Disposable {
     await this.#ask(`pace ${count} ${intervalNs}`, signal);
   }
 
-  /** Opens the file once through the 32-bit gate; false where there is none. */
+  /** Opens the file once through the 32-bit gate; false if the kernel has none. */
   async open32(signal: AbortSignal): Promise<boolean> {
     return Number(await this.#ask('open32', signal)) >= 0;
   }

@@ -1,7 +1,4 @@
-/**
- * What `rampart watch` of one file costs while nothing happens: memory, CPU time, wake-ups; and how long
- * it takes to get there.
- */
+/** The cost of an idle `rampart watch` of one file: memory, CPU time, wake-ups; and its start-up time. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -11,7 +8,7 @@ import { WatchProcess } from './watch-process.ts';
 const SETTLE_MS = 5000;
 const REST_MS = 25_000;
 const RSS_TARGET_MIB = 80;
-/** The kernel tells CPU time in ticks of 10 ms (USER_HZ); housekeeping wakes up once a second. */
+/** The kernel counts CPU time in ticks of 10 ms (USER_HZ); housekeeping wakes up once a second. */
 const TICK_MS = 10;
 const CPU_TARGET = 0.001;
 
@@ -20,7 +17,7 @@ interface Usage {
   readonly pssMiB: number;
   readonly anonymousMiB: number;
   readonly cpuMs: number;
-  /** Of all threads. */
+  /** Switches of all threads. */
   readonly switches: number;
 }
 

@@ -36,7 +36,7 @@ export class WatchProcess implements AsyncDisposable {
     return this.#child.stdout;
   }
 
-  /** What the command has said about itself, lines on stderr. */
+  /** The command's output about itself, lines on stderr. */
   get said(): readonly string[] {
     return this.#said;
   }

@@ -190,10 +190,10 @@ export class Sensor<W extends Watcher> implements Disposable {
   }
 
   /**
-   * Files that come in this directory are watched for `watcher` from the moment they do, for ten seconds: until then they are to be put
-   * in `targets`. An access to such a file has its name in `to`, or in `from`.
+   * Files that come in this directory are watched for `watcher` from that moment on, for ten seconds: put them in `targets` before then.
+   * An access to such a file has its name in `to`, or in `from`.
    *
-   * @returns false where there is no room: they are watched once they are targets.
+   * @returns false without room: they are watched once they are targets.
    */
   expectFilesIn(directory: FileIdentity, watcher: W): boolean {
     const [failure] = this.#expected.addAll([{ identity: directory, watcher }]);

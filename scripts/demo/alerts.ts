@@ -1,4 +1,4 @@
-/** An alert back to the access that it tells of, to be shown as `rampart watch` shows it on a terminal. */
+/** Converts an alert back to its access, to show it as `rampart watch` does on a terminal. */
 import type { Access } from '../../lib/sensor/access.ts';
 import { type KiveAlert, maskOf } from '../../guards/file-access/alert/alert.ts';
 

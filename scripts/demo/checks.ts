@@ -1,4 +1,4 @@
-/** What was to be seen, and what was. */
+/** The expected and the actual results. */
 import { renderTable, type Row } from '../../lib/output/table.ts';
 import type { Screen } from './screen.ts';
 import type { Shown } from './shown.ts';

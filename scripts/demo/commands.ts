@@ -24,7 +24,7 @@ export function shown(command: readonly string[]): string {
   return command.map((word) => (/[^\w./-]/.test(word) ? `'${word}'` : word)).join(' ');
 }
 
-/** The command as it is run in the network of a process. */
+/** The command, run in the network of a process. */
 export function inNetworkOf(
   pid: number | undefined,
   command: readonly [string, ...string[]],

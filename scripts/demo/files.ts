@@ -22,9 +22,9 @@ interface Result extends Judged {
 }
 
 /**
- * Each access is to be seen once, as the sensor mode in use sees it.
+ * Each access has to be shown once, as the sensor mode in use sees it.
  *
- * @throws {RampartRefused} where files cannot be watched.
+ * @throws {RampartRefused} if files cannot be watched.
  */
 export async function showFiles({ mode, screen, signal }: PartOptions): Promise<Shown> {
   using temporary = new TemporaryDirectory();

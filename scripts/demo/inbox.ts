@@ -1,4 +1,4 @@
-/** Things that arrive while somebody may be waiting for one of them. */
+/** Arriving things, one of which a reader may be waiting for. */
 
 /** A queue with one reader. Nothing that arrived before the reader began to wait is missed. */
 export class Inbox<T> {
@@ -11,7 +11,7 @@ export class Inbox<T> {
     this.#wake?.();
   }
 
-  /** Nothing will arrive any more; a reader that waits, or waits later, gets `reason`. */
+  /** Nothing more will arrive; a present or later reader gets `reason`. */
   close(reason: Error): void {
     this.#closed ??= reason;
     this.#wake?.();
@@ -32,7 +32,7 @@ export class Inbox<T> {
     }
   }
 
-  /** Takes what has arrived and nobody took. */
+  /** Takes everything that has arrived. */
   takeAll(): T[] {
     return this.#waiting.splice(0);
   }

@@ -13,7 +13,7 @@ export const manifestFile = 'integrity.yaml';
 /** The name of the Node object. */
 export const nodeName = 'machine';
 export const namespace = 'openshift-file-integrity';
-/** Of the FileIntegrity. */
+/** Name of the FileIntegrity. */
 export const integrityName = 'demo';
 
 /** As people have it for the File Integrity Operator. The next scan is an hour away: what is seen here is not found by it. */
@@ -45,7 +45,7 @@ export function createHost(directory: string): void {
     chmodSync(join(directory, name), mode); // whatever the umask is
   };
   for (const name of ['etc', 'usr/bin']) mkdirSync(join(directory, hostDirectory, name), { recursive: true });
-  // That everybody may write it is the mistake that somebody uses.
+  // A world-writable file is the mistake that the attack uses.
   write(`${hostDirectory}/etc/passwd`, 'root:x:0:0:root:/root:/bin/sh\n', 0o666);
   write(`${hostDirectory}/etc/hostname`, `${nodeName}\n`, 0o644);
   write(`${hostDirectory}/etc/mtab`, '', 0o644);
@@ -60,7 +60,7 @@ export interface Tampering {
   readonly shown: string;
   readonly prompt: string;
   readonly command: readonly string[];
-  /** What it changes, on the host. */
+  /** The changed path, on the host. */
   readonly path: string;
   /** The process that does it. */
   readonly author: { readonly binary: string; readonly arguments: string; readonly uid: number };

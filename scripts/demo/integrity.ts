@@ -1,5 +1,6 @@
 /**
- * The demo's third part: files that are to stay as they are, changed by two processes; the findings, with who did it.
+ * The demo's third part: files that should not change, changed by two processes; the findings, with their
+ * authors.
  */
 import { join } from 'node:path';
 
@@ -53,11 +54,10 @@ export function integrityObstacle(): string | undefined {
 }
 
 /**
- * Who made a change is to be known where the sensor sees it; where the kernel refuses that, it says so, and the rest is shown.
+ * Authors have to be known if the sensor works; if the kernel refuses it, the demo says so, and shows the
+ * rest. Everything that it starts is gone when this settles, which is checked.
  *
- * All that it starts is gone when this settles, and it has looked whether it is.
- *
- * @throws {RampartRefused} where this machine cannot be guarded.
+ * @throws {RampartRefused} if this machine cannot be guarded.
  */
 export async function showIntegrity(options: PartOptions): Promise<Shown> {
   return leavingNothing(options, async (play) => {
@@ -118,7 +118,7 @@ async function applyManifest(stage: Stage): Promise<HowKnown> {
   return detectionIn(answer);
 }
 
-/** Of the API's JSON; empty where the node has not told yet. */
+/** From the API's JSON; empty if the node has not reported yet. */
 function detectionIn(json: string): HowKnown {
   return json === '' ? { events: 'none' } : (JSON.parse(json) as HowKnown);
 }
@@ -133,7 +133,7 @@ async function condition(stage: Stage, get: readonly string[], wanted: string): 
   return conditionIn(table);
 }
 
-/** Of the one row of the table. */
+/** From the only row of the table. */
 function conditionIn(table: string): string {
   return table.startsWith('NAME') ? (table.split('\n')[1]?.split(/\s+/)[2] ?? 'none') : 'none';
 }
@@ -186,7 +186,7 @@ function authorWords({ binary, arguments: words, uid }: Tampering['author']): st
   return `${binary} ${words}, uid ${uid}`;
 }
 
-/** What the API has of it. */
+/** Compares the objects in the API. */
 async function compare(stage: Stage, found: readonly Found[]): Promise<void> {
   const { screen, checks, kubectl } = stage;
   const [first] = found;

@@ -9,8 +9,9 @@ interface Piece {
 const indents = { member: ' ', rest: '     ' } as const;
 
 /**
- * Breaks JSON without white space after commas: each member of the outermost object on a line of its own, and those that are
- * longer than `widthColumns` on several. Only line breaks and spaces are added, so numbers are shown as they were written.
+ * Breaks JSON without white space after commas: each member of the outermost object on a line of its own, and
+ * those that are longer than `widthColumns` on several. Only line breaks and spaces are added, so numbers are
+ * shown as written.
  */
 export function breakJson(text: string, widthColumns: number): string {
   const lines: string[] = [];

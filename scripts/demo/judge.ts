@@ -20,7 +20,7 @@ export interface Expected {
   readonly unseenHere?: string | undefined;
 }
 
-/** An alert, as far as it is compared. */
+/** The compared parts of an alert. */
 export type Seen = Pick<Expected, 'file' | 'binary' | 'uid' | 'verdict'> & { readonly mask: number };
 
 export interface Judged {
@@ -32,7 +32,7 @@ export interface Judged {
   /** How often it was seen. */
   readonly seen: number;
   readonly ok: boolean;
-  /** What was not as expected; empty when `ok`. */
+  /** The differences from the expectation; empty when `ok`. */
   readonly differences: readonly string[];
 }
 
@@ -50,8 +50,8 @@ export function seenIn(alert: KiveAlert, directory: string): Seen {
 }
 
 /**
- * Every access that the mode can see is to be seen once, exactly as expected; the others not at all. An
- * alert that nothing explains fails the last access of the step.
+ * Every access that the mode can see must be reported once, exactly as expected; the others not at all. An
+ * unexpected alert fails the last access of the step.
  */
 export function judge(
   expected: readonly Expected[],

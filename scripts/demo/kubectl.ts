@@ -41,7 +41,11 @@ export class Kubectl {
     return answerOf(inNetworkOf(networkOf, ['kubectl', ...words]), { cwd: directory, env, signal });
   }
 
-  /** What it says. @throws when it ends with another exit code than 0. */
+  /**
+   * Its output.
+   *
+   * @throws for another exit code than 0.
+   */
   async run(...words: readonly string[]): Promise<string> {
     const { exitCode, said } = await this.ask(...words);
     if (exitCode !== 0) throw new Error(`kubectl ${words.join(' ')} ended with ${exitCode}: ${said}`);
@@ -59,7 +63,7 @@ export class Kubectl {
   }
 }
 
-/** Runs kubectl as it is shown. */
+/** Runs kubectl as shown. */
 export async function shownKubectl(
   { screen, kubectl }: { readonly screen: Screen; readonly kubectl: Kubectl },
   ...words: readonly string[]

@@ -1,12 +1,10 @@
-/**
- * A part of the demo that starts processes: all that it started is to be gone at its end, and that is looked for.
- */
+/** A part of the demo that starts processes: at its end, all of them have to be gone, which is checked. */
 import { paint } from '../../lib/output/table.ts';
 import { Checks } from './checks.ts';
 import type { PartOptions, Shown } from './shown.ts';
 import { Traces } from './traces.ts';
 
-/** What a part is given. */
+/** The parameters of a part. */
 export interface Play {
   /** Gets what ends what it starts. */
   readonly stack: AsyncDisposableStack;

@@ -146,7 +146,7 @@ export async function showNetwork(options: PartOptions): Promise<Shown> {
     await shownKubectl({ screen, kubectl }, 'delete', '-f', 'policy.yaml');
     const gone = await screen.during(
       'the rules go',
-      // What tracks connections stays, and is led to by nothing.
+      // The chain that tracks connections stays, without a jump to it.
       untilRules((now) => !now.includes(' hook ')),
     );
     checks.add('rules in the kernel', 'gone', gone ? 'gone' : 'left');

@@ -48,7 +48,7 @@ export function renderParties(
   return renderTable(rows, { ...screen, head: ['ACCESS', 'FILE OF', 'ACCESSED BY', 'PROCESS'] });
 }
 
-/** What came at the receiver; `lines` are the alerts as they were at stdout. */
+/** The receiver's requests; `lines` are the alerts on stdout. */
 export function renderDeliveries(
   requests: readonly Received[],
   lines: readonly string[],

@@ -13,14 +13,14 @@ import type { Received } from './receiver.ts';
 import type { Shown } from './shown.ts';
 import { orAborted, type PodsOptions, setUp, type Stage, wanted } from './stage.ts';
 
-/** What the policy names. */
+/** The names in the policy. */
 const [path, policyName] = ['/secret.txt', 'kive-sample-policy'];
 const namespace = 'kivebpf-system';
 const inSystem = ['-n', namespace] as const;
 const policyFile = ['-f', 'policy.yaml'] as const;
 /** An alert takes milliseconds; this is for a machine that is busy. */
 const ALERT_MS = 20_000;
-/** Where none is to be expected. */
+/** How long to wait when no alert is expected. */
 const NO_ALERT_MS = 500;
 
 /**
@@ -112,7 +112,7 @@ async function inPod({ screen, lab, nginx, signal }: Stage, ...command: readonly
   return said;
 }
 
-/** What the alerts say, at stdout and at the receiver. */
+/** Compares the alerts on stdout and at the receiver. */
 async function compare(stage: Stage, heard: readonly Heard[]): Promise<void> {
   const { screen, checks, nginx, receiver, signal } = stage;
   const alerts = heard.map(({ alert }) => alert);
@@ -137,7 +137,7 @@ async function compare(stage: Stage, heard: readonly Heard[]): Promise<void> {
       requests.push(...(await screen.during('the callback', next)));
     }
   } catch {
-    // What has come is told.
+    // Alerts so far have been shown.
     signal.throwIfAborted();
   }
   const lines = heard.map(({ line }) => line);
@@ -172,7 +172,7 @@ async function deletePolicy(stage: Stage, alertsBefore: number): Promise<void> {
   checks.add('end of rampart', 'exit code 0', `exit code ${exitCode}`);
 }
 
-/** Of a table that kubectl prints. */
+/** Rows of a table printed by kubectl. */
 function rowsOf(table: string): number {
   return table.startsWith('NAME') ? table.split('\n').length - 1 : 0;
 }

@@ -19,7 +19,7 @@ const PACE_MS = 50;
 const listen = '127.0.0.1:7444';
 const metrics = '127.0.0.1:7445';
 
-/** A module of the tests, written in C: the labels that it is told of have to be there. */
+/** A module of the tests, written in C: it requires the labels in its settings. */
 const labelsModule = fileURLToPath(new URL('../../test/policies/labels.wapc.wasm', import.meta.url));
 
 const rule = `  rules:

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 
 const sample = new URL('./kive-sample-policy.yaml', import.meta.url);
 
-/** The sample as it is. */
+/** The sample, unchanged. */
 export function samplePolicy(): string {
   return readFileSync(sample, 'utf8');
 }

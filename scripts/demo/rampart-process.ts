@@ -9,7 +9,7 @@ import type { KiveAlert } from '../../guards/file-access/alert/alert.ts';
 import { find, inNetworkOf } from './commands.ts';
 import { Inbox } from './inbox.ts';
 
-/** Of this checkout. */
+/** The program of this checkout. */
 export const rampartProgram: string = fileURLToPath(new URL('../../bin/rampart', import.meta.url));
 
 /** Loading and verifying the programs takes a second here, and half a minute on an emulated machine. */
@@ -21,7 +21,7 @@ const END_MS = 20_000;
 
 /** The process ended before it did its work. */
 export class RampartRefused extends Error {
-  /** Of the process: 2 when the request was refused. */
+  /** Exit code of the process: 2 when the request was refused. */
   readonly exitCode: number;
 
   constructor(said: string, exitCode: number) {
@@ -30,10 +30,10 @@ export class RampartRefused extends Error {
   }
 }
 
-/** What was waited for has not come. */
+/** The awaited line has not come. */
 class Late extends Error {}
 
-/** An alert, and the line of stdout that it came as. A finding of file integrity is to be read from its line. */
+/** An alert, and its line on stdout. Parse a finding of file integrity from its line. */
 export interface Heard {
   readonly alert: KiveAlert;
   readonly line: string;
@@ -126,7 +126,7 @@ export class RampartProcess implements AsyncDisposable {
     return this.#wait(waitMs, 'an alert', (signal) => this.#alerts.takeUntil(isLast, signal));
   }
 
-  /** The next alert; undefined when there is none in time. */
+  /** The next alert; undefined if none comes in time. */
   async next(waitMs: number = WAIT_MS): Promise<Heard | undefined> {
     return (await this.heardInTime(() => true, waitMs))?.[0];
   }
@@ -144,7 +144,7 @@ export class RampartProcess implements AsyncDisposable {
     }
   }
 
-  /** The alerts that have arrived and nobody waited for. */
+  /** Alerts that have arrived and were not read. */
   unheard(): readonly Heard[] {
     return this.#alerts.takeAll();
   }

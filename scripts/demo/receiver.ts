@@ -1,4 +1,4 @@
-/** A receiver of callbacks, as somebody would write one. */
+/** A receiver of callbacks, as a user would write one. */
 import { once } from 'node:events';
 import type { IncomingHttpHeaders, Server } from 'node:http';
 import type { AddressInfo } from 'node:net';

@@ -1,7 +1,7 @@
-/** What the demo prints: headings, commands with what they answer, and what takes its time. */
+/** The demo's output: headings, commands with their output, and waits. */
 import { paint, wantsColour, wrapText } from '../../lib/output/table.ts';
 
-/** Shorter waits are not told. */
+/** Shorter waits are not shown. */
 const SILENT_MS = 1_000;
 const REDRAW_MS = 200;
 const continued = ' \\\n';
@@ -32,19 +32,19 @@ export class Screen {
     this.line(paint(['bold', 'underline'], text, this.colour));
   }
 
-  /** What comes next, in a sentence. */
+  /** The next step, in a sentence. */
   step(text: string): void {
     this.line();
     this.line(wrapText(text, this.widthColumns).join('\n'));
   }
 
-  /** A command as it is typed at `prompt`; a long one on several lines, as a shell takes it. */
+  /** A command as typed at `prompt`; a long one on several lines, in shell syntax. */
   command(command: string, prompt = '$'): void {
     const lines = wrapText(command, this.widthColumns - prompt.length - continued.length);
     this.line(paint('bold', `${prompt} ${lines.join(`${continued}    `)}`, this.colour));
   }
 
-  /** What a command answers. */
+  /** The output of a command. */
   answer(text: string): void {
     if (text !== '') this.line(text.replaceAll(/^/gm, '  '));
   }

@@ -1,4 +1,4 @@
-/** What a part of the demo is told, and what comes of it. */
+/** The parameters of a part of the demo, and its result. */
 import type { Screen } from './screen.ts';
 
 export interface PartOptions {

@@ -1,4 +1,4 @@
-/** What the demo's second part needs: a pod, `rampart standalone`, kubectl and a receiver of alerts. */
+/** The parts of the demo's second part: a pod, `rampart standalone`, kubectl and a receiver of alerts. */
 import { join } from 'node:path';
 
 import { type Lab, type LabContainer, startLab } from '../../test/lab/lab.ts';
@@ -59,7 +59,7 @@ export async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promi
   }
 }
 
-/** Starts all of it. `stack` gets what ends it, and `traces` what there is to look for afterwards. */
+/** Starts all of it. `stack` gets what ends it, and `traces` the remains to check for afterwards. */
 export async function setUp(
   options: PodsOptions,
   stack: AsyncDisposableStack,

@@ -18,7 +18,7 @@ import type { WatchProcess } from './watch-process.ts';
 
 /** Open in the {@link Scene.holder} since before the watch began. */
 export const heldFile = 'held';
-/** Reading it tells the demo that every alert of the step before has arrived. */
+/** Reading it proves that every alert of the previous step has arrived. */
 export const markerFile = 'marker';
 
 /** Files under watch. */

@@ -1,4 +1,4 @@
-/** What the demo has on the machine while it runs, and what of that is left afterwards. */
+/** The demo's resources on the machine, and those that are left afterwards. */
 import { existsSync, globSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { constants } from 'node:os';
 import { basename, join } from 'node:path';
@@ -28,7 +28,9 @@ export class Traces {
   readonly #labs = new Set<string>();
   readonly #processes = new Map<string, NamedProcess>();
   readonly #namespaces = new Set<string>();
-  /** Who is in them, of ours or not. The kernel uses the number of a namespace again, so the numbers alone tell nothing later. */
+  /**
+   * Processes in them, ours or not. The kernel reuses namespace numbers, so they alone prove nothing later.
+   */
   readonly #residents = new Map<string, NamedProcess & { readonly namespace: string }>();
   readonly #mounts = new Set<string>();
   readonly #objects = new Map<string, readonly [ObjectKind, number]>();
@@ -43,7 +45,7 @@ export class Traces {
     this.#labs.add(basename(directory));
   }
 
-  /** `name` is how it is told of. */
+  /** `name` is its name in reports. */
   addProcess(pid: number, name = readText(`/proc/${pid}/comm`).trim()): void {
     const identity = processIdentity(pid);
     if (identity === undefined) return;
@@ -60,7 +62,9 @@ export class Traces {
     }
   }
 
-  /** Looks at every process of the labs, and at all that is in the same namespaces: what is there now is to be gone later. */
+  /**
+   * Records every process of the labs, and everything in the same namespaces: all of it has to be gone later.
+   */
   look(): void {
     for (const cgroup of this.#cgroups()) {
       for (const file of globSync(join(cgroup, '**/cgroup.procs'))) {
@@ -87,7 +91,7 @@ export class Traces {
     }
   }
 
-  /** What {@link remains} looks for, in a sentence. */
+  /** A sentence about what {@link remains} checks. */
   get description(): string {
     const names = [...new Set([...this.#processes.values()].map(({ name }) => name))].sort().join(', ');
     const counts = [
@@ -103,7 +107,7 @@ export class Traces {
       .join(', ');
   }
 
-  /** What is left, in words; nothing is the rule. Waits a little for what the kernel frees later. */
+  /** The remains, in words; usually none. Waits a little for what the kernel frees later. */
   async remains(patienceMs = PATIENCE_MS): Promise<readonly string[]> {
     const endsAtMs = performance.now() + patienceMs;
     for (;;) {

@@ -103,7 +103,7 @@ suite('applications of bpfman v0.6 on the kernel of this machine', { skip: obsta
       await until('Success', 'later');
       send('later1', 10);
       assert.equal(await valueIn('later', 'packets'), 10);
-      // Both programs count in one map, as they are of one load.
+      // Both programs count in one map, because they come from one load.
       const tc = (...links: object[]): object => ({ name: 'tc_count', type: 'TC', tc: { links } });
       const ingress = on('later0', { direction: 'Ingress' });
       apply(application('later', [xdp('xdp_count', on('later0')), tc(ingress)]));

@@ -32,7 +32,7 @@ function program(kind: Kind, name: string, priority: number): ParentObject {
   return { metadata: { name }, spec };
 }
 
-/** Creates and deletes a few programs for as long as somebody answers. */
+/** Creates and deletes a few programs until the API stops answering. */
 async function churn(client: KubeClient, random: Random, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     const kind = kinds[random.below(2)] ?? 'XdpProgram';

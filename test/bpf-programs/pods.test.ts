@@ -132,7 +132,7 @@ suite('eBPF programs of a namespace, in pods', { skip: labObstacle() ?? false, t
     const [chain, ...others] = (await chains()).chains;
     assert.deepEqual([chain?.members.length, others.length, typeof chain?.container], [1, 0, 'string']);
     const runs = chain?.members[0]?.runs ?? 0;
-    // Nobody answers at that port, but the packets are seen.
+    // The port has no listener, but the packets are seen.
     const ask = lab.spawn(['busybox', 'nc', '-w', '1', ours.ip, '9'], { stdio: 'ignore' });
     stack.defer(() => void ask.kill('SIGKILL'));
     await until('packets', async () => ((await chains()).chains[0]?.members[0]?.runs ?? 0) > runs);
@@ -181,7 +181,7 @@ suite('eBPF programs of a namespace, in pods', { skip: labObstacle() ?? false, t
     const applications = ['-n', 'shop', 'bpfapplication', 'packets', 'begins', '--timeout=60s'];
     assert.equal(machine.process.kubectl('delete', ...applications).code, 0);
 
-    // What reads the kernel runs for as long as the agent allows it.
+    // A program that reads the kernel runs only while the agent allows it.
     const reader = ['-n', 'shop', 'uprobensprogram', 'reader'] as const;
     machine.apply(uprobe(reading, { name: 'reader', calls: 'uprobe_kernel' }));
     assert.match(await machine.untilCondition('ReconcileError', ...reader), /\(helper_not_allowed\)/);

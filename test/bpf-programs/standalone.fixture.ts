@@ -98,7 +98,7 @@ export class BpfStandalone implements AsyncDisposable {
     ).stdout;
   }
 
-  /** What is pinned of ours. The kernel may have files of its own there (CONFIG_BPF_PRELOAD). */
+  /** Our pins. The kernel may have files of its own there (CONFIG_BPF_PRELOAD). */
   pinned(): string[] {
     return readdirSync(this.bpffs, { recursive: true, encoding: 'utf8' }).filter((path) =>
       path.startsWith(pinDirectory),

@@ -336,7 +336,7 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     const both = await machine.bpf('verify', countObject, '-f', machine.process.at('good.yaml'));
     assert.equal(both.code, 2);
     const ofData = ['--data', machine.process.at('data')];
-    // The agent tells of its guards every few seconds, and has just been started.
+    // The agent reports its guards every few seconds, and has just been started.
     await until('both programs are shown as running', async () => {
       const { stdout } = await machine.rampart('status', ...ofData);
       return stdout.includes('All 2 eBPF programs run on every node they select.');

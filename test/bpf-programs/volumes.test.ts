@@ -27,7 +27,7 @@ $attr = pack('L x4 P P Q', $fd, $key, $value, 0);
 die "lookup: $!\\n" if syscall($nr, 1, $attr, length $attr) != 0;
 print unpack('Q', $value);
 `;
-/** What perl needs, at its own places: the image has nothing but busybox. */
+/** The files that perl needs, at their own places: the image has only busybox. */
 const ofPerl = ['/usr/bin/perl', '/usr/lib', '/lib', '/lib64'].filter((path) => existsSync(path));
 const GROUP = 65_534;
 

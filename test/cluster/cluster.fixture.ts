@@ -31,7 +31,7 @@ export interface Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly text: string;
-  /** The text as JSON; throws where it is none. */
+  /** The text as JSON; throws if it is invalid. */
   // oxlint-disable-next-line typescript/no-explicit-any
   json(): any;
 }

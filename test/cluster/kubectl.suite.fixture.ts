@@ -1,4 +1,4 @@
-// What a person does with kubectl.
+// Typical use of kubectl by a person.
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';

@@ -57,7 +57,7 @@ export function watchCases(opened: () => Cluster): void {
         return watching;
       }
 
-      /** What was seen, as `ADDED a`, once there is that much of it. */
+      /** The observed events, as `ADDED a`, once there are `count` of them. */
       async first(count: number): Promise<string[]> {
         return await eventually(`${count} events`, async () => this.seen.length >= count && this.lines());
       }

@@ -1,6 +1,7 @@
 /**
- * Templates in CEL as Gatekeeper generates ValidatingAdmissionPolicies from them: with the variables `params` and `anyObject`. What they do
- * is what the templates of its library do (https://github.com/open-policy-agent/gatekeeper-library), written anew.
+ * Templates in CEL as Gatekeeper generates ValidatingAdmissionPolicies from them: with the variables `params`
+ * and `anyObject`. They behave like the templates of its library
+ * (https://github.com/open-policy-agent/gatekeeper-library), written anew.
  */
 import type { JsonObject } from '../../guards/policy-audit/engine/evaluator.ts';
 import { allowed, denied, judgePolicy, pod, type PolicyCase } from './policy-case.fixture.ts';

@@ -1,7 +1,7 @@
 /**
- * ValidatingAdmissionPolicies, by what Kubernetes tests of them (`test/e2e/apimachinery`, `test/integration/apiserver/cel`, apiserver
- * `pkg/admission/plugin/policy/validating`), as far as it is one policy and one request. What policies match is judged in
- * `guards/policy-audit/policies`.
+ * ValidatingAdmissionPolicies, following Kubernetes' own tests (`test/e2e/apimachinery`,
+ * `test/integration/apiserver/cel`, apiserver `pkg/admission/plugin/policy/validating`), as far as it is one
+ * policy and one request. Matching is tested in `guards/policy-audit/policies`.
  */
 import type { CelOptions } from '../../guards/policy-audit/engine/cel/open.ts';
 import type { JsonObject } from '../../guards/policy-audit/engine/evaluator.ts';

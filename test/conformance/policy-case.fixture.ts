@@ -22,7 +22,7 @@ export const denied = (message: string, more: Partial<Verdict> = {}): Partial<Ve
   ...more,
 });
 
-/** What is wrong with a case, evaluated with these options if it has none. */
+/** The error in a case, evaluated with these options if it has none. */
 export const judgePolicy =
   (defaults: CelOptions) =>
   async ({ settings, object, request = {}, options, expected }: PolicyCase): Promise<string | undefined> => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-/** What a project specifies that does not apply here. */
+/** A part of a specification that does not apply here. */
 interface NotApplicable {
   readonly what: string;
   readonly why: string;
@@ -14,7 +14,7 @@ export interface Section<Case> {
   readonly notApplicable?: readonly NotApplicable[];
 }
 
-/** What is wrong with a case; `undefined` if it is right. */
+/** Returns the error in a case; `undefined` if it is right. */
 type Judge<Case> = (one: Case) => Promise<string | undefined> | string | undefined;
 
 /** A test for each section, which prints how many of its cases are right, wrong, and not applicable, with the reasons. */

@@ -25,7 +25,8 @@ await runElection({
   async lead(signal, term) {
     say('lead');
     while (!signal.aborted) {
-      // The time first: a process that is stopped between the question and the clock would tell a time of after its term.
+      // The time first: a process that is stopped between the request and the clock would record a time after
+      // its term.
       const now = process.hrtime.bigint();
       if (term.isCurrent()) say('tick', now);
       await delay(10, undefined, { signal }).catch(() => undefined);

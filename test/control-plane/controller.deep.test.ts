@@ -76,7 +76,7 @@ async function churn(http: Http, random: Random, count: number): Promise<void> {
         const type = 'application/merge-patch+json';
         await http.ask(`${path}/${name}`, { method: 'PATCH', body: { spec: body.spec }, type });
       } else if (kind === 8) await http.ask(`${path}/${name}`, { method: 'DELETE' });
-      // Somebody else interferes with what is the controller's.
+      // Another client interferes with the controller's objects.
       else await http.ask(`/api/v1/namespaces/default/configmaps/child-${name}`, { method: 'DELETE' });
     } catch {
       await delay(20);
@@ -170,7 +170,7 @@ test(`${WIDGETS} widgets, an agent and a server that are killed (RAMPART_TEST_SE
     `${events.length}`,
   );
 
-  // Deleted in the foreground, they go with all that is theirs, as soon as somebody takes off the finalizers.
+  // Deleted in the foreground, they go with all their dependents, as soon as the finalizers are removed.
   await http.json(`${path}?propagationPolicy=Foreground`, { method: 'DELETE' });
   await using cleaner = new Agent(kubeconfig);
   await until('everything is gone', async () => {

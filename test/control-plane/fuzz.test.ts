@@ -76,7 +76,7 @@ async function everything(): Promise<Map<string, Stored>> {
     const { apiVersion, kind, items } = JSON.parse(text) as List;
     for (const item of items) {
       const { namespace } = item.metadata;
-      // Of RBAC kinds it may have any character that a segment of a path can hold.
+      // Names of RBAC kinds may have any character that a segment of a path can hold.
       const name = encodeURIComponent(item.metadata.name);
       const slash = path.lastIndexOf('/');
       const where =
@@ -163,7 +163,7 @@ describe(`${REQUESTS} requests at random (RAMPART_TEST_SEED=${seed})`, () => {
     let most = 0;
     const faults: unknown[] = [];
     for (let count = 0; count < REQUESTS; count++) {
-      // Most requests are to find something there.
+      // Most requests should find something there.
       if (count % 200 === 0) {
         await createSamples();
         known = await settled();
@@ -184,7 +184,8 @@ describe(`${REQUESTS} requests at random (RAMPART_TEST_SEED=${seed})`, () => {
       let version = await storeVersion();
       const harmless = answer.status >= 400 || request.method === 'GET';
       if (harmless && version !== known && request.method !== 'DELETE') {
-        // The upkeep may still have been at work for requests before. What the request itself changes, it changes each time.
+        // The upkeep may still have been at work for earlier requests. The request's own changes happen each
+        // time.
         for (let tries = 0; ; tries++) {
           version = await settled();
           const again = await send(request);

@@ -44,7 +44,7 @@ function definition(plural: string, kind: string): object {
   };
 }
 
-/** The server is gone, so nobody knows whether the last request was done. */
+/** The server is gone, so the outcome of the last request is unknown. */
 class Gone extends Error {}
 
 class Ledger {
@@ -206,7 +206,7 @@ test(`${KILLS} times kill -9 under load (RAMPART_TEST_SEED=${seed})`, async (t) 
     }
     const before = ledger.acknowledged;
     const working = [...writers.map((writer) => writer.write(http)), define(http)].map(untilGone);
-    // What fails is to be told, not waited for.
+    // A failure has to be reported, not waited for.
     const failed = Promise.all(working);
     while (ledger.acknowledged === before) await Promise.race([delay(1), failed]);
     await Promise.race([delay(random.below(120)), failed]);

@@ -1,4 +1,4 @@
-// What people do with kubectl besides the simplest: an operator with a large definition, installed in one go, used, removed.
+// Advanced use of kubectl: an operator with a large definition, installed in one go, used, removed.
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';

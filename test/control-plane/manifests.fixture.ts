@@ -3,7 +3,7 @@ import type { Json } from './mutate.fixture.ts';
 import { widgetDefinition } from './widget.fixture.ts';
 
 export interface Sample {
-  /** Of the collection, with `NS` for the namespace: `/api/v1/namespaces/NS/pods`. */
+  /** Path of the collection, with `NS` for the namespace: `/api/v1/namespaces/NS/pods`. */
   readonly path: string;
   readonly object: { readonly [name: string]: Json };
 }

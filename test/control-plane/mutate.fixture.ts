@@ -151,7 +151,7 @@ function nested(random: Random, depth: number, leaf: Json): string {
 }
 
 function put(tree: Tree, name: string | number, value: Json): void {
-  // `__proto__` is to be a member like others.
+  // `__proto__` has to be an ordinary member.
   Object.defineProperty(tree, name, { value, writable: true, enumerable: true, configurable: true });
 }
 

@@ -1,5 +1,6 @@
 /**
- * What an operator is installed from: a definition with a large schema, an object of its kind, and the usual rest.
+ * The objects that install an operator: a definition with a large schema, an object of its kind, and the
+ * usual rest.
  */
 import { stringify } from 'yaml';
 

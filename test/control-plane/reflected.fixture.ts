@@ -96,7 +96,7 @@ export class Followed {
       type,
       indexes: { half: ({ metadata }) => [metadata.labels?.['half'] ?? ''] },
     });
-    // By key: the newest version that was told of.
+    // By key: the newest reported version.
     const newest = new Map<string, string>();
     this.cache.subscribe(({ type: what, key, object }) => {
       const version = object.metadata.resourceVersion ?? '';
@@ -118,7 +118,7 @@ export class Followed {
     });
   }
 
-  /** How the cache differs from the server; nobody may be writing. */
+  /** The differences between the cache and the server; no client may write meanwhile. */
   async differences(http: Http): Promise<string[]> {
     const { namespace, labelSelector = '' } = this.#selection;
     const path = resourcePath(this.cache.type, { namespace });

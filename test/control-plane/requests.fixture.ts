@@ -11,7 +11,7 @@ export interface RandomRequest {
   readonly body?: Buffer;
 }
 
-/** What came back before and is sent again, as it was or changed. */
+/** An earlier answer that is sent again, unchanged or changed. */
 export interface Heard {
   readonly tokens: string[];
   readonly versions: string[];

@@ -1,6 +1,9 @@
 /** A custom kind with most that a definition can say. */
 
-/** The kind whose definition stays as it is: rules in CEL, lists that are maps and sets, defaults, int-or-string. */
+/**
+ * The kind whose definition never changes: rules in CEL, lists that are maps and sets, defaults,
+ * int-or-string.
+ */
 export const widgetDefinition = {
   apiVersion: 'apiextensions.k8s.io/v1',
   kind: 'CustomResourceDefinition',

@@ -49,9 +49,9 @@ export class Aide019 implements Disposable {
     return new Aide019(root, version);
   }
 
-  /** Of a process whose `aide` is to be this one: it is an error to the tests when it is not. */
+  /** Environment of a process that uses this `aide`: without it, the tests fail. */
   get env(): NodeJS.ProcessEnv {
-    // Inside a test the runner speaks another protocol to its children unless it is told that they are not.
+    // Inside a test, the runner speaks another protocol to its children unless this variable is unset.
     const { NODE_TEST_CONTEXT: _, ...env } = process.env;
     return {
       ...env,

@@ -24,7 +24,7 @@ const config = { name: 'conf', namespace };
 const uid = 12_345;
 /** After that no result waits for its turn. */
 const quietMs = 1200;
-/** Of what was looked at, told at the end. */
+/** Durations of the comparisons, printed at the end. */
 const took: { readonly what: string; readonly ms: number }[] = [];
 
 /** Waits for a finding of the node's status, and how long it takes. Scans are 15 minutes apart. */
@@ -150,7 +150,7 @@ suite('known at once', { skip: sensorSkip || labObstacle() }, () => {
       uid,
     );
     await runScript('mkdir "$1" && echo x >"$1/file"', node.at('/etc/dir'));
-    // What is in a directory before it is watched has nobody who saw it made.
+    // Creations in a directory before it is watched have no known author.
     const early = await finding(cluster, 'in a new directory', '/etc/dir/file', 'added');
     assert.equal(early.author?.uid ?? uid, uid);
     assert.equal((await finding(cluster, 'a new directory', '/etc/dir', 'added')).author?.uid, uid);
@@ -198,7 +198,7 @@ suite('known at once', { skip: sensorSkip || labObstacle() }, () => {
     const entered = await finding(cluster, 'a pod in the mounts of the host', '/etc/d', 'changed');
     assert.deepEqual([entered.author?.relation, entered.author?.pod?.name], ['container', 'entering']);
 
-    // All of it put back: nothing is left, and nobody has scanned.
+    // Everything is put back: nothing is left, without a scan.
     for (const name of ['/etc/new', '/etc/dir', '/etc/job']) rmSync(node.at(name), { recursive: true });
     renameSync(node.at('/etc/gone-there'), node.at('/etc/moved'));
     node.write('/etc/a', 'a\n');

@@ -1,4 +1,4 @@
-// What users say of a FileIntegrity while it runs: configurations and holdoff; and what they are told.
+// Users' changes of a FileIntegrity while it runs: configurations and holdoff; and the reports about them.
 import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
@@ -75,7 +75,7 @@ suite('a FileIntegrity that its user changes', { concurrency: true }, () => {
         ({ type, status }) => type === 'Paused' && status === 'True',
       ),
     );
-    // The agent is told by a watch of its own.
+    // The agent has a watch of its own.
     await delay(1000);
     rmSync(node.at('/srv/held/a'));
     node.write('/srv/held/b', 'changed\n');

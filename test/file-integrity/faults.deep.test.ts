@@ -53,7 +53,11 @@ function writeRound(node: IntegrityNode, round: number): void {
   for (const file of files) node.write(`/etc/${file}`, Buffer.alloc(round));
 }
 
-/** From the round that the baseline is of; undefined where there is none yet. @throws for one of several rounds, or that is damaged */
+/**
+ * The round of the baseline; undefined without one.
+ *
+ * @throws for one of several rounds, or a damaged one
+ */
 async function baselineRound(node: IntegrityNode, integrity: FileIntegrity): Promise<number | undefined> {
   const path = join(node.directoryOf(integrity), 'baseline');
   if (statSync(path, { throwIfNoEntry: false }) === undefined) return undefined;
@@ -68,7 +72,7 @@ async function baselineRound(node: IntegrityNode, integrity: FileIntegrity): Pro
   return sizes[0];
 }
 
-/** As `rampart integrity accept` asks, also where no finding is known yet. */
+/** The request of `rampart integrity accept`, even if no finding is known yet. */
 async function askToAccept(fi: string, round: number): Promise<void> {
   const id = `acce9${round.toString(16)}`;
   const request = { kind: 'accept', id, path: '', author: 'test', reason: `round ${round}` } as const;
@@ -96,7 +100,7 @@ suite('killed and full', { concurrency: true }, () => {
     assert.equal(await cluster.status('slow', 'slow'), undefined);
     await cluster.killOperator();
     node.agent.start();
-    // Its result waits for somebody to take it.
+    // Its result waits to be taken.
     await until('a result', async () => (await cluster.temporary('slow')).length > 0);
     cluster.startOperator();
     const { sequence: first = 0 } = await cluster.condition('slow', 'slow', 'Succeeded');
@@ -115,7 +119,7 @@ suite('killed and full', { concurrency: true }, () => {
       return sequence > scanned && lastResult?.filesChanged === 1;
     });
 
-    // What is asked while both are away is done when both are back.
+    // Requests made while both are away are executed when both are back.
     await node.agent.kill();
     await cluster.stopOperator();
     await cluster.annotate('slow', `${names.reinit}=`);
@@ -142,7 +146,7 @@ suite('killed and full', { concurrency: true }, () => {
       if (kill % 2 === 0) await cluster.annotate('killed', `${names.reinit}=`);
       else await askToAccept('killed', round);
       node.agent.start();
-      // It knows what is to be done, and begins.
+      // It knows its job, and begins.
       await until('its job', async () => (await node.agent.metric('file_integrity_errored')) === 0);
       await delay(Math.random() ** 2 * 1000);
       await node.agent.kill();
@@ -196,7 +200,7 @@ suite('killed and full', { concurrency: true }, () => {
       await cluster.condition('full', 'full', 'Succeeded');
       await cluster.phase('full', 'Active');
 
-      // Of a baseline that is to take the place of another, nothing is left but the other.
+      // An interrupted baseline leaves nothing behind, only the previous one.
       fill();
       node.write('/srv/1', 'changed\n');
       await cluster.annotate('full', `${names.reinit}=`);

@@ -92,7 +92,7 @@ const cases: readonly Case[] = [
   { fi: 'by-aide', types: design, manifest: designManifest },
 ];
 
-/** What a user sees of the changes that the test makes, whoever found them. */
+/** Checks the visible effects of the test's changes, whichever process found them. */
 async function seeFailed({ fi, types }: Case): Promise<void> {
   const status = await cluster.failed(fi, 'n1', [1, 1, 1], types);
   const found = (status.findings ?? []).map(({ path, change, attributes }) => ({
@@ -140,12 +140,12 @@ async function seeFailed({ fi, types }: Case): Promise<void> {
   await until(`the lines of ${fi}`, () => {
     const lines = node.findings().filter((line) => line.fileIntegrity === `${namespace}/${fi}`);
     const said = lines.map(({ node: of, state, change, path }) => `${of.name} ${state} ${change} ${path}`);
-    // What is written while it is looked at is told more than once.
+    // A file that is written during a comparison is reported more than once.
     return [...new Set(said)].toSorted().join() === wanted.map((one) => `n1 found ${one}`).join();
   });
 }
 
-/** Of the first node alone, where nothing else is said. */
+/** For the first node only, unless given otherwise. */
 async function create(name: string, rules: string, nodeSelector: object = onFirst): Promise<void> {
   const metadata = { name: `${name}-conf`, namespace };
   const data = { 'aide.conf': `All = p+u+g+s+sha256\n${rules}` };
@@ -245,14 +245,14 @@ suite('file integrity from end to end', { concurrency: true }, () => {
       .findings()
       .filter(({ path }) => path.startsWith('/srv/meant'))
       .map(({ path, state }) => `${path} ${state}`);
-    // What is written while it is looked at is told more than once.
+    // A file that is written during a comparison is reported more than once.
     assert.deepEqual([...new Set(states)].toSorted(), [
       '/srv/meant/a accepted',
       '/srv/meant/a found',
       '/srv/meant/new accepted',
       '/srv/meant/new found',
     ]);
-    // What was accepted is what is compared with.
+    // The accepted state is the one that is compared.
     node.write('/srv/meant/a', 'a\n');
     const { findings = [] } = await cluster.failed('meant', 'n1', [0, 1, 0]);
     assert.deepEqual(

@@ -64,7 +64,7 @@ export interface NodeOptions {
 export class IntegrityNode {
   readonly name: string;
   readonly agent: AgentProcess;
-  /** Of its host root. */
+  /** Root of its host. */
   readonly root: string;
   /** Where its baselines are. */
   readonly integrityDirectory: string;
@@ -84,7 +84,7 @@ export class IntegrityNode {
     writeFileSync(this.at(path), content);
   }
 
-  /** What it has told of file integrity. */
+  /** Its findings of file integrity. */
   findings(): FindingLine[] {
     return this.agent.told
       .map(({ line }) => JSON.parse(line) as FindingLine)
@@ -105,7 +105,7 @@ export class IntegrityCluster implements AsyncDisposable {
   #kubeconfig = '';
   #client: KubeClient | undefined;
   #operator: RampartProcess | undefined;
-  /** Of operator and agents. */
+  /** Guards of operator and agents. */
   readonly #guards: readonly string[];
 
   private constructor(isAlone: boolean) {

@@ -1,4 +1,4 @@
-// From the File Integrity Operator to here on a running cluster, as docs/moving.md tells it.
+// From the File Integrity Operator to Rampart on a running cluster, following docs/moving.md.
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
@@ -35,7 +35,7 @@ const prepared = mine
   .replace('/var/log/aide', '/hostroot/etc/kubernetes')
   .replaceAll('/etc/mine', '/hostroot/etc/mine');
 
-/** What it has to be after ours are applied: the same object, with the only field of ours that has a default. */
+/** The expected object after ours are applied: the same, with the only field of ours that has a default. */
 function asOurs({ spec, metadata, status }: FileIntegrity): object {
   return {
     spec: { ...spec, provider: 'native' },

@@ -108,7 +108,7 @@ suite('two nodes', () => {
       return left.every((one) => one === undefined) && (await cluster.report(fi, 'node-1')) === undefined;
     });
     assert.ok(await cluster.kept(fi, 'node-1'));
-    // What changed between the two is not lost.
+    // Changes between the two are not lost.
     await cluster.apply(fileIntegrity(fi, { config: {} }));
     await cluster.failed(fi, 'node-1', [0, 1, 0]);
   });

@@ -1,6 +1,6 @@
 /**
- * What a cluster has in which the File Integrity Operator runs: its definitions (controller-gen v0.13.0, of its main branch), and
- * the objects as people and its controllers write them.
+ * The state of a cluster with the File Integrity Operator: its definitions (controller-gen v0.13.0, of its
+ * main branch), and the objects as users and its controllers write them.
  */
 import { createHash } from 'node:crypto';
 
@@ -144,7 +144,9 @@ export const releasedOperator: readonly KubeObject[] = [
   configMap('aide-pause', { 'pause.sh': '#!/bin/sh\n  while true; do sleep 60; done\n' }),
 ];
 
-/** Of a FileIntegrity: its DaemonSet, and the configuration that its pods mount, with paths in `/hostroot`. */
+/**
+ * For a FileIntegrity: its DaemonSet, and the configuration that its pods mount, with paths in `/hostroot`.
+ */
 export function releasedParts(of: KubeObject, aideConf: string): KubeObject[] {
   const name = of.metadata.name ?? '';
   return [

@@ -1,6 +1,6 @@
 /**
- * Gives each parser its hostile inputs and tells, as a line of JSON each, the memory that it took at most and how it ended. A process
- * of its own, so that the memory is its alone, and that a limit ends nobody else.
+ * Gives each parser its hostile inputs and prints, as a line of JSON each, its peak memory and how it ended.
+ * A process of its own, so that the memory is its alone, and a limit ends no other work.
  */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,6 +1,6 @@
 /**
- * Every parser of what a container, an image or a file of a node gives, with what a stranger would give it. Each is to end with a
- * result or an error of its own, and with little memory.
+ * Every parser of untrusted input from containers, images and files of nodes, with hostile inputs. Each has
+ * to end with a result or an error of its own, and with little memory.
  */
 import { closeSync, ftruncateSync, openSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -26,7 +26,7 @@ const MIB = 1024 * KIB;
 
 export interface HostileParser {
   readonly name: string;
-  /** What was found to cost the most, and what is like it. Made when it is its turn. */
+  /** The most expensive known inputs, and similar ones. Created at their turn. */
   readonly worst: readonly (() => Buffer)[];
   /** Bytes that the format has at its start, so that random ones get past it. */
   readonly start: Buffer;

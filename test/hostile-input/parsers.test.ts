@@ -1,4 +1,4 @@
-// What a container, an image or a file of a node gives takes at most 64 MiB more than it has itself, whatever it is.
+// Inputs from containers, images and files of nodes take at most 64 MiB more memory than their own size.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';

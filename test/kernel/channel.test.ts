@@ -6,7 +6,7 @@ import { channelReader, lineSplitter, markFor } from './channel.ts';
 
 const mark = markFor('0123-nonce');
 
-/** Feeds `bytes` cut at the given places and returns what was told, output joined. */
+/** Feeds `bytes` cut at the given places and returns the reports, with joined output. */
 function readPieces(bytes: Uint8Array, cuts: readonly number[]): string[] {
   const told: string[] = [];
   let output = '';

@@ -1,6 +1,6 @@
 /**
- * What a guest is like. Run inside one it says what it sees, in one line of JSON, and what the sensor does there with the
- * capabilities that this process has.
+ * A guest's properties. Inside one, it prints its observations, in one line of JSON, and the sensor's results
+ * with the capabilities of this process.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -23,9 +23,9 @@ export const written = [
 /** A file of an overlay, which guest-suites.sh makes. */
 const overlayFile = '/tmp/over/merged/file';
 
-/** Both of the sensor's objects, opened, and what the first of them tells of a `cat`. */
+/** Both of the sensor's objects, opened, and the first one's record of a `cat`. */
 interface SensorSeen {
-  /** What the programs know a file of an overlay by. */
+  /** The programs' identity of a file of an overlay. */
   readonly identity: string;
   readonly modes: readonly string[];
   readonly accesses: readonly { readonly executable: string; readonly arguments: string }[];

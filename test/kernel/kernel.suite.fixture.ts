@@ -1,6 +1,6 @@
 /**
- * What is run in one of Debian's kernels, which is booted once for all of it: what the guest is like, the capabilities of
- * deploy/, and the sensor's own suites, unchanged, in every mode.
+ * The tests in one of Debian's kernels, which is booted once for all of them: the guest's properties, the
+ * capabilities of deploy/, and the sensor's own suites, unchanged, in every mode.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -36,11 +36,11 @@ const facts = [
 ];
 /** Changes and who made them: the machine itself proves raw_tracepoint, and may have no kprobes. */
 const changes = ['change-watch', 'readers'].map((name) => `lib/sensor/changes/${name}.test.ts`);
-/** What the guide says of this kernel. */
+/** The guide's facts about this kernel. */
 const recorded = 'guards/bpf-programs/kernel/kernels.test.ts';
 /** Both backends of network policies. */
 const network = 'guards/network-policy/node/smoke.test.ts';
-/** What the kernel tells of connections. */
+/** The kernel's reports of connections. */
 const newFlows = 'guards/network-policy/node/conntrack/new-flows.test.ts';
 const probes = 'guards/bpf-programs/kernel/probe/probes.test.ts';
 /** Kinds of programs that the machine itself may refuse, and Debian's kernels all run: tests of these names. One of them attaches as the others do. */
@@ -83,7 +83,7 @@ interface Part {
   readonly seconds: number;
 }
 
-/** What has become of each command. */
+/** The outcome of each command. */
 function partsOf(output: string): readonly Part[] {
   const pattern = new RegExp(`^${MARK} begins\n([^]*?)^${MARK} ends with (\\d+) after (\\d+)\n`, 'gm');
   return [...output.matchAll(pattern)].map(([, text = '', code, seconds]) => {
@@ -91,7 +91,7 @@ function partsOf(output: string): readonly Part[] {
   });
 }
 
-/** Fails with all that the guest told of it; what was skipped there, and how long it took, is told here. */
+/** Fails with the guest's whole output; prints what was skipped there, and how long it took. */
 function passes(t: TestContext, part: Part | undefined): string {
   assert.ok(part, 'it did not run: the kernel ended before');
   const { text, exitCode, seconds } = part;
@@ -110,9 +110,9 @@ function testCommand(files: readonly string[], names: readonly string[] = []): s
 }
 
 /**
- * Strips and compiles on the machine what the guest is to run, into the cache that both read: emulated, a process spends
- * longer on that than on its tests. With another V8 or other CPU features than the machine's the guest finds nothing there
- * and does it by itself.
+ * Strips and compiles the guest's code on the machine, into the cache that both read: emulated, a process
+ * spends longer on that than on its tests. With another V8 or other CPU features than the machine's the guest
+ * finds nothing there and does it by itself.
  */
 function compileFor(files: readonly string[], cache: string): void {
   const { status, stdout, stderr } = spawnSync(
@@ -135,7 +135,7 @@ export function kernelSuite(kernel: KernelVersion, release: RegExp): void {
   // A process for each of them; what is recorded needs none of its own.
   const rooms = [[first, ...(isDeep ? [recorded, newFlows] : [])], ...more.map((file) => [file])];
   const others = rooms.map((files) => {
-    // Of its kills as many as take as long here as all of them on the machine, which proves those.
+    // As many of its kills as take as long here as all of them on the machine, which covers those.
     const shallower = files.includes(restarts) ? `RAMPART_TEST_DEPTH=${depth / 10} ` : '';
     const names = isDeep ? [] : programKinds.map((kind) => `^${kind}$`);
     return `${shallower}${testCommand(files, names)}`;
@@ -178,7 +178,7 @@ export function kernelSuite(kernel: KernelVersion, release: RegExp): void {
       assert.ok(few);
       // With the types of the module, or the file would be known by less.
       assert.match(few.identity, /^\d+ \d+ \d+$/);
-      // Debian lets nobody open perf events for kprobes without CAP_SYS_ADMIN (kernel.perf_event_paranoid = 3).
+      // Debian requires CAP_SYS_ADMIN to open perf events for kprobes (kernel.perf_event_paranoid = 3).
       assert.deepEqual(few.modes, ['fentry', 'raw_tracepoint']);
       for (const all of seen.slice(0, -1)) assert.deepEqual(all, { ...few, modes: ['fentry', 'kprobe'] });
     });

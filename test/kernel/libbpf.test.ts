@@ -25,7 +25,7 @@ test('suites with libbpf 1.5', { skip: kernelRunObstacle() ?? false }, async (t)
     [process.execPath, '--test', '--test-reporter=spec', ...suites],
     { signal: t.signal },
   );
-  // Inside a test the runner speaks another protocol to its children unless it is told that they are not.
+  // Inside a test, the runner speaks another protocol to its children unless this variable is unset.
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;
   const run = spawnSync(file, args, { cwd: checkout, encoding: 'utf8', env });
   assert.equal(run.status, 0, `${run.stdout}${run.stderr}`.slice(-4000));

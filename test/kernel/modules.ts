@@ -19,7 +19,7 @@ export type KernelVersion = (typeof kernelVersions)[number];
 
 /** A kernel ready to boot. */
 export interface KernelFiles {
-  /** What `uname -r` says in the guest. */
+  /** The output of `uname -r` in the guest. */
   readonly release: string;
   /** Path of the uncompressed kernel, which qemu starts directly. */
   readonly image: string;

@@ -1,7 +1,10 @@
-/** Below it node's reporter tells all of each failure. */
+/** Node's reporter prints all failures below this line. */
 const FAILING = '✖ failing tests:';
 
-/** Of what a test runner in a guest has said: the lines that tell what failed or was skipped, and all that is said of each failure. */
+/**
+ * Selects lines from the output of a test runner in a guest: those about failed or skipped tests, and the
+ * details of each failure.
+ */
 export function remarkable(output: string): string {
   const at = output.indexOf(FAILING);
   const [run, failures] = at === -1 ? [output, ''] : [output.slice(0, at), output.slice(at)];

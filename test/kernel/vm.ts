@@ -16,7 +16,7 @@ import { type ArchiveFile, writeInitramfs } from './initramfs.ts';
 import { type KernelFiles, kernelFiles, type KernelVersion, readModules } from './modules.ts';
 import { quote } from './quote.ts';
 
-/** What to run, and in which kernel. */
+/** The command to run, and the kernel. */
 export interface KernelRunOptions {
   readonly kernel: KernelVersion;
   /** Program and arguments; looked up in PATH, which begins with the checkout's `node_modules/.bin`. */
@@ -51,7 +51,7 @@ export interface KernelRun {
 const checkout = resolve(import.meta.dirname, '../..');
 const QEMU = 'qemu-system-x86_64';
 const BUSYBOX = '/bin/busybox';
-/** What the guest must load to reach its root and to answer. */
+/** Modules that the guest must load to reach its root and to answer. */
 const BOOT_MODULES = ['virtio_pci', 'virtio_console', '9pnet_virtio', '9p', 'overlay'];
 const CONSOLE_LINES_KEPT = 60;
 
@@ -129,7 +129,7 @@ async function buildInitramfs(
   return writeInitramfs(files);
 }
 
-/** What the start scripts read: variables, and the function that becomes the command. */
+/** Settings for the start scripts: variables, and the function that becomes the command. */
 function guestSettings(kernel: KernelFiles, options: KernelRunOptions, mark: string): string {
   const env = {
     PATH: `${checkout}/node_modules/.bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin`,
@@ -163,10 +163,10 @@ function qemuArguments(kernel: KernelFiles, memoryMiB: number): string[] {
   ];
   return [
     '-nodefaults -no-user-config -display none -no-reboot -nic none',
-    // Not microvm: without HPET and PM timer the guest cannot tell its clock's rate on a busy host and
+    // Not microvm: without HPET and PM timer, the guest cannot measure its clock's rate on a busy host and
     // hangs. One thread runs both processors in turns: with a thread for each, about one boot in a hundred
-    // panicked where the kernel rewrites its own code, which is also what attaching a program does.
-    // Never kvm: where the hypervisor below does not really offer it, qemu hangs.
+    // panicked where the kernel rewrites its own code, which is also what attaching a program does. Never
+    // kvm: where the hypervisor below does not really offer it, qemu hangs.
     '-machine pc -accel tcg,thread=single -cpu max -smp 2',
     `-m ${memoryMiB}M`,
     '-chardev stdio,id=console,signal=off -serial chardev:console',

@@ -23,7 +23,7 @@ export async function unpackXz(packed: Uint8Array): Promise<Uint8Array> {
     );
     xz.once('close', settle);
   });
-  // When xz stops early its exit code tells why, not the broken pipe.
+  // If xz stops early, its exit code has the reason, not the broken pipe.
   xz.stdin.on('error', () => {});
   xz.stdin.end(packed);
   const [unpacked, complaint, exitCode] = await Promise.all([buffer(xz.stdout), buffer(xz.stderr), exited]);

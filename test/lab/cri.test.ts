@@ -1,6 +1,6 @@
 /**
- * The client of the container runtime against real ones: Debian 12's containerd 1.6, which tells no events over CRI, and
- * Debian 13's 1.7, which does.
+ * The client of the container runtime against real ones: Debian 12's containerd 1.6, which sends no events
+ * over CRI, and Debian 13's 1.7, which does.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -23,7 +23,7 @@ async function until(watch: ContainerWatch, isSo: () => boolean): Promise<void> 
   if (isSo()) return;
   const { promise, resolve } = Promise.withResolvers<void>();
   using _listening = watch.onChange(() => {
-    // The change is told while the watch is at it: look when it is done.
+    // The change is reported during an update of the watch: look after it.
     queueMicrotask(() => {
       if (isSo()) resolve();
     });
@@ -209,7 +209,7 @@ for (const runtime of sampled(['as installed', '1.7'], 1)) {
           await assert.rejects(lab.cri.version(), { code: 'RAMPART_RUNTIME_UNREACHABLE' });
           if (signal === 'SIGTERM') {
             globalThis.process.kill(process.pid, 'SIGKILL');
-            // The runtime cannot tell it.
+            // The runtime does not have it.
             await until(watch, () => runningOf(watch, 'ends').get('nginx')?.process === undefined);
           }
           assert.ok(isSameProcess(runningOf(watch, 'stays').get('nginx')?.process ?? assert.fail()));

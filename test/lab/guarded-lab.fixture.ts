@@ -27,7 +27,7 @@ const PATIENCE_MS = 60_000;
 const markerPolicy = 'marker';
 const markerPath = '/marker';
 
-/** What can be told in one line of an alert: which trap, whose file, who, how. */
+/** An alert in one line: which trap, whose file, who, how. */
 export function summary({ 'kive-policy-name': policy, metadata, pod, process }: KiveAlert): string {
   return `${policy} ${pod.namespace}/${pod.name}/${pod.container.name} ${metadata.path} ${process.binary} ${metadata.mask}`;
 }
@@ -74,7 +74,7 @@ export class GuardedLab implements AsyncDisposable {
     }
   }
 
-  /** Also after `standalone.stop()`: over the same data. Alerts told before are forgotten. */
+  /** Also after `standalone.stop()`: with the same data. Earlier alerts are forgotten. */
   async startRampart(): Promise<void> {
     const { socketPath } = this.lab;
     this.#client?.[Symbol.dispose]();
@@ -140,7 +140,7 @@ export class GuardedLab implements AsyncDisposable {
     return await this.client.get(kivePolicyType, { namespace: kiveDataNamespace, name });
   }
 
-  /** What the node says of it; undefined before it has said anything. */
+  /** The node's report on it; undefined before the first one. */
   async partOf(policy: string): Promise<PolicyPart | undefined> {
     const { items } = await this.client.list(kiveNodeStatusType, { namespace: kiveDataNamespace });
     return items
@@ -170,7 +170,7 @@ export class GuardedLab implements AsyncDisposable {
     });
   }
 
-  /** The KiveData of a policy when there are so many, none of them being deleted, and all are watched. */
+  /** The KiveData of a policy when there are `count` of them, none being deleted, and all are watched. */
   async dataCount(policy: string, count: number, patienceMs: number = PATIENCE_MS): Promise<KiveData[]> {
     const found = await until(
       `${count} KiveData of ${policy}`,
@@ -180,7 +180,7 @@ export class GuardedLab implements AsyncDisposable {
       },
       patienceMs,
     );
-    // And the marker. What other policies have may change meanwhile.
+    // And the marker. Those of other policies may change meanwhile.
     await until('all of it to be watched', async () => {
       const { length } = await this.data();
       return (await this.metric('file_access_watched')) === length + 1;
@@ -203,7 +203,7 @@ export class GuardedLab implements AsyncDisposable {
   }
 
   /**
-   * What an action raises, and nothing that came before: the marker is read before and after, and the sensor tells
+   * An action's alerts, without earlier ones: the marker is read before and after, and the sensor reports
    * accesses in their order.
    */
   async alertsOf(action: () => unknown): Promise<KiveAlert[]> {

@@ -9,7 +9,7 @@ import { tar, type TarEntry } from '../../scripts/tar.ts';
 /** Where Debian's busybox-static puts it. */
 export const busyboxPath = '/bin/busybox';
 
-/** The images' names: `.invalid` is reserved (RFC 2606), so nobody ever asks a registry for them. */
+/** The images' names: `.invalid` is reserved (RFC 2606), so no registry is ever queried for them. */
 export const images = {
   /** A shell with busybox's applets, and `nginx`: a web server on port 80 that runs until it is stopped. */
   nginx: 'lab.invalid/nginx:1',

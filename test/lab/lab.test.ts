@@ -15,7 +15,7 @@ import { labObstacle } from './obstacle.ts';
 const skip = labObstacle() ?? false;
 const timeout = 300_000;
 
-/** What of the lab in `directory` is on the machine, in words. */
+/** The lab's remains on the machine, in words. */
 function remainsOf(directory: string): string[] {
   const name = basename(directory);
   const remains = existsSync(directory) ? [directory] : [];

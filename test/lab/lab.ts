@@ -40,12 +40,14 @@ export interface LabContainer {
   readonly id: string;
   readonly name: string;
   readonly attempt: number;
-  /** Of its first process, for everybody on the machine. 0 when it had ended before it could be asked for. */
+  /**
+   * Pid of its first process, in the machine's namespace. 0 if it had ended before it could be determined.
+   */
   readonly pid: number;
 }
 
 export interface LabPod {
-  /** Of the sandbox. */
+  /** Id of the sandbox. */
   readonly id: string;
   readonly name: string;
   readonly namespace: string;
@@ -63,7 +65,7 @@ export interface ExecResult {
   readonly stderr: string;
 }
 
-/** What is remembered of a pod to make more containers of it. */
+/** The kept facts about a pod, for more containers. */
 interface Made {
   readonly spec: PodSpec;
   readonly config: SandboxConfig;
@@ -92,7 +94,7 @@ export class Lab implements AsyncDisposable {
     this.#runtime = runtime;
   }
 
-  /** What to give to `openCri` or `--cri-socket`. */
+  /** The value for `openCri` or `--cri-socket`. */
   get socketPath(): string {
     return this.cri.socketPath;
   }
@@ -145,8 +147,8 @@ export class Lab implements AsyncDisposable {
   }
 
   /**
-   * What kubelet does when a container has ended: a new one with another id, of the same name. The old one stays in the
-   * runtime's list, as exited, until its successor is restarted.
+   * Kubelet's action when a container has ended: a new one with another id, of the same name. The old one
+   * stays in the runtime's list, as exited, until its successor is restarted.
    */
   async restartContainer(pod: LabPod, name: string): Promise<LabContainer> {
     const made = this.#made(pod);
@@ -272,7 +274,7 @@ export async function startLab(options: LabOptions = {}): Promise<Lab> {
     const paths = labPaths(directory);
     const runtime = new Runtime(namespaces, directory, programs);
     const lab = new Lab(directory, namespaces, runtime, openCri({ socketPath: paths.socket }));
-    // Not side by side: where one fails, the other would go on while all is removed below.
+    // Not in parallel: if one fails, the other would continue while everything is removed below.
     await writeFile(paths.image, imageArchive());
     await runtime.start(lab.cri, signal);
     await runtime.importImages(lab.cri, signal);

@@ -1,6 +1,7 @@
 /**
- * What a lab has on the machine, and how it goes: one directory, and one cgroup tree of the same name with every process of
- * it. All mounts and network interfaces are in namespaces that end with the last of these processes.
+ * A lab's resources on the machine, and their removal: one directory, and one cgroup tree of the same name
+ * with every process of it. All mounts and network interfaces are in namespaces that end with the last of
+ * these processes.
  */
 import { readdirSync, readFileSync, rmdirSync } from 'node:fs';
 import { lstat, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
@@ -65,7 +66,7 @@ export async function sweepLabs(): Promise<readonly string[]> {
 async function isAbandoned(directory: string): Promise<boolean> {
   try {
     const stat = await lstat(directory);
-    // Anybody may make a directory of such a name.
+    // Any user may create a directory of such a name.
     if (!stat.isDirectory() || stat.uid !== process.getuid?.()) return false;
     let owner: ProcessIdentity;
     try {
@@ -75,7 +76,7 @@ async function isAbandoned(directory: string): Promise<boolean> {
     }
     return !isSameProcess(owner);
   } catch {
-    // Somebody else swept it.
+    // Another process has removed it.
     return false;
   }
 }

@@ -1,6 +1,7 @@
 /**
- * A mount and a network namespace in which containerd runs, so that the machine's own mounts, interfaces and /run stay as they
- * are. Process ids are the machine's, and /proc/PID/root leads into the containers from outside.
+ * A mount and a network namespace in which containerd runs, so that the machine's own mounts, interfaces and
+ * /run do not change. Process ids are the machine's, and /proc/PID/root leads into the containers from
+ * outside.
  */
 import { type ChildProcess, spawn, type SpawnOptions } from 'node:child_process';
 import { once } from 'node:events';

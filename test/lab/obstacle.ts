@@ -1,4 +1,4 @@
-/** What the lab needs of a machine. */
+/** The lab's requirements for a machine. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 

@@ -14,7 +14,7 @@ export interface ContainerSpec {
     readonly containerPath: string;
     readonly hostPath: string;
     readonly readonly?: boolean;
-    /** What the node mounts below `hostPath` later is seen too. */
+    /** Later mounts of the node below `hostPath` are visible too. */
     readonly hostToContainer?: boolean;
   }[];
   readonly privileged?: boolean;
@@ -41,7 +41,7 @@ export interface PodSpec {
   readonly hostPid?: boolean;
 }
 
-/** What a sandbox is asked for with; all of it is set. */
+/** The complete configuration of a sandbox. */
 export type SandboxConfig = MessageInit<'PodSandboxConfig'> & {
   readonly metadata: { readonly name: string; readonly uid: string; readonly namespace: string };
 };

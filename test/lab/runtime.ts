@@ -91,7 +91,7 @@ export class Runtime {
     if (code !== 0) throw new Error(`ctr does not import the image (${code}): ${errors}`);
     const endsAtMs = performance.now() + START_TIMEOUT_MS;
     for (;;) {
-      // The interface is told of an import by an event.
+      // The interface learns about an import by an event.
       const known = (await cri.call('ListImages', {}, { signal })).images.flatMap(({ repoTags }) => repoTags);
       if (Object.values(images).every((name) => known.includes(name))) return;
       if (performance.now() > endsAtMs) throw new Error(`images do not appear: ${known.join(', ')}`);

@@ -17,8 +17,8 @@ const podNames = ['frontend', 'backend', 'db'] as const;
 const PORT = 5432;
 
 /**
- * $1 is the lab's directory, $2 the socket of its containerd. The mounts are in the lab's namespace, so that they end with it.
- * A file that another process removes from /etc while it is copied is none of the node's.
+ * $1 is the lab's directory, $2 the socket of its containerd. The mounts are in the lab's namespace, so that
+ * they end with it. A file that another process removes from /etc while it is copied is not part of the node.
  */
 const settleScript = `
 cp -a /etc "$1" 2> /dev/null

@@ -1,7 +1,7 @@
 /**
- * What makes each alerting rule fire, and what is close to it and does not. Values are those of `promtool test rules`
- * (https://prometheus.io/docs/prometheus/latest/configuration/unit_testing_rules/), one each minute: `0+2x10` is 0, 2, ..., 20. Time
- * begins at 0, the Unix epoch.
+ * Examples that make each alerting rule fire, and similar ones that do not. Values are those of `promtool
+ * test rules` (https://prometheus.io/docs/prometheus/latest/configuration/unit_testing_rules/), one each
+ * minute: `0+2x10` is 0, 2, ..., 20. Time begins at 0, the Unix epoch.
  */
 export interface Example {
   /** By series: its values. */
@@ -11,7 +11,7 @@ export interface Example {
 }
 
 interface Fires extends Example {
-  /** Of the alert, beside those that the rule sets. */
+  /** Labels of the alert, besides those that the rule sets. */
   readonly labels: Readonly<Record<string, string>>;
 }
 
@@ -55,7 +55,7 @@ function stays(
   };
 }
 
-/** A counter of what is retried for as long as it fails: one failure is none. */
+/** A counter of an action that is retried until it succeeds: one failure does not count. */
 function fails(name: string): Examples {
   const one = series(name, { node: 'n1' });
   return {

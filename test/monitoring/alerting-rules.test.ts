@@ -48,7 +48,7 @@ function ruleTests({ name: alertname, severity, labels = {}, ...texts }: Alertin
   return { rule_files: ['rules.yml'], evaluation_interval: '1m', tests };
 }
 
-/** Of `promtool test rules`. */
+/** The result of `promtool test rules`. */
 async function outcome(rule: AlertingRule): ReturnType<typeof promtool> {
   using directory = new TemporaryDirectory();
   // JSON is YAML.

@@ -22,7 +22,7 @@ interface Running {
   readonly stderr: string;
 }
 
-/** What a process serves once it has `ready`, or at once. */
+/** The output of a process once it has `ready`, or at once. */
 async function scrape(running: Running, ready = /./, path = '/metrics'): Promise<string> {
   let text = '';
   await until('metrics', async () => {
@@ -54,7 +54,7 @@ suite('promtool check metrics has nothing against', { timeout: 300_000 }, () => 
   test('any metric that is registered, and it finds what is wrong', async () => {
     const wrong = '# HELP rampart_x_count x\n# TYPE rampart_x_count gauge\nrampart_x_count 1\n';
     assert.match((await complaints(wrong)).join('\n'), /rampart_x_count .*"_count" suffix/);
-    // What has no sample yet is not looked at in a scrape.
+    // A metric without a sample is not checked in a scrape.
     const { registry } = await createMetrics();
     for (const { name, help, type, labelNames = [] } of (await allMetrics()).values()) {
       assert.match(name, /^(rampart|process|file_integrity_operator|kube_router|kubewarden)_/);

@@ -15,7 +15,7 @@ export async function promtool(
   return { code: ended.status, text: ended.stdout + ended.stderr };
 }
 
-/** What `promtool check metrics` has against the text of a scrape, a line each. */
+/** The objections of `promtool check metrics` to the text of a scrape, a line each. */
 export async function complaints(scraped: string): Promise<string[]> {
   const { text } = await promtool(['check', 'metrics'], scraped);
   return text.split('\n').filter((line) => line !== '');

@@ -1,5 +1,5 @@
-// What the API lets through and cannot be expressed, or what the kernel does not take: that rule allows nothing, all others hold, and an
-// event and the status name the field and why. On both backends.
+// Rules that the API accepts but that cannot be expressed, or that the kernel rejects: such a rule allows
+// nothing, all others hold, and an event and the status name the field and why. On both backends.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -20,7 +20,7 @@ import { namespaceObstacle } from './namespaces.fixture.ts';
 import { PolicyNode } from './policy-node.fixture.ts';
 import { connects } from './probe.fixture.ts';
 
-/** What is wrong with the first rule of a policy, and what is to be said of it. */
+/** The error in the first rule of a policy, and the expected report. */
 const wrong: Readonly<Record<string, readonly [rule: object, field: string, why: RegExp]>> = {
   'name-of-no-pod': [{ ports: [{ port: 'nothing' }] }, 'ports[0].port', /port named "nothing" \(TCP\)/],
   'name-of-another-protocol': [
@@ -100,9 +100,9 @@ suite('what cannot be expressed', { timeout: 300_000 }, () => {
       { skip: obstacle ?? false },
       async () => {
         await using node = await PolicyNode.create({ open });
-        // Of x/a all that is wrong; beside it one rule that is right, and another policy.
+        // All errors of x/a; beside it one valid rule, and another policy.
         const below = { ...isolates('a'), ingress: [{ ports: [{ port: 81, endPort: 80 }] }] };
-        // That the API itself does not take any more.
+        // The API itself refuses this now.
         await assert.rejects(
           node.apply('x/below', below),
           /spec\.ingress\[0\]\.ports\[0\]\.endPort: Invalid/,
@@ -114,7 +114,7 @@ suite('what cannot be expressed', { timeout: 300_000 }, () => {
           ...isolates('b'),
           ingress: [wrong['name-of-another-protocol']![0], { ports: [{ port: 81 }] }],
         });
-        // Of this, the API only warns.
+        // The API only warns about this.
         await node.apply('x/masked', {
           ...isolates('c'),
           ingress: [{ from: [{ ipBlock: { cidr: '10.1.0.99/8' } }], ports: [{ port: 80 }] }],

@@ -113,7 +113,7 @@ suite('established connections', { skip: namespaceObstacle() ?? false }, () => {
     // An end that only listens hears of it too: the echo's side of a connection whose client was reset.
     await until('nobody waits for ever', () => network.connectionsOf('x/a') === 2);
 
-    // The same ends may talk again as soon as they are allowed to.
+    // The same ends may connect again as soon as they are allowed to.
     const { localPort = 0 } = c4.socket;
     await node.removePolicy('x/only-b');
     await node.untilRules((rules) => !rules.includes('x/only-b'));

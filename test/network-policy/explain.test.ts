@@ -1,4 +1,4 @@
-// What is explained is what packets do, and what the kernel's rules say.
+// Explanations agree with packets, and with the kernel's rules.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { suite, test } from 'node:test';
@@ -120,7 +120,8 @@ suite('what is explained', () => {
             }
           }
         }
-        // Somebody takes an address out of a set, and no agent repairs it: the policies say it, the kernel does not.
+        // An address is removed from a set while no agent repairs it: the policies allow it, the kernel does
+        // not.
         await stop();
         empty(network.node);
         const explanation = explain(cluster, { from: 'y/a', to: 'x/a', protocol: 'TCP', port: 80 });
@@ -149,7 +150,7 @@ suite('what is explained', () => {
       assert.deepEqual(await look(), [false, true]);
       await node.stopApi();
       assert.deepEqual(await look(), [false, true]);
-      // Refusals are told all the same.
+      // Refusals are reported all the same.
       await until('the line', () => node.refusals.length >= 2);
       for (const line of node.lines) assert.equal(readFinding(line)?.head.node.name, nodeName);
       await stop();

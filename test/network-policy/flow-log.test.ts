@@ -1,4 +1,5 @@
-// Which connections were allowed is told: by a line with both ends and the policy, as many a second as asked for; the others are counted.
+// Allowed connections are reported: by a line with both ends and the policy, up to the requested number per
+// second; the others are counted.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';

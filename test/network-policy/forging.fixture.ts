@@ -8,7 +8,7 @@ import { sourceTableName } from '../../guards/network-policy/node/nftables/names
 import { Nftables } from '../../guards/network-policy/node/nftables/nftables.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 
-/** By family, of nobody: in the network of pods, and outside of it. */
+/** Free addresses by family: in the network of pods, and outside of it. */
 export const unusedAddress = { 4: '10.1.0.200', 6: 'fd00:1::200' } as const;
 export const foreignAddress = { 4: '10.7.0.200', 6: 'fd00:7::200' } as const;
 
@@ -25,7 +25,7 @@ export function dropAddress({ namespace }: Host, address: string): void {
   namespace.ip(`addr del ${address}/${address.includes(':') ? 128 : 32} dev eth0`);
 }
 
-/** The table that checks sources; empty: there is none. */
+/** The table that checks sources; empty if it does not exist. */
 export function sourceTableOf({ node }: Network): string {
   using nft = node.namespace.run(() => new Nftables());
   return nft.list('list tables').includes(`${sourceTableName}\n`)
@@ -45,9 +45,9 @@ export function refusedSources(network: Network, verdict: RefusalVerdict = 'refu
 const PAUSE_MS = 50;
 
 /**
- * Sends datagrams to port 80 of a pod. What becomes of them is seen: one comes there, or a counter of the node tells of it.
+ * Sends datagrams to port 80 of a pod. Their fate is observed: one arrives, or a counter of the node grows.
  *
- * @param isIntroduced - It has asked for its neighbour in its own name before.
+ * @param isIntroduced - It has sent a neighbour solicitation in its own name before.
  */
 export async function sendAs(
   network: Network,

@@ -43,7 +43,7 @@ class Churn {
         continue;
       }
       others.add(name);
-      // Of x/a, too: with what x/closed says, or less.
+      // Also of x/a: with the rules of x/closed, or less.
       const pod = name.startsWith('x/') ? random.pick(['a', 'c']) : random.pick(['a', 'b', 'c']);
       await node.apply(name, {
         podSelector: { matchLabels: { pod } },

@@ -34,7 +34,7 @@ function linkLocalOf({ namespace }: Host, device: string): string {
 }
 
 for (const { backend, open, skip } of sampled(backends, 1)) {
-  // What leads to the node is the same for both kinds of rules.
+  // The way to the node is the same for both kinds of rules.
   for (const bridge of backend === 'nftables' ? sampled([false, true], 1) : [true]) {
     test(
       `link-local addresses, ${backend}, pods ${bridge ? 'on a bridge' : 'with routes'}`,
@@ -79,7 +79,7 @@ for (const { backend, open, skip } of sampled(backends, 1)) {
         );
         for (const [from, to] of pairs.filter((pair) => pair[0] === 'x/a')) await expect([from, to], false);
         assert.ok(await reaches(network.node, host('x/a').addresses[6], { family: 6 }));
-        // What looks like discovery, but may have been routed, is refused as anything else is.
+        // A packet that looks like discovery, but may have been routed, is refused like any other.
         await node.apply('z/a', { podSelector: { matchLabels: { pod: 'a' } }, policyTypes: ['Ingress'] });
         const address = host('z/a').addresses[6];
         await until('the policy', async () => !(await reaches(host('y/b'), address, { family: 6 })));

@@ -1,4 +1,4 @@
-/** What answers in a test's networks: over TCP and UDP, IPv4 and IPv6, at ports 80 and 81. */
+/** The listeners in a test's networks: over TCP and UDP, IPv4 and IPv6, at ports 80 and 81. */
 import { createSocket, type Socket as UdpSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
@@ -8,7 +8,7 @@ import type { NetworkNamespace } from './namespaces.fixture.ts';
 
 const ports = [80, 81] as const;
 
-/** Somebody who sends and answers. */
+/** A host that sends and answers. */
 export interface Host {
   readonly name: string;
   readonly namespace: NetworkNamespace;
@@ -17,7 +17,7 @@ export interface Host {
 
 export class Listeners implements Disposable {
   readonly #open: (Server | UdpSocket)[] = [];
-  /** By who was connected to: connections that are open, and that nobody may have ended. */
+  /** By destination: open connections, which may not have been ended. */
   readonly #sockets = new Map<string, Set<Socket>>();
   readonly #udp = new Map<string, UdpSocket>();
 

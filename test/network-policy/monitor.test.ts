@@ -1,4 +1,4 @@
-// Monitor mode from the API to the packet: what would be refused passes, and is told as such.
+// Monitor mode from the API to the packet: a packet that would be refused passes, and is reported as such.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';

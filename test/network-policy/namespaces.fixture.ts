@@ -10,7 +10,7 @@ import { libc } from '../../lib/ebpf/ffi.ts';
 const CLONE_NEWNET = 0x40000000;
 const ownNamespace = '/proc/thread-self/ns/net';
 
-/** Why there are no namespaces here; undefined where there are. */
+/** Why namespaces are unavailable here; undefined if they are available. */
 export function namespaceObstacle(): string | undefined {
   if (process.getuid?.() !== 0) return 'needs root, for network namespaces';
   try {
@@ -38,7 +38,7 @@ export class NetworkNamespace implements Disposable {
     }
   }
 
-  /** What `ip` takes in place of a namespace's name. */
+  /** The path that `ip` accepts in place of a namespace's name. */
   get path(): string {
     return `/proc/${process.pid}/fd/${this.fd}`;
   }

@@ -20,7 +20,7 @@ export function podAddresses(place: number): Readonly<Record<Family, string>> {
   return { 4: `10.1.0.${place + 10}`, 6: `fd00:1::${place + 10}` };
 }
 
-/** Of which all pods are. */
+/** The network of all pods. */
 export const podCidr = { 4: '10.1.0.0/24', 6: 'fd00:1::/64' } as const;
 
 /** The node's own towards its pods, and towards the outside. */
@@ -195,7 +195,7 @@ export function forwards(namespace: NetworkNamespace): void {
     for (const [path, value] of [
       ['ipv4/ip_forward', '1'],
       ['ipv6/conf/all/forwarding', '1'],
-      // Every refusal is told, so that a probe does not wait.
+      // Every refusal is reported, so that a probe does not wait.
       ['ipv4/icmp_ratemask', '0'],
       ['ipv6/icmp/ratemask', '0'],
     ] as const) {

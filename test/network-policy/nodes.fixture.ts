@@ -14,7 +14,7 @@ export interface NodePod extends Host {
 
 const nodeNames = ['one', 'two'] as const;
 export type NodeName = (typeof nodeNames)[number];
-/** Of each namespace some are here and some there. */
+/** Some pods of each namespace are on this node and some on the other. */
 const podsOf: Readonly<Record<NodeName, readonly string[]>> = {
   one: ['x/a', 'y/a', 'z/a', 'x/c', 'z/c'],
   two: ['x/b', 'y/b', 'z/b', 'y/c'],
@@ -97,7 +97,7 @@ export class PolicyNodes extends PolicyApi {
         `route add ${cidrs(other)[4]} via ${there[4]}`,
         `route add ${cidrs(other)[6]} via ${there[6]}`,
       );
-      // As where nobody has set them: that is the agent's to do.
+      // With the kernel's defaults: setting them is the agent's task.
       namespace.run(() => {
         for (const family of ['iptables', 'ip6tables']) {
           const path = `/proc/sys/net/bridge/bridge-nf-call-${family}`;

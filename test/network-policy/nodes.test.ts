@@ -51,7 +51,7 @@ const probes: readonly ProbeOptions[] = sampled(
   2,
 );
 
-/** What the policies in the API say of each pair. A node reaches its own pods. */
+/** The decision of the policies in the API for each pair. A node reaches its own pods. */
 async function judged(all: PolicyNodes, { protocol = 'TCP', port = 80, family = 4 }: ProbeOptions) {
   const cluster = await readCluster(all.client, AbortSignal.timeout(30_000));
   const nodeOf = new Map(all.pods.map((one) => [one.name, one.node]));
@@ -172,7 +172,7 @@ suite(
       assert.doesNotMatch(listings.one, /x\/b-from-z-a|y\/b-out/);
       assert.match(listings.two, /b-from-z-a/);
       assert.doesNotMatch(listings.two, /a-from-y|c-closed|z\/trusted/);
-      // And as it is without agents and without an API.
+      // The same result without agents and without an API.
       const wanted = await judged(all, {});
       for (const agent of agents.values()) await agent.stop();
       await all.stopApi();

@@ -1,11 +1,14 @@
-/** Counts what arrives at a host, behind all of its rules, by nft matches: also what no socket would tell. */
+/**
+ * Counts arriving packets of a host, behind all of its rules, by nft matches: also those that no socket
+ * receives.
+ */
 import { Nftables } from '../../guards/network-policy/node/nftables/nftables.ts';
 import type { Host } from './listeners.fixture.ts';
 
 export class PacketCounter implements Disposable {
   readonly #nft: Nftables;
 
-  /** @param matches - By the name of a counter. What is counted goes no further. */
+  /** @param matches - By the name of a counter. Counted packets go no further. */
   constructor({ namespace }: Host, matches: Readonly<Record<string, string>>) {
     this.#nft = namespace.run(() => new Nftables());
     this.#nft.run(

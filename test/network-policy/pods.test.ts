@@ -176,7 +176,7 @@ suite('a NetworkPolicy on real pods', { skip: labObstacle() ?? false, timeout: 1
     );
     assert.ok(part < whole, `${part} of ${whole}`);
     assert.equal(await node.reaches(stranger, 'db'), false);
-    // And where the next one has the address before anybody has looked.
+    // Also if the next pod has the address before any look.
     await node.lab.removePod(stranger);
     const heir = await runLate('heir', 'backend');
     assert.equal(heir.ip, late.ip);

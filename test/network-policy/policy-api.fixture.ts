@@ -65,7 +65,7 @@ export class PolicyApi extends TestApi {
     await this.client.patch(pods, named(key), { type: 'merge', body: { metadata: { labels } } });
   }
 
-  /** `x/name`, its spec, and all annotations that it is to have. */
+  /** `x/name`, its spec, and all of its annotations. */
   async apply(key: string, spec: object, annotations: Readonly<Record<string, string>> = {}): Promise<void> {
     await this.client.apply(networkPolicies, { metadata: { ...named(key), annotations }, spec }, manager);
   }

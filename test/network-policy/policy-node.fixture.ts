@@ -83,7 +83,7 @@ export class PolicyNode extends PolicyApi {
             const given = {
               dataplane,
               inNetwork: <T>(work: () => T) => namespace.run(work),
-              // Those of the machine are none of a test's.
+              // The machine's own bridges must not affect a test.
               bridges: { bridges: () => [] },
               onProgrammed: () => void this.#programmed++,
               ...options,
@@ -121,7 +121,9 @@ export class PolicyNode extends PolicyApi {
     });
   }
 
-  /** Of the guard that was started last: `name{label="value"}`; undefined: there is no such series. */
+  /**
+   * Metric of the guard that was started last: `name{label="value"}`; undefined: the series does not exist.
+   */
   metric(series: string): number | undefined {
     const lines = this.#metrics?.registry.metrics().split('\n') ?? [];
     const found = lines.find((line) => line.startsWith(`rampart_network_policy_${series} `));

@@ -30,7 +30,7 @@ export async function reaches(from: Host, address: string, options: ProbeOptions
 /** `lost`: nothing was heard of it for seconds. */
 type Outcome = 'answered' | 'refused' | 'lost';
 
-/** What becomes of a connection, or of a datagram. */
+/** The fate of a connection, or of a datagram. */
 export async function connects(
   from: Host,
   address: string,
@@ -90,7 +90,7 @@ function overUdp(from: Host, host: string, port: number): Promise<Outcome> {
     const own = (lastPorts.get(from) ?? firstPort) + 1;
     lastPorts.set(from, own);
     socket.bind(own);
-    // Connected, so that a refusal is told.
+    // Connected, so that a refusal is reported.
     socket.connect(port, host, () => socket.send('?'));
   });
 }

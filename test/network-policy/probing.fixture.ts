@@ -35,7 +35,7 @@ export class Probing {
   async #run({ never, always = [] }: Watched): Promise<void> {
     const probes = [
       ...never.map((pair) => ({ pair, wrong: ['answered'] })),
-      // What is lost may only have been slow.
+      // A lost packet may only have been slow.
       ...always.map((pair) => ({ pair, wrong: ['refused'] })),
     ];
     while (!this.#stop.signal.aborted) {

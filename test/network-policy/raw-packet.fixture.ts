@@ -7,7 +7,7 @@ const AF_INET = 2;
 const AF_INET6 = 10;
 const SOCK_RAW = 3;
 
-/** A refusal that is told at once is none of a test's. */
+/** An immediate refusal is irrelevant to a test. */
 export function sendRaw({ namespace }: Host, to: string, protocol: number, payload: Buffer): void {
   namespace.run(() => {
     const address = to.includes(':') ? address6(to) : address4(to);

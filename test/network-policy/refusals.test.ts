@@ -1,4 +1,4 @@
-// Who is refused is told: by a line with both ends and the rule that came nearest, by an event, by counts.
+// Refusals are reported: by a line with both ends and the closest rule, by an event, by counts.
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
@@ -188,7 +188,7 @@ suite('refused packets', { skip: namespaceObstacle() ?? false }, () => {
     await node.apply('x/a-from-y', onlyFromY);
     await node.apply('x/closed', { podSelector: {} });
     await node.start();
-    /** They are read again when somebody else has changed the table. */
+    /** They are read again when another program has changed the table. */
     const readAgain = async (): Promise<void> => {
       network.node.namespace.nft('add chain inet rampart-network-policy foreign');
       await node.untilRules((rules) => !rules.includes('chain foreign'));

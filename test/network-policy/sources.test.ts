@@ -131,7 +131,7 @@ for (const { backend, open, skip, bridge } of sampled(networks, 2)) {
           // As one that may reach it, and as the node, which may.
           assert.equal(await forge('z/b', host('y/a').addresses[family], 'x/b'), 'refused');
           assert.equal(await forge('z/b', node.network.node.addresses[family], 'x/b'), 'refused');
-          // What nobody has may be its own in a way that the API does not know.
+          // An unused address may be its own in a way that the API does not know.
           assert.equal(await forge('z/b', unusedAddress[family], 'y/c'), 'arrived');
           assert.equal(await forge('z/b', foreignAddress[family], 'y/c'), 'arrived');
         });
@@ -235,7 +235,7 @@ for (const { backend, open, skip, bridge } of sampled(networks, 2)) {
             { type: 'merge', body: { metadata: { labels: { [anySourceLabel]: value } } } },
           );
         await node.labelPod('x/a', { [anySourceLabel]: 'true' });
-        // What is seen after the label.
+        // The reports after the label.
         await node.removePod('z/c');
         await untilChains(8);
         assert.equal(await forge('x/a', unusedAddress[4], 'y/b'), 'refused');

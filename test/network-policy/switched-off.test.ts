@@ -31,7 +31,7 @@ const closed = nodeRules([pod], [{ policy: 'x/in', direction: 'ingress', selects
 const lookedFor = /container runtime/;
 const removed = /network-policy is switched off: removed what it had left/;
 
-/** What standalone says from its start until it has said what is waited for, and on to its end. */
+/** Standalone's output from its start until the awaited line, and on to its end. */
 async function start(
   namespace: NetworkNamespace,
   awaited: RegExp,

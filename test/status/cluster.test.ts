@@ -8,7 +8,7 @@ import { deepTest } from '../../lib/testing/depth.fixture.ts';
 import { labObstacle } from '../lab/obstacle.ts';
 import { GuardedCluster, node, objects } from './guarded-cluster.fixture.ts';
 
-/** A lease of an agent lasts for 30 s; status is to be red within a minute. */
+/** A lease of an agent lasts for 30 s; status has to be red within a minute. */
 const RED_MS = 60_000;
 const onNodes = ['file-access', 'file-integrity', 'network-policy', 'bpf-programs'];
 const byOperator = ['file-integrity', 'policy-audit'];
@@ -57,7 +57,7 @@ suite('rampart status of a cluster', { skip: sensorSkip || labObstacle() || (obs
     assert.ok(!cluster.hasKernelState());
     cluster.startAgent();
     await green();
-    // What the agent before this one reported is not enough.
+    // The previous agent's report is not enough.
     assert.ok(cluster.hasKernelState());
     cluster.operator?.signal(signal);
     await cluster.operator?.ended;

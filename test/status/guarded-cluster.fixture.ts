@@ -1,6 +1,7 @@
 /**
- * A cluster of one node on this machine, in which each guard has one object to guard: an API server, an operator and an agent as
- * processes that can be killed, and a real pod. What Kubernetes' own controllers do is done by the test.
+ * A cluster of one node on this machine, in which each guard has one object to guard: an API server, an
+ * operator and an agent as processes that can be killed, and a real pod. The test does the work of
+ * Kubernetes' own controllers.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, rmSync } from 'node:fs';
@@ -57,7 +58,7 @@ export const objects: Readonly<Record<string, object>> = {
     spec: {
       module: 'registry://registry.example/policies/cel-policy:v1',
       mutating: false,
-      // Nobody writes any: the server that the API would ask does not run here.
+      // Never written: the server that the API would call does not run here.
       rules: [{ apiGroups: ['batch'], apiVersions: ['v1'], resources: ['cronjobs'], operations: ['CREATE'] }],
       settings: { validations: [{ expression: 'object.metadata.name != "root"', message: 'no' }] },
     },

@@ -34,7 +34,7 @@ function run(...args: readonly string[]): { status: number | null; stdout: strin
   return spawnSync(command, [...before, ...args], { encoding: 'utf8', timeout: 60_000 });
 }
 
-/** What `--help` of a command says. */
+/** The output of a command's `--help`. */
 function help(...names: readonly string[]): string {
   const command = names.reduce<Command>(
     (outer, name) => outer.commands.find((one) => one.name() === name) ?? assert.fail(`no ${name}`),
@@ -163,7 +163,7 @@ suite('a guard that is one folder', () => {
         (await get(`${await metricsUrl(operator)}/readyz`)).includes('[+] door-watch-doors\n'),
       );
 
-      // It is the only guard there: the agent ends with the reason, and the object tells it.
+      // It is the only guard there: the agent ends with the reason, and the object has it.
       await using broken = agent('n2', '--door-greeter', 'broken');
       const { code, stderr } = await broken.ended;
       assert.equal(code, 2, stderr);

@@ -1,4 +1,4 @@
-/** What people see of the toy guard. */
+/** The toy guard's output for people. */
 import type { LineKind } from '../../guard/line-kind.ts';
 import type { StatusSection } from '../../guard/status-section.ts';
 import { renderTable } from '../../lib/output/table.ts';

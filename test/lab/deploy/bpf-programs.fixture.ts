@@ -1,6 +1,4 @@
-/**
- * What bpf-programs shows on the stage: programs on the node, in the network of a pod and in its processes.
- */
+/** The scene of bpf-programs: programs on the node, in the network of a pod and in its processes. */
 import assert from 'node:assert/strict';
 
 import { isAlreadyExists } from '../../../lib/kube/client/client-errors.ts';

@@ -30,7 +30,7 @@ import type { PodSpec } from '../pod-config.ts';
 import { type KubeletPod, kubeletPod, type NodeFacts } from './kubelet.fixture.ts';
 import { ServiceAccounts } from './service-accounts.fixture.ts';
 
-/** An archive of the image, as `npm run image` makes it; without one the checkout stands in for it. */
+/** An archive of the image, as made by `npm run image`; without one, the checkout replaces it. */
 const { RAMPART_IMAGE: givenArchive } = process.env;
 const program = '/opt/rampart/bin/rampart';
 const checkout = join(import.meta.dirname, '../../..');
@@ -54,7 +54,7 @@ export class DeployedPod implements AsyncDisposable {
     this.container = container;
   }
 
-  /** What the container wrote to one of its streams, in whole lines. */
+  /** The container's output on one of its streams, in whole lines. */
   lines(stream: 'stdout' | 'stderr'): string[] {
     const { name, namespace, uid } = this.pod;
     const file = `pod-logs/${namespace}_${name}_${uid}/${this.container.name}_0.log`;
@@ -156,7 +156,7 @@ export class Deployed implements AsyncDisposable {
     return out;
   }
 
-  /** What kubelet's probes of a pod get; an error where one fails. */
+  /** The answers to kubelet's probes of a pod; an error if one fails. */
   async probe({ pod, probes }: DeployedPod): Promise<string[]> {
     const ask = 'busybox wget -q -O - "$1"';
     return await Promise.all(
@@ -173,7 +173,9 @@ export class Deployed implements AsyncDisposable {
     return this.#run(name, this.#kubeletPod(name, this.#podSpec(name)), without);
   }
 
-  /** The only container of a Deployment of Rampart's namespace as the API has it, with its ConfigMaps and Secrets as they are now. */
+  /**
+   * Runs the only container of a Deployment of Rampart's namespace, with the present ConfigMaps and Secrets.
+   */
   async runDeployment(name: string): Promise<DeployedPod> {
     const at = { name, namespace: systemNamespace };
     const { spec } = (await this.client.get(deployments, at)) as unknown as {
@@ -277,7 +279,7 @@ async function textOf(stream: Readable | null): Promise<string> {
   return stream === null ? '' : await text(stream);
 }
 
-/** What an image has of the product and of Debian, from here. */
+/** The image's parts of the product and of Debian, from this machine. */
 const productMounts = [
   { containerPath: '/opt/rampart', hostPath: checkout, readonly: true },
   ...['/usr/lib', '/usr/sbin', '/lib', '/lib64'].map((path) => ({

@@ -1,8 +1,9 @@
 /**
- * What kubelet makes of the pod of a manifest, for a runtime: user, capabilities, profiles, mounts, environment, limits. Strict:
- * what it does not know it refuses, so that nothing in a manifest is without effect in a test.
+ * Kubelet's translation of a manifest's pod for a runtime: user, capabilities, profiles, mounts, environment,
+ * limits. Strict: it refuses unknown fields, so that everything in a manifest has an effect in a test.
  *
- * Facts: kubernetes/pkg/kubelet/kuberuntime/{security_context,kuberuntime_container}.go, pkg/securitycontext/util.go.
+ * Facts: kubernetes/pkg/kubelet/kuberuntime/{security_context,kuberuntime_container}.go,
+ * pkg/securitycontext/util.go.
  */
 import type {
   V1Container,
@@ -15,7 +16,7 @@ import type {
 import type { MessageInit } from '../../../lib/cri/schema.ts';
 import type { ContainerSpec, PodSpec } from '../pod-config.ts';
 
-/** What of the node and the cluster gets into a pod. */
+/** The parts of the node and the cluster that get into a pod. */
 export interface NodeFacts {
   readonly nodeName: string;
   /** The address of the API server in the pods' network. */
@@ -24,7 +25,7 @@ export interface NodeFacts {
   readonly serviceAccountDirectory: string;
   /** An empty directory for the volume of this name. */
   readonly emptyDirectory: (volume: string) => string;
-  /** A directory with the data of a ConfigMap or Secret of the pod's namespace. Default: there are none. */
+  /** A directory with the data of a ConfigMap or Secret of the pod's namespace. Default: none exist. */
   readonly dataDirectory?: (kind: 'ConfigMap' | 'Secret', name: string) => string;
 }
 
@@ -123,7 +124,7 @@ function containerOf(
   only(where, container, [
     ...['name', 'image', 'args', 'env', 'ports', 'securityContext', 'resources'],
     ...['livenessProbe', 'readinessProbe', 'volumeMounts'],
-    // Defaults of the API: the image is there, and nobody reads why a container ended.
+    // Defaults of the API: the image is present, and termination messages are not read.
     ...['imagePullPolicy', 'terminationMessagePath', 'terminationMessagePolicy'],
   ]);
   const env = (container.env ?? []).map(({ name, value, valueFrom }): [string, string] => {
@@ -162,7 +163,7 @@ function containerOf(
   };
 }
 
-/** What a container says goes before what its pod says. */
+/** A container's settings take precedence over its pod's. */
 function securityOf(
   where: string,
   own: V1SecurityContext,

@@ -1,4 +1,4 @@
-/** What each guard shows on the stage. */
+/** Each guard's scene on the stage. */
 import { bpfPrograms } from './bpf-programs.fixture.ts';
 import { fileAccess, fileIntegrity, networkPolicy, type Play, policyAudit } from './stage.fixture.ts';
 

@@ -31,7 +31,7 @@ const closedFile = '/closed/secret.txt';
 /** Where the pod has files of the node. */
 const filesInPod = '/node-files';
 
-/** What is the same for every guard. */
+/** Common to all guards. */
 export class Stage implements AsyncDisposable {
   readonly deployed: Deployed;
   /** On the node, which the agent has below /hostroot. */
@@ -43,7 +43,7 @@ export class Stage implements AsyncDisposable {
     this.deployed = deployed;
   }
 
-  /** A pod, and the operator; what is to be guarded is prepared by the guards below. */
+  /** A pod, and the operator; the guards below prepare their own objects. */
   static async start(kustomization?: string): Promise<Stage> {
     const stage = new Stage(await Deployed.start(kustomization));
     try {
@@ -114,7 +114,7 @@ export function said(agent: DeployedPod, what: RegExp): boolean {
   return what.test(agent.lines('stderr').join('\n'));
 }
 
-/** What the node says of a file. */
+/** The node's findings about a file. */
 function findings(agent: DeployedPod, path: string): Finding[] {
   return agent.lines('stdout').flatMap((line) => {
     const found = parseFinding(line);
@@ -123,8 +123,8 @@ function findings(agent: DeployedPod, path: string): Finding[] {
 }
 
 /**
- * Who changed a file. A look at a directory above, whose names changed before it was watched, may find the change before its event
- * is read: then it is told again, with who it was.
+ * The author of a change. A comparison of a directory above, whose names changed before it was watched, may
+ * find the change before its event is read: then it is reported again, with its author.
  */
 async function authorOf(agent: DeployedPod, path: string): Promise<ChangeAuthor> {
   return await agent.until(
@@ -235,7 +235,7 @@ export const fileIntegrity: Play = {
         ({ author }) => author !== undefined && author.pod === undefined,
       );
     },
-    // Of mode 0000, as some distributions have it.
+    // With mode 0000, as on some distributions.
     DAC_READ_SEARCH: (agent) => said(agent, /could not be read/) && said(agent, /etc\/shadow: EACCES/),
   },
 };
@@ -250,7 +250,7 @@ export const networkPolicy: Play = {
     });
   },
   works: async (agent, { deployed, podIp }) => {
-    // What the agent has in the network of the node, and nothing of it in its own.
+    // The agent's rules are in the network of the node, and none of them in its own.
     await agent.until('the rules', async () => {
       const rules = await deployed.onNode(table).catch(() => '');
       return rules.includes('default/closed') && rules.includes(podIp);

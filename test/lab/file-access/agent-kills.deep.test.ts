@@ -1,9 +1,10 @@
-// The agent is killed again and again at random moments, while files are read, pods come and go, and a policy is edited.
+// The agent is killed again and again at random moments, while files are read, pods come and go, and a policy
+// is edited.
 //
-// - An alert tells an access that was made, once, with the right pod.
-// - Of the accesses made while the agent guarded and before it was killed, none is missing that came before one that it has
-//   told: the sensor tells them in their order.
-// - In the end there is what there is to be, and nothing else.
+// - An alert reports an access that was made, once, with the right pod.
+// - Of the accesses made while the agent guarded and before it was killed, none is missing that came before
+//   a reported one: the sensor reports them in their order.
+// - In the end, the objects are as expected, and no others are left.
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -34,9 +35,9 @@ const command = ['sleep', '1000000'];
 interface Made {
   readonly pod: string;
   readonly path: string;
-  /** Of the agent's process. */
+  /** Run of the agent's process. */
   readonly run: number;
-  /** That process guarded when it was made, and was not yet told to end. */
+  /** That process guarded at the time of the access, and had not been told to end yet. */
   readonly isGuarded: boolean;
 }
 
@@ -71,7 +72,7 @@ class Turmoil {
   async accesses(): Promise<void> {
     while (!this.isOver) {
       this.access(this.#random.pick(this.lasting), this.#random.pick(paths));
-      // The others are for what must not be told.
+      // The others are accesses that must not be reported.
       await delay(this.#random.below(this.isGuarded ? 20 : 150));
     }
   }
@@ -102,7 +103,7 @@ class Turmoil {
     ]);
   }
 
-  /** All KiveData that there are to be, in a line each. */
+  /** All expected KiveData, in a line each. */
   expected(): string[] {
     return [...this.lasting, ...this.passing]
       .flatMap(({ container: { id } }) => [
@@ -167,7 +168,7 @@ suite('the agent is killed again and again', { skip: sensorSkip || labObstacle()
     }
     const seconds = ((performance.now() - begunMs) / 1000).toFixed(1);
 
-    // What it was in the end, and what came meanwhile.
+    // Its final state, and alerts that came meanwhile.
     agent.start();
     await until('what there is to be', async () => {
       const [found, expected] = [await turmoil.found(), turmoil.expected()];

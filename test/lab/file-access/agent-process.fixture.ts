@@ -21,7 +21,7 @@ export interface AgentProcessOptions {
 
 /** A line of stdout. */
 export interface ToldAlert {
-  /** Of which process, from 1. */
+  /** Number of the process, from 1. */
   readonly run: number;
   readonly line: string;
   readonly alert: KiveAlert;
@@ -30,9 +30,9 @@ export interface ToldAlert {
 /** Disposing it kills it. */
 export class AgentProcess implements AsyncDisposable {
   readonly #options: AgentProcessOptions;
-  /** Of all processes, in order. */
+  /** Alerts of all processes, in order. */
   readonly told: ToldAlert[] = [];
-  /** Of the process that runs, or of the last one. */
+  /** Output of the running process, or of the last one. */
   stderr = '';
   #run = 0;
   #child: ChildProcess | undefined;

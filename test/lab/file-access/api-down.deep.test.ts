@@ -34,7 +34,7 @@ class Accesses {
     return this.#made;
   }
 
-  /** The policies whose alerts tell this access, sorted. */
+  /** The policies with an alert for this access, sorted. */
   told(number: number): string[] {
     return this.#node.agent.told
       .filter(({ alert }) => accessOf(alert) === String(number))
@@ -42,7 +42,7 @@ class Accesses {
       .sort();
   }
 
-  /** Reads between two markers: by whom it is told is certain then. */
+  /** Reads between two markers: then the set of its alerts is complete. */
   async raises(container: LabContainer, path?: string): Promise<string[]> {
     await this.#node.mark();
     const number = this.read(container, path);
@@ -50,7 +50,7 @@ class Accesses {
     return this.told(number);
   }
 
-  /** Reads until it is told so. */
+  /** Reads until the alerts are as expected. */
   async untilRaises(container: LabContainer, policies: readonly string[], path?: string): Promise<void> {
     await until(`alerts of ${policies.join() || 'nobody'}`, async () => {
       const told = await this.raises(container, path);
@@ -59,7 +59,7 @@ class Accesses {
   }
 }
 
-/** Of a log, each a JSON object. */
+/** Lines of a log, each a JSON object. */
 function logLines(text: string): string[] {
   const lines = text.split('\n').filter((line) => line !== '');
   for (const line of lines)
@@ -109,7 +109,7 @@ suite('without the API', { skip: sensorSkip || labObstacle() }, () => {
     const restarted = await lab.restartContainer(pod, 'nginx');
     writeFileSync(pathIn(restarted, secret), 'after the restart');
     await accesses.untilRaises(restarted, all);
-    // What needs the API: a pod that it does not have. Nobody knows its labels.
+    // This needs the API: a pod that it does not have, whose labels are unknown.
     const unknown = await lab.runPod({ name: 'new', labels });
     const fresh = unknown.containers.get('nginx');
     assert.ok(fresh);
@@ -136,7 +136,7 @@ suite('without the API', { skip: sensorSkip || labObstacle() }, () => {
     ]);
     await cluster.deletePolicy('deleted');
     await node.createObject(unknown, spec);
-    // Of the container that was restarted and of the new pod; those of the pod that ended go.
+    // For the restarted container and the new pod; those of the ended pod go.
     const kept = await cluster.dataCount('kept', 2);
     assert.deepEqual(
       new Set(kept.map(({ metadata }) => metadata.annotations?.['container-id'])),
@@ -160,7 +160,7 @@ suite('without the API', { skip: sensorSkip || labObstacle() }, () => {
     });
     await until('the lease', async () => (await cluster.holder()).startsWith('n1_'));
 
-    // Connections stay open, and nobody answers.
+    // Connections stay open, without answers.
     cluster.signalApi('SIGSTOP');
     const silentUntilMs = performance.now() + SILENT_MS;
     const second = replace(restarted);

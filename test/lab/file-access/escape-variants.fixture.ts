@@ -1,11 +1,11 @@
-/** What containers plant to lead the agent to the host's files. */
+/** Traps that containers set to lead the agent to the host's files. */
 
 export interface Variant {
   /** A script that plants it, in an empty directory; `$O` is a directory of the host that the container has not. */
   readonly plant: string;
   /** The trap's; `$D` is that directory, and `$N` a name that nothing has. */
   readonly path: string;
-  /** What the trap is for is inside of the container, at `$D`-like path; or why there is nothing. */
+  /** Where the trap's path leads inside of the container, at a `$D`-like path; or why it leads nowhere. */
   readonly ends: { readonly inside: string } | { readonly why: RegExp };
 }
 

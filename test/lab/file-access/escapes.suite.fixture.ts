@@ -59,12 +59,15 @@ export function escapeCases(lab: () => GuardedLab): void {
       other = await run('other');
       await guarded.setPolicy('other', [{ path: '/etc/shadow', matchAny: [{ pod: 'other' }] }]);
       await guarded.dataCount('other', 1);
-      // What is read for the picture is not changed by it; the times of accesses are not in it.
+      // Reading for the picture does not change it; access times are not in it.
       untouched = picture(outside);
     });
     after(async () => await guarded?.deletePolicy('other'));
 
-    /** Files on the host with the token in their name, but for those that containers have in the lab's directory. */
+    /**
+     * Files on the host with the token in their name, except for those that containers have in the lab's
+     * directory.
+     */
     function madeOnHost(): string[] {
       const { stdout } = spawnSync(
         'find',
@@ -91,7 +94,7 @@ export function escapeCases(lab: () => GuardedLab): void {
       return stdout.split('\n').filter((line) => line !== '');
     }
 
-    /** The agent is not held up: another pod's access is told. */
+    /** The agent is not delayed: another pod's access is reported. */
     async function othersGoOn(): Promise<void> {
       const alerts = await guarded.alertsOf(() => guarded.lab.exec(other, ['cat', '/etc/shadow']));
       assert.deepEqual(
@@ -189,12 +192,12 @@ export function escapeCases(lab: () => GuardedLab): void {
           const stop = join(guarded.hostDirectory('planted'), `stop-${kind}`);
           const loop = `n=0; while [ ! -e /volume/stop-${kind} ]; do ${swap}; n=$((n+1)); done; echo $n`;
           await guarded.sh(container, 'mkdir -p /race/real /race/at');
-          // One for each round: what a policy says is told at once the first time.
+          // One for each round: a policy's errors are reported at once only the first time.
           const rounds: string[] = [];
           const swapping = guarded.sh(container, `cd /race; ${loop.replaceAll('$O', outside)}`);
           swapping.catch(() => undefined);
-          // How many files of a round are left depends on what was mounted when they were made: none, of one round in two.
-          // What is moved away meanwhile makes find fail.
+          // The number of files left in a round depends on the mounts at their creation: none, in one round
+          // of two. A concurrent move makes find fail.
           const made = (): Promise<string> =>
             guarded.sh(container, `find / -xdev -name '*${TOKEN}-race-*' || :`);
           let swaps: number;

@@ -1,4 +1,5 @@
-// What users of Kive rely on: what its own tests expect, and those of Koney, which writes policies and reads alerts.
+// Behaviour that users of Kive rely on: the expectations of its own tests, and those of Koney, which writes
+// policies and reads alerts.
 import assert from 'node:assert/strict';
 import { statSync, writeFileSync } from 'node:fs';
 import { before, suite, test } from 'node:test';
@@ -11,7 +12,7 @@ import { type GuardedLab, summary } from '../guarded-lab.fixture.ts';
 import type { LabContainer } from '../lab.ts';
 import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 
-/** What they wait at most: from a policy and a running pod to KiveData, from an access to its alert. */
+/** Their longest waits: from a policy and a running pod to KiveData, from an access to its alert. */
 const DATA_MS = 3000;
 const ALERT_MS = 10_000;
 
@@ -221,7 +222,7 @@ export function expectationCases(lab: () => GuardedLab): void {
           name: 'koney-tracing-policy-1',
           namespace: kiveDataNamespace,
           labels: { 'koney/deception-policy': 'decoys' },
-          // Of a kind that this API does not know: nothing may be concluded about it.
+          // A kind that this API does not have: its owner must be assumed to exist.
           ownerReferences: [
             {
               ...owner,

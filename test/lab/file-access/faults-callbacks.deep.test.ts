@@ -30,7 +30,7 @@ suite('10: a receiver that', { skip: sensorSkip || labObstacle() }, () => {
     receiver = await Receiver.start();
   });
 
-  /** Reads the file so often; each line of stdout, and which read it was. */
+  /** Reads the file `count` times; each line of stdout, and which read it was. */
   async function linesOf(count: number): Promise<string[]> {
     const reads = Array.from({ length: count }, (_, index) => `/bin/head -n ${index + 1} ${path}`);
     const alerts = await guarded.alertsOf(async () => await guarded.sh(container, reads.join('\n')));
@@ -42,7 +42,7 @@ suite('10: a receiver that', { skip: sensorSkip || labObstacle() }, () => {
     return alerts.map((alert) => JSON.stringify(alert));
   }
 
-  /** What came, each id once, as the objects that were sent. */
+  /** The received objects, each id once. */
   const taken = (): string[] =>
     receiver.firsts.map((id) =>
       JSON.stringify(JSON.parse(receiver.received.find((received) => received.id === id)?.line ?? '')),
@@ -118,9 +118,9 @@ suite('10: a receiver that', { skip: sensorSkip || labObstacle() }, () => {
     await untilTaken(lines);
     await guarded.dataCount('down', 1);
     await guarded.deletePolicy('down');
-    // It goes on with its own leases: nobody has to wait for their end.
+    // It continues with its own leases, so that no process waits for their end.
     assert.equal(holders(), known);
-    // Of this kernel, of the operator, and of the agent.
+    // Holders of the leases of this kernel, of the operator, and of the agent.
     assert.match(known, /^\S+ \S+ \S+$/);
   });
 });

@@ -31,7 +31,7 @@ suite('faults of Kive in a cluster', { skip: sensorSkip || labObstacle() }, () =
     );
   }
 
-  /** What an action raises. */
+  /** The alerts of an action. */
   async function alertsOf(action: () => Promise<unknown>): Promise<KiveAlert[]> {
     const from = await node.mark();
     await action();

@@ -1,4 +1,4 @@
-// Fault 11 of Kive: what the ring has no room for is lost and nobody knows.
+// Fault 11 of Kive: records without room in the ring are lost silently.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { suite, test } from 'node:test';
@@ -10,7 +10,7 @@ import { labObstacle } from '../obstacle.ts';
 
 /** Many, because a process gets 1,000 alerts at once for a file and no more. */
 const FILES = 20;
-/** Of each. With a kilobyte of arguments in each record it is twice what the ring holds. */
+/** Number of each. With a kilobyte of arguments in each record, this is twice the size of the ring. */
 const OPENS = 750;
 
 suite('11: a flood', { skip: sensorSkip || labObstacle() }, () => {
@@ -28,7 +28,7 @@ suite('11: a flood', { skip: sensorSkip || labObstacle() }, () => {
       const { closeSync, openSync } = require('node:fs');
       const paths = ${JSON.stringify(paths)};
       for (let i = 0; i < ${OPENS}; i++) for (const path of paths) closeSync(openSync(path));`;
-    // While nobody reads the ring.
+    // While the ring is not read.
     process.kill(guarded.standalone.pid, 'SIGSTOP');
     try {
       const { status, stderr } = spawnSync(process.execPath, ['-e', script, 'x'.repeat(1000)]);

@@ -1,4 +1,4 @@
-// What is wrong with Kive as released, a test for each: numbered as in the list of its faults. Those with an API of a
+// Faults of Kive as released, a test for each: numbered as in the list of its faults. Those with an API of a
 // whole cluster (5, 9), a receiver (10) or a flood (11) are in the files beside.
 import assert from 'node:assert/strict';
 import { statSync, writeFileSync } from 'node:fs';
@@ -57,7 +57,7 @@ suite('faults of Kive', { skip: sensorSkip || labObstacle() }, () => {
     await guarded.dataCount('create', 4);
     assert.deepEqual(guarded.alerts(), []);
     assert.equal(await stat(), first);
-    // What YAML makes of it is another number.
+    // YAML reads it as another number.
     const { code, stderr } = guarded.standalone.kubectl(
       ...['patch', 'kivepolicy', 'create', '-n', 'kivebpf-system', '--type=merge', '-p'],
       'spec: { traps: [{ path: /x, create: true, mode: 0444, matchAny: [{ pod: x }] }] }',
@@ -87,7 +87,7 @@ suite('faults of Kive', { skip: sensorSkip || labObstacle() }, () => {
     await guarded.setPolicy('gone', [{ path, matchAny: [{ pod: 'gone' }] }]);
     await guarded.dataCount('gone', 1);
     const alerts = await guarded.alertsOf(async () => {
-      // Nobody can look at the process before it is gone.
+      // The process ends before it can be inspected.
       process.kill(guarded.standalone.pid, 'SIGSTOP');
       try {
         await guarded.sh(container, `cd /usr/share/nginx && exec -a cat ${binary} -u ${path}`);
@@ -185,7 +185,7 @@ suite('faults of Kive', { skip: sensorSkip || labObstacle() }, () => {
     const mounts = [{ containerPath: '/go', hostPath }];
     const wait = ['sh', '-c', 'while [ ! -e /go/on ]; do sleep 0.05; done; rm /etc/shadow'];
     await guarded.lab.runPod({ name: 'mixed-empty', labels, containers: [] });
-    // `rm`: the containers that started late are to lack the file.
+    // `rm`: the containers that started late must not have the file.
     const starting = guarded.lab.runPod({
       name: 'mixed-init',
       labels,

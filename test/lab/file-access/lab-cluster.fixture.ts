@@ -1,6 +1,6 @@
 /**
- * A cluster on this machine: `rampart apiserver`, `rampart operator`, and nodes, each a lab with a `rampart agent`. What a
- * kubelet would do of it, the Pod objects, is done here.
+ * A cluster on this machine: `rampart apiserver`, `rampart operator`, and nodes, each a lab with a `rampart
+ * agent`. The kubelet's part, the Pod objects, is done here.
  */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -44,7 +44,7 @@ export function accessOf({ process }: KiveAlert): string {
   return process.arguments.split(' ')[1] ?? '';
 }
 
-/** Reads a file by a process of its own whose arguments tell `number`; see {@link accessOf}. */
+/** Reads a file by a process of its own with `number` among its arguments; see {@link accessOf}. */
 export function readNumbered(path: string, number: number): void {
   const { status, stderr } = spawnSync('head', ['-n', String(number), path], { encoding: 'utf8' });
   if (status !== 0) throw new Error(stderr);
@@ -104,8 +104,8 @@ export class LabNode implements AsyncDisposable {
   }
 
   /**
-   * Reads the marker and waits for its alert: the sensor tells accesses in their order, so that all before it are told, by
-   * the same process. Returns the place of it among what `by` has told.
+   * Reads the marker and waits for its alert: the sensor reports accesses in their order, so that all earlier
+   * ones by the same process have been reported. Returns its place among the alerts of `by`.
    */
   async mark(by: AgentProcess = this.agent): Promise<number> {
     const before = by.told.length;
@@ -115,7 +115,7 @@ export class LabNode implements AsyncDisposable {
     return by.told.findIndex((told, at) => at >= before && isIt(told));
   }
 
-  /** The same, until one is told: the agent may just have been started. */
+  /** The same, until one is reported: the agent may just have been started. */
   async markUntilTold(by: AgentProcess = this.agent, patienceMs?: number): Promise<void> {
     const before = by.told.length;
     await until(
@@ -225,7 +225,7 @@ export class LabCluster implements AsyncDisposable {
     await this.#server?.kill();
   }
 
-  /** SIGSTOP and SIGCONT: meanwhile connections are open and nobody answers. */
+  /** SIGSTOP and SIGCONT: meanwhile connections are open without answers. */
   signalApi(signal: 'SIGSTOP' | 'SIGCONT'): void {
     this.#server?.signal(signal);
   }
@@ -279,7 +279,7 @@ export class LabCluster implements AsyncDisposable {
     return items.filter(({ metadata }) => metadata.annotations?.['kive-policy-name'] === policy);
   }
 
-  /** The KiveData of a policy when there are so many and none is being deleted. */
+  /** The KiveData of a policy when there are `count` of them and none is being deleted. */
   async dataCount(policy: string, count: number): Promise<KiveData[]> {
     return await until(`${count} KiveData of ${policy}`, async () => {
       const data = await this.data(policy);
@@ -287,7 +287,7 @@ export class LabCluster implements AsyncDisposable {
     });
   }
 
-  /** Of the loader of this kernel. */
+  /** Lease of the loader of this kernel. */
   async lease(): Promise<NonNullable<Lease['spec']>> {
     const lease = await this.client.get(leases, { namespace: systemNamespace, name: this.kernelId });
     return lease.spec ?? {};

@@ -257,7 +257,7 @@ suite('an address that is told late', { skip: sensorSkip || labObstacle() }, () 
     await cluster.setPolicy('by-ip', [{ path: '/etc/shadow', matchAny: [{ ip: early.ip }, { ip: lateIp }] }]);
     for (const pod of [early, late]) {
       const { name, namespace, uid } = pod;
-      // As kubelet makes it: what it runs is told by a status, later.
+      // As kubelet creates it: a later status reports its containers.
       await cluster.client.create(podType, {
         metadata: { name, namespace, annotations: { 'kubernetes.io/config.hash': uid } },
         spec: { nodeName: 'n1', containers: [{ name: 'c', image: 'lab' }] },

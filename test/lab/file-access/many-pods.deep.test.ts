@@ -1,4 +1,4 @@
-// Fifty pods with four traps each: every access is told once, with the pod it was in.
+// Fifty pods with four traps each: every access is reported once, with the pod it was in.
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 

@@ -1,4 +1,4 @@
-// What each operation is told as: real commands in a real container, one file for each.
+// The reported mask of each operation: real commands in a real container, one file for each.
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 
@@ -11,7 +11,7 @@ interface Operation {
   readonly what: string;
   /** `F` is the file, which nothing else is done to. */
   readonly command: string;
-  /** What is done before the file is watched. Default: it is written. */
+  /** The action before the file is watched. Default: it is written. */
   readonly prepare?: string;
   /** The MAY_* bits that inode_permission is asked with, and operations, in their order. */
   readonly masks: readonly (number | OperationWord)[];
@@ -80,7 +80,8 @@ export function maskCases(lab: () => GuardedLab): void {
         operations.map((_, index) => ({ path: fileOf(index), matchAny })),
       );
       await guarded.dataCount('masks', operations.length);
-      // All at once: the path tells which operation an alert is of. Each has a shell of its own, since one of them ends it.
+      // All at once: the path identifies the operation of an alert. Each has a shell of its own, since one of
+      // them ends it.
       alerts = await guarded.alertsOf(async () => {
         const commands = operations.map(({ command }, index) => `( ${withFile(command, index)} )`);
         await guarded.sh(container, ['set -e', ...commands].join('\n'));

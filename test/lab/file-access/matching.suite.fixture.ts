@@ -1,4 +1,4 @@
-// Which containers a trap is for: real pods, and the files of those that match are told and no others.
+// The containers that a trap selects: real pods, and only the files of selected ones raise alerts.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';

@@ -41,7 +41,7 @@ suite('files that leave the path of their trap', { skip: sensorSkip || labObstac
   const watch = (path: string, more = {}): Promise<unknown> =>
     guarded.setPolicy(POLICY, [{ path, ...more, matchAny: [{ pod: 'moved' }] }]);
 
-  /** Waits until the only KiveData tells this file, 0 for none, and so many moved ones. */
+  /** Waits until the only KiveData has this file, 0 for none, and `moved` moved ones. */
   const tells = (inode: number, moved: number): Promise<KiveData> =>
     until(`one KiveData of ${inode}, ${moved} moved`, async () => {
       const [one, ...others] = await guarded.data(POLICY);
@@ -49,7 +49,7 @@ suite('files that leave the path of their trap', { skip: sensorSkip || labObstac
       return one.spec.inodeNo === inode && movedOf(one).length === moved && one;
     });
 
-  /** Of what a script raises: the paths that are told, with a `*` where the file was moved. */
+  /** The paths in a script's alerts, with a `*` for moved files. */
   const told = async (script: string, of = container): Promise<string[]> =>
     (await guarded.alertsOf(() => guarded.sh(of, script))).map(
       ({ metadata: { path, moved } }) => `${path}${moved === true ? '*' : ''}`,
@@ -136,7 +136,7 @@ suite('files that leave the path of their trap', { skip: sensorSkip || labObstac
       await sh(`echo > /root/n; ln /root/f /root/kept-${more}; mv /root/n /root/f`);
       await tells(inodeOf('/root/f'), 4);
     }
-    // Of the others some were there for too short a time to be seen.
+    // Some of the others existed for too short a time to be seen.
     assert.deepEqual(await told('/bin/cat /root/first'), ['/root/f*']);
     await sh('rm /root/kept* /root/first');
     await tells(inodeOf('/root/f'), 0);

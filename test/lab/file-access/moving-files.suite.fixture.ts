@@ -1,6 +1,6 @@
-// Whatever happens to a path, its trap is for the file that the path leads to now (and for those that it led to before, which
-// moved-files.deep.test.ts is about). Between a change and the moment that the
-// agent has seen it nothing is told of the new file: guards/file-access/README.md, Limits.
+// Whatever happens to a path, its trap is for the file that the path leads to now (and for those that it led
+// to before, which moved-files.deep.test.ts is about). Between a change and the moment that the agent has
+// seen it, the new file raises no alerts: guards/file-access/README.md, Limits.
 import assert from 'node:assert/strict';
 import {
   linkSync,
@@ -27,7 +27,7 @@ import type { LabContainer } from '../lab.ts';
 const POLICY = 'moving';
 /** `inode:device:generation`. */
 const fileOf = ({ metadata }: KiveData): string | undefined => metadata.annotations?.[ourAnnotations.file];
-/** Whether the file that it tells has left its path. */
+/** Whether its file has left its path. */
 const hasMoved = (data: KiveData): boolean =>
   data.metadata.annotations?.[ourAnnotations.movedFiles]?.split(',').includes(fileOf(data) ?? '') === true;
 const masks = (alerts: readonly KiveAlert[]): number[] => alerts.map(({ metadata: { mask } }) => mask);
@@ -90,7 +90,10 @@ export function movingFileCases(lab: () => GuardedLab): void {
       return data;
     }
 
-    /** Changes what the path leads to, and sees that it is followed. Without a read of the old file being told any more. */
+    /**
+     * Changes where the path leads, and checks that the agent follows. No later read of the old file is
+     * reported.
+     */
     async function follows(path: string, change: () => unknown): Promise<void> {
       const [old] = await guarded.data(POLICY);
       await change();
@@ -188,7 +191,7 @@ export function movingFileCases(lab: () => GuardedLab): void {
         await isGone();
         await follows('/root/later/f', () => sh('echo > /root/later/f'));
       }
-      // Inode numbers are used again: only the generation tells these apart.
+      // Inode numbers are reused: only the generation distinguishes these.
       for (let times = 0; times < scaled(4, 2); times++) {
         await follows('/root/later/f', () => sh('rm /root/later/f; echo > /root/later/f'));
       }
@@ -269,7 +272,7 @@ export function movingFileCases(lab: () => GuardedLab): void {
       const reads = (await guarded.alertsOf(() => sh(script)))
         .map(({ process }) => process.arguments)
         .filter((line) => line.startsWith('-n '));
-      // Some come before the agent has seen the new file. None is told twice, and they come in order.
+      // Some come before the agent has seen the new file. None is reported twice, and they come in order.
       const numbers = reads.map((line) => Number(line.split(' ')[1]));
       assert.deepEqual(
         numbers,

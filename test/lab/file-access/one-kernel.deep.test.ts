@@ -76,7 +76,7 @@ class Kind implements AsyncDisposable {
     return [a, b];
   }
 
-  /** All that both agents told of accesses; the marker left out. */
+  /** The alerts of both agents, without the marker. */
   told(): ToldAlert[] {
     return this.nodes.flatMap(({ agent }) =>
       agent.told.filter(({ alert }) => alert['kive-policy-name'] === 'p'),
@@ -97,7 +97,7 @@ function onlyAttached(kind: Kind, loader: LabNode): void {
   for (const node of kind.nodes) assert.equal(node.agent.attachments() > 0, node === loader, node.name);
 }
 
-/** Accesses both files and asserts that each is told once, by `loader`, with its own node. */
+/** Accesses both files and asserts that each is reported once, by `loader`, with its own node. */
 async function eachOnce(kind: Kind, loader: LabNode): Promise<void> {
   const [first, second] = kind.nodes;
   await first.mark(loader.agent);
@@ -172,7 +172,7 @@ suite('two nodes on one kernel', { skip: sensorSkip || labObstacle() }, () => {
     await eachOnce(kind, second);
     await noDataLost(kind, uids);
 
-    // Halted, and resumed after the other has taken over: for a moment both tell.
+    // Halted, and resumed after the other has taken over: for a moment both report.
     second.agent.signal('SIGSTOP');
     t.diagnostic(`halted: taken over after ${Math.round(await untilTakenOver(kind, first))} ms`);
     const meanwhile = kind.access();
@@ -183,7 +183,7 @@ suite('two nodes on one kernel', { skip: sensorSkip || labObstacle() }, () => {
     onlyAttached(kind, first);
     t.diagnostic(`resumed: it had seen the other after ${Math.round(performance.now() - resumedMs)} ms`);
     await eachOnce(kind, first);
-    // What was accessed while it was halted it has in its ring: told again, with other ids, once.
+    // Accesses while it was halted are in its ring: reported again, with other ids, once.
     await delay(100);
     assert.ok(meanwhile.every((number) => kind.timesTold(number) <= 2));
     assert.match(await cluster.holder(), /^n1_/);

@@ -30,7 +30,7 @@ suite('outages', { skip: sensorSkip || labObstacle() }, () => {
     await cluster.dataCount('p', 1);
     await until('all watched', async () => (await agent.metric('file_access_watched')) === 2);
     let made = 0;
-    /** Reads between two markers: what is told of it is certain then. */
+    /** Reads between two markers: then the set of its alerts is complete. */
     const raises = async (): Promise<string[]> => {
       await node.mark();
       readNumbered(pathIn(container, secret), ++made);
@@ -49,14 +49,14 @@ suite('outages', { skip: sensorSkip || labObstacle() }, () => {
     await until('the edit', async () => (await raises()).join() === 'second');
 
     await agent.kill();
-    // Nobody guards: nobody is told of it.
+    // Without a guard, it raises no alert.
     readNumbered(pathIn(container, secret), ++made);
     const unguarded = made;
     agent.start();
     await node.markUntilTold();
     await until('to be guarded again', async () => (await raises()).join() === 'second');
 
-    // The port may be the near end of somebody's connection for a moment.
+    // The port may be the local end of another connection for a moment.
     receiver = await until('the port', () => Receiver.start({ port }));
     const toldLines = (): string[] =>
       agent.told.filter(({ alert }) => alert['kive-policy-name'] === 'p').map(({ line }) => line);

@@ -1,8 +1,8 @@
-// A policy is edited while a container reads its files all the time. What holds then:
+// A policy is edited while a container reads its files all the time. Guarantees:
 //
-// - Each access to a file that the trap before and the trap after are for is told once, by one of the two.
-// - Where the trap goes from one file to another, the other is watched before the one is let go.
-// - When the KiveData tells the edit, no later access is told by what was before it.
+// - Each access to a file that both versions of the trap select is reported once, by one of the two.
+// - If the trap goes from one file to another, the new file is watched before the old one is dropped.
+// - Once the KiveData has the edit, no later access is reported by the previous version.
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -41,7 +41,7 @@ export function policyEditCases(lab: () => GuardedLab): void {
     const edit = async (path: string, number: number): Promise<void> =>
       void (await guarded.setPolicy('edited', [{ path, metadata: { version: String(number) }, matchAny }]));
 
-    /** The only KiveData, when it tells this. */
+    /** The only KiveData, once it has this path and number. */
     const tells = async (path: string, number: number): Promise<KiveData> =>
       await until(`the KiveData of version ${number}`, async () => {
         const [data, ...others] = await guarded.data('edited');

@@ -60,11 +60,11 @@ class Troubled implements AsyncDisposable {
       return;
     }
     const { port } = this;
-    // The port may be the near end of somebody's connection for a moment.
+    // The port may be the local end of another connection for a moment.
     this.#all.push(await until('the port', () => Receiver.start({ port })));
   }
 
-  /** What was answered with 202, in order; repetitions too. */
+  /** The requests answered with 202, in order; repetitions too. */
   taken(): { readonly id: string; readonly alert: KiveAlert; readonly line: string }[] {
     return this.#all.flatMap(({ taken, received }) => {
       const lines = new Map(received.map(({ id, line }) => [id, line]));
@@ -126,10 +126,10 @@ suite('receivers that are down', { skip: sensorSkip || labObstacle() }, () => {
     const leaseBefore = await cluster.lease();
     for (const one of receivers) await one.begin();
     const endMs = performance.now() + outageMs;
-    /** Accesses that some process must have told: it told a marker before and one after. */
+    /** Accesses that some process must have reported: it reported a marker before and one after. */
     const proven = new Set<number>();
     let kills = 0;
-    /** From each kill until alerts are told again. */
+    /** From each kill until alerts are reported again. */
     const blindMs: number[] = [];
     while (performance.now() < endMs || kills < 2) {
       const roundEndMs = Math.min(performance.now() + KILL_MS, Math.max(endMs, performance.now()));
@@ -144,7 +144,7 @@ suite('receivers that are down', { skip: sensorSkip || labObstacle() }, () => {
         for (const number of sure) proven.add(number);
         sure = [];
       } while (performance.now() < roundEndMs);
-      // In the middle of it: these may be told or not.
+      // In the middle of it: these may be reported or not.
       for (let i = 0; i < 5; i++) access();
       await agent.kill();
       kills++;

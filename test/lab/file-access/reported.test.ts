@@ -1,4 +1,5 @@
-// What is reported of which files in which containers. One lab serves all of these suites: starting it takes longer than most of them.
+// The alerts for files in containers. One lab serves all of these suites: starting it takes longer than most
+// of them.
 import { after, before, suite } from 'node:test';
 
 import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';

@@ -14,7 +14,7 @@ declare function opa_builtin2(id: i32, context: usize, a: usize, b: usize): usiz
 export const opa_wasm_abi_version: i32 = 1;
 export const opa_wasm_abi_minor_version: i32 = 3;
 
-/** What AssemblyScript calls where it gives up, instead of its own import. */
+/** AssemblyScript calls this when it aborts, instead of its own import. */
 export function gaveUp(message: string | null, _file: string | null, _line: u32, _column: u32): void {
   opa_abort(changetype<usize>(String.UTF8.encode(message === null ? 'aborted' : message, true)));
   unreachable();

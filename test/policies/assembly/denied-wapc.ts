@@ -14,7 +14,7 @@ declare function guestResponse(at: usize, size: usize): void;
 @external('wapc', '__guest_error')
 declare function guestError(at: usize, size: usize): void;
 
-/** What AssemblyScript calls where it gives up, instead of its own import. */
+/** AssemblyScript calls this when it aborts, instead of its own import. */
 export function gaveUp(_message: string | null, _file: string | null, _line: u32, _column: u32): void {
   unreachable();
 }

@@ -66,7 +66,7 @@ export function members(json: string): Member[] {
   return found;
 }
 
-/** By a path of members; empty where there is none. */
+/** By a path of members; empty if one is missing. */
 export function get(json: string, path: string[]): string {
   for (let step = 0; step < path.length; step++) {
     const all = members(json);

@@ -1,4 +1,4 @@
-/** What the operator runs for the toy guard. */
+/** The toy guard's part in the operator. */
 import type { ClusterPart } from '../../../guard/guard.ts';
 import { done, runController } from '../../../lib/kube/controller/controller.ts';
 import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';

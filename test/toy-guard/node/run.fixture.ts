@@ -1,4 +1,4 @@
-/** What the agent runs for the toy guard on a node. */
+/** The toy guard's part on a node. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
