@@ -24,6 +24,13 @@ export interface AdmissionRequest {
  * stored (`undefined` for a deletion), `old` as stored (`undefined` for a creation). An error that they throw
  * is the answer; it should be an `ApiError` of lib/apiserver. Return a promise only if something has to be
  * waited for: writes are many.
+ *
+ * @example
+ * const noDoors: Admission = {
+ *   validate({ resource, name }, object) {
+ *     if (resource.plural === 'doors' && object !== undefined) throw apiErrors.forbidden(resource, name, 'doors are not allowed');
+ *   },
+ * };
  */
 export interface Admission {
   /**
@@ -40,6 +47,9 @@ export type Changed = JsonObject | undefined | void;
 
 /**
  * Part of the API server, for a guard whose descriptor has `admits`: writes wait until the guard takes part.
+ *
+ * @example
+ * using _asked = context.admission?.use(noDoors);
  */
 export interface AdmissionChain {
   /** Asks it for each write, until what is returned is disposed. Then writes wait again. */

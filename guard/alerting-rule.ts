@@ -1,6 +1,18 @@
 /**
  * An alerting rule for Prometheus (https://prometheus.io/docs/prometheus/latest/configuration/alerting_rules/). deploy/monitoring/ and
  * docs/monitoring.md are made of them; test/monitoring/ has what makes each of them fire, and what does not.
+ *
+ * @example
+ * const doorStuck: AlertingRule = {
+ *   name: 'RampartDoorStuck',
+ *   expr: 'rampart_door_stuck > 0',
+ *   for: '5m',
+ *   severity: 'warning',
+ *   summary: 'A door of {{ $labels.node }} does not close.',
+ *   what: 'A door was open for five minutes.',
+ *   why: 'Whoever passes it is not asked for a key.',
+ *   next: 'Run `rampart door` on the node.',
+ * };
  */
 export interface AlertingRule {
   /** In CamelCase: its label `alertname`. */

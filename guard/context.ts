@@ -43,12 +43,23 @@ export interface GuardContext {
   cache<T extends KubeObject>(query: CacheQuery<T>, part?: string): IndexedCache<T>;
 }
 
+/**
+ * @example
+ * using _pods = context.health.ready('pods', () => (pods.isSynced ? undefined : 'pods are not listed yet'));
+ * using _loop = context.health.alive('loop', () => (isStuck() ? 'no door was looked at for a minute' : undefined));
+ */
 export interface PartHealth {
   /** @throws {TypeError} for a name that the descriptor has not. */
   ready(part: string, ask: Ask, remark?: Ask): Disposable;
   alive(part: string, ask: Ask): Disposable;
 }
 
+/**
+ * @example
+ * export const doorNode: NodePart = async ({ hostRoot, nodeName, signal, sink }) => {
+ *   for await (const door of openedDoors(join(hostRoot, 'dev/doors'), signal)) sink(findingLine(openDoor(nodeName, door)));
+ * };
+ */
 export interface NodeContext extends GuardContext {
   /** As the Node object and `spec.nodeName` of pods have it. */
   readonly nodeName: string;
@@ -71,6 +82,14 @@ export interface NodeContext extends GuardContext {
   readonly say: (text: string) => void;
 }
 
+/**
+ * @example
+ * export const doorCluster: ClusterPart = async (context) => {
+ *   await context.lead(async (term) => {
+ *     for await (const report of doorReports(term)) await context.reports.write(report, term.signal);
+ *   });
+ * };
+ */
 export interface ClusterContext extends GuardContext {
   readonly tellFacts: TellFacts;
   readonly reports: Pick<ReportWriter, 'delete' | 'write'>;

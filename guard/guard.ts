@@ -130,13 +130,25 @@ export interface Guard<Options = unknown> {
  * start, with whatever rights it has.
  *
  * @returns a line for each thing that was removed
+ * @example
+ * export const openLocks: CleanSwitchedOff = async () => {
+ *   const locks = await locksOfRampart();
+ *   for (const lock of locks) await lock.open();
+ *   return locks.map(({ name }) => `opened the lock ${name}`);
+ * };
  */
 export type CleanSwitchedOff<Options = unknown> = (
   options: Options,
   signal: AbortSignal,
 ) => Promise<readonly string[]>;
 
-/** Resources of one name. */
+/**
+ * Resources of one name.
+ *
+ * @example
+ * resources: [bpfApplications],
+ * variants: { option: 'bpfmanApi', resources: { 'v0.6': bpfApplications, 'v0.5': earlierApplications } },
+ */
 export interface ResourceVariants {
   /** The option that chooses where the API is our own, by the name that commander makes of its flag: `bpfmanApi`. */
   readonly option: string;
@@ -144,7 +156,28 @@ export interface ResourceVariants {
   readonly resources: Readonly<Record<string, Resource>>;
 }
 
+/**
+ * @example
+ * export const doorNode: NodePart<{ intervalS: number }> = async (context, { intervalS }) => {
+ *   using _ready = context.health.ready('door', () => (isDoorFound() ? undefined : 'no door was found'));
+ *   while (!context.signal.aborted) {
+ *     if (isDoorOpen()) context.sink(findingLine(openDoor(context.nodeName)));
+ *     await sleep(intervalS * 1000, undefined, { signal: context.signal }).catch(() => undefined);
+ *   }
+ * };
+ */
 export type NodePart<Options = unknown> = (context: NodeContext, options: Options) => Promise<void>;
+/**
+ * @example
+ * export const doorCluster: ClusterPart = async (context) => {
+ *   const policies = context.cache({ type: doorPolicyType }, 'doorpolicies');
+ *   await context.lead(async (term) => {
+ *     using queue = keyQueue();
+ *     using _changes = policies.subscribe(({ key }) => queue.add(key));
+ *     await runController({ name: 'doors', queue, signal: term.signal, reconcile: writeStatus });
+ *   });
+ * };
+ */
 export type ClusterPart<Options = unknown> = (context: ClusterContext, options: Options) => Promise<void>;
 
 /**
@@ -162,7 +195,18 @@ export const systemNamespace = 'rampart-system';
 
 export type GuardCommand = 'agent' | 'operator' | 'standalone';
 
-/** `rampart network`: of one guard alone. */
+/**
+ * `rampart network`: of one guard alone.
+ *
+ * @example
+ * const door: OwnCommand = {
+ *   create: () =>
+ *     new Command('door')
+ *       .description('shows the doors that are watched')
+ *       .action(async () => (await import('./commands/run.ts')).showDoors()),
+ *   example: ['door', 'show the doors that are watched'],
+ * };
+ */
 export interface OwnCommand {
   /** Declares options and subcommands only: their actions load what does the work, so that `--help` is quick. */
   readonly create: (guard: Guard) => Command;
@@ -170,7 +214,18 @@ export interface OwnCommand {
   readonly example?: readonly [command: string, what: string];
 }
 
-/** A flag. Two guards that name the same object share the flag. */
+/**
+ * A flag. Two guards that name the same object share the flag.
+ *
+ * @example
+ * const interval: GuardOption = {
+ *   flags: '--door-interval <s>',
+ *   description: 'how often doors are looked at, in seconds',
+ *   on: ['agent', 'standalone'],
+ *   default: 60,
+ *   parse: Number,
+ * };
+ */
 export interface GuardOption {
   /** As commander has it: `--mode <mode>`. */
   readonly flags: string;
@@ -190,6 +245,10 @@ export interface GuardOption {
 /** By the camel-case names that commander makes of flags. */
 export type OptionValues = Readonly<Record<string, unknown>>;
 
+/**
+ * @example
+ * directory: { name: 'door-watch', flags: '--door-directory <dir>', description: 'where open doors are remembered' },
+ */
 interface GuardDirectory {
   /** Below the directory of standalone, and of the agent's data. */
   readonly name: string;
@@ -209,7 +268,15 @@ export interface Right {
   readonly inSystem?: true;
 }
 
-/** @param group - Of the API; '' is the core group. */
+/**
+ * @param group - Of the API; '' is the core group.
+ *
+ * @example
+ * const rights: GuardRights = {
+ *   agent: [right('doors.example.com', ['doorpolicies'], ['list', 'watch'])],
+ *   operator: [right('', ['secrets'], ['get'], { resourceNames: ['door-key'], inSystem: true, why: 'To sign reports.' })],
+ * };
+ */
 export function right(
   group: string,
   resources: readonly string[],
@@ -219,6 +286,18 @@ export function right(
   return { apiGroups: [group], resources, verbs, ...limits };
 }
 
+/**
+ * @example
+ * const rights: GuardRights = {
+ *   agent: [right('doors.example.com', ['doorstates'], ['create', 'patch'])],
+ *   viewer: [right('doors.example.com', ['doorpolicies'], ['get', 'list', 'watch'])],
+ *   limits: {
+ *     agent: [
+ *       { group: 'doors.example.com', resources: ['doorstates'], allows: (it) => `${nameOf(it)} == ${node}`, what: 'that of its node' },
+ *     ],
+ *   },
+ * };
+ */
 export interface GuardRights {
   readonly agent?: readonly Right[];
   readonly operator?: readonly Right[];
@@ -237,7 +316,17 @@ export interface GuardRights {
   readonly limits?: WriteLimits;
 }
 
-/** Additions to the agent's DaemonSet for a guard. */
+/**
+ * Additions to the agent's DaemonSet for a guard.
+ *
+ * @example
+ * const pod: PodNeeds = {
+ *   capabilities: [{ name: 'DAC_READ_SEARCH', why: 'Doors that root could not open otherwise.' }],
+ *   mounts: [
+ *     { name: 'doors', hostPath: '/dev/doors', mountPath: '/dev/doors', type: 'Directory', readOnly: true, why: 'The doors of the node.' },
+ *   ],
+ * };
+ */
 export interface PodNeeds {
   readonly capabilities?: readonly { readonly name: string; readonly why: string }[];
   readonly hostPID?: string;
@@ -259,6 +348,13 @@ export interface PodMount {
   readonly why: string;
 }
 
+/**
+ * @example
+ * const health: readonly HealthPart[] = [
+ *   { on: 'node', name: 'doors', what: 'all doors were found' },
+ *   { on: 'node', name: 'loop', what: 'doors were looked at within the last minute', alive: true },
+ * ];
+ */
 export interface HealthPart {
   readonly on: 'node' | 'cluster';
   /** After the guard's name, and `node` where it is on a node: `file-access-node-pods`. */

@@ -1,6 +1,14 @@
 /** What a guard leaves behind in a cluster and on its nodes, for `rampart uninstall`. */
 import type { KubeObject, ResourceType } from '../lib/kube/object/object.ts';
 
+/**
+ * @example
+ * export const doorLeftovers = defineLeftovers({
+ *   finalizers: [{ type: doorPolicyType, finalizers: ['doors.example.com/lock'] }],
+ *   objects: [{ type: configMaps, labelSelector: 'app.kubernetes.io/managed-by=door-watch' }],
+ *   cleanNode: async (_options, { hostRoot }) => (await removeLocks(hostRoot)).map((name) => `removed the lock ${name}`),
+ * });
+ */
 export interface Leftovers<Options = unknown> {
   /** The API server calls them for writes of others, so they go first. */
   readonly webhooks?: readonly ObjectSelection[];

@@ -1,7 +1,19 @@
 /** How lines of guards are shown to people, as by `rampart alerts`. Keys of all lines: stream/finding.ts. */
 import type { ReadFinding } from './stream/read-finding.ts';
 
-/** One kind of line of a guard. */
+/**
+ * One kind of line of a guard.
+ *
+ * @example
+ * export const openDoorKind: LineKind = {
+ *   kind: 'OpenDoor',
+ *   view({ head, keys }) {
+ *     const door = keys['door'];
+ *     if (typeof door !== 'string') return undefined;
+ *     return { path: door, next: ['door', door], pretty: () => `${head.time}  opened  ${printable(door)}` };
+ *   },
+ * };
+ */
 export interface LineKind {
   /** The `kind` of each of its lines. */
   readonly kind: string;

@@ -27,7 +27,15 @@ export interface Diagnosis {
   readonly facts?: Readonly<Record<string, unknown>>;
 }
 
-/** Changes nothing that stays. */
+/**
+ * Changes nothing that stays.
+ *
+ * @example
+ * export const examineDoors: ExamineMachine = async (machine) => ({
+ *   obstacles: machine.isRoot ? [] : ['it needs root; run it as root'],
+ *   limits: diskLimits(machine),
+ * });
+ */
 export type ExamineMachine = (machine: Machine) => Promise<Diagnosis>;
 
 /** Less is no room for baselines, bytecode and what waits to be sent. */

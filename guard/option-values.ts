@@ -23,6 +23,8 @@ export function optionalText(values: OptionValues, name: string): string | undef
  * For an option that may be given several times.
  *
  * @throws {TypeError}
+ * @example
+ * parse: (values) => ({ doors: texts(values, 'door') }), // --door <path>, repeatable: true
  */
 export function texts(values: OptionValues, name: string): readonly string[] {
   const value = values[name];
@@ -34,6 +36,8 @@ export function texts(values: OptionValues, name: string): readonly string[] {
  * For an option with a default.
  *
  * @throws {TypeError}
+ * @example
+ * parse: (values) => ({ intervalS: number(values, 'doorInterval') }), // --door-interval <s>
  */
 export function number(values: OptionValues, name: string): number {
   return optionalNumber(values, name) ?? wrong(values, name, 'a number');
@@ -49,6 +53,8 @@ export function optionalNumber(values: OptionValues, name: string): number | und
  * For an option with `choices` and a default.
  *
  * @throws {TypeError}
+ * @example
+ * parse: (values) => ({ mode: choice(values, 'doorMode', ['watch', 'lock']) }), // --door-mode <mode>
  */
 export function choice<T extends string>(values: OptionValues, name: string, choices: readonly T[]): T {
   return choices.find((one) => one === values[name]) ?? wrong(values, name, `one of ${choices.join(', ')}`);

@@ -6,7 +6,24 @@ import type { GuardedObject, ProcessView } from './guarded.ts';
 import type { LeaseView } from './lease-holder.ts';
 import type { Verdict } from './verdict.ts';
 
-/** A guard's section. It reads the API once, changes nothing, and leaves out what may not be read. */
+/**
+ * A guard's section. It reads the API once, changes nothing, and leaves out what may not be read.
+ *
+ * @example
+ * export const doorStatus: StatusSection = {
+ *   async read({ list, namespace }) {
+ *     const objects: GuardedObject[] = [];
+ *     await list(doorPolicyType, (policy) => objects.push(guardedObject(policy)), { namespace });
+ *     return {
+ *       objects,
+ *       foot: [],
+ *       fields: () => ({ doors: objects.length }),
+ *       headline: ({ failing }) => (failing === 0 ? 'All doors are watched.' : `${failing} doors are not watched.`),
+ *       table: () => '',
+ *     };
+ *   },
+ * };
+ */
 export interface StatusSection {
   /** @throws {KubeError} where the API does not answer. */
   read(context: StatusContext): Promise<SectionReport>;

@@ -5,6 +5,15 @@
  */
 import { agentLeaseLabel, agentNodeAnnotation, kernelLeaseLabel } from './agent-lease-names.ts';
 
+/**
+ * @example
+ * const ownState: WriteLimit = {
+ *   group: 'doors.example.com',
+ *   resources: ['doorstates', 'doorstates/status'],
+ *   allows: (it) => `${nameOf(it)} == ${node}`,
+ *   what: 'those of the node in its token',
+ * };
+ */
 export interface WriteLimit {
   readonly group: string;
   /** With their subresources: `bpfprograms/status`. */

@@ -61,6 +61,14 @@ const kindAtStart = /^\{"guard":"[^"]*","kind":"([^"]*)"/;
  * The line of a finding, without a newline.
  *
  * @param rest - What the guard adds. A key of the head in it is a mistake of the caller, and is not written twice.
+ * @example
+ * const line = findingLine(
+ *   {
+ *     ...{ guard: 'door-watch', kind: 'OpenDoor', time: new Date().toISOString(), node: { name: 'n1' } },
+ *     ...{ severity: 'high', object: null, policy: null, verdict: 'allowed', message: 'The door a was opened.' },
+ *   },
+ *   { door: 'a' },
+ * );
  */
 export function findingLine(head: FindingHead, rest: object = {}): string {
   const { guard, kind, time, node, severity, object, policy, verdict, message } = head;

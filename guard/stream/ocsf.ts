@@ -29,7 +29,17 @@ export interface OcsfEvent {
   readonly attributes: Attributes;
 }
 
-/** Undefined for a line that lacks what the guard writes: then only what all findings have in common is sent. */
+/**
+ * Undefined for a line that lacks what the guard writes: then only what all findings have in common is sent.
+ *
+ * @example
+ * export const doorMapping: OcsfMapping = ({ keys }) => ({
+ *   class: 'detectionFinding',
+ *   activity: findingActivity(false),
+ *   action: 'observed',
+ *   attributes: { 'door.name': textAt(keys, 'door') },
+ * });
+ */
 export type OcsfMapping = (finding: ReadFinding) => OcsfEvent | undefined;
 
 /**

@@ -8,7 +8,18 @@ import type { Feature, KernelFeatures } from '../ebpf/features/feature.ts';
 export const sensorModeNames = ['fentry', 'kprobe', 'raw_tracepoint'] as const;
 export type SensorModeName = (typeof sensorModeNames)[number];
 
-/** One thing a process can do to a file, and which modes see it. */
+/**
+ * One thing a process can do to a file, and which modes see it.
+ *
+ * @example
+ * const read: Operation = { name: 'read', what: 'open for reading', seen: { fentry: 36, kprobe: 36, raw_tracepoint: 36 } };
+ * const check: Operation = {
+ *   name: 'check',
+ *   what: 'access(2): a check only',
+ *   seen: { fentry: 20, kprobe: 20 },
+ *   unseenBecause: 'the call opens nothing',
+ * };
+ */
 export interface Operation {
   /** Stable word, used in tests and in documentation. */
   readonly name: string;
@@ -129,7 +140,18 @@ export function blindSpots(mode: SensorModeName): readonly Operation[] {
   return operations.filter((operation) => operation.seen[mode] === undefined);
 }
 
-/** A way to attach the sensor's programs. */
+/**
+ * A way to attach the sensor's programs.
+ *
+ * @example
+ * const openOnly: SensorMode = {
+ *   name: 'raw_tracepoint',
+ *   summary: 'the end of system calls',
+ *   programs: ['sys_exit'],
+ *   unavailable: (features) => (features.attach.raw_tracepoint.available ? undefined : 'raw tracepoints are not available'),
+ *   attach: (object) => [object.program('sys_exit').attach()],
+ * };
+ */
 export interface SensorMode {
   readonly name: SensorModeName;
   /** One line for people. */

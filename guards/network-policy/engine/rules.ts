@@ -23,7 +23,13 @@ export type PolicyKey = string;
 /** An address in canonical text (RFC 5952 for IPv6), without a prefix length. */
 export type Address = string;
 
-/** A closed interval of addresses of one family: `10.0.0.0`-`10.0.0.255`. Blocks are given as intervals, without their `except`. */
+/**
+ * A closed interval of addresses of one family: `10.0.0.0`-`10.0.0.255`. Blocks are given as intervals, without their `except`.
+ *
+ * @example
+ * const block: AddressRange = { first: '10.0.0.0', last: '10.0.0.255' }; // 10.0.0.0/24
+ * const one: AddressRange = { first: '2001:db8::1', last: '2001:db8::1' };
+ */
 export interface AddressRange {
   readonly first: Address;
   readonly last: Address;
@@ -35,7 +41,13 @@ export type AddressSet = readonly AddressRange[];
 /** By family: IPv4 and IPv6 are independent of each other. */
 export type ByFamily<T> = Readonly<Record<Family, T>>;
 
-/** A closed interval of ports of one protocol; 0 to 65535 is every port of it. */
+/**
+ * A closed interval of ports of one protocol; 0 to 65535 is every port of it.
+ *
+ * @example
+ * const https: PortRange = { protocol: 'TCP', first: 443, last: 443 };
+ * const everyUdpPort: PortRange = { protocol: 'UDP', first: 0, last: 65_535 };
+ */
 export interface PortRange {
   readonly protocol: Protocol;
   readonly first: number;
@@ -49,7 +61,15 @@ export interface Endpoint {
   readonly port: number;
 }
 
-/** The peers that rules allow: their members change, while the rules stay. */
+/**
+ * The peers that rules allow: their members change, while the rules stay.
+ *
+ * @example
+ * const backends: Peers = {
+ *   pods: { 4: ['10.1.0.10', '10.1.0.9'], 6: [] }, // sorted as strings
+ *   blocks: { 4: [{ first: '192.0.2.0', last: '192.0.2.255' }], 6: [] },
+ * };
+ */
 export interface Peers {
   /** Addresses of pods that are in none of the blocks, sorted as strings. */
   readonly pods: ByFamily<readonly Address[]>;
@@ -64,6 +84,13 @@ export type PeersKey = `[${string}`;
  * The packets that one rule of a policy allows: a packet (the first of a connection) that matches one of the
  * clauses. For ingress, the peer is the source, for egress the destination; ports are always those of the
  * destination.
+ *
+ * @example
+ * const fromEveryone: Clause = { peers: 'everyone', ports: [{ protocol: 'TCP', first: 443, last: 443 }] };
+ * const namedPort: Clause = {
+ *   peers: 'everyone',
+ *   endpoints: { 4: [{ address: '10.1.0.10', protocol: 'TCP', port: 5432 }], 6: [] },
+ * };
  */
 export type Clause =
   | {
@@ -85,14 +112,35 @@ export interface PolicyRule {
   readonly clauses: readonly Clause[];
 }
 
-/** One direction of one policy, with the rules that pods of this node need. */
+/**
+ * One direction of one policy, with the rules that pods of this node need.
+ *
+ * @example
+ * const denyAll: PolicyRules = { policy: 'shop/deny', direction: 'ingress', rules: [] };
+ * const allowHttps: PolicyRules = {
+ *   policy: 'shop/web',
+ *   direction: 'ingress',
+ *   rules: [{ index: 0, clauses: [{ peers: 'everyone', ports: [{ protocol: 'TCP', first: 443, last: 443 }] }] }],
+ * };
+ */
 export interface PolicyRules {
   readonly policy: PolicyKey;
   readonly direction: Direction;
   readonly rules: readonly PolicyRule[];
 }
 
-/** A pod of this node. */
+/**
+ * A pod of this node.
+ *
+ * @example
+ * const isolated: LocalPod = {
+ *   pod: 'shop/db',
+ *   addresses: { 4: ['10.1.0.10'], 6: [] },
+ *   ingress: ['shop/db'], // isolated by one policy
+ *   egress: undefined, // not isolated
+ *   monitors: { ingress: false, egress: false },
+ * };
+ */
 export interface LocalPod {
   readonly pod: PodKey;
   /** Those of its status, and the link-local ones of its interface. */
@@ -109,7 +157,16 @@ export function isEnforced(pod: Pick<LocalPod, Direction | 'monitors'>, directio
   return pod[direction] !== undefined && !pod.monitors[direction];
 }
 
-/** Everything that a dataplane must enforce. */
+/**
+ * Everything that a dataplane must enforce.
+ *
+ * @example
+ * const rules: NodeRules = {
+ *   ...noRules,
+ *   pods: new Map([[isolated.pod, isolated]]),
+ *   policies: new Map([[policyRulesKey('ingress', 'shop/db'), { policy: 'shop/db', direction: 'ingress', rules: [] }]]),
+ * };
+ */
 export interface NodeRules {
   readonly pods: ReadonlyMap<PodKey, LocalPod>;
   /** By `direction policy`, see {@link policyRulesKey}. Those that a pod of this node names, and no others. */
@@ -149,7 +206,17 @@ export interface AddressChange {
 /** Pods that joined and left peers. */
 export type PeersChange = ByFamily<AddressChange>;
 
-/** The difference from the previous rules: only that must be programmed. */
+/**
+ * The difference from the previous rules: only that must be programmed.
+ *
+ * @example
+ * const podCame: RulesChange = {
+ *   pods: new Set(['shop/db']),
+ *   policies: new Set(),
+ *   peers: new Map([['["app=db"]', { 4: { gone: [], come: ['10.1.0.10'] }, 6: { gone: [], come: [] } }]]),
+ *   podCidrs: false,
+ * };
+ */
 export interface RulesChange {
   readonly pods: ReadonlySet<PodKey>;
   /** Keys of {@link NodeRules.policies}. */

@@ -14,6 +14,10 @@ import type {
 
 export type LogGroups = readonly [number, ...number[]];
 
+/**
+ * @example
+ * const strict: DataplaneOptions = { unknownPods: 'deny', logGroups: [100, 200] };
+ */
 export interface DataplaneOptions {
   /**
    * For addresses within the node's podCidrs that belong to no known pod, such as one that has just started. `monitor`: they are allowed,
@@ -26,7 +30,16 @@ export interface DataplaneOptions {
 
 export const defaultDataplaneOptions: DataplaneOptions = { unknownPods: 'allow', logGroups: [100] };
 
-/** The changes of a call in the kernel. */
+/**
+ * The changes of a call in the kernel.
+ *
+ * @example
+ * const unchanged: Programmed = { commands: 0 };
+ * const partly: Programmed = {
+ *   commands: 12,
+ *   refused: [{ policy: 'shop/db', field: 'spec.ingress[0].ports[0]', message: 'The kernel does not know SCTP.' }],
+ * };
+ */
 export interface Programmed {
   /** 0: everything was as it should be. */
   readonly commands: number;
@@ -36,7 +49,12 @@ export interface Programmed {
   readonly refused?: readonly PolicyProblem[];
 }
 
-/** Something of ours that differs from what was programmed. */
+/**
+ * Something of ours that differs from what was programmed.
+ *
+ * @example
+ * const emptied: Drift = { what: 'chain class-in-0a1b (shop/db)', how: 'changed' };
+ */
 export interface Drift {
   /** `chain pod-in-... (default/web)` */
   readonly what: string;
@@ -69,6 +87,14 @@ export interface Refused extends ChainOwner {
  *
  * Each change is atomic: a packet sees either the old or the new rules. Objects of other programs are not
  * touched. Established connections continue during all changes.
+ *
+ * @example
+ * using dataplane = await openDataplane(options);
+ * const { refused = [] } = await dataplane.sync(engine.rules); // at the start, and now and then
+ * const change = engine.takeChange();
+ * await dataplane.apply(engine.rules, change); // for each event
+ * for (const { policy, field, message } of refused) report(policy, field, message);
+ * for (const { what, how } of await dataplane.verify()) logger.warn({ what, how }, 'rules differ');
  */
 export interface Dataplane extends Disposable {
   /** Makes the kernel enforce `rules`, whatever of ours is there. Repairs drift. */
