@@ -180,7 +180,7 @@ for (const [name, expressions] of Object.entries(holds)) {
   });
 }
 
-suite('what fails', () => {
+suite('expressions that fail', () => {
   const fails: Readonly<Record<string, string>> = {
     'object.spec.nope == 1': '! no such key: nope',
     'oldObject.spec.replicas == 1': '! no such key: spec',

@@ -50,7 +50,7 @@ suite('expressions that hold', () => {
   }
 });
 
-suite('what is wrong with others', () => {
+suite('errors in other expressions', () => {
   const operand =
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
   const cases: Readonly<Record<string, string>> = {

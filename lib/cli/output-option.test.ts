@@ -19,7 +19,7 @@ test('the first format is the default; for events, none', () => {
   assert.equal(outputOf(events), undefined);
 });
 
-test('what earlier releases had is accepted, and not shown', () => {
+test('the options of earlier releases are accepted, and not shown', () => {
   const json = (): Command => addOutput(new Command('doctor'), tableFormats, { former: '--json' });
   assert.equal(outputOf(json(), '--json'), 'json');
   assert.equal(outputOf(json()), 'table');

@@ -6,7 +6,7 @@ import { cgroupPlace } from './cgroup-place.ts';
 const id = '0123456789abcdef'.repeat(4);
 const other = 'f'.repeat(64);
 
-suite('what the path of a cgroup says', () => {
+suite('the container or unit in the path of a cgroup', () => {
   for (const path of [
     `/kubepods/burstable/pod7d1c/${id}`,
     `/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod7d1c.slice/cri-containerd-${id}.scope`,
@@ -28,7 +28,7 @@ suite('what the path of a cgroup says', () => {
     assert.deepEqual(cgroupPlace(path).containers, [id, other]);
   });
 
-  test('what looks after a container is not in it', () => {
+  test('the monitor of a container is not in it', () => {
     const path = `/kubepods.slice/kubepods-pod7d1c.slice/crio-conmon-${id}.scope`;
     assert.deepEqual(cgroupPlace(path).containers, []);
     assert.deepEqual(cgroupPlace(`/machine.slice/libpod-conmon-${id}.scope`).containers, []);

@@ -49,7 +49,7 @@ suite('where a process is', () => {
     assert.equal((at(host, `/docker/${idOf('f')}/kubelet.slice`) as { relation: string }).relation, 'host');
   });
 
-  test('in a container that nobody has told of', () => {
+  test('a process in an unreported container', () => {
     const index = indexed();
     const at = (cgroup: string) => index.find({ mountNamespace: 7, cgroup });
     assert.deepEqual(at(pod(idOf('a'))), { relation: 'unknown', id: idOf('a') });
@@ -90,7 +90,7 @@ suite('a container that is gone', () => {
   });
 });
 
-test('what was done before a container began is not its own, though it has the mount namespace now', () => {
+test('an action before the start of a container is not its own, though it has the mount namespace now', () => {
   const index = indexed();
   const process = { mountNamespace: 2, cgroup: '/' };
   index.set(container('b'), { mountNamespace: 2, startedMs: 2000 });

@@ -33,7 +33,7 @@ suite('client of the container runtime: failures', () => {
     assert.deepEqual(cri.stats(), { calls: { Version: 1 }, failures: { Version: 1 } });
   });
 
-  test('an aborted call rejects with the reason and is no failure', async () => {
+  test('an aborted call rejects with the reason and does not count as a failure', async () => {
     await using runtime = await new FakeRuntime().start({ Version: never });
     using cri = openCri({ socketPath: runtime.socketPath });
     const abort = new AbortController();
@@ -45,7 +45,7 @@ suite('client of the container runtime: failures', () => {
     assert.deepEqual(cri.stats().failures, {});
   });
 
-  test('a refusal tells what the runtime said', async () => {
+  test('a refusal has the message of the runtime', async () => {
     await using runtime = await new FakeRuntime().start({
       ListContainers: () => {
         throw new ConnectError('database is locked', Code.Internal);
@@ -66,7 +66,7 @@ suite('client of the container runtime: failures', () => {
     await failure(errorCodes.UNSUPPORTED, cri.version());
   });
 
-  test('no socket, nobody behind it, no socket but a file', async () => {
+  test('no socket, a socket without a listener, a file that is not a socket', async () => {
     await using runtime = new FakeRuntime();
     using absent = openCri({ socketPath: runtime.socketPath });
     assert.match(
@@ -153,7 +153,7 @@ suite('the pid in a verbose status', () => {
     ContainerStatus: () => ({ status: { id, state }, info }),
   });
 
-  test('as containerd and as CRI-O tell it', async () => {
+  test('the pid in the answers of containerd and of CRI-O', async () => {
     const containerd = JSON.stringify({
       sandboxID: fakeId(2),
       pid: 41,
@@ -177,7 +177,7 @@ suite('the pid in a verbose status', () => {
     }
   });
 
-  test('what is no pid is refused, and only of a container that runs', async () => {
+  test('an invalid pid of a running container is refused', async () => {
     const malformed = [{}, { info: '' }, { info: '{' }, { info: 'null' }, { info: '[]' }].concat(
       [0, -1, 1.5, '7', true].map((pid) => ({ info: JSON.stringify({ pid }) })),
     );

@@ -29,7 +29,7 @@ test('a change wakes, also one that was before the waiting; the signal ends it',
   }
 });
 
-test('what cannot be watched is looked at now and then', async () => {
+test('a file that cannot be watched is polled', async () => {
   using changes = new FileChanges('/nonexistent/directory');
   const { signal } = new AbortController();
   await changes.next(FOREVER_MS, signal);

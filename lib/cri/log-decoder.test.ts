@@ -52,7 +52,7 @@ suite('records of a log', () => {
     assert.equal(decoder.isWaiting, false);
   });
 
-  test('a line that waits is given when nobody wants to wait any longer', () => {
+  test('a waiting line is returned when the wait ends', () => {
     const decoder = new LogDecoder();
     decoder.push(Buffer.from(`${at(1)} stdout P prompt\n${at(2)} stderr F said\n`));
     assert.deepEqual([decoder.take().toString(), decoder.isWaiting], ['prompt', true]);

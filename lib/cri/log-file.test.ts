@@ -22,7 +22,7 @@ async function read(): Promise<string> {
   return await file.readFile('utf8');
 }
 
-suite('what is no log file is not read', () => {
+suite('files that are not logs are not read', () => {
   const refused = (code: ErrorCode, words: RegExp) => (error: unknown) =>
     error instanceof RampartError && error.code === code && words.test(error.message);
 

@@ -137,7 +137,7 @@ suite('a log that is read once', () => {
     assert.equal(text, 'before\n');
   });
 
-  test('what is no record is left out, and said', async () => {
+  test('invalid records are omitted and reported', async () => {
     writeFileSync(path, `${line('a')}{"log":"b"}\n`);
     assert.equal(await readAll(), 'a\n');
     assert.match(losses.join(), /^1 lines of .*0\.log are not log records/);
@@ -173,7 +173,7 @@ suite('a log that is followed', () => {
     assert.deepEqual(openFiles(), []);
   });
 
-  test('ends without an error when nobody wants it any more', async () => {
+  test('ends without an error when it is aborted', async () => {
     writeFileSync(path, line('one'));
     const log = following();
     await log.until('one\n');
@@ -182,7 +182,7 @@ suite('a log that is followed', () => {
     assert.deepEqual(openFiles(), []);
   });
 
-  test('ends after so many bytes', async () => {
+  test('ends after the given number of bytes', async () => {
     writeFileSync(path, line('one'));
     const log = following({ limitBytes: 6 });
     await log.until('one\n');
@@ -256,7 +256,7 @@ suite('a log that is followed', () => {
     await log.done;
   });
 
-  test('a line that does not end holds nobody up for long', async () => {
+  test('an endless line does not delay other lines for long', async () => {
     writeFileSync(path, line('password: ', 'P') + line('hint', 'F', 'stderr'));
     const log = following();
     await log.until('password: \nhint\n');

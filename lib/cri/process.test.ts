@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { isInContainer, isSameProcess, processIdentity } from './process.ts';
 import { fakeId, FakeRuntime } from './runtime.fixture.ts';
 
-test('a real process is the same until it ends, a zombie is none', async () => {
+test('a process keeps its identity until it ends, a zombie has none', async () => {
   const child = spawn('sleep', ['60']);
   await once(child, 'spawn');
   const identity = processIdentity(child.pid ?? 0);

@@ -89,7 +89,7 @@ suite('messages as bytes, beside @bufbuild/protobuf', () => {
     assert.equal(Object.getPrototypeOf(read.labels), Object.prototype);
   });
 
-  test('bytes that are no message are refused, and nothing is read beyond them', () => {
+  test('invalid messages are refused, and nothing is read beyond them', () => {
     const whole = encode('ListContainersResponse', {
       containers: [
         { id: 'x'.repeat(64), createdAt: 5n, labels: { a: 'b' }, metadata: { name: 'n', attempt: 3 } },

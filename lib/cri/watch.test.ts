@@ -88,7 +88,7 @@ suite('watch of containers', { timeout: 300_000 }, () => {
     await until(() => watch.containers.size === 0);
   });
 
-  test('containerd: the end of an exec is no event, that of a container is', async () => {
+  test('containerd: the end of a container is an event, that of an exec is not', async () => {
     await using node = new Node();
     const exit = (containerId: string, id: string) => {
       const field = (number: number, text: string) =>
@@ -169,7 +169,7 @@ suite('watch of containers', { timeout: 300_000 }, () => {
     assert.deepEqual(seen.slice(2), ['changed c1 exited -']);
   });
 
-  test('where cgroups tell nothing the runtime is asked twice', async () => {
+  test('where cgroups are of no help, the runtime is queried twice', async () => {
     await using node = new Node();
     const container = node.add(1);
     node.runtime.addProcess(container.pid, 5, '/');

@@ -51,7 +51,7 @@ test('a descriptor is closed once and then refused', () => {
   assert.ok(other instanceof Fd);
 });
 
-test('a path is opened as it is written, of any length that the kernel takes', () => {
+test('a path of any length that the kernel accepts is opened literally', () => {
   const directory = fs.mkdtempSync(join(tmpdir(), 'libc-'));
   try {
     const flags = openFlags.PATH;

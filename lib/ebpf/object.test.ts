@@ -66,7 +66,7 @@ const withCode =
     return true;
   };
 
-suite('bytes that are no eBPF object', () => {
+suite('refuses bytes that are not an eBPF object', () => {
   for (const [what, bytes] of [
     ['text', Buffer.from('#!/bin/sh\necho no object\n'.repeat(50))],
     [
@@ -93,7 +93,7 @@ suite('bytes that are no eBPF object', () => {
 });
 
 suite('an object before it is loaded', { skip: skipCompile }, () => {
-  test('names its programs; a name that is not there is told', () => {
+  test('has its programs by name; an unknown name is an error', () => {
     using object = BpfObject.open(compile(COUNTING), 'counting');
     assert.deepEqual(
       object.programs().map(({ name }) => name),
@@ -149,7 +149,7 @@ suite('an object in the kernel', { skip: skipCompile }, () => {
     assert.throws(() => memory.view, withCode('RAMPART_DISPOSED'));
   });
 
-  test('a prepared run reads its context at each call, tells why it cannot be, and ends with the object', () => {
+  test('a prepared run reads its context at each call, reports its refusal, and ends with the object', () => {
     const object = BpfObject.open(compile(COUNTING), 'counting');
     object.load();
     const memory = object.map('.bss').mapMemory();

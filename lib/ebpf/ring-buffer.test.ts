@@ -282,7 +282,7 @@ suite('ring buffer of this kernel', { skip: missing(), timeout: 300_000 }, () =>
     }
   });
 
-  test('refuses what is no ring buffer of that size', () => {
+  test('refuses a map that is not a ring buffer of that size', () => {
     using ring = new Ring();
     const before = mappings();
     assert.throws(() => ring.open({ sizeBytes: ring.sizeBytes / 2 }), {

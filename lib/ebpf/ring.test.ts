@@ -206,7 +206,7 @@ suite('ring reader', () => {
     assert.equal(ring.consumerPosition, bad.position);
   });
 
-  test('positions that are no multiple of 8 are a fault', () => {
+  test('positions that are not multiples of 8 are a fault', () => {
     const ring = new ModelProducer(256, 16n);
     const record = ring.reserve(new Uint8Array(8));
     assert.ok(record);

@@ -73,7 +73,7 @@ test('a feed keeps the last lines, within both of its limits, and numbers all', 
   );
 });
 
-test('of each kind the last lines are kept: many of one do not push out those of another', () => {
+test('the last lines of each kind are kept: many of one kind do not push out another', () => {
   const feed = new LineFeed({ maxLines: 2 });
   feed.push('rare', 'b');
   for (let count = 0; count < 10; count++) feed.push(`often ${count}`, 'a');
@@ -86,7 +86,7 @@ test('of each kind the last lines are kept: many of one do not push out those of
 });
 
 suite('a feed on a unix socket', () => {
-  test('what is not kept of one kind is missed by who comes back, not by a new reader; what is said of all', async () => {
+  test('a returning reader misses lines that are no longer kept, a new one does not; both get the description of the feed', async () => {
     using directory = new Directory();
     const feed = new LineFeed({ maxLines: 2 });
     const path = directory.at('s');
@@ -118,7 +118,7 @@ suite('a feed on a unix socket', () => {
     ]);
   });
 
-  test('what is kept, then what comes; nobody else may open it; nothing is left at the end', async () => {
+  test('kept lines, then new ones; only the owner may open the socket; it is removed at the end', async () => {
     using directory = new Directory();
     const feed = new LineFeed({ maxLines: 2 });
     for (const line of ['one', 'two', 'drei €', ' 4 5']) feed.push(line);
@@ -168,7 +168,7 @@ suite('a feed on a unix socket', () => {
     assert.deepEqual(other.lines, ['4', '5', '6']);
   });
 
-  test('a reader that stops holds nobody up; what it did not get is counted for it, to the line', async () => {
+  test('a stopped reader does not delay others; its missed lines are counted exactly', async () => {
     using directory = new Directory();
     const feed = new LineFeed({ maxLines: 5 });
     const path = directory.at('s');
@@ -259,7 +259,7 @@ suite('a feed on a unix socket', () => {
     await assert.rejects(serveFeed(feed, directory.at('c'.repeat(120))), { code: 'RAMPART_INPUT' });
   });
 
-  test('what is no feed is told as such', async () => {
+  test('a socket that is not a feed is reported as such', async () => {
     using directory = new Directory();
     const path = directory.at('s');
     const { createServer } = await import('node:net');

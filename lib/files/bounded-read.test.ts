@@ -26,7 +26,7 @@ test('a file is read as far as it may be long, and one with holes costs nothing'
   }
 });
 
-test('of a file without a size, no more than the first bytes', () => {
+test('reads only the first bytes of a file without a size', () => {
   const fd = openSync('/dev/zero', 'r');
   try {
     assert.deepEqual(readStart(fd, 100_000), Buffer.alloc(100_000));

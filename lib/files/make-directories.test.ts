@@ -24,7 +24,7 @@ test('directories are made with those above them, for their owner only, and what
   }
 });
 
-test('where no directory can ever be, it says so at once', () => {
+test('a path where no directory can exist is refused at once', () => {
   for (const path of ['/proc/rampart', '/proc/rampart/below/it', '/sys/rampart']) {
     assert.throws(
       () => makeDirectories(path),

@@ -36,7 +36,7 @@ test('an escape in a key is found, and none elsewhere', () => {
   );
 });
 
-test('what is no JSON is looked at to its end and no further', () => {
+test('invalid JSON is scanned to its end and no further', () => {
   fc.assert(
     fc.property(fc.string({ unit: fc.constantFrom('"', '\\', ':', ' ', 'a') }), (any) => {
       assert.equal(typeof hasEscapedKey(any), 'boolean');
@@ -44,7 +44,7 @@ test('what is no JSON is looked at to its end and no further', () => {
   );
 });
 
-test('a key is not the beginning of another one, as it stands in the text, that came before', () => {
+test('a key is not taken for the beginning of an earlier one in the text', () => {
   const before = JSON.parse('{"h":[],"\\\\":0}') as object;
   const after = '{"h":1,"\\"":2}';
   assert.deepEqual(parseJsonKeys(after), { h: 1, '"': 2 });

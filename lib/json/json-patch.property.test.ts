@@ -46,7 +46,7 @@ describe('laws of JSON patch', () => {
     );
   });
 
-  it('what applies, applies in another implementation with the same result', () => {
+  it('a patch that applies has the same result in another implementation', () => {
     // Theirs looks the target of a move up before it removes the source, which shifts a list.
     const steady = ({ op, path, ...rest }: { op: string; path: string }) => {
       const from = 'from' in rest ? String(rest.from) : '';

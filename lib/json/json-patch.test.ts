@@ -210,7 +210,7 @@ describe('JSON patch', () => {
     assert.equal(message([{ op: 'spam', path: '/a' }]), 'Unexpected kind: spam');
   });
 
-  it('a body that is no patch is 400, one with too many operations 413', () => {
+  it('an invalid patch is 400, one with too many operations 413', () => {
     for (const body of [null, {}, 'x', 5, [null], [[]], ['x']]) {
       assert.equal(refusalOf(() => applyJsonPatch({}, body)).code, 400);
     }

@@ -33,7 +33,7 @@ suite('manifests', () => {
     assert.equal(list.objects[0]?.lineOf('metadata.name'), 6);
   });
 
-  test('a mistake names its line and document, and stands in no other one’s way', () => {
+  test('an error names its line and document, and does not affect other documents', () => {
     const text = `${configMap('a')}---\nkind: [x\n---\n${configMap('b')}---\na: 1\na: 2\n---\n- 1\n`;
     const [first = '', second = '', ...rest] = problems(text);
     assert.deepEqual(names(text), ['a', 'b']);
@@ -42,7 +42,7 @@ suite('manifests', () => {
     assert.deepEqual(rest, ['a.yaml:16: document 5: not a Kubernetes object: expected fields']);
   });
 
-  test('what is missing is named', () => {
+  test('missing fields are named', () => {
     assert.deepEqual(problems('kind: A\nmetadata: {name: x}\n'), [
       'a.yaml:1: document 1, apiVersion: apiVersion is missing or not a string',
     ]);

@@ -9,7 +9,7 @@ test('host and port', () => {
   assert.deepEqual(parseAddress('a-name.example:65535'), { host: 'a-name.example', port: 65_535 });
 });
 
-test('a port alone only where there is a host for it', () => {
+test('a port alone is accepted only if there is a default host', () => {
   assert.equal(parseAddress('9090'), undefined);
   for (const port of ['9090', 9090]) {
     assert.deepEqual(parseAddress(port, '127.0.0.1'), { host: '127.0.0.1', port: 9090 });

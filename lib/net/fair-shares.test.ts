@@ -25,7 +25,7 @@ test('who takes everything loses its oldest, and others lose nothing', () => {
   assert.deepEqual(revoked, []);
 });
 
-test('what is kept stays, and a share for which there is no room does not grow', () => {
+test('kept connections stay, and a share without room does not grow', () => {
   const shares = new FairShares({ total: 3, perSource: 2 });
   const none = (): void => assert.fail('revoked');
   const kept = shares.open('a', none);

@@ -42,7 +42,7 @@ suite('proxies', () => {
     }
   });
 
-  test('of the environment, and what is none, without its password', () => {
+  test('a proxy from the environment; an invalid one is reported without its password', () => {
     assert.deepEqual(proxiesOf({ https_proxy: 'a', HTTPS_PROXY: 'b', no_proxy: 'c', HTTP_PROXY: '' }), {
       ...{ http: undefined, https: 'b', none: 'c' },
     });

@@ -24,7 +24,7 @@ const ask = (client: Exchange, url: string, security: Security = 'verified'): Pr
     .then(({ body }) => Buffer.from(body).toString());
 
 suite('addresses of registries', () => {
-  test('what only the machine reaches is refused, open port or not, and in any spelling', async () => {
+  test('addresses that only the machine reaches are refused, whether the port is open, and in any spelling', async () => {
     await using stack = new AsyncDisposableStack();
     const { server, port } = await serve((_, response) => response.end('secret'));
     stack.defer(() => void server.close());
@@ -68,7 +68,7 @@ suite('addresses of registries', () => {
 });
 
 suite('proxies of registries', () => {
-  test('what is not to be called directly is asked of the proxy, except what no policy may reach', async () => {
+  test('hosts behind the proxy are requested from it, except those that no policy may reach', async () => {
     await using stack = new AsyncDisposableStack();
     const asked: string[] = [];
     const { server, port } = await serve(({ url = '', headers }, response) => {

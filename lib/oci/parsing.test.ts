@@ -46,13 +46,13 @@ suite('references', () => {
     'a'.repeat(2000),
   ];
   for (const text of bad) {
-    test(`${JSON.stringify(text.slice(0, 30))} is none`, () =>
+    test(`${JSON.stringify(text.slice(0, 30))} is refused`, () =>
       assert.throws(() => parseReference(text), /not a reference/));
   }
 });
 
 suite('registries.conf', () => {
-  test('what TOML it is written in', () => {
+  test('the supported TOML', () => {
     const text =
       `
       unqualified-search-registries = ["a", 'b'] # a comment
@@ -160,7 +160,7 @@ suite('credentials', () => {
     assert.equal(who('helper.example', 'a'), undefined);
   });
 
-  test('what is no pull secret says so, and not what is in it', () => {
+  test('an invalid pull secret is reported without its content', () => {
     for (const data of [{}, { '.dockerconfigjson': Buffer.from('{"hunter2').toString('base64') }]) {
       assert.throws(
         () => credentialsOfSecrets([{ name: 'pull', secret: { type: 'Opaque', data } }]),

@@ -81,7 +81,7 @@ suite('registries without TLS', () => {
     assert.equal(await client.registry.digestOf(pushed.reference), pushed.digest);
   });
 
-  test('nobody is asked without TLS who was not named as insecure', async () => {
+  test('registries are only called without TLS if they are named as insecure', async () => {
     const pushed = await server.pushWasm('team/insecure', 'v1', wasm('x'));
     await using client = await Client.open();
     await assert.rejects(
@@ -109,7 +109,7 @@ suite('registries without TLS', () => {
     assert.equal(await client.bytes(`${first.reference}@${first.digest}`), 'first');
   });
 
-  test('of an index, what is for the platform', async () => {
+  test('takes the entry of an index for the platform', async () => {
     const amd64 = await server.pushWasm('team/multi', 'amd64', wasm('for amd64'));
     const s390x = await server.pushWasm('team/multi', 's390x', wasm('for s390x'));
     const index = await server.pushIndex('team/multi', 'v1', { 'linux/amd64': amd64, 'linux/s390x': s390x });
@@ -151,7 +151,7 @@ suite('registries without TLS', () => {
     assert.equal((await client.registry.pull(kept.reference, { policy: 'Always' })).stale, undefined);
   });
 
-  test('what is not there, and what was taken away', async () => {
+  test('missing and removed artifacts', async () => {
     const pushed = await server.pushWasm('team/gone', 'v1', wasm('gone'));
     await using client = await Client.open(insecure());
     await assert.rejects(
@@ -324,7 +324,7 @@ suite('registries with TLS and with a password', () => {
     });
   });
 
-  test('what one fetched with a password is not given to another from the cache', async () => {
+  test('content fetched with a password is not returned from the cache without it', async () => {
     const pushed = await server.pushWasm('team/tenant', 'v1', wasm('of one tenant'));
     await using client = await Client.open(authorities());
     assert.equal(await client.bytes(pushed.reference, credentials()), 'of one tenant');

@@ -22,7 +22,7 @@ const ports: Readonly<Record<string, (socket: Socket) => void>> = {
   'ends in the middle': (socket) => void socket.end('HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n{'),
 };
 
-suite('a fetch that fails, told to whoever chose the host', () => {
+suite('the error of a failed fetch for the user who chose the host', () => {
   const open = async (
     stack: AsyncDisposableStack,
     options: Partial<Parameters<typeof openRegistry>[0]>,
@@ -66,7 +66,7 @@ suite('a fetch that fails, told to whoever chose the host', () => {
     assert.notEqual(failures[0]?.[1].replace(hosts[0] ?? '', ''), failures[closed]?.[1]);
   });
 
-  test('what is theirs to mend is told', async () => {
+  test('errors that the user can fix are shown', async () => {
     await using stack = new AsyncDisposableStack();
     const secure = stack.use(await RegistryFixture.start({ tls: true }));
     const other = stack.use(await RegistryFixture.start({ tls: true }));

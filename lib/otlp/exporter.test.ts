@@ -118,7 +118,7 @@ suite('an exporter', { timeout: 300_000 }, () => {
   });
 
   for (const status of [400, 401, 404, 500, 501]) {
-    test(`HTTP ${status}: dropped, counted and told; the next is sent`, async () => {
+    test(`HTTP ${status}: dropped, counted and reported; the next is sent`, async () => {
       using directory = new TemporaryDirectory();
       await using receiver = await OtlpReceiver.start();
       receiver.manners = answerWith(status, {}, { message: 'the reason' });
@@ -237,7 +237,7 @@ suite('an exporter', { timeout: 300_000 }, () => {
     await stopped;
   });
 
-  test('what is not sent waits for the next process, and goes where that is told', async () => {
+  test('unsent records wait for the next process, and go to its receiver', async () => {
     using directory = new TemporaryDirectory();
     const url = await closedUrl();
     const lines = numbered(50);
@@ -325,7 +325,7 @@ suite('an exporter', { timeout: 300_000 }, () => {
     assert.deepEqual(receiver.taken, numbered(10));
   });
 
-  test('a certificate that cannot be used, and a directory in use, are told at the start', async () => {
+  test('an unusable certificate and a directory in use are reported at the start', async () => {
     using directory = new TemporaryDirectory();
     const url = new URL('https://127.0.0.1:9/v1/logs');
     writeFileSync(directory.at('bad.crt'), '-----BEGIN CERTIFICATE-----\nnone\n-----END CERTIFICATE-----\n');

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 
 import { commandLine } from './command-line.ts';
 
-test('a shell takes the words apart as they were', () => {
+test('a shell splits the line into the original words', () => {
   const words = [
     'plain',
     '',
@@ -28,7 +28,7 @@ test('a shell takes the words apart as they were', () => {
   assert.equal(commandLine(['rampart', '-n', 'shop/web:80']), 'rampart -n shop/web:80');
 });
 
-test('there is no line for a word that nobody can read', () => {
+test('a word with invisible characters has no command line', () => {
   for (const word of ['a\nb', 'a\u001b[2J', 'a\u202eb', 'a\rb'])
     assert.equal(commandLine(['x', word]), undefined);
 });

@@ -5,7 +5,7 @@ import * as fc from '../testing/fast-check.fixture.ts';
 import { clockTime, printable, visibleJson, visibleText } from './printable.ts';
 
 suite('printable', () => {
-  test('leaves what can be seen as it is', () => {
+  test('visible characters are unchanged', () => {
     for (const text of ['', '/etc/shadow', 'Grüße 漢字 🔥', 'a b']) assert.equal(printable(text), text);
   });
 

@@ -30,7 +30,7 @@ function fieldsOf(bytes: Buffer): readonly (readonly [field: number, value: Buff
   return fields;
 }
 
-test('what is written can be read', () => {
+test('written values can be read', () => {
   fc.assert(
     fc.property(
       fc.record({
@@ -75,7 +75,7 @@ test('what is written can be read', () => {
   );
 });
 
-test('what is not there is not written', () => {
+test('absent values are not written', () => {
   const writer = new MessageWriter();
   writer.text(1, undefined);
   writer.text(1, '');

@@ -15,7 +15,7 @@ suite('globs', () => {
     ['a\\*', ['a*'], ['ab']],
     ['*', ['', 'x', 'a/b'], []],
   ] as const) {
-    test(`of names: ${glob}`, () => {
+    test(`a glob over names: ${glob}`, () => {
       const fit = nameGlob(glob, '--pod');
       assert.deepEqual([...fits, ...others].filter(fit), [...fits]);
     });
@@ -33,13 +33,13 @@ suite('globs', () => {
     ['/etc/{passwd,ssl/*}', ['/etc/passwd', '/etc/ssl/a'], ['/etc/ssl/a/b']],
     ['/a**b', ['/ab', '/axyb', '/a/x/b'], ['/a']],
   ] as const) {
-    test(`of paths: ${glob}`, () => {
+    test(`a glob over paths: ${glob}`, () => {
       const fit = pathGlob(glob, '--path');
       assert.deepEqual([...fits, ...others].filter(fit), [...fits]);
     });
   }
 
-  test('what cannot be a glob is refused, as it was written', () => {
+  test('an invalid glob is refused, with its text', () => {
     for (const [glob, pattern] of [
       ['', /--path "" is invalid: it is empty/],
       ['[a', /--path "\[a" is invalid: a \[ has no matching \]/],

@@ -5,7 +5,7 @@ import { suite, test } from 'node:test';
 import * as fc from '../testing/fast-check.fixture.ts';
 import { Regex, RegexBudgetError } from './regex.ts';
 
-suite('what differs from JavaScript', () => {
+suite('differences from JavaScript', () => {
   const cases: readonly (readonly [
     pattern: string,
     matches: readonly string[],

@@ -30,7 +30,7 @@ test('differences are kept exactly, before and after the moment of measuring', (
   for (const ns of [1n, 999_999_999n, 2n ** 62n]) assert.equal(clock.wallNs(ns) - zero, ns);
 });
 
-test('refreshing finds the same distance while nobody sets the clock', () => {
+test('refreshing finds the same distance while the clock is not set', () => {
   const clock = new WallClock();
   const first = clock.wallNs(0n);
   clock.refresh();

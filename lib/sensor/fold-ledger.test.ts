@@ -65,8 +65,8 @@ function put(map: BpfMap, bucket: Bucket): void {
 const sinceLast = (ledger: FoldLedger, { bornNs, pid, targetId, mask }: Bucket, total: number): number =>
   ledger.sinceLast(bornNs, pid, targetId, mask, total);
 
-suite('what a record says it was folded by', () => {
-  test('is the difference to what was told before', () => {
+suite('the number of folded accesses in a record', () => {
+  test('is the difference from the previous record', () => {
     const ledger = new FoldLedger();
     assert.deepEqual(
       [0, 3, 3, 10, 11].map((total) => sinceLast(ledger, example, total)),
@@ -106,7 +106,7 @@ suite('what a record says it was folded by', () => {
 });
 
 suite('a sweep of the buckets in the kernel', { skip: sensorSkip }, () => {
-  test('reports what no record told, and takes the bucket out', () => {
+  test('reports accesses that no record has, and removes the bucket', () => {
     using kernel = new KernelBuckets();
     const ledger = new FoldLedger();
     put(kernel.map, example);
@@ -130,7 +130,7 @@ suite('a sweep of the buckets in the kernel', { skip: sensorSkip }, () => {
     assert.ok(kernel.map.lookup(keyOf(idle)));
   });
 
-  test('a record that was on its way while its bucket was taken out does not tell it again', () => {
+  test('a record in flight during the removal of its bucket does not report them again', () => {
     using kernel = new KernelBuckets();
     const ledger = new FoldLedger();
     put(kernel.map, example);
@@ -138,7 +138,7 @@ suite('a sweep of the buckets in the kernel', { skip: sensorSkip }, () => {
     assert.equal(sinceLast(ledger, example, 7), 0);
   });
 
-  test('takes out a bucket that was told whole, without a report', () => {
+  test('removes a completely reported bucket, without a report', () => {
     using kernel = new KernelBuckets();
     const ledger = new FoldLedger();
     put(kernel.map, example);
@@ -147,7 +147,7 @@ suite('a sweep of the buckets in the kernel', { skip: sensorSkip }, () => {
     assert.equal(kernel.map.lookup(keyOf(example)), undefined);
   });
 
-  test('forgets what it told of a bucket that the kernel has given up', () => {
+  test('forgets a bucket that the kernel has dropped', () => {
     using kernel = new KernelBuckets();
     const ledger = new FoldLedger();
     assert.equal(sinceLast(ledger, example, 7), 7);

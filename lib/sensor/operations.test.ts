@@ -42,7 +42,7 @@ const skip = process.geteuid?.() === 0 ? false : 'needs root';
 const TMPFS_MAGIC = 0x01021994;
 const PROTECTED_HARDLINKS = '/proc/sys/fs/protected_hardlinks';
 
-describe('what the sensor sees', { skip }, () => {
+describe('operations that the sensor sees', { skip }, () => {
   const watcher = { filter: everyAccess };
   let sensor: Sensor<typeof watcher>;
   let directory: string;

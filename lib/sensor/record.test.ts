@@ -258,7 +258,7 @@ suite('a record of the kernel', () => {
     );
   });
 
-  test('a snapshot stays as it was when the memory is used again', () => {
+  test('a snapshot is unchanged when the memory is reused', () => {
     const bytes = encode(example);
     const window = windowOn(bytes);
     const before = snapshotOf(window);
@@ -269,7 +269,7 @@ suite('a record of the kernel', () => {
     assert.equal(window.inode, 99n);
   });
 
-  test('what was folded belongs to one record, not to the next', () => {
+  test('folded accesses belong to one record, not to the next', () => {
     const bytes = encode(example);
     const window = windowOn(bytes, bytes);
     window.folded = 5;
@@ -361,7 +361,7 @@ suite('texts of a record', () => {
   });
 });
 
-suite('bytes that are no record', () => {
+suite('bytes that are not a record', () => {
   const isDecode = (error: unknown): boolean =>
     error instanceof RampartError && error.code === 'RAMPART_DECODE' && !error.message.includes('\n');
 

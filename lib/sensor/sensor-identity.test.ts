@@ -76,7 +76,7 @@ suite('one access for one open', { skip: sensorSkip }, () => {
   });
 
   test(
-    'on btrfs, in a subvolume too, where stat tells another device',
+    'on btrfs, in a subvolume too, where stat has another device',
     { skip: fileSystemSkip('btrfs') },
     () => {
       using space = new TemporaryDirectory();
@@ -147,7 +147,7 @@ suite('one access for one open', { skip: sensorSkip }, () => {
   );
 
   test(
-    'of a file that is watched through the overlay, not of the layers below',
+    'a file is watched through the overlay, not in the layers below',
     { skip: fileSystemSkip('overlay') },
     () => {
       using disk = tmpfs();
@@ -208,7 +208,7 @@ suite('a file on overlay that is copied up', { skip: sensorSkip || fileSystemSki
   });
 
   // The copy-up parts a hard link of the lower layer from the others: it becomes a file of its own.
-  test('that has hard links below stays watched, also when its watcher is told of the new identity', () => {
+  test('a file with hard links below stays watched, also when its watcher gets the new identity', () => {
     for (const deleteFirst of [false, true]) {
       using disk = tmpfs();
       linkSync(fileIn(disk.path, 'lower/file'), disk.at('lower/other'));

@@ -80,7 +80,7 @@ suite('the rate limit', { skip }, () => {
     assert.equal(unknownTarget, undefined);
   });
 
-  deepTest('tells each folded access once, also when this process was busy for long', async () => {
+  deepTest('reports each folded access once, also when this process was busy for long', async () => {
     using directory = new WatchedDirectory();
     using sensor = openTestSensor({ ratePerSecond: 50 });
     using _watched = sensor.watchFile(directory.file);
@@ -96,7 +96,7 @@ suite('the rate limit', { skip }, () => {
     assert.equal(told(sensor), final.folded);
   });
 
-  deepTest('tells what no later record tells, by itself', async () => {
+  deepTest('reports accesses that no later record has, by itself', async () => {
     using directory = new WatchedDirectory();
     using sensor = openTestSensor({ ratePerSecond: 10 });
     using watched = sensor.watchFile(directory.file);
@@ -111,7 +111,7 @@ suite('the rate limit', { skip }, () => {
     assert.deepEqual([...sensor.sensor.targets.watchersOf(folded?.targetId ?? 0)], [watched.watcher]);
   });
 
-  deepTest('of zero means no limit', () => {
+  deepTest('a rate of zero means no limit', () => {
     using directory = new WatchedDirectory();
     using sensor = openTestSensor({ ratePerSecond: 0 });
     using _watched = sensor.watchFile(directory.file);
@@ -122,7 +122,7 @@ suite('the rate limit', { skip }, () => {
 });
 
 suite('a full ring', { skip }, () => {
-  test('while this process can do nothing: received + lost = produced, and it is told', () => {
+  test('while this process is blocked: received + lost = produced, and the loss is reported', () => {
     using directory = new WatchedDirectory();
     using sensor = openTestSensor({ ratePerSecond: 0, ringSizeBytes: 4096 });
     using _watched = sensor.watchFile(directory.file);
@@ -173,7 +173,7 @@ suite('a full ring', { skip }, () => {
     addsUp(sensor.close(), 4 * each);
   });
 
-  deepTest('a callback that throws: its batch is lost, told, and the next one comes', () => {
+  deepTest('a callback that throws: its batch is lost, reported, and the next one comes', () => {
     using directory = new WatchedDirectory();
     let broken = true;
     using sensor = openTestSensor({
@@ -195,7 +195,7 @@ suite('a full ring', { skip }, () => {
   });
 });
 
-suite('what is filtered in the kernel', { skip }, () => {
+suite('accesses filtered in the kernel', { skip }, () => {
   test('own accesses raise nothing and are counted', () => {
     using directory = new WatchedDirectory();
     using sensor = openTestSensor();

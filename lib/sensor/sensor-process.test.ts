@@ -297,7 +297,7 @@ suite('paths of a process', { skip: sensorSkip }, () => {
     assert.equal(access.cwdTruncated, false);
   });
 
-  test('of an executable that was deleted while it ran', () => {
+  test('the path of an executable that was deleted while it ran', () => {
     let shell = '';
     const access = accessBy((file, directory) => {
       shell = directory.at('shell');
@@ -307,7 +307,7 @@ suite('paths of a process', { skip: sensorSkip }, () => {
     assert.equal(access.executable, `${shell} (deleted)`);
   });
 
-  test('of an executable that never had a name', { skip: skipPython }, () => {
+  test('the path of an executable that never had a name', { skip: skipPython }, () => {
     const script = `
 import os, sys
 fd = os.memfd_create('rampart-test')
@@ -343,14 +343,14 @@ suite('arguments', { skip: sensorSkip }, () => {
   });
 
   for (const sizeBytes of [LIMIT + 1, 100_000]) {
-    test(`of ${sizeBytes} bytes are cut and marked`, () => {
+    test(`arguments of ${sizeBytes} bytes are cut and marked`, () => {
       const { access, argv } = withArguments(sizeBytes);
       assert.equal(access.arguments, shown(argv.slice(0, LIMIT)));
       assert.equal(access.argumentsTruncated, true);
     });
   }
 
-  test('of every byte there can be', { skip: skipPython }, () => {
+  test('arguments with every possible byte', { skip: skipPython }, () => {
     const script = `import os, sys; os.execv('/bin/cat', [b'cat', os.fsencode(sys.argv[1]), bytes(range(1, 256)), b'', b'end'])`;
     const access = accessBy((file) => spawnSync(python, ['-c', script, file]));
     const middle = Buffer.from(Array.from({ length: 255 }, (_, index) => index + 1)).toString('utf8');
@@ -358,7 +358,7 @@ suite('arguments', { skip: sensorSkip }, () => {
   });
 });
 
-test('the machine tells the executable of cat by its real path', { skip: sensorSkip }, () => {
+test('the executable of cat has its real path', { skip: sensorSkip }, () => {
   // The expectations of CAT in the suites above, from the kernel itself.
   const exe = run('sh', ['-c', 'exec readlink /proc/self/exe']);
   assert.equal(exe.trim().replace(/readlink$/, 'cat'), CAT);

@@ -132,7 +132,7 @@ suite('system call tables', () => {
     }
   });
 
-  test('of a machine: its own gate and the 32-bit one', () => {
+  test('the system calls of a machine: its own gate and the 32-bit one', () => {
     assert.deepEqual(syscallTablesOf('x64'), { native: syscallTable('x64'), compat: syscallTable('ia32') });
     assert.deepEqual(syscallTablesOf('arm64'), {
       native: syscallTable('arm64'),
@@ -140,7 +140,7 @@ suite('system call tables', () => {
     });
   });
 
-  test('of an architecture that is not known: UNSUPPORTED, naming it and the ones that are', () => {
+  test('an unknown architecture: UNSUPPORTED, naming it and the known ones', () => {
     assert.throws(
       () => syscallTablesOf('riscv64'),
       (error: unknown) =>

@@ -114,7 +114,7 @@ suite('targets in the kernel', { skip: sensorSkip }, () => {
     assert.deepEqual([...kernel.content().keys()].toSorted(), ['2:1', '3:1', '4:1']);
   });
 
-  test('what is in the ring when a watcher leaves still finds it, the last one and any other', () => {
+  test('records in the ring when a watcher leaves still find it, the last one and any other', () => {
     using kernel = new KernelTargets(4);
     const seen: { readonly inKernel: number; readonly watchers: number }[] = [];
     const targets = new Targets<Watcher>(kernel.map, () => {
@@ -132,7 +132,7 @@ suite('targets in the kernel', { skip: sensorSkip }, () => {
     assert.deepEqual([...targets.watchersOf(1)], []);
   });
 
-  test('an operation is told to who watched when it began, for some seconds', () => {
+  test('an operation is reported to the watchers at its beginning, for some seconds', () => {
     using kernel = new KernelTargets(4);
     const targets = new Targets<Watcher>(kernel.map, () => undefined);
     const [first, last] = [{ filter: everyAccess }, { filter: everyAccess }];
@@ -247,7 +247,7 @@ suite('targets in the kernel', { skip: sensorSkip }, () => {
     );
   });
 
-  test('many together that the kernel takes some of: those are watched, the others are told and can be added later', () => {
+  test('of many targets that the kernel accepts in part, those are watched; the others are reported and can be added later', () => {
     using kernel = new KernelTargets(5);
     const targets = new Targets<Watcher>(kernel.map, () => undefined);
     // Only the sensor writes to this map. Here foreign entries simulate a kernel that has no memory for more.

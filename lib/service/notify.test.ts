@@ -16,7 +16,7 @@ suite('reports to a service manager', () => {
     ['a path', undefined],
     ['an abstract name', `@rampart-test-${process.pid}`],
   ] as const) {
-    test(`what is waited for, that it is up and alive, what is wrong, and the end: by ${kind}`, async () => {
+    test(`reports what it waits for, that it is up and alive, a problem, and the end: by ${kind}`, async () => {
       using manager = new ServiceManager(path);
       let notUp: string | undefined = 'pods: not listed yet';
       let problem: string | undefined;

@@ -71,7 +71,7 @@ suite('damaged queue files', { timeout: 300_000 }, () => {
   for (const killed of [true, false]) {
     const how = killed ? 'after a kill' : 'after a clean end';
 
-    test(`${how}: as it was left`, async () => {
+    test(`${how}: the queue is read as it was left`, async () => {
       using directory = new TemporaryDirectory();
       await leave(directory, killed);
       const { got, damagedFiles, tornBytes } = await readRest(directory);
@@ -164,7 +164,7 @@ suite('damaged queue files', { timeout: 300_000 }, () => {
     assert.equal(corruptFiles(directory), 8);
   });
 
-  test('files that somebody removes while it runs', async () => {
+  test('files removed by another process while it runs', async () => {
     using directory = new TemporaryDirectory();
     await leave(directory, true);
     await using spool = new TestSpool(directory.path);

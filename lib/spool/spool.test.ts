@@ -33,7 +33,7 @@ suite('a spool', { timeout: 300_000 }, () => {
     assert.deepEqual(heads(100, 2 ** 20), []);
   });
 
-  test('what is passed together is not read again, and what is not is, also over many files', async () => {
+  test('records passed together are not read again, the others are, also over many files', async () => {
     using directory = new TemporaryDirectory();
     const ids = numbered(1000);
     {
@@ -71,7 +71,7 @@ suite('a spool', { timeout: 300_000 }, () => {
     assert.ok(spool.add('again'));
   });
 
-  test('a second process is told that the directory is in use', async () => {
+  test('a second process fails because the directory is in use', async () => {
     using directory = new TemporaryDirectory();
     await using _spool = new TestSpool(directory.path);
     assert.throws(

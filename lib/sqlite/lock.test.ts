@@ -60,7 +60,7 @@ test('the file is its owner’s alone, stays, and stays empty', () => {
   assert.equal(statSync(path).mode & 0o777, 0o600);
 });
 
-test('what cannot be a lock is said with its path', () => {
+test('an impossible lock is reported with its path', () => {
   const absent = join(directory, 'absent', 'lock');
   assert.throws(() => lockFile(absent), refusal(errorCodes.SYSTEM, /cannot lock .*absent\/lock.*must exist/));
   writeFileSync(path, 'no database, and longer than its header may be wrong'.repeat(20));

@@ -44,7 +44,7 @@ suite('createLogger', { timeout: 300_000 }, () => {
     assert.equal(err['stack'], undefined);
   });
 
-  test('what is not foreseen is told with where it came from', () => {
+  test('an unexpected error is logged with its stack', () => {
     const { stderr } = run(`createLogger().error({ err: new TypeError('a fault') }, 'no');`);
     const { err } = JSON.parse(stderr) as { readonly err: Record<string, string> };
     assert.deepEqual([err['type'], err['message']], ['TypeError', 'a fault']);

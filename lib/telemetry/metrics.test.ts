@@ -93,7 +93,7 @@ suite('createMetrics', () => {
     });
   });
 
-  test('importing the file loads no HTTP server, and nobody loads fetch', () => {
+  test('importing the file loads no HTTP server, and fetch is never loaded', () => {
     const program = `
       const loaded = (name) => process.moduleLoadList.includes('NativeModule ' + name);
       const { createMetrics, serveMetrics } = await import(${JSON.stringify(import.meta.resolve('./metrics.ts'))});

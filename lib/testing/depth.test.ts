@@ -56,7 +56,7 @@ suite('the depth of the tests', () => {
       one?.sampled.toSorted((a, b) => a - b),
     );
   });
-  test('what repeats for depth is there from depth 1 on', () => {
+  test('repetitions for depth run from depth 1 on', () => {
     const deep = `
 import { deepSuite, deepTest } from ${JSON.stringify(import.meta.resolve('./depth.fixture.ts'))};
 deepTest('deep one', () => undefined);
@@ -72,7 +72,7 @@ deepSuite('deep suite', () => deepTest('deep two', () => undefined));
     assert.deepEqual(names('0.9'), []);
     assert.deepEqual([...new Set(names('1'))].toSorted(), ['deep one', 'deep suite', 'deep two']);
   });
-  test('what is no number is refused', () => {
+  test('an invalid number is refused', () => {
     assert.match(run({ RAMPART_TEST_DEPTH: 'deep' }).stderr, /RAMPART_TEST_DEPTH must be a number, not deep/);
     assert.match(run({ RAMPART_TEST_DEPTH: '0' }).stderr, /must be greater than 0/);
     assert.match(run({ RAMPART_TEST_SEED: 'x' }).stderr, /RAMPART_TEST_SEED must be a number, not x/);

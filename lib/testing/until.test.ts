@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { until } from './until.fixture.ts';
 
 suite('until', () => {
-  test('asks again while there is no answer or an error, and returns the answer', async () => {
+  test('polls until there is an answer without an error, and returns it', async () => {
     const answers = [false, undefined, null, '', 0];
     let asked = 0;
     const answer: number = await until('a number', () => {
@@ -15,7 +15,7 @@ suite('until', () => {
     assert.equal(await until(async () => 'so'), 'so');
   });
 
-  test('what does not come is told, with the last error', async () => {
+  test('a missing event is reported, with the last error', async () => {
     const cause = new Error('it broke');
     await assert.rejects(
       until('rain', () => Promise.reject(cause), 0),

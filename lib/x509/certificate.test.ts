@@ -79,7 +79,7 @@ test('openssl agrees', { skip: openssl ? false : 'there is no openssl' }, async 
   assert.match(caText, /Key Usage: critical\s+Certificate Sign, CRL Sign/);
 });
 
-test('what is no host is refused', () => {
+test('an invalid host is refused', () => {
   const authority = issueAuthority('test-ca', { now, days: 1 });
   for (const host of ['', 'a b', 'a\u0000b', 'http://x', '-x', 'x'.repeat(64), 'é.example.com']) {
     assert.throws(() => issueServerCertificate(authority, [host], { now, days: 1 }), /neither a DNS name/);

@@ -108,7 +108,7 @@ describe('laws of apply', () => {
     );
   });
 
-  it('what is applied by force is so afterwards, and owned', () => {
+  it('after a forced apply, the fields have the applied values and the applier owns them', () => {
     fc.assert(
       fc.property(history, things, (steps, to) => {
         const store = storeAfter(steps);
@@ -123,7 +123,7 @@ describe('laws of apply', () => {
     );
   });
 
-  it('applying what is there already is no conflict for anybody', () => {
+  it('applying the present values is never a conflict', () => {
     fc.assert(
       fc.property(history, (steps) => {
         const store = storeAfter(steps);
@@ -150,7 +150,7 @@ describe('laws of apply', () => {
     );
   });
 
-  it('who applies nothing any more leaves only what others applied', () => {
+  it('an empty apply leaves only fields applied by others', () => {
     fc.assert(
       fc.property(disjoint, ([one, two]) => {
         const [both, alone] = [new Store(), new Store()];
@@ -165,7 +165,7 @@ describe('laws of apply', () => {
     );
   });
 
-  it('nobody owns what is not there, at any time', () => {
+  it('missing fields never have an owner', () => {
     fc.assert(
       fc.property(history, (steps) => {
         const store = storeAfter(steps);

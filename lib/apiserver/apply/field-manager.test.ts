@@ -5,7 +5,7 @@ import type { JsonObject } from '../../json/json.ts';
 import { configuration, spec, Store, withSpec } from './field-manager.fixture.ts';
 
 describe('apply', () => {
-  it('keeps what others set, and takes away what it set before and does not any more', () => {
+  it('an apply keeps the fields of others, and removes its own earlier fields that it omits now', () => {
     const store = new Store();
     store.apply(
       'me',
@@ -20,7 +20,7 @@ describe('apply', () => {
     });
   });
 
-  it('of a value that somebody else set is a conflict, told as the API server tells it', () => {
+  it('applying over the value of another manager is a conflict, with the message of the API server', () => {
     const store = new Store();
     store.update('kubectl', () =>
       configuration(spec({ replicas: 1, containers: [{ name: 'web', image: 'a' }] })),
@@ -74,7 +74,7 @@ describe('apply', () => {
     assert.equal(store.get('spec', 'replicas'), 2);
   });
 
-  it('of an equal value shares it; it goes when the last of its owners drops it', () => {
+  it('managers that apply an equal value share it; it goes when its last owner drops it', () => {
     const store = new Store();
     store.apply('one', spec({ replicas: 1, image: 'a' }));
     store.apply('two', spec({ replicas: 1 }));
@@ -95,7 +95,7 @@ describe('apply', () => {
     assert.deepEqual(store.get('spec'), { replicas: 7, image: 'a' });
   });
 
-  it('what an updater changed is no longer the applier’s to remove', () => {
+  it('an applier cannot remove a field that an update has changed', () => {
     const store = new Store();
     store.apply('me', spec({ replicas: 3, image: 'a' }));
     store.update('scaler', withSpec({ replicas: 5 }));
@@ -103,7 +103,7 @@ describe('apply', () => {
     assert.deepEqual(store.get('spec'), { replicas: 5, image: 'a' });
   });
 
-  it('items of a list that is a map have owners each; a port is told by number and protocol', () => {
+  it('each item of a list map has owners; a port is identified by number and protocol', () => {
     const store = new Store();
     store.apply('one', spec({ containers: [{ name: 'a', ports: [{ containerPort: 80 }] }] }));
     store.apply(
@@ -123,7 +123,7 @@ describe('apply', () => {
     assert.deepEqual(store.get('spec'), { replicas: 1 });
   });
 
-  it('an item goes with what an updater put into it, as long as nobody else owns the item', () => {
+  it('an item is removed with the fields that an update added to it, unless it has another owner', () => {
     const store = new Store();
     const item = (fields: JsonObject) => spec({ containers: [{ name: 'a', ...fields }] });
     store.apply('one', item({ image: 'i', command: ['x'] }));
@@ -148,7 +148,7 @@ describe('apply', () => {
     assert.deepEqual(store.get('spec'), { strategy: { rollingUpdate: { maxSurge: 1 } } });
   });
 
-  it('what nobody owns, like a default of the server, stays in a struct that others are in', () => {
+  it('fields without an owner, such as server defaults, stay in a struct with other fields', () => {
     const store = new Store();
     store.apply('me', spec({ image: 'a' }));
     store.apply('other', spec({ replicas: 1 }));

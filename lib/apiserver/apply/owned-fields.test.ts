@@ -5,7 +5,7 @@ import type { JsonObject } from '../../json/json.ts';
 import { configuration, spec, Store, withSpec } from './field-manager.fixture.ts';
 import { schemaless } from './type.ts';
 
-describe('what a manager owns', () => {
+describe('fields that a manager owns', () => {
   it('the leaves of its configuration, without what the server sets', () => {
     const store = new Store();
     store.apply('me', {
@@ -76,7 +76,7 @@ describe('what a manager owns', () => {
     );
   });
 
-  it('an update owns what it changed, and what it removes is nobody’s', () => {
+  it('an update owns the fields that it changed, and removed fields lose their owners', () => {
     const store = new Store();
     store.update('maker', () => configuration(spec({ replicas: 1, image: 'a' })));
     store.update('other', withSpec({ replicas: 2 }));

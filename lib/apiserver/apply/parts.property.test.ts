@@ -18,7 +18,7 @@ import { schemaless } from './type.ts';
 describe('laws of the parts', () => {
   const sets = things.map((value) => fieldsOf(value, thing));
 
-  it('fieldsV1 is read as it was written', () => {
+  it('reading fieldsV1 returns the written set', () => {
     fc.assert(
       fc.property(sets, sets, (a, b) => {
         for (const set of [a, union(a, b), compare(undefined, {}, thing).added, difference(a, b)]) {
@@ -44,7 +44,7 @@ describe('laws of the parts', () => {
     );
   });
 
-  it('an object without all of its fields is none; without those of another, it has none of them', () => {
+  it('an object minus all of its fields is empty; minus those of another, it has none of them', () => {
     fc.assert(
       fc.property(things, things, (value, other) => {
         const all = compare(undefined, value, thing).added;

@@ -224,7 +224,7 @@ describe('the name of a manager', () => {
     [undefined, 'ä'.repeat(100), 'ä'.repeat(64)],
   ];
   for (const [fieldManager, userAgent, name] of cases) {
-    it(`of ${JSON.stringify(fieldManager)} and ${JSON.stringify(userAgent?.slice(0, 20))}`, () =>
+    it(`the manager of ${JSON.stringify(fieldManager)} and ${JSON.stringify(userAgent?.slice(0, 20))}`, () =>
       assert.equal(managerName(fieldManager, userAgent), name));
   }
 });
@@ -242,7 +242,7 @@ describe('from kubectl apply to kubectl apply --server-side', () => {
     return store;
   }
 
-  it('what the annotation says was applied is no conflict, and the annotation follows', () => {
+  it('a field in the last-applied annotation is not a conflict, and the annotation is updated', () => {
     const store = clientSide();
     store.apply('kubectl', { spec: { replicas: 2, image: 'b' } });
     assert.deepEqual(store.get('spec'), { replicas: 2, image: 'b' });
@@ -254,7 +254,7 @@ describe('from kubectl apply to kubectl apply --server-side', () => {
     assert.equal(store.apply('kubectl', { spec: { replicas: 2, image: 'b' } }), false);
   });
 
-  it('what somebody changed since is one, and so is everything for anybody else', () => {
+  it('a field changed since then is a conflict, and for other managers every field is', () => {
     const store = clientSide();
     store.update('scaler', withSpec({ replicas: 5 }));
     assert.throws(

@@ -144,7 +144,7 @@ describe('the type that a schema makes', () => {
     it(name, () => assert.deepEqual(owned(schema, value as JsonObject, refs), expected));
   }
 
-  it('a metadata that the schema tells in full is taken as it is', () => {
+  it('metadata with a full schema is used unchanged', () => {
     const metadata = {
       type: 'object',
       properties: { ownerReferences: { type: 'array', items: {} }, mine: { type: 'string' } },

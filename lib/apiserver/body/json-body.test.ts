@@ -15,7 +15,7 @@ function asNumbers(_name: string, value: unknown): unknown {
   return typeof value === 'bigint' ? Number(value) : value;
 }
 
-test('what JSON.parse gives is what both parsers give', () => {
+test('both parsers agree with JSON.parse', () => {
   fc.assert(
     fc.property(fc.jsonValue({ maxDepth: 6 }), fc.constantFrom(undefined, 1, '\t'), (value, indent) => {
       const text = JSON.stringify(value, undefined, indent);
@@ -57,7 +57,7 @@ test('numbers are kept', () => {
   });
 });
 
-test('fields that stand there twice are named, and the last one counts', () => {
+test('duplicate fields are named, and the last one counts', () => {
   const { value, duplicates } = decode(
     '{"a":1,"spec":{"c":[{"n":1},{"n":2,"n":3}],"x":1,"x":{"y":1}},"a":2,"__proto__":1,"__proto__":2,"a":3}',
   );
@@ -101,7 +101,7 @@ test('half a surrogate pair becomes U+FFFD', () => {
   assert.deepEqual(decode(String.raw`{"a":"\ud83d\ude00 \ud83d"}`).value, { a: '\u{1F600} \uFFFD' });
 });
 
-test('mistakes are told in the words of an API server', () => {
+test('errors have the wording of an API server', () => {
   const cases: readonly (readonly [string, string])[] = [
     ['', 'unexpected end of JSON input'],
     ['  ', 'unexpected end of JSON input'],

@@ -34,7 +34,7 @@ test('scalars mean what they mean to an API server', () => {
   assert.deepEqual(Object.entries(decode('__proto__: {a: 1}').value as object), [['__proto__', { a: 1 }]]);
 });
 
-test('what an alias stands for is not shared', () => {
+test('the values of an alias are separate copies', () => {
   const { a, b } = decode('a: &x {q: 1}\nb: *x').value as { a: object; b: object };
   assert.deepEqual(a, b);
   assert.notEqual(a, b);
@@ -58,14 +58,14 @@ test('JSON is read as JSON', () => {
   );
 });
 
-test('fields that stand there twice are named by their line', () => {
+test('duplicate fields are named with their line', () => {
   assert.deepEqual(decode('a: 1\nspec:\n  b: 1\n  b: 2\na: 3'), {
     value: { a: 3, spec: { b: 2 } },
     duplicates: ['line 5: key "a" already set in map', 'line 4: key "b" already set in map'],
   });
 });
 
-test('what is too much, too deep, or no YAML is refused', () => {
+test('text that is too large, too deep, or invalid YAML is refused', () => {
   const nine = (name: string): string => Array.from({ length: 9 }, () => `*${name}`).join(',');
   const bomb = `a: &a [${'x,'.repeat(9)}]\nb: &b [${nine('a')}]\nc: &c [${nine('b')}]\nd: [${nine('c')}]`;
   const long = `a: &a ${'x'.repeat(500_000)}\nb: [${nine('a')}]`;

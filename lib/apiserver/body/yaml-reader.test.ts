@@ -18,7 +18,7 @@ test('a long text means what a short one does', async () => {
   await assert.rejects(reader.read(Buffer.alloc(maxYamlBytes + 1, 'a'), never), /longer than/);
 });
 
-test('what takes too long is refused, and the next text is decoded', async () => {
+test('a text that takes too long is refused, and the next one is decoded', async () => {
   const slow = Buffer.from(']'.repeat(200_000));
   using hasty = new YamlReader({ deadlineMs: 1 });
   const refused = { name: 'BodyMistake', message: 'yaml: takes longer than 1 ms to parse' };
@@ -29,7 +29,7 @@ test('what takes too long is refused, and the next text is decoded', async () =>
   assert.deepEqual((await hasty.read(Buffer.from('a: 1'), never)).value, { a: 1 });
 });
 
-test('a text that nobody waits for is not decoded', async () => {
+test('a text whose request was aborted is not decoded', async () => {
   using reader = new YamlReader();
   const gone = AbortSignal.abort(new Error('gone'));
   await assert.rejects(reader.read(Buffer.from('a: 1\n'.repeat(2000)), gone), /^Error: gone$/);

@@ -98,7 +98,7 @@ suite('Admission', () => {
     });
   });
 
-  test('a policy that says nothing, and one that is no CEL', () => {
+  test('a policy without rules, and one with invalid CEL', () => {
     assert.deepEqual(created(admission('ValidatingAdmissionPolicy', 'spec: {}')).causes, [
       'spec.matchConstraints: Required value',
       'spec.validations: Required value: validations or auditAnnotations must contain at least one item',

@@ -65,7 +65,7 @@ suite('Event', () => {
     assert.equal(eventCodec.encode(shown)['reportingComponent'], 'default-scheduler');
   });
 
-  test('what either group writes, both read', () => {
+  test('events written in either group can be read in both', () => {
     const resources = [resourceOf('v1', 'Event'), resourceOf('events.k8s.io/v1', 'Event')];
     for (const manifest of [old, now]) {
       const { resource, object } = created(manifest);
@@ -169,7 +169,7 @@ suite('Event', () => {
     ]);
   });
 
-  test('an event of the new group is complete, and stays as it is', () => {
+  test('an event of the new group is complete and stored unchanged', () => {
     assert.deepEqual(created(now.replace('eventTime: 2026-01-01T00:00:00.000000Z\n', '')).causes, [
       'eventTime: Required value',
     ]);

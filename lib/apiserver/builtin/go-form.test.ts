@@ -34,7 +34,7 @@ const policy = (spec: JsonObject): JsonObject => ({
   spec,
 });
 
-test('what came as protobuf is in it', () => {
+test('a protobuf object has this form', () => {
   for (const known of knownKinds()) {
     const [apiVersion = '', kind = ''] = known.split(' ');
     fc.assert(
@@ -98,7 +98,7 @@ suite('a value of the wrong type is refused in the words of Go', () => {
   for (const [object, message] of cases) test(message, () => assert.equal(refusal(object), message));
 });
 
-suite('what Go does not tell from nothing is left out', () => {
+suite('values that Go cannot distinguish from absent ones are omitted', () => {
   test('nulls, also in lists and maps', () => {
     const { spec } = formed(
       pod({
@@ -113,7 +113,7 @@ suite('what Go does not tell from nothing is left out', () => {
     });
   });
 
-  test('what is empty, where the field is no pointer', () => {
+  test('empty values of fields that are not pointers', () => {
     const { spec } = formed(
       pod({
         hostNetwork: false,
@@ -163,7 +163,7 @@ test('a NetworkPolicy without a spec refuses all that comes in', () => {
   assert.deepEqual(object['spec'], { podSelector: {}, policyTypes: ['Ingress'] });
 });
 
-test('times of events are null where nobody has set them', () => {
+test('unset times of events are null', () => {
   const event = {
     apiVersion: 'v1',
     kind: 'Event',

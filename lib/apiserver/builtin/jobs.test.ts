@@ -36,7 +36,7 @@ suite('CronJob and Job', () => {
     assert.deepEqual(Object.keys(jobTemplate['spec'] as object), ['template']);
   });
 
-  test('a policy that is none', () => {
+  test('an invalid policy', () => {
     const bad = cronJob.replace('schedule:', 'concurrencyPolicy: Maybe\n  schedule:');
     assert.deepEqual(created(bad).causes, [
       'spec.concurrencyPolicy: Unsupported value: "Maybe": supported values: "Allow", "Forbid", "Replace"',

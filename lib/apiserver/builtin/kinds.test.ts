@@ -161,7 +161,7 @@ suite('Definitions', () => {
     assert.ok(definitions.size > 300);
   });
 
-  test('server-side apply tells list items apart by what Kubernetes does', () => {
+  test('server-side apply identifies list items by the same keys as Kubernetes', () => {
     const pods = resources.find(({ kind }) => kind === 'Pod');
     const spec = pods?.model.applyType.map?.fields.get('spec')?.map?.fields;
     const container = spec?.get('containers')?.list;

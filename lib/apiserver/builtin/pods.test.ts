@@ -24,7 +24,7 @@ spec:
 const specOf = (object: JsonObject): JsonObject => object['spec'] as JsonObject;
 
 suite('Pod', () => {
-  test('what a cluster makes of a new one, with what admission adds', () => {
+  test('a new pod gets the defaults of a cluster, including those of admission', () => {
     const { object, causes, unknown } = created(pod);
     assert.deepEqual({ unknown, causes }, { unknown: [], causes: [] });
     const { containers, ...rest } = specOf(object) as { containers: readonly JsonObject[] };
@@ -211,7 +211,7 @@ suite('Pod', () => {
     ]);
   });
 
-  test('what a client leaves out of an update was not meant to go', () => {
+  test('fields that a client omits in an update are kept', () => {
     const first = created(pod);
     const { causes } = updated(first, (object) => {
       for (const field of ['serviceAccountName', 'serviceAccount', 'priority', 'preemptionPolicy']) {

@@ -140,7 +140,7 @@ suite('writes to status', () => {
     );
   });
 
-  test('a definition without a scope is told so once', async () => {
+  test('a definition without a scope gets one error', async () => {
     const names = { plural: 'as', kind: 'A' };
     const versions = [
       { name: 'v1', served: true, storage: true, schema: { openAPIV3Schema: { type: 'object' } } },

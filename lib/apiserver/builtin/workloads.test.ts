@@ -43,7 +43,7 @@ spec:
 `;
 
 suite('Deployment', () => {
-  test('what a cluster makes of a typical one (defaults of pkg/apis/apps/v1 and pkg/apis/core/v1)', () => {
+  test('a typical workload gets the defaults of pkg/apis/apps/v1 and pkg/apis/core/v1', () => {
     const { object, unknown, causes } = created(deployment);
     assert.deepEqual({ unknown, causes }, { unknown: [], causes: [] });
     assert.deepEqual(object['spec'], {

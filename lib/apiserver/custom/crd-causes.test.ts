@@ -120,7 +120,7 @@ suite('versions', () => {
   test('one name twice', () => {
     assert.match(shown([stored('v1', true), stored('v1', false)]), /must contain unique version names/);
   });
-  test('a name that is none', () => {
+  test('an invalid name', () => {
     assert.equal(shown([stored('1', true)]), `spec.versions[0].name: Invalid value: "1": ${label}`);
   });
   table([
@@ -375,7 +375,7 @@ suite('changes', () => {
       'spec.names.kind: Invalid value: "Tab": field is immutable',
     ]);
   });
-  test('what was stored with a fault can be labelled', () => {
+  test('an object stored with a fault can be labelled', () => {
     const from = prepared(crd([version('v1', noSpec)]));
     assert.deepEqual(
       refusals({ ...from, metadata: { ...(from['metadata'] as JsonObject), labels: { a: 'b' } } }, from),

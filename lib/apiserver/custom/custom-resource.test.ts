@@ -201,7 +201,7 @@ suite('resourcesOfCrd', { timeout: 300_000 }, () => {
     });
   });
 
-  test('what the strategy is told to refuse is refused through the verbs', async () => {
+  test('objects that the strategy rejects are refused by the verbs', async () => {
     await using server = await startServer();
     const { code, reason, details } = await refusal(
       server.create(kinds.crds, crd([version('v1', { type: 'object', properties: { a: {} } })])),

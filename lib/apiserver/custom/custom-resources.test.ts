@@ -122,7 +122,7 @@ suite('CustomResources', { timeout: 300_000 }, () => {
     });
   });
 
-  test('a changed schema shows older objects defaulted and pruned, and newer ones as they are stored', async () => {
+  test('with a changed schema, older objects are shown defaulted and pruned, newer ones unchanged', async () => {
     using directory = new TemporaryDirectory();
     const store = { path: directory.at('api.db') };
     const properties = cronTabSchema['properties'] as JsonObject;
@@ -208,7 +208,7 @@ suite('CustomResources', { timeout: 300_000 }, () => {
     assert.deepEqual(asBeta?.['spec'], { cronSpec: '*' });
   });
 
-  test('a version that is no longer served is gone; the status keeps what was stored', async () => {
+  test('a version that is no longer served is gone; the status keeps the stored versions', async () => {
     await using server = await startServer();
     await server.define(crd([version('v1beta1', cronTabSchema)]));
     await settled(server);
@@ -284,7 +284,7 @@ suite('CustomResources', { timeout: 300_000 }, () => {
     );
   });
 
-  test('of many that want the same names, each name has one; who is left gets what is free', async () => {
+  test('each name belongs to one of several definitions; the others get it when it is free', async () => {
     await using server = await startServer();
     const plurals = Array.from({ length: 12 }, (_, index) => `tabs${index}`);
     const define = (plural: string, index: number): Promise<unknown> =>

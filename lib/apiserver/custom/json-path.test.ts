@@ -53,7 +53,7 @@ suite('JSON paths', () => {
     });
   }
   for (const text of ['spec', '.spec..name', '.a[', '.a[1:2]', '.a[?(@.b > 1)]', '.a[x]', '.a]']) {
-    test(`${text} is none`, () => assert.equal(parseJsonPath(text), undefined));
+    test(`${text} is refused`, () => assert.equal(parseJsonPath(text), undefined));
   }
 });
 
@@ -84,7 +84,7 @@ suite('columns', () => {
   for (const [type, path, expected] of cases) {
     test(`${type} at ${path}`, () => assert.deepEqual(cell(type, path), expected));
   }
-  test('age, where there are none', () => {
+  test('the column of age, without others', () => {
     const [age, ...rest] = columnsOf([]);
     assert.deepEqual([age?.name, age?.type, age?.cell(object, now), rest], ['Age', 'date', '5m30s', []]);
   });

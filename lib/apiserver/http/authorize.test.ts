@@ -12,7 +12,7 @@ const rules: readonly AccessRule[] = [
   { apiGroups: [''], resources: ['namespaces'], verbs: ['get', 'list'], resourceNames: ['a'] },
 ];
 
-suite('somebody who is not the administrator', () => {
+suite('users other than the administrator', () => {
   test('does what a rule allows, and nothing else', async () => {
     const user = { name: 'looker', groups: [], rules };
     let calls = 0;

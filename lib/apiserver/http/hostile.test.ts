@@ -84,7 +84,7 @@ async function assertAlive(server: HttpServer): Promise<void> {
 
 const strict = { limits: { headersTimeoutMs: 2_000, requestTimeoutMs: 2_000 } };
 
-test('requests that are sound are understood as they are sent here', async () => {
+test('valid requests are understood in the raw form used here', async () => {
   await using server = await serveThings(undefined, strict);
   const answers = answersOf(await exchange(server, `${post}${chunked}${get}`));
   assert.deepEqual(

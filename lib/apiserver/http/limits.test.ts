@@ -98,7 +98,7 @@ test('too many requests at a time are answered 429, watches are not among them',
   assert.deepEqual({ ...server.traffic.inFlight }, { mutating: 0, readonly: 0 });
 });
 
-test('a request that takes too long is answered 504 and told to stop', async () => {
+test('a request that takes too long is answered 504 and aborted', async () => {
   const gate = gated();
   await using server = await serveThings(gate.handle, { limits: { requestTimeoutMs: 100 } });
   const answer = call(server, 'POST', inA, '{}');
@@ -182,7 +182,7 @@ test('while a long YAML is parsed, others are answered', async () => {
   assert.ok(others > 0);
 });
 
-test('connections that nobody is known by do not keep out those who are', async () => {
+test('unauthenticated connections do not keep out authenticated ones', async () => {
   using directory = new TemporaryDirectory();
   const privateSocket = directory.at('own.sock');
   await using server = await serveThings(undefined, {
@@ -213,7 +213,7 @@ test('connections that nobody is known by do not keep out those who are', async 
   }
 });
 
-test('a connection by which nobody becomes known is closed', async () => {
+test('a connection that stays unauthenticated is closed', async () => {
   await using server = await serveThings(undefined, { limits: { authenticateMs: 200 } });
   const socket = dial(server);
   socket.write('GET /livez HTTP/1.1\r\nHost: x\r\n\r\n');
@@ -258,7 +258,7 @@ test('stopping: no new connections, what was begun is finished, idle connections
   await stopped;
 });
 
-test('stopping waits no longer than it is told for what does not end', async () => {
+test('stopping waits no longer than its limit for requests that do not end', async () => {
   const gate = gated();
   const server = await serveThings(gate.handle, { limits: { stopMs: 50 } });
   const begun = call(server, 'POST', inA, '{}').then(

@@ -7,7 +7,7 @@ import { body as protobufBody } from '../protobuf/bytes.fixture.ts';
 import { type Call, call, inA, json } from './call.fixture.ts';
 import { echo, pods, serveThings } from './server.fixture.ts';
 
-test('what is refused before the verbs see it', async () => {
+test('requests refused before they reach the verbs', async () => {
   let calls = 0;
   await using server = await serveThings((request) => {
     calls++;
@@ -123,7 +123,7 @@ test('protobuf of built-in kinds', async () => {
   assert.equal((await post(custom, pod)).code, 415);
 });
 
-test('a body that is too long is refused whether its length is told or not', async () => {
+test('a body that is too long is refused with and without a declared length', async () => {
   await using server = await serveThings(undefined, { limits: { bodyBytes: 1000 } });
   const fits = Buffer.from(`"${'x'.repeat(998)}"`);
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });

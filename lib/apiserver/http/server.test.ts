@@ -12,7 +12,7 @@ import { call, inA, json } from './call.fixture.ts';
 import { pods, serveThings, widgets } from './server.fixture.ts';
 import { versionRoute } from './version.ts';
 
-test('what the verbs get', async () => {
+test('the request that the verbs get', async () => {
   await using server = await serveThings();
   const got = await call(server, `${inA}/x?resourceVersion=5&a=%26`);
   assert.equal(got.code, 200);
@@ -55,7 +55,7 @@ test('what the verbs get', async () => {
   }
 });
 
-test('warnings reach the client as they are, beside any text', async () => {
+test('warnings reach the client unchanged, with any text', async () => {
   await using server = await serveThings((request) => {
     request.warnings.push('é "1"', 'two', 'two');
     const object = { kind: 'Pod', text: request.name === 'ascii' ? 'a' : 'ü\u{1F600}' };
@@ -140,7 +140,7 @@ test('an address that is in use is refused', async () => {
   await assert.rejects(serveThings(undefined, { listen: server.address }), { code: 'RAMPART_IN_USE' });
 });
 
-test('what is counted', async () => {
+test('requests are counted', async () => {
   const metrics = await createMetrics();
   await using server = await serveThings(
     ({ name }) => {

@@ -169,7 +169,7 @@ test('a server that stops ends its watches as if their time were up', async () =
   for (const { complete } of responses) assert.equal(complete, true);
 });
 
-test('what an event reads as is made once for all who watch', async () => {
+test('the text of an event is made once for all watches', async () => {
   const shared = [event(1)];
   const { promise, resolve } = Promise.withResolvers<void>();
   let reads = 0;

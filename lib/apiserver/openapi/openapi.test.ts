@@ -127,7 +127,7 @@ test('operations', () => {
   });
 });
 
-test('PATCH tells what it takes', () => {
+test('PATCH lists the media types that it accepts', () => {
   const { get } = client(registryOf());
   const patchOf = (document: string, path: string) => {
     const paths = get(document)['paths'] as Json;
@@ -161,7 +161,7 @@ test('PATCH tells what it takes', () => {
   });
 });
 
-test('lists of built-in kinds tell how they merge', () => {
+test('lists of built-in kinds declare how they merge', () => {
   const { schemas } = client(registryOf()).get('/openapi/v3/api/v1')['components'] as Json;
   const spec = schemas?.['io.k8s.api.core.v1.PodSpec']?.['properties'] as Json;
   assert.equal(spec['containers']?.['x-kubernetes-patch-merge-key'], 'name');

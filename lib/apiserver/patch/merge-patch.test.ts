@@ -52,7 +52,7 @@ describe('JSON merge patch', () => {
     );
   });
 
-  it('a body that is no object is 400, and so is one that is nested without measure', () => {
+  it('a body that is not an object is 400, and so is one that is nested too deep', () => {
     const deep = parse(`${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)}`);
     for (const body of [null, [], 'x', 1, true, deep]) {
       assert.throws(

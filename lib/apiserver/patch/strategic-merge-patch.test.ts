@@ -46,7 +46,7 @@ describe('strategic merge patch', () => {
     });
   }
 
-  it('a kind that nobody knows has its metadata merged, and names of object members are no kinds', () => {
+  it('the metadata of an unknown kind is merged, and names of object members are not kinds', () => {
     assert.equal(patchTypeOf('example.com/v1', 'Thing').size, 1);
     assert.equal(patchTypeOf('v1', 'constructor').size, 1);
     const nameless = patchTypeOf('v1', 'Pod').get('constructor');

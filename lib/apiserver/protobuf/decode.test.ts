@@ -8,7 +8,7 @@ import { decodeProtobuf } from './decode.ts';
 /** A ConfigMap: 1 metadata, 2 data, 3 binaryData, 4 immutable. */
 const configMap = (...parts: readonly Buffer[]): JsonObject =>
   decodeProtobuf(body('v1', 'ConfigMap', ...parts));
-describe('what kubectl 1.32 sends', () => {
+describe('requests of kubectl 1.32', () => {
   const sent = (text: string): JsonObject => decodeProtobuf(Buffer.from(text, 'base64'));
 
   test('create configmap a --from-literal=x=1 --from-literal=y=zwei', () => {
@@ -50,7 +50,7 @@ describe('what kubectl 1.32 sends', () => {
 });
 
 describe('fields', () => {
-  test('zero is told of pointers and of what JSON always has, and of nothing else', () => {
+  test('zero is kept for pointers and for fields that JSON always has, and omitted otherwise', () => {
     assert.deepEqual(configMap(bytes(1, bytes(1), number(7, 0)), number(4, 0)), {
       kind: 'ConfigMap',
       apiVersion: 'v1',
@@ -80,7 +80,7 @@ describe('fields', () => {
     assert.deepEqual(binaryData, { b: '/wD+', empty: '' });
   });
 
-  test('what comes twice: the last value, and messages merged', () => {
+  test('for repeated fields, the last value counts, and messages are merged', () => {
     const { metadata, immutable } = configMap(
       bytes(1, bytes(1, 'a'), bytes(3, 'n')),
       number(4, 1),
@@ -204,7 +204,7 @@ describe('types with a JSON of their own', () => {
     });
   });
 
-  test('fields of a struct in a struct stand beside those of the outer one', () => {
+  test('fields of an inlined struct are next to those of the outer one', () => {
     const pod = spec(
       'v1',
       'Pod',

@@ -195,7 +195,7 @@ describe('kubectl create', { skip: noKubectl }, () => {
 
   deepTest('job now --from=cronjob', (t) => compare(t, fromAnother[0], fromAnother.slice(1), true));
 
-  test('what is wrong is told in the same words', async (t) => {
+  test('errors have the same wording', async (t) => {
     if (!isProtobuf) return t.skip('this kubectl sends JSON');
     const { code, stderr } = await running.kubectl(
       'create',

@@ -78,7 +78,7 @@ test('another type, another format and another moment are other lines', () => {
   });
 });
 
-test('only the first Table of a watch tells its columns', () => {
+test('only the first Table of a watch has its columns', () => {
   const batch = ['a', 'b'].map((name): WatchEvent => ({ type: 'ADDED', item: itemOf(name) }));
   const columns = (text: string) =>
     lines(text).map(

@@ -63,7 +63,7 @@ const cases: readonly (readonly [
   ],
 ];
 
-test('what Accept headers come to', () => {
+test('formats chosen by Accept headers', () => {
   for (const [accept, what, result] of cases) {
     const format = negotiate(accept, what);
     const shown =

@@ -63,7 +63,7 @@ suite('kind and apiVersion of the items of a list', () => {
     while ((await server.call('GET', '/apis/stable.example.com/v1/crontabs')).code !== 200);
   }
 
-  test('kubectl tells the kind of each all the same', async () => {
+  test('kubectl shows the kind of each all the same', async () => {
     const { stdout } = await server.kubectl('get', 'configmap,crontab', '-o', 'jsonpath={.items[*].kind}');
     assert.equal(stdout, 'ConfigMap CronTab');
   });

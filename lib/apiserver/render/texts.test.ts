@@ -30,7 +30,7 @@ test('the pieces are the list, however the texts are cut', () => {
   );
 });
 
-test('only whole objects in plain JSON are sent as they are stored', () => {
+test('only whole objects in plain JSON are sent in their stored form', () => {
   const takes = (accept: string, query = '') => {
     const format = negotiate(accept, 'list', new URLSearchParams(query));
     assert.ok(format);

@@ -39,6 +39,6 @@ for (const [seconds, text] of ages) {
   });
 }
 
-test('what is no time is <invalid>', () => {
+test('an invalid time is shown as <invalid>', () => {
   assert.equal(ageSince('yesterday', now), '<invalid>');
 });

@@ -5,7 +5,7 @@ import { decodeJson } from '../body/json-body.ts';
 import * as fc from '../../testing/fast-check.fixture.ts';
 import { jsonText, parseJson } from './json-text.ts';
 
-test('an integer of 64 bits comes back as it was', () => {
+test('an integer of 64 bits survives a round trip', () => {
   const text = '{"inode":9223372036854775807,"low":-9223372036854775808,"small":5,"half":0.5}';
   const value = parseJson(text);
   assert.deepEqual(value, { inode: 2n ** 63n - 1n, low: -(2n ** 63n), small: 5, half: 0.5 });

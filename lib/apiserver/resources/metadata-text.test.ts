@@ -12,7 +12,7 @@ const stored = (before: string, after: string) => ({
 
 const part = fc.string({ unit: fc.constantFrom('"', '\\', '{', '}', 'a', ':', ',') });
 
-test('the metadata of a text are their object, whatever stands in it', () => {
+test('the metadata read from a text equal those of the parsed object', () => {
   fc.assert(
     fc.property(fc.dictionary(part, part), fc.dictionary(part, part), (labels, spec) => {
       const metadata = { resourceVersion: '7', labels, others: [labels, {}] };

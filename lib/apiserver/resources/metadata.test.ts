@@ -130,7 +130,7 @@ test('finalizers', () => {
   assert.deepEqual(finalizerWarnings(['mine'], ['mine']), []);
 });
 
-test('what does not change', () => {
+test('immutable metadata', () => {
   const old: Metadata = { name: 'a', uid: 'u', creationTimestamp: 't' };
   assert.deepEqual(lines(metadataUpdateCauses(old, old)), []);
   assert.deepEqual(lines(metadataUpdateCauses({ name: 'b', uid: 'u', creationTimestamp: 't' }, old)), [
@@ -144,7 +144,7 @@ test('what does not change', () => {
   );
 });
 
-test('what is read of what was sent', () => {
+test('metadata read from the sent object', () => {
   const sent = {
     name: 'a',
     namespace: '',
@@ -188,7 +188,7 @@ const wrong: readonly unknown[] = [
 ];
 
 for (const sent of wrong) {
-  test(`of the wrong type: ${JSON.stringify(sent)}`, () => {
+  test(`metadata of the wrong type: ${JSON.stringify(sent)}`, () => {
     assert.throws(() => readMetadata(sent), TypeError);
   });
 }

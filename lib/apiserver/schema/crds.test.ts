@@ -34,7 +34,7 @@ suite('KivePolicy', () => {
     assert.deepEqual(object, before);
   });
 
-  test('all that is wrong is told at once', () => {
+  test('all errors are reported at once', () => {
     const object = policy(
       { path: 'etc/shadow', matchAny: [{}], regex: true },
       { create: 'yes', matchAny: [] },

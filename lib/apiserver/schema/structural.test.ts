@@ -18,7 +18,7 @@ function table(cases: readonly Case[]): void {
 
 const inSpec = (spec: object): object => resource({ type: 'object', properties: spec });
 
-suite('types are told', () => {
+suite('types have to be given', () => {
   table([
     [
       'everywhere',
@@ -372,7 +372,7 @@ suite('defaults', () => {
   ]);
 });
 
-suite('what is no schema', () => {
+suite('invalid schemas', () => {
   table([
     ['a number', 3, ['~: Invalid value: "integer": must be an object']],
     ['null', null, ['~: Invalid value: "null": must be an object']],

@@ -309,7 +309,7 @@ suite('enum, lists and fields', () => {
       '<nil>: Invalid value: "array":  in body must be of type object: "array"',
     ]);
   });
-  test('a million faults are told as a thousand', () => {
+  test('of a million faults, a thousand are reported', () => {
     const schema = compileSchema({ properties: { l: { items: { type: 'string' } } } }, { strict: false });
     assert.equal(schema.validate({ l: Array.from({ length: 100_000 }, (_, index) => index) }).length, 1_000);
   });

@@ -48,7 +48,7 @@ suite('a log without its database', () => {
 suite('files that go while the store is open', () => {
   for (const writer of ['thread', 'inline'] as const) {
     for (const file of ['db', 'db-wal']) {
-      test(`${writer}: without ${file} nothing is acknowledged any more`, async () => {
+      test(`${writer}: without ${file}, no write is acknowledged`, async () => {
         using directory = new TemporaryDirectory();
         await using store = openStore({ path: directory.at('db'), writer });
         await store.create(pod('before'));

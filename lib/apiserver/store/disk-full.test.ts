@@ -124,7 +124,7 @@ suite('a full disk', { skip }, () => {
     await openStore({ path: disk.at('db') })[Symbol.asyncDispose]();
   });
 
-  test('there is no space to make one', () => {
+  test('a full disk has no space for a new database', () => {
     using disk = new SmallDisk(16);
     disk.fill(0);
     assert.throws(

@@ -27,7 +27,7 @@ async function filled(path: string, count = 300): Promise<void> {
   await Promise.all(Array.from({ length: count }, (_, n) => store.create(pod(`p${n}`, 'x'.repeat(1000)))));
 }
 
-suite('what cannot be opened', () => {
+suite('databases that cannot be opened', () => {
   test('the format of a newer release', async () => {
     using directory = new TemporaryDirectory();
     const path = directory.at('db');
@@ -40,7 +40,7 @@ suite('what cannot be opened', () => {
     assert.throws(() => openStore({ path }), refusal(errorCodes.UNSUPPORTED, words), 'the lock was let go');
   });
 
-  test('the database of another program, which stays as it is', () => {
+  test('the database of another program, which is not changed', () => {
     using directory = new TemporaryDirectory();
     const path = directory.at('db');
     const database = new DatabaseSync(path);
@@ -57,7 +57,7 @@ suite('what cannot be opened', () => {
     );
   });
 
-  test('what is no database', () => {
+  test('files that are not databases', () => {
     using directory = new TemporaryDirectory();
     const path = directory.at('db');
     writeFileSync(path, 'this is a text, and a long one. '.repeat(100));
@@ -78,7 +78,7 @@ suite('what cannot be opened', () => {
     );
   });
 
-  test('options that are none', () => {
+  test('invalid options', () => {
     for (const options of [
       { historyLimit: 0 },
       { historyAgeMs: -1 },
@@ -141,7 +141,7 @@ suite('damage', () => {
   });
 });
 
-suite('what is opened', () => {
+suite('databases that can be opened', () => {
   test('is durable, and for its owner only', async () => {
     using directory = new TemporaryDirectory();
     const path = directory.at('db');

@@ -238,7 +238,7 @@ for (const backend of backends) {
       );
     });
 
-    test('keys and texts that would not come back as they were are refused', async () => {
+    test('keys and texts that would not survive a round trip are refused', async () => {
       using directory = new TemporaryDirectory();
       await using store = open(directory);
       const bad = [pod(''), pod('\ud800'), pod('a\0b'), { ...pod('a'), resource: '' }];

@@ -110,7 +110,7 @@ suite('watch', () => {
     assert.equal((await second).done, true);
   });
 
-  test('what a list has seen is not told again, also where the list was first to see it', async () => {
+  test('a watch from a list does not repeat the changes that the list has seen', async () => {
     using directory = new TemporaryDirectory();
     await using store = openStore({ path: directory.at('db'), writer: 'thread' });
     await store.create(pod('a'));

@@ -56,7 +56,7 @@ suite('event expiry', { timeout: 300_000 }, () => {
     assert.deepEqual([subject.expired, subject.size, subject.failures], [2, 0, 0]);
   });
 
-  test('what somebody else has deleted, or another one made anew, is no trouble', async () => {
+  test('events that others have deleted or created again cause no error', async () => {
     await using server = await startServer({ upkeep: false });
     let aheadMs = 0;
     const subject = expiry(server, () => aheadMs);

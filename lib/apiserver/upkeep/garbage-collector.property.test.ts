@@ -38,7 +38,7 @@ function expected({ owners, deleted }: Plan): Map<number, readonly number[]> {
   return new Map([...left].map((index) => [index, (owners[index] ?? []).filter((owner) => left.has(owner))]));
 }
 
-test('what is left follows from who owns whom and what was deleted', { timeout: 120_000 }, async () => {
+test('the remaining objects follow from the owners and the deletions', { timeout: 120_000 }, async () => {
   await fc.assert(
     fc.asyncProperty(plans, async (plan) => {
       await using server = await startServer();

@@ -40,7 +40,7 @@ suite('garbage collection', { timeout: 300_000 }, () => {
     assert.equal(server.upkeep.counts.dependents, 0);
   });
 
-  test('of several owners, all have to be gone; references to those that are gone are removed', async () => {
+  test('an object goes when all of its owners are gone; references to gone owners are removed', async () => {
     await using server = await startServer();
     const [one, two] = await Promise.all(
       ['one', 'two'].map((name) => server.create(configMaps, configMap(name))),
@@ -184,7 +184,7 @@ suite('garbage collection', { timeout: 300_000 }, () => {
     for (const name of ['first', 'second', 'third']) await gone(server, name);
   });
 
-  test('what happened while the server was down is found at the start', async () => {
+  test('deletions while the server was down are found at its start', async () => {
     await using server = await startServer({ upkeep: false });
     const owner = await server.create(configMaps, configMap('owner'));
     await server.create(configMaps, configMap('child', { ownerReferences: [ownerOf(owner)] }));

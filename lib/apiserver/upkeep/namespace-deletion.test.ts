@@ -17,7 +17,7 @@ const gone = (server: TestServer, name: string): Promise<true> =>
   server.until(`${name} is gone`, async () => (await server.get(namespaces, name)) === undefined);
 
 suite('namespaces', { timeout: 300_000 }, () => {
-  test('those that every cluster has are there, and stay as they are at the next start', async () => {
+  test('the namespaces of every cluster exist, and are unchanged after the next start', async () => {
     using directory = new TemporaryDirectory();
     const store = { path: directory.at('api.db') };
     const names = (server: TestServer) =>
@@ -53,7 +53,7 @@ suite('namespaces', { timeout: 300_000 }, () => {
     assert.equal(server.upkeep.counts.namespacesTerminating, 0);
   });
 
-  test('finalizers hold it, its status says so, and it goes as soon as they are gone', async () => {
+  test('finalizers hold a namespace, its status says so, and it goes as soon as they are removed', async () => {
     await using server = await startServer();
     await create(server, 'going');
     await server.create(

@@ -57,7 +57,7 @@ suite('ObjectFollower', { timeout: 300_000 }, () => {
     await ended;
   });
 
-  test('what fails is tried again, and lost history means another list', async () => {
+  test('failures are retried, and lost history leads to another list', async () => {
     await using server = await startServer({ upkeep: false });
     await server.create(kinds.configMaps, configMap('a'));
     const errors: (Error | undefined)[] = [new Error('disk'), undefined, new ExpiredError('watch', 1n, 2n)];

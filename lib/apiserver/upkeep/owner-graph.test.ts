@@ -71,7 +71,7 @@ suite('OwnerGraph', () => {
     assert.equal(graph.dependentsOf('b').size, 0);
   });
 
-  test('tells when a deletion begins, once', () => {
+  test('reports the beginning of a deletion once', () => {
     const graph = new OwnerGraph();
     const foreground = stored('a', { deleting: true, finalizers: ['foregroundDeletion'] });
     assert.equal(put(graph, foreground).foregroundBegins, true);
@@ -80,7 +80,7 @@ suite('OwnerGraph', () => {
     assert.equal(graph.get('a')?.foreground, true);
   });
 
-  test('tells which owners are no longer blocked', () => {
+  test('reports which owners are no longer blocked', () => {
     const graph = new OwnerGraph();
     put(graph, stored('child', { blocks: ['a', 'b'] }));
     assert.deepEqual(put(graph, stored('child', { blocks: ['b'], owners: ['a'] })).released, ['a']);

@@ -38,7 +38,7 @@ test('an admission is asked before each write, and can refuse it', async () => {
   }
 });
 
-test('what an admission throws by mistake is told as an internal error', async () => {
+test('an unexpected error of an admission is reported as an internal error', async () => {
   const broken: Admission = {
     admit: ({ resource }) => {
       if (resource.plural === 'widgets') throw new TypeError('a fault');

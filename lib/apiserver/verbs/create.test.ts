@@ -202,7 +202,7 @@ test('unknown fields are dropped, with warnings unless they are not wanted', asy
   assert.deepEqual(bench.warnings, []);
 });
 
-test('what is there already', async () => {
+test('an existing object cannot be created', async () => {
   await using bench = await Bench.open();
   const body = widget('a', {}, { finalizers: ['example.com/hold'] });
   await bench.ask('create', { body });
@@ -271,7 +271,7 @@ test('integers of 64 bits stay what they are', async () => {
   assert.deepEqual(changed['spec'], { serial, size: 'medium', replicas: 1 });
 });
 
-test('owners that stand there twice count once', async () => {
+test('duplicate owners count once', async () => {
   await using bench = await Bench.open();
   const owner = { apiVersion: 'v1', kind: 'Pod', name: 'p', uid: 'u' };
   const body = widget('a', {}, { ownerReferences: [owner, { ...owner }, { ...owner, uid: 'other' }] });
@@ -280,7 +280,7 @@ test('owners that stand there twice count once', async () => {
   assert.match(bench.warnings.join(), /duplicate UID\(s\) observed: \[u\]$/);
 });
 
-test('where too much waits for the disk, the client is told to come again', async () => {
+test('if too many writes wait for the disk, the client is asked to retry', async () => {
   await using bench = await Bench.open({}, { maxWaitingSize: 5_000 });
   const answers = await Promise.allSettled(
     Array.from({ length: 50 }, (_, index) => bench.ask('create', { body: widget(`w${index}`) })),

@@ -64,7 +64,7 @@ const ways: readonly (readonly [Asked, readonly string[] | undefined])[] = [
 ];
 
 for (const [asked, finalizers] of ways) {
-  test(`what becomes of dependents: ${JSON.stringify(asked)}`, async () => {
+  test(`the fate of dependents with ${JSON.stringify(asked)}`, async () => {
     await using bench = await Bench.open();
     await bench.ask('create', { body: widget('a') });
     const answer = await bench.ask('delete', { name: 'a', ...asked });
@@ -230,7 +230,7 @@ test('a collection: what is selected goes, and is answered', async () => {
   );
 });
 
-test('a collection: the first that is refused is told', async () => {
+test('a collection: the first refusal is reported', async () => {
   await using bench = await Bench.open();
   await bench.ask('create', { resource: bench.namespace, body: named('third') });
   const status = await bench.refusal('deletecollection', { resource: bench.namespace });

@@ -43,7 +43,7 @@ test('a write is refused where the awaited one does not come', async () => {
   assert.match(message, /policies has not started yet/);
 });
 
-test('what an admission makes of an object is what is checked, and stored with the metadata of the server', async () => {
+test('the object returned by an admission is validated, and stored with the metadata of the server', async () => {
   const labelling: Admission = {
     admit: async (_request, object) => {
       await Promise.resolve();

@@ -171,7 +171,7 @@ for (const [what, asked, code, message] of refused) {
   });
 }
 
-test('unknown fields are told and dropped', async () => {
+test('unknown fields are reported and dropped', async () => {
   await using bench = await Bench.open();
   await bench.ask('create', { body: widget('a') });
   const object = await bench.object('patch', {
@@ -183,7 +183,7 @@ test('unknown fields are told and dropped', async () => {
   assert.deepEqual(bench.warnings, ['unknown field "spec.nope"']);
 });
 
-test('status and scale are patched as they are read', async () => {
+test('status and scale are patched in the form in which they are read', async () => {
   await using bench = await Bench.open();
   await bench.ask('create', { body: widget('a', { spec: { replicas: 1 } }) });
   const ready = { spec: { replicas: 7 }, status: { phase: 'Ready' } };
@@ -203,7 +203,7 @@ test('status and scale are patched as they are read', async () => {
   assert.deepEqual([scale['kind'], scale['spec']], ['Scale', { replicas: 4 }]);
 });
 
-test('apply creates, changes, and tells of conflicts', async () => {
+test('apply creates, changes, and reports conflicts', async () => {
   await using bench = await Bench.open();
   const ask = (manager: string, spec: JsonObject, more = '') =>
     bench.ask('patch', {

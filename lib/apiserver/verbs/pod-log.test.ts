@@ -56,7 +56,7 @@ suite('the log of a pod', () => {
     assert.deepEqual(await one.ask(''), { code: 200, type: 'text/plain', text: 'one\ntwo\n' });
   });
 
-  test('what is asked for', async () => {
+  test('the options of a log request', async () => {
     one.logs = textsOf('x');
     await one.ask(
       '?follow=true&tailLines=5&limitBytes=7&timestamps=1&sinceTime=2026-01-02T03:04:05.000000006%2B01:00&pretty=true',
@@ -136,7 +136,7 @@ suite('the log of a pod', () => {
     response.resume();
   });
 
-  test('an error before the text is told, one in the midst of it breaks the answer off', async () => {
+  test('an error before the text is the answer, a later one breaks the answer off', async () => {
     one.logs = () => Promise.reject(apiErrors.badRequest('no file'));
     assert.equal(await one.message('', 400, 'BadRequest'), 'no file');
     one.logs = async () =>
@@ -211,7 +211,7 @@ suite('the log of a pod', () => {
     assert.equal(await whole, 'one\n');
   });
 
-  test('where nobody has logs that is said', async () => {
+  test('without a source of logs, the answer says so', async () => {
     await using other = await new LogServer().start(false);
     await other.createPod(
       'web',

@@ -49,7 +49,7 @@ test('from a version: what has changed since', async () => {
 });
 
 for (const query of ['', 'resourceVersion=0', 'sendInitialEvents=true&resourceVersionMatch=NotOlderThan']) {
-  test(`what is there first: ${query}`, async () => {
+  test(`existing objects come first: ${query}`, async () => {
     await using bench = await Bench.open();
     for (const name of ['b', 'a']) await bench.ask('create', { body: widget(name) });
     const { version } = bench.store;
@@ -75,7 +75,7 @@ test('without what is there, where that is not wanted', async () => {
   await events.return?.();
 });
 
-test('what comes to match is added, what ceases to is deleted as it was', async () => {
+test('an object that begins to match is added, one that ceases to is deleted in its previous state', async () => {
   await using bench = await Bench.open();
   const query = { labelSelector: 'app=web', resourceVersion: String(bench.store.version) };
   const events = await bench.watch({ query });

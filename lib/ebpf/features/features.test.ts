@@ -88,7 +88,7 @@ describe('on this kernel', { skip: notRoot }, () => {
     return undefined;
   });
 
-  test('a link type that no kernel has is told apart from those with an impossible target', () => {
+  test('a link type that no kernel has is distinguished from those with an impossible target', () => {
     const loaded = loadProgram({
       type: 3,
       instructions: [instructions.setRegister(0, 0), instructions.exit()],

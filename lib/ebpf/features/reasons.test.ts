@@ -59,7 +59,7 @@ test('errno numbers get their names', () => {
   assert.equal(errnoName(4000), 'errno 4000');
 });
 
-test('of a verifier log the line that says why is taken', () => {
+test('the message has the line of the verifier log with the reason', () => {
   assert.equal(lastVerifierLine(''), undefined);
   assert.equal(lastVerifierLine('processed 2 insns (limit 1000000)\n'), undefined);
   assert.equal(

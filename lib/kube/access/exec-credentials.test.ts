@@ -66,7 +66,7 @@ suite('exec plugins', () => {
     assert.equal(readFileSync(runs, 'utf8'), 'x\nx\n');
   });
 
-  test('from a kubeconfig: arguments, environment, what it is told, certificates', async () => {
+  test('from a kubeconfig: arguments, environment, cluster information, certificates', async () => {
     using directory = temporaryDirectory();
     const seen = join(directory.path, 'seen');
     const fields = { clientCertificateData: 'cert', clientKeyData: 'key' };

@@ -31,7 +31,7 @@ function accessOf(
 }
 
 suite('kubeconfig files', () => {
-  test('where there is none, as in a pod, no parser is loaded', () => {
+  test('without a kubeconfig, as in a pod, no parser is loaded', () => {
     const program = `
       const { loadKubeconfig } = await import(${JSON.stringify(import.meta.resolve('./kubeconfig.ts'))});
       const { createRequire } = await import('node:module');
@@ -50,7 +50,7 @@ suite('kubeconfig files', () => {
     assert.deepEqual(JSON.parse(stdout), [true, false, true]);
   });
 
-  test('of several, the first that has an entry has it whole; files that do not exist are passed over', () => {
+  test('with several files, the first one with an entry defines it; missing files are skipped', () => {
     using directory = temporaryDirectory();
     const [first, second] = [join(directory.path, 'first'), join(directory.path, 'second')];
     writeFileSync(
@@ -98,7 +98,7 @@ clusters: [{name: two, cluster: {server: 'https://two'}}]`,
     assert.throws(() => parse(text.replace('user: u', 'user: v')), /has no user "v"\. It has: u/);
   });
 
-  test('what is wrong is told by its place, and no value is shown', () => {
+  test('errors name the place, and show no value', () => {
     const wrong: readonly (readonly [string, RegExp])[] = [
       ['token: [hunter2', /line \d+: this is not YAML/],
       ['@`hunter2', /line 1: this is not YAML. Check that it is a kubeconfig/],
@@ -134,7 +134,7 @@ clusters: [{name: two, cluster: {server: 'https://two'}}]`,
     }
   });
 
-  test('what this client does not do is said', () => {
+  test('unsupported settings are reported', () => {
     const server = `server: 'https://a'`;
     const unsupported = { code: 'RAMPART_UNSUPPORTED' };
     assert.throws(() => accessOf(`${server}, proxy-url: 'socks5://p'`, ''), unsupported);
@@ -196,7 +196,7 @@ suite('users of a kubeconfig', () => {
     assert.deepEqual(await credentialOf(''), { secrets: [] });
   });
 
-  test('a token that cannot stand in a header is refused without showing it', async () => {
+  test('a token that is invalid in a header is refused without showing it', async () => {
     await assert.rejects(credentialOf(`token: "hunter2\\nx"`), (error: Error) => {
       assert.doesNotMatch(error.message, /hunter2/);
       return true;

@@ -39,7 +39,7 @@ async function list(cache: IndexedCache<Thing>, version: number, ...objects: Thi
 }
 
 suite('indexed cache', () => {
-  test('lists: what came, what changed, what is gone; the same version is no change', async () => {
+  test('lists: added, changed and removed objects; the same version is not a change', async () => {
     const cache = new IndexedCache({ type: things });
     const changes = recorded(cache);
     await list(cache, 5, thing('a', 1), thing('b', 2), thing('c', 3));
@@ -126,7 +126,7 @@ suite('indexed cache', () => {
     assert.equal(cache.get('default/a')?.kind, 'Other');
   });
 
-  test('what is read again is the same instance, as long as it is among the last', async () => {
+  test('a second read returns the same instance while it is among the last ones', async () => {
     const cache = new IndexedCache({ type: things, parsedLimit: 2 });
     await list(cache, 5, thing('a', 1), thing('b', 2), thing('c', 3));
     const first = cache.get('default/a');
@@ -174,7 +174,7 @@ suite('indexed cache', () => {
     assert.equal(calls, 3);
   });
 
-  test('an index that there is none of; options that cannot work', () => {
+  test('unknown indexes and invalid options are refused', () => {
     const cache = new IndexedCache({ type: things, indexes: { tag } });
     assert.throws(() => cache.byIndex('node', 'x'), /no index "node".*tag/s);
     assert.throws(() => new IndexedCache({ type: things, parsedLimit: -1 }), { code: 'RAMPART_INPUT' });

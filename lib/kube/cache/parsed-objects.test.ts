@@ -32,7 +32,7 @@ suite('parsed objects', () => {
     assert.equal(objects.get('a'), undefined);
   });
 
-  test('garbage collection takes what nobody else holds', () => {
+  test('garbage collection frees objects without other references', () => {
     const args = ['--expose-gc', '--input-type=module', '--no-warnings', '-e', program];
     const { stdout, stderr, status } = spawnSync(process.execPath, args, {
       encoding: 'utf8',

@@ -238,7 +238,7 @@ suite('reflector', limit, () => {
     await runReflector({ client, cache, signal: AbortSignal.abort() });
   });
 
-  test('transform: what it leaves is kept, and where it fails the object is kept as it is', async () => {
+  test('transform: its result is kept, and if it fails, the object is kept unchanged', async () => {
     const transform = (object: KubeObject): KubeObject => {
       if (object.metadata.name === 'a') throw new Error('no');
       if (object.metadata.name === 'b') return undefined as never;

@@ -43,7 +43,7 @@ suite('text arena', () => {
     );
   });
 
-  test('what is replaced over and over takes no more room', () => {
+  test('repeated replacements do not take more room', () => {
     const arena = new TextArena(64 * 1024);
     const handles = Array.from({ length: 1000 }, (_, index) => arena.add('a'.repeat(500 + (index % 100))));
     for (let round = 0; round < 20_000; round++) {

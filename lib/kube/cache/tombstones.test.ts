@@ -37,7 +37,7 @@ suite('tombstones', () => {
     assert.equal(tombstones.covers('c', '29'), true);
   });
 
-  test('of versions that cannot be compared nothing is known', () => {
+  test('versions that cannot be compared are unknown', () => {
     const tombstones = new Tombstones();
     tombstones.add('a', 'x');
     assert.equal(tombstones.covers('a', 'w'), false);

@@ -59,7 +59,7 @@ suite('client: errors', () => {
     });
   }
 
-  test('an answer that is no Status: by its code, with the beginning of what it says', async () => {
+  test('an answer that is not a Status is described by its code and the beginning of its text', async () => {
     await using both = await pair((_, response) => {
       response.writeHead(502, { 'content-type': 'text/html' });
       response.end(`<h1>Bad\u001b[2J gateway</h1>${'x'.repeat(1000)}`);
@@ -95,7 +95,7 @@ suite('client: errors', () => {
     await assert.rejects(both.client.list(nodes), { code: 'RAMPART_LIMIT' });
   });
 
-  test('nobody there', async () => {
+  test('nothing listens at the address', async () => {
     const server = await serve(echo);
     await server[Symbol.asyncDispose]();
     using client = new KubeClient(server.access);

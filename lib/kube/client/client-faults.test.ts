@@ -68,7 +68,7 @@ suite('client: a server that asks for time', () => {
     });
   }
 
-  test('so many times and no more', async () => {
+  test('retries a limited number of times', async () => {
     await using both = await pair(busy(Infinity, 429, { 'retry-after': '0' }), { maxRetries: 3 });
     await assert.rejects(both.client.get(nodes, { name: 'n' }), isTooManyRequests);
     assert.equal(both.server.received.length, 4);
@@ -116,7 +116,7 @@ suite('client: a server that asks for time', () => {
 });
 
 suite('client: its own limit', () => {
-  test('so many requests at once, then at the rate', async () => {
+  test('a burst of requests at once, then at the rate', async () => {
     const clock = new ManualClock();
     const echo: Answer = (_, response) => json(response, 200, {});
     await using both = await pair(echo, { perSecond: 10, burst: 3, clock });
@@ -233,7 +233,7 @@ suite('client: connections that fail', () => {
     await assert.rejects(server.client.create(nodes, large), { status: 413 });
   });
 
-  test('a conflict of an update is no reason to send it again', async () => {
+  test('an update with a conflict is not sent again', async () => {
     await using both = await pair((_, response) => json(response, 409, status(409, 'Conflict', 'changed')));
     await assert.rejects(both.client.update(nodes, node), isConflict);
     assert.equal(both.server.received.length, 1);

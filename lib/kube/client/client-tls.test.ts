@@ -116,7 +116,7 @@ suite('client over TLS', () => {
     assert.equal(server.connections(), 2);
   });
 
-  test('certificates that are none, without showing them', async () => {
+  test('invalid certificates are refused without showing them', async () => {
     await using server = await secureServer();
     const certificate = { cert: { value: 'hunter2' }, key: { value: 'hunter2' } };
     for (const access of [

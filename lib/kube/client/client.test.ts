@@ -126,7 +126,7 @@ suite('client: what each call sends', () => {
     });
   }
 
-  test('what it writes comes back without all but the metadata, where that is asked for', async () => {
+  test('a write returns only the metadata if that is requested', async () => {
     await using both = await pair(echo);
     await both.client.create(leases, object, { metadataOnly: true });
     const { accept } = both.server.received[0]?.headers ?? {};

@@ -76,7 +76,7 @@ suite('client over HTTP/2', () => {
     assert.equal(server.sessions.length, 2);
   });
 
-  test('what the server has not looked at is sent again, also a create', async () => {
+  test('requests that the server has not processed are sent again, including creates', async () => {
     const refuse = (stream: ServerHttp2Stream, times: number, count: number): boolean => {
       if (count >= times) return false;
       stream.close(7);

@@ -27,7 +27,7 @@ suite('line decoder', () => {
     );
   });
 
-  test('what is not complete is kept and counted', () => {
+  test('an incomplete line is kept and counted', () => {
     const decoder = new LineDecoder(10);
     assert.deepEqual([...decoder.push(Buffer.from('ab\ncd'))], ['ab']);
     assert.equal(decoder.pendingBytes, 2);

@@ -86,7 +86,7 @@ suite('list decoder', () => {
     }
   });
 
-  test('what JSON.parse refuses is refused, and every document that is cut off', () => {
+  test('documents that JSON.parse refuses are refused, and so are truncated ones', () => {
     const refused = [
       '[]', '', '{', 'null', '{"items":[1 2]}', '{"items":[,1]}', '{"items":[1,]}', '{"items":[1]},', '{"items":[1]}}',
       '{items:[]}', '{"items":[]"a":1}', '{"items" []}', '{"items":[],}', '{,"items":[]}', '{"a":1}', '{"items":{}}',

@@ -92,7 +92,7 @@ suite('list, item by item', () => {
     assert.ok(whole.items.length > 0);
   });
 
-  test('what is no list', async () => {
+  test('answers that are not lists', async () => {
     for (const text of [
       '[]',
       '{"items":[1,]}',

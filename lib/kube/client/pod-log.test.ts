@@ -90,7 +90,7 @@ suite('the log of a pod', () => {
     );
   });
 
-  test('what is not UTF-8 is replaced, and a line that is too long left out', async () => {
+  test('invalid UTF-8 is replaced, and a line that is too long is omitted', async () => {
     const lines = await linesOf((response) => {
       response.write(Buffer.from([0x61, 0xff, 0x62, 0x0a]));
       response.write(`${'x'.repeat(1024 * 1024 + 1)}\n${'y'.repeat(1024 * 1024)}\n`);

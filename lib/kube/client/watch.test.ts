@@ -97,7 +97,7 @@ suite('watch', () => {
     assert.ok(unknown instanceof KubeError && unknown.status === 500);
   });
 
-  test('what is no event', async () => {
+  test('invalid events', async () => {
     for (const line of [
       'nonsense',
       'null',

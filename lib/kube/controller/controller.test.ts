@@ -31,7 +31,7 @@ function start(reconcile: Reconcile<string>, options: Partial<ControllerOptions<
 }
 
 suite('controller', () => {
-  test('reconciles what is added; stops when told to', async () => {
+  test('reconciles added keys; stops on request', async () => {
     const seen: string[] = [];
     const { clock, queue, stop, end } = start(async (key) => {
       seen.push(key);
@@ -65,7 +65,7 @@ suite('controller', () => {
     await end;
   });
 
-  test('what is thrown at once, and what is no error at all, is contained', async () => {
+  test('synchronous errors, and thrown values that are not errors, are contained', async () => {
     const thrown: unknown[] = [new TypeError('at once'), 'a string', undefined, null];
     const seen: string[] = [];
     const { clock, queue, stop, end } = start((key) => {

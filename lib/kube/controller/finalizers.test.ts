@@ -79,7 +79,7 @@ suite('finalizers', () => {
       assert.equal(server.received.length, 2, 'nothing is sent where nothing changes');
     }));
 
-  test('somebody else changes them at the same time: both changes last', () =>
+  test('a concurrent change by another client: both changes last', () =>
     withStore({ finalizers: [] }, async (store, { client }) => {
       const read = store.object;
       store.change({ finalizers: [THEIRS] });

@@ -41,7 +41,7 @@ suite('workqueue', () => {
     assert.equal(queue.tryGet(), undefined);
   });
 
-  test('done for a key that nobody has is refused', () => {
+  test('done for a key without a worker is refused', () => {
     const { queue } = queueWith();
     assert.throws(() => queue.done('a'), { code: 'RAMPART_INPUT' });
     queue.add('a');

@@ -28,7 +28,7 @@ test('it is asked until the server says so', async () => {
   );
 });
 
-test('what takes too long is said with the words of the server', async () => {
+test('a timeout is reported with the reason of the server', async () => {
   await using one = await pair((_, response) => json(response, 200, definition(no)));
   const { signal } = new AbortController();
   await assert.rejects(

@@ -27,7 +27,7 @@ suite('event aggregation', () => {
     assert.equal(events.add(happened).kind, 'new');
   });
 
-  test('what differs in anything is another event', () => {
+  test('events that differ in any field are separate', () => {
     const events = new EventAggregation(new ManualClock());
     events.add(happened);
     for (const other of [
@@ -75,7 +75,7 @@ suite('event aggregation', () => {
     assert.deepEqual([add('R25'), add('R26')], ['new', 'limited']);
   });
 
-  test('what could not be written begins anew', () => {
+  test('an event that could not be written starts a new series', () => {
     const events = new EventAggregation(new ManualClock(), { distinctNotes: 0 });
     const first = events.add(happened);
     assert.ok(first.kind === 'new');
@@ -86,7 +86,7 @@ suite('event aggregation', () => {
     assert.equal(events.add(happened).kind, 'series', 'another entry of that name is left alone');
   });
 
-  test('what was idle longest is forgotten', () => {
+  test('the series that was idle longest is forgotten', () => {
     const events = new EventAggregation(new ManualClock(), { remembered: 2, distinctNotes: 100 });
     const add = (note: string) => events.add({ ...happened, note }).kind;
     assert.deepEqual(['a', 'b', 'a', 'c', 'a', 'b'].map(add), [

@@ -129,7 +129,7 @@ suite('event recorder', () => {
       assert.equal(recorder.stats().written, 1001);
     }));
 
-  test('what comes together is one object from the start', () =>
+  test('events that come together are one object from the start', () =>
     withRecorder(async ({ store, both, recorder }) => {
       for (let times = 0; times < 5; times++) recorder.record(happened);
       for (let index = 0; index < 20; index++) recorder.record({ ...happened, note: `file ${index}` });
@@ -202,7 +202,7 @@ suite('event recorder', () => {
       assert.deepEqual(store.told.at(-1), ['other', 1]);
     }));
 
-  test('what the API refuses is not tried again, and does not hold up others', () =>
+  test('an event that the API refuses is not retried, and does not delay others', () =>
     withRecorder(async ({ store, both, recorder }) => {
       store.fault = (_method, count) => (count === 0 ? { code: 403, reason: 'Forbidden' } : 'none');
       recorder.record(happened);

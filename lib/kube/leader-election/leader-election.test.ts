@@ -91,7 +91,7 @@ suite('leader election', () => {
     await b.stop();
   });
 
-  test('cut off, it is told to end at its deadline, before another takes over; healed, it waits its turn', async () => {
+  test('a leader that is cut off has to end at its deadline, before another takes over; reconnected, it waits its turn', async () => {
     const world = newWorld();
     const a = new Candidate(world, 'a');
     await world.clock.advance(0);
@@ -166,7 +166,7 @@ suite('leader election', () => {
     await b.stop();
   });
 
-  test('somebody changes a label: the leader goes on', async () => {
+  test('a changed label does not disturb the leader', async () => {
     const world = newWorld();
     const a = new Candidate(world, 'a');
     await world.clock.advance(1000);
@@ -177,7 +177,7 @@ suite('leader election', () => {
     await a.stop();
   });
 
-  test('somebody changes a label without end: the leader goes on', async () => {
+  test('endless changes of a label do not disturb the leader', async () => {
     const world = newWorld();
     const a = new Candidate(world, 'a');
     await world.clock.advance(0);
@@ -281,7 +281,7 @@ suite('leader election', () => {
     await a.stop();
   });
 
-  test('the lease is deleted: the leader is told at its next renewal, others wait for its time to end', async () => {
+  test('a deleted lease: the leader notices at its next renewal, others wait until its time is over', async () => {
     const world = newWorld();
     const a = new Candidate(world, 'a');
     await world.clock.advance(0);
@@ -301,7 +301,7 @@ suite('leader election', () => {
     await b.stop();
   });
 
-  test('the lease is taken by force: the leader is told at its next renewal', async () => {
+  test('a lease taken by force: the leader notices at its next renewal', async () => {
     const world = newWorld();
     const a = new Candidate(world, 'a');
     await world.clock.advance(1000);
@@ -348,7 +348,7 @@ suite('leader election', () => {
     assert.equal(a.term?.isCurrent(), false, 'what still runs learns that the term is over');
   });
 
-  test('work that does not end when told is noticed when another may lead, and is never there twice', async () => {
+  test('work that ignores its end is noticed when another may lead, and never runs twice', async () => {
     const world = newWorld();
     const overruns: number[] = [];
     const a = new Candidate(world, 'a', {
@@ -385,7 +385,7 @@ suite('leader election', () => {
     await a.stop();
   });
 
-  test('every new leader is told', async () => {
+  test('every new leader is reported', async () => {
     const world = newWorld();
     const seen: string[] = [];
     const b = new Candidate(world, 'b', { onNewLeader: (identity) => seen.push(identity) });

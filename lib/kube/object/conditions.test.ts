@@ -72,7 +72,7 @@ suite('conditions', () => {
     assert.equal(setCondition([], whole)[0]?.message, whole.message);
   });
 
-  test('what cannot be seen in a message is an escape, and is the same when set again', () => {
+  test('invisible characters of a message are escaped, and setting it again changes nothing', () => {
     const change = { ...ready, message: '/srv/a\u202egpj.exe is missing\u001b[2J' };
     const list = setCondition([], change);
     assert.equal(list[0]?.message, '/srv/a\\u202egpj.exe is missing\\u001b[2J');

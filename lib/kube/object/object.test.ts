@@ -27,7 +27,7 @@ suite('paths of resources', () => {
     });
   }
 
-  test('what would lead to another path is refused', () => {
+  test('parts that would lead to another path are refused', () => {
     for (const name of ['', '.', '..', 'a/b', '../secrets/x', 'a%2fb']) {
       assert.throws(() => resourcePath(nodes, { name }), { code: 'RAMPART_INPUT' }, name);
       assert.throws(

@@ -18,7 +18,7 @@ const child: KubeObject = { kind: 'Pod', metadata: { namespace: 'shop', name: 'p
 const webReference: OwnerReference = { apiVersion: 'apps/v1', kind: 'Deployment', name: 'web', uid: 'u1' };
 
 suite('owner references', () => {
-  test('a controller is set once; the child that was given stays as it was', () => {
+  test('a controller is set once; the given child is not changed', () => {
     const owned = withController(child, deployments, web);
     assert.deepEqual(owned.metadata, {
       ...child.metadata,

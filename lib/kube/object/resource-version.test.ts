@@ -16,7 +16,7 @@ suite('resource versions', () => {
     );
   });
 
-  test('of anything else only that it is the same', () => {
+  test('other versions can only be compared for equality', () => {
     assert.equal(compareVersions('abc', 'abc'), 0);
     for (const odd of ['', '0', '007', '1a', '-1', '1.5', ' 1', 'abc']) {
       assert.equal(compareVersions(odd, '12'), undefined, odd);

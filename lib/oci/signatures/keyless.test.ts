@@ -111,7 +111,7 @@ suite('signatures without keys', () => {
     });
   }
 
-  test('of several signatures, one is enough', async () => {
+  test('one valid signature among several is enough', async () => {
     const foreign = new SigstoreFixture();
     await verified([signed({}, foreign), signed({ subject: 'x@y.example' }), signed()], { allOf: [dev] });
   });

@@ -52,7 +52,7 @@ suite('who changed what', () => {
     assert.deepEqual(brief(authors.take('/d/other', modified, 0)), [undefined, 0]);
   });
 
-  suite('who changed the content, where somebody touched it after that', () => {
+  suite('the author of the content, if another process touched the file after that', () => {
     const { attributes } = kindBits;
     const touch = { call: 'attributes' } as const;
     const both = ({ author, contentAuthor }: ReturnType<Authors['take']>) => [
@@ -60,14 +60,14 @@ suite('who changed what', () => {
       contentAuthor?.pid,
     ];
 
-    test('both, when they are told together', () => {
+    test('both authors, if they are reported together', () => {
       const authors = new Authors();
       authors.add(seen(1, 10), ['/d']);
       authors.add(seen(2, 20, touch), ['/d']);
       assert.deepEqual(both(authors.take('/d/file', modified | attributes, 0)), [2, 1]);
     });
 
-    test('nobody, when it was only touched', () => {
+    test('no author, if the file was only touched', () => {
       const authors = new Authors();
       authors.add(seen(2, 20, touch), ['/d']);
       assert.deepEqual(both(authors.take('/d/file', attributes, 0)), [2, undefined]);
@@ -75,7 +75,7 @@ suite('who changed what', () => {
       assert.deepEqual(both(authors.take('/d/file', attributes | modified, 20)), [2, undefined]);
     });
 
-    test('who was told before the event of it came', () => {
+    test('an author reported before its event came', () => {
       const authors = new Authors();
       authors.add(seen(1, 10), ['/d']);
       assert.deepEqual(both(authors.take('/d/file', 0, 0)), [1, 1]);
@@ -93,7 +93,7 @@ suite('who changed what', () => {
     });
   });
 
-  test('an event that comes after its author was told is of the same author', () => {
+  test('an event that comes after its author was reported has the same author', () => {
     const authors = new Authors();
     authors.add(seen(1, 10), ['/d']);
     assert.deepEqual(brief(authors.take('/d/file', kindBits.created, 0)), [1, 0]);
@@ -124,7 +124,7 @@ suite('who changed what', () => {
     assert.deepEqual(brief(authors.take('/d/file', kindBits.deleted, 0)), [1, 0]);
   });
 
-  test('what changed a name did not change the directory, unless the name came or went', () => {
+  test('a change of a name is not a change of the directory, unless the name came or went', () => {
     const authors = new Authors();
     authors.add(seen(1, 10), ['/d']);
     assert.deepEqual(brief(authors.take('/d', kindBits.changed, 0)), [undefined, 0]);
@@ -133,7 +133,7 @@ suite('who changed what', () => {
     assert.deepEqual(brief(authors.take('/d', kindBits.changed, 0)), [3, 1]);
   });
 
-  test('a new name by its inode: one process or nobody', () => {
+  test('a new name by its inode: one process, or unknown', () => {
     const authors = new Authors();
     const put = (pid: number, atMs: number, how: 'made' | 'named'): void =>
       authors.add(seen(pid, atMs, { name: undefined, put: how }), ['/d']);
@@ -147,7 +147,7 @@ suite('who changed what', () => {
     assert.deepEqual(brief(authors.ofName({ ...inode, generation: 4 }, 0)), [undefined, 0]);
   });
 
-  test('who took a new name away is told with that, not as who gave it', () => {
+  test('the process that removed a new name is reported for the removal, not for the creation', () => {
     const authors = new Authors();
     authors.add(seen(1, 20, { call: 'names' }), ['/d']);
     assert.deepEqual(brief(authors.take('/d/file', kindBits.created, 0)), [undefined, 0]);
@@ -157,7 +157,7 @@ suite('who changed what', () => {
     assert.deepEqual(brief(authors.take('/d/file', kindBits.deleted, 0)), [1, 0]);
   });
 
-  test('the inode of a name that is gone, until that is told', () => {
+  test('the inode of a removed name is known until it is reported', () => {
     const authors = new Authors();
     authors.add(seen(1, 10), ['/d']);
     assert.equal(authors.goneFrom('/d/file'), undefined);
@@ -167,7 +167,7 @@ suite('who changed what', () => {
     assert.equal(authors.goneFrom('/d/file'), undefined);
   });
 
-  test('a process whose record was lost is nobody', () => {
+  test('a process whose record was lost is unknown', () => {
     const authors = new Authors();
     authors.add(seen(1, 10, { process: undefined }), ['/d']);
     assert.equal(authors.empty, true);
@@ -192,7 +192,7 @@ suite('who changed what', () => {
     assert.deepEqual(brief(authors.take('/d/99999', modified, 0)), [1, 0]);
   });
 
-  test('what was asked for makes room', () => {
+  test('authors that were requested make room', () => {
     const authors = new Authors();
     for (let i = 0; i < 100_000; i++) {
       authors.add(seen(1, i), ['/d']);

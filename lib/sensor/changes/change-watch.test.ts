@@ -61,9 +61,9 @@ const withoutNeed = (changes: readonly Change[]): string[] =>
     .filter(({ author, kinds }) => author === undefined && kinds.join() !== 'closed')
     .map(describeChange);
 
-suite('who is told', { skip }, () => {
+suite('the reported author', { skip }, () => {
   test(
-    'nobody who did not do it, while many are at work in one directory',
+    'is never a process that did not make the change, while many are at work in one directory',
     { timeout: 120_000 },
     async () => {
       using all = watched();
@@ -135,7 +135,7 @@ suite('who is told', { skip }, () => {
     if (all.known) assert.deepEqual([change.author?.pid, change.others], [last.pid, 1]);
   });
 
-  deepTest('a process that is told as itself after an exec', async () => {
+  deepTest('a process has its new executable after an exec', async () => {
     using all = watched({ settleMs: 1000 });
     const child = runChild(all.scratch.at('w'), 'sh', ['-c', 'echo x > first; exec cp first second']);
     const changes = await all.watch.settled();
@@ -217,7 +217,7 @@ suite('who is told', { skip }, () => {
     }
   });
 
-  test("nobody for what is written to a file whose name is another's by now", async () => {
+  test('is unknown for a write to a file whose name belongs to another one by now', async () => {
     using all = watched();
     const path = all.scratch.at('w', 'name');
     writeFileSync(path, 'x');
@@ -230,7 +230,7 @@ suite('who is told', { skip }, () => {
   });
 });
 
-suite('what is told', { skip }, () => {
+suite('the reported changes', { skip }, () => {
   deepTest('a file written in a loop now and then, and once after the last write', async () => {
     using all = watched({ settleMs: 50, paceMs: 500 });
     const started = performance.now();
@@ -247,7 +247,7 @@ suite('what is told', { skip }, () => {
     assert.ok(pid > 0);
   });
 
-  deepTest('the last write too, however short before another was told', async () => {
+  deepTest('include the last write, however soon after an earlier report', async () => {
     const path = '/w/file';
     const contents: string[] = [];
     using all = watched({
@@ -267,15 +267,19 @@ suite('what is told', { skip }, () => {
     assert.ok(contents.length < 20, contents.join(' '));
   });
 
-  deepTest('a change that waits long to be told, with its author', { timeout: 60_000 }, async () => {
-    // Longer than what was seen is kept otherwise.
-    using all = watched({ paceMs: 6000 });
-    writeFileSync(all.scratch.at('w', 'file'), '');
-    await all.watch.settled();
-    const { pid } = perl(all.scratch.at('w'), `open(my $h, '>>', 'file') or die; syswrite($h, 'x')`);
-    const change = await all.watch.until(({ path }) => path === '/w/file');
-    if (all.known) assert.equal(change.author?.pid, pid);
-  });
+  deepTest(
+    'include a change that waits long for its report, with its author',
+    { timeout: 60_000 },
+    async () => {
+      // Longer than what was seen is kept otherwise.
+      using all = watched({ paceMs: 6000 });
+      writeFileSync(all.scratch.at('w', 'file'), '');
+      await all.watch.settled();
+      const { pid } = perl(all.scratch.at('w'), `open(my $h, '>>', 'file') or die; syswrite($h, 'x')`);
+      const change = await all.watch.until(({ path }) => path === '/w/file');
+      if (all.known) assert.equal(change.author?.pid, pid);
+    },
+  );
 
   test('thousands of changes at once, each with its author or as a loss', { timeout: 120_000 }, async () => {
     using all = watched();
@@ -324,7 +328,7 @@ suite('what is told', { skip }, () => {
     await until('all to be let go', () => all.watch.watch.stats().kept === 0);
   });
 
-  test('names that are no UTF-8', async () => {
+  test('include names that are not UTF-8', async () => {
     using all = watched();
     perl(all.scratch.at('w'), `open(my $h, '>', "a\\xff\\n\\xc3") or die; mkdir "\\xfe" or die`);
     const changes = await all.watch.settled();
@@ -425,7 +429,7 @@ suite('directories', { skip }, () => {
     assert.equal(watch.watch.stats().unwatchedDirectories, 0);
   });
 
-  test('that are none, and paths that are none', () => {
+  test('invalid directories and paths', () => {
     using all = watched();
     const { watch } = all.watch;
     writeFileSync(all.scratch.at('file'), '');
@@ -440,7 +444,7 @@ suite('directories', { skip }, () => {
     }
   });
 
-  deepTest('under two paths tell both', async () => {
+  deepTest('a directory under two paths reports both', async () => {
     using all = watched();
     symlinkSync('.', all.scratch.at('self'));
     assert.equal(all.watch.watch.watchDirectory('/self/w'), 'watched');
@@ -457,7 +461,7 @@ suite('directories', { skip }, () => {
 });
 
 suite('its end', { skip }, () => {
-  deepTest('what a callback throws is a problem, and the next change is told', async () => {
+  deepTest('an error of a callback is a problem, and the next change is reported', async () => {
     let thrown = false;
     using all = watched({
       onChange: () => {
@@ -471,7 +475,7 @@ suite('its end', { skip }, () => {
     assert.match(String(all.watch.problems.pop()), /of the caller/);
   });
 
-  deepTest('a root that is none is an error, and nothing stays open', () => {
+  deepTest('an invalid root is an error, and nothing stays open', () => {
     const open = (): unknown =>
       new ChangeWatch({
         root: '/nonexistent',

@@ -30,7 +30,7 @@ suite('paths below a path', () => {
     );
   });
 
-  test('are none of what was cleared', () => {
+  test('do not include cleared ones', () => {
     const tree = new PathTree();
     tree.add('/a/b');
     tree.clear();

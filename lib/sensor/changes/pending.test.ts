@@ -4,8 +4,8 @@ import { suite, test } from 'node:test';
 import * as fc from '../../testing/fast-check.fixture.ts';
 import { PendingChanges } from './pending.ts';
 
-suite('paths that wait to be told', () => {
-  test('a path is told when it has settled, with all that happened until then', () => {
+suite('paths that wait for their report', () => {
+  test('a path is reported when it has settled, with all changes until then', () => {
     const pending = new PendingChanges(50, 500);
     pending.add('/a', 1, 1000, 0, 'event');
     pending.add('/b', 1, 1020, 0, 'event');
@@ -27,7 +27,7 @@ suite('paths that wait to be told', () => {
     assert.equal(pending.oldestMs, Infinity);
   });
 
-  test('no more is kept than there is room for, and that there was none is told once', () => {
+  test('the number of paths is bounded, and exceeding it is reported once', () => {
     const most = 100;
     const pending = new PendingChanges(50, 500, most);
     for (let i = 0; i < 1000; i++) pending.add(`/${i}`, 1, 1000, 0, 'event');
@@ -52,7 +52,7 @@ suite('paths that wait to be told', () => {
     assert.ok(pending.empty);
   });
 
-  test('a path that goes on changing is told at its pace', () => {
+  test('a path that keeps changing is reported at its pace', () => {
     const pending = new PendingChanges(50, 500);
     pending.add('/a', 1, 1000, 0, 'event');
     pending.take(1050, 10);
@@ -74,7 +74,7 @@ suite('paths that wait to be told', () => {
     assert.deepEqual([pending.size, pending.nextDueMs], [1, 1050]);
   });
 
-  test('whatever comes when, the last change of each path is told after it came', () => {
+  test('in any order of events, the last change of each path is reported after it came', () => {
     const step = fc.record({
       path: fc.constantFrom('/a', '/b', '/c'),
       bit: fc.integer({ min: 0, max: 7 }),

@@ -18,7 +18,7 @@ import { deepTest } from '../../testing/depth.fixture.ts';
 
 suite('whoever reads', { skip: sensorSkip }, () => {
   deepTest(
-    'is not told on overlay, where a reader sees first what was written to a mapping',
+    'is not reported on overlay, where a reader may be the first to see a write to a mapping',
     { skip: fileSystemSkip('overlay') },
     async () => {
       using scratch = tmpfs();
@@ -48,7 +48,7 @@ suite('whoever reads', { skip: sensorSkip }, () => {
   );
 
   deepTest(
-    'through a symbolic link is not told as who changed that, though its time of access changes',
+    'through a symbolic link is not reported as its author, though its access time changes',
     async () => {
       using scratch = new TemporaryDirectory();
       mkdirSync(scratch.at('directory'));
@@ -64,7 +64,7 @@ suite('whoever reads', { skip: sensorSkip }, () => {
     },
   );
 
-  test('or closes what another process wrote is not told as who wrote it', async () => {
+  test('or closes a file that another process wrote is not reported as its writer', async () => {
     using scratch = new TemporaryDirectory();
     writeFileSync(scratch.at('file'), 'x');
     using told = new Told(scratch.path, 1500);
@@ -76,7 +76,7 @@ suite('whoever reads', { skip: sensorSkip }, () => {
     assert.equal(others, 0);
   });
 
-  deepTest('is not told where times are what another process says', { skip: fuseSkip }, async () => {
+  deepTest('is not reported where another process decides the times', { skip: fuseSkip }, async () => {
     using mount = await FuseMount.mount();
     using told = new Told(mount.path);
     // Not by this process's own thread: who makes the file system up is asked.

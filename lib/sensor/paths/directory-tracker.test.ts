@@ -145,7 +145,7 @@ suite('the files of a directory', () => {
     assert.deepEqual(below.paths(), ['/d/a']);
   });
 
-  test('of a directory that comes, goes and is replaced', async () => {
+  test('the files of a directory that comes, goes and is replaced', async () => {
     using root = new Root('new/b');
     using tracking = new TrackingDirectories();
     using below = await tracking.follow(root.path, '/d/e');
@@ -204,7 +204,7 @@ suite('the files of a directory', () => {
 });
 
 suite('an overflow of the event queue', () => {
-  test('loses nothing, is counted, and told once', async () => {
+  test('loses nothing, is counted, and reported once', async () => {
     using root = new Root('d/a', 'd/sub/b', 'd/sub/c');
     using tracking = new TrackingDirectories();
     using below = await tracking.follow(root.path, '/d');
@@ -250,7 +250,7 @@ suite('more than there is room for', () => {
     });
   });
 
-  test('directories are counted, and the limit is told once', async () => {
+  test('directories are counted, and the limit is reported once', async () => {
     using root = new Root('d/1/a', 'd/2/b', 'd/3/c');
     using tracking = new TrackingDirectories({ mostDirectories: 2 });
     using below = await tracking.follow(root.path, '/d');

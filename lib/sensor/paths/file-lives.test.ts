@@ -55,7 +55,7 @@ class Followed extends TemporaryDirectory {
   }
 }
 
-test('a file lives until its last name is gone and nobody has it open', async () => {
+test('a file lives until its last name is gone and no process has it open', async () => {
   using followed = new Followed();
   const path = followed.create('a');
   const file = followed.follow('a');
@@ -73,7 +73,7 @@ test('a file lives until its last name is gone and nobody has it open', async ()
   assert.equal(followed.lives.size, 0);
 });
 
-test('is told without being asked, to each that holds it, and not within a call', async () => {
+test('the end of a file is reported to each holder, without a request, and not within a call', async () => {
   using followed = new Followed();
   const path = followed.create('a');
   const { inode } = followed.follow('a');
@@ -90,7 +90,7 @@ test('is told without being asked, to each that holds it, and not within a call'
   assert.deepEqual(followed.ended, [`me ${inode}`, `you ${inode}`]);
 });
 
-test('what nobody holds is forgotten, and costs nothing', async () => {
+test('a file without a holder is forgotten, and costs nothing', async () => {
   using followed = new Followed();
   const path = followed.create('a');
   const file = followed.follow('a', nobody);

@@ -45,7 +45,7 @@ const anyEvent: fc.Arbitrary<InotifyEvent> = fc.record(
   { noNullPrototype: true },
 );
 
-test('what the kernel encodes is decoded', () => {
+test('events of the kernel are decoded', () => {
   fc.assert(
     fc.property(fc.array(anyEvent, { maxLength: 20 }), fc.nat(7), (events, shift) => {
       const bytes = encode(events);

@@ -46,7 +46,7 @@ console.log(JSON.stringify({ problems, first, retrying, told: tracking.problems.
 `;
 
 test(
-  'without a free watch a path is told as a problem once and followed by retries',
+  'without a free watch, a path is reported as a problem once and followed by retries',
   { skip: userNamespaces() },
   async () => {
     using root = new TemporaryDirectory();
@@ -71,7 +71,7 @@ test(
   },
 );
 
-test('a maze of links is a problem that is told, and the path is still resolved', () => {
+test('a maze of links is reported as a problem, and the path is still resolved', () => {
   using root = new TemporaryDirectory();
   writeFileSync(root.at('file'), '');
   mkdirSync(root.at('d'));

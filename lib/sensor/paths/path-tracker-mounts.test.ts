@@ -169,7 +169,7 @@ test(
   },
 );
 
-test('a process that does not exist is no root', () => {
+test('a process that does not exist has no root directory', () => {
   // Beyond the greatest pid_max there is (PID_MAX_LIMIT of include/linux/threads.h).
   using tracking = new Tracking('/proc/4194305/root', ['/etc/shadow']);
   const state = tracking.states.get('/etc/shadow');

@@ -37,7 +37,7 @@ function setUp(...paths: string[]): { root: TemporaryDirectory; tracking: Tracki
   };
 }
 
-test('the first state is told before the tracker is returned', () => {
+test('the first state is reported before the tracker is returned', () => {
   using context = setUp('/a/b/file', '/a/b/none', '/no/such', '/a/b', '/a/b/file/x', 'a/../../a/b/file');
   const { root, tracking } = context;
   assert.equal(tracking.inode('/a/b/file'), inode(root.at('a/b/file')));
@@ -161,7 +161,7 @@ test('the directory becomes a file and a directory again', async () => {
   await tracking.until(() => tracking.word('/a/b/file') === 'file' && tracking.word('/a/b') === 'unusable');
 });
 
-test('names nobody asked for cost no resolution', async () => {
+test('events of untracked names cause no resolution', async () => {
   using context = setUp('/a/b/file', '/a/b/last');
   const { root, tracking } = context;
   const before = tracking.tracker.stats.resolutions;

@@ -54,7 +54,7 @@ test('every way of writing a path ends inside the root', () => {
   }
 });
 
-test('what lies outside the root does not exist', () => {
+test('paths outside the root do not exist', () => {
   using directory = new TemporaryDirectory();
   using root = layout(directory);
   symlinkSync(directory.at('outside'), directory.at('root', 'out'));

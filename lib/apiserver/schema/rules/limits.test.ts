@@ -5,7 +5,7 @@ import { suite, test } from 'node:test';
 import { compileSchema } from '../compiled-schema.ts';
 import { lines, resource } from '../schema.fixture.ts';
 
-suite('what Kubernetes says about it', () => {
+suite('the message of Kubernetes about it', () => {
   const names = { type: 'array', maxItems: 200, items: { type: 'string', maxLength: 9 } };
   const source = "self.all(x, self.all(y, self.all(z, x + y + z != '')))";
   const schema = compileSchema(

@@ -10,7 +10,7 @@ import { compileSchema } from '../compiled-schema.ts';
 import { lines, refusals, resource, ruleProblems } from '../schema.fixture.ts';
 import { failed, integer, object, rule, text } from './rules.fixture.ts';
 
-suite('what a rule sees', () => {
+suite('the values that a rule sees', () => {
   const properties = {
     replicas: integer,
     max: integer,
@@ -165,7 +165,7 @@ suite('rules that do not compile', () => {
   }
   const refused = (extra: object): string[] => refusals(resource(object({ name: text, n: integer }, extra)));
   const place = '~.properties[spec].x-kubernetes-validations[0]';
-  test('of another type', () => {
+  test('a value of another type', () => {
     assert.deepEqual(refused(rule('self.name')), [
       `${place}.rule: Invalid value: {"rule":"self.name"}: cel expression must evaluate to a bool`,
     ]);
