@@ -33,7 +33,9 @@ export async function reportService(options: ReportServiceOptions): Promise<void
   };
   const remark = (): string | undefined => {
     const [alive, ready] = [health.liveness().text, health.readiness().text];
-    return firstLine(alive, '-') ?? firstLine(ready, '-') ?? firstLine(ready, '+');
+    const problem = firstLine(alive, '-') ?? firstLine(ready, '-');
+    const known = firstLine(ready, '+');
+    return problem ?? (known && `All parts are ready; ${known}`);
   };
   try {
     await reportToServiceManager({ notUp, remark, isAlive: () => health.liveness().ok }, { signal, env });

@@ -72,7 +72,7 @@ suite('rampart standalone', { skip: sensorSkip }, () => {
   test('tells the service manager when all guards are up, that it is alive, and what it still waits for', async () => {
     await manager.told('READY=1');
     await manager.told('WATCHDOG=1');
-    await manager.told('STATUS=container-runtime: ...');
+    await manager.told('STATUS=All parts are ready; container-runtime: ...');
   });
 
   test('without a container runtime file-access runs, and says that it sees no containers', async () => {

@@ -1,4 +1,5 @@
 /** Which cluster a command is for. */
+import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 
 import { type ClusterAccess, findClusterAccess } from '../kube/access/cluster-access.ts';
@@ -6,9 +7,13 @@ import { errorCodes, RampartError } from '../errors/errors.ts';
 import type { ClusterChoice } from './cluster-options.ts';
 import { refuseEmpty } from './options.ts';
 
+/** Written by `rampart standalone` as the packages start it. Only root can see it. */
+const machineKubeconfig = '/var/lib/rampart/kubeconfig';
+
 /** @throws {RampartError} `INPUT` if nothing is found, or what is found cannot work. */
 export function clusterAccess(choice: ClusterChoice = {}): ClusterAccess {
-  return findClusterAccess({ path: chosenKubeconfig(choice), context: choice.context });
+  const suggestion = existsSync(machineKubeconfig) ? machineKubeconfig : undefined;
+  return findClusterAccess({ path: chosenKubeconfig(choice), context: choice.context, suggestion });
 }
 
 /** The kubeconfig that was named, if any. @throws {RampartError} `INPUT` if two were given, or one is empty. */

@@ -7,9 +7,8 @@ import type { SensorStats } from '../../../lib/sensor/options.ts';
 /** The sensor looks into its ring each second; what waits longer than this waits for ever. */
 const STUCK_MS = 30_000;
 
-/** What the guard does on a machine without a container runtime. */
-export const withoutRuntime =
-  'files in containers: there is no container runtime, so traps for pods watch nothing';
+/** What the guard does not see on a machine without a container runtime. */
+export const withoutRuntime = 'files in containers (there is no container runtime)';
 
 export interface NodeParts {
   /** The container runtime has told of its containers, or there is none. */
@@ -27,7 +26,9 @@ export function registerNodeHealth(health: PartHealth, parts: NodeParts, clock: 
   const ready = (name: string, is: () => boolean, why: string, remark?: Ask): void =>
     void health.ready(name, () => (is() ? undefined : why), remark);
   ready('containers', parts.containers, 'the container runtime has not listed them yet', () =>
-    parts.absence() === undefined ? undefined : withoutRuntime,
+    parts.absence() === undefined
+      ? undefined
+      : 'there is no container runtime, so traps for pods watch nothing',
   );
   ready('files', parts.looked, 'not examined yet');
   ready('loader', parts.hasLoader, 'no agent is known to watch the files of this kernel yet');

@@ -44,6 +44,8 @@ export interface ClusterAccess {
 interface ClusterAccessOptions extends KubeconfigOptions {
   /** Default: the kubeconfig's current one. */
   readonly context?: string | undefined;
+  /** A kubeconfig that this machine has in another place; named where nothing else is found. */
+  readonly suggestion?: string | undefined;
   /** Where a pod finds its service account. For tests. */
   readonly serviceAccountDir?: string;
   readonly clock?: Clock;
@@ -66,7 +68,10 @@ export function findClusterAccess(options: ClusterAccessOptions = {}): ClusterAc
   throw new RampartError(errorCodes.INPUT, {
     what: 'no Kubernetes API server is configured',
     why: `there is no ${kubeconfigFiles(options).join(' or ')}, and this is not a pod`,
-    next: 'Set KUBECONFIG to a file that exists, or write ~/.kube/config',
+    next:
+      options.suggestion === undefined
+        ? 'Set KUBECONFIG to a file that exists, or write ~/.kube/config'
+        : `For the API of this machine: export KUBECONFIG=${options.suggestion}`,
   });
 }
 
