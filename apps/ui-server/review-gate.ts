@@ -2,6 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 
 import { messageOf } from '../../lib/errors/errors.ts';
+import { FairShares } from '../../lib/net/fair-shares.ts';
 import { type Clock, systemClock } from '../../lib/time/clock.ts';
 import { bearerIn, type Gate, type View } from '../ui/gate.ts';
 import type { Refusal, Site } from '../ui/refusal.ts';
@@ -28,16 +29,25 @@ const site: Site = {
 const cookie = 'rampart-ui';
 /** A working day; the token may end before. */
 const SESSION_MS = 12 * 3_600_000;
-/** Beyond it, the oldest ends. */
-const MOST_SESSIONS = 1_000;
+/** Whoever opens more ends their own oldest, and nobody else's. */
+const sessionLimits = { total: 1_000, perSource: 20 };
+/** Each has thousands of findings on the way while it begins. */
+const streamLimits = { total: 400, perSource: 16 };
+
+interface Session extends Disposable {
+  readonly token: string;
+  readonly untilMs: number;
+}
 
 export class ReviewGate implements Gate {
   readonly site = site;
   readonly takesTokens = true;
   readonly #options: ReviewGateOptions;
   readonly #clock: Pick<Clock, 'monotonicMs'>;
-  /** The oldest first. */
-  readonly #sessions = new Map<string, { readonly token: string; readonly untilMs: number }>();
+  /** By the cookie. */
+  readonly #sessions = new Map<string, Session>();
+  readonly #places = new FairShares(sessionLimits);
+  readonly #streams = new FairShares(streamLimits);
 
   constructor(options: ReviewGateOptions) {
     this.#options = options;
@@ -48,11 +58,10 @@ export class ReviewGate implements Gate {
     const user = await this.#userOf(token);
     if ('why' in user) return user;
     const secret = newSecret();
-    this.#sessions.set(secret, { token, untilMs: this.#clock.monotonicMs() + SESSION_MS });
-    for (const oldest of this.#sessions.keys()) {
-      if (this.#sessions.size <= MOST_SESSIONS) break;
-      this.#sessions.delete(oldest);
-    }
+    const place = this.#places.open(user.name, () => void this.#sessions.delete(secret));
+    if (!place.grow(1)) return { status: 503, why: 'there are too many sessions' };
+    const untilMs = this.#clock.monotonicMs() + SESSION_MS;
+    this.#sessions.set(secret, { token, untilMs, [Symbol.dispose]: () => place[Symbol.dispose]() });
     // Without a path, it is that of the page, which an ingress may have changed on the way.
     return `${cookie}=${secret}; HttpOnly; Secure; SameSite=Strict`;
   }
@@ -68,6 +77,11 @@ export class ReviewGate implements Gate {
       sources,
       may: (question) => access.may(user, question),
       isKnown: async () => (await tokens.userOf(token)) !== undefined,
+      stream: (end) => {
+        const place = this.#streams.open(user.name, end);
+        if (!place.grow(1)) end();
+        return place;
+      },
     });
   }
 
@@ -87,6 +101,7 @@ export class ReviewGate implements Gate {
       const session = this.#sessions.get(secret);
       if (session === undefined) continue;
       if (this.#clock.monotonicMs() < session.untilMs) return session.token;
+      session[Symbol.dispose]();
       this.#sessions.delete(secret);
     }
     return '';

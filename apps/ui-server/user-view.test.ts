@@ -59,6 +59,7 @@ suite('what one user sees', () => {
         return answer;
       },
       isKnown: async () => isKnown(),
+      stream: () => ({ [Symbol.dispose]: () => undefined }),
     });
   const follow = (view: UserView) => {
     const told: (number | string)[] = [];

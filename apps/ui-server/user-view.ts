@@ -29,6 +29,8 @@ export interface UserViewOptions {
   readonly may: May;
   /** Whether the token is still good. @throws if it cannot be found out */
   readonly isKnown: () => Promise<boolean>;
+  /** A stream of findings begins, until it is disposed. `end` is called if it takes too much from others. */
+  readonly stream: (end: () => void) => Disposable;
 }
 
 const hidden: UiPicture = {
@@ -128,6 +130,7 @@ export class UserView implements View {
       isOver = true;
       reader.fail();
     };
+    const place = this.#options.stream(fail);
     const following = this.#options.sources.findings.follow(after, {
       line: (number, line) =>
         add(async () => {
@@ -141,6 +144,7 @@ export class UserView implements View {
         isOver = true;
         waiting = [];
         following[Symbol.dispose]();
+        place[Symbol.dispose]();
       },
     };
   }
