@@ -5,6 +5,7 @@ import type { GuardReport } from '../apps/status/report.ts';
 import type { UiReport } from '../apps/ui/report.ts';
 import type { Decisions } from './decisions.ts';
 import { totalOf } from './hours.ts';
+import { seesNodes } from './sees-nodes.ts';
 import { counted, shown } from './text.ts';
 
 interface Said {
@@ -102,6 +103,8 @@ function missedAnswer({ status, failure, findings: { missed, isLive } }: UiRepor
     </>
   );
   if (lost > 0) return { tone: 'bad', answer: `${lost.toLocaleString('en')} lost`, more };
+  if (!seesNodes(status))
+    return { tone: 'warn', answer: 'Unknown', more: 'You may not read what agents lost.' };
   if (status.nodes.length === 0) return { tone: 'warn', answer: 'Unknown', more: 'No agent is known.' };
   if (away.length > 0 || !isLive) return { tone: 'bad', answer: 'Not all is seen now', more };
   return { tone: 'ok', answer: 'Nothing lost', more };

@@ -10,6 +10,7 @@ import { Losses } from './losses.tsx';
 import { Nodes } from './nodes.tsx';
 import { NotGuarded } from './not-guarded.tsx';
 import { Starters } from './starters.tsx';
+import { seesNodes } from './sees-nodes.ts';
 import { clock, counted, shown } from './text.ts';
 import { TokenForm } from './token-form.tsx';
 import { type Findings, useFindings } from './use-findings.ts';
@@ -42,7 +43,8 @@ export function App({ refusal }: { readonly refusal: string }) {
         <h1>Rampart</h1>
         {report?.status && (
           <span class="dim">
-            {shown(report.status.server)} · {counted(report.status.nodes.length, 'node')} ·{' '}
+            {shown(report.status.server)} ·{' '}
+            {seesNodes(report.status) && `${counted(report.status.nodes.length, 'node')} · `}
             {counted(report.status.guards.length, 'guard')}
           </span>
         )}
@@ -100,8 +102,8 @@ export function App({ refusal }: { readonly refusal: string }) {
         )}
       </main>
       <footer>
-        Reads what <code>rampart status</code> and <code>rampart alerts</code> read, with your own rights.
-        Changes nothing.
+        Shows what <code>rampart status</code> and <code>rampart alerts</code> show, as far as you may read
+        it. Changes nothing.
       </footer>
     </>
   );

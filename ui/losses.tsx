@@ -1,4 +1,5 @@
 import type { StatusReport } from '../apps/status/report.ts';
+import { seesNodes } from './sees-nodes.ts';
 import { shown } from './text.ts';
 
 interface LossesProps {
@@ -15,11 +16,14 @@ export function Losses({ status, missed }: LossesProps) {
     sums.set(name, (sums.get(name) ?? 0) + count);
   }
   const all = [...sums.values()].reduce((sum, count) => sum + count, 0);
+  const isKnown = seesNodes(status);
   return (
     <section class="card" id="losses" aria-labelledby="losses-title">
       <div class="head">
         <h2 id="losses-title">Losses</h2>
-        <span class={`tag ${all === 0 ? 'ok' : 'bad'}`}>{all === 0 ? 'none' : all.toLocaleString('en')}</span>
+        <span class={`tag ${all > 0 ? 'bad' : isKnown ? 'ok' : 'warn'}`}>
+          {all > 0 ? all.toLocaleString('en') : isKnown ? 'none' : 'unknown'}
+        </span>
       </div>
       <dl class="losses">
         {[...sums].map(([name, count]) => (
@@ -29,6 +33,7 @@ export function Losses({ status, missed }: LossesProps) {
           </>
         ))}
       </dl>
+      {!isKnown && <p class="note dim">You may not read what agents lost.</p>}
     </section>
   );
 }

@@ -1,5 +1,6 @@
 /** How each guard is on each node, and in the operator. */
 import type { NodeReport, StatusReport } from '../apps/status/report.ts';
+import { seesNodes } from './sees-nodes.ts';
 import { counted, shown } from './text.ts';
 
 type Tone = 'ok' | 'warn' | 'bad' | '';
@@ -33,6 +34,16 @@ export function Nodes({ status }: { readonly status: StatusReport }) {
   const notes = all.flatMap(({ name, cells }) =>
     cells.flatMap(({ why }, at) => (why === '' ? [] : [`${name}, ${guards[at] ?? ''}: ${why}`])),
   );
+  if (!seesNodes(status))
+    return (
+      <section class="card" id="nodes" aria-labelledby="nodes-title">
+        <div class="head">
+          <h2 id="nodes-title">Nodes</h2>
+          <span class="tag warn">unknown</span>
+        </div>
+        <p class="note dim">You may not read which nodes and agents there are.</p>
+      </section>
+    );
   return (
     <section class="card" id="nodes" aria-labelledby="nodes-title">
       <div class="head">

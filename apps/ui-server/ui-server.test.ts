@@ -289,6 +289,7 @@ suite('rampart ui-server', () => {
     await page.getByText('No: 2 of 2 objects not guarded').waitFor();
     await page.locator('.finding', { hasText: 'web' }).waitFor();
     await page.getByText('You may not read all that is guarded').waitFor();
+    await page.getByText('You may not read which nodes and agents there are').waitFor();
     assert.doesNotMatch(await page.content(), /bank|everywhere|till|passwd/);
   });
 
