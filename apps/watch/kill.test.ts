@@ -43,3 +43,13 @@ test(`${ROUNDS} kill -9 of the watcher under load: no program, map or link stays
   }
   t.diagnostic(`${held.prog.size} programs, ${held.map.size} maps, ${held.link.size} links, all gone`);
 });
+
+test('what ends npm ends the watcher that it started', { skip: sensorSkip, timeout: 60_000 }, async () => {
+  using directory = new TemporaryDirectory();
+  const file = directory.at('file');
+  writeFileSync(file, 'content\n');
+  await using watching = await Watching.startByNpm(file);
+  // Resolves when no process has its stdout and stderr open any more.
+  const { stderr } = await watching.stop('SIGTERM');
+  assert.match(stderr, /0 accesses: 0 reported/);
+});

@@ -7,7 +7,8 @@ import { testMode } from '../../lib/sensor/sensor.fixture.ts';
 import { assertFinding } from '../../guard/stream/finding-schema.fixture.ts';
 import type { KiveAlert } from '../../guards/file-access/alert/alert.ts';
 
-export const rampart: string = join(import.meta.dirname, '../../bin/rampart');
+const top = join(import.meta.dirname, '../..');
+export const rampart: string = join(top, 'bin/rampart');
 
 /** How a run ended, with all it said. */
 export interface Ended {
@@ -25,8 +26,8 @@ export class Watching implements AsyncDisposable {
   #stderr = '';
   #wake: (() => void) | undefined;
 
-  private constructor(args: readonly string[]) {
-    this.child = spawn(rampart, ['watch', ...modeOption(), ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+  private constructor([command = rampart, ...args]: readonly string[]) {
+    this.child = spawn(command, args, { cwd: top, stdio: ['ignore', 'pipe', 'pipe'] });
     this.#exit = once(this.child, 'close').then(() => this.#wake?.());
     this.child.stdout?.setEncoding('utf8').on('data', (text: string) => {
       this.#stdout += text;
@@ -40,7 +41,16 @@ export class Watching implements AsyncDisposable {
 
   /** Starts it and returns once it says that it watches: from then on every access counts. */
   static async start(...args: readonly string[]): Promise<Watching> {
-    const watching = new Watching(args);
+    return Watching.#start([rampart, ...commandLine(args)]);
+  }
+
+  /** The same through the script of package.json: `pid` is that of npm. */
+  static startByNpm(...args: readonly string[]): Promise<Watching> {
+    return Watching.#start(['npm', 'run', 'rampart', '--', ...commandLine(args)]);
+  }
+
+  static async #start(command: readonly string[]): Promise<Watching> {
+    const watching = new Watching(command);
     try {
       await watching.untilSaid(/: watching \d+ path/);
       return watching;
@@ -115,8 +125,8 @@ export class Watching implements AsyncDisposable {
   }
 }
 
-function modeOption(): string[] {
-  return ['--mode', testMode()];
+function commandLine(args: readonly string[]): string[] {
+  return ['watch', '--mode', testMode(), ...args];
 }
 
 /** Runs `rampart watch` to its end; for command lines that are refused. */
