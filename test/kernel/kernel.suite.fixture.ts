@@ -48,9 +48,11 @@ const programKinds = isDeep ? ['kprobe', 'kretprobe', 'fentry', 'fexit'] : sampl
 /** The rest of the programs: at every depth on the machine's own kernel, here at full depth. */
 const restarts = 'guards/bpf-programs/kernel/restarts.test.ts';
 const programs = [
+  'guards/bpf-programs/csi/volumes.test.ts',
   'guards/bpf-programs/node/application.deep.test.ts',
+  'guards/bpf-programs/node/uprobe-files.test.ts',
   'guards/bpf-programs/kernel/chain/chains.test.ts',
-  'guards/bpf-programs/kernel/load/maps.test.ts',
+  ...['load', 'maps'].map((name) => `guards/bpf-programs/kernel/load/${name}.test.ts`),
   ...['interface-programs', 'map-events', 'maps', 'reading'].map(
     (name) => `guards/bpf-programs/kernel/read/${name}.test.ts`,
   ),

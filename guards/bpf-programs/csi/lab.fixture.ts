@@ -4,9 +4,9 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 
 import { createLogger } from '../../../lib/telemetry/log.ts';
-import { publicPath, withPublicCheckout } from '../../../lib/testing/public-checkout.fixture.ts';
 import { Lab, NAME } from '../kernel/lab.fixture.ts';
 import { FixtureKubelet } from './kubelet.fixture.ts';
+import { podProgram } from './pod.fixture.ts';
 import { CsiDriver } from './run.ts';
 
 /** Of the node. */
@@ -79,26 +79,23 @@ export class CsiLab extends FixtureKubelet implements AsyncDisposable {
 
   /** The first u64 of a map in a volume, as a process of a user sees it. @throws {Error} with the name of the errno */
   read(target: string, map: string, user = 0): number {
-    return Number(this.#inPod(user, `console.log(read(${JSON.stringify(join(target, map))}))`));
+    return Number(this.#inPod(user, 'read', join(target, map)));
   }
 
   /** Sets it. @throws as {@link read} */
   write(target: string, map: string, value: number): void {
-    this.#inPod(0, `write(${JSON.stringify(join(target, map))}, ${value})`);
+    this.#inPod(0, 'write', join(target, map), String(value));
   }
 
   /** The kernel's ID of a map in a volume. */
   idOf(target: string, map: string): number {
-    return Number(this.#inPod(0, `console.log(idOf(${JSON.stringify(join(target, map))}))`));
+    return Number(this.#inPod(0, 'id', join(target, map)));
   }
 
-  #inPod(user: number, work: string): string {
-    const functions = publicPath(join(import.meta.dirname, 'pod.fixture.ts'));
-    const program = `import { idOf, read, write } from ${JSON.stringify(functions)}; ${work}`;
+  #inPod(user: number, ...words: readonly string[]): string {
     const setpriv = ['setpriv', `--reuid=${user}`, `--regid=${user}`, '--clear-groups'];
-    const node = [publicPath(process.execPath), '--input-type=module', '-e', program];
-    const command = ['-t', this.#pid, '-m', ...withPublicCheckout, ...setpriv, ...node];
-    const result = spawnSync('nsenter', command, { encoding: 'utf8' });
+    const perl = ['perl', ...podProgram, ...words];
+    const result = spawnSync('nsenter', ['-t', this.#pid, '-m', ...setpriv, ...perl], { encoding: 'utf8' });
     if (result.status !== 0) throw new Error(result.stderr);
     return result.stdout;
   }
