@@ -76,7 +76,7 @@ suite('docs/findings.md', () => {
     assert.deepEqual([...told].toSorted(), guards.map(({ name }) => name).toSorted());
   });
 
-  test('the schema refuses what is no finding', () => {
+  test('the schema refuses lines that are not findings', () => {
     for (const { finding } of examples) {
       const { head, keys } = finding;
       assert.throws(() => assertFinding(changed(finding, { verdict: 'fine' })), /verdict/);

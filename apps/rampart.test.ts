@@ -58,7 +58,7 @@ suite('the rampart command', () => {
     [['doctor', 'extra'], /^rampart: too many arguments for 'doctor'.* Try: rampart doctor --help\n$/],
   ];
   for (const [args, line] of misuses) {
-    test(`"${args.join(' ')}" is told in one line, exit code 2`, () => {
+    test(`"${args.join(' ')}" is refused in one line, exit code 2`, () => {
       const { status, stdout, stderr } = rampart(args);
       assert.match(stderr, line);
       assert.equal(stdout, '');
@@ -136,7 +136,7 @@ suite('the launcher', () => {
   });
 });
 
-suite('how a failure is told', () => {
+suite('output of a failure', () => {
   const exitCodeOf = (code: (typeof errorCodes)[keyof typeof errorCodes]): number =>
     describeFailure(new RampartError(code, { what: 'it' })).exitCode;
 
@@ -144,7 +144,7 @@ suite('how a failure is told', () => {
     assert.deepEqual([...new Set(Object.values(errorCodes).map(exitCodeOf))], [2]);
   });
 
-  test('of a service, 2 is a command line that will never do, and 1 a failure that may pass', () => {
+  test('for a service, 2 is a command line that can never work, and 1 a failure that may pass', () => {
     failAsService();
     try {
       const { INPUT, PRIVILEGE, UNSUPPORTED, LIMIT, ...others } = errorCodes;
@@ -162,7 +162,7 @@ suite('how a failure is told', () => {
     assert.equal(text, 'rampart: cannot load x: refused. Do y\n  line 1\n  line 2\n');
   });
 
-  test('anything else is a fault, told with its stack', () => {
+  test('anything else is a fault, shown with its stack', () => {
     const { text, exitCode } = describeFailure(new TypeError('x is undefined'));
     assert.match(text, /^rampart: this is a bug in Rampart;.*\nTypeError: x is undefined\n\s+at /);
     assert.equal(exitCode, 2);

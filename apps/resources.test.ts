@@ -23,7 +23,7 @@ test('the custom resources of every guard are installed', async () => {
   assert.deepEqual(new Set([...names, ...reports]), installedResourceNames(guards));
 });
 
-test('of resources of one name, that of the objects is installed, or that which is chosen; none with objects is deleted', async () => {
+test('of resources with one name, the one with objects or the chosen one is installed; none with objects is deleted', async () => {
   await using api = new TestApi(await startTestApi({ name: 'variants', memory: true }));
   const { client } = api;
   const signal = AbortSignal.timeout(60_000);

@@ -53,7 +53,7 @@ suite('guards that object to writes', () => {
     assert.deepEqual(told, [['objecting', own], 'broken will not come', 'objecting is gone']);
   });
 
-  test('are told where the API server is elsewhere', async () => {
+  test('are reported if the API server is in another process', async () => {
     const stop = new AbortController();
     let seen: unknown = 'nothing';
     const guard = guardOf('objecting', async ({ admission }) => {

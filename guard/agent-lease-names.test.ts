@@ -66,7 +66,7 @@ suite('the Lease of an agent', () => {
     assert.equal(read(undefined), undefined);
   });
 
-  test('what a guard covers, and what was lost: texts and numbers, and few', () => {
+  test('coverage and losses of a guard are texts and numbers, of limited size', () => {
     const read = (coverage: unknown, losses = '') => {
       const lease = leaseOf(JSON.stringify({ guard: { state: 'running', coverage } }));
       return readAgentLease({
@@ -91,7 +91,7 @@ suite('the Lease of an agent', () => {
     assert.deepEqual([cut?.mode.length, cut?.blindSpots.length, cut?.blindSpots[0]?.length], [200, 16, 200]);
   });
 
-  test('other Leases are none; one that is, and says no node, is still not another one', () => {
+  test('other Leases are not those of agents; one without a node still is', () => {
     const { annotations } = leaseOf('{}').metadata;
     assert.equal(readAgentLease({ metadata: { name: 'kive', annotations } }), undefined);
     assert.equal(isAgentLease({ metadata: { name: 'kive', annotations } }), false);
@@ -102,7 +102,7 @@ suite('the Lease of an agent', () => {
     assert.equal(readAgentLease({ metadata: { name: 'a', labels } }), undefined);
   });
 
-  test('of guards what can be understood, and not more than a person reads', () => {
+  test('reads known fields of guards, of limited length', () => {
     const running = { state: 'running', reason: '' };
     for (const [given, expected] of [
       ['', {}],

@@ -40,7 +40,7 @@ suite('the lease of an agent', () => {
     assert.equal(written.at(-1)?.spec?.holderIdentity, '');
   });
 
-  test('a guard that has become ready is told within a second', async () => {
+  test('a guard that has become ready is reported within a second', async () => {
     const clock = new ManualClock();
     const written: Lease[] = [];
     const client = {

@@ -11,8 +11,8 @@ const gate: Guard = defineGuard({
   containers: 'needed',
 });
 
-suite('what a process tells of its container runtime', () => {
-  test('one that does not answer is an obstacle to guards that need it; that there is none is a remark', () => {
+suite('reports of a process about its container runtime', () => {
+  test('a silent runtime is an obstacle to guards that need it; a missing one is a remark', () => {
     const runtime: { problem: string | undefined; absence: string | undefined } = {
       problem: 'not asked yet',
       absence: undefined,

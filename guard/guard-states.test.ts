@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { GuardStates } from './guard-states.ts';
 
 suite('the states of guards', () => {
-  test('facts that change are told, but for numbers', () => {
+  test('changed facts are reported, except for numbers', () => {
     const states = new GuardStates();
     let told = 0;
     using _listening = states.onChange(() => told++);
@@ -34,7 +34,7 @@ suite('the states of guards', () => {
     assert.deepEqual(read(), { one: { state: 'running', facts: { files: 2 } }, ...rest });
   });
 
-  test('a guard that runs is told as starting until it is ready, and never again after that', () => {
+  test('a running guard is reported as starting until it is ready, and never again after that', () => {
     const states = new GuardStates(['one']);
     let problem: string | undefined = 'not listed yet';
     const told = (): unknown => JSON.parse(states.text());
@@ -52,7 +52,7 @@ suite('the states of guards', () => {
     assert.deepEqual(told(), running);
   });
 
-  test('a guard that has lost what it needs is told as unavailable until it has it again', () => {
+  test('a guard that has lost a requirement is reported as unavailable until it has it again', () => {
     const states = new GuardStates(['one']);
     let problem: string | undefined;
     const told = (): unknown => JSON.parse(states.text());
@@ -66,7 +66,7 @@ suite('the states of guards', () => {
     assert.deepEqual(told(), { one: { state: 'running' } });
   });
 
-  test('a state is told once, and to nobody who has ended that', () => {
+  test('a state is reported once, and not to ended listeners', () => {
     const states = new GuardStates();
     let told = 0;
     const listening = states.onChange(() => told++);

@@ -55,7 +55,7 @@ suite('whether an object is guarded', () => {
   }
 
   for (const state of ['starting', 'waiting', 'unavailable'] as const) {
-    test(`a guard that is ${state}: the reason is told`, () => {
+    test(`a guard that is ${state}: the reason is shown`, () => {
       const states: Record<string, AgentGuardState> = { [guard.name]: { state, reason: 'no key.' } };
       const problems = problemsOf(guard, door, { ...alive, ...agents(processWith(states)) });
       assert.deepEqual(
@@ -105,7 +105,7 @@ suite('whether an object is guarded', () => {
     assert.deepEqual(problemsOf(onlyOperator, { ...door, needs: [] }, { ...alive, ...without }), []);
   });
 
-  test('what a process reported that is dead counts for nothing; what the object itself shows does', () => {
+  test('reports of a dead process do not count; problems of the object itself do', () => {
     const problem = (kind: string, more: Partial<OwnProblem> = {}): OwnProblem => ({
       kind,
       why,
@@ -128,7 +128,7 @@ suite('whether an object is guarded', () => {
     assert.deepEqual(kinds({}, { agents: undefined, operator: undefined }), ['unknown']);
   });
 
-  test('what is told of a dead process: since when, and what to do', () => {
+  test('the problem of a dead process: since when, and what to do', () => {
     const dead = processWith(running(guard.name), { isRenewed: false });
     assert.deepEqual(problemsOf(guard, door, { ...alive, ...agents(dead) }), [
       {

@@ -53,7 +53,7 @@ class Operator {
   }
 }
 
-suite('what guards do once per cluster', () => {
+suite('work of guards once per cluster', () => {
   test('one process does it all, which at rest is 30 writes a minute at most', async () => {
     const [server, clock] = [new LeaseServer(), new ManualClock()];
     const first = new Operator(server, clock, 'first');

@@ -85,7 +85,7 @@ class Scene extends TestApi {
   }
 }
 
-suite('leases that nobody renews any more', () => {
+suite('leases that are no longer renewed', () => {
   test('the lease of a gone node goes after 30 s without a renewal, then that of its kernel; others stay', async () => {
     await using scene = await Scene.start('n1', 'n2', 'n3');
     await scene.agent('n1', 'k1');

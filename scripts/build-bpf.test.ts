@@ -44,7 +44,7 @@ suite('scripts/build-bpf and scripts/check-bpf', { skip }, () => {
     assert.ok(!bytes.includes('.debug_info'), 'DWARF is removed');
   });
 
-  test('what was built passes the check; a changed source, object or header does not', (t) => {
+  test('a fresh build passes the check; a changed source, object or header does not', (t) => {
     const { room, object, run } = checkout(t, 'a');
     assert.match(run('check-bpf').stdout, /^lib\/room\/bpf\/one\.bpf\.o: missing$/m);
     run('build-bpf');

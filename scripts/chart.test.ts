@@ -310,7 +310,7 @@ suite('templates', () => {
     spec,
   });
 
-  test('what two components bring is there with either, and an empty list is one', () => {
+  test('parts of two components exist with either, and an empty list is kept', () => {
     const template = new ChartTemplate(
       object({ hosts: [], template: { spec: { containers: [{ name: 'c' }] } } }),
     );
@@ -349,7 +349,7 @@ spec:
     );
   });
 
-  test('what a chart cannot say is an error', () => {
+  test('a kustomization that a chart cannot express is an error', () => {
     const template = new ChartTemplate(object({ replicas: 1 }));
     assert.throws(
       () => template.patch({ spec: { replicas: 2 } }, '.Values.one'),

@@ -55,7 +55,7 @@ suite('a commit message', () => {
     assert.deepEqual(objections(t, 'status: added a check\n\nWhy.\n'), [`"added" ${imperative}`]);
   });
 
-  test('of a merge, a revert, a release, or a commit that will be folded needs no body', (t) => {
+  test('needs no body for a merge, a revert, a release, or a commit that will be folded', (t) => {
     for (const subject of ["Merge branch 'x'", 'Revert "Adds a check"', 'Release 0.2.0', 'fixup! Keep it']) {
       assert.deepEqual(objections(t, `${subject}\n`), [], subject);
     }

@@ -79,7 +79,7 @@ test('where packages cannot be kept, the error says what to set', async (t) => {
 });
 
 describe('fetching', { skip: obstacle() }, () => {
-  deepTest("a package comes once, whole, and the machine's own lists stay as they are", async (t) => {
+  deepTest("a package comes once, complete, and the machine's own lists do not change", async (t) => {
     const cacheDirectory = mkdtempSync(join(tmpdir(), 'rampart-packages-'));
     try {
       // The remains of a killed fetch: part of a package, and the working directory of a process that is
@@ -138,7 +138,7 @@ describe('fetching', { skip: obstacle() }, () => {
     },
   );
 
-  deepTest('a record that does not fit the list any more does not count', async (t) => {
+  deepTest('an outdated record does not count', async (t) => {
     const cacheDirectory = mkdtempSync(join(tmpdir(), 'rampart-packages-'));
     try {
       const said: string[] = [];
@@ -155,7 +155,7 @@ describe('fetching', { skip: obstacle() }, () => {
   });
 
   deepTest(
-    'without a network it is the network that is told, not the list',
+    'without a network, the error names the network, not the list',
     { skip: process.getuid?.() !== 0 },
     () => {
       const cacheDirectory = mkdtempSync(join(tmpdir(), 'rampart-packages-'));

@@ -73,7 +73,7 @@ deb http://a.example/debian bookworm main contrib # why
   ]);
 });
 
-test('the main archive is told from others that use the name of the suite', () => {
+test('the main archive is distinguished from others with the same suite', () => {
   const security = parseOneLine('deb http://a.example/security bookworm-security main');
   const other = parseOneLine('deb [signed-by=/k/other.gpg] http://other.example bookworm main');
   const stable = parseOneLine('deb http://other.example/linux bookworm stable');

@@ -26,7 +26,7 @@ const read = (file: string): string => readFileSync(join(top, file), 'utf8');
 const notOurs: ReadonlySet<string> = new Set(['node_modules', '.cache', 'dist', '.git']);
 const markdownFiles = globSync('**/*.md', { cwd: top, exclude: (name) => notOurs.has(name) });
 
-describe('what is generated is up to date (else run: node scripts/docs.ts)', () => {
+describe('generated parts are up to date (else run: node scripts/docs.ts --write)', () => {
   for (const file of generatedFiles) {
     test(file, async () => {
       const text = read(file);
@@ -39,7 +39,7 @@ describe('what is generated is up to date (else run: node scripts/docs.ts)', () 
     assert.equal(operationsTable().split('\n').length, operations.length + 2);
   });
 
-  test('a guard is told as its descriptor has it', async () => {
+  test('the tables of a guard follow its descriptor', async () => {
     const guard: Guard = {
       name: 'doors',
       summary: '',

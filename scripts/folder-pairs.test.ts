@@ -11,7 +11,7 @@ suite('folders beside each other', () => {
     assert.deepEqual(foldersThatImportEachOther(dirname(import.meta.dirname)), []);
   });
 
-  test('are told with an import of each; those above and below each other are not', () => {
+  test('are reported with an import of each; a folder and one below it are not', () => {
     using directory = new TemporaryDirectory();
     const write = (file: string, text: string): void => {
       mkdirSync(dirname(directory.at(file)), { recursive: true });

@@ -45,7 +45,7 @@ suite('deploy/ as one file', () => {
     }
   });
 
-  test('is read by kubectl as it was meant, namespaces and definitions first', (t) => {
+  test('is read by kubectl unchanged, namespaces and definitions first', (t) => {
     const text = manifestText({ guards: names, extras, image });
     const objects = objectsIn(text);
     const kinds = [...new Set(objects.map(({ kind }) => kind))];

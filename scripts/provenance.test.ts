@@ -106,7 +106,7 @@ test('the bill of materials has each package that runs, with the hash of the loc
   }
 });
 
-test('images are built from images that nobody can replace', () => {
+test('images are built from images with fixed digests', () => {
   const lines = readFileSync(join(top, 'deploy/Dockerfile'), 'utf8').split('\n');
   const bases = lines.filter((line) => line.startsWith('FROM '));
   assert.equal(bases.length, 2);

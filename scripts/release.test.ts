@@ -15,7 +15,7 @@ const ready = {
 };
 
 suite('a release', () => {
-  test('of a clean checkout with a signed tag and a dated changelog', () => {
+  test('is possible from a clean checkout with a signed tag and a dated changelog', () => {
     assert.match(
       ready.changelog,
       /^## \[0\.2\.0\] - 2027-01-02\n\n### Added\n\n- x\n\n## \[0\.1\.0\] - 2026-11-28$/m,

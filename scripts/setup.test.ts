@@ -145,7 +145,7 @@ suite('scripts/setup', () => {
     assert.match(stdout, /^apt: containerd is installed without starting it as a service$/m);
   });
 
-  test("demo: another containerd, runc or kubectl than Debian's is left as it is", (t) => {
+  test("demo: another containerd, runc or kubectl than Debian's is not replaced", (t) => {
     const commands = ['containerd', 'ctr', 'containerd-shim-runc-v2', 'runc', 'kubectl'];
     const { status, called } = setup(t, 'demo', { packages: ['libbpf1', 'libnftables1'], uid: 0, commands });
     assert.equal(status, 0);

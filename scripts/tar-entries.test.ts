@@ -36,6 +36,6 @@ for (const format of ['gnu', 'pax', 'ustar']) {
   });
 }
 
-test('what is not an archive is refused', () => {
+test('a file that is not an archive is refused', () => {
   assert.throws(() => withoutEntries(Buffer.alloc(1024, 'x'), () => false), RangeError);
 });

@@ -124,7 +124,7 @@ suite('deploy/ with some guards', () => {
     });
   }
 
-  test("iptables costs one capability more and the lock of the node's iptables, where one asks for it", () => {
+  test("iptables costs one more capability and the lock of the node's iptables, if it is requested", () => {
     using mine = overlay(guards.filter(({ name }) => name === 'network-policy'));
     const costs = () => {
       const { containers, volumes = [] } = podOf(kustomize(mine.path), 'DaemonSet');
@@ -208,7 +208,7 @@ suite('deploy/ with some guards', () => {
     assert.ok(ingress.every(({ from }) => from.length > 0));
   });
 
-  test('every guard is the same as deploy/, but for the name of the image', () => {
+  test('every guard is the same as deploy/, except for the name of the image', () => {
     using mine = overlay(guards);
     const withoutImage = (directory: string): unknown =>
       JSON.parse(
@@ -254,7 +254,7 @@ suite('deploy/ with some guards', () => {
     else deepTest(`${title}: kubectl makes the same of it`, { skip }, compare);
   }
 
-  test('another set is applied over the one before: what has gone has no rights any more', async () => {
+  test('another set is applied over the previous one: removed guards have no rights left', async () => {
     const [first, ...others] = guards;
     assert.ok(first);
     using all = overlay(guards);

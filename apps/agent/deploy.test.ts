@@ -81,7 +81,7 @@ suite('deploy/', () => {
     assert.deepEqual(await cluster.versions(), last);
   });
 
-  test('gives nobody more than a list of capabilities, and no way to write to the image', () => {
+  test('gives each container only listed capabilities, and no way to write to the image', () => {
     const owners = kustomize(deploy).filter(({ kind }) => kind === 'DaemonSet' || kind === 'Deployment');
     assert.equal(owners.length, 2);
     for (const pod of owners as unknown as { spec: { template: { spec: { containers: Container[] } } } }[]) {

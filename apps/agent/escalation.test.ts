@@ -191,7 +191,7 @@ suite('a stolen token', () => {
 
   const operator = heldBy('rampart-operator');
   for (const [what, attempt] of Object.entries(attacks)) {
-    test(`of the operator does not write ${what}`, () => {
+    test(`a token of the operator does not write ${what}`, () => {
       const verbs = { CREATE: ['create'], UPDATE: ['update', 'patch'], DELETE: ['delete'] }[
         attempt.operation
       ];
@@ -202,7 +202,7 @@ suite('a stolen token', () => {
     });
   }
 
-  test('of the operator writes what it is for', () => {
+  test('a token of the operator writes its own objects', () => {
     const managed = { labels: { 'app.kubernetes.io/managed-by': 'rampart' } };
     const own = { labels: { 'file-integrity.openshift.io/owner': 'x' } };
     const attempts = [
@@ -270,7 +270,7 @@ suite('a stolen token', () => {
   });
 
   for (const [what, attempt] of Object.entries(perNode)) {
-    test(`of an agent writes ${what} of its node alone`, () => {
+    test(`a token of an agent writes ${what} of its node alone`, () => {
       const by = (node: string | undefined): string | undefined =>
         judge({ account: 'rampart-agent', node, ...attempt('here') });
       assert.equal(by('here'), undefined);
@@ -280,12 +280,12 @@ suite('a stolen token', () => {
   }
 
   for (const [what, attempt] of Object.entries(ofNoAgent)) {
-    test(`of an agent does not write ${what}`, () => {
+    test(`a token of an agent does not write ${what}`, () => {
       assert.notEqual(judge({ account: 'rampart-agent', node: 'here', ...attempt }), undefined);
     });
   }
 
-  test('of an agent releases what goes on its kernel, whichever node found it', () => {
+  test('a token of an agent releases objects of its kernel, whichever node found them', () => {
     const going = { deletionTimestamp: '2026-01-01T00:00:00Z' };
     const attempt = update(
       'kivebpf.san7o.github.io',
@@ -296,7 +296,7 @@ suite('a stolen token', () => {
     assert.equal(judge({ account: 'rampart-agent', node: 'here', ...attempt }), undefined);
   });
 
-  test('of somebody else is not limited', () => {
+  test('a token of another account is not limited', () => {
     for (const attempt of Object.values({ ...attacks, ...ofNoAgent }))
       assert.equal(judge({ account: 'default', node: 'here', ...attempt }), undefined);
   });

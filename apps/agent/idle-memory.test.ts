@@ -22,7 +22,7 @@ const program = `
   console.log(JSON.stringify([before, mib(), kept === undefined]));`;
 
 suite('memory of a process that has nothing to do', () => {
-  test('what a busy time has left goes back to the kernel, and the timer holds no process', () => {
+  test('memory used by a busy time goes back to the kernel, and the timer keeps no process alive', () => {
     const args = ['--expose-gc', '--input-type=module-typescript', '--no-warnings', '-e', program];
     const { stdout, stderr, status } = spawnSync(process.execPath, args, {
       encoding: 'utf8',

@@ -44,7 +44,7 @@ suite('rampart alerts, from a socket', () => {
   const commands = new Commands();
   after(() => commands[Symbol.asyncDispose]());
 
-  test('what is kept: the last ones, byte for byte, in the order of time', async () => {
+  test('kept alerts: the last ones, byte for byte, in the order of time', async () => {
     using directory = new Directory();
     const feed = new LineFeed();
     // Two CPUs may report theirs in reverse order.
@@ -107,7 +107,7 @@ suite('rampart alerts, from a socket', () => {
     assert.equal(alerts.stderr.split('\n').length, 2, alerts.stderr);
   });
 
-  test('a reader that stops for a while is told how many it did not get, to the alert', async () => {
+  test('a reader that stops for a while gets the exact number of missed alerts', async () => {
     using directory = new Directory();
     const feed = new LineFeed();
     await using server = await serveFeed(feed, directory.at('alerts.sock'), { readerBytes: 500_000 });

@@ -137,7 +137,7 @@ describe('rampart apiserver', () => {
     assert.equal((await server.stop()).code, 0);
   });
 
-  test('what cannot be meant is refused with exit code 2 and one line', async () => {
+  test('impossible options are refused with exit code 2 and one line', async () => {
     using directory = new TemporaryDirectory();
     const file = directory.at('file');
     writeFileSync(file, '');

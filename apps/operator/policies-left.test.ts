@@ -12,7 +12,7 @@ import { RampartProcess } from '../apiserver/rampart-process.fixture.ts';
 
 const others = 'example.com/keeps';
 
-suite('what Kubewarden leaves behind', () => {
+suite('leftovers of Kubewarden', () => {
   let cluster: ScanCluster;
   const stack = new AsyncDisposableStack();
   before(async () => {

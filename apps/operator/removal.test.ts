@@ -140,7 +140,7 @@ suite('a cluster that Rampart is removed from', () => {
     assert.deepEqual(await holdersOf(kiveDataType), ['data-n2']);
   });
 
-  test('a namespace that is deleted ends all without being told; then definitions can be deleted', async () => {
+  test('deleting the namespace ends all processes by itself; then definitions can be deleted', async () => {
     const [first, node] = [operator(), agent('n1')];
     await until('it holds the policy', isHeld);
     // Kubernetes takes its time with what is in the namespace.

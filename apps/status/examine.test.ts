@@ -64,7 +64,7 @@ suite('the report', () => {
     );
   });
 
-  test('what may not be read is not known', () => {
+  test('forbidden resources are unknown', () => {
     const unread = { data: undefined, leases: undefined, nodes: undefined, pods: undefined };
     const report = reportOf({
       ...{ access: unread, agents: undefined, operator: undefined, agentPods: undefined },
@@ -134,7 +134,7 @@ suite('operators', () => {
     assert.deepEqual(operatorOf(reportOf({ operator: other })), ['held', 'waiting', 'off']);
   });
 
-  test('a lock of a guard is no kernel, and its holder no node', () => {
+  test('a lock of a guard is not a kernel, and its holder is not a node', () => {
     const leases = [operatorLease, 'rampart-network-policy', 'other'].map((name) =>
       leaseOf(name, 'operator-1'),
     );

@@ -54,7 +54,7 @@ const refusal = (code: number, reason: string) => ({
 
 const microTime = (ms: number): string => new Date(ms).toISOString().replace('Z', '000Z');
 
-test('policies are enough: what else may not be read is told, each once', async () => {
+test('policies are enough: other forbidden resources are reported, each once', async () => {
   const { report } = await askOf((path) =>
     path.endsWith('/kivepolicies') ? listOf(policyOf('p', trapOn('/x'))) : refusal(403, 'Forbidden'),
   );
@@ -83,7 +83,7 @@ test('policies are enough: what else may not be read is told, each once', async 
   ]);
 });
 
-test('without policies, or with an API that fails in another way, nothing can be told', async () => {
+test('without policies, or with an API that fails in another way, there is no report', async () => {
   await assert.rejects(
     askOf(() => refusal(403, 'Forbidden')),
     { status: 403, message: /cannot list kivepolicies/ },
@@ -106,7 +106,7 @@ test('only the objects of one namespace', async () => {
   }
 });
 
-test('a guard whose kinds are not served is not installed; without any there is no Rampart', async () => {
+test('a guard whose kinds are not served is not installed; without any, Rampart is not installed', async () => {
   const without = (pattern: RegExp) =>
     askOf((path) => (pattern.test(path) ? refusal(404, 'NotFound') : listOf()));
   for (const [pattern, states] of [
@@ -150,7 +150,7 @@ test('a lock that looks old is looked at again: clocks may differ', async () => 
   );
 });
 
-test('a lock that nobody holds', async () => {
+test('a lock without a holder', async () => {
   const spec = { holderIdentity: '', renewTime: '2026-01-01T00:00:00.000000Z' };
   const { report } = await askOf((path) =>
     path.endsWith('/leases') ? listOf({ metadata: { name: 'rampart-operator' }, spec }) : listOf(),
@@ -162,7 +162,7 @@ test('a lock that nobody holds', async () => {
   );
 });
 
-test('Leases of agents: whose node, and what works there; they are no locks and are not waited for', async () => {
+test('Leases of agents have the node and its guards; they are not locks and are not waited for', async () => {
   let reads = 0;
   const id = '0e8e63a6-51a7-4b04-9f1c-3c0a4f7d9a10';
   const agent = (name: string, node: string, renewedMs: number) => ({

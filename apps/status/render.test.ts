@@ -129,7 +129,7 @@ Not read: nodes. cannot list nodes: nodes is forbidden (403 Forbidden)
     }
   });
 
-  test('of many nodes only those that something is the matter with', () => {
+  test('of many nodes, only those with a problem are shown', () => {
     const names = Array.from({ length: 100 }, (_, index) => `node-${String(index).padStart(3, '0')}`);
     const access = {
       policies: [withStatus(secrets, {})],
@@ -154,7 +154,7 @@ Not read: nodes. cannot list nodes: nodes is forbidden (403 Forbidden)
     assert.doesNotMatch(wide, /more nodes without problems/);
   });
 
-  test('what a guard cannot see that is asked for something, and what was lost', () => {
+  test('blind spots and losses of guards with objects', () => {
     const coverage = { mode: 'kprobe', blindSpots: ['rename', 'chmod'], losses: { accesses: 3 } };
     const states = {
       'file-access': { state: 'running', reason: '', coverage },
@@ -220,7 +220,7 @@ Not read: nodes. cannot list nodes: nodes is forbidden (403 Forbidden)
     assert.match(idle, /node n1: file-access is not available/);
   });
 
-  test('one that is not installed has no columns; what the operator cannot run is told', () => {
+  test('a guard that is not installed has no columns; guards that the operator cannot run are reported', () => {
     const found = foundOf();
     const guards = found.guards.map((one, at) => (at === 0 ? { ...one, installed: false } : one));
     const text = textOf({ guards, access: { policies: [] } });

@@ -87,7 +87,7 @@ suite('rampart status', () => {
     ['an empty namespace', ['-n', ''], /--namespace is empty/],
     ['a format that is none', ['--format', 'xml'], /Allowed choices are table, wide, json, yaml/],
   ] as const) {
-    test(`cannot tell: ${what}`, async () => {
+    test(`unknown: ${what}`, async () => {
       const { code, stdout, stderr } = await status(...args);
       assert.deepEqual({ code, stdout }, { code: 2, stdout: '' }, stderr);
       assert.match(stderr, pattern);
@@ -98,7 +98,7 @@ suite('rampart status', () => {
 suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), concurrency: true }, () => {
   after(() => commands[Symbol.asyncDispose]());
 
-  deepTest('of rampart standalone: all guarded, and what is not', async () => {
+  deepTest('status of rampart standalone: all guarded, and what is not', async () => {
     await using lab = await startLab();
     await using one = new Standalone();
     const data = ['--data', one.at('data')];
@@ -175,7 +175,7 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
   });
 
   deepTest(
-    'of a cluster: a node without an agent, one that is guarded, one whose agent was killed',
+    'status of a cluster: a node without an agent, one that is guarded, one whose agent was killed',
     async () => {
       using directory = new TemporaryDirectory();
       await using stack = new AsyncDisposableStack();

@@ -169,7 +169,7 @@ suite('rampart uninstall, of one cluster', () => {
     assert.ok((await names(client, namespaces)).includes(kiveDataNamespace));
   });
 
-  test('what others hold is named; without it, nothing is left', async () => {
+  test('objects held by others are named; without them, nothing is left', async () => {
     const others = 'example.com/holds';
     const hold = { metadata: { finalizers: [kivePolicyFinalizer, others] } };
     await client.patch(kivePolicyType, policy, { type: 'merge', body: hold });

@@ -142,7 +142,7 @@ suite('rampart watch refuses, and changes nothing:', { skip: sensorSkip }, () =>
 });
 
 suite('rampart watch --create', { skip: sensorSkip }, () => {
-  test('makes a missing file with the mode, and leaves what is there as it is', async () => {
+  test('creates a missing file with the mode, and does not change an existing one', async () => {
     using files = new Files();
     chmodSync(files.file, 0o751);
     const before = statSync(files.file, { bigint: true });

@@ -26,7 +26,7 @@ test('a socket that was asked for is served, or it is an error', async () => {
   await assert.rejects(openAlertFeed(path, true, counts), { code: 'RAMPART_IN_USE' });
 });
 
-test('where nobody asked for one, guarding goes on without: another agent has it, or there is no place for it', async () => {
+test('an optional socket may fail: another agent has it, or its directory is missing', async () => {
   using directory = new TemporaryDirectory();
   const path = directory.at('alerts.sock');
   await using _first = await openAlertFeed(path, false, counts);

@@ -181,7 +181,7 @@ async function write(lab: Lab, container: LabContainer, ...lines: readonly strin
 
 suite('rampart alerts of the logs of real pods', { skip: sensorSkip || labObstacle() }, () => {
   deepTest(
-    'of all agents, in the order of time; of those that come; over restarts of an agent and of the API',
+    'alerts of all agents, in the order of time; of later agents; over restarts of an agent and of the API',
     async () => {
       await using lab = await startLab();
       await using one = new Standalone();

@@ -51,7 +51,7 @@ suite('filters of lines', () => {
       assert.equal(fits(options), expected));
   }
 
-  test('of no policy, of no pod, and of no file: left out where one is asked for', () => {
+  test('findings without a policy, a pod or a file are omitted if one is requested', () => {
     const bare: Given[0] = { ...finding, head: { severity: 'info', policy: null, object: null } };
     assert.equal(fits({}, bare, {}), true);
     assert.equal(fits({ policy: ['kive-sample-policy'] }, bare, {}), false);
@@ -59,7 +59,7 @@ suite('filters of lines', () => {
     assert.equal(fits({ path: ['/**'] }, bare, {}), false);
   });
 
-  test('a pod: the object, or who did it; another object of the same name is none', () => {
+  test('a pod: the object, or the author; another kind of object of the same name does not count', () => {
     const node: Given[0] = {
       ...finding,
       head: { ...finding.head, object: { kind: 'Node', namespace: '', name: 'web' } },

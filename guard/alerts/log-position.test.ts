@@ -39,7 +39,7 @@ test('a log that is read again and again, from whole seconds: each line once, in
   );
 });
 
-test('a server that gives no times: lines are as they are', () => {
+test('a server that sends no times: lines are unchanged', () => {
   const position = new LogPosition();
   assert.equal(position.take('{"a":1} b'), '{"a":1} b');
   assert.equal(position.take('{"a":1} b'), '{"a":1} b');

@@ -26,7 +26,7 @@ const report = (entries: readonly ReportEntry[], more: Partial<Report> = {}): Re
 });
 
 suite('reports as objects', () => {
-  test('what a report says', () => {
+  test('contents of a report', () => {
     const owner = { apiVersion: 'g/v1', kind: 'FileIntegrity', name: 'example', uid: 'u' };
     const labels = { 'rampart.dev/node': 'node-1', 'app.kubernetes.io/managed-by': 'somebody' };
     const pod = { apiVersion: 'v1', kind: 'Pod', namespace: 'shop', name: 'web', uid: '' };
@@ -75,7 +75,7 @@ suite('reports as objects', () => {
     });
   });
 
-  test('what there are too many of is counted, and said in a last result', () => {
+  test('too many entries are counted, with the number in a last result', () => {
     const many = Array.from({ length: 800 }, (_, index) => entry(`/f/${index}`));
     const passed = { ...entry('/p'), result: 'pass' } as const;
     const { summary, results } = reportObject(
@@ -100,7 +100,7 @@ suite('reports as objects', () => {
     assert.ok(results.every(({ rule }) => rule !== 'omitted'));
   });
 
-  test('long texts are cut, and all together are no longer than they may be', () => {
+  test('long texts are cut, and their sum is bounded', () => {
     const long = `${'é'.repeat(1022)}😀${'é'.repeat(5000)}`;
     const entries = Array.from({ length: 300 }, (_, index) =>
       entry(`/f/${index}`, { message: long, properties: { arguments: long } }),
@@ -115,7 +115,7 @@ suite('reports as objects', () => {
     assert.ok(Number(results.at(-1)?.properties?.[omittedProperty]) > 0);
   });
 
-  test('the time of what is well is no change; of a finding it is', () => {
+  test('the time of a pass is not a change; that of a finding is', () => {
     const digest = (one: ReportEntry): string => digestOf(reportObject(policyReportType, report([one])));
     for (const [result, isSame] of [
       ['pass', true],

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 
 import { FindingLimiter } from './finding-limiter.ts';
 
-test('the first of a minute are told, the next one of another minute says how many were folded', () => {
+test('the first ones of a minute pass, the next one of another minute has the number of folded ones', () => {
   let nowMs = 5_000_000;
   const limiter = new FindingLimiter({ limit: 2, clock: { monotonicMs: () => nowMs } });
   const take = (key: string, count: number) => Array.from({ length: count }, () => limiter.take(key));

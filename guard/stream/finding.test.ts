@@ -36,7 +36,7 @@ const head: FindingHead = {
 };
 
 suite('the line of a finding', () => {
-  test('any head is read as it was written, from one line that begins as no other', () => {
+  test('any head survives a round trip, on one line with a unique beginning', () => {
     fc.assert(
       fc.property(anyHead, (any) => {
         const line = findingLine(any, { more: 1 });
@@ -63,7 +63,7 @@ suite('the line of a finding', () => {
       assert.equal(kindOf(other), undefined);
   });
 
-  test('other lines, and those without a key of the head, are none', () => {
+  test('other lines, and those without a key of the head, are not findings', () => {
     const line = findingLine(head);
     for (const other of [
       '',

@@ -24,7 +24,7 @@ const greeting: OcsfMapping = () => ({
 });
 
 suite('a finding as a log record', () => {
-  test('what all findings have', () => {
+  test('attributes of all findings', () => {
     const { body, severityNumber, severityText, timeUnixNano, values } = received(
       findingLine(head),
       greeting,
@@ -75,7 +75,7 @@ suite('a finding as a log record', () => {
     );
   });
 
-  test('of no object, policy or node; of a guard without a mapping; no finding at all', () => {
+  test('findings without object, policy or node; of a guard without a mapping; lines that are not findings', () => {
     const options = { mappings: new Map(), version: '0.1.0' };
     const recordOf = (text: string) =>
       otlpRecord({ id: 'i', line: Buffer.from(text), acceptedMs: 5.5 }, options);

@@ -37,7 +37,7 @@ suite('a refused packet as Network Activity', () => {
     });
   });
 
-  test('of no pod, without ports, outward', () => {
+  test('a refusal without a pod, without ports, outward', () => {
     const values = valuesOf({
       ...refusal,
       direction: 'egress',
@@ -50,7 +50,7 @@ suite('a refused packet as Network Activity', () => {
     });
   });
 
-  test('of a connection that was allowed, to the pod behind a Service', () => {
+  test('an allowed connection to the pod behind a Service', () => {
     const line = flowLine(
       {
         ...{ direction: 'ingress', protocol: 'TCP', source: refusal.source, folded: 0 },

@@ -5,7 +5,7 @@ import type { PolicySpec } from './engine/objects.ts';
 import { monitorAnnotation } from './engine/monitor.ts';
 import { app, holds, ingress, pod, policy, xa, xb, ya } from './meaning.fixture.ts';
 
-suite('what cannot be expressed is told, and allows nothing', () => {
+suite('rules that cannot be expressed are reported, and allow nothing', () => {
   const wrong: Readonly<
     Record<string, readonly [rule: NonNullable<PolicySpec['ingress']>[number], field: string]>
   > = {
@@ -42,7 +42,7 @@ suite('what cannot be expressed is told, and allows nothing', () => {
     ],
   };
   for (const [title, [rule, field]] of Object.entries(wrong)) {
-    test(`${title}, while what stands beside it holds`, () => {
+    test(`${title}, while the rules beside it hold`, () => {
       const refused = holds(ingress(rule), [
         [false, xb, xa],
         [false, xb, xa, 79],
@@ -58,7 +58,7 @@ suite('what cannot be expressed is told, and allows nothing', () => {
     });
   }
 
-  test('a block is read as by Kubernetes, and what differs from its text is told', () => {
+  test('a block is read as by Kubernetes, and a difference from its text is reported', () => {
     for (const [cidr, except, allowed, told] of [
       [
         '10.0.0.99/24',
@@ -103,7 +103,7 @@ suite('what cannot be expressed is told, and allows nothing', () => {
     );
   });
 
-  test('monitor mode is "true" and nothing else; what looks like it is told for each policy that it would be for', () => {
+  test('monitor mode is "true" and nothing else; similar values are reported for each affected policy', () => {
     const [refusing] = ingress({ from: [{ podSelector: app('none') }] });
     for (const [value, allowed, isTold] of [
       ['true', true, false],

@@ -17,8 +17,8 @@ function valuesOf(verdict: PolicyVerdict, more: Partial<PolicyFinding>): Readonl
   return received(line, policyOcsf).values;
 }
 
-suite('what a policy says, by the names of OCSF', () => {
-  test('of an object: a Compliance Finding that opens and closes', () => {
+suite('findings of policies, by the names of OCSF', () => {
+  test('a finding about an object: a Compliance Finding that opens and closes', () => {
     const failing = valuesOf('failing', {});
     assertHas(failing, {
       ...{ class_uid: 2003, activity_id: 1, activity_name: 'Create', status_id: 1, status: 'New' },
@@ -38,7 +38,7 @@ suite('what a policy says, by the names of OCSF', () => {
     assertHas(valuesOf('errored', { origin: 'policy' }), { class_uid: 2003, 'compliance.status': 'Errored' });
   });
 
-  test('of a write: API Activity', () => {
+  test('a finding about a write: API Activity', () => {
     const write = { origin: 'admission', operation: 'CREATE', user: 'eve' } as const;
     assertHas(valuesOf('rejected', write), {
       ...{ class_uid: 6003, activity_id: 1, activity_name: 'Create', action: 'Denied', status: 'Failure' },

@@ -41,7 +41,7 @@ for (const [what, other] of Object.entries({
   });
 }
 
-test('what the mode does not see is to be absent, with the reason', () => {
+test('accesses that the mode does not see must be absent, with the reason', () => {
   const [row] = judge([denied], [], 'raw_tracepoint');
   assert.equal(row?.ok, true);
   assert.equal(row.mask, undefined);
@@ -52,7 +52,7 @@ test('what the mode does not see is to be absent, with the reason', () => {
   assert.equal(judge([denied], [], 'fentry')[0]?.ok, false);
 });
 
-test('what this machine hides is to be absent too', () => {
+test('accesses that this machine hides must be absent too', () => {
   const hidden = { ...read, unseenHere: 'tmpfs' };
   assert.equal(judge([hidden], [], 'fentry')[0]?.unseenBecause, 'tmpfs');
   assert.equal(judge([hidden], [], 'fentry')[0]?.ok, true);

@@ -12,7 +12,7 @@ import { Traces } from './traces.ts';
 const skip = process.geteuid?.() === 0 ? false : 'needs root';
 const BPF_MAP_TYPE_RINGBUF = 27;
 
-suite('what is left of the demo', { skip }, () => {
+suite('remains of the demo', { skip }, () => {
   test('a directory, a process, its namespace, and another process in that', async () => {
     const traces = new Traces();
     const directory = mkdtempSync(join(tmpdir(), 'rampart-traces-'));
@@ -53,7 +53,7 @@ suite('what is left of the demo', { skip }, () => {
     assert.deepEqual(await traces.remains(), []);
   });
 
-  test('an eBPF map that somebody keeps', async () => {
+  test('an eBPF map that another process keeps', async () => {
     const map = createMap(BPF_MAP_TYPE_RINGBUF, 4096);
     assert.ok(map instanceof Descriptor);
     const traces = new Traces();

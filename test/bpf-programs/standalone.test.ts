@@ -183,39 +183,42 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     ip('link delete half0');
   });
 
-  deepTest('what keeps a program from running is a finding, and so are its return and a repair', async () => {
-    cable('taken0', 'taken1');
-    const link = (...words: readonly string[]): unknown =>
-      execFileSync('ip', ['link', 'set', 'dev', 'taken0', 'xdpgeneric', ...words]);
-    link('obj', countObject, 'sec', 'xdp');
-    machine.apply(xdp('taken', 'taken0'));
-    const findings = (): string[] =>
-      machine.process.stdout.split('\n').flatMap((line) => {
-        const { head } = readFinding(line) ?? {};
-        return head?.guard === 'bpf-programs' && head.policy?.name === 'taken'
-          ? [`${head.verdict} ${head.message}`]
-          : [];
-      });
-    await until('displaced', () => findings().length > 0);
-    assert.match(findings()[0] ?? '', /^displaced A program of XdpProgram\/taken .*Another XDP program/);
-    link('off');
-    await until('running', () => findings().length > 1);
-    assert.equal(findings()[1], 'running A program of XdpProgram/taken runs again on node lab.');
-    const pins = machine.pinned().filter((path) => /chains\/[^/]*taken0[^/]*\/link$/.test(path));
-    for (const path of pins) rmSync(join(machine.bpffs, path));
-    await until('repaired', () => findings().length > 2);
-    assert.match(
-      findings()[2] ?? '',
-      /^repaired A program of XdpProgram\/taken was repaired on node lab: xdp on/,
-    );
-    const shown = await machine.rampart(
-      ...['alerts', '--data', machine.process.at('data'), '--guard', 'bpf-programs', '--policy', 'taken'],
-      ...['--severity', 'medium', '--format', 'pretty'],
-    );
-    assert.match(shown.stdout, /^\S+ {3}displaced +lab:taken0 .*\n\S+ {3}repaired +lab:taken0 .*$/);
-    assert.equal(machine.process.kubectl('delete', 'xdpprogram', 'taken', '--timeout=60s').code, 0);
-    ip('link delete taken0');
-  });
+  deepTest(
+    'the reason why a program does not run is a finding, and so are its return and a repair',
+    async () => {
+      cable('taken0', 'taken1');
+      const link = (...words: readonly string[]): unknown =>
+        execFileSync('ip', ['link', 'set', 'dev', 'taken0', 'xdpgeneric', ...words]);
+      link('obj', countObject, 'sec', 'xdp');
+      machine.apply(xdp('taken', 'taken0'));
+      const findings = (): string[] =>
+        machine.process.stdout.split('\n').flatMap((line) => {
+          const { head } = readFinding(line) ?? {};
+          return head?.guard === 'bpf-programs' && head.policy?.name === 'taken'
+            ? [`${head.verdict} ${head.message}`]
+            : [];
+        });
+      await until('displaced', () => findings().length > 0);
+      assert.match(findings()[0] ?? '', /^displaced A program of XdpProgram\/taken .*Another XDP program/);
+      link('off');
+      await until('running', () => findings().length > 1);
+      assert.equal(findings()[1], 'running A program of XdpProgram/taken runs again on node lab.');
+      const pins = machine.pinned().filter((path) => /chains\/[^/]*taken0[^/]*\/link$/.test(path));
+      for (const path of pins) rmSync(join(machine.bpffs, path));
+      await until('repaired', () => findings().length > 2);
+      assert.match(
+        findings()[2] ?? '',
+        /^repaired A program of XdpProgram\/taken was repaired on node lab: xdp on/,
+      );
+      const shown = await machine.rampart(
+        ...['alerts', '--data', machine.process.at('data'), '--guard', 'bpf-programs', '--policy', 'taken'],
+        ...['--severity', 'medium', '--format', 'pretty'],
+      );
+      assert.match(shown.stdout, /^\S+ {3}displaced +lab:taken0 .*\n\S+ {3}repaired +lab:taken0 .*$/);
+      assert.equal(machine.process.kubectl('delete', 'xdpprogram', 'taken', '--timeout=60s').code, 0);
+      ip('link delete taken0');
+    },
+  );
 
   deepTest(
     'an interface that comes later gets its program, and one that goes takes none with it',
@@ -238,7 +241,7 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     },
   );
 
-  test('what runs is shown by rampart bpf, in its order, and cleaned up when no agent holds it', async () => {
+  test('running programs are shown by rampart bpf, in their order, and cleaned up when no agent holds them', async () => {
     cable('seen0', 'seen1');
     const globaldata = (verdict: number): string => `  globaldata:\n    xdp_verdict: [${verdict}, 0, 0, 0]\n`;
     machine.apply(xdp('second', 'seen0', globaldata(2)));
@@ -453,7 +456,7 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     }
   });
 
-  test('an image is verified from a registry, through a mirror, and one that cannot be had is told from one that is refused', async () => {
+  test('an image is verified from a registry, through a mirror; an unavailable one is distinguished from a refused one', async () => {
     await using registry = await RegistryFixture.start();
     const pushed = await registry.push(
       'team/count',

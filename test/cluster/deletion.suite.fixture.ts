@@ -155,7 +155,7 @@ export function deletionCases(opened: () => Cluster): void {
     });
 
     describe('collections', () => {
-      test('what a selector matches goes, the rest stays', async () => {
+      test('objects that a selector matches go, the others stay', async () => {
         await Promise.all([
           make('k1', { labels: { k: 'a' } }),
           make('k2', { labels: { k: 'a' } }),

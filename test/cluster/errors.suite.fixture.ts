@@ -5,7 +5,7 @@ import { before, describe, test } from 'node:test';
 import { type Answer, type Cluster, type RawRequest } from './cluster.fixture.ts';
 
 export function errorCases(opened: () => Cluster): void {
-  describe('what is wrong', () => {
+  describe('errors', () => {
     let cluster: Cluster;
     let namespace: string;
     before(async () => {
@@ -35,7 +35,7 @@ export function errorCases(opened: () => Cluster): void {
     });
 
     describe('400', () => {
-      test('a body that is no JSON', async () => {
+      test('a body that is not JSON', async () => {
         await refused(configMaps(), { method: 'POST', body: '{"a":' }, 400, 'BadRequest');
       });
 
@@ -94,13 +94,13 @@ export function errorCases(opened: () => Cluster): void {
     });
 
     describe('who asks', () => {
-      test('nobody: 401, or 403 where anonymous users are known', async () => {
+      test('without credentials: 401, or 403 if anonymous users are known', async () => {
         const answer = await cluster.raw('/api/v1/namespaces', { anonymous: true });
         assert.ok([401, 403].includes(answer.status), answer.text);
         assert.equal(answer.json().kind, 'Status');
       });
 
-      test('a token that is none: 401', async () => {
+      test('an invalid token: 401', async () => {
         await refused(
           '/api/v1/namespaces',
           { anonymous: true, headers: { authorization: 'Bearer none' } },
@@ -110,7 +110,7 @@ export function errorCases(opened: () => Cluster): void {
       });
 
       for (const path of ['/livez', '/readyz', '/healthz']) {
-        test(`${path} answers anybody`, async () => {
+        test(`${path} needs no credentials`, async () => {
           const answer = await cluster.raw(path, { anonymous: true });
           assert.equal(answer.status, 200);
           assert.equal(answer.text, 'ok');
@@ -141,7 +141,7 @@ export function errorCases(opened: () => Cluster): void {
       });
     });
 
-    describe('what cannot be taken', () => {
+    describe('media types that are not supported', () => {
       test('405: a method', async () => {
         await refused(
           `${configMaps()}/a`,

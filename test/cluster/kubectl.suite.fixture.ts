@@ -63,7 +63,7 @@ spec:
           protocol: TCP
 `;
 
-    describe('what is there', () => {
+    describe('existing objects', () => {
       test('version', async () => {
         assert.match(await cluster.kubectl(['version', '-o', 'json']), /"serverVersion"/);
       });

@@ -70,7 +70,7 @@ export function listCases(opened: () => Cluster): void {
         });
       });
 
-      test('a token that is none is 400', async () => {
+      test('an invalid token is 400', async () => {
         const { code, status } = await refusal(
           core.listNamespacedConfigMap({ namespace, _continue: 'nonsense' }),
         );
@@ -150,7 +150,7 @@ export function listCases(opened: () => Cluster): void {
     });
 
     describe('resourceVersion', () => {
-      test('Exact gives the list as it was', async () => {
+      test('Exact returns the earlier list', async () => {
         const then = (await core.listNamespacedConfigMap({ namespace })).metadata?.resourceVersion ?? '';
         await core.createNamespacedConfigMap({ namespace, body: { metadata: { name: 'later' } } });
         const list = await core.listNamespacedConfigMap({
@@ -186,7 +186,7 @@ export function listCases(opened: () => Cluster): void {
         assert.equal(answer.json().kind, 'Status');
       });
 
-      test('a version that is none is refused', async () => {
+      test('an invalid version is refused', async () => {
         const answer = await cluster.raw(`/api/v1/namespaces/${namespace}/configmaps?resourceVersion=abc`);
         assert.ok(answer.status === 400 || answer.status === 422, answer.text);
         assert.equal(answer.json().kind, 'Status');

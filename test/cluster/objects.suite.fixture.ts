@@ -48,7 +48,7 @@ export function objectCases(opened: () => Cluster): void {
         for (const name of names) assert.match(name, /^many-[a-z0-9]{5}$/);
       });
 
-      test('of what exists is 409 AlreadyExists', async () => {
+      test('creating an existing object is 409 AlreadyExists', async () => {
         await core.createNamespacedConfigMap({ namespace, body: config('twice') });
         const { code, status } = await refusal(
           core.createNamespacedConfigMap({ namespace, body: config('twice') }),
@@ -124,7 +124,7 @@ export function objectCases(opened: () => Cluster): void {
         assert.equal(again.metadata?.resourceVersion, made.metadata?.resourceVersion);
       });
 
-      test('of the uid is refused', async () => {
+      test('a change of the uid is refused', async () => {
         const made = await core.createNamespacedConfigMap({ namespace, body: config('other-uid') });
         const body = { ...made, metadata: { ...made.metadata, uid: '11111111-2222-3333-4444-555555555555' } };
         const { code } = await refusal(
@@ -133,7 +133,7 @@ export function objectCases(opened: () => Cluster): void {
         assert.ok(code === 409 || code === 422, `${code}`);
       });
 
-      test('of a name other than that of the path is 400', async () => {
+      test('a name other than that of the path is 400', async () => {
         await core.createNamespacedConfigMap({ namespace, body: config('this') });
         const { code, status } = await refusal(
           core.replaceNamespacedConfigMap({ namespace, name: 'this', body: config('that') }),
@@ -145,7 +145,7 @@ export function objectCases(opened: () => Cluster): void {
         );
       });
 
-      test('of an immutable config map is 422', async () => {
+      test('a change of an immutable config map is 422', async () => {
         await core.createNamespacedConfigMap({ namespace, body: { ...config('frozen'), immutable: true } });
         const { code, status } = await refusal(
           core.replaceNamespacedConfigMap({

@@ -81,7 +81,7 @@ export function patchCases(opened: () => Cluster): void {
         assert.deepEqual((await cluster.raw(configMap('tested'))).json().data, { a: '1' });
       });
 
-      test('one that is none is 400', async () => {
+      test('an invalid patch is 400', async () => {
         await makeConfigMap('no-patch', {});
         const answer = await patch(configMap('no-patch'), 'json', { op: 'remove' });
         assert.equal(answer.status, 400);
@@ -112,7 +112,7 @@ export function patchCases(opened: () => Cluster): void {
         assert.equal(answer.status, 409, answer.text);
       });
 
-      test('of what is not there is 404', async () => {
+      test('a patch of a missing object is 404', async () => {
         assert.equal((await patch(configMap('none'), 'merge', {})).status, 404);
       });
     });
@@ -163,7 +163,7 @@ export function patchCases(opened: () => Cluster): void {
         data,
       });
 
-      test('creates, changes, and removes what is no longer applied', async () => {
+      test('creates, changes, and removes fields that are no longer applied', async () => {
         const made = await apply(configMap('applied'), config('applied', { a: '1', b: '2' }), 'one');
         assert.equal(made.status, 201, made.text);
         const changed = await apply(configMap('applied'), config('applied', { a: '9' }), 'one');
@@ -175,13 +175,13 @@ export function patchCases(opened: () => Cluster): void {
         assert.deepEqual(entry.fieldsV1, { 'f:data': { 'f:a': {} } });
       });
 
-      test('of the same changes nothing', async () => {
+      test('applying the same changes nothing', async () => {
         const one = await apply(configMap('stable'), config('stable', { a: '1' }), 'one');
         const two = await apply(configMap('stable'), config('stable', { a: '1' }), 'one');
         assert.equal(two.json().metadata.resourceVersion, one.json().metadata.resourceVersion);
       });
 
-      test('of a field of somebody else is 409 with the field, until forced', async () => {
+      test('applying a field of another manager is 409 with the field, until forced', async () => {
         await apply(configMap('owned'), config('owned', { a: '1' }), 'one');
         const refused = await apply(configMap('owned'), config('owned', { a: '2' }), 'two');
         assert.equal(refused.status, 409, refused.text);
@@ -194,7 +194,7 @@ export function patchCases(opened: () => Cluster): void {
         assert.equal(forced.json().data.a, '2');
       });
 
-      test('of the same value is shared, and stays until both let go', async () => {
+      test('applying the same value shares it, and it stays until both drop it', async () => {
         await apply(configMap('shared'), config('shared', { a: '1' }), 'one');
         assert.equal((await apply(configMap('shared'), config('shared', { a: '1' }), 'two')).status, 200);
         const left = await apply(configMap('shared'), config('shared', {}), 'one');

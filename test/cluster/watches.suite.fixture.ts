@@ -167,7 +167,7 @@ export function watchCases(opened: () => Cluster): void {
         assert.equal(watching.seen[2]?.object.metadata.resourceVersion, left.metadata?.resourceVersion);
       });
 
-      test('of one object by its name', async () => {
+      test('a watch of one object by its name', async () => {
         const namespace = await cluster.namespace();
         const { metadata } = await core.listNamespacedConfigMap({ namespace });
         await using watching = await Watching.begin(namespace, {

@@ -208,7 +208,7 @@ describe(`${REQUESTS} requests at random (RAMPART_TEST_SEED=${seed})`, () => {
     assert.doesNotMatch(server.stderr, /"level":"(error|fatal)"/);
   });
 
-  test('what is kept can be read and written back, which changes nothing', async (t) => {
+  test('stored objects can be read and written back, which changes nothing', async (t) => {
     await settled();
     const all = await everything();
     for (const [path, object] of all) {

@@ -160,7 +160,7 @@ describe('kubectl', { skip: missing }, () => {
     assert.match(await kubectl('explain', 'monitor.spec.f0.f1'), /f2/);
   });
 
-  test('questions about access get an answer, or a clear word that there is none', async () => {
+  test('access reviews get an answer, or a clear refusal', async () => {
     const questions = [
       ['auth', 'can-i', 'create', 'pods'],
       ['auth', 'can-i', '--list'],

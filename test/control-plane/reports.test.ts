@@ -104,7 +104,7 @@ class Api implements AsyncDisposable {
 }
 
 suite('reports in an API', () => {
-  test('without a definition nothing is written, which is told once; one that is installed is found', async () => {
+  test('without a definition nothing is written, which is reported once; one that is installed later is found', async () => {
     await using api = await Api.start();
     assert.equal(api.writer.missing, undefined);
     assert.equal(await api.write(), false);
@@ -122,7 +122,7 @@ suite('reports in an API', () => {
     assert.equal((await api.read())?.summary.fail, 1);
   });
 
-  test('what tells the same is written once, until an hour has gone; what is changed at once', async () => {
+  test('an unchanged report is written once an hour; a changed one at once', async () => {
     await using api = await Api.start();
     await api.install(policyReports);
     for (let time = 0; time < 3; time++) assert.equal(await api.write(), true);
@@ -141,7 +141,7 @@ suite('reports in an API', () => {
     assert.equal((await api.read())?.summary.pass, 1);
   });
 
-  test('OpenReports where there is no PolicyReport; never both', async () => {
+  test('OpenReports if there is no PolicyReport; never both', async () => {
     await using api = await Api.start();
     await api.install(openReports);
     await api.write();
@@ -158,7 +158,7 @@ suite('reports in an API', () => {
     assert.equal(await api.read(openReportType), undefined);
   });
 
-  test('a report of somebody else is not deleted; ours is, also twice', async () => {
+  test('a report of another client is not deleted; ours is, also twice', async () => {
     await using api = await Api.start();
     await api.install(policyReports);
     const theirs = { namespace: 'default', name: 'theirs' };

@@ -50,7 +50,7 @@ suite('AIDE 0.19 of Debian 13', { skip: aide019Obstacle() ?? false }, () => {
     return { passed, said: `${stdout}${stderr}`.slice(-4000), ok: status === 0 };
   }
 
-  test('it is what runs: its version is told, and its database is one of 0.19', async () => {
+  test('it really runs: its version is reported, and its database is one of 0.19', async () => {
     const program = join(aide.directory, 'aide');
     const { version, dialect } = await findAide(program);
     assert.ok(aide.packageVersion.startsWith(version), `${version} of ${aide.packageVersion}`);

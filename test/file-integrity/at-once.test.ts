@@ -214,7 +214,7 @@ suite('known at once', { skip: sensorSkip || labObstacle() }, () => {
     );
   });
 
-  deepTest('after a restart: what was told before, and a change that nobody saw', async () => {
+  deepTest('after a restart: earlier findings, and a change that was not seen', async () => {
     await delay(quietMs);
     await runScript('echo before >>"$1"', node.at('/etc/c'));
     const earlier = await finding(cluster, 'a write before a restart', '/etc/c', 'changed');

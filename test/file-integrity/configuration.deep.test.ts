@@ -66,7 +66,7 @@ suite('a FileIntegrity that its user changes', { concurrency: true }, () => {
     await cluster.phase('bad', 'Active');
   });
 
-  test('held off: no scan and no finding; what was changed meanwhile is told when it ends', async () => {
+  test('held off: no scan and no finding; changes in the meantime are reported when it ends', async () => {
     await create('held', 'All = p+sha256\n/srv/held All\n');
     await cluster.condition('held', 'n1', 'Succeeded');
     await cluster.annotate('held', `${names.holdoff}=`);

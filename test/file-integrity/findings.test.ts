@@ -205,7 +205,7 @@ suite('file integrity from end to end', { concurrency: true }, () => {
     for (const { name } of both) await cluster.failed('named', name, [0, 1, 0]);
   });
 
-  test('accepted findings are in the baseline; rampart status tells each step', async () => {
+  test('accepted findings are in the baseline; rampart status shows each step', async () => {
     await create('meant', '/srv/meant All\n');
     await cluster.condition('meant', 'n1', 'Succeeded');
     const statusOf = async (): Promise<string> =>

@@ -41,7 +41,7 @@ const text = fc.array(
   fc.oneof(fc.string({ unit: 'grapheme' }), fc.constantFrom('\n', '\x1e', `${mark} `, ' exit 3\n')),
 );
 
-test('the stream is told the same however it is cut, and marks are not output', () => {
+test('the stream is read the same however it is cut, and marks are not output', () => {
   fc.assert(
     fc.property(text, fc.nat({ max: 255 }), fc.array(fc.nat()), (parts, exitCode, cuts) => {
       // A mark that the program forges on purpose is not what this guards against.

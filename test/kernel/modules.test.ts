@@ -14,7 +14,7 @@ kernel/net/9p/9pnet-virtio.ko.xz: kernel/net/9p/9pnet.ko.xz kernel/fs/netfs/netf
 `;
 
 describe('load order', () => {
-  test('what a module needs comes before it, once', () => {
+  test('dependencies of a module come before it, once', () => {
     assert.deepEqual(loadOrder(dependencies, '', ['9pnet_virtio', '9p']), [
       'kernel/fs/netfs/netfs.ko.xz',
       'kernel/net/9p/9pnet.ko.xz',
@@ -56,7 +56,7 @@ describe('kernel image', () => {
       assert.deepEqual(Buffer.from(await unpackKernel(image(Buffer.concat([packed, size])))), elf);
     });
   }
-  test('what is not a bzImage is refused', () => {
+  test('a file that is not a bzImage is refused', () => {
     const cut = image(elf).subarray(0, 2000);
     for (const bytes of [new Uint8Array(), new Uint8Array(4096), elf, cut]) {
       assert.throws(() => bzImagePayload(bytes), { code: 'RAMPART_DECODE' });

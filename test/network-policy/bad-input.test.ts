@@ -93,10 +93,10 @@ const holdFew: Readonly<Record<string, (t: TestContext, directory: string) => vo
 /** ENFILE, and what ipset says. */
 const fullWords: Readonly<Record<string, RegExp>> = { nftables: /ENFILE|file table/i, iptables: /full/ };
 
-suite('what cannot be expressed', { timeout: 300_000 }, () => {
+suite('policies that cannot be expressed', { timeout: 300_000 }, () => {
   for (const [backend, obstacle, open] of sampled(backends, 1)) {
     test(
-      `by ${backend}: allows nothing, is told, and keeps nothing else from holding`,
+      `by ${backend}: allows nothing, is reported, and does not affect other rules`,
       { skip: obstacle ?? false },
       async () => {
         await using node = await PolicyNode.create({ open });

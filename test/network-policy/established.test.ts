@@ -81,7 +81,7 @@ const onlyB = {
 };
 
 suite('established connections', { skip: namespaceObstacle() ?? false }, () => {
-  test('cut: those that are no longer allowed end, also where the server talks first, and all others go on', async () => {
+  test('cut: connections that are no longer allowed end, also if the server talks first, and all others continue', async () => {
     await using node = await PolicyNode.create();
     const { network } = node;
     const target = network.host('x/a').addresses;

@@ -83,7 +83,7 @@ function onNode(cluster: ClusterObjects, { addresses }: Host): ClusterObjects {
   return { ...cluster, pods };
 }
 
-suite('what is explained', () => {
+suite('explanations', () => {
   const all = Object.entries(backends);
   // nftables, and one of the two by iptables; at depth 1 both.
   for (const [backend, { obstacle, open, empty }] of sampled(all, 1)) {
@@ -135,7 +135,7 @@ suite('what is explained', () => {
   }
 
   deepTest(
-    'a node whose API is away, and whose agent ends, goes on as it is',
+    'a node whose API is away, and whose agent ends, keeps its rules',
     { skip: namespaceObstacle() ?? false },
     async () => {
       await using node = await PolicyNode.create();

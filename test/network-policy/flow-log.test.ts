@@ -164,7 +164,7 @@ suite('allowed connections', { skip: namespaceObstacle() ?? false }, () => {
     assert.ok(isFollowed(node));
   });
 
-  test('are not followed if nobody asks for them', async () => {
+  test('are not followed by default', async () => {
     await using node = await PolicyNode.create();
     const { network } = node;
     await node.start();
@@ -173,7 +173,7 @@ suite('allowed connections', { skip: namespaceObstacle() ?? false }, () => {
     assert.deepEqual(node.flows, []);
   });
 
-  test('of an agent: rampart network flows shows them, and rampart network drops does not', async () => {
+  test('flows of an agent: rampart network flows shows them, and rampart network drops does not', async () => {
     await using node = await PolicyNode.create();
     const { network } = node;
     await node.apply('x/a-from-y', onlyFromY);

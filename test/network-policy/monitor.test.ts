@@ -78,7 +78,7 @@ for (const { backend, open, skip } of sampled(backends, 1)) {
       await stop();
     });
 
-    test('of a whole node: nothing is refused or cut, neither unknown pods nor forged sources, until it is enforced', async () => {
+    test('monitor mode of a whole node: nothing is refused or cut, neither unknown pods nor forged sources, until it is enforced', async () => {
       await using node = await PolicyNode.create({ open });
       const { network } = node;
       const host = (name: string) => network.host(name);

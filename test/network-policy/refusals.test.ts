@@ -118,7 +118,7 @@ suite('refused packets', { skip: namespaceObstacle() ?? false }, () => {
     assert.equal(await reaches(c, network.host('y/c').addresses[4]), false);
   });
 
-  test('of addresses of no known pod are told as such', async () => {
+  test('refusals for unknown addresses are reported as such', async () => {
     await using node = await PolicyNode.create();
     const { network } = node;
     await node.removePod('x/a');
@@ -145,7 +145,7 @@ suite('refused packets', { skip: namespaceObstacle() ?? false }, () => {
     },
   ] as const) {
     test(
-      `by ${backend}: are told from the first NFLOG group that is asked for, and go to another program by the second`,
+      `by ${backend}: are reported from the first given NFLOG group, and go to another program by the second`,
       { skip: obstacle ?? false },
       async () => {
         await using node = await PolicyNode.create({ open });
@@ -170,7 +170,7 @@ suite('refused packets', { skip: namespaceObstacle() ?? false }, () => {
     );
   }
 
-  test('are told also while rules of other programs are still read', async () => {
+  test('are reported also while rules of other programs are still read', async () => {
     await using node = await PolicyNode.create();
     const others = Promise.withResolvers<OtherRules>();
     using stack = new DisposableStack();

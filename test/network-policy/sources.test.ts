@@ -113,7 +113,7 @@ for (const { backend, open, skip, bridge } of sampled(networks, 2)) {
       };
 
       for (const family of families) {
-        test(`of a pod that a policy isolates: its own, and no others, IPv${family}`, async () => {
+        test(`sources of an isolated pod: its own, and no others, IPv${family}`, async () => {
           const own = host('x/a').addresses[family];
           assert.equal(await sendAs(node.network, host('x/a'), own, host('y/a')), 'arrived');
           for (const source of [
@@ -127,7 +127,7 @@ for (const { backend, open, skip, bridge } of sampled(networks, 2)) {
           assert.ok(await reaches(host('x/a'), host('y/a').addresses[family], { family }));
         });
 
-        test(`of another pod: none that a pod or the node has, IPv${family}`, async () => {
+        test(`sources of another pod: none that a pod or the node has, IPv${family}`, async () => {
           // As one that may reach it, and as the node, which may.
           assert.equal(await forge('z/b', host('y/a').addresses[family], 'x/b'), 'refused');
           assert.equal(await forge('z/b', node.network.node.addresses[family], 'x/b'), 'refused');
@@ -227,7 +227,7 @@ for (const { backend, open, skip, bridge } of sampled(networks, 2)) {
           assert.equal(fate, 'refused');
         });
 
-      test('of a pod that is let off: any, if its Namespace has the label too; a pod that goes takes its chain with it', async () => {
+      test('sources of an exempt pod: any, if its Namespace has the label too; a pod that goes takes its chain with it', async () => {
         const labelled = (value: string | null) =>
           node.client.patch(
             namespaces,
@@ -251,7 +251,7 @@ for (const { backend, open, skip, bridge } of sampled(networks, 2)) {
         assert.equal(await forge('z/c', host('y/a').addresses[4], 'x/b'), 'refused');
       });
 
-      test('refusals are told and counted', async () => {
+      test('refusals are reported and counted', async () => {
         const isOfX = () =>
           node.refusals.find(
             ({ reason }) => reason === `x/a sent this as ${unusedAddress[4]}, which is not its address.`,
@@ -287,7 +287,7 @@ for (const { backend, open, skip, bridge } of sampled(networks, 2)) {
         );
       });
 
-      test('are not checked where there is no policy', async () => {
+      test('sources are not checked without a policy', async () => {
         await node.removePolicy('x/a-out');
         await node.removePolicy('x/b-in');
         await until('no table', () => sourceTableOf(node.network) === '');

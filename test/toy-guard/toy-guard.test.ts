@@ -236,7 +236,7 @@ suite('a guard that is one folder', () => {
     assert.match(help('door'), /^  list \[options\] +list the doors and their greetings$/m);
   });
 
-  test('has its flags in help, and an unknown name is refused with those that there are', () => {
+  test('has its flags in help, and an unknown name is refused with the known ones', () => {
     const ofAgent = help('agent');
     assert.match(ofAgent, /--door-greeter <name>/);
     assert.match(ofAgent, /--door-directory <dir>/);

@@ -165,14 +165,14 @@ suite('an explanation', () => {
     assert.deepEqual([allowed, egress.verdict, ingress.verdict], [true, 'itself', 'itself']);
   });
 
-  test('says of an address that it is no pod', () => {
+  test('says that an address does not belong to a pod', () => {
     assert.equal(
       ask('shop/web', '198.51.100.1', '443').ingress.words,
       '198.51.100.1 does not belong to a pod, so no policy selects it.',
     );
   });
 
-  test('refuses what it cannot tell', () => {
+  test('refuses questions that it cannot answer', () => {
     for (const [from, to, port] of [
       ['shop/none', 'shop/db', '80'],
       ['shop/web', 'fd00::1', '80'],
@@ -184,7 +184,7 @@ suite('an explanation', () => {
   });
 });
 
-suite('what is asked on the command line', () => {
+suite('questions on the command line', () => {
   test('ports', () => {
     assert.deepEqual(parsePort('80'), { protocol: 'TCP', port: 80 });
     assert.deepEqual(parsePort('53/udp'), { protocol: 'UDP', port: 53 });

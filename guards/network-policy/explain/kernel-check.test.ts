@@ -71,7 +71,7 @@ suite('the rules of this kernel', () => {
       assert.equal(compareWithKernel(ask('shop/db', 81), kernelOf('one')).ingress.verdict, 'refused');
     });
 
-    test(`${backend}: say otherwise: somebody has emptied the chain of the pod`, () => {
+    test(`${backend}: disagree if the chain of the pod was emptied`, () => {
       const kernel = emptied[backend]!(rulesOf('one'));
       // With nftables, nothing is accepted then.
       const [port, does] = backend === 'nftables' ? [80, 'refuses'] : [81, 'allows'];
@@ -106,7 +106,7 @@ suite('the rules of this kernel', () => {
     });
   }
 
-  test('of two backends refuse what one of them refuses', () => {
+  test('of two backends refuse packets that one of them refuses', () => {
     const rules = rulesOf('one');
     const both = [emptied['nftables']!(rules), rulesets['iptables']!(rules)];
     const { backend, result, ingress } = compareWithKernel(ask('shop/db', 81), both);
@@ -116,7 +116,7 @@ suite('the rules of this kernel', () => {
     );
   });
 
-  test('none at all allow what is allowed, and cannot tell where something is to be refused', () => {
+  test('without rules, allowed packets are allowed, and refusals cannot be confirmed', () => {
     const { backend, result, ingress } = compareWithKernel(ask('shop/db', 81), []);
     assert.deepEqual([backend, result, ingress.verdict], [null, 'unknown', 'elsewhere']);
     assert.equal(compareWithKernel(ask('shop/db', 80), []).result, 'agrees');

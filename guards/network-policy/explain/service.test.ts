@@ -84,7 +84,7 @@ suite('the endpoints of a Service', () => {
     assert.equal(ask('svc/db', 'metrics')?.[2], 'shop/web > 10.0.0.2 9090 IPv4');
   });
 
-  test('of the family of its address, or of one that the source has', () => {
+  test('has the family of its address, or one of the source', () => {
     const six = ['shop/web > fd00::2 15432 IPv6', 'shop/web > fd00::3 15432 IPv6'];
     assert.deepEqual(ask('fd96::10', 5432)?.slice(2), six);
     assert.deepEqual(
@@ -110,12 +110,12 @@ suite('the endpoints of a Service', () => {
     ]);
   });
 
-  test('of what is no Service: none', () => {
+  test('an address that is not a Service has none', () => {
     for (const to of ['shop/db-0', '10.0.0.2', '203.0.113.1', '192.0.2.1'])
       assert.equal(ask(to, 5432), undefined, to);
   });
 
-  test('cannot be told without such a Service, such a port, or one that is ready', () => {
+  test('fails without such a Service, such a port, or a ready endpoint', () => {
     const wrong: readonly (readonly [string, number | string, Services, RegExp])[] = [
       ['svc/none', 5432, services(), /there is no Service shop\/none/],
       ['10.96.0.10', 81, services(), /has no port 81\/TCP: it has 5432\/TCP \(sql\), 80\/TCP \(metrics\)/],

@@ -67,7 +67,7 @@ suite('the judge', () => {
     });
   });
 
-  test('has nothing near where no rule has anything that fits', () => {
+  test('has no closest rule if no part of any rule matches', () => {
     assert.deepEqual(say('x/db', 'x/web', 80).ingress, {
       verdict: 'refused',
       policies: ['x/all'],

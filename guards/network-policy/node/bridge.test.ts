@@ -41,14 +41,14 @@ class Machine implements Disposable {
 }
 
 suite('bridged packets', () => {
-  test('are made to pass the rules where there is a bridge', () => {
+  test('bridged packets are made to pass the rules if there is a bridge', () => {
     using machine = new Machine({ bridges: ['cni0'], values: ['0', '1'] });
     assert.equal(filterBridges(machine), undefined);
     assert.deepEqual(machine.values, ['1', '1']);
   });
 
   test(
-    'of the network namespace of the caller, whatever /sys shows',
+    'bridges are found in the network namespace of the caller, whatever /sys shows',
     { skip: namespaceObstacle() ?? false },
     (t) => {
       using namespace = new NetworkNamespace();
@@ -68,13 +68,13 @@ suite('bridged packets', () => {
     },
   );
 
-  test('are left alone where there is no bridge', () => {
+  test('settings are not changed without a bridge', () => {
     using machine = new Machine({ bridges: [], values: ['0', '0'] });
     assert.equal(filterBridges(machine), undefined);
     assert.deepEqual(machine.values, ['0', '0']);
   });
 
-  test('that get around all policies are told, with the bridges and what to do', () => {
+  test('packets that bypass all policies are reported, with the bridges and the remedy', () => {
     using machine = new Machine({ bridges: ['cni0', 'docker0'] });
     assert.match(
       filterBridges(machine) ?? '',

@@ -60,7 +60,7 @@ export function changeTests(lab: DataplaneLab): void {
     }));
 
   for (const { name, do: damage, found } of sampled(under.damages, 2)) {
-    test(`drift is told and repaired: ${name}`, () =>
+    test(`drift is reported and repaired: ${name}`, () =>
       withDataplane(async (dataplane) => {
         const rules = nodeRules(lab.network.pods, [
           ingress(['x/a'], { peers: addressesOf(pods('y/a')), ports: 'any' }),
@@ -84,7 +84,7 @@ export function changeTests(lab: DataplaneLab): void {
       }));
   }
 
-  test('a rule that is not taken allows nothing; all others hold, and its policy is told with the field', () =>
+  test('a rejected rule allows nothing; all others hold, and its policy is reported with the field', () =>
     withDataplane(async (dataplane) => {
       // A protocol that no kernel knows, as one whose module is not there.
       const unknown = 'L2TP' as 'TCP';

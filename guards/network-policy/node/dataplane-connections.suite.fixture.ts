@@ -126,7 +126,7 @@ export function connectionTests(lab: DataplaneLab): void {
       }
     }));
 
-  test('what belongs to no connection does not pass an isolated pod, whatever its policies allow, and is not counted', () =>
+  test('packets without a connection do not pass an isolated pod, whatever its policies allow, and are not counted', () =>
     withDataplane(async (dataplane) => {
       const { network } = lab;
       const everybody = { peers: 'everyone', ports: 'any' } as const;
@@ -219,7 +219,7 @@ export function connectionTests(lab: DataplaneLab): void {
       }
     }));
 
-  test('idle: nobody is refused, and the connections that are open then go on when rules come', async () => {
+  test('idle: nothing is refused, and open connections continue when rules come', async () => {
     // In which nothing else has the kernel track connections.
     await using fresh = await Network.create();
     using dataplane = fresh.node.namespace.run(() => under.open());

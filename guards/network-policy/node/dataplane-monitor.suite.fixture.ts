@@ -42,7 +42,7 @@ export function monitorTests(lab: DataplaneLab): void {
   const meet = (probes: readonly Probe[]) =>
     reached(probes.map(([from, to, family]): Probe => [from, to, family, 'UDP']));
 
-  test('what monitored policies do not allow passes and is counted; one policy that is enforced refuses', () =>
+  test('packets that monitored policies do not allow pass and are counted; one enforced policy refuses them', () =>
     withDataplane(async (dataplane) => {
       const from = (name: string) => ({ peers: addressesOf(pods(name)), ports: 'any' }) as const;
       const rules = nodeRules(lab.network.pods, [
@@ -81,7 +81,7 @@ export function monitorTests(lab: DataplaneLab): void {
       await expect(() => (from_, to) => to !== 'x/c' || ['y/a', 'z/a'].includes(from_));
     }));
 
-  test('what belongs to no connection passes in monitor mode, and is not reported', () =>
+  test('packets without a connection pass in monitor mode, and are not reported', () =>
     withDataplane(async (dataplane) => {
       await dataplane.sync(nodeRules(lab.network.pods, [monitored(ingress(['x/a']))]));
       const [from, to] = [lab.network.host('z/a'), lab.network.host('x/a')];
@@ -167,7 +167,7 @@ export function monitorTests(lab: DataplaneLab): void {
       { unknownPods: 'monitor' },
     ));
 
-  test('the prefix of a logged packet tells that it passed', () =>
+  test('the prefix of a logged packet shows that it passed', () =>
     withDataplane(
       async (dataplane) => {
         await dataplane.sync(nodeRules(lab.network.pods, [monitored(ingress(['x/a'])), egress(['x/a'])]));

@@ -59,7 +59,7 @@ export function reportTests(lab: DataplaneLab): void {
       }
     }));
 
-  test('the prefix of a logged packet tells whose refusal it is', () =>
+  test('the prefix of a logged packet identifies the refusal', () =>
     withDataplane(
       async (dataplane) => {
         await dataplane.sync(nodeRules(lab.network.pods, [ingress(['x/a']), egress(['y/a'])]));

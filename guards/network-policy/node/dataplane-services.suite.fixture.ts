@@ -78,7 +78,7 @@ export function serviceTests(lab: DataplaneLab): void {
   });
 
   for (const bridge of sampled([false, true], 1)) {
-    test(`who is refused through a Service is told; pods ${bridge ? 'of one bridge' : 'with a route each'}`, async (t) => {
+    test(`a client that is refused through a Service gets an error; pods ${bridge ? 'of one bridge' : 'with a route each'}`, async (t) => {
       await using fresh = await Network.create({ bridge });
       if (bridge && !fresh.filterBridge()) {
         t.skip('this kernel has no br_netfilter');

@@ -24,7 +24,7 @@ function engineOf(node: string, { pods, policies, namespaces }: Cluster): Policy
   return engine;
 }
 
-suite('what the rules in the kernel do', () => {
+suite('decisions of the rules in the kernel', () => {
   for (const [backend, rulesetOf] of Object.entries(rulesets)) {
     test(`${backend}: is what the judge says, for every packet to or from a pod of the node`, () => {
       let known = 0;
@@ -79,7 +79,7 @@ suite('what the rules in the kernel do', () => {
     );
   };
 
-  test('nftables: is not guessed where a rule is none of ours', () => {
+  test('nftables: is not guessed if a rule is not ours', () => {
     for (const rule of [
       'jump mine',
       'ip saddr @gone accept',
@@ -102,7 +102,7 @@ suite('what the rules in the kernel do', () => {
     }
   });
 
-  test('iptables: is not guessed where a rule is none of ours, or one of somebody else comes before them', () => {
+  test('iptables: is not guessed if a rule is not ours, or a foreign one precedes them', () => {
     const rules = [
       '-j MINE',
       '-g KUBE-ROUTER-FORWARD',

@@ -8,8 +8,8 @@ import { NodeCounts } from './metrics.ts';
 import type { Refusals } from './refusals.ts';
 import type { SourceCheck } from './sources/source-check.ts';
 
-suite('what gets around the rules', () => {
-  test('addresses of unknown pods, where they are to be refused and nobody says which they are: told once, until somebody does', async () => {
+suite('packets that bypass the rules', () => {
+  test('refusal of unknown pods without known addresses: reported once, until they are known', async () => {
     const engine = new PolicyEngine('one');
     const warned: string[] = [];
     const counts = new NodeCounts();

@@ -112,62 +112,68 @@ function policiesOf(round: number): readonly GivenPolicy[] {
 /** With iptables each starts a dozen programs. */
 const rounds = isDeep ? scaled(1000) : 8;
 
-suite('what others have in the kernel', { skip: iptablesObstacle() ?? namespaceObstacle() ?? false }, () => {
-  const backends = [
-    ['nftables', () => openNftablesDataplane()],
-    ...variants.map((variant) => [`iptables-${variant}`, () => openIptablesDataplane({ variant })] as const),
-  ] as const;
-  for (const [name, open] of sampled(backends, 1)) {
-    test(`is the same, byte for byte, over ${rounds} syncs by ${name} and the removal`, async () => {
-      using others = new Others();
-      const { listing } = others;
-      for (const part of ['[2:', 'KUBE-SVC-4', 'packets 2', 'theirs'])
-        assert.ok(listing.includes(part), listing);
-      using dataplane = others.namespace.run(open);
-      let last = nodeRules([], []);
-      for (let round = 0; round < rounds; round++) {
-        const next = nodeRules(pods.slice(round % 5), policiesOf(round));
-        if (round % 4 === 3) await dataplane.apply(next, changeBetween(last, next));
-        await dataplane.sync(next);
-        last = next;
-        if (round % 100 === 0) assert.equal(others.listing, listing);
-      }
-      assert.equal(others.listing, listing);
-      assert.notEqual((await dataplane.remove()).length, 0);
-      assert.equal(others.listing, listing);
-      assert.deepEqual(await dataplane.remove(), []);
-    });
-  }
-
-  for (const [name, open] of sampled(backends, 1)) {
-    test(`kube-router's rules are the same after ${name} has come and gone`, async () => {
-      using others = new Others();
-      // In one table, the two would have chains with the same names.
-      const elsewhere = variants.filter((variant) => name !== `iptables-${variant}`);
-      addKubeRouterRules(others.namespace, elsewhere, 'both');
-      const { listing } = others;
-      using dataplane = others.namespace.run(open);
-      await dataplane.sync(nodeRules(pods, policiesOf(0)));
-      assert.equal(others.listing, listing);
-      assert.deepEqual(await dataplane.verify(), []);
-      await dataplane.remove();
-      assert.equal(others.listing, listing);
-    });
-  }
-
-  for (const variant of sampled(variants, 1)) {
-    test(`iptables-${variant} does not touch a table in which kube-router has rules, and names the way out`, async () => {
-      using others = new Others();
-      addKubeRouterRules(others.namespace, [variant]);
-      const { listing } = others;
-      using dataplane = others.namespace.run(() => openIptablesDataplane({ variant }));
-      const next = /rampart network takeover/;
-      await assert.rejects(dataplane.sync(nodeRules(pods, policiesOf(0))), {
-        code: errorCodes.CONFLICT,
-        message: next,
+suite(
+  'objects of other programs in the kernel',
+  { skip: iptablesObstacle() ?? namespaceObstacle() ?? false },
+  () => {
+    const backends = [
+      ['nftables', () => openNftablesDataplane()],
+      ...variants.map(
+        (variant) => [`iptables-${variant}`, () => openIptablesDataplane({ variant })] as const,
+      ),
+    ] as const;
+    for (const [name, open] of sampled(backends, 1)) {
+      test(`is the same, byte for byte, over ${rounds} syncs by ${name} and the removal`, async () => {
+        using others = new Others();
+        const { listing } = others;
+        for (const part of ['[2:', 'KUBE-SVC-4', 'packets 2', 'theirs'])
+          assert.ok(listing.includes(part), listing);
+        using dataplane = others.namespace.run(open);
+        let last = nodeRules([], []);
+        for (let round = 0; round < rounds; round++) {
+          const next = nodeRules(pods.slice(round % 5), policiesOf(round));
+          if (round % 4 === 3) await dataplane.apply(next, changeBetween(last, next));
+          await dataplane.sync(next);
+          last = next;
+          if (round % 100 === 0) assert.equal(others.listing, listing);
+        }
+        assert.equal(others.listing, listing);
+        assert.notEqual((await dataplane.remove()).length, 0);
+        assert.equal(others.listing, listing);
+        assert.deepEqual(await dataplane.remove(), []);
       });
-      assert.deepEqual(await dataplane.remove(), []);
-      assert.equal(others.listing, listing);
-    });
-  }
-});
+    }
+
+    for (const [name, open] of sampled(backends, 1)) {
+      test(`kube-router's rules are the same after ${name} has come and gone`, async () => {
+        using others = new Others();
+        // In one table, the two would have chains with the same names.
+        const elsewhere = variants.filter((variant) => name !== `iptables-${variant}`);
+        addKubeRouterRules(others.namespace, elsewhere, 'both');
+        const { listing } = others;
+        using dataplane = others.namespace.run(open);
+        await dataplane.sync(nodeRules(pods, policiesOf(0)));
+        assert.equal(others.listing, listing);
+        assert.deepEqual(await dataplane.verify(), []);
+        await dataplane.remove();
+        assert.equal(others.listing, listing);
+      });
+    }
+
+    for (const variant of sampled(variants, 1)) {
+      test(`iptables-${variant} does not touch a table in which kube-router has rules, and names the way out`, async () => {
+        using others = new Others();
+        addKubeRouterRules(others.namespace, [variant]);
+        const { listing } = others;
+        using dataplane = others.namespace.run(() => openIptablesDataplane({ variant }));
+        const next = /rampart network takeover/;
+        await assert.rejects(dataplane.sync(nodeRules(pods, policiesOf(0))), {
+          code: errorCodes.CONFLICT,
+          message: next,
+        });
+        assert.deepEqual(await dataplane.remove(), []);
+        assert.equal(others.listing, listing);
+      });
+    }
+  },
+);

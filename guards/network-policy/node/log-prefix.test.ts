@@ -13,7 +13,7 @@ suite('the prefix of a logged packet', () => {
     assert.equal(nftables.logPrefix('refused', chain, policies), `rampart ${chain} shop/first,shop/second `);
   });
 
-  test('is no longer than the kernel takes, and has the chain as a whole', () => {
+  test('fits the limit of the kernel, and has the whole chain', () => {
     const many = [pod, ...policies];
     const [nft, kube] = [nftables.classChain('egress', 'refused', many), iptables.podChain(pod)];
     for (const [prefix, mostBytes, begin] of [

@@ -110,7 +110,7 @@ suite('NFLOG', { skip: namespaceObstacle() ?? false }, () => {
     assert.notEqual(log.totals.overruns, 0);
   });
 
-  test('what a reader throws is told, and reading goes on', async () => {
+  test('an error of a reader is reported, and reading continues', async () => {
     using namespace = logging();
     const errors: unknown[] = [];
     let calls = 0;

@@ -21,7 +21,7 @@ function reporting(read: () => Promise<OtherRules>) {
 }
 
 suite('rules of other programs, now and then', () => {
-  test('are read once after a full sync, at most once a minute, and told when they change', async () => {
+  test('are read once after a full sync, at most once a minute, and reported when they change', async () => {
     const found = [other, other, noOtherRules];
     const { clock, warned, report, changes } = reporting(async () => found.shift() ?? assert.fail('read'));
     const look = async (fullSyncs: number, left: number): Promise<void> => {
@@ -43,7 +43,7 @@ suite('rules of other programs, now and then', () => {
     assert.deepEqual([report.words, changes()], [undefined, 2]);
   });
 
-  test('that cannot be read are told, and what was known stays', async () => {
+  test('unreadable rules are reported, and the last known state stays', async () => {
     let isRead = true;
     const { clock, warned, report } = reporting(async () => {
       if (isRead) return other;

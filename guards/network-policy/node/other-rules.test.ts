@@ -24,7 +24,7 @@ async function read(namespace: NetworkNamespace): Promise<OtherRules> {
 }
 
 suite('rules of other programs', { skip: iptablesObstacle() ?? namespaceObstacle() ?? false }, () => {
-  test('none are told where there are only those of Rampart, by either backend, and of kube-proxy', async () => {
+  test('nothing is reported for rules of Rampart, by either backend, and of kube-proxy', async () => {
     const rules = nodeRules(
       [{ name: 'x/a', addresses: { 4: '10.1.0.10', 6: 'fd00:1::10' } }],
       [{ policy: 'x/in', direction: 'ingress', selects: ['x/a'], allows: [everyone] }],

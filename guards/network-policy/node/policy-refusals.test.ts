@@ -82,7 +82,7 @@ suite('refused packets by policy', () => {
     });
   });
 
-  test('what is read counts for the policies of now; those that isolate no pod any more are gone', () => {
+  test('counts are for the present policies; those that no longer isolate a pod are gone', () => {
     const engine = engineOf(['all', undefined], ['only-a', 'a']);
     const refusals = new PolicyRefusals();
     refusals.add([counter('x/a', 0)], engine.rules);

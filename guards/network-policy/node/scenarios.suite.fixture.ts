@@ -122,7 +122,7 @@ export function scenariosSuite(under: ScenariosUnderTest, skip: string | undefin
       }
     });
 
-    test('what changes afterwards counts: labels of pods and of namespaces, policies that come, change and go', () =>
+    test('later changes count: labels of pods and of namespaces, policies that come, change and go', () =>
       withDataplane(async (dataplane) => {
         const pods = new Map(network.pods.map((host) => [host.name, podObject(host)]));
         const policies = new Map<string, PolicyObject>();

@@ -95,7 +95,7 @@ suite('who may talk to whom', () => {
     assert.deepEqual(notes, ['1 refused packet not drawn: of pods that are gone, or left out.']);
   });
 
-  test('what only monitor mode lets through is told apart', async () => {
+  test('flows that only monitor mode allows are marked', async () => {
     const [web, db] = [pod('shop', 'web'), pod('shop', 'db')];
     const closed = policy(
       'shop',

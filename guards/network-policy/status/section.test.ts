@@ -89,7 +89,7 @@ suite('the section of network-policy', () => {
     );
   });
 
-  test('what is monitored is no problem, and is not called enforced: by annotation, by Namespace, by node', () => {
+  test('monitored policies are not a problem, and not called enforced: by annotation, by Namespace, by node', () => {
     const annotations = { 'kube-router.io/network-policy.monitor': 'true' };
     const spec = { podSelector: { matchLabels: { app: 'db' } }, policyTypes: ['Ingress'] };
     const web = policy('web', { podSelector: { matchLabels: { app: 'web' } }, policyTypes: ['Ingress'] });
@@ -165,7 +165,7 @@ suite('the section of network-policy', () => {
     );
   });
 
-  test('what is the matter on a node: then not all is guarded', () => {
+  test('a problem on a node: then not everything is guarded', () => {
     const db = examine([policy('db', { podSelector: {} })], pods, nowMs);
     const refused = told({}, { problem: 'nftables refused a change: No space left on device' });
     const around = told({}, { bypassed: 'traffic between pods on one bridge (br0) bypasses all policies' });
@@ -266,7 +266,7 @@ suite('the section of network-policy', () => {
     );
   });
 
-  test('what an agent says that is none of this, or makes no sense, is passed over', () => {
+  test('unknown and malformed facts of an agent are ignored', () => {
     assert.equal(readNodeFacts(undefined), undefined);
     assert.equal(readNodeFacts({ pods: 3 }), undefined);
     const odd = readNodeFacts({ backend: 'new', pods: 'many', lastFullSync: 'soon', programmed: 1 });

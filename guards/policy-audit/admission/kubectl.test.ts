@@ -114,7 +114,7 @@ ${more}`;
     assert.equal(out, 'clusteradmissionpolicy.policies.kubewarden.io/inside');
   });
 
-  test('a PolicyException lets through what it excepts, as long as it is there', async () => {
+  test('a PolicyException admits its objects while it exists', async () => {
     await policy('excepting', cel('protect', 'CREATE, UPDATE', 'false'));
     await assert.rejects(create('excepted'), denied('excepting'));
     const { code, error } = await apply(`
@@ -208,7 +208,7 @@ spec:
     await remove('monitors');
   });
 
-  test('the message of the policy is told as its cause where the user has another', async () => {
+  test('the message of the policy is a cause if the user has set another message', async () => {
     await policy('says', cel('protect', 'CREATE', 'false', '  message: ask the platform team'));
     const { error } = await kubectl('create', 'configmap', 'x', '-n', 'shop', '-v', '8');
     assert.match(error, /denied the request: ask the platform team/);
@@ -292,7 +292,7 @@ spec: { policyName: few, validationActions: [${action}] }
     );
   });
 
-  test('what cannot work is refused, or says why it is not active', async () => {
+  test('a policy that cannot work is refused, or says why it is not active', async () => {
     const bad = cel('protect', 'CREATE', 'object.');
     const { code, error } = await apply(
       `apiVersion: policies.kubewarden.io/v1\nkind: ClusterAdmissionPolicy\nmetadata: { name: bad }\nspec:\n${bad}`,

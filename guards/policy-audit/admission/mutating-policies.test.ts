@@ -235,7 +235,7 @@ suite('MutatingAdmissionPolicies', () => {
     assert.equal(space.status?.conditions?.[0]?.message, 'mutated');
   });
 
-  test('what fails is refused or ignored, by failurePolicy; the other mutations count then', async () => {
+  test('a failing mutation refuses or is ignored, by failurePolicy; the other mutations count then', async () => {
     const failing = [
       annotate('{"first": "true"}'),
       apply('Object{nothing: "x"}'),

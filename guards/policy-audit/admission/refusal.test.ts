@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import type { Policy } from '../policies/policy.ts';
 import { admissionPolicyRefusal, admissionPolicyWarning, webhookFailure, webhookRefusal } from './refusal.ts';
 
-test('what cannot be seen in the words of a policy is an escape, in each answer', () => {
+test('invisible characters in the words of a policy are escaped, in each answer', () => {
   const policy = { id: 'clusterwide-p', origin: { name: 'p' }, binding: 'b' } as unknown as Policy;
   const pods = { group: '', version: 'v1', plural: 'pods', kind: 'Pod', namespaced: true };
   const message = 'name a\u202eb\u001b[2J is denied';

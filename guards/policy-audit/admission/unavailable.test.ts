@@ -229,7 +229,7 @@ suite('a policy in use whose module cannot be had', () => {
   );
 
   deepTest(
-    'what cannot be opened is tried again when it is due, not with each write of its status',
+    'a policy that cannot be opened is retried when it is due, not with each write of its status',
     async () => {
       let fetched = 0;
       const clock = new ManualClock();

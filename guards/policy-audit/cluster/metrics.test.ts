@@ -53,7 +53,7 @@ test("evaluations of audits and for writes are counted under Kubewarden's names"
   );
 });
 
-test('what only the leader knows is served by it alone', async () => {
+test('metrics that only the leader knows are served by it alone', async () => {
   const { registry, ...metrics } = await createMetrics();
   const counts = new PolicyMetrics();
   counts.register(metrics);

@@ -180,7 +180,7 @@ suite('policy servers in a cluster', () => {
     assert.equal(now?.metadata.generation, deployed?.metadata.generation);
   });
 
-  test('what changes: another rollout, a mutating policy, a policy that goes; and a server that goes takes its webhooks first', async () => {
+  test('changes: another rollout, a mutating policy, a policy that goes; a server that goes removes its webhooks first', async () => {
     await using cluster = await Cluster.start();
     await cluster.setServer('default');
     await cluster.setPolicy('root');
@@ -228,7 +228,7 @@ suite('policy servers in a cluster', () => {
     assert.doesNotMatch(await said(), /there is no PolicyServer/);
   });
 
-  test('a policy that cannot run keeps no other from being asked, and is asked as it was before', async () => {
+  test('a policy that cannot run does not affect others, and its previous version stays in use', async () => {
     await using cluster = await Cluster.start();
     await cluster.setServer('default');
     const condition = (expression: string): object => ({ matchConditions: [{ name: 'c', expression }] });
@@ -259,7 +259,7 @@ suite('policy servers in a cluster', () => {
     assert.deepEqual(await cluster.webhook(validatingType, 'clusterwide-turns'), before);
   });
 
-  test('one whose module cannot be opened is not active, and is asked as it was before', async () => {
+  test('a policy whose module cannot be opened is not active, and its previous version stays in use', async () => {
     await using cluster = await Cluster.start();
     await cluster.setServer('default');
     const settings = (names: readonly string[], version = 'v1'): object => ({
@@ -344,7 +344,7 @@ suite('policy servers in a cluster', () => {
     ]);
   });
 
-  deepTest('certificates are replaced before their end, and nobody stops trusting meanwhile', async () => {
+  deepTest('certificates are replaced before their end, and stay trusted meanwhile', async () => {
     await using cluster = await Cluster.start();
     await cluster.setServer('default');
     await cluster.setPolicy('root');

@@ -49,7 +49,7 @@ async function start() {
   return { servers, readers, requests, [Symbol.asyncDispose]: () => stack.disposeAsync() };
 }
 
-suite('what policies read by their PolicyServer', () => {
+suite('reads of policies through their PolicyServer', () => {
   test('an answer to one account is not for another', async () => {
     await using api = await start();
     api.servers.set('one', serverOf('one', 'rich'));
@@ -107,7 +107,7 @@ suite('what policies read by their PolicyServer', () => {
     assert.deepEqual(verdict.asked, [...asked, opened.reader.source]);
   });
 
-  test("Rampart's own accounts are nobody's", async () => {
+  test("Rampart's own accounts cannot be used", async () => {
     await using api = await start();
     api.servers.set('own', serverOf('own', 'rampart-operator'));
     using own = api.readers.open('own');

@@ -77,32 +77,35 @@ test('ValidatingAdmissionPolicies are audited without the definitions of Kubewar
 });
 
 // The statuses themselves: status/section.test.ts.
-deepTest('a policy for kinds that nobody serves says so in its status, until one is served', async () => {
-  await using cluster = new Cluster(await startTestApi({ name: 'kinds-served', memory: true }));
-  const { client } = cluster;
-  await cluster.createDefinitions([...policyAudit.resources, openReports, clusterOpenReports]);
-  await client.create(namespaces, { metadata: { name: 'rampart-system' } });
-  const rule = (resource: string): object => ({
-    rules: [{ apiGroups: ['apps'], apiVersions: ['v1'], resources: [resource], operations: ['CREATE'] }],
-  });
-  for (const [name, resource] of [
-    ['typo', 'deployment'],
-    ['right', 'deployments'],
-  ] as const)
-    await client.create(clusterAdmissionPolicyType, clusterPolicy(name, { more: rule(resource) }));
-  cluster.startOperator();
-  const told = async (name: string): Promise<string | undefined> => {
-    const { status } = await client.get(clusterAdmissionPolicyType, { name });
-    const served = findCondition(status?.conditions, kindsServed);
-    return served && `${served.status} ${served.reason} ${served.message}`;
-  };
-  await until(
-    async () =>
-      (await told('typo')) ===
-      'False NoSuchKind it applies to nothing: the API does not serve deployment.apps/v1',
-  );
-  assert.equal(await told('right'), undefined);
-  const body = { spec: rule('deployments') };
-  await client.patch(clusterAdmissionPolicyType, { name: 'typo' }, { type: 'merge', body });
-  await until(async () => (await told('typo'))?.startsWith('True'));
-});
+deepTest(
+  'a policy for kinds that the API does not serve says so in its status, until one is served',
+  async () => {
+    await using cluster = new Cluster(await startTestApi({ name: 'kinds-served', memory: true }));
+    const { client } = cluster;
+    await cluster.createDefinitions([...policyAudit.resources, openReports, clusterOpenReports]);
+    await client.create(namespaces, { metadata: { name: 'rampart-system' } });
+    const rule = (resource: string): object => ({
+      rules: [{ apiGroups: ['apps'], apiVersions: ['v1'], resources: [resource], operations: ['CREATE'] }],
+    });
+    for (const [name, resource] of [
+      ['typo', 'deployment'],
+      ['right', 'deployments'],
+    ] as const)
+      await client.create(clusterAdmissionPolicyType, clusterPolicy(name, { more: rule(resource) }));
+    cluster.startOperator();
+    const told = async (name: string): Promise<string | undefined> => {
+      const { status } = await client.get(clusterAdmissionPolicyType, { name });
+      const served = findCondition(status?.conditions, kindsServed);
+      return served && `${served.status} ${served.reason} ${served.message}`;
+    };
+    await until(
+      async () =>
+        (await told('typo')) ===
+        'False NoSuchKind it applies to nothing: the API does not serve deployment.apps/v1',
+    );
+    assert.equal(await told('right'), undefined);
+    const body = { spec: rule('deployments') };
+    await client.patch(clusterAdmissionPolicyType, { name: 'typo' }, { type: 'merge', body });
+    await until(async () => (await told('typo'))?.startsWith('True'));
+  },
+);

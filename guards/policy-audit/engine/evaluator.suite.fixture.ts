@@ -112,7 +112,7 @@ export function evaluatorSuite({
       assert.deepEqual(refused, ['pod-3 is denied', 'pod-7 is denied']);
     });
 
-    test('the request stays as it was', async () => {
+    test('the request is not changed', async () => {
       await using policy = await open(['root']);
       const request = requestFor(podNamed('root'));
       const before = JSON.stringify(request);
@@ -120,7 +120,7 @@ export function evaluatorSuite({
       assert.equal(JSON.stringify(request), before);
     });
 
-    test('an evaluation that nobody waits for any more is cancelled', async () => {
+    test('an evaluation whose caller has given up is cancelled', async () => {
       await using policy = await open(['root']);
       await assert.rejects(
         policy.evaluate(requestFor(podNamed('web')), { signal: AbortSignal.abort() }),

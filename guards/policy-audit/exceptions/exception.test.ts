@@ -26,7 +26,7 @@ function excepts(one: object, target: Partial<ExceptionTarget> = {}, of = policy
 }
 
 suite('exceptions from policies', () => {
-  test('its reason and its end are told', () => {
+  test('its reason and its end are shown', () => {
     assert.equal(excepts(exception({})), 'excepted by PolicyException shop/one: a migration');
     assert.equal(
       excepts(exception({}, { until: '2026-12-01T00:00:01Z' })),
@@ -50,7 +50,7 @@ suite('exceptions from policies', () => {
     assert.equal(excepts(exception({}), {}, { ...policy, kind: 'AdmissionPolicy' }), undefined);
   });
 
-  test('of its own namespace; in rampart-system, of all and of what is in none', () => {
+  test('it is for its own namespace; in rampart-system, for all and for cluster-scoped objects', () => {
     assert.equal(excepts(exception({}), { namespace: 'other' }), undefined);
     assert.equal(excepts(exception({}), { namespace: '' }), undefined);
     const system = exception({}, {}, 'rampart-system');
@@ -60,7 +60,7 @@ suite('exceptions from policies', () => {
     assert.deepEqual([excepts(some) === undefined, excepts(some, { namespace: '' })], [false, undefined]);
   });
 
-  test('what cannot be read is refused', () => {
+  test('an exception that cannot be read is refused', () => {
     const cases: readonly (readonly [object, RegExp])[] = [
       [exception({}, { reason: '' }), /spec\.reason: .*at least 1/],
       [exception({}, { until: 'tomorrow' }), /spec\.until: .*date-time/],

@@ -118,7 +118,7 @@ suite('findings of policies', () => {
     assert.deepEqual([lines.length, foldedOf(lines.at(-1)), findings.folded], [12, 15, 15]);
   });
 
-  test('nobody folds what others write, nor a write by trying it first', () => {
+  test('neither writes of others nor dry runs fold a write', () => {
     const lines: string[] = [];
     const findings = new PolicyFindings({ sink: (line) => void lines.push(line), clock: new ManualClock() });
     for (let count = 0; count < 25; count++) findings.write(policy, { ...write, isDryRun: true });
@@ -128,7 +128,7 @@ suite('findings of policies', () => {
     assert.equal(lines.length, 12);
   });
 
-  test('each object that an audit finds is told', () => {
+  test('each object that an audit finds is reported', () => {
     const lines: string[] = [];
     const findings = new PolicyFindings({ sink: (line) => void lines.push(line), clock: new ManualClock() });
     for (let count = 0; count < 200; count++)

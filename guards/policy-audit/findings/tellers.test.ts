@@ -99,7 +99,7 @@ suite('audits', () => {
   before(async () => void (cluster = await ScanCluster.start()));
   after(() => cluster[Symbol.asyncDispose]());
 
-  test('what has come to violate, and does not any more; not again by a process that starts anew', async () => {
+  test('objects that begin or cease to violate a policy; not repeated by a restarted process', async () => {
     const hasTeam = "has(object.metadata.labels) && 'team' in object.metadata.labels";
     await cluster.setNamespace('shop', {});
     for (const name of ['one', 'two']) await cluster.setObject('configmaps', 'shop', name, {});

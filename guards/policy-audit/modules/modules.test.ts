@@ -85,7 +85,7 @@ suite('modules of registries', () => {
     );
   });
 
-  test('artifacts that are no policies', async () => {
+  test('artifacts that are not policies', async () => {
     await using opened = await Opened.open({ ...insecure(), maxModuleBytes: 1000 });
     const layer = { mediaType: 'application/vnd.wasm.content.layer.v1+wasm', bytes: wasm('x') };
     const pushes: [Promise<Pushed>, string, RegExp][] = [
@@ -134,7 +134,7 @@ suite('modules of registries', () => {
       assert.equal((await opened.modules.fetch(pushed.reference)).digest, digestOf(wasm('all')));
     });
 
-    test('what has no signature, and what cannot have any', async () => {
+    test('modules without a signature, and sources that cannot have one', async () => {
       const pushed = await server.pushWasm('signed/none', 'v1', wasm('none'));
       await using opened = await verified({ allOf: [pubKey(alice.publicKey)] });
       await assert.rejects(
@@ -161,7 +161,7 @@ suite('modules of registries', () => {
 });
 
 suite('modules of files and of servers', () => {
-  test('a file; one that is not there, is no module, or is not to be read', async () => {
+  test('a file; one that is missing, not a module, or unreadable', async () => {
     await using opened = await Opened.open();
     const path = join(opened.directory, 'policy one.wasm');
     writeFileSync(path, wasm('file'));
@@ -216,7 +216,7 @@ suite('modules of files and of servers', () => {
     'registry://',
     'registry://UPPER/x y',
   ]) {
-    test(`${JSON.stringify(url)} is no module`, async () => {
+    test(`${JSON.stringify(url)} is not a module`, async () => {
       await using opened = await Opened.open();
       await assert.rejects(opened.modules.fetch(url), failsWith(errorCodes.INPUT));
     });

@@ -137,7 +137,7 @@ suite('opening of policies', () => {
     }
   });
 
-  test('what is wrong with a module is said with its URI, also of a member of a group', async () => {
+  test('errors of a module have its URI, also for a member of a group', async () => {
     const page = Buffer.from('<!-- us -->\n<!DOCTYPE html><html><body>Sign in</body></html>');
     const empty = Buffer.from('\0asm\x01\0\0\0');
     const modules = {

@@ -50,7 +50,7 @@ async function isAsked(policy: Policy, target: SparedTarget): Promise<boolean> {
   return matched;
 }
 
-suite('what wildcards do not match', () => {
+suite('objects that wildcards do not match', () => {
   const spared = [
     targetOf('policies.kubewarden.io/policyservers', ''),
     targetOf('policies.kubewarden.io/clusteradmissionpolicies/status', '', 'DELETE'),
@@ -63,7 +63,7 @@ suite('what wildcards do not match', () => {
     targetOf('/pods', 'kube-system'),
   ];
 
-  test('what the cluster needs, and what repairs it', async () => {
+  test('objects that the cluster needs, and those that repair it', async () => {
     for (const rule of [everything, ruleOf('*/*'), ruleOf('/*'), ruleOf('coordination.k8s.io/*')]) {
       for (const target of spared) assert.equal(await isAsked(policyOf([rule]), target), false);
       for (const text of ['/pods', 'apps/deployments/scale', '/configmaps', '/serviceaccounts/token'])
@@ -71,7 +71,7 @@ suite('what wildcards do not match', () => {
     }
   });
 
-  test('what a rule names is asked about, and nothing beside it', async () => {
+  test('a policy applies to kinds that a rule names, and to no others of these', async () => {
     const policy = policyOf([
       everything,
       { ...ruleOf('policies.kubewarden.io/policyservers'), operations: ['CREATE'] },

@@ -8,7 +8,7 @@ import { admissionPolicyType, clusterAdmissionPolicyType } from '../api.ts';
 import { clusterPolicy, ScanCluster } from '../scanner/scan.fixture.ts';
 import { policyActive } from './policy-status.ts';
 
-test('what listens at a host that a namespaced policy names is not in its condition', async () => {
+test('the services of a host that a namespaced policy names are not in its condition', async () => {
   await using cluster = await ScanCluster.start();
   const cause = new ExchangeError(new Error('connect ECONNREFUSED 10.0.0.7:5432'), '10.0.0.7:5432');
   const error = new RampartError(errorCodes.API_UNREACHABLE, { what: cause.message, cause });

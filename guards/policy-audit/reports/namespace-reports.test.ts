@@ -111,7 +111,7 @@ suite('one report for a namespace', () => {
     assert.equal(await failing(cluster), 4);
   });
 
-  test('is put right when somebody changes or deletes it, or when two parts have the same object', async () => {
+  test('is repaired when it is changed or deleted, or when two parts have the same object', async () => {
     await fill(cluster, 2);
     await cluster.startScanner({ reportsBy: 'namespace' });
     const isRight = async (): Promise<boolean> => {

@@ -5,7 +5,7 @@ import type { Policy } from '../policies/policy.ts';
 import type { Judgement } from '../policies/open-policy.ts';
 import { resultOf } from './report.ts';
 
-test('what cannot be seen in the message of a result is an escape', () => {
+test('invisible characters in the message of a result are escaped', () => {
   const policy = {
     id: 'clusterwide-p',
     source: 'kubewarden',

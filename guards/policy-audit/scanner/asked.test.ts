@@ -65,7 +65,7 @@ suite('an audit by policies that ask', () => {
     await says(cluster, 'expression=fail lacking=pass');
   });
 
-  deepTest('what changes while an object is audited', async (t) => {
+  deepTest('changes while an object is audited', async (t) => {
     // A message that differs each time, for a report that has to be written.
     const validation = { expression: red, messageExpression: "'turn ' + object.metadata.labels.turn" };
     await createPolicy(cluster, 'expression', { validations: [validation] });
@@ -98,7 +98,7 @@ suite('an audit by policies that ask', () => {
     assert.equal(changes, turns);
   });
 
-  test('what nobody tells changes of is asked again by a full pass and by a new process, and never between', async () => {
+  test('requests without notifications are repeated by a full pass and by a new process, and never between', async () => {
     await cluster.setNamespace('shop', {});
     await cluster.setObject('configmaps', 'shop', 'cart', {});
     await cluster.setPolicy('plain', {});

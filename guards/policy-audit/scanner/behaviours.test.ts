@@ -294,7 +294,7 @@ for (const [at, [reportKind, reportsBy]] of forms.entries())
       await until(async () => (await cluster.reports(reportKind)).length === 0);
     });
 
-    test('what a policy asked the cluster for is asked again when that changes, and by it alone', async () => {
+    test('a policy is evaluated again when an answer of the cluster changes, and no other policy is', async () => {
       const payload = { api_version: 'v1', kind: 'Namespace', name: 'other', disable_cache: false };
       await cluster.setPolicy('asks', {
         more: {

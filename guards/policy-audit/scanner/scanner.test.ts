@@ -122,7 +122,7 @@ suite('a scanner', () => {
     await until(async () => (await cluster.reports()).length === 6);
   });
 
-  test('puts right what somebody else has done to a report', async () => {
+  test('repairs a report that another client has changed', async () => {
     await cluster.setNamespace('shop', {});
     const { metadata } = await cluster.setObject('configmaps', 'shop', 'cart', {});
     await cluster.setPolicy('team', { expression: hasTeam });
@@ -165,7 +165,7 @@ suite('a scanner', () => {
     assert.equal((await cluster.reports()).length, 2);
   });
 
-  test('writes what is to be looked at alone, where that is asked for', async () => {
+  test('writes only failures, if that is configured', async () => {
     await cluster.setNamespace('shop', {});
     await cluster.setObject('configmaps', 'shop', 'good', { team: 'x' });
     await cluster.setObject('configmaps', 'shop', 'bad', {});
@@ -226,7 +226,7 @@ suite('a scanner', () => {
   });
 
   for (const reportsBy of sampled(['object', 'namespace'] as const, 1)) {
-    test(`removes reports that no policy stands behind (by ${reportsBy}), however often the API fails`, async () => {
+    test(`removes reports without a policy (by ${reportsBy}), however often the API fails`, async () => {
       await cluster.setNamespace('shop', {});
       await cluster.setObject('configmaps', 'shop', 'cart', {});
       await cluster.setPolicy('team', {});
@@ -278,7 +278,7 @@ suite('a scanner', () => {
     });
   }
 
-  test('works on so many namespaces, objects and policies at the same time, and no more', async () => {
+  test('works on a limited number of namespaces, objects and policies at the same time', async () => {
     for (const space of ['n0', 'n1', 'n2', 'n3']) {
       await cluster.setNamespace(space, {});
       for (let index = 0; index < 5; index++) await cluster.setObject('configmaps', space, `o${index}`, {});

@@ -17,7 +17,7 @@ const served = {
   unread: ['metrics.k8s.io/v1beta1'],
 };
 
-suite('policies that name only kinds that nobody serves', () => {
+suite('policies that name only kinds that the API does not serve', () => {
   const cases: readonly (readonly [what: string, rules: readonly PolicyRule[], named: string | undefined])[] =
     [
       ['a kind', [rule('', 'v1', 'pods')], undefined],

@@ -74,7 +74,7 @@ suite('a policy server, by HTTPS', () => {
   );
   after(() => server[Symbol.asyncDispose]());
 
-  test('what is allowed and what is refused, with the uid of the request', async () => {
+  test('allowed and refused requests, with the uid of the request', async () => {
     const allowed = await server.post('/validate/clusterwide-root', review());
     assert.deepEqual(allowed, {
       status: 200,
@@ -89,7 +89,7 @@ suite('a policy server, by HTTPS', () => {
     assert.equal(body.response?.status?.message, 'root is denied');
   });
 
-  test('a message of its own, with what the policy said as a cause; /audit tells what the policy said', async () => {
+  test('a message of its own, with that of the policy as a cause; /audit has the one of the policy', async () => {
     const { body } = await server.post('/validate/namespaced-shop-root', review({}, 'root'));
     assert.equal(body.response?.status?.message, 'no roots in the shop');
     assert.deepEqual(body.response?.status?.details, { causes: [{ message: 'root is denied' }] });
@@ -97,7 +97,7 @@ suite('a policy server, by HTTPS', () => {
     assert.equal(audited.body.response?.status?.message, 'root is denied');
   });
 
-  test('what monitors lets everything through, and is audited as it is', async () => {
+  test('a monitoring policy allows everything, and its audits have the verdict', async () => {
     const { body } = await server.post('/validate/clusterwide-watched', review({}, 'root'));
     assert.deepEqual(body.response, { uid: '9a4b1c3e-0000-4000-8000-000000000001', allowed: true });
     const audited = await server.post('/audit/clusterwide-watched', review({}, 'root'));
@@ -361,7 +361,7 @@ suite('changes while a policy server runs', () => {
     assert.equal((await server.post('/validate/a', review())).status, 404);
   });
 
-  test('what cannot be served ends the start, or refuses every request where that is gone on with', async () => {
+  test('a policy that cannot be served ends the start, or refuses every request with continue-on-errors', async () => {
     const broken = {
       good: refusing('root'),
       settings: { module: modulePath('labels.wapc'), settings: {} },
@@ -387,7 +387,7 @@ suite('changes while a policy server runs', () => {
     assert.match(server.metrics.registry.metrics(), /policy_name="settings",initialization_error="true"\} 1/);
   });
 
-  test('one that cannot run is served as it was before, where that is gone on with', async () => {
+  test('the previous version of a policy that cannot run is served, with continue-on-errors', async () => {
     await using server = await ServerFixture.start({ a: refusing('root') }, { continueOnErrors: true });
     server.writePolicies({ a: { module: modulePath('none.wapc') }, b: refusing('x') });
     await until(async () => (await server.post('/validate/b', review())).status === 200);
@@ -460,7 +460,7 @@ suite('changes while a policy server runs', () => {
     await until(async () => (await fetch(server.readinessUrl)).status === 200);
   });
 
-  test('told to end it is not ready, and answers until its clients have gone elsewhere', async () => {
+  test('while it ends, it is not ready, and answers until its clients have gone elsewhere', async () => {
     const clock = new ManualClock();
     await using server = await ServerFixture.start({ a: refusing('root') }, { clock, lingerMs: 5000 });
     const ended = server.stop();
@@ -472,7 +472,7 @@ suite('changes while a policy server runs', () => {
     await assert.rejects(server.post('/validate/a', review()), /ECONNREFUSED|ECONNRESET|hang up/);
   });
 
-  test('it ends when it is told to, with what is under way answered', async () => {
+  test('it ends on request, after answering pending reviews', async () => {
     await using server = await ServerFixture.start({
       slow: { module: modulePath('unruly.wapc'), settings: { do: 'spin' }, timeoutEvalSeconds: 1 },
     });

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import type { PolicyRequest } from '../engine/evaluator.ts';
 import { failureOf, responseOf } from './review.ts';
 
-test('what cannot be seen in a message, a cause or a warning is an escape', () => {
+test('invisible characters in a message, a cause or a warning are escaped', () => {
   const request = { uid: '1' } as unknown as PolicyRequest;
   const hostile = 'name a\u202eb\u001b[2J is denied';
   const shown = 'name a\\u202eb\\u001b[2J is denied';

@@ -12,7 +12,7 @@ import { policyAudit } from '../guard.ts';
 import { ScanCluster } from '../scanner/scan.fixture.ts';
 import { passLabel, readLastPass } from './last-pass.ts';
 
-test('objects are counted as they are between two passes, and nothing is written where nothing changes', async () => {
+test('the present objects are counted between two passes, and nothing is written without a change', async () => {
   await using cluster = await ScanCluster.start();
   await cluster.createNamespace(systemNamespace);
   await cluster.setNamespace('shop', {});

@@ -93,7 +93,7 @@ suite('the section of policy-audit', () => {
     assert.deepEqual(await problems({ operator, object }), []);
   });
 
-  test('a policy that was changed since, and one that nobody has seen', async () => {
+  test('a policy that was changed since, and one that no process has seen', async () => {
     const object = { ...policy, metadata: { ...policy.metadata, generation: 2 } };
     const [first] = await problems({ object, status: activeStatus(policy) });
     assert.equal(first, 'outdated: the operator has reported only on an older version of it');
@@ -116,7 +116,7 @@ suite('the section of policy-audit', () => {
     assert.deepEqual(await problems({ pods: [], operator: operatorWith(inProcess) }), []);
   });
 
-  test('one that names only kinds that nobody serves is active, and said to apply to nothing', async () => {
+  test('a policy that names only unserved kinds is active, and reported to apply to nothing', async () => {
     const told = statusOfKinds({ ...policy, status: activeStatus(policy) }, 'widgets.example.com/v1');
     assert.ok(told);
     const { section, verdict } = await read({ status: told });
@@ -156,7 +156,7 @@ suite('the section of policy-audit', () => {
     assert.equal(dead.section.fields(dead.verdict)['auditPass'], null);
   });
 
-  test('what the last pass came to; kinds that could not be listed are named', async () => {
+  test('the result of the last pass; kinds that could not be listed are named', async () => {
     const pass = {
       endedMs: 0,
       objects: 1,

@@ -91,7 +91,7 @@ suite('rampart policy diff', () => {
     return commands.run(['policy', 'diff', 'old.yaml', 'new.yaml', ...args], { HOME: directory });
   }
 
-  test('of manifests', async () => {
+  test('diff of manifests', async () => {
     writeFileSync(join(directory, 'objects.yaml'), ['a', 'b', 'c'].map(map).join('---\n'));
     const { code, stdout, stderr } = await diff(
       policy('p', is('a')),
@@ -114,7 +114,7 @@ suite('rampart policy diff', () => {
     assert.match(invalid.stderr, /^rampart: clusterwide-p cannot be evaluated: its settings are invalid/);
   });
 
-  test('of a cluster: what is excepted stays so, and rules that no longer apply allow', async () => {
+  test('diff of a cluster: exceptions stay in effect, and rules that no longer apply allow', async () => {
     const some = 'namespaceSelector: {matchLabels: {tier: front}}';
     const json = async (old: string, next: string) => {
       const { stdout, code } = await diff(old, next, '--kubeconfig', api.kubeconfig, '-o', 'json');

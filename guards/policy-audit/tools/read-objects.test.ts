@@ -51,7 +51,7 @@ const space = (team: string): string =>
 const params = (teams: string): string =>
   `apiVersion: v1\nkind: ConfigMap\nmetadata: {name: teams, namespace: rules, labels: {is: teams}}\ndata: {teams: '${teams}'}\n`;
 
-suite('what policies read in rampart policy run', () => {
+suite('reads of policies in rampart policy run', () => {
   const directory = mkdtempSync(join(tmpdir(), 'rampart-policy-reads-'));
   const commands = new Commands(directory);
   let api: TestApi;
@@ -96,7 +96,7 @@ suite('what policies read in rampart policy run', () => {
     );
   });
 
-  test('what is neither there nor in a cluster is said', async () => {
+  test('objects that are neither in the manifests nor in a cluster are reported', async () => {
     assert.match(
       await result(admissionPolicy, [pod, params('a')]),
       /^error: .*the Namespace shop is not among the manifests: add it with --resource, or name a cluster with --kubeconfig/,

@@ -137,7 +137,7 @@ suite('rampart policy run', () => {
     ]);
   });
 
-  test('what cannot be said is exit code 2: files, policies, modules, evaluations', async () => {
+  test('errors are exit code 2: files, policies, modules, evaluations', async () => {
     write('policy.yaml', noLatest);
     write('broken/a.yaml', 'kind: [\n');
     const broken = await rampart('run', 'policy.yaml', '-r', 'broken');
@@ -373,7 +373,7 @@ expected: {allowed: true}
     assert.deepEqual([refused.code, /is not trusted/.test(refused.stderr)], [2, true], refused.stderr);
   });
 
-  test('a module that somebody has to have signed without a key', async () => {
+  test('a module that requires a signature, without a key', async () => {
     await using registry = await RegistryFixture.start();
     const sigstore = new SigstoreFixture();
     const bytes = readFileSync(join(modules, 'labels.wapc.wasm'));

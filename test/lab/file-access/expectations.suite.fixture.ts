@@ -35,7 +35,7 @@ const kiveKeys = `kive-alert-version kive-policy-name timestamp
 );
 
 export function expectationCases(lab: () => GuardedLab): void {
-  suite('what users of Kive expect', () => {
+  suite('expectations of users of Kive', () => {
     let guarded: GuardedLab;
     before(() => {
       guarded = lab();
@@ -168,7 +168,7 @@ export function expectationCases(lab: () => GuardedLab): void {
       await guarded.deletePolicy('shape');
     });
 
-    test('all keys of an alert, also where there is nothing to say; an unknown version is v1', async () => {
+    test('all keys of an alert, also without a value; an unknown version is v1', async () => {
       const { pod, container } = await guarded.run({ name: 'keys' });
       const traps = [{ path: '/etc/shadow', matchAny: [{ pod: 'keys' }] }];
       for (const [alertVersion, said] of [

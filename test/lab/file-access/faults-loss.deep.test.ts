@@ -14,7 +14,7 @@ const FILES = 20;
 const OPENS = 750;
 
 suite('11: a flood', { skip: sensorSkip || labObstacle() }, () => {
-  test('loses what the ring has no room for, counts it exactly, and tells of it', async () => {
+  test('loses records without room in the ring, counts them exactly, and reports the loss', async () => {
     await using guarded = await GuardedLab.start();
     const { container } = await guarded.run({ name: 'flood' });
     const files = Array.from({ length: FILES }, (_, index) => `/root/file-${index}`);

@@ -20,7 +20,7 @@ suite('faults of Kive', { skip: sensorSkip || labObstacle() }, () => {
   });
   after(async () => await guarded?.[Symbol.asyncDispose]());
 
-  test('1: create makes what is missing, with the mode as it was written, and never touches what is there', async () => {
+  test('1: create makes missing files, with the given mode, and never changes existing ones', async () => {
     const { container } = await guarded.run({ name: 'create' });
     await guarded.sh(container, 'echo mine > /root/there; chmod 640 /root/there');
     const set = async (round: string): Promise<unknown> =>
@@ -128,7 +128,7 @@ suite('faults of Kive', { skip: sensorSkip || labObstacle() }, () => {
     for (const { pod } of pods) await guarded.deletePolicy(pod.name);
   });
 
-  test('6: several traps on one file of one container: each has its KiveData and tells its alert', async () => {
+  test('6: several traps on one file of one container: each has its KiveData and its alert', async () => {
     const { container } = await guarded.run({ name: 'traps' });
     const trap = (severity: string) => ({ path, metadata: { severity }, matchAny: [{ pod: 'traps' }] });
     await guarded.setPolicy('traps-1', [trap('low'), trap('high')]);

@@ -26,7 +26,7 @@ export function firstMomentCases(lab: () => GuardedLab): void {
     const who = ({ accessor }: KiveAlert): string =>
       `${accessor?.relation} ${accessor?.pod.namespace}/${accessor?.pod.name}/${accessor?.container.name}`;
 
-    test('what a container does first, and one that does nothing else, is told with its name', async () => {
+    test('the first access of a container, and the only one of a short one, are reported with its name', async () => {
       const count = Math.max(4, scaled(30));
       const names = Array.from({ length: count }, (_, at) => `job-${at}`);
       const alerts = await guarded.alertsOf(async () => {

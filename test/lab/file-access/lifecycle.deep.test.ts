@@ -26,7 +26,7 @@ suite('containers, pods and policies come and go', { skip: sensorSkip || labObst
   });
   after(async () => guarded?.[Symbol.asyncDispose]());
 
-  test('a container is restarted: its successor is watched, and told as what it is', async () => {
+  test('a container is restarted: its successor is watched, under its own id', async () => {
     const { lab } = guarded;
     const spec = { name: 'again', containers: [{ name: 'c', command: sleeps }] };
     const { pod, ...first } = await guarded.run(spec);
@@ -242,8 +242,8 @@ suite('containers, pods and policies come and go', { skip: sensorSkip || labObst
   });
 });
 
-suite('an address that is told late', { skip: sensorSkip || labObstacle() }, () => {
-  test('the runtime’s until the API has one; without either there is none, and then there is', async () => {
+suite('an address that is reported late', { skip: sensorSkip || labObstacle() }, () => {
+  test('the address is that of the runtime until the API has one; without both it is missing until one comes', async () => {
     await using cluster = await LabCluster.start();
     const node = await cluster.addNode('n1');
     const containers = [{ name: 'c', command: sleeps }];

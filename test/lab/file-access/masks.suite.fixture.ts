@@ -87,7 +87,7 @@ export function maskCases(lab: () => GuardedLab): void {
         await guarded.sh(container, ['set -e', ...commands].join('\n'));
       });
     });
-    test('nothing else is told', () => {
+    test('nothing else is reported', () => {
       const files = new Set(operations.map((_, index) => fileOf(index)));
       assert.deepEqual(
         alerts.filter(({ metadata }) => !files.has(metadata.path)),

@@ -87,7 +87,7 @@ export function matchingCases(lab: () => GuardedLab): void {
         return pod === undefined ? match : { ...match, ip: pod.ip };
       });
 
-    suite('what its policy matches', () => {
+    suite('containers that its policy matches', () => {
       // A row may match containers of the tests after this.
       after(async () => await guarded.deletePolicy('matching'));
 

@@ -143,7 +143,7 @@ suite('files that leave the path of their trap', { skip: sensorSkip || labObstac
     assert.equal(await guarded.metric('file_access_targets'), 2);
   });
 
-  test('moved as fast as the container can, a decoy in its place: every read is told once', async () => {
+  test('moved as fast as the container can, a decoy in its place: every read is reported once', async () => {
     await sh('echo > /root/f');
     await watch('/root/f');
     const inode = inodeOf('/root/f');

@@ -216,7 +216,7 @@ export function movingFileCases(lab: () => GuardedLab): void {
       await follows('/root/a/b/f', () => sh('rm -r /root/a && ln -s old /root/a'));
     });
 
-    deepTest('a file in a volume, from both sides; a hard link is no other file', async () => {
+    deepTest('a file in a volume, from both sides; a hard link is the same file', async () => {
       writeFileSync(join(volume, 'f'), 'one');
       await watch('/volume/f');
       await isWatched('/volume/f');

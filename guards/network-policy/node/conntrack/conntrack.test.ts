@@ -54,7 +54,7 @@ suite('conntrack', { skip: namespaceObstacle() ?? false }, () => {
     );
   });
 
-  test('more than one read: each flow is told once', async () => {
+  test('more than one read: each flow is reported once', async () => {
     await using pair = new TrackedPair();
     await pair.listen();
     const count = 300;

@@ -30,7 +30,7 @@ function flood(pair: TrackedPair, count: number): void {
 }
 
 suite('new connections', { skip: namespaceObstacle() ?? false }, () => {
-  test('are told once each, of both families, and those that a rule refuses are not', async () => {
+  test('are reported once each, of both families, and not those that a rule refuses', async () => {
     await using pair = new TrackedPair();
     await pair.listen();
     pair.server.nft(`
@@ -86,7 +86,7 @@ suite('new connections', { skip: namespaceObstacle() ?? false }, () => {
     assert.deepEqual([flows + lost, lost], [count + 1, before]);
   });
 
-  test('what a reader throws is told, and following goes on', async () => {
+  test('an error of a reader is reported, and following continues', async () => {
     await using pair = new TrackedPair();
     const errors: unknown[] = [];
     using _followed = pair.server.run(

@@ -10,7 +10,7 @@ import { flowsAllowedBy } from './allowed-flow.ts';
 
 const protocols = { TCP: 6, UDP: 17, SCTP: 132, ICMP: 1 } as const;
 
-suite('a connection that there is', () => {
+suite('an existing connection', () => {
   test('is allowed where the judge would allow it anew, on the nodes of both ends', () => {
     fc.assert(
       fc.property(fc.array(change, { minLength: 4, maxLength: 24, size: 'max' }), (changes) => {

@@ -8,7 +8,7 @@ import { nodeRules } from '../rules.fixture.ts';
 import { Departed } from './departed.ts';
 
 suite('connections of pods that are gone', { skip: namespaceObstacle() ?? false }, () => {
-  test('as long as the kernel does not forget them, that is told, once, and tried again', async () => {
+  test('failures to remove connections are reported once, and retried', async () => {
     using namespace = new NetworkNamespace();
     const warned: string[] = [];
     let isRefused = true;

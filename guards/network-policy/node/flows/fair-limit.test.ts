@@ -11,7 +11,7 @@ function limitOf(perSecond: number) {
   return { limit, taken, time };
 }
 
-suite('so many a second', () => {
+suite('a limited number per second', () => {
   test('and no more, whichever key; the next one taken says how many of its key were folded', () => {
     const { limit, taken, time } = limitOf(2);
     assert.deepEqual(

@@ -23,7 +23,7 @@ function tracking(): NetworkNamespace {
 }
 
 suite('the log of connections', { skip: namespaceObstacle() ?? false }, () => {
-  test('as long as the kernel tells of none, that is told, once, also if it stops later', async (context) => {
+  test('missing events of the kernel are reported once, also if they stop later', async (context) => {
     using namespace = tracking();
     if (!namespace.run(() => existsSync(eventsSwitch))) return context.skip('this kernel has no switch');
     const switchEvents = (value: '0' | '1'): void => namespace.run(() => writeFileSync(eventsSwitch, value));

@@ -10,7 +10,7 @@ import { type IpSet, setEdits } from './ipset.ts';
 import { comment, idOf, podChain, policyChain, setName } from './names.ts';
 import { noFamilyRules } from './rules.ts';
 
-test('names fit the kernel, tell namespaces, directions and families apart, and are a digit of our own and base32 of a SHA-256', () => {
+test('names fit the kernel, distinguish namespaces, directions and families, and are a digit of our own and base32 of a SHA-256', () => {
   const long = `${'n'.repeat(63)}/${'p'.repeat(253)}`;
   assert.equal(podChain(long).length, 28);
   assert.equal(policyChain('ingress', long, 6).length, 28);

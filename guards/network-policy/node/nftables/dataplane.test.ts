@@ -86,8 +86,8 @@ dataplaneSuite(
   namespaceObstacle(),
 );
 
-suite('nftables dataplane, what the kernel tells', { skip: namespaceObstacle() ?? false }, () => {
-  test('what somebody else changes of ours is noticed, what we change is not', async () => {
+suite('nftables dataplane, messages of the kernel', { skip: namespaceObstacle() ?? false }, () => {
+  test('changes of our table by other programs are noticed, our own are not', async () => {
     using namespace = new NetworkNamespace();
     using dataplane = namespace.run(() => openNftablesDataplane());
     const pod = { name: 'x/a', addresses: { 4: '10.1.0.10', 6: 'fd00:1::10' } };

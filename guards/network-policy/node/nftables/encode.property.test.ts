@@ -237,7 +237,7 @@ suite('commands that the kernel refuses', { skip: namespaceObstacle() ?? false }
     return found;
   }
 
-  test('are told each, and nothing of the batch holds', () => {
+  test('are reported each, and nothing of the batch holds', () => {
     const good = { do: 'add', object: second } as const;
     assert.deepEqual(
       refused([

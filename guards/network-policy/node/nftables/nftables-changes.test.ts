@@ -28,7 +28,7 @@ suite('changes of an nftables table', { skip: namespaceObstacle() ?? false }, ()
     }
   });
 
-  test('one by somebody else between two of ours is noticed, and so is that of another namespace not', () => {
+  test('a foreign change between two of ours is noticed, one in another namespace is not', () => {
     using namespace = new NetworkNamespace();
     using elsewhere = new NetworkNamespace();
     using nft = namespace.run(() => new Nftables());
@@ -55,7 +55,7 @@ suite('changes of an nftables table', { skip: namespaceObstacle() ?? false }, ()
     assert.equal(changes.take(), true);
   });
 
-  test('a large change of ours is not taken for one of somebody else', () => {
+  test('a large change of ours is not taken for a foreign one', () => {
     using namespace = new NetworkNamespace();
     using nft = namespace.run(() => new Nftables());
     using changes = namespace.run(() => new NftablesChanges('mine'));

@@ -29,7 +29,7 @@ suite('nftables', { skip: namespaceObstacle() ?? false }, () => {
     assert.equal(nft.list('list tables'), '');
   });
 
-  test('what was said once is not said again', () => {
+  test('a message is not repeated', () => {
     using namespace = new NetworkNamespace();
     using nft = namespace.run(() => new Nftables());
     nft.run('add table inet mine');

@@ -7,7 +7,7 @@ import { podName, commentText } from './names.ts';
 import { portMatches } from './policies.ts';
 import { ruleText } from './rule-text.ts';
 
-test('a range that is a block is told as its prefix, another one by its ends', () => {
+test('a range that is a block is shown as its prefix, another one by its ends', () => {
   const texts = (
     [
       [4, '10.0.0.1', '10.0.0.1'],
@@ -57,7 +57,7 @@ test('ports that overlap or touch are one match, by protocol', () => {
   );
 });
 
-test('names tell namespaces apart, and are short enough for the kernel', () => {
+test('names distinguish namespaces, and are short enough for the kernel', () => {
   assert.notEqual(podName('ingress', 'a/bc'), podName('ingress', 'ab/c'));
   assert.notEqual(podName('ingress', 'a/b'), podName('egress', 'a/b'));
   assert.ok(podName('egress', `${'n'.repeat(63)}/${'p'.repeat(253)}`).length < 40);

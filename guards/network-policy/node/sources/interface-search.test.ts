@@ -105,7 +105,7 @@ suite('the interfaces of pods that come and go', { skip: namespaceObstacle() ?? 
     assert.equal(search.linkOf('x/a'), undefined);
   });
 
-  test('the addresses of the node are read again when the kernel tells of others', () => {
+  test('the addresses of the node are read again when the kernel reports a change', () => {
     using scene = new Scene();
     const { search, node } = scene;
     search.searchAll(pods());

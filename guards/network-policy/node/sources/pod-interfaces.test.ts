@@ -38,7 +38,7 @@ suite('the interfaces of pods', () => {
     assert.deepEqual(indexes(both), {});
   });
 
-  test('stay as long as they are there, with the MAC address that they had, whatever their pod configures', () => {
+  test('interfaces stay known while they exist, with their first MAC address, whatever their pod configures', () => {
     const before = matchInterfaces(pods, [seen(1, '10.1.0.10'), seen(2, '10.1.0.11')], new Map());
     const later = matchInterfaces(
       pods,

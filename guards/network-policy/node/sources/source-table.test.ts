@@ -108,7 +108,7 @@ suite('the table that checks sources', { skip: namespaceObstacle() ?? false }, (
     assert.deepEqual([known?.mac, known?.linkLocal], [pod.link.mac, linkLocal.slice(0, 2)]);
   });
 
-  test('is programmed anew where somebody has taken an address away', () => {
+  test('is programmed again if another program has removed an address', () => {
     using scene = new Scene();
     const { taken, table: sources } = scene;
     scene.program();

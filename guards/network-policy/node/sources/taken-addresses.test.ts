@@ -3,7 +3,7 @@ import { test } from 'node:test';
 
 import { TakenAddresses } from './taken-addresses.ts';
 
-test('an address is taken as long as somebody has it', () => {
+test('an address is taken while it has an owner', () => {
   const taken = new TakenAddresses();
   taken.change({ gone: [], come: ['10.1.0.10', '10.1.0.11'] });
   taken.setOthers(new Set(['10.1.0.10', 'fe80::1']));

@@ -117,7 +117,7 @@ suite('rampart policy', () => {
     assert.deepEqual([nothing.code, nothing.stdout], [2, '']);
     assert.match(nothing.stderr, /^rampart: there are no objects in -\. /);
   });
-  test('inspect: a table for people, JSON for programs, and files that are none', async () => {
+  test('inspect: a table for people, JSON for programs, and files that are not modules', async () => {
     const table = await policy(['inspect', labels]);
     assert.equal(table.code, 0, table.stderr);
     for (const [name, value] of [
@@ -152,7 +152,7 @@ suite('rampart policy', () => {
     assert.deepEqual([other.code, /is not a WebAssembly module/.test(other.stderr)], [2, true], other.stderr);
   });
 
-  test('pull: the module as it is; 2 where it cannot be had', async () => {
+  test('pull: the module, byte for byte; 2 if it cannot be fetched', async () => {
     const { code, stdout, stderr } = await policy(['pull', `file://${labels}`, '-o', 'pulled.wasm']);
     assert.equal(code, 0, stderr);
     assert.match(stdout, /^sha256:[0-9a-f]{64} {2}file:\/\/\S+labels\.wapc\.wasm\n$/);

@@ -41,7 +41,7 @@ suite('match conditions', () => {
     assert.match(error, /^\[expression .*nothing, expression .*none\]$/);
   });
 
-  test('groups that an audit does not know are no groups', async () => {
+  test('groups that an audit does not know are empty', async () => {
     const matcher = compileMatchConditions(
       conditions("!(has(request.userInfo.groups) && 'system:masters' in request.userInfo.groups)"),
     );
@@ -57,7 +57,7 @@ suite('match conditions', () => {
     assert.match(problems[0] ?? '', /matchConditions\[0\]\.expression: .*(undeclared|kw)/);
   });
 
-  test('what cannot work is named with its place', async () => {
+  test('invalid conditions are named with their place', async () => {
     const { problems, match: ask } = compileMatchConditions(conditions('true', 'object.', 'object.metadata'));
     assert.equal(problems.length, 2);
     assert.match(
@@ -73,7 +73,7 @@ suite('match conditions', () => {
     assert.deepEqual(many.problems, ['matchConditions: Too many: 65: must have at most 64 items']);
   });
 
-  test('who cancels it is told so', async () => {
+  test('a cancelled evaluation rejects with its reason', async () => {
     const matcher = compileMatchConditions(conditions('true'));
     await assert.rejects(
       matcher.match(requestFor(podNamed('web')), { signal: AbortSignal.abort() }),

@@ -21,7 +21,7 @@ const labelsOf = (object: JsonObject | undefined): JsonObject | undefined =>
   (object?.['metadata'] as { readonly labels?: JsonObject } | undefined)?.labels;
 
 suite('policies that mutate', () => {
-  test('patches apply one after the other, and the request stays as it was', async () => {
+  test('patches apply one after the other, and the request is not changed', async () => {
     const request = requestFor(podNamed('web'));
     const before = JSON.stringify(request);
     const settings = mutations(
@@ -50,7 +50,7 @@ suite('policies that mutate', () => {
     assert.equal(JSON.stringify(request), before);
   });
 
-  test('what changes nothing is no mutation', async () => {
+  test('a patch without a change is not a mutation', async () => {
     const same = mutations(
       '[JSONPatch{op: "replace", path: "/metadata/name", value: object.metadata.name}]',
       '[]',
@@ -68,7 +68,7 @@ suite('policies that mutate', () => {
     assert.deepEqual(await evaluate(mutations(add), gone, kubernetes), { allowed: true });
   });
 
-  test('a patch that does not apply is no verdict; ignored, the other mutations count', async () => {
+  test('a patch that does not apply is an error; if it is ignored, the other mutations count', async () => {
     const missing = mutations(
       '[JSONPatch{op: "add", path: "/metadata/labels/a", value: "b"}]',
       '[JSONPatch{op: "remove", path: "/metadata/nothing/here"}]',

@@ -10,7 +10,7 @@ import { openCelEvaluator } from './open.ts';
 
 evaluatorSuite({ name: 'cel', code: 400, open: denyingPolicy });
 
-suite('what expressions see', () => {
+suite('variables of expressions', () => {
   const holds: Readonly<Record<string, Partial<PolicyRequest>>> = {
     'object.spec.terminationGracePeriodSeconds + 1 == 31': {},
     'object.spec.containers.all(c, c.ports.all(p, p.containerPort % 2 == 0))': {},
@@ -126,7 +126,7 @@ suite('verdicts of the module cel-policy', () => {
     await assert.rejects(evaluate(settings, undefined, kubernetes), /undeclared reference to 'base64'/);
   });
 
-  test('an error is no verdict, whatever the failure policy', async () => {
+  test('an error is not a verdict, whatever the failure policy', async () => {
     const settings = { ...validations('object.spec.nothing == 1'), failurePolicy: 'Ignore' };
     await assert.rejects(
       evaluate(settings),
@@ -265,7 +265,7 @@ suite('settings that cannot work', () => {
     });
   }
 
-  test('what ValidatingAdmissionPolicy knows of a request is checked', async () => {
+  test('the variables of a ValidatingAdmissionPolicy are type-checked', async () => {
     await using policy = openCelEvaluator(validations("request.uid == ''"), kubernetes);
     const { message } = await policy.validateSettings();
     assert.match(message ?? '', /undefined field 'uid'/);

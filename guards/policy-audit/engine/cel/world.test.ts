@@ -7,7 +7,7 @@ import { clusterOf, type ClusterReader } from './cluster.ts';
 import { evaluate, kubernetes, validations } from './evaluate.fixture.ts';
 import { openCelEvaluator } from './open.ts';
 
-suite('what expressions ask the cluster', () => {
+suite('requests of expressions to the cluster', () => {
   const objects: Readonly<Record<string, JsonObject>> = {
     'Namespace//shop': { metadata: { name: 'shop', labels: { team: 'a' } } },
     'ConfigMap/shop/limits': { data: { most: '3' } },
@@ -103,7 +103,7 @@ suite('what expressions ask the cluster', () => {
     );
   });
 
-  test('the namespace of the object, where nobody can be asked', async () => {
+  test('the namespace of the object, without a cluster', async () => {
     await assert.rejects(
       evaluate(validations('namespaceObject != null')),
       (error) => error instanceof EvaluationError && error.why === 'expression',

@@ -30,7 +30,7 @@ test('no chain at all is trust, as upstream has it; an empty one is not', () => 
   assert.deepEqual(certificateTrust({ cert: pem(signer), cert_chain: [] }, atNoon), unknown);
 });
 
-test('a chain that does not lead to the certificate is no trust', () => {
+test('a chain that does not lead to the certificate is not trusted', () => {
   const ask = (certificate: string, ...by: string[]) =>
     certificateTrust({ cert: pem(certificate), cert_chain: by.map(pem) }, atNoon);
   const foreign = distrusted('Certificate is not trusted by the provided cert chain');
@@ -57,7 +57,7 @@ test('a certificate holds during its time only', () => {
   );
 });
 
-test('what is no certificate or no time is an error', () => {
+test('an invalid certificate or time is an error', () => {
   const invalid = /^Error: Certificate is not a valid DER or PEM encoded certificate$/;
   assert.throws(() => certificateTrust({ cert: { encoding: 'Pem', data: [1, 2] } }), invalid);
   assert.throws(() => certificateTrust({ cert: { encoding: 'Text', data: [] } }), invalid);

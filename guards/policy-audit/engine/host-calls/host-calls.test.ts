@@ -91,7 +91,7 @@ for (const runtime of ['wapc', 'wasi'] as const) {
       assert.deepEqual(asked, [{ ...configMapKind, namespace: 'shop', name: 'one' }]);
     });
 
-    test('what was not granted is denied in the words of upstream', async () => {
+    test('a call without a grant is denied in the words of upstream', async () => {
       const get = kubernetes('get_resource', {
         ...ofConfigMaps,
         kind: 'Secret',
@@ -289,7 +289,7 @@ test('a policy logs; what it was refused is logged once', async () => {
   );
 });
 
-test('what listens at a host that a namespaced policy names is in the log, and not in the answer', async () => {
+test('the services of a host that a namespaced policy names are in the log, and not in the answer', async () => {
   const cause = new ExchangeError(new Error('connect ECONNREFUSED 10.0.0.7:5432'), '10.0.0.7:5432');
   const away = new RampartError(errorCodes.API_UNREACHABLE, { what: cause.message, cause });
   const lines: string[] = [];

@@ -73,7 +73,7 @@ async function ask({
 const config = { architecture: 'amd64', os: 'linux', config: { User: 'nobody' } };
 const layers = [{ mediaType: 'application/vnd.oci.image.layer.v1.tar', bytes: Buffer.from('layer') }];
 
-suite('what a policy asks a registry', () => {
+suite('requests of a policy to a registry', () => {
   let plain: RegistryFixture;
   /** With TLS, and a password. */
   let secure: RegistryFixture;
@@ -100,7 +100,7 @@ suite('what a policy asks a registry', () => {
   }
 
   deepTest(
-    'of an index its own digest and manifest, and the config of the image for this machine',
+    'an index has its own digest and manifest, and the config of the image for this machine',
     async () => {
       const registry = plain;
       const image = await registry.push('team/app', 'amd64', { layers, config });
@@ -261,7 +261,7 @@ suite('what a policy asks a registry', () => {
     });
   }
 
-  test('what requires a trust root or a certificate is refused, with what to do instead', async () => {
+  test('verification with a trust root or a certificate is refused, with an alternative', async () => {
     const registry = plain;
     const { reference: image } = await registry.push('team/app', 'v1', { layers, config });
     const issuer = 'https://issuer.example';

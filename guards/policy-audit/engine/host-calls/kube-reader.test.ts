@@ -38,7 +38,7 @@ function counting() {
   return { asked, client };
 }
 
-test('the same question is asked once in five seconds, unless it is to be fresh', async () => {
+test('the same request is sent once in five seconds, unless it has to be fresh', async () => {
   const { asked, client } = counting();
   let nowMs = 0;
   const reader = new KubeClusterReader(client, () => nowMs);
@@ -63,7 +63,7 @@ test('the same question is asked once in five seconds, unless it is to be fresh'
   assert.equal(asked.count, 5);
 });
 
-test('that there is none is an answer too; a failure is not kept', async () => {
+test('a missing object is an answer too; a failure is not kept', async () => {
   const { asked, client } = counting();
   const reader = new KubeClusterReader(client);
   assert.equal(await reader.get(kind, { ...one, name: 'none' }), undefined);
@@ -118,7 +118,7 @@ test('a subject access review is made, and its status is the answer', async () =
   assert.deepEqual(made, [['subjectaccessreviews', { metadata: {}, spec }]]);
 });
 
-test('policies in Rego see all objects of the kinds that they were granted, as they are now', async () => {
+test('policies in Rego see all present objects of the kinds that they were granted', async () => {
   await using pool = new PolicyPool({ threads: 1 });
   const resources = [{ apiVersion: 'v1', kind: 'Namespace' }, kind];
   let nowMs = 0;

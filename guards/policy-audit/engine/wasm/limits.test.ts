@@ -83,7 +83,7 @@ suite('limits of policies in WebAssembly', () => {
     }
   });
 
-  test('what settings make a policy do is bounded likewise', async () => {
+  test('work caused by settings is bounded as well', async () => {
     for (const runtime of ['wapc', 'wasi'] as const) {
       await using trapping = await openPolicy('unruly', runtime, { settings: 'trap' }, { pool });
       await assert.rejects(trapping.validateSettings(), failing('trap', /unreachable/));
@@ -215,7 +215,7 @@ suite('limits of policies in WebAssembly', () => {
     }
   });
 
-  test('the host is told when an evaluation that waits for it is over', async () => {
+  test('the host is notified when an evaluation that waits for it ends', async () => {
     const { promise: told, resolve } = Promise.withResolvers<void>();
     const hostCalls = {
       call: (_operation: unknown, _payload: unknown, signal?: AbortSignal) =>

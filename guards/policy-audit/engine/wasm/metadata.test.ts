@@ -23,7 +23,7 @@ function withMetadata(text: string | undefined, runtime: keyof typeof modes = 'w
 }
 
 suite('metadata of a policy', () => {
-  test('each policy says what runs it, and the rest as it was annotated', () => {
+  test('the metadata of each policy names its runtime, and has its annotations', () => {
     for (const runtime of allRuntimes) {
       const { metadata, ...module } = inspectPolicy(policyModule('labels', runtime));
       assert.equal(module.runtime, runtime);
@@ -46,7 +46,7 @@ suite('metadata of a policy', () => {
     ]);
   });
 
-  test('a module that says nothing is told by what it imports and exports', () => {
+  test('a module without metadata is recognised by its imports and exports', () => {
     for (const [runtime, told] of [
       ['wapc', 'wapc'],
       ['wasi', 'wasi'],
@@ -64,7 +64,7 @@ suite('metadata of a policy', () => {
     });
   });
 
-  test('what an old policy left out is as upstream takes it', () => {
+  test('fields missing in an old policy have the defaults of upstream', () => {
     const { executionMode, mutating, backgroundAudit } =
       readPolicyMetadata(withMetadata('{"rules":[]}')) ?? {};
     assert.deepEqual([executionMode, mutating, backgroundAudit], ['kubewarden-wapc', false, true]);
@@ -83,7 +83,7 @@ suite('metadata of a policy', () => {
     }
   });
 
-  test('what is no module is refused, wherever it breaks off', () => {
+  test('a file that is not a module is refused, wherever it breaks off', () => {
     assert.throws(() => readPolicyMetadata(Buffer.from('#!/bin/sh')), {
       code: 'RAMPART_INPUT',
       message: /this is not a WebAssembly module of version 1/,

@@ -33,7 +33,7 @@ function module(...instructions: number[]): Uint8Array<ArrayBuffer> {
   ]);
 }
 
-suite('a module as it is compiled', () => {
+suite('a compiled module, unchanged', () => {
   test('its memory cannot grow over the limit, whatever it asks for', () => {
     const { bytes } = prepareModule(module(), 3);
     const { exports } = new WebAssembly.Instance(new WebAssembly.Module(bytes));

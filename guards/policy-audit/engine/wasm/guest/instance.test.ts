@@ -55,7 +55,7 @@ suite('instances of a policy', () => {
     assert.equal(started, 1);
   });
 
-  test('one whose memory grew is as small for the guest as it was, and all of it is as it was', () => {
+  test('an instance whose memory grew has its former size for the guest, and its former content', () => {
     const { module, guestPolicy } = instancesOf({});
     let started = 0;
     const instances = new Instances({ ...guestPolicy, memoryPages: 100 }, () => {
