@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 
 import type { FindingsState } from '../apps/ui/report.ts';
 import type { Decisions } from './decisions.ts';
-import { FindingRow } from './finding-row.tsx';
+import { FindingRows } from './finding-rows.tsx';
 import { totalOf } from './hours.ts';
 import { counted, shown } from './text.ts';
 import type { Findings } from './use-findings.ts';
@@ -86,11 +86,7 @@ export function FindingList({ findings, decisions, state, guards, only, choose }
           {shown(`New findings are not seen: ${state.note}`)}
         </p>
       )}
-      <div>
-        {matching.slice(0, rows).map((one) => (
-          <FindingRow key={one.number} listed={one} isWaiting={decisions.isOpen(one)} />
-        ))}
-      </div>
+      <FindingRows findings={matching.slice(0, rows)} decisions={decisions} />
       {matching.length > rows ? (
         <More onSeen={() => setRows((now) => now + ROWS)} left={matching.length - rows} />
       ) : (

@@ -67,7 +67,9 @@ function coverage({ objects, notGuarded, on, notOn }: GuardReport): string {
   const what =
     objects === null
       ? 'objects may not be read'
-      : `${counted(objects, 'object')}${notGuarded > 0 ? `, ${notGuarded} not guarded` : ''}`;
+      : notGuarded > 0
+        ? `${notGuarded} of ${objects} not guarded`
+        : counted(objects, 'object');
   const where = on.length === 1 ? `, on ${on[0] ?? ''}` : on.length > 1 ? `, on ${on.length} nodes` : '';
   return `${what}${where}${notOn.length === 0 ? '' : `; not on ${notOn.map(({ name }) => name).join(', ')}`}`;
 }

@@ -44,8 +44,21 @@ function report(): UiReport {
 }
 
 function serve(): Promise<UiServer> {
+  const findings = new LineFeed();
+  const at = { time: new Date().toISOString(), node: { name: 'n1' }, object: null, policy: null };
+  const finding = {
+    guard: 'tree',
+    kind: 'k',
+    severity: 'low',
+    verdict: 'changed',
+    message: 'A file.',
+    ...at,
+  };
+  const command = { line: 'rampart bpf list', isOnNode: true };
+  const decision = { key: 'k', isOpen: true, what: ['changed file', 'changed files'] };
+  findings.push(JSON.stringify({ finding, command, decision }));
   return serveUi({
-    ...{ port: 0, page: readPageFiles(), findings: new LineFeed(), report: async () => report() },
+    ...{ port: 0, page: readPageFiles(), findings, report: async () => report() },
     picture: (guard) => Promise.resolve({ picture: pictures[guard] ?? null, failure: null }),
   });
 }
@@ -93,6 +106,23 @@ suite('pictures of guards, in a browser', { skip: browserObstacle() }, () => {
     await chosen.getByText('Copied').waitFor();
     const copied = await page.evaluate(() => navigator.clipboard.readText());
     assert.equal(copied, "rampart network explain --from 'shop/web' --to shop/db");
+
+    await tabTo(page, 'All');
+    await tabTo(page, 'chains');
+    await page.keyboard.press('Enter');
+    await page.getByText('Nothing matches.').waitFor();
+    await tabTo(page, 'All');
+    await page.keyboard.press('Enter');
+    await page.locator('.finding', { hasText: 'needs a decision' }).waitFor();
+    // The row is the next one.
+    await tabTo(page, 'needs a decision');
+    await page.keyboard.press('Tab');
+    await page.keyboard.press('Enter');
+    await page.locator('.finding').getByText('On node n1:').waitFor();
+    await tabTo(page, 'Copy command');
+    await page.keyboard.press('Enter');
+    await page.locator('.finding').getByText('Copied').waitFor();
+    assert.equal(await page.evaluate(() => navigator.clipboard.readText()), 'rampart bpf list');
 
     await page.locator('.as-table summary').click();
     assert.equal(await page.locator('.as-table tbody tr').count(), 9);
