@@ -116,7 +116,7 @@ class Scene {
     const xdp = parentKind('XdpProgram');
     const parent = await client.get(xdp.type, { name: 'count' });
     const programs = { [bpfLabels.hostname]: name, [bpfLabels.ownedByProgram]: 'count' };
-    const finalizers = [nodeFinalizer('XdpProgram')];
+    const finalizers = [nodeFinalizer('xdpprogram')];
     const object = {
       metadata: { name: `count-${name}`, labels: programs, finalizers },
       spec: { type: 'xdp' },
@@ -128,7 +128,7 @@ class Scene {
         name: `orphan-${name}`,
         namespace: system,
         labels: programs,
-        finalizers: [nodeFinalizer('XdpNsProgram')],
+        finalizers: [nodeFinalizer('xdpnsprogram')],
       },
       spec: { type: 'xdp' },
     };

@@ -113,7 +113,7 @@ export async function askCluster({ guards, server, start, ...options }: AskOptio
       reader.nodes(),
     ]);
     // Guards without kinds of their own are only known from their agents.
-    if (agents === undefined || agents.length === 0) requireOne(read, server);
+    if ((agents ?? []).length === 0 && !operator) requireOne(read, server);
     const { timeMs, notRead } = reader;
     const processes = { locks, agents, operator, agentPods, nodes };
     const found: Found = { server, timeMs, namespace, guards: read, ...processes, notRead, start };
@@ -126,7 +126,7 @@ export async function askCluster({ guards, server, start, ...options }: AskOptio
 /** Guards without kinds of their own are no evidence. */
 function requireOne(read: readonly ReadGuard[], server: string): void {
   const own = read.filter(({ guard }) => guard.resources.length > 0);
-  if (own.length === 0 || own.some(({ installed }) => installed !== false)) return;
+  if (own.length === 0 || own.some(({ isServed }) => isServed !== false)) return;
   // One of each guard: bpf-programs has 18.
   const kinds = own.flatMap(({ guard }) => (guard.guarded ?? guard.resources)[0]?.kind ?? []);
   throw new RampartError(errorCodes.NOT_FOUND, {

@@ -113,7 +113,10 @@ function fullReport(): object {
     ...found,
     agents: [agentOn('n1', states), agentOn('n2', undefined, false)],
     operator: processWith(running('file-access')),
-    guards: [...found.guards, ...more.map(([guard, section]) => ({ guard, installed: true, section }))],
+    guards: [
+      ...found.guards,
+      ...more.map(([guard, section]) => ({ guard, installed: true, isServed: true, section })),
+    ],
   }).report;
 }
 

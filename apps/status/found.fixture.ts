@@ -31,8 +31,13 @@ export function foundOf({ access, integrities = [], ...change }: Change = {}): F
     timeMs: nowMs,
     namespace: snapshot.namespace,
     guards: [
-      { guard: fileAccess, installed: true, section: fileAccessSection(snapshot, nowMs) },
-      { guard: fileIntegrity, installed: true, section: integritySection(integrities, nowMs) },
+      { guard: fileAccess, installed: true, isServed: true, section: fileAccessSection(snapshot, nowMs) },
+      {
+        guard: fileIntegrity,
+        installed: true,
+        isServed: true,
+        section: integritySection(integrities, nowMs),
+      },
     ],
     locks: snapshot.leases,
     agents: ['n1', 'n2'].map((name) => agentOn(name)),

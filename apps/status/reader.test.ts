@@ -9,6 +9,8 @@ import { anonymous } from '../../lib/kube/access/credentials.ts';
 import { policyOf, trapOn } from '../../guards/file-access/policy/policy.fixture.ts';
 import { fileAccess } from '../../guards/file-access/guard.ts';
 import { fileIntegrity } from '../../guards/file-integrity/guard.ts';
+import type { Guard } from '../../guard/guard.ts';
+import { guards as allGuards } from '../guards.ts';
 import { askCluster } from './ask.ts';
 import type { JsonReport } from './found.fixture.ts';
 
@@ -18,7 +20,7 @@ const guards = [fileAccess, fileIntegrity];
 type Answers = (path: string) => { readonly status: number; readonly body: object };
 
 /** Asks a server that answers so. */
-async function askOf(answers: Answers, namespace?: string) {
+async function askOf(answers: Answers, namespace?: string, asking: readonly Guard[] = guards) {
   const asked: string[] = [];
   const server = createServer((request, response) => {
     const path = new URL(request.url ?? '', 'http://stub').pathname;
@@ -35,7 +37,7 @@ async function askOf(answers: Answers, namespace?: string) {
       namespace: 'default',
     });
     const signal = AbortSignal.timeout(30_000);
-    const { examined } = await askCluster({ client, guards, server: 'stub', namespace, signal });
+    const { examined } = await askCluster({ client, guards: asking, server: 'stub', namespace, signal });
     return { asked, report: examined.report as JsonReport };
   } finally {
     server.closeAllConnections();
@@ -125,6 +127,14 @@ test('a guard whose kinds are not served is not installed; without any, Rampart 
     code: 'RAMPART_NOT_FOUND',
     message: /^stub does not serve KivePolicy or FileIntegrity: Rampart is not installed there\. Install it/,
   });
+});
+
+test('kinds of Kubernetes itself do not make an API one where Rampart is installed', async () => {
+  const builtin = /^\/api\/v1\/|\/apis\/([a-z]+|[a-z.]+\.k8s\.io)\//;
+  await assert.rejects(
+    askOf((path) => (builtin.test(path) ? listOf() : refusal(404, 'NotFound')), undefined, allGuards),
+    { code: 'RAMPART_NOT_FOUND', message: /Rampart is not installed there/ },
+  );
 });
 
 test('a lock that looks old is looked at again: clocks may differ', async () => {

@@ -37,8 +37,10 @@ export interface AgentPodView {
 
 export interface ReadGuard {
   readonly guard: Guard;
-  /** Whether the API serves what users write for it; `null` where it is not known. */
+  /** Whether the API serves what users write for it, as far as it needs that; `null` where it is not known. */
   readonly installed: boolean | null;
+  /** Whether the API serves anything that it brings. */
+  readonly isServed: boolean | null;
   readonly section: SectionReport | undefined;
 }
 
@@ -70,13 +72,15 @@ export class StatusReader {
    */
   async guard(guard: Guard): Promise<ReadGuard> {
     const section = await guard.status?.();
-    const served = new Map<string, boolean>();
+    const served = new Map<string, boolean | null>();
     const report = await section?.read(this.context(served));
-    return { guard, installed: isInstalled(guard, served), section: report };
+    const isServed = isAnyServed(guard, served);
+    const installed = guard.worksWithoutResources === true || guard.resources.length === 0 || isServed;
+    return { guard, installed, isServed, section: report };
   }
 
-  /** @param served - Gets which kinds the API serves, of those that are listed. */
-  context(served = new Map<string, boolean>()): StatusContext {
+  /** @param served - Gets which kinds the API serves, of those that are listed; `null` if that is not known. */
+  context(served = new Map<string, boolean | null>()): StatusContext {
     const { namespace, signal } = this.#options;
     return {
       namespace,
@@ -87,8 +91,8 @@ export class StatusReader {
           await this.#list(type, onItem, target);
           served.set(keyOf(type), true);
         } catch (error) {
+          served.set(keyOf(type), isNotFound(error) ? false : null);
           if (!isNotFound(error)) throw error;
-          served.set(keyOf(type), false);
         }
       },
       orForbidden: (resource, read) => this.#orForbidden(resource, read),
@@ -166,13 +170,15 @@ function keyOf({ group, plural }: { readonly group: string; readonly plural: str
 }
 
 /** By what its section asked for of the kinds that users write. */
-function isInstalled(
-  { guarded, resources, worksWithoutResources }: Guard,
-  served: ReadonlyMap<string, boolean>,
+function isAnyServed(
+  { guarded, resources }: Guard,
+  served: ReadonlyMap<string, boolean | null>,
 ): boolean | null {
-  const kinds = (guarded ?? resources).map((kind) => served.get(keyOf(kind)));
-  if (worksWithoutResources === true || resources.length === 0 || kinds.includes(true)) return true;
-  return kinds.includes(undefined) ? null : false;
+  const asked = (guarded ?? resources)
+    .map((kind) => served.get(keyOf(kind)))
+    .filter((is) => is !== undefined);
+  if (asked.includes(true)) return true;
+  return asked.length === 0 || asked.includes(null) ? null : false;
 }
 
 interface Leases {
