@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
-import { everyone, nodeRules } from '../../guards/network-policy/node/rules.fixture.ts';
-import { openNftablesDataplane } from '../../guards/network-policy/node/nftables/dataplane.ts';
+import { everyone, nodeRules } from '../../guards/network-policy/dataplane/rules.fixture.ts';
+import { openNftablesDataplane } from '../../guards/network-policy/dataplane/nftables/dataplane.ts';
 import { NetworkNamespace, namespaceObstacle } from '../../test/network-policy/namespaces.fixture.ts';
 
 const rampart = join(import.meta.dirname, '../../bin/rampart');

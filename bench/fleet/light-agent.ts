@@ -16,7 +16,7 @@ import { type FileAccessKernel, runFileAccessNode } from '../../guards/file-acce
 import type { FileState } from '../../guards/file-access/node/file-state.ts';
 import { runFileIntegrityNode } from '../../guards/file-integrity/node/run.ts';
 import type { NodeRules } from '../../guards/network-policy/engine/rules.ts';
-import type { Dataplane } from '../../guards/network-policy/node/dataplane.ts';
+import type { Dataplane } from '../../guards/network-policy/dataplane/dataplane.ts';
 import { follow, runNetworkPolicyNode } from '../../guards/network-policy/node/run.ts';
 import type { ContainerSource } from '../../lib/cri/container-source.ts';
 import { SharedCaches } from '../../lib/kube/cache/shared-caches.ts';

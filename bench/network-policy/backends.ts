@@ -1,10 +1,10 @@
 /** The dataplanes that are measured, each in a network of its own. */
 import { execFileSync } from 'node:child_process';
 
-import { KeptNamespace } from '../../guards/network-policy/node/namespace.ts';
-import type { Dataplane } from '../../guards/network-policy/node/dataplane.ts';
-import { openIptablesDataplane } from '../../guards/network-policy/node/iptables/dataplane.ts';
-import { openNftablesDataplane } from '../../guards/network-policy/node/nftables/dataplane.ts';
+import { KeptNamespace } from '../../guards/network-policy/dataplane/namespace.ts';
+import type { Dataplane } from '../../guards/network-policy/dataplane/dataplane.ts';
+import { openIptablesDataplane } from '../../guards/network-policy/dataplane/iptables/dataplane.ts';
+import { openNftablesDataplane } from '../../guards/network-policy/dataplane/nftables/dataplane.ts';
 
 export const backends = ['nftables', 'iptables-nft', 'iptables-legacy'] as const;
 /** With their packages. */

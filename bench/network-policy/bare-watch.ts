@@ -6,7 +6,7 @@
  */
 import { request } from 'node:https';
 
-import { Nftables } from '../../guards/network-policy/node/nftables/nftables.ts';
+import { Nftables } from '../../guards/network-policy/dataplane/nftables/nftables.ts';
 import type { Endpoint } from '../apiserver/load-connection.ts';
 
 interface WatchEvent {

@@ -7,12 +7,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 
-import { Nftables } from '../../guards/network-policy/node/nftables/nftables.ts';
-import { NftablesChanges } from '../../guards/network-policy/node/nftables/nftables-changes.ts';
-import { bareTableName, tableName } from '../../guards/network-policy/node/nftables/names.ts';
-import type { TableObject } from '../../guards/network-policy/node/nftables/objects.ts';
+import { Nftables } from '../../guards/network-policy/dataplane/nftables/nftables.ts';
+import { NftablesChanges } from '../../guards/network-policy/dataplane/nftables/nftables-changes.ts';
+import { bareTableName, tableName } from '../../guards/network-policy/dataplane/nftables/names.ts';
+import type { TableObject } from '../../guards/network-policy/dataplane/nftables/objects.ts';
 import { removeSourceTable } from '../../guards/network-policy/node/sources/source-table.ts';
-import { readTable } from '../../guards/network-policy/node/nftables/table.ts';
+import { readTable } from '../../guards/network-policy/dataplane/nftables/table.ts';
 import { NetworkNamespace } from '../../test/network-policy/namespaces.fixture.ts';
 import { type Endpoint, LoadConnection, sendAll } from '../apiserver/load-connection.ts';
 import { cpuMs, residentMiB, ServerProcess } from '../apiserver/server-process.ts';

@@ -1,7 +1,7 @@
 /**
  * One pod of a node with 1,000 pods and 500 policies comes or goes: from the event to the kernel having it.
  */
-import { KeptNamespace } from '../../guards/network-policy/node/namespace.ts';
+import { KeptNamespace } from '../../guards/network-policy/dataplane/namespace.ts';
 import type { PodObject } from '../../guards/network-policy/engine/objects.ts';
 import { requirePrograms } from '../programs.ts';
 import { median, type PartOptions, quantile, type Report, type ReportRow, type Verdict } from '../report.ts';

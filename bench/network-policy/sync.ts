@@ -2,7 +2,7 @@
  * A full sync of a node with 1,000 pods and 500 policies, next to what the programs of nftables and iptables take for the
  * same rules.
  */
-import { KeptNamespace } from '../../guards/network-policy/node/namespace.ts';
+import { KeptNamespace } from '../../guards/network-policy/dataplane/namespace.ts';
 import { requirePrograms } from '../programs.ts';
 import { median, type PartOptions, type Report, type ReportRow, type Verdict } from '../report.ts';
 import { type Backend, backendPrograms, backends, dump, loadMs, openDataplane } from './backends.ts';

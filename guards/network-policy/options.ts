@@ -3,8 +3,8 @@ import type { GuardOption, OptionValues } from '../../guard/guard.ts';
 import { choice, isGiven, number, texts } from '../../guard/option-values.ts';
 import { parseBlock } from './engine/addresses.ts';
 import { policyModes, type PolicyMode } from './engine/monitor.ts';
-import type { BackendChoice } from './node/backend.ts';
-import { defaultDataplaneOptions, type LogGroups } from './node/dataplane.ts';
+import type { BackendChoice } from './dataplane/backend.ts';
+import { defaultDataplaneOptions, type LogGroups } from './dataplane/dataplane.ts';
 
 export interface NetworkPolicyOptions {
   readonly unknownPods: 'allow' | 'deny';

@@ -7,12 +7,12 @@ import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 
 import { deepTest, sampled } from '../../lib/testing/depth.fixture.ts';
-import { NftablesBatch } from '../../guards/network-policy/node/nftables/nftables-batch.ts';
+import { NftablesBatch } from '../../guards/network-policy/dataplane/nftables/nftables-batch.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
-import type { Dataplane } from '../../guards/network-policy/node/dataplane.ts';
-import { openIptablesDataplane } from '../../guards/network-policy/node/iptables/dataplane.ts';
-import { iptablesObstacle } from '../../guards/network-policy/node/iptables/obstacle.fixture.ts';
-import { openNftablesDataplane } from '../../guards/network-policy/node/nftables/dataplane.ts';
+import type { Dataplane } from '../../guards/network-policy/dataplane/dataplane.ts';
+import { openIptablesDataplane } from '../../guards/network-policy/dataplane/iptables/dataplane.ts';
+import { iptablesObstacle } from '../../guards/network-policy/dataplane/iptables/obstacle.fixture.ts';
+import { openNftablesDataplane } from '../../guards/network-policy/dataplane/nftables/dataplane.ts';
 import { examine } from '../../guards/network-policy/status/section.ts';
 import { networkPolicies } from '../../guards/network-policy/api.ts';
 import { pods } from '../../lib/kube/object/object.ts';

@@ -10,8 +10,8 @@ import { Conntrack } from '../../guards/network-policy/node/conntrack/conntrack.
 import { allFlows } from '../../guards/network-policy/node/conntrack/tracked-pair.fixture.ts';
 import { parseAddress } from '../../guards/network-policy/engine/addresses.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
-import { openIptablesDataplane } from '../../guards/network-policy/node/iptables/dataplane.ts';
-import { iptablesObstacle } from '../../guards/network-policy/node/iptables/obstacle.fixture.ts';
+import { openIptablesDataplane } from '../../guards/network-policy/dataplane/iptables/dataplane.ts';
+import { iptablesObstacle } from '../../guards/network-policy/dataplane/iptables/obstacle.fixture.ts';
 import type { Host } from './network.fixture.ts';
 import { namespaceObstacle } from './namespaces.fixture.ts';
 import { PacketCounter } from './packet-counter.fixture.ts';

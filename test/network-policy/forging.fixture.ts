@@ -4,8 +4,8 @@ import { once } from 'node:events';
 
 import type { Host, Network } from './network.fixture.ts';
 import type { RefusalVerdict } from '../../guards/network-policy/engine/rules.ts';
-import { sourceTableName } from '../../guards/network-policy/node/nftables/names.ts';
-import { Nftables } from '../../guards/network-policy/node/nftables/nftables.ts';
+import { sourceTableName } from '../../guards/network-policy/dataplane/nftables/names.ts';
+import { Nftables } from '../../guards/network-policy/dataplane/nftables/nftables.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 
 /** Free addresses by family: in the network of pods, and outside of it. */

@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 
 import { addressValue } from '../../guards/network-policy/engine/addresses.ts';
-import { protocolNumbers } from '../../guards/network-policy/node/kernel-packet.ts';
+import { protocolNumbers } from '../../guards/network-policy/dataplane/kernel-packet.ts';
 import { libc } from '../../lib/ebpf/ffi.ts';
 import { type Host, type Network, podNames } from './network.fixture.ts';
 

@@ -2,7 +2,7 @@
  * ICMP by raw sockets: pings, and errors that no router has sent: each is about a datagram without a
  * connection, and carries its sender's data.
  */
-import { protocolNumbers } from '../../guards/network-policy/node/kernel-packet.ts';
+import { protocolNumbers } from '../../guards/network-policy/dataplane/kernel-packet.ts';
 import { checksum } from './frames.fixture.ts';
 import type { Host } from './listeners.fixture.ts';
 import { sendRaw } from './raw-packet.fixture.ts';

@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 import { Random, scaled, seed } from '../../lib/testing/depth.fixture.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
-import { iptablesObstacle } from '../../guards/network-policy/node/iptables/obstacle.fixture.ts';
+import { iptablesObstacle } from '../../guards/network-policy/dataplane/iptables/obstacle.fixture.ts';
 import { namespaceObstacle } from './namespaces.fixture.ts';
 import { nodeName, PolicyNode } from './policy-node.fixture.ts';
 import { reaches } from './probe.fixture.ts';

@@ -4,10 +4,10 @@ import { execFileSync } from 'node:child_process';
 import { test } from 'node:test';
 
 import { until } from '../../lib/testing/until.fixture.ts';
-import { openIptablesDataplane } from '../../guards/network-policy/node/iptables/dataplane.ts';
-import { iptablesObstacle } from '../../guards/network-policy/node/iptables/obstacle.fixture.ts';
-import { protocolNumbers } from '../../guards/network-policy/node/kernel-packet.ts';
-import { openNftablesDataplane } from '../../guards/network-policy/node/nftables/dataplane.ts';
+import { openIptablesDataplane } from '../../guards/network-policy/dataplane/iptables/dataplane.ts';
+import { iptablesObstacle } from '../../guards/network-policy/dataplane/iptables/obstacle.fixture.ts';
+import { protocolNumbers } from '../../guards/network-policy/dataplane/kernel-packet.ts';
+import { openNftablesDataplane } from '../../guards/network-policy/dataplane/nftables/dataplane.ts';
 import { namespaceObstacle } from './namespaces.fixture.ts';
 import { PolicyNode } from './policy-node.fixture.ts';
 import { type Host, podNames } from './network.fixture.ts';

@@ -6,9 +6,9 @@ import { suite, test } from 'node:test';
 
 import { readFinding } from '../../guard/stream/read-finding.ts';
 import { monitorAnnotation } from '../../guards/network-policy/engine/monitor.ts';
-import { openIptablesDataplane } from '../../guards/network-policy/node/iptables/dataplane.ts';
-import { iptablesObstacle } from '../../guards/network-policy/node/iptables/obstacle.fixture.ts';
-import { openNftablesDataplane } from '../../guards/network-policy/node/nftables/dataplane.ts';
+import { openIptablesDataplane } from '../../guards/network-policy/dataplane/iptables/dataplane.ts';
+import { iptablesObstacle } from '../../guards/network-policy/dataplane/iptables/obstacle.fixture.ts';
+import { openNftablesDataplane } from '../../guards/network-policy/dataplane/nftables/dataplane.ts';
 import { refusalLines } from '../../guards/network-policy/refusal-line.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { dropAddress, refusedSources, sendAs, takeAddress } from './forging.fixture.ts';

@@ -9,7 +9,7 @@ import { sampled, seed } from '../../lib/testing/depth.fixture.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { readCluster } from '../../guards/network-policy/explain/read-cluster.ts';
 import { judge } from '../../guards/network-policy/judge/judge.ts';
-import { iptablesObstacle } from '../../guards/network-policy/node/iptables/obstacle.fixture.ts';
+import { iptablesObstacle } from '../../guards/network-policy/dataplane/iptables/obstacle.fixture.ts';
 import { type NodeName, PolicyNodes } from './nodes.fixture.ts';
 import { type ProbeOptions, reachable } from './probe.fixture.ts';
 import { Probing, sendDatagrams } from './probing.fixture.ts';

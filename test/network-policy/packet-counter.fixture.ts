@@ -2,7 +2,7 @@
  * Counts arriving packets of a host, behind all of its rules, by nft matches: also those that no socket
  * receives.
  */
-import { Nftables } from '../../guards/network-policy/node/nftables/nftables.ts';
+import { Nftables } from '../../guards/network-policy/dataplane/nftables/nftables.ts';
 import type { Host } from './listeners.fixture.ts';
 
 export class PacketCounter implements Disposable {

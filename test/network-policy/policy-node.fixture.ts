@@ -10,7 +10,7 @@ import { flowOf, type NetworkFlow } from '../../guards/network-policy/flow-line.
 import { startTestApi, type StartedApi } from '../../lib/apiserver/test-api.fixture.ts';
 import { noContainers } from '../../lib/cri/container-source.ts';
 import { runGivenNode } from '../../guard/part.fixture.ts';
-import { Nftables } from '../../guards/network-policy/node/nftables/nftables.ts';
+import { Nftables } from '../../guards/network-policy/dataplane/nftables/nftables.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { networkPolicy } from '../../guards/network-policy/guard.ts';
 import {
@@ -18,9 +18,9 @@ import {
   type NetworkPolicyNodeOptions,
   runNetworkPolicyNode,
 } from '../../guards/network-policy/node/run.ts';
-import type { Dataplane, DataplaneOptions } from '../../guards/network-policy/node/dataplane.ts';
-import { openNftablesDataplane } from '../../guards/network-policy/node/nftables/dataplane.ts';
-import { tableName } from '../../guards/network-policy/node/nftables/names.ts';
+import type { Dataplane, DataplaneOptions } from '../../guards/network-policy/dataplane/dataplane.ts';
+import { openNftablesDataplane } from '../../guards/network-policy/dataplane/nftables/dataplane.ts';
+import { tableName } from '../../guards/network-policy/dataplane/nftables/names.ts';
 import { assertFinding } from '../../guard/stream/finding-schema.fixture.ts';
 import { parseRefusal, type Refusal } from '../../guards/network-policy/refusal-line.ts';
 import { Network } from './network.fixture.ts';

@@ -4,12 +4,12 @@ import { suite, test } from 'node:test';
 
 import { until } from '../../lib/testing/until.fixture.ts';
 import { readFinding } from '../../guard/stream/read-finding.ts';
-import { noOtherRules, type OtherRules } from '../../guards/network-policy/node/other-rules.ts';
+import { noOtherRules, type OtherRules } from '../../guards/network-policy/other-rules/other-rules.ts';
 import { refusalLines } from '../../guards/network-policy/refusal-line.ts';
-import { openIptablesDataplane } from '../../guards/network-policy/node/iptables/dataplane.ts';
-import { iptablesObstacle } from '../../guards/network-policy/node/iptables/obstacle.fixture.ts';
+import { openIptablesDataplane } from '../../guards/network-policy/dataplane/iptables/dataplane.ts';
+import { iptablesObstacle } from '../../guards/network-policy/dataplane/iptables/obstacle.fixture.ts';
 import { openNflog } from '../../guards/network-policy/node/nflog.ts';
-import { openNftablesDataplane } from '../../guards/network-policy/node/nftables/dataplane.ts';
+import { openNftablesDataplane } from '../../guards/network-policy/dataplane/nftables/dataplane.ts';
 import { namespaceObstacle } from './namespaces.fixture.ts';
 import { nodeName, PolicyNode } from './policy-node.fixture.ts';
 import { reaches } from './probe.fixture.ts';

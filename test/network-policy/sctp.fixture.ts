@@ -1,5 +1,5 @@
 /** SCTP as far as a kernel without its sockets has it: the first packet of an association, by a raw socket. */
-import { protocolNumbers } from '../../guards/network-policy/node/kernel-packet.ts';
+import { protocolNumbers } from '../../guards/network-policy/dataplane/kernel-packet.ts';
 import type { Host } from './listeners.fixture.ts';
 import { sendRaw } from './raw-packet.fixture.ts';
 

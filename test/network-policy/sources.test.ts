@@ -5,9 +5,9 @@ import { after, before, suite, test } from 'node:test';
 import { sampled } from '../../lib/testing/depth.fixture.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { namespaces } from '../../lib/kube/object/object.ts';
-import { openIptablesDataplane } from '../../guards/network-policy/node/iptables/dataplane.ts';
-import { iptablesObstacle } from '../../guards/network-policy/node/iptables/obstacle.fixture.ts';
-import { openNftablesDataplane } from '../../guards/network-policy/node/nftables/dataplane.ts';
+import { openIptablesDataplane } from '../../guards/network-policy/dataplane/iptables/dataplane.ts';
+import { iptablesObstacle } from '../../guards/network-policy/dataplane/iptables/obstacle.fixture.ts';
+import { openNftablesDataplane } from '../../guards/network-policy/dataplane/nftables/dataplane.ts';
 import { anySourceLabel } from '../../guards/network-policy/node/sources/source-check.ts';
 import { derivedAddress } from '../../guards/network-policy/node/sources/pod-interfaces.ts';
 import {

@@ -8,12 +8,12 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { suite, test } from 'node:test';
 
-import type { Dataplane } from '../../guards/network-policy/node/dataplane.ts';
-import { openIptablesDataplane } from '../../guards/network-policy/node/iptables/dataplane.ts';
-import { iptablesObstacle } from '../../guards/network-policy/node/iptables/obstacle.fixture.ts';
-import { openNftablesDataplane } from '../../guards/network-policy/node/nftables/dataplane.ts';
+import type { Dataplane } from '../../guards/network-policy/dataplane/dataplane.ts';
+import { openIptablesDataplane } from '../../guards/network-policy/dataplane/iptables/dataplane.ts';
+import { iptablesObstacle } from '../../guards/network-policy/dataplane/iptables/obstacle.fixture.ts';
+import { openNftablesDataplane } from '../../guards/network-policy/dataplane/nftables/dataplane.ts';
 import { announceEnforcer } from '../../guards/network-policy/node/presence.ts';
-import { nodeRules } from '../../guards/network-policy/node/rules.fixture.ts';
+import { nodeRules } from '../../guards/network-policy/dataplane/rules.fixture.ts';
 import { NetworkNamespace, namespaceObstacle } from './namespaces.fixture.ts';
 import { sampled } from '../../lib/testing/depth.fixture.ts';
 

@@ -4,14 +4,14 @@ import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { suite, test } from 'node:test';
 
-import { addKubeRouterRules, kubeRouterSets } from '../node/kube-router.fixture.ts';
-import { iptablesObstacle, variants } from '../node/iptables/obstacle.fixture.ts';
-import { Nftables } from '../node/nftables/nftables.ts';
+import { addKubeRouterRules, kubeRouterSets } from '../other-rules/kube-router.fixture.ts';
+import { iptablesObstacle, variants } from '../dataplane/iptables/obstacle.fixture.ts';
+import { Nftables } from '../dataplane/nftables/nftables.ts';
 import { refuseFlows } from '../node/established/cut-table.ts';
-import { openNftablesDataplane } from '../node/nftables/dataplane.ts';
+import { openNftablesDataplane } from '../dataplane/nftables/dataplane.ts';
 import { SourceTable } from '../node/sources/source-table.ts';
 import { TakenAddresses } from '../node/sources/taken-addresses.ts';
-import { everyone, nodeRules } from '../node/rules.fixture.ts';
+import { everyone, nodeRules } from '../dataplane/rules.fixture.ts';
 import { asNobody, publicPath } from '../../../lib/testing/public-checkout.fixture.ts';
 import { NetworkNamespace, namespaceObstacle } from '../../../test/network-policy/namespaces.fixture.ts';
 

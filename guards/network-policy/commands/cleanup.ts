@@ -46,27 +46,27 @@ type Clean = (signal: AbortSignal | undefined) => Promise<readonly string[]>;
 
 const parts: Readonly<Record<string, Clean>> = {
   nftables: async (signal) => {
-    const { openNftablesDataplane } = await import('../node/nftables/dataplane.ts');
+    const { openNftablesDataplane } = await import('../dataplane/nftables/dataplane.ts');
     using dataplane = openNftablesDataplane();
     return await dataplane.remove(signal);
   },
   iptables: async (signal) => {
-    const { KeptNamespace } = await import('../node/namespace.ts');
-    const { removeIptablesLeftovers } = await import('../node/iptables/leftovers.ts');
+    const { KeptNamespace } = await import('../dataplane/namespace.ts');
+    const { removeIptablesLeftovers } = await import('../dataplane/iptables/leftovers.ts');
     using namespace = new KeptNamespace();
     return await removeIptablesLeftovers(namespace, undefined, signal);
   },
   'sources of packets': async () => {
-    const { Nftables } = await import('../node/nftables/nftables.ts');
-    const { sourceTableName } = await import('../node/nftables/names.ts');
+    const { Nftables } = await import('../dataplane/nftables/nftables.ts');
+    const { sourceTableName } = await import('../dataplane/nftables/names.ts');
     const { removeSourceTable } = await import('../node/sources/source-table.ts');
     using nft = new Nftables();
     return removeSourceTable(nft) ? [`table ${sourceTableName}`] : [];
   },
   // Created by `--network-policy-established cut`, with either backend.
   'connections that were cut': async () => {
-    const { Nftables } = await import('../node/nftables/nftables.ts');
-    const { cutTableName } = await import('../node/nftables/names.ts');
+    const { Nftables } = await import('../dataplane/nftables/nftables.ts');
+    const { cutTableName } = await import('../dataplane/nftables/names.ts');
     const { removeCutTable } = await import('../node/established/cut-table.ts');
     using nft = new Nftables();
     return removeCutTable(nft) ? [`table ${cutTableName}`] : [];

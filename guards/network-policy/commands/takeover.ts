@@ -1,8 +1,8 @@
 /** Runs `rampart network takeover`. */
 import { printDocument } from '../../../lib/cli/document.ts';
 import { requireRoot, stopSignal } from '../../../lib/cli/process.ts';
-import { KeptNamespace } from '../node/namespace.ts';
-import { removeKubeRouterRules } from '../node/kube-router.ts';
+import { KeptNamespace } from '../dataplane/namespace.ts';
+import { removeKubeRouterRules } from '../other-rules/kube-router.ts';
 import type { TakeoverOptions } from './command.ts';
 
 /** Works in the network namespace of the calling thread. @throws {RampartError} `PRIVILEGE` unless root. */

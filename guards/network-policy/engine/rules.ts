@@ -2,7 +2,7 @@
  * The rules of one node, which the engine computes and a dataplane programs.
  *
  * Nothing in here is specific to nftables or iptables. A dataplane enforces them in the kernel; the suite of
- * all dataplanes (node/dataplane.suite.fixture.ts) defines the meaning.
+ * all dataplanes (dataplane/dataplane.suite.fixture.ts) defines the meaning.
  */
 
 export type Family = 4 | 6;

@@ -3,10 +3,10 @@ import { suite, test } from 'node:test';
 
 import { PolicyEngine } from '../engine/engine.ts';
 import type { NodeRules } from '../engine/rules.ts';
-import { podChain } from '../node/iptables/names.ts';
-import type { KernelRuleset } from '../node/kernel-packet.ts';
-import { wholeTable } from '../node/nftables/whole-table.fixture.ts';
-import { allIptables, iptablesRuleset, nftablesRuleset, rulesets } from '../node/rulesets.fixture.ts';
+import { podChain } from '../dataplane/iptables/names.ts';
+import type { KernelRuleset } from '../dataplane/kernel-packet.ts';
+import { wholeTable } from '../dataplane/nftables/whole-table.fixture.ts';
+import { allIptables, iptablesRuleset, nftablesRuleset, rulesets } from '../dataplane/rulesets.fixture.ts';
 import { type ClusterObjects, explain } from './explanation.ts';
 import { compareWithKernel } from './kernel-check.ts';
 

@@ -7,8 +7,8 @@ import {
   type KernelPacket,
   type KernelRuleset,
   protocolNumbers,
-} from '../node/kernel-packet.ts';
-import { droppingOf, noOtherRules, type OtherRules } from '../node/other-rules.ts';
+} from '../dataplane/kernel-packet.ts';
+import { droppingOf, noOtherRules, type OtherRules } from '../other-rules/other-rules.ts';
 import type { ExplainedEnd, ExplainedSide, Explanation } from './explanation.ts';
 
 export interface KernelSide {

@@ -1,15 +1,15 @@
 /** Reads the Rampart rules in this machine's kernel, whichever backend made them. */
-import { KeptNamespace } from '../node/namespace.ts';
-import { Nftables } from '../node/nftables/nftables.ts';
+import { KeptNamespace } from '../dataplane/namespace.ts';
+import { Nftables } from '../dataplane/nftables/nftables.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
-import * as iptables from '../node/iptables/decide.ts';
-import { IptablesKernel } from '../node/iptables/kernel.ts';
-import { families } from '../node/iptables/names.ts';
-import { isEnforcing as isIptablesEnforcing } from '../node/iptables/rules.ts';
-import { installedIptables } from '../node/iptables/variant.ts';
-import type { KernelRuleset } from '../node/kernel-packet.ts';
-import * as nftables from '../node/nftables/decide.ts';
-import { isEnforcing, readTable } from '../node/nftables/table.ts';
+import * as iptables from '../dataplane/iptables/decide.ts';
+import { IptablesKernel } from '../dataplane/iptables/kernel.ts';
+import { families } from '../dataplane/iptables/names.ts';
+import { isEnforcing as isIptablesEnforcing } from '../dataplane/iptables/rules.ts';
+import { installedIptables } from '../dataplane/iptables/variant.ts';
+import type { KernelRuleset } from '../dataplane/kernel-packet.ts';
+import * as nftables from '../dataplane/nftables/decide.ts';
+import { isEnforcing, readTable } from '../dataplane/nftables/table.ts';
 
 /**
  * Works in the current network namespace of the calling thread. If one backend has rules, others that are not

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
 import { PolicyEngine } from '../engine/engine.ts';
-import type { Dataplane } from './dataplane.ts';
+import type { Dataplane } from '../dataplane/dataplane.ts';
 import { Enforcement } from './enforcement.ts';
 import { NodeCounts } from './metrics.ts';
 import type { Refusals } from './refusals.ts';

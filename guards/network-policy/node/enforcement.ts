@@ -11,7 +11,7 @@ import {
   type PolicyProblem,
 } from '../engine/rules.ts';
 import { type BridgeOptions, filterBridges } from './bridge.ts';
-import type { Dataplane } from './dataplane.ts';
+import type { Dataplane } from '../dataplane/dataplane.ts';
 import type { Cutter } from './established/cutter.ts';
 import type { Departed } from './established/departed.ts';
 import type { NodeCounts } from './metrics.ts';

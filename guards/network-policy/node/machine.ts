@@ -3,12 +3,12 @@ import { existsSync, readFileSync } from 'node:fs';
 import { release } from 'node:os';
 import { join } from 'node:path';
 
-import { KeptNamespace } from './namespace.ts';
+import { KeptNamespace } from '../dataplane/namespace.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
-import { examineIptables } from './iptables/needs.ts';
-import { installedIptables } from './iptables/variant.ts';
-import { readOtherRules } from './other-rules.ts';
-import { tryNftables } from './nftables/trial.ts';
+import { examineIptables } from '../dataplane/iptables/needs.ts';
+import { installedIptables } from '../dataplane/iptables/variant.ts';
+import { readOtherRules } from '../other-rules/other-rules.ts';
+import { tryNftables } from '../dataplane/nftables/trial.ts';
 
 /** One requirement that is available or not. */
 export interface MachineFact {

@@ -3,7 +3,7 @@ import type { MetricsRegistry } from '../../../guard/guard.ts';
 import { Histogram } from '../../../lib/telemetry/histogram.ts';
 import { byLabel, metricFamily } from '../../../lib/telemetry/metric-family.ts';
 import type { PodKey, RefusalVerdict } from '../engine/rules.ts';
-import type { Refused } from './dataplane.ts';
+import type { Refused } from '../dataplane/dataplane.ts';
 import type { PolicyRefused } from './policy-refusals.ts';
 import type { ForgedSources } from './sources/source-table.ts';
 

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { PolicyEngine } from '../engine/engine.ts';
 import type { PodObject } from '../engine/objects.ts';
 import type { Direction } from '../engine/rules.ts';
-import type { Refused } from './dataplane.ts';
+import type { Refused } from '../dataplane/dataplane.ts';
 import { PolicyRefusals } from './policy-refusals.ts';
 
 function podOf(name: string, address: string): PodObject {

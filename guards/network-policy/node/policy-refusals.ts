@@ -10,7 +10,7 @@ import {
   policyRulesKey,
   type RefusalVerdict,
 } from '../engine/rules.ts';
-import type { Refused } from './dataplane.ts';
+import type { Refused } from '../dataplane/dataplane.ts';
 
 export interface PolicyRefused {
   readonly policy: PolicyKey;

@@ -5,12 +5,12 @@ import { sampled, seed } from '../../../lib/testing/depth.fixture.ts';
 import { namespaceObstacle } from '../../../test/network-policy/namespaces.fixture.ts';
 import { Network } from '../../../test/network-policy/network.fixture.ts';
 import { reachable } from '../../../test/network-policy/probe.fixture.ts';
-import type { Dataplane } from './dataplane.ts';
-import { openIptablesDataplane } from './iptables/dataplane.ts';
-import { iptablesObstacle } from './iptables/obstacle.fixture.ts';
+import type { Dataplane } from '../dataplane/dataplane.ts';
+import { openIptablesDataplane } from '../dataplane/iptables/dataplane.ts';
+import { iptablesObstacle } from '../dataplane/iptables/obstacle.fixture.ts';
 import { examineMachine } from './machine.ts';
-import { openNftablesDataplane } from './nftables/dataplane.ts';
-import { addressesOf, blocks, changeBetween, nodeRules, port } from './rules.fixture.ts';
+import { openNftablesDataplane } from '../dataplane/nftables/dataplane.ts';
+import { addressesOf, blocks, changeBetween, nodeRules, port } from '../dataplane/rules.fixture.ts';
 
 const inGuest = process.env['RAMPART_KERNEL'] !== undefined;
 /** Small, for kernels in which the whole suite would take too long. */

@@ -1,8 +1,8 @@
 /**
  * This machine's tools, and the chosen backend: as JSON, for a machine on which a test has hidden something.
  */
-import { KeptNamespace } from './namespace.ts';
-import { type BackendChoice, openBackend } from './backend.ts';
+import { KeptNamespace } from '../dataplane/namespace.ts';
+import { type BackendChoice, openBackend } from '../dataplane/backend.ts';
 import { examineMachine, type NetworkPolicyMachine } from './machine.ts';
 
 export interface Found {

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
-import { iptablesObstacle } from './iptables/obstacle.fixture.ts';
+import { iptablesObstacle } from '../dataplane/iptables/obstacle.fixture.ts';
 import { type Found, lookAround } from './tools.fixture.ts';
 
 const own = join(import.meta.dirname, 'tools.fixture.ts');

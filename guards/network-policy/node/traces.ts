@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 
 import { attributesOf } from '../../../lib/netlink/message.ts';
 import { NETLINK_NETFILTER, NetlinkSocket } from '../../../lib/netlink/socket.ts';
-import { bareTableName } from './nftables/names.ts';
+import { bareTableName } from '../dataplane/nftables/names.ts';
 
 /** include/uapi/linux/netfilter/nf_tables.h: NFNL_SUBSYS_NFTABLES << 8, and NFT_MSG_GETTABLE. */
 const GET_TABLE = 0xa01;

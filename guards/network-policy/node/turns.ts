@@ -2,7 +2,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 
 import { sleep, systemClock as clock } from '../../../lib/time/clock.ts';
-import type { Dataplane } from './dataplane.ts';
+import type { Dataplane } from '../dataplane/dataplane.ts';
 import type { Enforcement } from './enforcement.ts';
 
 /** Changes within this time of each other are programmed together; a change after a quiet time, at once. */

@@ -8,7 +8,7 @@ import { suite, test } from 'node:test';
 import { overlay } from '../../../apps/agent/overlay.fixture.ts';
 import { guards } from '../../../apps/guards.ts';
 import { deepTest, isDeep, sampled, seed } from '../../../lib/testing/depth.fixture.ts';
-import { iptablesObstacle } from '../../../guards/network-policy/node/iptables/obstacle.fixture.ts';
+import { iptablesObstacle } from '../../../guards/network-policy/dataplane/iptables/obstacle.fixture.ts';
 import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
 import { labObstacle } from '../obstacle.ts';
 import type { DeployedPod } from './deployed.fixture.ts';

@@ -15,7 +15,7 @@ import {
   policyRulesKey,
   type Protocol,
 } from '../../engine/rules.ts';
-import { protocolNumbers } from '../kernel-packet.ts';
+import { protocolNumbers } from '../../dataplane/kernel-packet.ts';
 
 const protocols: Readonly<Record<number, Protocol>> = {
   [protocolNumbers.TCP]: 'TCP',

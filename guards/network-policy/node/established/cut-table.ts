@@ -7,9 +7,9 @@
  * it, such as retransmissions, are answered with a reset.
  * A packet that starts a new connection between the same ends is not one of them.
  */
-import { cutTableName } from '../nftables/names.ts';
-import { type Nftables } from '../nftables/nftables.ts';
-import { isMissing, isRefusal } from '../nftables/table.ts';
+import { cutTableName } from '../../dataplane/nftables/names.ts';
+import { type Nftables } from '../../dataplane/nftables/nftables.ts';
+import { isMissing, isRefusal } from '../../dataplane/nftables/table.ts';
 import type { SeenFlow } from '../conntrack/flow.ts';
 
 /** How long an idle end may take to notice. */

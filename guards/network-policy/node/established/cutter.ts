@@ -5,12 +5,12 @@ import { networkInterfaces } from 'node:os';
 
 import { Conntrack, type TrackedFlow } from '../conntrack/conntrack.ts';
 import { seenFlow } from '../conntrack/flow.ts';
-import { Nftables } from '../nftables/nftables.ts';
+import { Nftables } from '../../dataplane/nftables/nftables.ts';
 import type { Logger } from '../../../../lib/telemetry/log.ts';
 import { LoopSlice } from '../../../../lib/time/loop-slice.ts';
 import { parseAddress } from '../../engine/addresses.ts';
 import { type Address, directions, isEnforced, type NodeRules } from '../../engine/rules.ts';
-import { protocolNumbers } from '../kernel-packet.ts';
+import { protocolNumbers } from '../../dataplane/kernel-packet.ts';
 import { flowsAllowedBy } from './allowed-flow.ts';
 import { refuseFlows, removeIdleCutTable } from './cut-table.ts';
 import { messageOf } from '../../../../lib/errors/errors.ts';

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 import { until } from '../../../../lib/testing/until.fixture.ts';
 import { NetworkNamespace, namespaceObstacle } from '../../../../test/network-policy/namespaces.fixture.ts';
-import { nodeRules } from '../rules.fixture.ts';
+import { nodeRules } from '../../dataplane/rules.fixture.ts';
 import { Departed } from './departed.ts';
 
 suite('connections of pods that are gone', { skip: namespaceObstacle() ?? false }, () => {

@@ -13,7 +13,7 @@ import { lineEnd } from '../../line-ends.ts';
 import { type Flow, type SeenFlow, seenFlow } from '../conntrack/flow.ts';
 import { NewFlows, type NewFlowsOptions, throwIfSwitchedOff } from '../conntrack/new-flows.ts';
 import { hasPorts } from '../ip-packet.ts';
-import { protocolName } from '../kernel-packet.ts';
+import { protocolName } from '../../dataplane/kernel-packet.ts';
 import type { NodeCounts } from '../metrics.ts';
 import { type DecidingObjects, packetDecision } from '../packet-decision.ts';
 import { FairLimit } from './fair-limit.ts';

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { ManualClock } from '../../../../lib/time/clock.fixture.ts';
 import { NetworkNamespace, namespaceObstacle } from '../../../../test/network-policy/namespaces.fixture.ts';
 import type { LocalPod, PodKey } from '../../engine/rules.ts';
-import { nodeRules } from '../rules.fixture.ts';
+import { nodeRules } from '../../dataplane/rules.fixture.ts';
 import { InterfaceSearch } from './interface-search.ts';
 
 const addresses = {

@@ -1,6 +1,6 @@
 /** Commands for the table that checks sources, in the language of nft. */
 import type { Address } from '../../engine/rules.ts';
-import { families, sourceTableName } from '../nftables/names.ts';
+import { families, sourceTableName } from '../../dataplane/nftables/names.ts';
 import { takenSets } from './source-rules.ts';
 
 /** Where a pod's chain sends what the pod may not send. */

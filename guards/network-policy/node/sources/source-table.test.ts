@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { findInterface } from '../../../../lib/netlink/interface.ts';
 import { RouteSocket } from '../../../../lib/netlink/route.ts';
 import { NetworkNamespace, namespaceObstacle } from '../../../../test/network-policy/namespaces.fixture.ts';
-import { podName, sourceTableName as table } from '../nftables/names.ts';
+import { podName, sourceTableName as table } from '../../dataplane/nftables/names.ts';
 import type { CheckedPod } from './source-rules.ts';
 import { SourceTable } from './source-table.ts';
 import { TakenAddresses } from './taken-addresses.ts';

@@ -4,8 +4,8 @@
  */
 import { NETLINK_NETFILTER, NetlinkSocket } from '../../../../lib/netlink/socket.ts';
 import type { AddressChange, PodKey, RefusalVerdict } from '../../engine/rules.ts';
-import { logPrefixOf, parseLogPrefix } from '../log-prefix.ts';
-import { Encoder } from '../nftables/encode.ts';
+import { logPrefixOf, parseLogPrefix } from '../../dataplane/log-prefix.ts';
+import { Encoder } from '../../dataplane/nftables/encode.ts';
 import {
   bareSourceTableName,
   commentText,
@@ -14,11 +14,11 @@ import {
   parseCounterName,
   podName,
   sourceTableName,
-} from '../nftables/names.ts';
-import { type Count, readCounters } from '../nftables/named-counters.ts';
-import { Nftables } from '../nftables/nftables.ts';
-import { NftablesBatch } from '../nftables/nftables-batch.ts';
-import { isMissing, isRefusal } from '../nftables/table.ts';
+} from '../../dataplane/nftables/names.ts';
+import { type Count, readCounters } from '../../dataplane/nftables/named-counters.ts';
+import { Nftables } from '../../dataplane/nftables/nftables.ts';
+import { NftablesBatch } from '../../dataplane/nftables/nftables-batch.ts';
+import { isMissing, isRefusal } from '../../dataplane/nftables/table.ts';
 import type { KnownInterface } from './pod-interfaces.ts';
 import { addressCommands, elementCommand, familyOf, refuseChain, ruleCommands } from './source-commands.ts';
 import { type CheckedPod, sourceRules, takenSets } from './source-rules.ts';

@@ -2,13 +2,13 @@
 import { readFileSync } from 'node:fs';
 
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
-import { IptablesKernel } from './iptables/kernel.ts';
-import { declaredChains, filterTable, ownChains } from './iptables/listing.ts';
-import { builtinChains, families } from './iptables/names.ts';
-import { installedIptables, type Variant } from './iptables/variant.ts';
-import type { KeptNamespace } from './namespace.ts';
-import { ownTables } from './nftables/names.ts';
-import { Nftables } from './nftables/nftables.ts';
+import { IptablesKernel } from '../dataplane/iptables/kernel.ts';
+import { declaredChains, filterTable, ownChains } from '../dataplane/iptables/listing.ts';
+import { builtinChains, families } from '../dataplane/iptables/names.ts';
+import { installedIptables, type Variant } from '../dataplane/iptables/variant.ts';
+import type { KeptNamespace } from '../dataplane/namespace.ts';
+import { ownTables } from '../dataplane/nftables/names.ts';
+import { Nftables } from '../dataplane/nftables/nftables.ts';
 
 export interface KernelChain {
   /** Where `nft` shows it; otherwise, `iptables-save` of this kind does. */

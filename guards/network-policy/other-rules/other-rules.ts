@@ -3,7 +3,7 @@
  * packets that they do not accept.
  */
 import { isKubeRouterChain, kubeRouterTables } from './kube-router-names.ts';
-import type { KeptNamespace } from './namespace.ts';
+import type { KeptNamespace } from '../dataplane/namespace.ts';
 import { type KernelChain, type KernelChains, readChains } from './other-chains.ts';
 
 export interface DroppingChain {

@@ -9,13 +9,13 @@ import { reaches } from '../../../test/network-policy/probe.fixture.ts';
 import { compareWithKernel } from '../explain/kernel-check.ts';
 import { explain } from '../explain/explanation.ts';
 import { readKernel } from '../explain/read-kernel.ts';
-import { openIptablesDataplane } from './iptables/dataplane.ts';
-import { iptablesObstacle, variants } from './iptables/obstacle.fixture.ts';
+import { openIptablesDataplane } from '../dataplane/iptables/dataplane.ts';
+import { iptablesObstacle, variants } from '../dataplane/iptables/obstacle.fixture.ts';
 import { addKubeRouterRules } from './kube-router.fixture.ts';
-import { KeptNamespace } from './namespace.ts';
-import { openNftablesDataplane } from './nftables/dataplane.ts';
+import { KeptNamespace } from '../dataplane/namespace.ts';
+import { openNftablesDataplane } from '../dataplane/nftables/dataplane.ts';
 import { droppingOf, type OtherRules, readOtherRules } from './other-rules.ts';
-import { everyone, nodeRules } from './rules.fixture.ts';
+import { everyone, nodeRules } from '../dataplane/rules.fixture.ts';
 import { sampled } from '../../../lib/testing/depth.fixture.ts';
 
 async function read(namespace: NetworkNamespace): Promise<OtherRules> {

@@ -6,7 +6,7 @@ import { execFileSync } from 'node:child_process';
 import { hash } from 'node:crypto';
 
 import type { NetworkNamespace } from '../../../test/network-policy/namespaces.fixture.ts';
-import type { Variant } from './iptables/variant.ts';
+import type { Variant } from '../dataplane/iptables/variant.ts';
 
 export type KubeRouterVersion = '2.11' | '2.6';
 

@@ -1,12 +1,12 @@
 /** Kube-router's leftovers in the kernel after it ends: its rules go on refusing. */
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
-import { IptablesKernel } from './iptables/kernel.ts';
-import { declaredChains, filterTable, ownChains } from './iptables/listing.ts';
-import { families, isOurSet } from './iptables/names.ts';
-import { installedIptables } from './iptables/variant.ts';
+import { IptablesKernel } from '../dataplane/iptables/kernel.ts';
+import { declaredChains, filterTable, ownChains } from '../dataplane/iptables/listing.ts';
+import { families, isOurSet } from '../dataplane/iptables/names.ts';
+import { installedIptables } from '../dataplane/iptables/variant.ts';
 import { isKubeRouterChain, isKubeRouterSet, kubeRouterTables } from './kube-router-names.ts';
-import type { KeptNamespace } from './namespace.ts';
-import { Nftables } from './nftables/nftables.ts';
+import type { KeptNamespace } from '../dataplane/namespace.ts';
+import { Nftables } from '../dataplane/nftables/nftables.ts';
 
 interface Removal {
   /** Only say what would be removed. */
