@@ -183,7 +183,7 @@ suite('probes', () => {
       assert.match(lines.find((line) => line.includes('container-runtime')) ?? '', /^\[\+\] .*runtime\.sock/);
       assert.match(
         lines.find((line) => line.includes('file-access-node-containers')) ?? '',
-        /^\[\+\] .*there is no container runtime/,
+        /^\[\+\] .*no container runtime responds/,
       );
       assert.equal((await ask(standalone, '/healthz')).status, 200);
       await runtime.start({

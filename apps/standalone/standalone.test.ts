@@ -80,7 +80,7 @@ suite('rampart standalone', { skip: sensorSkip }, () => {
       const { stdout } = await commands.run(['status', '--data', one.at('data'), '-o', 'json']);
       const { nodes: reported } = JSON.parse(stdout) as StatusReport;
       const { state, blindSpots } = reported[0]?.guards['file-access'] ?? {};
-      return state === 'running' && blindSpots?.some((spot) => /there is no container runtime/.test(spot));
+      return state === 'running' && blindSpots?.some((spot) => /no container runtime responds/.test(spot));
     });
   });
 

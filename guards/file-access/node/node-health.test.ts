@@ -70,7 +70,7 @@ suite('how an agent is', () => {
     runtime.absence = 'no container runtime found';
     assert.match(
       health.readiness().text,
-      /^\[\+\] file-access-node-containers: there is no container runtime, so .*watch nothing$/m,
+      /^\[\+\] file-access-node-containers: no container runtime responds, so .*watch nothing$/m,
     );
     await stack.disposeAsync();
     assert.equal(health.readiness().text, 'ready\n');

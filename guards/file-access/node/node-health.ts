@@ -8,7 +8,7 @@ import type { SensorStats } from '../../../lib/sensor/options.ts';
 const STUCK_MS = 30_000;
 
 /** What the guard does not see on a machine without a container runtime. */
-export const withoutRuntime = 'files in containers (there is no container runtime)';
+export const withoutRuntime = 'files in containers (no container runtime responds)';
 
 export interface NodeParts {
   /** The container runtime has told of its containers, or there is none. */
@@ -28,7 +28,7 @@ export function registerNodeHealth(health: PartHealth, parts: NodeParts, clock: 
   ready('containers', parts.containers, 'the container runtime has not listed them yet', () =>
     parts.absence() === undefined
       ? undefined
-      : 'there is no container runtime, so traps for pods watch nothing',
+      : 'no container runtime responds, so traps for pods watch nothing',
   );
   ready('files', parts.looked, 'not examined yet');
   ready('loader', parts.hasLoader, 'no agent is known to watch the files of this kernel yet');
