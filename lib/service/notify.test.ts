@@ -1,6 +1,7 @@
 // With a socket as systemd has one.
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
 
 import { ServiceManager } from './manager.fixture.ts';
 import { reportToServiceManager, type ServiceState } from './notify.ts';
@@ -83,6 +84,21 @@ suite('reports to a service manager', () => {
       problems,
       problems.map((_, at) => `STATUS=problem ${at}`),
     );
+  });
+
+  test('the end waits for a manager that is busy, but not for long', async () => {
+    for (const reads of [true, false]) {
+      using manager = new ServiceManager();
+      const stop = new AbortController();
+      const reporting = reportToServiceManager(well, { signal: stop.signal, env: environment(manager) });
+      await manager.told('READY=1');
+      await manager.full();
+      stop.abort();
+      // Its first try finds no room.
+      await turn();
+      if (reads) await manager.told('STOPPING=1');
+      await reporting;
+    }
   });
 
   test('nothing without a manager; one that is not there is named', async () => {

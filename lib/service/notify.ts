@@ -18,6 +18,8 @@ const UP_POLL_MS = 200;
 const STATUS_POLL_MS = 10_000;
 /** Until a manager that is busy is tried again. */
 const BUSY_MS = 50;
+/** The end waits a second for a manager that is busy. */
+const END_TRIES = 20;
 
 /** The state of the service, asked at each report: it has to be quick. Texts are one line. */
 export interface ServiceState {
@@ -71,8 +73,7 @@ export async function reportToServiceManager(
   } catch (error) {
     if (!signal.aborted) throw error;
   }
-  // The end does not wait for a manager that is busy.
-  sent(socket, path, 'STOPPING=1');
+  for (let tries = 0; !sent(socket, path, 'STOPPING=1') && tries < END_TRIES; tries++) await wait(BUSY_MS);
 }
 
 function connectTo(path: string): Fd {
