@@ -5,6 +5,7 @@ import { counted, someOf } from '../../../lib/output/words.ts';
 import { type NamespaceObject, objectKey, type PolicyObject } from '../engine/objects.ts';
 import { type Judgement, judge, rulesOf } from '../judge/judge.ts';
 import { type LineEnd, portText } from '../line-ends.ts';
+import { selectsTarget } from '../judge/peers.ts';
 import type { Refusal } from '../refusal-line.ts';
 import { groupsOf, type PicturedPod, type PodGroup, siblingOf } from './groups.ts';
 
@@ -42,13 +43,12 @@ export async function matrixOf(cluster: PicturedCluster, refusals: readonly Refu
     JSON.stringify([nameOf(source), nameOf(destination)]),
   );
   const groups = mostTelling(all, refused, cluster.policies);
-  const policies = Map.groupBy(cluster.policies, ({ metadata }) => metadata.namespace ?? '');
+  const asked = { ...cluster, selecting: selectingIn(cluster.policies) };
   const items: PictureItem[] = [];
   for (const from of groups) {
     for (const to of groups) {
       const told = refused.get(JSON.stringify([from.name, to.name])) ?? [];
-      const between = [...new Set([from.namespace, to.namespace])].flatMap((one) => policies.get(one) ?? []);
-      items.push(itemOf(from, to, { ...cluster, policies: between }, told));
+      items.push(itemOf(from, to, asked, told));
     }
     await new Promise((resolve) => setImmediate(resolve));
   }
@@ -96,6 +96,25 @@ function mostTelling(
   return all.filter((group) => chosen.has(group));
 }
 
+interface AskedCluster extends PicturedCluster {
+  /** The policies that select a pod, looked up once: each pod is asked about with many others. */
+  readonly selecting: (pod: PicturedPod) => readonly PolicyObject[];
+}
+
+function selectingIn(policies: readonly PolicyObject[]): AskedCluster['selecting'] {
+  const byNamespace = Map.groupBy(policies, ({ metadata }) => metadata.namespace ?? '');
+  const known = new Map<PicturedPod, readonly PolicyObject[]>();
+  return (pod) => {
+    let selecting = known.get(pod);
+    if (selecting === undefined) {
+      const own = byNamespace.get(pod.metadata.namespace ?? '') ?? [];
+      selecting = own.filter((policy) => selectsTarget(policy, pod));
+      known.set(pod, selecting);
+    }
+    return selecting;
+  };
+}
+
 type Verdict = 'allowed' | 'refused' | 'would-refuse';
 
 /** Answers for one pair of pods. */
@@ -108,12 +127,7 @@ interface Answer {
   readonly ports: readonly (readonly [Port, Verdict])[];
 }
 
-function itemOf(
-  from: PodGroup,
-  to: PodGroup,
-  cluster: PicturedCluster,
-  told: readonly Refusal[],
-): PictureItem {
+function itemOf(from: PodGroup, to: PodGroup, cluster: AskedCluster, told: readonly Refusal[]): PictureItem {
   const places = new Set([from.namespace, to.namespace]);
   const namespaces = cluster.namespaces.filter(({ metadata }) => places.has(metadata.name ?? ''));
   const answers = from.kinds.flatMap((source) =>
@@ -147,9 +161,11 @@ function itemOf(
 function answerOf(
   from: PicturedPod,
   to: PicturedPod,
-  { policies, namespaces, monitoringNodes }: PicturedCluster,
+  { selecting, namespaces, monitoringNodes }: AskedCluster,
   told: readonly Refusal[],
 ): Answer | undefined {
+  // No other policy says anything of them.
+  const policies = [...new Set([...selecting(from), ...selecting(to)])];
   // The name of a pod is looked up among these.
   const pods = objectKey(from) === objectKey(to) ? [from] : [from, to];
   const ask = ({ protocol, port }: Port): Judgement =>
