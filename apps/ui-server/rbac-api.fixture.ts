@@ -141,7 +141,8 @@ export class RbacApi implements AsyncDisposable {
   #tokenReview({ token }: Readonly<Record<string, unknown>>): object {
     const username = this.tokens.get(String(token));
     this.reviews.push(`token of ${username}`);
-    if (username === undefined) return { authenticated: false, error: 'unknown' };
+    // What is said of a user means nothing then.
+    if (username === undefined) return { authenticated: false, user: { username: 'root' } };
     return {
       authenticated: true,
       user: { username, uid: `uid of ${username}`, groups: ['system:authenticated'] },
