@@ -1,4 +1,4 @@
-// What needs no build of an image: that is test/lab/deploy/image.deep.test.ts.
+// Tests without a build of an image: that is test/lab/deploy/image.deep.test.ts.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { globSync, readFileSync, writeFileSync } from 'node:fs';

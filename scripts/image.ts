@@ -40,7 +40,7 @@ export const imagePackages: readonly string[] = [
   ...['libbpf1', 'libnftables1', 'libstdc++6', 'aide', 'iptables', 'ipset'],
 ];
 
-/** What the image runs, and as whom. */
+/** The image's command and user. */
 export const imageConfig = {
   User: '65532:65532',
   Entrypoint: ['/opt/rampart/bin/rampart'],
@@ -48,7 +48,7 @@ export const imageConfig = {
   Env: ['PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'],
 };
 
-/** Nobody reads them in a container. Licences stay. */
+/** Useless in a container. Licences stay. */
 const unread = ['man', 'info', 'locale', 'lintian', 'bug', 'doc'].map(
   (name) => `--dpkgopt=path-exclude=/usr/share/${name}/*`,
 );
@@ -69,7 +69,7 @@ export interface WrittenImage {
 export interface ImageOptions {
   /** The reference in the layout. Default: `rampart` in the version of package.json. */
   readonly name?: string;
-  /** Of compression, 0 to 9; less is quicker. Default: 9. */
+  /** Level of compression, 0 to 9; less is quicker. Default: 9. */
   readonly level?: number;
 }
 

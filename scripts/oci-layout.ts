@@ -29,7 +29,7 @@ export interface NewImage {
 export interface NewLayer {
   /** A tar archive. */
   readonly content: Uint8Array;
-  /** What made it, for the image's history. */
+  /** The step that made it, for the image's history. */
   readonly about?: string;
   /** Level of gzip, 0 to 9. Default: not compressed. */
   readonly level?: number;

@@ -1,4 +1,4 @@
-// The packages as they are built. What dpkg, systemd and npm do with them: package.deep.test.ts.
+// The packages as built. Their use by dpkg, systemd and npm: package.deep.test.ts.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import {

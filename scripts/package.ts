@@ -32,7 +32,7 @@ export interface Packages {
 }
 
 export interface PackageOptions {
-  /** Of compression, 0 to 9; less is quicker. Default: 6. */
+  /** Level of compression, 0 to 9; less is quicker. Default: 6. */
   readonly level?: number;
 }
 

@@ -111,7 +111,7 @@ function More({ onSeen, left }: { readonly onSeen: () => void; readonly left: nu
     );
     if (end.current !== null) observer.observe(end.current);
     return () => observer.disconnect();
-    // Again for each number: one that stays in view is told once.
+    // Once for each number: one that stays in view is announced once.
   }, [left]);
   return (
     <p class="end" ref={end}>

@@ -69,7 +69,7 @@ function Entry({ name, value }: { readonly name: string; readonly value: string 
   );
 }
 
-/** What is in an object by its path; what is empty is left out. */
+/** The values in an object by path; empty ones are omitted. */
 function entriesOf(name: string, value: unknown): [name: string, value: string][] {
   if (value === null || value === '') return [];
   if (typeof value === 'string') return [[name, value]];

@@ -18,7 +18,7 @@ export function totalOf(hours: readonly HourCount[]): Total {
   return { all, guards };
 }
 
-/** Of one guard: 24 numbers, the last one of the hour that has begun. */
+/** For one guard: 24 numbers, the last one for the present hour. */
 export function hourly(hours: readonly HourCount[], guard: string, nowMs: number): number[] {
   const startMs = nowMs - (nowMs % HOUR_MS) - 23 * HOUR_MS;
   const counts = Array.from({ length: 24 }, () => 0);

@@ -8,7 +8,7 @@ interface LossesProps {
   readonly missed: number;
 }
 
-/** What was lost since the agents started, on all nodes together. */
+/** Losses since the agents started, on all nodes together. */
 export function Losses({ status, missed }: LossesProps) {
   const sums = new Map<string, number>([['findings, not read by this page', missed]]);
   for (const { guard, what, count } of status.nodes.flatMap(({ losses }) => losses)) {

@@ -8,7 +8,7 @@ import { exchangeToken } from './exchange-token.ts';
 async function exchangeLink(): Promise<string> {
   const token = location.hash.slice(1);
   if (!/^[\w-]{20,}$/.test(token)) return '';
-  // Nobody else sees it in the history, or uses a copied address.
+  // Not visible in the history, and useless in a copied address.
   history.replaceState(null, '', location.pathname);
   return await exchangeToken(token);
 }

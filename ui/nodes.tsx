@@ -7,7 +7,7 @@ type Tone = 'ok' | 'warn' | 'bad' | '';
 
 interface Cell {
   readonly tone: Tone;
-  /** Empty where there is nothing to say. */
+  /** Empty without a reason. */
   readonly why: string;
 }
 

@@ -1,4 +1,4 @@
-/** What `rampart doctor` begins with: a line for each guard, and why. */
+/** The first lines of `rampart doctor`: one for each guard, with its reason. */
 import type { Diagnosis } from '../../guard/machine.ts';
 import { printable } from '../../lib/output/printable.ts';
 import { displayWidth, indentText, paint, renderTable, type RenderOptions } from '../../lib/output/table.ts';

@@ -9,8 +9,9 @@ const families = ['tcp', 'tcp6'] as const;
 type ReadSockets = (name: (typeof families)[number]) => string | undefined;
 
 /**
- * Whether a process of this network namespace listens at an IPv4 address and port, or at all addresses: then nobody else can. One that
- * listens at `::` is counted, although it may leave IPv4 to others (IPV6_V6ONLY), which is not in the list.
+ * Whether a process of this network namespace listens at an IPv4 address and port, or at all addresses: then
+ * the port is taken. One that listens at `::` is counted, although it may leave IPv4 to others (IPV6_V6ONLY),
+ * which is not in the list.
  *
  * @param address - As `127.0.0.1`.
  */

@@ -1,4 +1,4 @@
-/** What this machine has of what all guards, and standalone, need. */
+/** This machine's state for the requirements of all guards and of standalone. */
 import { existsSync, readFileSync, statfsSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 

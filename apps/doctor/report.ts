@@ -37,17 +37,22 @@ export interface ModeFacts {
 }
 
 /**
- * `rampart doctor -o json`. Within `rampart.dev/doctor/v1`, fields keep their names and meanings; new ones may come.
+ * `rampart doctor -o json`. Within `rampart.dev/doctor/v1`, fields keep their names and meanings; new ones
+ * may come.
  *
- * - `guards`: whether each works on this machine: `works`, `limited` or `cannot`; `obstacles` and `limits` are clauses for people.
- * - `machine`: what all of them need. `runtime` is null without a container runtime, `api.problem` null where the port is free.
- * - `kernel`: everything that was probed, see {@link KernelFeatures}. A field this process cannot
- *   know is absent. Each feature is `{"available":true}` or
- *   `{"available":false,"reason":WORD,"detail":SENTENCE}` with a word of `featureReasons`.
+ * - `guards`: whether each works on this machine: `works`, `limited` or `cannot`; `obstacles` and `limits`
+ *   are clauses for people.
+ * - `machine`: the common requirements. `runtime` is null without a container runtime, `api.problem` null
+ *   if the port is free.
+ * - `kernel`: everything that was probed, see {@link KernelFeatures}. A field this process cannot know is
+ *   absent. Each feature is `{"available":true}` or `{"available":false,"reason":WORD,"detail":SENTENCE}`
+ *   with a word of `featureReasons`.
  * - `missingCapabilities`: those that eBPF asks for and this process lacks.
- * - `sensor.mode`: the mode that `rampart watch` takes, null when it can take none.
- * - `sensor.cannotSee`: what that mode cannot see: `name` is a stable word, `because` null where there is nothing to say.
- * - `network`: what network policies need, and which backend is taken, null when none works; see {@link NetworkPolicyMachine}.
+ * - `sensor.mode`: the mode that `rampart watch` takes, null without a usable one.
+ * - `sensor.cannotSee`: what that mode cannot see: `name` is a stable word, `because` null without a
+ *   reason.
+ * - `network`: the requirements of network policies, and the chosen backend, null if none works; see {@link
+ *   NetworkPolicyMachine}.
  * - `sensor.modes`: all modes, best first; `unavailable` is the reason, null when the mode can run.
  */
 export interface DoctorReport extends KernelReport {

@@ -116,7 +116,7 @@ test(
   { skip: notRoot },
   () => {
     using directory = new TemporaryDirectory();
-    // Nobody listens on it.
+    // A socket without a listener.
     writeFileSync(directory.at('dead.sock'), '');
     const { guards: found, machine } = JSON.parse(
       doctor(['-o', 'json', '--cri-socket', directory.at('dead.sock'), '--data', directory.at('not/yet')])

@@ -130,7 +130,7 @@ suite('file integrity on one machine', () => {
     assert.equal(await one.stop(), 0);
     one.write('host/etc/group', 'root\n');
     await start();
-    // What the baseline says is what it said.
+    // The baseline's content is unchanged.
     const { findings: left } = await until('one finding to be gone', async () => {
       const machine = (await reported(one))?.nodes[0];
       return machine?.findingCount === 1 && machine;

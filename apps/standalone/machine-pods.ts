@@ -4,7 +4,7 @@ import type { NodeContainer } from '../../lib/cri/node-container.ts';
 import type { MachineContainer, MachinePod, MachineState } from './mirror/machine-pod.ts';
 import type { NodeRuntime } from '../../lib/cri/node-runtime.ts';
 
-/** How a container began and ended; only asked for what has ended, as no list tells it. */
+/** Start and end of a container; only queried for ended ones, because lists omit them. */
 interface Ending {
   readonly startedMs: number;
   readonly finishedMs: number;
@@ -15,10 +15,10 @@ const ASK_MS = 2_000;
 /** A runtime with much to do answers late. */
 const TRIES = 5;
 const PAUSE_MS = 500;
-/** Where containers end all the time, what is known is told nevertheless. */
+/** If containers end all the time, the known state is reported nevertheless. */
 const PATIENCE_MS = 1_000;
 
-/** Tells `tell` the state of the machine, now and after each change, until it is disposed. */
+/** Calls `tell` with the state of the machine, now and after each change, until it is disposed. */
 export function followMachinePods(source: NodeRuntime, tell: (state: MachineState) => void): Disposable {
   /** By id. */
   const endings = new Map<string, Ending | 'asking'>();

@@ -68,7 +68,8 @@ suite('findings by OTLP', () => {
       one.write('host/etc/hosts', 'eve\n');
       await until('the next one', () => receiver.taken.some((body) => body.includes('/etc/hosts')));
       const records = receiver.received.flatMap((request) => request.records);
-      // What the guard had told and not yet written down when it was killed, it may tell again: as a finding of its own.
+      // Findings that were reported and not yet recorded when it was killed may be reported again: as
+      // findings of their own.
       assert.equal(new Set(records.map(({ values }) => values['log.record.uid'])).size, records.length);
       const [first] = records;
       assert.match(first?.body.stringValue ?? '', /\/etc\/group/);

@@ -1,4 +1,4 @@
-/** The page of `--ui`. Until somebody opens it, it costs nothing. */
+/** The page of `--ui`. It costs nothing until it is opened. */
 import type { MountedPart } from '../../lib/apiserver/http/server-options.ts';
 import type { InProcessOptions } from '../ui/in-process.ts';
 
@@ -8,7 +8,7 @@ export const pagePath = '/ui';
 type Answer = MountedPart['take'];
 
 export interface StandalonePage extends MountedPart {
-  /** Before that, whoever asks is told to come again. */
+  /** Until then, requests are answered with a request to retry. */
   serve(options: Omit<InProcessOptions, 'path'>): void;
 }
 
@@ -44,7 +44,7 @@ async function load(options: InProcessOptions): Promise<Answer> {
   const part = await inProcessUi(options);
   return (request, response, known) => {
     const below = pathOf(request.url).slice(pagePath.length);
-    // What the page names is beside it.
+    // The page's references are relative to it.
     if (below === '') return void response.writeHead(308, { Location: `${pagePath}/` }).end();
     void answerUi(request, response, below, { ...part, known });
   };

@@ -90,7 +90,7 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
       ? stack.use(mkdtempDisposableSync(join(tmpdir(), 'rampart-standalone-'))).path
       : resolve(options.data);
   const hostRoot = checkedHostRoot(options.hostRoot);
-  // A command line that is refused is told to whoever has written it.
+  // The reason for a refused command line goes to its caller.
   sayInLog(logger);
   const health = new Health();
   const { metrics } = stack.use(await observe({ ...options, paths: metricsPathsOf(guards) }, health));
@@ -140,8 +140,8 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
   const kubeconfig = kubeconfigOf(server);
   say(`kubeconfig ${kubeconfig}`);
   if (options.data === undefined) say('no data directory (--data): nothing is kept after exit');
-  // Its own API: there is nobody to be spared. A report for each of 100,000 objects is to be written in minutes.
-  // By a socket that only this user can open: connections of others must not cost the guards their leases.
+  // Its own API, without other clients to spare: a report for each of 100,000 objects takes minutes. By a
+  // socket that only this user can open: connections of others must not cost the guards their leases.
   const access = {
     ...clusterAccess({ kubeconfig }),
     server: new URL('http://localhost'),
@@ -157,7 +157,7 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
     failed: (err) => logger.error({ err }, 'a request for the page has failed'),
   });
   const client = stack.use(new KubeClient(access, { perSecond: 2000, burst: 4000 }));
-  // What a storm of changes leaves is given back: docs/decisions/0010-memory-of-standalone.md.
+  // Memory used by a storm of changes is returned: docs/decisions/0010-memory-of-standalone.md.
   stack.use(returnMemoryWhenIdle({ letGo: () => client.closeUnusedConnections() }));
   await installResources(client, guards, signal, options);
   await ensureSystemNamespace({ client, signal, logger });
@@ -222,7 +222,10 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
   out.throwIfFailed();
 }
 
-/** What has to be written before guards can object to anything: definitions, leases, statuses and the mirror of the machine. */
+/**
+ * Writes that are needed before guards can object to any: definitions, leases, statuses and the mirror of the
+ * machine.
+ */
 function isOwnWrite(
   { resource, subresource, namespace, name, user }: AdmissionRequest,
   ownGroups: ReadonlySet<string>,
@@ -253,7 +256,7 @@ function viewerOf(guards: readonly Guard[]): User {
   return { name: viewerName, groups: ['system:authenticated'], rules: viewerRules(guards) };
 }
 
-/** As the certificate has it: a name that an attacker makes resolve to this machine is none of them. */
+/** The certificate's names: a name that an attacker makes resolve to this machine is not among them. */
 function siteOf({ hosts }: ApiServer): Site {
   const names = new Set(hosts.map((host) => host.toLowerCase()));
   return {

@@ -1,4 +1,4 @@
-/** What the service manager of the machine is told of a standalone. */
+/** Standalone's reports to the machine's service manager. */
 import type { Guard } from '../../guard/guard.ts';
 import { readinessParts } from '../../guard/part-context.ts';
 import { reportToServiceManager } from '../../lib/service/notify.ts';
@@ -17,7 +17,8 @@ export interface ReportServiceOptions {
 }
 
 /**
- * Until the signal aborts. The service is up when all parts of all guards have been ready. Without a service manager, or if it cannot be reached, nothing is told and the guards continue.
+ * Until the signal aborts. The service is up when all parts of all guards have been ready. Without a service
+ * manager, or if it cannot be reached, nothing is reported and the guards continue.
  */
 export async function reportService(options: ReportServiceOptions): Promise<void> {
   const { guards, health, logger, signal, env = process.env } = options;
@@ -51,7 +52,7 @@ function partsOf(guard: Guard): string[] {
     .flatMap((on) => readinessParts(guard, on));
 }
 
-/** What an answer to /healthz or /readyz says of its first part with this mark, of those that say anything. */
+/** The text of the first part with this mark in an answer of /healthz or /readyz, among those with a text. */
 function firstLine(text: string, mark: '+' | '-'): string | undefined {
   return new RegExp(`^\\[\\${mark}\\] (.*: .*)$`, 'm').exec(text)?.[1];
 }

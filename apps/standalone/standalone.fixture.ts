@@ -15,7 +15,7 @@ import type { KiveAlert } from '../../guards/file-access/alert/alert.ts';
 
 export const rampart: string = join(import.meta.dirname, '../../bin/rampart');
 const PATIENCE_MS = 60_000;
-/** What is no object, as a log, may have changed after that. */
+/** Things that are not objects, such as a log, may have changed after that. */
 const UNCHANGED_MS = 500;
 
 export interface Ran {
@@ -29,7 +29,7 @@ export class Standalone implements AsyncDisposable {
   readonly directory = mkdtempSync(join(tmpdir(), 'rampart-standalone-test-'));
   #child: ChildProcess | undefined;
   #ended: Promise<unknown> = Promise.resolve();
-  /** What it gets besides the environment of this process. */
+  /** Its variables besides the environment of this process. */
   env: NodeJS.ProcessEnv = {};
   stdout = '';
   stderr = '';
@@ -70,7 +70,7 @@ export class Standalone implements AsyncDisposable {
     await this.untilSaid(/guarding this machine with sensor mode|serving https/);
   }
 
-  /** Of the server that was started last. Asking by it costs a small part of what a start of kubectl does. */
+  /** Client of the server that was started last. It costs a small part of starting kubectl. */
   get client(): KubeClient {
     const access = (): ClusterAccess => findClusterAccess({ path: this.at('data/kubeconfig') });
     return (this.#client ??= new KubeClient(access(), { perSecond: 1000, burst: 1000 }));

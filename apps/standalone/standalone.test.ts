@@ -28,7 +28,7 @@ spec:
             security-level: high
 `;
 
-/** None of this machine is to be spoken to. */
+/** The machine's own runtime must not be used. */
 const noRuntime = ['--cri-socket', '/nonexistent/rampart-test.sock'];
 
 suite('rampart standalone', { skip: sensorSkip }, () => {
@@ -249,7 +249,7 @@ suite('rampart standalone with real pods', { skip: sensorSkip || labObstacle() }
       return debug?.name === 'debug';
     });
     assert.equal((await now()).metadata.uid, metadata.uid);
-    // The runtime is away and comes back: pods stay as they were.
+    // The runtime is away and comes back: pods are unchanged.
     await lab.stopRuntime();
     assert.equal((await now()).status?.phase, 'Running');
     await lab.startRuntime();

@@ -5,7 +5,7 @@ import type { FindingFeed } from './finding-feed.ts';
 
 /** Whoever takes so little of what comes is cut off, and resumes. More than all that is kept of one kind. */
 const MOST_WAITING_BYTES = 64 * 1024 * 1024;
-/** Of a connection through which nothing comes, nobody sees that it is broken. */
+/** Without traffic, a broken connection is not detected. */
 const ALIVE_MS = 15_000;
 
 /** Sends those after `Last-Event-ID` and what comes, until the connection ends. `live` comes after what was kept, `anew` before all of it. */
@@ -16,7 +16,7 @@ export function streamFindings(request: IncomingMessage, response: ServerRespons
   // nginx would keep events until it has some kilobytes of them.
   response.writeHead(200, { 'Content-Type': 'text/event-stream', 'X-Accel-Buffering': 'no' });
   response.flushHeaders();
-  // What is kept goes in one piece.
+  // The kept ones go in one piece.
   response.cork();
   if (last !== '' && !isSame) response.write('event: anew\ndata: \n\n');
   const following = feed.follow(isSame ? Number(number) : 0, {

@@ -6,7 +6,7 @@ import type { LineFeed } from '../../lib/feed/line-feed.ts';
 export interface FindingReader {
   /** Numbers only grow. `line` is JSON of a `UiFinding`. */
   line(number: number, line: string): void;
-  /** What was kept has been told; what follows is new. */
+  /** All kept lines have been delivered; the following ones are new. */
   live(): void;
   /** It ends here, although more may come: to be followed anew. */
   fail(): void;

@@ -10,7 +10,7 @@ type Counts = Map<string, Partial<Record<Severity, number>>>;
 export class FindingHours {
   /** By hour and guard; of processes that have ended. */
   #before: Counts = new Map<string, Partial<Record<Severity, number>>>();
-  /** Of the process that runs. */
+  /** Counts of the running process. */
   #now: Counts = new Map<string, Partial<Record<Severity, number>>>();
 
   /**

@@ -14,7 +14,7 @@ import { findingLines } from './finding-lines.ts';
 import type { FindingsState, UiFinding } from './report.ts';
 
 const DAY_MS = 86_400_000;
-/** Of each kind. */
+/** Limit of each kind. */
 const KEPT = 10_000;
 const KEPT_UNITS = 16 * 1024 * 1024;
 
@@ -31,7 +31,7 @@ export class FindingSource {
   readonly feed = new LineFeed({ maxLines: KEPT, maxUnits: KEPT_UNITS });
   readonly #options: FindingSourceOptions;
   #hours = new FindingHours();
-  /** What a source gave before it failed: it gives it again. */
+  /** Findings that a source delivered before it failed: it delivers them again. */
   #known = new Set<string>();
   #hasAbout = false;
   #isLive = false;
@@ -84,7 +84,7 @@ export class FindingSource {
         this.#note = messageOf(error);
       }
       this.#isLive = false;
-      // A socket counts anew from its beginning; lines of logs are counted once, as they are known.
+      // A socket counts again from its beginning; lines of logs are counted once, when they are read.
       if (this.#hasAbout) this.#hours = new FindingHours();
       this.#known = new Set(this.feed.kept().map(({ line }) => line));
       await sleep(systemClock, backoff.nextMs(), signal).catch(() => undefined);
@@ -97,7 +97,7 @@ export class FindingSource {
     const line = lineOf(read);
     if (this.#known.has(line)) return;
     this.feed.push(line, `${read.head.guard} ${read.head.kind}`);
-    // What a socket keeps is in the counts that came before it.
+    // A socket's kept lines are included in its earlier counts.
     if (!this.#hasAbout || this.#isLive) this.#hours.add(read.head, Number(read.timeNs / 1_000_000n));
   }
 }

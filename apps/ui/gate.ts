@@ -5,7 +5,7 @@ import type { FindingFeed } from './finding-feed.ts';
 import type { Refusal, Site } from './refusal.ts';
 import type { UiPicture, UiReport } from './report.ts';
 
-/** What somebody sees. */
+/** A user's view. */
 export interface View {
   /** Never rejects. */
   report(): Promise<UiReport>;
@@ -19,7 +19,7 @@ export interface Gate {
   readonly site: Site;
   /** Whether the page asks for a token if there is no session. */
   readonly takesTokens: boolean;
-  /** @returns the `Set-Cookie` header of a session; or why there is none. */
+  /** @returns the `Set-Cookie` header of a session, or the reason for a refusal. */
   exchange(token: string): Promise<string | Refusal>;
   admit(headers: IncomingHttpHeaders): Promise<View | Refusal>;
 }
@@ -28,7 +28,7 @@ export function isRefusal(answer: View | Refusal): answer is Refusal {
   return 'why' in answer;
 }
 
-/** Of the header `Authorization`; empty if there is none. */
+/** The token in the header `Authorization`; empty without one. */
 export function bearerIn(authorization = ''): string {
   return /^Bearer (\S+)$/i.exec(authorization)?.[1] ?? '';
 }

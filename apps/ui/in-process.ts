@@ -18,7 +18,7 @@ export { answerUi, pathOf } from './ui-answers.ts';
 
 export interface InProcessOptions extends TokenGateOptions {
   readonly guards: readonly Guard[];
-  /** Of the viewer: the status is read with its rights. */
+  /** Kubeconfig of the viewer: the status is read with its rights. */
   readonly kubeconfig: string;
   /** Each line is a finding. */
   readonly feed: LineFeed;

@@ -21,9 +21,9 @@ const names = {
 } as const;
 
 /**
- * What was built has the page in it. A checkout builds it when it is asked for, if its sources have changed since.
+ * A build contains the page. A checkout builds it on demand, if its sources have changed since.
  *
- * @throws {RampartError} `SYSTEM` where it cannot be built, or is missing.
+ * @throws {RampartError} `SYSTEM` if it cannot be built, or is missing.
  */
 export function readPageFiles(): PageFiles {
   const isCheckout = import.meta.filename.endsWith('.ts');

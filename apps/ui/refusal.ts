@@ -8,9 +8,9 @@ export interface Refusal {
 
 /** Where the page is, as browsers name it. */
 export interface Site {
-  /** Of `Host`, in lower case, without its port: by `ssh -L` another one is on the other side. */
+  /** For `Host`, in lower case, without its port: with `ssh -L`, the other side has another one. */
   readonly isOwnName: (name: string) => boolean;
-  /** What to do about another name. */
+  /** The remedy for another name. */
   readonly names: string;
   readonly schemes: readonly ('http' | 'https')[];
   /** Whether other sites may link to the page, which holds nothing without a session. */

@@ -15,12 +15,12 @@ import { serveUi } from './ui-server.ts';
 /**
  * Serves the page until SIGINT or SIGTERM.
  *
- * @throws {RampartError} `INPUT` where no cluster is found, `SYSTEM` where the page is missing or the port is taken.
+ * @throws {RampartError} `INPUT` without a cluster, `SYSTEM` if the page is missing or the port is taken.
  */
 export async function runUi(guards: readonly Guard[], options: UiOptions): Promise<void> {
   const { port, ...choice } = options;
   const { data, kubeconfig, context } = choice;
-  // Of a stopped standalone process, the kubeconfig stays.
+  // The kubeconfig of a stopped standalone process stays.
   const { server } = clusterAccess(choice);
   const { signal } = stopSignal();
   const status = new StatusPoll(guards, choice, signal);

@@ -1,6 +1,6 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 
-/** As it can stand in a URL and in a cookie. */
+/** In a form for URLs and cookies. */
 export function newSecret(bytes = 32): string {
   return randomBytes(bytes).toString('base64url');
 }

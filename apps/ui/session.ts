@@ -14,7 +14,7 @@ export class LinkGate implements Gate {
   readonly takesTokens = false;
   /** Where the page is. Cookies are sent to all ports of a host, but not to other paths: who serves another port does not know this one. */
   readonly path: string = `/${newSecret(16)}/`;
-  /** For the fragment of the link: browsers send fragments to nobody. */
+  /** For the fragment of the link: browsers do not send fragments. */
   readonly token: string = newSecret();
   readonly #secret = newSecret();
   readonly #view: View;

@@ -25,7 +25,7 @@ export class StatusPoll {
     this.#signal = signal;
   }
 
-  /** Reads at most once at a time. What cannot be read is in the answer: never rejects. */
+  /** Reads at most once at a time. Unreadable parts are in the answer: never rejects. */
   read(): Promise<PolledStatus> {
     const endedMs = this.#last?.endedMs;
     const isOld = endedMs !== undefined && performance.now() - endedMs > FRESH_MS;

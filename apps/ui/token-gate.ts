@@ -7,16 +7,16 @@ import { cookiesIn, isSame, newSecret } from './secrets.ts';
 
 export interface TokenGateOptions {
   readonly site: Site;
-  /** Of the page: `/ui/`. */
+  /** Path of the page: `/ui/`. */
   readonly path: string;
-  /** Cookies do not tell ports apart, and two of these processes may run. */
+  /** Cookies are shared between ports, and two of these processes may run. */
   readonly port: string;
   readonly isToken: (token: string) => boolean;
   /** The file with the token, for people. */
   readonly file: string;
 }
 
-/** A token that somebody types, and the cookie that it is exchanged for. The cookie ends with the process. */
+/** A typed token, and the cookie that it is exchanged for. The cookie ends with the process. */
 export class TokenGate implements Gate {
   readonly takesTokens = true;
   readonly site: Site;

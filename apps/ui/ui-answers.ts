@@ -12,15 +12,15 @@ import type { UiPicture, UiReport } from './report.ts';
 export interface UiPart {
   readonly page: PageFiles;
   readonly gate: Gate;
-  /** A fault of the program, for the log; the browser is told that there is one. */
+  /** A fault of the program, for the log; the browser only learns that it happened. */
   readonly failed: (error: unknown) => void;
-  /** The request comes from somebody who is known. */
+  /** Called if the request comes from a known user. */
   readonly known?: () => void;
 }
 
 const headers = {
   'Cache-Control': 'no-store',
-  // No inline script or style, nothing from elsewhere, in nobody's frame.
+  // No inline script or style, nothing from other origins, in no frame.
   'Content-Security-Policy':
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
   'Cross-Origin-Opener-Policy': 'same-origin',

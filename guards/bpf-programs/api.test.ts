@@ -60,7 +60,7 @@ suite('the kinds of bpfman.io/v1alpha1', () => {
     );
   });
 
-  test('all samples of bpfman-operator are taken as they are', async () => {
+  test('reads every sample of bpfman-operator unchanged', async () => {
     assert.equal(new Set(samples.map(({ kind, metadata: { name } }) => `${kind}/${name}`)).size, 24);
     for (const sample of samples) await create(sample);
   });
@@ -82,7 +82,7 @@ suite('the kinds of bpfman.io/v1alpha1', () => {
     for (const example of examples.filter((one) => !isOther(one))) await create(example);
   });
 
-  test('what has a default need not be written', async () => {
+  test('fields with a default may be left out', async () => {
     const made = await cluster.create('TcProgram', 'defaults', tc);
     assert.deepEqual(made.spec['proceedon'], ['pipe', 'dispatcher_return']);
     assert.equal(made.spec.bytecode.image?.imagepullpolicy, 'IfNotPresent');

@@ -201,7 +201,7 @@ function application(scope: Scope): TypeRow {
   };
 }
 
-/** What runs on one node: one program at one attach point. */
+/** A kind for nodes: one program at one attach point of one node. */
 function defineNodeKind(kind: string, scope: Scope): Resource {
   return inGroup(kind, scope, {
     description: 'One eBPF program at one hook of one node. Written by the agents.',
@@ -243,7 +243,7 @@ type Status = { readonly conditions?: Conditions };
 
 /** An object of any of the kinds that users write. */
 export interface ParentObject extends KubeObject {
-  /** Of v0.5.5; ApplicationSpec in the kinds of v0.6. */
+  /** The spec of v0.5.5; ApplicationSpec in the kinds of v0.6. */
   readonly spec: CommonSpec & Readonly<Record<string, unknown>>;
   readonly status?: Status;
 }
@@ -273,9 +273,9 @@ const stateKinds = { Cluster: defineState('Cluster'), Namespaced: defineState('N
 
 type NodeTypes = Readonly<Record<Scope, ResourceType<NodeObject>>>;
 
-/** Of v0.5.5: one object for each program and place. */
+/** Types of v0.5.5: one object for each program and place. */
 export const nodeTypes: NodeTypes = nodeTypesOf(nodeKinds);
-/** Of v0.6: one object for each application. */
+/** Types of v0.6: one object for each application. */
 export const stateTypes: NodeTypes = nodeTypesOf(stateKinds);
 /** All that is written for nodes. */
 export const allNodeTypes: readonly ResourceType<NodeObject>[] = [

@@ -31,7 +31,7 @@ suite('the kinds of bpfman v0.6', () => {
   const made = (kind: string, name: string, spec: object): Promise<ParentObject> =>
     create({ kind, metadata: { name, ...(kind === 'BpfApplication' && { namespace: 'acme' }) }, spec });
 
-  test('all ten samples are taken as they are; a status, which only agents write, is left out', async () => {
+  test('reads all ten samples unchanged, without their status, which only agents write', async () => {
     assert.equal(applicationSamples.length, 10);
     for (const sample of applicationSamples) {
       const { kind, metadata } = sample;
@@ -47,7 +47,7 @@ suite('the kinds of bpfman v0.6', () => {
     }
   });
 
-  test('what has a default need not be written; `links:` with nothing behind it is no link', async () => {
+  test('fields with a default may be left out; an empty `links:` has no links', async () => {
     const { spec } = await made(
       'ClusterBpfApplication',
       'defaults',

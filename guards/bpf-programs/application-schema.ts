@@ -26,7 +26,7 @@ import {
   type Scope,
 } from './spec-schema.ts';
 
-/** Of links that name none. */
+/** Priority of links without one. */
 export const DEFAULT_PRIORITY = 1000;
 const MAX_LINKS = 256;
 /** Names of interfaces in one link. */
@@ -194,7 +194,7 @@ const uprobeRule = rule('has(self.__function__) || self.offset > 0', 'function o
   fieldPath: '.function',
 });
 
-/** What the link of a program is, by the field that has it. */
+/** The specs of links, by the field that has them. */
 export interface LinkSpecs {
   readonly xdp: ReadFields<ReturnType<typeof xdpLink>>;
   readonly tc: ReadFields<ReturnType<typeof tcLink>>;
@@ -355,7 +355,7 @@ export function applicationFields(scope: Scope) {
 
 type Links = { readonly [Field in LinkType]?: MemberSpec<Field> };
 interface MemberSpec<Field extends LinkType> {
-  /** Of fentry and fexit. */
+  /** For fentry and fexit. */
   readonly function?: string;
   readonly links?: readonly LinkSpecs[Field][];
 }

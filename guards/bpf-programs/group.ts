@@ -1,4 +1,4 @@
-/** What all kinds of the API group have in common. */
+/** Common to all kinds of the API group. */
 import { defineResource, type PrinterColumn, type Resource } from '../../lib/kube/crd/resource.ts';
 import type { Scope } from './spec-schema.ts';
 

@@ -1,4 +1,4 @@
-/** What this guard leaves behind: programs stay in the kernel while the agent is away. */
+/** The guard's leftovers: programs stay in the kernel while the agent is away. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -8,7 +8,7 @@ import { allNodeTypes as types, bpfApplicationOf, parentKinds } from './api.ts';
 import { nodeFinalizer, ofNode, parentFinalizer } from './engine/names.ts';
 import type { BpfProgramsOptions } from './options.ts';
 
-/** Of two with one name, the objects that there are have their own scope. */
+/** If two have one name, the existing objects have their own scope. */
 const parents = parentKinds.filter((kind) => kind !== bpfApplicationOf['v0.5']);
 
 export const bpfProgramsLeftovers = defineLeftovers<BpfProgramsOptions>({

@@ -22,7 +22,7 @@ function valuesOf(verdict: ProgramVerdict, attachPoint = 'eth0'): Readonly<Recor
   return received(line, programOcsf).values;
 }
 
-test('what happens to a program is a Detection Finding that opens and closes, at each place by itself', () => {
+test('events of a program are Detection Findings that open and close separately at each place', () => {
   const open = valuesOf('not-loaded');
   assertHas(open, {
     ...{ class_uid: 2004, activity_name: 'Create', status: 'New', is_alert: true },

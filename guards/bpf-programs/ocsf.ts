@@ -1,4 +1,7 @@
-/** What happens to programs as OCSF's Detection Finding: opened where one is not as its object says, closed where it is again. */
+/**
+ * Findings about programs as OCSF's Detection Finding: opened if one is not as its object specifies, closed
+ * when it is again.
+ */
 import {
   findingActivity,
   findingAttributes,
@@ -19,7 +22,7 @@ export const programOcsf: OcsfMapping = ({ head, keys }) => {
       ...findingAttributes(head, isClosed, places),
       ...resourceAttributes(head),
       status_detail: textAt(keys, 'reason'),
-      // Also what was repaired: somebody had changed it.
+      // Including repairs: the program had been changed.
       is_alert: head.verdict !== 'running',
     },
   };

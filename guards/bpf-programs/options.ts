@@ -135,7 +135,7 @@ export function parseBpfProgramsOptions(values: OptionValues): BpfProgramsOption
   };
 }
 
-/** Of `--bpf-tenant-helpers` and `--bpf-tenant-map-memory`. */
+/** Rules from `--bpf-tenant-helpers` and `--bpf-tenant-map-memory`. */
 export function tenantRules(values: OptionValues): TenantRules {
   return {
     helpers: new Set(texts(values, 'bpfTenantHelpers')),

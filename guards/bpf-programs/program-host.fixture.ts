@@ -1,5 +1,5 @@
 /**
- * Programs of a kernel that there is not: for tests of what asks for them. The real one stands beside it in tests of its own.
+ * A simulated kernel with programs: for tests of code that requests them. The real host has tests of its own.
  */
 import {
   type AttachType,

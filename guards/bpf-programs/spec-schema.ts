@@ -23,7 +23,7 @@ export type Scope = 'Cluster' | 'Namespaced';
 
 /** The kernel's limit is 16 bytes, one of them the last 0 (IFNAMSIZ). */
 export const MAX_INTERFACE_NAME = 15;
-/** Of PATH_MAX. */
+/** Limit from PATH_MAX. */
 export const MAX_PATH = 4095;
 /** KSYM_NAME_LEN. */
 export const MAX_SYMBOL = 511;
@@ -110,7 +110,7 @@ export function commonFields(scope: Scope) {
   };
 }
 
-/** What each program has. */
+/** Common fields of all programs. */
 const programFields = {
   bpffunctionname: string('The function in the object file.', { minLength: 1, maxLength: MAX_SYMBOL }),
   mapownerselector: optional(

@@ -11,7 +11,7 @@ import type { KiveData, KiveMatch, KivePolicy } from './api.ts';
 import { samplePolicy } from './policy/policy.fixture.ts';
 import { samples } from './policy/samples.fixture.ts';
 
-/** The schema of a manifest as it is committed: what a cluster gets. */
+/** The schema of a committed manifest: the one that a cluster gets. */
 function committed(plural: string, version: string) {
   const manifest = parse(
     readFileSync(join(import.meta.dirname, 'crd', `${plural}.yaml`), 'utf8'),
@@ -51,7 +51,7 @@ spec:
   kernelId: fc9a30d5-6140-4dd1-b8ef-c638f19ebd71
 `;
 
-/** What a server makes of an object: what it drops, what is wrong, what it stores. */
+/** A server's treatment of an object: dropped fields, errors, and the stored result. */
 function take(plural: string, object: unknown, version = 'v1') {
   const schema = committed(plural, version);
   const stored = structuredClone(object);
@@ -86,7 +86,7 @@ const dataWith = (spec: KiveData['spec']): KiveData => ({
 });
 
 suite('KivePolicy', () => {
-  test('what is written for Kive is taken as it is', () => assertTaken('kivepolicies', parse(samplePolicy)));
+  test('reads objects written for Kive unchanged', () => assertTaken('kivepolicies', parse(samplePolicy)));
 
   test('each field, and each item of a match, on its own', () => {
     for (const more of [
@@ -227,7 +227,7 @@ suite('KivePolicy', () => {
   ] as const) {
     test(`needs ${what}: ${JSON.stringify(more)}`, () => {
       const { causes } = take('kivepolicies', JSON.parse(JSON.stringify(policyWith(more))));
-      // What is wrong in its shape is told first; the rules, which need it, are not run then.
+      // Errors of its shape come first; the rules, which need a valid shape, are not run then.
       const [first, ...others] = causes.filter((text) => !/validation rules were not checked/.test(text));
       assert.ok(first?.startsWith(cause), first);
       assert.ok(
@@ -237,7 +237,7 @@ suite('KivePolicy', () => {
     });
   }
 
-  test('what is wrong with a path is told in words, with the path', () => {
+  test('faults of a path are described, with the path', () => {
     for (const [path, why] of [
       ['etc/passwd', "path must be absolute; it is 'etc/passwd'"],
       ['/etc/', "path must be that of a file; it is '/etc/'"],
@@ -251,7 +251,7 @@ suite('KivePolicy', () => {
     }
   });
 
-  test('each sample of Kive is taken as it is in its version, and nothing of it is lost in the other', () => {
+  test('reads each sample of Kive in its version, and loses nothing in the other version', () => {
     for (const [file, sample] of Object.entries(samples)) {
       const plural = sample.kind === 'KiveData' ? 'kivedata' : 'kivepolicies';
       const version = sample.apiVersion.replace(/.*\//, '');
@@ -282,7 +282,7 @@ suite('KivePolicy', () => {
 });
 
 suite('KiveData', () => {
-  test('what Kive writes is taken as it is, today and before', () => {
+  test('reads objects that present and earlier versions of Kive write', () => {
     assertTaken('kivedata', parse(sampleData));
     assertTaken('kivedata', dataWith({ 'inode-no': 5, 'dev-id': 66_306, 'kernel-id': 'k', metadata: {} }));
     assertTaken('kivedata', dataWith({ inodeNo: 5, 'dev-id': 66_306, metadata: {} }));

@@ -1,7 +1,7 @@
 /**
- * The resources of the file-access guard: what users write (KivePolicy), what the agents tell each other (KiveData), and
- * what they tell the operator (KiveNodeStatus, ours). Group, kinds and fields of the first two are those of Kive, so that
- * what is written for it works unchanged.
+ * The resources of the file-access guard: those of users (KivePolicy), those between agents (KiveData), and
+ * those from agents to the operator (KiveNodeStatus, ours). Group, kinds and fields of the first two are
+ * those of Kive, so that its objects work unchanged.
  *
  * The manifests in `crd/` are made from this file: `node scripts/manifests.ts --write`.
  */
@@ -31,13 +31,13 @@ const group = 'kivebpf.san7o.github.io';
 /** Where all KiveData are: Kive's own namespace, which its readers know. */
 export const kiveDataNamespace = 'kivebpf-system';
 
-/** In the syntax of RE2. What stands before an @ would be a name and a password, told in each alert. */
+/** In the syntax of RE2. The part before an @ would be a name and a password, shown in each alert. */
 const callbackPattern = '^$|^(?i:https?)://[^/?#@[:space:]]+([/?#][^[:space:]]*)?$';
 
 /** The name of a Secret: RFC 1123, a subdomain of DNS. */
 const secretPattern = '^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$';
 
-/** Kubernetes tells of a pattern by showing it; a rule says what is wrong with which path. */
+/** Kubernetes' message for a pattern only shows the pattern; a rule explains the error in the path. */
 function pathRule(expression: string, why: string) {
   return rule(expression, `path ${why}`, { messageExpression: `"path ${why}; it is '" + self + "'"` });
 }
@@ -47,7 +47,7 @@ function containerName(description: string) {
     // Names have up to 63 characters. Twice as many keep the rule within half of the budget of Kubernetes.
     maxLength: 128,
     rules: [
-      // Matching with an expression that is none is an error of CEL, and refuses the object.
+      // Matching with an invalid expression is an error of CEL, and refuses the object.
       rule(
         "self.startsWith('glob:') || ''.matches(self) in [true, false]",
         'must be a regular expression of RE2, or begin with "glob:"',
@@ -267,9 +267,9 @@ const policyVersion = {
 } as const;
 
 /**
- * Kive's versions have the same fields, and so have ours: Kubernetes converts by changing the apiVersion (strategy
- * None), and drops what the other version does not have. Kive stored v2alpha1; without it in the definition its objects
- * could not be read any more, and Kubernetes does not take the definition.
+ * Kive's versions have the same fields, and so have ours: Kubernetes converts by changing the apiVersion
+ * (strategy None), and drops fields that the other version lacks. Kive stored v2alpha1; without it in the
+ * definition, its objects would be unreadable, and Kubernetes refuses such a definition.
  */
 export const kivePolicies = defineResource({
   group,

@@ -1,4 +1,4 @@
-/** What the controllers of this guard keep of the API, and under which values they look it up. */
+/** The caches of this guard's controllers, and their indexes. */
 import { isDeleting } from '../../lib/kube/controller/finalizers.ts';
 import { nodeFacts, podFacts } from '../../lib/kube/object/facts.ts';
 import { type Node, nodes, type Pod, pods } from '../../lib/kube/object/object.ts';

@@ -1,5 +1,6 @@
 /**
- * What deploy/ gives to the processes that run this guard. After a change: node scripts/manifests.ts --write
+ * The rights and mounts of deploy/ for the processes that run this guard. After a change: node
+ * scripts/manifests.ts --write
  */
 import { type GuardRights, type PodNeeds, right, systemNamespace } from '../../guard/guard.ts';
 import { btfMount, hostMount, runtimeMount } from '../../guard/mounts.ts';
@@ -53,7 +54,7 @@ export const rights: GuardRights = {
       },
       {
         ...{ group, resources: ['kivedata'] },
-        // The agent that watches for all nodes of a kernel says that it does not any more.
+        // The agent that watches for all nodes of a kernel reports that it has stopped.
         allows: () => "request.operation == 'UPDATE'",
         written: `has(oldObject.metadata.deletionTimestamp) && ${sameSpec}`,
         what: 'finalizers of what is being deleted',

@@ -1,4 +1,7 @@
-/** KiveData as it is written and read: the one file of one container or of the node itself, and all that its alerts tell. */
+/**
+ * Writes and reads KiveData: the one file of one container or of the node itself, and the contents of its
+ * alerts.
+ */
 import { labelValue } from '../../lib/kube/selectors/label-names.ts';
 import {
   accessFilter,
@@ -20,20 +23,20 @@ import { kiveDataName } from './policy/trap-id.ts';
 
 export const kivePolicyFinalizer = 'kivepolicy.kivebpf.san7o.github.io/finalizer';
 export const kiveDataFinalizer = 'kivedata.kivebpf.san7o.github.io/finalizer';
-/** What is taken off when they are deleted: also what only old objects have. */
+/** Finalizers to remove when they are deleted, including those that only old objects have. */
 export const policyHolds = [kivePolicyFinalizer, oldFinalizer] as const;
 export const dataHolds = [kiveDataFinalizer, oldFinalizer] as const;
 export const trapIdLabel = 'trap-id';
 /** As Kive's v1.0.0-pre2 has it, so that agents ask only for what is of their kernel. */
 export const kernelLabel = 'kernel-id';
-/** The node whose agent found the file, as far as a label can tell. */
+/** The node whose agent found the file, in the form of a label. */
 export const nodeLabel = 'kivebpf.san7o.github.io/node';
 
 /** Annotations that are not Kive's. */
 export const ourAnnotations = {
   /**
-   * `inode:device:generation`, decimal. A JSON number is rounded above 2^53, where overlay's inode numbers may be;
-   * the generation tells a recycled number apart.
+   * `inode:device:generation`, decimal. A JSON number is rounded above 2^53, where overlay's inode numbers
+   * may be; the generation distinguishes a recycled number.
    */
   file: 'kivebpf.san7o.github.io/file',
   /**
@@ -81,7 +84,7 @@ export interface FoundFile {
   readonly moved?: readonly FileIdentity[];
   /** Default: all processes raise alerts. */
   readonly processes?: ProcessFilter | undefined;
-  /** Of its KiveData, see {@link nameFor}. */
+  /** Name of its KiveData, see {@link nameFor}. */
   readonly name: string;
 }
 
@@ -106,7 +109,7 @@ export function nameFor(
   return kiveDataName({ policyNamespace, policyName, slot, ...place });
 }
 
-/** The KiveData for a found file, as it is to be stored. */
+/** The KiveData for a found file, ready to store. */
 export function kiveDataOf(
   { trap, container, identity, moved = [], processes, name }: FoundFile,
   { kernelId, nodeName }: FoundOn,
@@ -154,7 +157,7 @@ export function kiveDataOf(
   };
 }
 
-/** What {@link fileKey} makes. */
+/** The form of {@link fileKey}. */
 const fileTexts = /^(\d{1,20}):(\d{1,10}):(\d{1,10})$/;
 
 /** The node whose agent found the file; empty when it does not say. */
@@ -203,7 +206,7 @@ export function identityOf(data: KiveData): FileIdentity | undefined {
   return { inode: BigInt(inode), device, generation: 0 };
 }
 
-/** The files of `ourAnnotations.movedFiles`, no more than there are to be. */
+/** The files of `ourAnnotations.movedFiles`, up to their limit. */
 export function movedFilesOf({ metadata }: KiveData): FileIdentity[] {
   return filesOf(metadata.annotations?.[ourAnnotations.movedFiles] ?? '', MAX_MOVED_FILES);
 }

@@ -1,4 +1,6 @@
-/** What this guard leaves behind. Its sensor pins nothing: the kernel has nothing of it once the agent has ended. */
+/**
+ * The guard's leftovers. Its sensor pins nothing: the kernel keeps nothing of it once the agent has ended.
+ */
 import { managedSelector } from '../../guard/managed-by.ts';
 import { defineLeftovers } from '../../guard/leftovers.ts';
 import { namespaces } from '../../lib/kube/object/object.ts';

@@ -4,9 +4,9 @@ import { byLabel, metricFamily } from '../../lib/telemetry/metric-family.ts';
 import type { SensorStats } from '../../lib/sensor/options.ts';
 
 /**
- * Serves /metrics and /healthz at `address`, or nothing when there is none. The caller disposes it.
+ * Serves /metrics and /healthz at `address`, or nothing without one. The caller disposes it.
  *
- * @param stats - The counts now; undefined, which shows as zeros, while there is no sensor yet.
+ * @param stats - The present counts; undefined, which shows as zeros, before there is a sensor.
  * @throws {RampartError} `INPUT` for a bad address, `SYSTEM` when it cannot be listened on.
  */
 export async function serveSensorMetrics(

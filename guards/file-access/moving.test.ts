@@ -1,4 +1,5 @@
-// From Kive to here on a running cluster, as docs/moving.md tells it, with kubectl. What Kive left is written here to its schemas.
+// From Kive to Rampart on a running cluster, following docs/moving.md, with kubectl. Kive's objects are
+// written here by its schemas.
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -171,7 +172,7 @@ suite('a cluster with Kive', { skip }, () => {
       }
       const none = JSON.stringify({ spec: { conversion: { strategy: 'None', webhook: null } } });
       for (const name of names) await cluster.kubectl(['patch', `crd/${name}`, '--type=merge', '-p', none]);
-      // What else is in deploy/ has no part in it.
+      // The rest of deploy/ is not needed.
       await cluster.kubectl(['apply', '-f', join(deploy, 'guards/file-access/crd')]);
       for (const name of names) {
         assert.deepEqual((await cluster.definition(name)).conversion, { strategy: 'None' });

@@ -38,7 +38,7 @@ export const fileAccessOptions: readonly GuardOption[] = [
   sensorModeOption,
 ];
 
-/** @throws {RampartError} `INPUT` for a `--callback-secret` or a namespace that is none */
+/** @throws {RampartError} `INPUT` for an invalid `--callback-secret` or namespace */
 export function parseFileAccessOptions(values: OptionValues): FileAccessOptions {
   return {
     allowedCallbacks: texts(values, 'allowCallback'),

@@ -1,6 +1,6 @@
 /**
- * What is watched for a KivePolicy, where, and why something is not, as schemas: the part that each node has of it in its
- * KiveNodeStatus, and the status that the operator makes of all parts.
+ * The watched files of a KivePolicy by node, and reasons for unwatched ones, as schemas: each node's part in
+ * its KiveNodeStatus, and the status that the operator makes of all parts.
  */
 import { conditionList } from '../../lib/kube/crd/condition-list.ts';
 import {
@@ -19,7 +19,7 @@ const lastAlertTime = optional(
   string('When a file was last accessed. Updated with a delay of a few seconds.', { format: 'date-time' }),
 );
 
-/** Of a message, in characters. */
+/** Limit of a message, in characters. */
 export const MAX_MESSAGE = 300;
 
 /** How the message of a problem begins where some files of a directory are watched. */
@@ -128,7 +128,7 @@ export function isMatched({ matchedContainers, host = false }: PolicyPart): bool
   return matchedContainers > 0 || host;
 }
 
-/** What the agent of one node says of a policy. */
+/** The report of one node's agent on a policy. */
 export type PolicyPart = ReadOf<typeof part>;
 /** The same, with the node. */
 export type NodePart = PolicyPart & { readonly node: string };

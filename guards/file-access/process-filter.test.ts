@@ -36,7 +36,7 @@ suite('whether an access raises an alert', () => {
   }
 });
 
-test('what a policy names', () => {
+test('each trap has the processes that its policy names', () => {
   const named = (processes: Partial<Record<ProcessFilterKind, string[]>> | undefined) =>
     compilePolicy(policyOf('p', { ...trapOn('/a'), ...(processes && { processes }) })).traps[0]?.processes;
   assert.equal(named(undefined), undefined);

@@ -29,7 +29,7 @@ export function raisesAlert(
   executable: FileIdentity | undefined,
   isAtHome: () => boolean,
 ): boolean {
-  // What is not known is never what is left out.
+  // An unknown program is never left out.
   if (executable === undefined) return true;
   const isNamed = files.some((file) => sameFile(file, executable));
   return kind === 'only' ? isNamed : !(isNamed && isAtHome());

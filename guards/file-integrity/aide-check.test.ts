@@ -1,4 +1,4 @@
-/** What only a check of the real AIDE tells: logs that grow and are rotated. */
+/** Cases that need a check by the real AIDE: logs that grow and are rotated. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';

@@ -1,4 +1,7 @@
-/** Against the real AIDE: its databases are read, ours are read by it, and both find and tell the same of the same change. */
+/**
+ * Against the real AIDE: its databases are read here and ours by it, and both report the same for the same
+ * change.
+ */
 import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
@@ -85,7 +88,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
 );
 
-/** What cannot be done is not done: most steps of a random tree are such. */
+/** Impossible steps are skipped: most steps of a random tree are. */
 function take(root: string, one: Step): void {
   const path = join(root, one.path);
   try {
@@ -130,7 +133,7 @@ function setOfExpression(expression: string): AttributeSet {
 
 const facts: RunFacts = { action: 'compare', program: `AIDE ${aideVersion ?? ''}`, startedMs: 0, endedMs: 0 };
 
-/** But for times; and AIDE tells that a forced attribute is not there, where we have nothing to tell. */
+/** Without times; AIDE also reports that a forced attribute is missing, where we report nothing. */
 function withoutTimes(text: string): string {
   return text
     .replaceAll(/(timestamp: |_time": ")[^"(]*/g, '$1')
@@ -151,7 +154,7 @@ async function compareDatabases(directory: string, options: ReportOptions): Prom
   return collectReport({ differences: comparison, totals: comparison.totals, options });
 }
 
-test('random trees: the same differences, told in the same words', { skip: withoutAide }, async () => {
+test('random trees: the same differences in the same words', { skip: withoutAide }, async () => {
   let [runs, different] = [0, 0];
   await fc.assert(
     fc.asyncProperty(
@@ -161,7 +164,7 @@ test('random trees: the same differences, told in the same words', { skip: witho
       fc.record({
         level: levels,
         added: sets,
-        // With the size among these, AIDE tells of a file that shrank that it grew.
+        // With the size among these, AIDE reports that a file grew when it shrank.
         removed: sets.filter((set) => set !== 's+m'),
         changed: sets,
         forced: sets,
@@ -178,7 +181,7 @@ test('random trees: the same differences, told in the same words', { skip: witho
         const selection = (attributes: string): string => `${root} ${attributes}`;
         // Where two names have one inode, what AIDE takes for moved depends on the order in which it comes to them.
         const follows = /\+I\b/.test(`${rule} ${otherRule ?? ''}`);
-        // Ours keep an inode where the rule asks for it, AIDE's always: without it nothing follows a file any more.
+        // We keep an inode if the rule asks for it, AIDE always does: without it, no file can be followed.
         const newRule = otherRule ?? rule;
         const nextRule = /\+I\b/.test(rule) && !/\+I\b/.test(newRule) ? `${newRule}+I` : newRule;
         const usable = (steps: readonly Step[]): readonly Step[] =>
@@ -249,7 +252,7 @@ test('random trees: the same differences, told in the same words', { skip: witho
 });
 
 test(
-  'names of any bytes are told as AIDE tells them',
+  'names of any bytes are written as AIDE writes them',
   { skip: withoutAide || aideDialect !== '0.18' },
   async () => {
     using directory = temporaryDirectory();
@@ -265,7 +268,7 @@ test(
     const written = [...bytes, ...hostile.map((name) => Buffer.from(name).toString('latin1'))];
     for (const [at, name] of written.entries()) {
       const whole = Buffer.from(`${root}/${at}${name}`, 'latin1');
-      // What a link leads to is told in the same way.
+      // The target of a link is reported in the same way.
       if (at % 2 === 0) fs.writeFileSync(whole, '');
       else fs.symlinkSync(Buffer.from(`to${name}`, 'latin1'), whole);
     }
@@ -278,8 +281,8 @@ test(
       `report_level=added_removed_entries\nreport_url=stdout\n${root} ftype+l`,
     );
     const told = theirs.stdout.toString('latin1');
-    // AIDE leaves as they are: 0x1f, which it forgets, and what is no text or controls a terminal beyond ASCII.
-    // oxlint-disable-next-line no-control-regex -- it is what AIDE forgets
+    // AIDE does not escape 0x1f, which it forgets, invalid text, and terminal controls beyond ASCII.
+    // oxlint-disable-next-line no-control-regex -- AIDE forgets it
     const escaped = /\x1f|(?<=\d|to)[\x80-\xff](?![\x80-\xbf])|\xc2\x9b|\xe2\x80\xae/g;
     const expected = told.replace(escaped, (some) =>
       Array.from(some, (one) => `\\${one.charCodeAt(0).toString(8).padStart(3, '0')}`).join(''),

@@ -18,13 +18,13 @@ import {
   scheduleOf,
 } from './api.ts';
 
-/** A manifest as it is committed: what a cluster gets. */
+/** A committed manifest: the one that a cluster gets. */
 function committed(plural: string): CrdManifest {
   const file = join(import.meta.dirname, 'crd', `${plural}.yaml`);
   return parse(readFileSync(file, 'utf8')) as CrdManifest;
 }
 
-/** What a server makes of an object: what it drops, what is wrong, what it stores. */
+/** A server's treatment of an object: dropped fields, errors, and the stored result. */
 function take<T>(plural: string, yaml: string) {
   const schema = compileSchema(committed(plural).spec.versions[0]?.schema.openAPIV3Schema);
   const stored = parse(yaml) as object;
@@ -33,7 +33,7 @@ function take<T>(plural: string, yaml: string) {
   return { pruned, errors: schema.validate(stored), stored: stored as T };
 }
 
-/** What FIO's documentation and tests have users write. */
+/** Manifests from FIO's documentation and tests. */
 const manifests = {
   sample: `
 apiVersion: GROUP/v1alpha1
@@ -135,14 +135,14 @@ lastResult:
 suite('FileIntegrity and FileIntegrityNodeStatus', () => {
   for (const { group, integrities, nodeStatuses } of bothGroups) {
     for (const [name, text] of Object.entries(manifests)) {
-      test(`the ${name} manifest is taken as it is in ${group}`, () => {
+      test(`reads the ${name} manifest unchanged in ${group}`, () => {
         const taken = take(integrities.plural, text.replace('GROUP', group));
         assert.deepEqual(taken.pruned, []);
         assert.deepEqual(taken.errors, []);
       });
     }
 
-    test(`the status that FIO writes of a node is taken as it is in ${group}`, () => {
+    test(`reads the status that FIO writes of a node in ${group}`, () => {
       const yaml = nodeStatus.replace('GROUP', group);
       const taken = take<FileIntegrityNodeStatus>(nodeStatuses.plural, yaml);
       assert.deepEqual(taken.pruned, []);
@@ -164,7 +164,7 @@ suite('FileIntegrity and FileIntegrityNodeStatus', () => {
     });
   });
 
-  test('what makes no sense in a schedule is set right, not refused', () => {
+  test('corrects senseless values of a schedule instead of refusing them', () => {
     const of = (yaml: string) => scheduleOf(take<FileIntegrity>('fileintegrities', yaml).stored.spec);
     assert.deepEqual(of(manifests.sample), { gracePeriodS: 900, initialDelayS: 0, maxBackups: 5 });
     assert.deepEqual(of(manifests.documented), { gracePeriodS: 20, initialDelayS: 60, maxBackups: 5 });
@@ -185,7 +185,7 @@ suite('FileIntegrity and FileIntegrityNodeStatus', () => {
     assert.deepEqual(versions(designNodeStatuses), versions(releasedNodeStatuses));
   });
 
-  test('what an integrity has is in its status, a node status has it at the top, as in FIO', () => {
+  test('an integrity has its result in the status, a node status at the top, as in FIO', () => {
     const [integrity, node] = [releasedFileIntegrities, releasedNodeStatuses].map(
       (of) => crdManifest(of).spec.versions[0],
     );

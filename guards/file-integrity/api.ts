@@ -217,7 +217,8 @@ const detection = object('How changes on the node are detected between scans.', 
   watchedDirectories: integer('Directories whose changes are detected at once.'),
   unwatchedDirectories: integer('Directories that are covered by scans only.'),
   lostEvents: integer('Events that the kernel dropped; a full scan follows each time.'),
-  // Later ones than the others. While a cluster is upgraded, operators and stored objects of before have none.
+  // Newer than the other fields. During an upgrade, operators and stored objects of the previous version lack
+  // it.
   lostAuthors: optional(
     integer('Lost records of the processes that made changes; these changes have no author.'),
   ),
@@ -313,8 +314,8 @@ function nodeStatuses<const G extends string>(group: G) {
 }
 
 /**
- * kubectl takes a name from the group that comes first in the alphabet, which is the design's. What people have installed is of the
- * released group, so its names are its alone.
+ * kubectl takes a name from the group that comes first in the alphabet, which is not the released one. Users
+ * have installed the released group, so only that one gets the names.
  */
 function kubectlNames(
   group: string,
@@ -367,21 +368,21 @@ export const bothGroups: readonly IntegrityTypes[] = [released, design];
 /** The labels and annotations of FIO, under one prefix in both groups. */
 const prefix = 'file-integrity.openshift.io';
 export const names = {
-  /** Of active configurations. */
+  /** Label of active configurations. */
   aideConfLabel: `${prefix}/aide-conf`,
   /** The FileIntegrity, by its name (`labelValue`). */
   ownerLabel: `${prefix}/owner`,
-  /** Of temporary ConfigMaps with a result. */
+  /** Label of temporary ConfigMaps with a result. */
   logLabel: `${prefix}/log`,
   nodeLabel: `${prefix}/node`,
-  /** Of kept ConfigMaps. */
+  /** Label of kept ConfigMaps. */
   resultLogLabel: `${prefix}/result-log`,
   filesAdded: `${prefix}/files-added`,
   filesChanged: `${prefix}/files-changed`,
   filesRemoved: `${prefix}/files-removed`,
   errorMessage: `${prefix}/log-errormsg`,
   compressed: `${prefix}/compressed`,
-  /** Of users, on a FileIntegrity. */
+  /** Set by users, on a FileIntegrity. */
   reinit: `${prefix}/re-init`,
   reinitOnFailed: `${prefix}/re-init-on-failed`,
   holdoff: `${prefix}/holdoff`,

@@ -1,5 +1,6 @@
 /**
- * What deploy/ gives to the processes that run this guard. After a change: node scripts/manifests.ts --write
+ * The rights and mounts of deploy/ for the processes that run this guard. After a change: node
+ * scripts/manifests.ts --write
  */
 import { type GuardRights, type PodNeeds, right, systemNamespace } from '../../guard/guard.ts';
 import { btfMount, hostMount, runtimeMount } from '../../guard/mounts.ts';

@@ -1,4 +1,4 @@
-/** What this guard leaves behind. */
+/** The guard's leftovers. */
 import { managedSelector } from '../../guard/managed-by.ts';
 import { defineLeftovers } from '../../guard/leftovers.ts';
 import { openReportType } from '../../guard/reports/open-reports.ts';

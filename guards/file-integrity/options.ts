@@ -7,7 +7,7 @@ import type { SensorModeName } from '../../lib/sensor/modes.ts';
 export interface FileIntegrityOptions {
   /** Default: as fast as it goes. */
   readonly readBytesPerSecond: number | undefined;
-  /** Threads. Default: 2, or the CPUs that there are. */
+  /** Threads. Default: 2, or the number of CPUs. */
   readonly workers: number | undefined;
   readonly mode: SensorModeName | 'auto';
 }

@@ -20,7 +20,7 @@ import { gzip, put, settle } from './stage.ts';
 export interface Written {
   /** Seconds since 1970. */
   readonly epoch: number;
-  /** Of compression, 0 to 9. */
+  /** Level of compression, 0 to 9. */
   readonly level: number;
 }
 

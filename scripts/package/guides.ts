@@ -2,7 +2,7 @@
 import { globSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, normalize, relative } from 'node:path';
 
-/** What a user reads. */
+/** The pages for users. */
 const sources = [
   'docs/*.md',
   'docs/images/*',
@@ -12,7 +12,7 @@ const sources = [
   'CHANGELOG.md',
   'examples/*',
 ];
-/** Code stays as it is; of a link or picture the words, the path, and the heading. */
+/** Code is unchanged; of a link or picture the words, the path, and the heading remain. */
 const codeOrLink =
   /```[^]*?```|`[^`\n]+`|!?\[((?:[^[\]`]|`[^`\n]*`|\[[^\]]*\])*)\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)/g;
 

@@ -14,7 +14,7 @@ import { cgroupDirectories } from '../../test/lab/obstacle.ts';
 
 const run = promisify(execFile);
 const cache = process.env['RAMPART_DEBIAN_CACHE'] ?? join(import.meta.dirname, '../../.cache/debian');
-/** What the tests install from: with what it needs, without the archive. */
+/** The sources of the test's machine: with all dependencies, without the archive. */
 const downloaded = [
   ...[
     'libbpf1',
@@ -30,7 +30,7 @@ const downloaded = [
 /** The machine's own: without them it would not boot. */
 const booted = ['systemd', 'systemd-sysv', 'dbus'];
 
-/** Nobody is there to be asked. */
+/** There is no one to ask. */
 const aptOptions = 'APT::Get::Assume-Yes "true";\nAPT::Install-Recommends "false";\n';
 
 /** $1 is the directory of the machine, the rest are its cgroups. */
@@ -47,7 +47,7 @@ exec systemd-nspawn --quiet --directory "$root" --boot --register=no --keep-unit
   systemd.unified_cgroup_hierarchy=no
 `;
 
-/** What the kernel of a machine has, which nspawn does not mount in one. */
+/** Kernel file systems of a machine that nspawn does not mount. */
 const mountScript = `
 set -e
 for at in /sys/fs/cgroup /sys/fs/cgroup/*; do mount -o remount,rw,bind "$at" 2> /dev/null || true; done
@@ -95,11 +95,11 @@ export interface Ran {
 
 /** One that has booted. The caller disposes it. */
 export class Machine implements AsyncDisposable {
-  /** Its files, from outside. What it mounts is not in there. */
+  /** Its files, from outside, without its mounts. */
   readonly root: string;
   readonly #home: string;
   readonly #child: ChildProcess;
-  /** Of its first process, from outside. */
+  /** Pid of its first process, from outside. */
   readonly #pid: number;
 
   private constructor(home: string, child: ChildProcess, pid: number) {
@@ -117,7 +117,7 @@ export class Machine implements AsyncDisposable {
       mkdirSync(root);
       await run('tar', ['-C', root, '--numeric-owner', '-xpf', tar]);
       writeFileSync(join(root, 'etc/apt/apt.conf.d/90test'), aptOptions);
-      // The hierarchy that systemd tells its services apart by.
+      // The hierarchy by which systemd distinguishes its services.
       const named = join(cgroupDirectories().find(isNamed)?.directory ?? cgroup, basename(directory));
       mkdirSync(named, { recursive: true });
       const unshare =

@@ -25,7 +25,7 @@ const network = {
 
 export interface MachinePod {
   readonly ip: string;
-  /** Of its container, in the machine. */
+  /** Pid of its container, in the machine. */
   readonly pid: number;
 }
 

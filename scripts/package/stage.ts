@@ -1,4 +1,6 @@
-/** The files of the packages, as they are installed: the build, the npm packages that run with it, guides, the service. */
+/**
+ * The files of the packages, as installed: the build, the npm packages that run with it, guides, the service.
+ */
 import { execFileSync } from 'node:child_process';
 import { chmodSync, cpSync, globSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -24,7 +26,7 @@ const completions = {
   fish: 'fish/vendor_completions.d/rampart.fish',
 } as const;
 
-/** Of the lock file. */
+/** An entry of the lock file. */
 interface Locked {
   readonly dev?: boolean;
   readonly version: string;
@@ -70,7 +72,7 @@ export function stageNpm(top: string, staged: string, root: string): void {
   for (const [path, content] of packagedGuides(top, (source) => source)) put(join(root, path), content);
   const own = readManifest(join(root, 'package.json'));
   const dependencies = Object.keys({ ...own['dependencies'], ...own['optionalDependencies'] });
-  // What is bundled is complete: npm fetches nothing, compiles nothing, and the Node.js that runs it is among it.
+  // The bundle is complete: npm fetches nothing, compiles nothing, and it contains the Node.js that runs it.
   for (const path of globSync('node_modules/{*,@*/*}/package.json', { cwd: root })) {
     const bundled = readManifest(join(root, path));
     put(join(root, path), JSON.stringify(withoutOthers(bundled, root), undefined, 2));

@@ -12,7 +12,7 @@
  * `[...]` in a line of output stands for anything. Numbers of columns, times, ages and process IDs are those of the day.
  */
 export interface Block {
-  /** Of the file, from 1. */
+  /** Line in the file, from 1. */
   readonly line: number;
   readonly script: string;
   readonly way: Way;
@@ -75,7 +75,7 @@ function isWay(word: string): word is Way {
   return ways.includes(word as Way);
 }
 
-/** What differs from one run to the next, in the order in which it is looked for. */
+/** The parts that differ between runs, in the order of the search. */
 const varying: readonly (readonly [RegExp, string])[] = [
   [/\[\.\.\.\]/, '.*'],
   [/\d{4}-\d\d-\d\dT[\d:.]+Z/, '\\d{4}-\\d\\d-\\d\\dT[\\d:.]+Z'],

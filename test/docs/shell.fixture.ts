@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import type { ThrowawayNode } from '../lab/throwaway-node.ts';
 
 export interface Printed {
-  /** Of both streams, in the order in which it was written. */
+  /** Text of both streams, in the order of writing. */
   readonly text: string;
   /** Whether each command of the script ended with 0. */
   readonly isWell: boolean;

@@ -6,7 +6,7 @@ export interface MachineContainer {
   readonly name: string;
   /** As it was asked for: `docker.io/library/nginx:1`. */
   readonly image: string;
-  /** What that was: a digest. */
+  /** Digest of the image. */
   readonly imageId: string;
   readonly state: 'created' | 'running' | 'exited' | 'unknown';
   /** How often one of this name was created before in this pod. */
@@ -15,7 +15,7 @@ export interface MachineContainer {
   readonly createdMs: number;
   readonly startedMs: number;
   readonly finishedMs: number;
-  /** Of one that has exited; `undefined` where that is not known. */
+  /** For an exited one; `undefined` if unknown. */
   readonly exitCode: number | undefined;
   /** In CamelCase, as the runtime says it; '' for nothing. */
   readonly reason: string;
@@ -39,11 +39,11 @@ export interface MachinePod {
   readonly ips: readonly string[];
   readonly hostNetwork: boolean;
   readonly containers: readonly MachineContainer[];
-  /** Of containers that have exited, it is still being asked how they ended: what they were shows only then. */
+  /** For exited containers: their ends are still being queried. */
   readonly isAsked: boolean;
 }
 
-/** All pods that there are, or why that is not known. */
+/** All pods, or why they are unknown. */
 export type MachineState =
   | { readonly pods: readonly MachinePod[]; readonly runtimeVersion: string }
   | { readonly unavailable: string };

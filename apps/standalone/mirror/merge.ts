@@ -37,7 +37,7 @@ export function labelsOfUsers(node: JsonObject): Readonly<Record<string, string>
   );
 }
 
-/** What the server has put there, e.g. `qosClass`, stays; a condition keeps the time at which it became so. */
+/** Fields set by the server, e.g. `qosClass`, stay; a condition keeps its transition time. */
 export function mergedStatus(old: JsonObject, status: JsonObject): JsonObject {
   const merged: JsonObject = { ...objectAt(old, 'status') };
   for (const field of ['podIP', 'podIPs', 'initContainerStatuses', 'ephemeralContainerStatuses'])

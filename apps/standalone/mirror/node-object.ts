@@ -5,7 +5,7 @@ import type { JsonObject } from '../../../lib/json/json.ts';
 import type { MachineState } from './machine-pod.ts';
 import { mirrorAnnotation, nodeLabelsAnnotation } from '../../../guard/mirrored.ts';
 
-/** What does not change while the process runs. */
+/** Facts that do not change while the process runs. */
 export interface NodeFacts {
   readonly name: string;
   /** `/proc/sys/kernel/random/boot_id`. */
@@ -19,12 +19,12 @@ export interface NodeFacts {
   readonly addresses: readonly string[];
   readonly cpus: number;
   readonly memoryBytes: number;
-  /** Of the user, by the command line. */
+  /** Labels from the command line. */
   readonly labels?: Readonly<Record<string, string>>;
   readonly version: string;
 }
 
-/** Asks this machine; what it does not tell is empty. */
+/** Facts about this machine; unknown ones are empty. */
 export function nodeFacts(name: string, version: string): NodeFacts {
   return {
     name,

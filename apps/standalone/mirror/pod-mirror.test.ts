@@ -57,7 +57,7 @@ function machinePod(change: Partial<MachinePod> = {}): MachinePod {
   };
 }
 
-/** An API server with a mirror, and a client that is somebody else. */
+/** An API server with a mirror, and an independent client. */
 class Machine implements AsyncDisposable {
   readonly server: ApiServer;
   readonly client: KubeClient;

@@ -30,15 +30,15 @@ interface PodMirrorOptions {
 export const notRun =
   'nothing runs this pod, so it stays Pending: pods on this machine come from its container runtime. Start it there (crictl, the kubelet)';
 
-/** A state that is seen to hold again so often, whatever others did meanwhile. */
+/** How often the state is checked again, whatever others did meanwhile. */
 const RESYNC_MS = 30_000;
 /** Changes come in groups: a sandbox, its containers. */
 const SETTLE_MS = 20;
 
 /**
- * Level-triggered: `tell` it the state of the machine, and it writes what differs, again and again where that fails.
- * What is mirrored and not told any more is deleted, also what an earlier process left behind; while the state of the
- * machine is not known, pods stay as they are and the node is not ready.
+ * Level-triggered: `tell` it the state of the machine, and it writes the differences, retrying after
+ * failures. Mirrored objects that are missing in the state are deleted, including those of an earlier
+ * process; while the state of the machine is unknown, pods are unchanged and the node is not ready.
  */
 export class PodMirror {
   readonly #options: PodMirrorOptions;
@@ -54,7 +54,7 @@ export class PodMirror {
     this.#options = options;
   }
 
-  /** The state of the machine as it is now, whole. Returns at once. */
+  /** Sets the complete present state of the machine. Returns at once. */
   tell(state: MachineState): void {
     this.#state = state;
     if ('pods' in state) this.#namespaces = new Set(state.pods.map(({ namespace }) => namespace));
@@ -87,7 +87,7 @@ export class PodMirror {
     }
   }
 
-  /** Until something is told or the time is up. */
+  /** Waits for a new state or until the time is up. */
   async #pause(ms: number, signal: AbortSignal): Promise<void> {
     const woken = new AbortController();
     const ended = AbortSignal.any([signal, woken.signal]);
@@ -98,7 +98,7 @@ export class PodMirror {
     if (!signal.aborted) await sleep(systemClock, SETTLE_MS, signal).catch(() => undefined);
   }
 
-  /** Whether all is as it should be. What fails for one pod stands in no other's way. */
+  /** Whether everything is in the desired state. A failure of one pod does not affect others. */
   async #reconcile(state: MachineState, signal: AbortSignal): Promise<boolean> {
     const failures = new Map<string, string>();
     const attempt = async (what: string, action: () => Promise<void>): Promise<void> => {
@@ -155,7 +155,7 @@ export class PodMirror {
     let old = found;
     const isReplaced =
       old !== undefined && (!isMirrored(old) || !isSamePod(old, pod) || isOutgrown(pod, old));
-    // What is asked is told as soon as it is known, or nobody answers.
+    // The result of a query is reported as soon as it is known, or times out.
     if ((old === undefined || isReplaced) && !canBeCreated(pod)) return;
     if (old !== undefined && isReplaced) {
       if (!isMirrored(old)) {
@@ -203,7 +203,7 @@ export class PodMirror {
     await this.#write(resource, place, old, { status: mergedStatus(old, desired.status) }, signal, 'status');
   }
 
-  /** Writes these fields where something differs; returns the object as it is then. */
+  /** Writes these fields if they differ; returns the resulting object. */
   async #write(
     resource: Resource,
     place: { readonly namespace: string; readonly name: string },

@@ -35,7 +35,7 @@ export function canBeCreated({ isAsked }: MachinePod): boolean {
   return !isAsked;
 }
 
-/** @param old the mirrored pod as it is in the API, `undefined` where it is not there yet. */
+/** @param old the mirrored pod in the API, `undefined` if it does not exist yet. */
 export function desiredPod(pod: MachinePod, place: PodPlace, old: JsonObject | undefined): DesiredPod {
   const latest = latestOf(pod.containers);
   const known = knownContainers(old);
@@ -77,7 +77,7 @@ export function desiredPod(pod: MachinePod, place: PodPlace, old: JsonObject | u
       containers,
       ...(initContainers.length > 0 && { initContainers }),
       ...(pod.hostNetwork && { hostNetwork: true }),
-      // Nobody of ours restarts anything, and no token is mounted.
+      // We restart nothing, and mount no token.
       enableServiceLinks: false,
       automountServiceAccountToken: false,
       terminationGracePeriodSeconds: 0,
@@ -108,7 +108,10 @@ function latestOf(containers: readonly MachineContainer[]): ReadonlyMap<string, 
   return latest;
 }
 
-/** Those that look like init containers, which the runtime cannot tell: ended well before any other started. */
+/**
+ * Containers that look like init containers, which the runtime does not mark: ended well before any other
+ * started.
+ */
 function endedBeforeOthers(latest: ReadonlyMap<string, MachineContainer>): ReadonlySet<string> {
   const all = [...latest.values()];
   const inits = all.filter(
@@ -134,7 +137,7 @@ function knownContainers(
   return known;
 }
 
-/** A kubelet tells the runtime who the pod is by these labels. */
+/** A kubelet identifies the pod to the runtime by these labels. */
 const kubeletLabels: ReadonlySet<string> = new Set([
   'io.kubernetes.pod.name',
   'io.kubernetes.pod.namespace',
@@ -242,7 +245,7 @@ function ending(
     ...(finishedAt !== undefined && { finishedAt }),
     containerID: id,
   };
-  // What a kubelet writes where it cannot find out (pkg/kubelet/kubelet_pods.go, convertToAPIContainerStatuses).
+  // A kubelet's values for an unknown end (pkg/kubelet/kubelet_pods.go, convertToAPIContainerStatuses).
   if (exitCode === undefined) return { exitCode: 137, reason: 'ContainerStatusUnknown', ...times };
   const said = reason === '' ? (exitCode === 0 ? 'Completed' : 'Error') : reason;
   return { exitCode, reason: said, ...(message !== '' && { message }), ...times };

@@ -27,7 +27,7 @@ import { isHeld, parentCondition } from '../engine/parent-condition.ts';
 
 export interface ParentControllerOptions extends ControllerContext {
   readonly parents: readonly { readonly kind: ParentKind; readonly cache: IndexedCache<ParentObject> }[];
-  /** Of all kinds, with the index `owner`. */
+  /** Caches of all kinds, with the index `owner`. */
   readonly objects: readonly IndexedCache<NodeObject>[];
   readonly nodes: IndexedCache<Node>;
 }

@@ -1,4 +1,4 @@
-/** What the commands of `rampart bpf` have in common: where they read, and how they print. */
+/** Common to the commands of `rampart bpf`: where they read, and how they print. */
 import { renderTable, type Row } from '../../../lib/output/table.ts';
 import { printDocument, type Schema } from '../../../lib/cli/document.ts';
 import { outputOptions } from '../../../lib/cli/output.ts';
@@ -22,7 +22,7 @@ export function tableText(head: readonly string[], rows: readonly Row[], { outpu
   return renderTable(rows, { head, ...outputOptions(100, { isWide: output === 'wide' }) });
 }
 
-/** Prints the document where one was asked for; otherwise the caller prints a table. */
+/** Prints the document if one was requested; otherwise the caller prints a table. */
 export function isPrinted({ output }: BpfOptions, schema: Schema, value: object): boolean {
   if (output !== 'json' && output !== 'yaml') return false;
   printDocument(output, schema, value);

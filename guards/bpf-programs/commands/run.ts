@@ -86,7 +86,7 @@ export async function runCleanup(options: BpfOptions): Promise<void> {
   else process.stdout.write(`${removed.map((line) => `removed ${printable(line)}`).join('\n')}\n`);
 }
 
-/** What the row is not; its reason as the object has it, but for the lines of the verifier. */
+/** The refused version and its reason, as in the object, without the lines of the verifier. */
 function refusedText(
   { source, digest, functionName, why }: RefusedVersion,
   shown: (digest: string) => string,

@@ -10,12 +10,12 @@ import { stopSignal } from '../../../lib/cli/process.ts';
 import type { StatsOptions } from './command.ts';
 import { isPrinted, noPrograms, place, tableText } from './print.ts';
 
-/** What happened between two looks at the counters. */
+/** The difference between two readings of the counters. */
 interface Rate {
   readonly runs: bigint;
   /** Null for a member of a chain, whose time is that of the chain, and if there is nothing to divide. */
   readonly nsPerRun: number | null;
-  /** Of one CPU; null for a member of a chain. */
+  /** Share of one CPU; null for a member of a chain. */
   readonly cpuPercent: number | null;
 }
 
@@ -54,7 +54,7 @@ export async function runStats(options: StatsOptions): Promise<void> {
     try {
       await sleep(systemClock, options.time, signal);
     } catch (error) {
-      // What was asked for is a measurement: it ends early.
+      // The command is a measurement, which may be ended early.
       if (!signal.aborted) throw error;
       if (isLive) return;
     }

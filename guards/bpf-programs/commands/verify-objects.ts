@@ -34,7 +34,7 @@ interface VerifiedObject {
   readonly object: string;
   readonly digest: string | undefined;
   readonly accepted: boolean;
-  /** Of the object itself: fields, labels of its image, the file. */
+  /** Problems of the object itself: fields, labels of its image, the file. */
   readonly problems: readonly string[];
   readonly programs: readonly VerifiedProgram[];
   readonly chains: readonly VerifiedChain[];

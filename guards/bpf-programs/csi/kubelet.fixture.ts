@@ -1,4 +1,4 @@
-/** What kubelet does with a CSI driver of its node: it finds the driver, registers it, and asks it for volumes. */
+/** Kubelet's side of a CSI driver on its node: it finds the driver, registers it, and requests volumes. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -11,7 +11,7 @@ import { messages, type MethodName, methods } from './schema.ts';
 
 const descriptors: { readonly method: (name: string) => DescMethod } = descriptorsOf(messages, methods);
 
-/** What a test asks for; the rest is as kubelet has it. */
+/** The properties that a test sets; the others are kubelet's. */
 export interface Asked {
   readonly program: string;
   readonly maps: string;

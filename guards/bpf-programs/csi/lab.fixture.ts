@@ -9,9 +9,9 @@ import { FixtureKubelet } from './kubelet.fixture.ts';
 import { podProgram } from './pod.fixture.ts';
 import { CsiDriver } from './run.ts';
 
-/** Of the node. */
+/** A place on the node. */
 export interface Place {
-  /** Of a process in its mount namespace. */
+  /** Pid of a process in its mount namespace. */
   readonly pid: number;
   /** Where kubelet has its directory, seen by both. */
   readonly directory: string;
@@ -65,7 +65,7 @@ export class CsiLab extends FixtureKubelet implements AsyncDisposable {
     await this.register((socket) => this.onNode('test', ['-S', socket]) !== undefined);
   }
 
-  /** What a command prints in the mount namespace of the node; undefined if it fails. */
+  /** The output of a command in the mount namespace of the node; undefined if it fails. */
   onNode(command: string, args: readonly string[]): string | undefined {
     try {
       return execFileSync('nsenter', ['-t', this.#pid, '-m', command, ...args], {
@@ -104,7 +104,7 @@ export class CsiLab extends FixtureKubelet implements AsyncDisposable {
     return this.onNode('getent', ['group', String(group)])?.split(':')[0] ?? String(group);
   }
 
-  /** What is in a volume, as `mode group name`. */
+  /** The files of a volume, as `mode group name`. */
   listed(target: string): readonly string[] {
     const found = this.onNode('find', [target, '-mindepth', '1', '-printf', '%m %g %f\n']) ?? '';
     return found

@@ -1,4 +1,4 @@
-/** What a process in a pod does with the maps of a volume: it opens them by their paths. */
+/** A process in a pod that uses the maps of a volume: it opens them by their paths. */
 import { bpf, command, Descriptor, nulTerminated, Structure } from '../../../lib/ebpf/bpf-call.ts';
 import { errno, libbpf } from '../../../lib/ebpf/ffi.ts';
 import { errnoName } from '../../../lib/ebpf/libc.ts';

@@ -50,7 +50,7 @@ export class CsiDriver {
     this.#volumes?.refresh();
   }
 
-  /** Serves until the signal aborts. What is mounted stays. */
+  /** Serves until the signal aborts. Mounted volumes stay. */
   async run(signal: AbortSignal): Promise<void> {
     const { mountNamespacePath, logger } = this.#options;
     while (!signal.aborted) {
@@ -112,7 +112,7 @@ export class CsiDriver {
           next: 'Set the directory of kubelet (--root-dir) with --bpf-csi',
         });
       mkdirSync(dirname(path), { recursive: true, mode: 0o750 });
-      // Of the process before, which may have been killed.
+      // Left by the previous process, which may have been killed.
       rmSync(path, { force: true });
       return server.listen(path);
     });

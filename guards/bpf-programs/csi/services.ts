@@ -25,7 +25,7 @@ export interface DriverOptions {
   readonly volumes: Pick<Volumes, 'publish' | 'unpublish'>;
   /** As the Node object. */
   readonly nodeName: string;
-  /** Of Rampart. */
+  /** Version of Rampart. */
   readonly version: string;
   /** Called with each call that fails. */
   readonly onFailure: (method: MethodName, error: unknown) => void;
@@ -59,9 +59,9 @@ export function driverMethods({
 }
 
 /**
- * What kubelet calls on the socket that it has found in its directory of plugins.
+ * The methods that kubelet calls on the socket in its directory of plugins.
  *
- * @param onStatus - Called with why the driver is not registered; undefined: it is.
+ * @param onStatus - Called with the reason why the driver is not registered; undefined once it is.
  */
 export function registrationMethods(
   endpoint: string,
@@ -131,7 +131,7 @@ function publishRequest({
 
 function groupOf(text: string): number | undefined {
   if (text === '') return undefined;
-  // 2^32 - 1 would mean: leave it as it is.
+  // 2^32 - 1 would mean: leave it unchanged.
   if (/^\d{1,10}$/.test(text) && Number(text) < 0xffff_ffff) return Number(text);
   throw invalid(`fsGroup ${JSON.stringify(text)} is not the number of a group`);
 }

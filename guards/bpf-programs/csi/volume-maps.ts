@@ -5,9 +5,9 @@ import { GrpcError, grpcStatus } from '../../../lib/grpc/status.ts';
 import { type Kept, readKept, type ReadOptions } from '../kernel/read/kept.ts';
 import type { ProgramRecord } from '../kernel/records.ts';
 
-/** What a volume asks for. */
+/** The maps that a volume requests. */
 export interface VolumeMaps {
-  /** Of the pod. */
+  /** Namespace of the pod. */
   readonly namespace: string;
   readonly pod: string;
   /** The name of the object that requested the programs. */

@@ -1,4 +1,4 @@
-/** What is mounted, for the next process: on tmpfs, as mounts end with this boot too. */
+/** The mounted volumes, for the next process: on tmpfs, because mounts end with this boot too. */
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -24,7 +24,7 @@ export class VolumeRecords {
     this.#directory = directory;
     mkdirSync(directory, { recursive: true, mode: 0o700 });
     for (const name of readdirSync(directory)) {
-      // What an interrupted write has left has another name.
+      // Files of interrupted writes have other names.
       if (!name.endsWith('.json')) continue;
       const volume = JSON.parse(readFileSync(join(directory, name), 'utf8')) as Volume;
       this.#volumes.set(volume.volumeId, volume);

@@ -11,7 +11,7 @@ import type { DesiredProgram } from '../kernel/desired.ts';
 import { bytecode, cable, desired, obstacle, ownNetwork, send, xdp } from '../kernel/lab.fixture.ts';
 import { CsiLab } from './lab.fixture.ts';
 
-/** Of a namespaced object, unless `namespace` is undefined. */
+/** A program of a namespaced object, unless `namespace` is undefined. */
 function program(id: string, rest: Partial<DesiredProgram> = {}): DesiredProgram {
   const namespace = 'namespace' in rest ? rest.namespace : 'shop';
   const owner = namespace === undefined ? `XdpProgram/${id}` : `XdpNsProgram/${namespace}/${id}`;
@@ -140,7 +140,7 @@ suite('volumes with maps', { skip: obstacle() ?? false }, () => {
     const other = await refused(csi.publish({ program: 'count', maps: 'packets', namespace: 'bank' }));
     assert.equal(other.code, Code.NotFound);
     const denied = await refused(csi.publish({ program: 'all', maps: 'packets' }));
-    // Whether there is one is not told.
+    // The message does not reveal whether the program exists.
     assert.deepEqual(denied, {
       code: Code.NotFound,
       message:
@@ -157,7 +157,7 @@ suite('volumes with maps', { skip: obstacle() ?? false }, () => {
     assert.equal(csi.mounts.length, 1);
   });
 
-  test('what kubelet would not ask is refused, and nothing is mounted through links', async () => {
+  test('refuses requests that kubelet does not make, and does not mount through symbolic links', async () => {
     await using csi = await CsiLab.start();
     await (await csi.lab.host()).apply([program('count')]);
     const maps = 'packets';
@@ -223,7 +223,7 @@ suite('volumes with maps', { skip: obstacle() ?? false }, () => {
       ['660 #7 packets', '660 #7 table'].map((line) => line.replace('#7', csi.groupName(7))),
     );
     assert.throws(() => csi.write(target, 'packets', 1), /EROFS/);
-    // What kubelet has unmounted without the driver is forgotten.
+    // A volume that kubelet has unmounted without the driver is forgotten.
     csi.onNode('umount', [target]);
     await host.apply([version('maps')]);
     csi.driver.refresh();

@@ -29,11 +29,11 @@ import type { ReadOptions } from '../kernel/read/kept.ts';
 import { findMaps, type PinnedMap, type VolumeMaps } from './volume-maps.ts';
 import { type Volume, VolumeRecords } from './volume-records.ts';
 
-/** What kubelet asks for. */
+/** A request of kubelet. */
 export interface PublishRequest extends VolumeMaps {
   readonly volumeId: string;
   readonly targetPath: string;
-  /** Of the pod. */
+  /** Uid of the pod. */
   readonly uid: string;
   readonly readOnly: boolean;
   /** fsGroup of the pod. */
@@ -45,7 +45,7 @@ export interface VolumesOptions {
   readonly place: ReadOptions;
   /** On tmpfs: for what is mounted. */
   readonly directory: string;
-  /** Of the node: kubelet sees what is mounted there. */
+  /** The namespace of the node: kubelet sees its mounts. */
   readonly mountNamespace: MountNamespace;
   /** Absolute, without a slash at its end. */
   readonly kubeletDirectory: string;
@@ -54,7 +54,10 @@ export interface VolumesOptions {
   readonly logger: Logger;
 }
 
-/** What pods see of a bpffs: at its root the kernel puts lists of all programs and maps of the node (CONFIG_BPF_PRELOAD), which stay. */
+/**
+ * The part of a bpffs that pods see: in its root the kernel puts lists of all programs and maps of the node
+ * (CONFIG_BPF_PRELOAD), which stay.
+ */
 const TOP = 'maps';
 /** In the place of a map that is replaced; no map can have this name. */
 const NEXT = 'rampart-next';
@@ -134,7 +137,7 @@ export class Volumes {
       try {
         this.#refresh(volume);
       } catch (error) {
-        // Not loaded any more: the volume keeps the maps that it has.
+        // No longer loaded: the volume keeps its maps.
         if (error instanceof GrpcError) continue;
         this.#options.logger.error(
           { err: error, volume: volume.volumeId },
@@ -153,7 +156,7 @@ export class Volumes {
       isBpffs(path) ? open() : undefined,
     );
     if (root === undefined) {
-      // Kubelet does not unmount what is not there any more.
+      // Kubelet does not unmount a volume that is gone.
       this.#records.drop(volume.volumeId);
       return;
     }
@@ -177,7 +180,7 @@ export class Volumes {
 
   #mount(place: Target, mount: Fd): void {
     const isThere = this.#visit(place, (path, open) => {
-      // Of an earlier attempt, or of who had this driver before.
+      // From an earlier attempt, or from the previous owner of this driver.
       while (isBpffs(path)) unmount(path);
       try {
         mkdirSync(path, { mode: 0o750 });
@@ -236,7 +239,7 @@ interface Target {
   readonly path: string;
   /** From the directory of kubelet. */
   readonly below: string;
-  /** Of the pod. */
+  /** Uid of the pod. */
   readonly uid: string;
 }
 

@@ -134,7 +134,7 @@ suite('applications of v0.6', () => {
     });
   });
 
-  test('where no pod is selected, the program is loaded for itself, and the text says so', () => {
+  test('if no pod is selected, the program is loaded without attachments, and the text says so', () => {
     const all = wantedOf(sample('clusterbpfapplication-sample-netns'), node());
     assert.deepEqual(placesOf(all), [
       'tc_pass_test tc nowhere',
@@ -148,7 +148,7 @@ suite('applications of v0.6', () => {
     );
   });
 
-  test('discovery selects interfaces of the node and of namespaces with a name, but for lo', () => {
+  test('discovery selects interfaces of the node and of named namespaces, except lo', () => {
     assert.deepEqual(placesOf(wantedOf(sample('clusterbpfapplication-sample-if-dicovery'), node())), [
       'tc_pass_test tc veth1 node',
       ...['tcx_next_test', 'tcx_next_test'].flatMap((name) => [
@@ -186,7 +186,7 @@ suite('applications of v0.6', () => {
     });
   }
 
-  test('an expression that is none is named', () => {
+  test('an invalid expression is named in the error', () => {
     const interfacesDiscoveryConfig = { interfaceAutoDiscovery: true, allowedInterfaces: ['eth0', '/(/'] };
     const [one] = wantedOf(
       application('x', [xdp({ interfaceSelector: { interfacesDiscoveryConfig } })]),
@@ -319,7 +319,7 @@ suite('State objects', () => {
     });
   }
 
-  test('what it said of each failure is known after a restart, however many there are', () => {
+  test('remembers each reported failure after a restart, with many failures too', () => {
     const links = Array.from({ length: 30 }, (_, at) => ({
       interfaceSelector: { interfaces: [`eth${at}`] },
     }));

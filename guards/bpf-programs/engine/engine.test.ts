@@ -64,7 +64,7 @@ function withDefaults(spec: object): object {
   return { proceedon: [], offset: 0, ...rest, ...(members && { programs: members }) };
 }
 
-/** What people see of an object of the node. */
+/** The visible parts of a node's object. */
 const seen = ({ attachPoint, annotations, goal, specType, finalizer }: Wanted): unknown[] => [
   specType,
   attachPoint,
@@ -73,7 +73,7 @@ const seen = ({ attachPoint, annotations, goal, specType, finalizer }: Wanted): 
   finalizer,
 ];
 
-suite('what a node has for an object', () => {
+suite('lists the programs that a node runs for an object', () => {
   const of = (kind: string): string => `bpfman.io.${kind}controller`;
   const rows: readonly [string, object, unknown[]][] = [
     [
@@ -374,7 +374,7 @@ suite('conditions', () => {
     assert.equal(failed('target').message, 'fn of sha256:1: Why.\nRetrying.');
   });
 
-  test('what keeps running is said beside why the new version does not, and is never Loaded', () => {
+  test('reports that the old version still runs and why the new one does not; it is never Loaded', () => {
     const failure: Failure = { state: 'failed', reason: 'load', message: 'Why.', mayPass: false };
     const kept = { state: 'kept', programId: 7, digest: 'sha256:1', notes: ['slow'], failure } as const;
     const runs = 'The last version that ran, sha256:1, keeps running as program 7; slow.';

@@ -1,4 +1,7 @@
-/** What the objects of this node should be: in v0.5.5 one for each program and place, in v0.6 one for each application. */
+/**
+ * The desired objects of this node: in v0.5.5 one for each program and place, in v0.6 one for each
+ * application.
+ */
 import { isDeepStrictEqual } from 'node:util';
 
 import { type Condition, setCondition } from '../../../lib/kube/object/conditions.ts';
@@ -24,11 +27,11 @@ export interface WantedObject {
   readonly finalizer: string;
   /** Without one if it is a State object. */
   readonly spec: NodeObject['spec'];
-  /** What it tells of. */
+  /** The outcomes that it reports. */
   readonly told: readonly Told[];
-  /** The status to write; the same if it stays as it is. */
+  /** The status to write; the same object if it is unchanged. */
   readonly statusAfter: (before: NodeObject['status']) => NodeObject['status'];
-  /** The condition that an object with this status told of one of `told`. */
+  /** The condition in an object with this status about one of `told`. */
   readonly conditionIn: (before: NodeObject['status'], told: Told) => readonly Condition[] | undefined;
 }
 
@@ -79,7 +82,7 @@ function stateName({ kind, name, namespace, uid }: Parent, node: string): string
   return nodeObjectName(name, [kind.kind, namespace ?? '', uid, node]);
 }
 
-/** The name of the object of this node that tells of a program. */
+/** The name of this node's object for a program. */
 export function objectNameOf({ parent, name }: Wanted, node: string): string {
   return parent.kind.api === 'v0.6' ? stateName(parent, node) : name;
 }
@@ -125,7 +128,7 @@ function conditionInState(
   return isAttached ? undefined : [{ ...condition, type: 'NotLoaded' }];
 }
 
-/** Of an object that nobody wants, and whose programs could not be removed. */
+/** The status of an unwanted object whose programs could not be removed. */
 export function keptStatus(
   type: ResourceType,
   before: NodeObject['status'],

@@ -1,4 +1,4 @@
-/** What the engine needs to know about the node. */
+/** The facts about the node that the engine needs. */
 import type { ContainerSelector } from '../spec-schema.ts';
 import type { ContainerPlace } from '../kernel/desired.ts';
 import type { DiscoveredNetwork } from './interface-discovery.ts';
@@ -23,13 +23,13 @@ export interface PrimaryInterface {
   readonly why: string;
 }
 
-/** What is known of the node. */
+/** The known facts about the node. */
 export interface NodeView {
   readonly name: string;
   readonly primaryInterface: () => PrimaryInterface | undefined;
   /** The node's own network namespace first, and those that have a name. */
   readonly networks: () => readonly DiscoveredNetwork[];
-  /** Of the container's network namespace; empty if that is gone. */
+  /** Interfaces in the container's network namespace; empty if that is gone. */
   readonly interfacesIn: (container: ContainerPlace) => readonly string[];
   /** In an order that is stable while they run. @throws {SelectorError} */
   readonly select: (parent: Parent, selector: ContainerSelector) => readonly SelectedContainer[];

@@ -23,7 +23,7 @@ export interface ParentCondition {
 /** At most this many nodes or programs are named; the others are counted. */
 const MAX_NAMED = 5;
 
-/** Of objects of nodes, in both APIs. */
+/** Conditions of nodes' objects, in both APIs. */
 const failures = new Set([
   ...['NotLoaded', 'NotUnLoaded', 'MapOwnerNotFound', 'MapOwnerNotLoaded', 'BytecodeSelectorError'],
   ...['Error', 'UnloadError', 'ProgramListChangedError'],
@@ -79,7 +79,7 @@ export function parentCondition(
   return make('ReconcileSuccess', text + without + unreachedText(loaded));
 }
 
-/** What programs are told that run, and that no packet reaches: `; no packet reaches it on eth0 ingress: ...`. */
+/** Notes about running programs that no packet reaches: `; no packet reaches it on eth0 ingress: ...`. */
 export function unreachedIn(message: string): readonly string[] {
   return Array.from(message.matchAll(unreachedNote), ([note]) => note);
 }

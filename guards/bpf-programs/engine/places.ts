@@ -1,4 +1,4 @@
-/** The places on a node where one program of a parent is attached, or why there is none. */
+/** The places on a node where one program of a parent is attached, or the reason without any. */
 import { SelectorError } from '../../../lib/kube/selectors/selectors.ts';
 import type { ContainerSelector } from '../spec-schema.ts';
 import type { Attach, ContainerPlace, InterfaceHook } from '../kernel/desired.ts';
@@ -9,7 +9,7 @@ import type { NodeView, SelectedContainer } from './node-view.ts';
 import type { Parent } from './parent.ts';
 import { tcMask, xdpMask } from './proceed-on.ts';
 
-/** What the kernel should run for one place, or why nothing. */
+/** The desired program for one place, or the reason without one. */
 export type Goal =
   | { readonly attach: Attach; readonly note?: string }
   /** Attached once for the pod, by the object with this id. */
@@ -184,12 +184,15 @@ interface FoundInterfaces {
   /** For programs that are not in containers. */
   readonly onNode: readonly { readonly name: string; readonly namespacePath?: string }[];
   readonly inContainer: (container: ContainerPlace) => readonly string[];
-  /** For what is said where there is no container. */
+  /** Names for the message without containers. */
   readonly names: readonly string[];
   readonly note?: string;
 }
 
-/** `no-primary`: the primary interface is requested, and there is none; another text: what is wrong with the selector. */
+/**
+ * `no-primary`: the primary interface is requested, and the node has none; another text: the error in the
+ * selector.
+ */
 function interfacesOf(
   { interfaces, discovery }: AnyInterfaceSelector,
   node: NodeView,

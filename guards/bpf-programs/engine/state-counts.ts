@@ -1,4 +1,4 @@
-/** What a State object says of its programs, in numbers. */
+/** The numbers of programs in a State object. */
 import { isLinkType } from '../application-schema.ts';
 import type { NodeObject } from '../api.ts';
 import type { ApplicationStatus, StateProgram } from '../state-schema.ts';
@@ -8,7 +8,7 @@ export interface StateCounts {
   readonly isSelected: boolean;
   /** Programs in the kernel. */
   readonly loaded: number;
-  /** Of them, those without a link. */
+  /** Programs among them without a link. */
   readonly unlinked: number;
   /** Programs without a link that are not in the kernel. */
   readonly notLoaded: number;
@@ -35,7 +35,7 @@ export function countsOf({ status = {} }: NodeObject): StateCounts {
   };
 }
 
-/** Of the one member that a program has. */
+/** The links in the only member of a program. */
 export function linksIn(program: StateProgram): NonNullable<StateProgram['xdp']>['links'] {
   return Object.keys(program).flatMap((key) => (isLinkType(key) ? (program[key]?.links ?? []) : []));
 }

@@ -20,7 +20,7 @@ export type State = Pick<ApplicationStatus, 'appLoadStatus' | 'failures' | 'node
 /** At most this many are named; the others are counted. */
 const MAX_NAMED = 20;
 
-/** @param told - Of its programs and links on this node. */
+/** @param told - The outcomes of its programs and links on this node. */
 export function stateOf(parent: Parent, told: readonly Told[], node: string): State {
   const { programs } = parent.object.spec as unknown as ApplicationSpec;
   return {
@@ -101,7 +101,10 @@ function linkStatusOf({ condition, isKept, trouble }: Told): LinkStatus {
   return trouble === 'attach' ? 'AttachError' : 'NotAttached';
 }
 
-/** Of what is said of one program or link. The condition has the texts of the first only, and each text once. */
+/**
+ * A code for the outcomes of one program or link. The condition has the texts of the first only, and each
+ * text once.
+ */
 export function failureCode({
   wanted,
   condition: { type, message },

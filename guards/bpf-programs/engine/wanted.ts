@@ -1,6 +1,6 @@
 /**
- * The objects that a parent has on one node: one for each place where one of its programs is attached. Pure: what it needs to know about
- * the node is given.
+ * The objects that a parent has on one node: one for each place where one of its programs is attached. Pure:
+ * the facts about the node are parameters.
  */
 import { labelValue } from '../../../lib/kube/selectors/label-names.ts';
 import type { Member } from './member.ts';

@@ -19,7 +19,7 @@ export interface ProgramFinding {
   readonly attachPoint: string;
   /** Why, in complete sentences; empty if it runs again. */
   readonly reason: string;
-  /** How many like it were not told since the last one. */
+  /** How many similar findings were folded since the last one. */
   readonly folded: number;
 }
 

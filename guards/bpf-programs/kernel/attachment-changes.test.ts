@@ -15,7 +15,7 @@ const obstacle =
       : false;
 
 suite('changes of interfaces and of what is attached to them', { skip: obstacle }, () => {
-  test('interfaces that come, go and are renamed, and deleted qdiscs are told, flags are not', async () => {
+  test('reports interfaces that come, go or are renamed, and deleted qdiscs, but not changes of flags', async () => {
     using namespace = new NetworkNamespace();
     const run = (command: string): void =>
       namespace.run(() => {
@@ -37,7 +37,7 @@ suite('changes of interfaces and of what is attached to them', { skip: obstacle 
     for (const flag of ['up', 'down', 'up']) run(`ip link set one0 ${flag}`);
     run('tc qdisc add dev one0 clsact');
     await tells('tc qdisc del dev one0 clsact');
-    // Flags and what is new would have been told before it.
+    // Flags and new interfaces would have been reported before it.
     assert.ok(told - before <= 2, `${told - before} times`);
     await tells('ip link del one0');
   });

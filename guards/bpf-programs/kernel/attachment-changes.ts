@@ -1,6 +1,6 @@
 /**
- * Notices what programs on interfaces may have lost, as the kernel tells it to groups of rtnetlink(7): interfaces that come, go or
- * get another name, and qdiscs and filters that are deleted.
+ * Notices changes of interfaces by which programs may be lost, as reported by the kernel to groups of
+ * rtnetlink(7): interfaces that come, go or are renamed, and deleted qdiscs and filters.
  */
 import { pollReadable } from '../../../lib/ebpf/ffi.ts';
 import { attributesOf, type NetlinkMessage, messagesOf, textOf } from '../../../lib/netlink/message.ts';
@@ -18,14 +18,18 @@ const IFLA_IFNAME = 3;
 const IFINFO_BYTES = 16;
 
 /**
- * Follows the network namespace that the calling thread has now, until it is disposed. Does not keep the process alive.
+ * Follows the network namespace that the calling thread has now, until it is disposed. Does not keep the
+ * process alive.
  *
- * @param onChange - Called for each read of the socket that has a change, and when the kernel had no room to tell all of them.
- *   What the caller changes itself is told, too.
+ * @param onChange - Called for each read of the socket that has a change, and when the kernel had no room to
+ * report all of them. The caller's own changes are reported, too.
  * @throws {SystemCallError} `SYSTEM`
  */
 export function followAttachmentChanges(onChange: () => void): Disposable {
-  /** Names by index, of those that something was told of: the kernel tells of an interface at each change of its flags, too. */
+  /**
+   * Names by index, for reported interfaces: the kernel reports an interface at each change of its flags,
+   * too.
+   */
   const names = new Map<number, string>();
   using stack = new DisposableStack();
   const socket = stack.use(
@@ -46,7 +50,7 @@ export function followAttachmentChanges(onChange: () => void): Disposable {
 
   function isChange({ type, body }: NetlinkMessage): boolean {
     if (type === RTM_DELQDISC || type === RTM_DELTFILTER) return true;
-    // Others are of ports of a bridge (AF_BRIDGE), whose interface is told of by itself.
+    // Other messages are about ports of a bridge (AF_BRIDGE), whose interfaces are reported separately.
     const isLink = (type === RTM_NEWLINK || type === RTM_DELLINK) && body[0] === AF_UNSPEC;
     if (!isLink || body.length < IFINFO_BYTES) return false;
     const index = body.readInt32LE(4);

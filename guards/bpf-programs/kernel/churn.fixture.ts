@@ -10,7 +10,10 @@ export function staying(): readonly DesiredProgram[] {
   return [desired('stays-xdp', xdp('in0', 50)), desired('stays-tc', tc('in0', 'ingress', 50))];
 }
 
-/** Some of a few others, in some order, with some values; sometimes so many that the chain goes on in a second program. */
+/**
+ * Some of a few others, in some order, with some values; sometimes enough that the chain continues in a
+ * second program.
+ */
 export function changing(random: Random): readonly DesiredProgram[] {
   const many = random.chance(0.2)
     ? Array.from({ length: 20 }, (_, at) => desired(`m${at}`, xdp('in0', 5 * at)))

@@ -1,6 +1,6 @@
 /**
- * What the node wants from its kernel, and the outcome. The reconcilers turn each per-node object into a {@link DesiredProgram}
- * and pass all of them at once; {@link ProgramHost} brings the kernel to that state.
+ * The node's desired programs in the kernel, and the outcome. The reconcilers turn each per-node object into
+ * a {@link DesiredProgram} and pass all of them at once; {@link ProgramHost} brings the kernel to that state.
  */
 
 export type AttachType =
@@ -12,13 +12,15 @@ export interface DesiredProgram {
   readonly id: string;
   /** The requesting object, as `rampart bpf list` shows it: `XdpProgram/count`, `XdpNsProgram/web/count`. */
   readonly owner: string;
-  /** Of the parent: breaks ties of priority. */
+  /** Name of the parent: breaks ties of priority. */
   readonly name: string;
   /** Undefined: cluster-scoped. Maps are never shared across namespaces. */
   readonly namespace: string | undefined;
   /** Where its object says the bytecode is: `registry.example/team/count:v1`, `/root/count.bpf.o`. */
   readonly source: string;
-  /** Of the bytecode: `sha256:...`. Two programs with the same digest come from the same object file. */
+  /**
+   * Digest of the bytecode: `sha256:...`. Two programs with the same digest come from the same object file.
+   */
   readonly digest: string;
   /** The object file. Called only if the program is not in the kernel yet. */
   readonly bytecode: () => Promise<Uint8Array>;
@@ -32,7 +34,7 @@ export interface DesiredProgram {
    * application; undefined: it has maps of its own.
    */
   readonly mapGroup: string | undefined;
-  /** Of a group: none of this version is loaded if one of them cannot be. */
+  /** For a group: none of this version is loaded if one of them cannot be. */
   readonly allOrNothing: boolean;
   /** `id` of the program whose maps it shares, if it does. */
   readonly mapOwner: string | undefined;
@@ -78,14 +80,14 @@ export type Attach =
   | {
       readonly type: 'nowhere';
       readonly programType: AttachType;
-      /** Of fentry and fexit, which are loaded for one function. */
+      /** For fentry and fexit, which are loaded for one function. */
       readonly kernelFunction: string | undefined;
     };
 
 /** How a note begins of a program that runs, and that no packet reaches because one before it ends the chain. */
 export const unreached = 'no packet reaches it';
 
-/** What a program is loaded as. */
+/** The type that a program is loaded as. */
 export function programTypeOf(attach: Attach): AttachType {
   return attach.type === 'nowhere' ? attach.programType : attach.type;
 }
@@ -120,17 +122,23 @@ export type Outcome =
       readonly state: 'loaded';
       /** The kernel's id of the program. */
       readonly programId: number;
-      /** What a user should know although it runs: `generic mode: the MTU of eth0 is above what the driver takes`. */
+      /**
+       * Remarks for the user about a running program: `generic mode: the MTU of eth0 is above what the driver
+       * takes`.
+       */
       readonly notes: readonly string[];
       /** Once, when a new version takes the place of another one: what is gone of the contents of its maps. In complete sentences. */
       readonly lost?: readonly string[];
     }
-  /** What is asked for does not run; the last version that did is still attached, until a new one is. Never a success. */
+  /**
+   * The requested version does not run; the last running version is still attached, until a new one is. Never
+   * a success.
+   */
   | {
       readonly state: 'kept';
-      /** Of the version that runs. */
+      /** Id of the running version. */
       readonly programId: number;
-      /** Of the bytecode of the version that runs. */
+      /** Digest of the running version's bytecode. */
       readonly digest: string;
       readonly notes: readonly string[];
       /** Why the new version does not run. */
@@ -138,13 +146,13 @@ export type Outcome =
     }
   | Failure;
 
-/** Why a program does not run as it is asked for. */
+/** Why the requested version of a program does not run. */
 export interface Failure {
   readonly state: 'failed';
   readonly reason:
     | 'attach'
     | 'bytecode'
-    /** What is not Rampart's is in its place, and left alone. */
+    /** Its place is taken by a program that is not Rampart's, which is left alone. */
     | 'displaced'
     | 'load'
     | 'map-owner-not-found'
@@ -166,7 +174,7 @@ export interface Drift {
   readonly owners: readonly string[];
 }
 
-/** What an object asks for in the place of the version that runs, and cannot have. */
+/** The requested version of an object that cannot replace the running one. */
 export interface RefusedVersion {
   readonly source: string;
   /** Empty if it is not known yet. */
@@ -202,13 +210,15 @@ export interface RunningProgram {
  */
 export interface ProgramHost extends AsyncDisposable {
   /**
-   * Makes the kernel run `desired` and nothing else of ours. A program that cannot run does not affect the others. Programs that
-   * stay are not touched, and see every packet meanwhile. What the same owner requests for several containers of one pod, on an
-   * interface that they share, runs once; each has its outcome. Calls do not overlap: the caller awaits each.
+   * Makes the kernel run `desired` and nothing else of ours. A program that cannot run does not affect the
+   * others. Programs that stay are not touched, and see every packet meanwhile. Requests of one owner for
+   * several containers of one pod, on an interface that they share, run once; each has its outcome. Calls do
+   * not overlap: the caller awaits each.
    *
-   * @param held - Ids of programs that stay as they are, though nobody knows now where they belong.
+   * @param held - Ids of programs that are unchanged, because their place is unknown at the moment.
    * @returns the outcome of each, by id.
-   * @throws {Error} of the system (no descriptors, no memory) if nothing could be inspected: what runs keeps running.
+   * @throws {Error} of the system (no descriptors, no memory) if nothing could be inspected: running programs
+   * keep running.
    */
   apply(
     desired: readonly DesiredProgram[],

@@ -87,7 +87,7 @@ suite('the program host', { skip: obstacle() ?? false }, () => {
     await assert.rejects(host.apply([wrong, wrong]), /program IDs must be unique/);
   });
 
-  test('what is no longer asked for is gone', async () => {
+  test('removes programs that are no longer requested', async () => {
     await using lab = new Lab();
     const host = await lab.host();
     await host.apply([desired('count', xdp('in0'))]);

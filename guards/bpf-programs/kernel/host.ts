@@ -80,7 +80,10 @@ export async function openProgramHost(options: ProgramHostOptions): Promise<Prog
   return new KernelProgramHost(join(bpffs, name), Records.open(stateDirectory), options);
 }
 
-/** What of an earlier version can be attached in the place of one of this type: probes have links of their own, whatever they are. */
+/**
+ * Whether an earlier version can be attached in the place of one of this type: probes have links of their
+ * own, whatever they are.
+ */
 function mayGoOn({ type }: ProgramRecord, { attach }: DesiredProgram): boolean {
   const isProbe = (one: AttachType): boolean => one !== 'xdp' && one !== 'tc' && one !== 'tcx';
   const wanted = programTypeOf(attach);
@@ -258,7 +261,7 @@ class KernelProgramHost implements ProgramHost {
       return true;
     } catch (error) {
       const { message } = failureOf(error, 'load');
-      // Once: it is not known any more after this pass. The condition says why the new one failed.
+      // Once: it is unknown after this pass. The condition has the reason why the new one failed.
       this.#logger.warn(
         { program: record.owner, id: record.id },
         `the previous version is removed: ${message}`,

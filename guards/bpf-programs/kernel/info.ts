@@ -1,6 +1,7 @@
 /**
- * What the kernel tells of a program, map, link or BTF that this process has a descriptor of (BPF_OBJ_GET_INFO_BY_FD).
- * Offsets are those of include/uapi/linux/bpf.h; an older kernel leaves the rest zero.
+ * The kernel's facts about a program, map, link or BTF that this process has a descriptor of
+ * (BPF_OBJ_GET_INFO_BY_FD). Offsets are those of include/uapi/linux/bpf.h; an older kernel leaves the rest
+ * zero.
  */
 import { bpf, bpfDo, command, cString, type Descriptor, Structure } from '../../../lib/ebpf/bpf-call.ts';
 import { done, granted } from '../../../lib/ebpf/refusal.ts';
@@ -15,7 +16,7 @@ interface ProgramInfo {
   readonly gplCompatible: boolean;
   /** 0 without BTF. */
   readonly btfId: number;
-  /** Counted only while somebody has the kernel's statistics on, see {@link enableStatistics}. */
+  /** Counted only while the kernel's statistics are enabled, see {@link enableStatistics}. */
   readonly runs: bigint;
   readonly runTimeNs: bigint;
   /** How many instructions the verifier looked at; 0 before 5.16. */
@@ -43,7 +44,7 @@ interface LinkInfo {
   readonly type: number;
   readonly id: number;
   readonly programId: number;
-  /** Of XDP and TCX; 0 once the interface is gone. */
+  /** For XDP and TCX; 0 once the interface is gone. */
   readonly interfaceIndex: number;
 }
 
@@ -116,7 +117,7 @@ export function linkInfo(fd: number): LinkInfo {
 /**
  * The raw BTF with an id. Needs CAP_SYS_ADMIN.
  *
- * @throws {KernelRefusal} ENOENT: there is none.
+ * @throws {KernelRefusal} ENOENT if it does not exist.
  */
 export function btfById(id: number): Uint8Array {
   using btf = granted(`cannot open BTF ${id}`, bpf(command.BTF_GET_FD_BY_ID, new Structure(12).u32(0, id)));

@@ -1,6 +1,7 @@
 /**
- * What kernels support of what this guard needs: recorded by the probe on each of them, for the guide.
- * `node guards/bpf-programs/kernel/kernels.fixture.ts` prints what this kernel supports, as an entry of `kernels.json`.
+ * The features of this guard that kernels support: recorded by the probe on each of them, for the guide.
+ * `node guards/bpf-programs/kernel/kernels.fixture.ts` prints what this kernel supports, as an entry of
+ * `kernels.json`.
  */
 import { release } from 'node:os';
 
@@ -16,7 +17,7 @@ export type Can = Readonly<Record<AttachType, FeatureReason | 'yes'>>;
 export interface RecordedKernel {
   /** The name for people. */
   readonly name: string;
-  /** What `uname -r` begins with. */
+  /** Prefix of `uname -r`. */
   readonly release: string;
   readonly can: Can;
 }

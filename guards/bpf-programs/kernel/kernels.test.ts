@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { kernelCan, kernels } from './kernels.fixture.ts';
 import { programTypes } from './load/program-types.ts';
 
-test('what is recorded is of all kinds of programs', () => {
+test('the recorded programs are of all kinds', () => {
   for (const { name, can } of kernels)
     assert.deepEqual(Object.keys(can).toSorted(), Object.keys(programTypes).toSorted(), name);
 });

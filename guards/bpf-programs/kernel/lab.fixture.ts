@@ -21,7 +21,10 @@ const AF_PACKET = 17;
 const SOCK_RAW_CLOEXEC = 3 | 0x80000;
 /** ETH_P_802_EX1, which the programs of the tests count. */
 const COUNTED = 0x88b5;
-/** What veth answers when the queue of the other end is full: the frame is gone, and no program there has seen it. */
+/**
+ * The error of veth when the queue of the other end is full: the frame is gone, and no program there has seen
+ * it.
+ */
 const ENOBUFS = 105;
 /** In a row, with a millisecond after each. */
 const MOST_REFUSED = 10_000;
@@ -39,7 +42,7 @@ export function bytecode(name: string): Uint8Array {
   return readFileSync(join(import.meta.dirname, 'fixtures', `${name}.bpf.o`));
 }
 
-/** This process, and those it starts from now on, in a network namespace that nobody else is in. */
+/** Moves this process, and those it starts from now on, into a network namespace of its own. */
 export function ownNetwork(): void {
   if (libc.unshare(CLONE_NEWNET) < 0) throw new Error(`unshare: errno ${errno()}`);
   ip('link set lo up');
@@ -140,7 +143,7 @@ export class Lab implements AsyncDisposable {
       throw new Error(`update: ${errno()}`);
   }
 
-  /** What the kernel says of a map of a program. */
+  /** The kernel's facts about a map of a program. */
   mapInfo(id: string, map: string): MapInfo {
     using pinned = this.#map(id, map);
     return mapInfo(pinned.fd);
@@ -247,7 +250,11 @@ export function u64(value: number): Uint8Array {
   return bytes;
 }
 
-/** What is said of a program that does not run. @throws {Error} when it runs, or for another reason */
+/**
+ * The failure of a program that does not run.
+ *
+ * @throws {Error} when it runs, or for another reason
+ */
 export function failed(
   outcomes: ReadonlyMap<string, Outcome>,
   id: string,
@@ -258,7 +265,11 @@ export function failed(
   throw new Error(`${id} should have failed for ${reason}: ${JSON.stringify(outcome)}`);
 }
 
-/** What is said of a program of which the version before runs. @throws {Error} when it is otherwise, or for another reason */
+/**
+ * The failure of a program whose previous version runs.
+ *
+ * @throws {Error} in any other state, or for another reason
+ */
 export function kept(
   outcomes: ReadonlyMap<string, Outcome>,
   id: string,

@@ -15,7 +15,7 @@ suite('where the machine has run out of something', { skip }, () => {
     cable('in0', 'out0');
   });
 
-  test('what runs stays, and is said to be uncertain', async () => {
+  test('running programs stay, and their state is reported as uncertain', async () => {
     await using lab = new Lab();
     const file = (name: string): string => JSON.stringify(join(import.meta.dirname, name));
     // No descriptors are left for sockets, so that no interface can be looked up.

@@ -1,7 +1,7 @@
 /**
- * What the host stores for each program and chain besides the pins: on tmpfs, because bpffs is also empty after a reboot of the
- * machine. The kernel does not return relocated instructions, so they are kept for the next composition, with maps by their
- * index in the record.
+ * The host's records of each program and chain besides the pins: on tmpfs, because bpffs is also empty after
+ * a reboot of the machine. The kernel does not return relocated instructions, so they are kept for the next
+ * composition, with maps by their index in the record.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -25,15 +25,17 @@ export interface KeptMap {
   readonly byName?: boolean;
   /** It is that of the program whose maps this one shares. */
   readonly shared?: boolean;
-  /** Of global variables: where they are and what they were before the program ran. Undefined: not to be carried over. */
+  /**
+   * Places of global variables, and their values before the program ran. Undefined: not carried over.
+   */
   readonly initial?: string;
-  /** Of a namespaced program: the memory that it counts for. */
+  /** For a namespaced program: the memory that it counts for. */
   readonly bytes?: number;
 }
 
 /** A file that a uprobe is in. */
 export interface ProbedFile {
-  /** Of its link, in the directory of the program. */
+  /** Pin of its link, in the directory of the program. */
   readonly pin: string;
   /** In its root. */
   readonly path: string;
@@ -41,7 +43,7 @@ export interface ProbedFile {
   readonly file: string;
   /** Size and time of the last change: of a file that was written in place, they differ. */
   readonly content: string;
-  /** Of ld.so.cache, where it decides about the path: {@link file} and {@link content}. */
+  /** State of ld.so.cache, if it decides about the path: {@link file} and {@link content}. */
   readonly cache: string;
 }
 
@@ -60,11 +62,11 @@ export interface ProgramRecord {
   readonly digest: string;
   readonly functionName: string;
   readonly type: AttachType;
-  /** Of everything that it was loaded from: a different key requires loading again. */
+  /** Key of all inputs of loading: a different key requires loading again. */
   readonly loadKey: string;
-  /** Of where it is attached individually; '' for members of chains. */
+  /** Key of the place where it is attached individually; '' for members of chains. */
   readonly attachKey: string;
-  /** Of a uprobe: the file that its target leads to; undefined if it leads to none. */
+  /** For a uprobe: the file that its target leads to; undefined if it leads nowhere. */
   readonly probed?: ProbedFile | undefined;
   /** Files that it led to before, and which processes still use. */
   readonly probedBefore?: readonly ProbedFile[];
@@ -72,7 +74,7 @@ export interface ProgramRecord {
   /** As in {@link DesiredProgram}. */
   readonly pod?: string | undefined;
   readonly container?: string | undefined;
-  /** Of TCX, as of when it was put in order. */
+  /** For TCX, as of the time when it was ordered. */
   readonly priority?: number;
   readonly programId: number;
   readonly gpl: boolean;
@@ -80,7 +82,7 @@ export interface ProgramRecord {
   /** Whose maps it uses, as of when it was loaded. */
   readonly sharedWith: { readonly id: string; readonly programId: number } | undefined;
   readonly maps: readonly KeptMap[];
-  /** Of a namespaced program: what the rules looked at. */
+  /** For a namespaced program: the inputs of the rules. */
   readonly tenant: Admitted | undefined;
   readonly notes: readonly string[];
   /** As of the last pass: see {@link RunningProgram}. */
@@ -107,9 +109,9 @@ export interface ChainRecord {
   readonly namespaceInode: string;
   readonly inContainer: boolean;
   readonly members: readonly KeptMember[];
-  /** Of the runs map: a slot is not reused, because it contains another member's count. */
+  /** Next slot of the runs map: slots are not reused, because they contain another member's count. */
   readonly nextSlot: number;
-  /** Of the composed program. */
+  /** Id of the composed program. */
   readonly programId: number;
   readonly notes: readonly string[];
   /** Whether the clsact qdisc is ours, to be taken away with the last filter. */

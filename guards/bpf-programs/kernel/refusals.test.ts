@@ -29,14 +29,15 @@ test('a refusal names what the kernel lacks, once asked for each kind', () => {
     kprobe.message,
     /^It does not load: EPERM\nThis kernel does not run kprobe programs \(no_kprobes\): ENOENT\. It needs a kernel with CONFIG_KPROBES/,
   );
-  // What may pass says nothing about the kernel.
+  // A temporary refusal is no evidence about the kernel.
   const passing = new ProgramFailure('attach', 'another program is there', true);
   assert.equal(refusals.explain(passing, 'kprobe'), passing);
   assert.match(
     refusals.explain(failure, 'fentry').message,
     /\(no_btf\): There is no BTF\. It needs a kernel with CONFIG_DEBUG_INFO_BTF/,
   );
-  // Where the kernel has it, the failure says it all; and a target that is not there is nobody's fault.
+  // If the kernel has the feature, the failure is complete; and a missing target does not need an
+  // explanation.
   assert.equal(refusals.explain(failure, 'xdp'), failure);
   const target = new ProgramFailure('target', 'no such interface');
   assert.equal(refusals.explain(target, 'kprobe'), target);
@@ -89,7 +90,7 @@ suite('with few capabilities', { skip }, () => {
     await lab.host();
   });
 
-  test('what is missing is named', async () => {
+  test('a missing capability is named', async () => {
     await using lab = new Lab();
     const { x } = applied(lab, ['net_admin', 'dac_override']);
     assert.ok(x?.state === 'failed' && x.reason === 'load');

@@ -63,7 +63,7 @@ suite(`restarts (RAMPART_TEST_SEED=${seed})`, { skip: obstacle() ?? false }, () 
     assert.equal(lab.counted('b'), 20);
   });
 
-  test('what was deleted while nobody was there is made again', async () => {
+  test('links deleted while no agent ran are created again', async () => {
     await using lab = new Lab();
     const wanted = [desired('a', xdp('in0')), desired('t', tc('in0', 'ingress')), desired('p', xdp('out0'))];
     await (await lab.host()).apply(wanted);
@@ -135,7 +135,7 @@ suite(`restarts (RAMPART_TEST_SEED=${seed})`, { skip: obstacle() ?? false }, () 
     }
   });
 
-  test('where there is no bpffs nothing is begun', async () => {
+  test('nothing starts without a bpffs', async () => {
     await using lab = new Lab();
     await assert.rejects(
       openProgramHost({
@@ -265,7 +265,7 @@ suite('interfaces of pods', { skip: obstacle() ?? false }, () => {
       send('pod0', 10);
       for (const type of types) assert.equal(lab.counted(`web/${type}-0`), 20);
 
-      // Asked for by nobody, in a pod that stays: also by a process that did not put it there.
+      // Unwanted, in a pod that stays: also removed by a process that did not attach it.
       const restarted = await lab.restarted();
       await restarted.apply(left.filter(({ attach }) => attach.type === 'xdp'));
       const filters = execFileSync('nsenter', [

@@ -162,7 +162,7 @@ suite('versions of programs', { skip: obstacle() ?? false }, () => {
     failed(await (await lab.host()).apply([next]), 'b', 'load');
   });
 
-  test('what runs goes to an interface that comes again', async () => {
+  test('running programs are attached to an interface that comes again', async () => {
     await using lab = new Lab();
     const host = await lab.host();
     cable('late0', 'late1');
@@ -181,7 +181,7 @@ suite('versions of programs', { skip: obstacle() ?? false }, () => {
     ip('link del late0');
   });
 
-  test('what is held stays where it is, in its place among others, and goes when it is not', async () => {
+  test('a held version keeps its place in the chain, and goes when no longer held', async () => {
     await using lab = new Lab();
     const host = await lab.host();
     const attached = [

@@ -131,7 +131,7 @@ suite('applications of v0.6 on nodes', () => {
   });
 
   deepTest(
-    'links may change, and what others write to a State is undone; a restart tells no failure again',
+    "links may change, others' changes to a State are undone, and a restart repeats no failure",
     async () => {
       await cluster.addNode('n1');
       const kernel = new FixtureKernel();
@@ -179,7 +179,7 @@ suite('applications of v0.6 on nodes', () => {
       using _second = cluster.agent('n1', kernel);
       await apply('links', [xdp('f', on('eth0', { priority: 7 }))]);
       await untilState('Success');
-      // It was told of what failed once, and is of nothing that it no longer asks for.
+      // The failure was reported once, and later ones of removed parts are not.
       assert.equal(cluster.lines.length, 1);
       const { verdict, object } = JSON.parse(cluster.lines[0] ?? '') as { verdict: string; object: unknown };
       assert.equal(verdict, 'not-loaded');
@@ -187,7 +187,7 @@ suite('applications of v0.6 on nodes', () => {
     },
   );
 
-  deepTest('a node that is not selected has nothing of it, and is no failure', async () => {
+  deepTest('a node that is not selected has no programs, which is not a failure', async () => {
     await cluster.addNode('n1');
     const kernel = new FixtureKernel();
     using _operator = cluster.operator();
@@ -210,7 +210,7 @@ suite('applications of v0.6 on nodes', () => {
     await untilState('Success', /runs as program/);
   });
 
-  test('a Config is told that it is not used', async () => {
+  test('the status of a Config says that it is not used', async () => {
     using _operator = cluster.operator();
     const image = { image: 'registry.example/bpfman' };
     const config = {

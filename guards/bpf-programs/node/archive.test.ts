@@ -55,7 +55,7 @@ suite('archives of layers', () => {
     assert.deepEqual(await read(tar([comment, { name: 'a', content: 'x' }])), { a: 'x' });
   });
 
-  test("what the machine's tar writes", async () => {
+  test("reads archives of the machine's tar", async () => {
     const directory = mkdtempSync(join(tmpdir(), 'rampart-tar-'));
     try {
       mkdirSync(join(directory, 'n'.repeat(90), 'm'.repeat(90)), { recursive: true });

@@ -1,7 +1,8 @@
 /**
- * Archives in layers: tar (POSIX ustar and pax, GNU long names), plain or compressed with gzip or zstd. Only what a bytecode layer needs
- * is read: regular files of bounded size and number. What could lead elsewhere (links, devices, names with "..") is refused and
- * not skipped, because it indicates malice. Nothing is written to disk.
+ * Archives in layers: tar (POSIX ustar and pax, GNU long names), plain or compressed with gzip or zstd. Only
+ * what a bytecode layer needs is read: regular files of bounded size and number. Entries that could lead
+ * elsewhere (links, devices, names with "..") are refused and not skipped, because it indicates malice.
+ * Nothing is written to disk.
  */
 import { promisify } from 'node:util';
 import { gunzip, zstdDecompress } from 'node:zlib';
@@ -11,9 +12,9 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 export interface ArchiveLimits {
   /** Default: 100. */
   readonly files?: number;
-  /** Of one file. Default: 16 MiB. */
+  /** Limit of one file. Default: 16 MiB. */
   readonly fileBytes?: number;
-  /** Of the uncompressed archive. Default: 24 MiB. */
+  /** Limit of the uncompressed archive. Default: 24 MiB. */
   readonly totalBytes?: number;
 }
 
@@ -91,7 +92,7 @@ function readFiles(tar: Buffer, what: string, limits: Required<ArchiveLimits>): 
       }
       if (header.type === 'L') longName = text(readExtra(header));
       else if (header.type === 'x') pax = readPax(readExtra(header));
-      // Of all entries that follow: comments, such as git's.
+      // For all following entries: comments, such as git's.
       else if (header.type === 'g') readPax(readExtra(header));
       else {
         const size = pax.has('size') ? Number(pax.get('size')) : header.size;
@@ -129,7 +130,7 @@ function readFiles(tar: Buffer, what: string, limits: Required<ArchiveLimits>): 
     };
   }
 
-  /** Of a header with information about the next entry. */
+  /** Data of a header with information about the next entry. */
   function readExtra({ size }: Header): Buffer {
     if (size > 16 * MAX_NAME_BYTES) throw over('it has a header that is too large');
     return readContent(size);

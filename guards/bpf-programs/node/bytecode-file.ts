@@ -38,7 +38,7 @@ export function readObjectFile(
 function open(hostRoot: string, path: string): Fd {
   using root = openat2(AT_FDCWD, hostRoot, { flags: openFlags.PATH | openFlags.DIRECTORY });
   return openat2(root, path, {
-    // So as not to wait for the other end of a pipe that somebody put there.
+    // Does not block on a pipe that was put there.
     flags: constants.O_RDONLY | constants.O_NONBLOCK,
     resolve: resolveFlags.IN_ROOT | resolveFlags.NO_MAGICLINKS,
   });

@@ -9,7 +9,7 @@ import type { Registry } from '../../../lib/oci/registry.ts';
 import type { BpfProgramsOptions } from '../options.ts';
 import { MAX_OBJECT_BYTES } from './bytecode-file.ts';
 
-/** Of all images of a node. */
+/** Limit for all images of a node. */
 const CACHE_BYTES = 256 << 20;
 
 /** @throws {RampartError} `INPUT` for a registries.conf that cannot be read; what `openRegistry` throws. */

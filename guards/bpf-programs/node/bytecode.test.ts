@@ -10,7 +10,7 @@ import { parentOf } from '../engine/parent.ts';
 import { parentKind } from '../parent-kind.fixture.ts';
 import { BytecodeSource } from './bytecode.ts';
 
-test('what listens at a host that a namespaced program names is in the log, and not in its status', async () => {
+test('whether a host named by a namespaced program answers is only in the log, not in its status', async () => {
   const cause = new ExchangeError(new Error('connect ECONNREFUSED 10.0.0.7:5432'), '10.0.0.7:5432');
   const error = new RampartError(errorCodes.API_UNREACHABLE, { what: cause.message, cause });
   const logged: string[] = [];

@@ -9,7 +9,7 @@ import type { BytecodeImage } from '../spec-schema.ts';
 import { fileState, readObjectFile } from './bytecode-file.ts';
 import type { BytecodeVerification } from './bytecode-verification.ts';
 
-/** What is known about the bytecode of a parent now. */
+/** The present state of a parent's bytecode. */
 export type BytecodeState =
   | { readonly is: 'pending'; readonly message: string }
   | { readonly is: 'failed'; readonly message: string }
@@ -69,7 +69,7 @@ interface ImageEntry {
   readonly backoff: Backoff;
   state: BytecodeState;
   running: boolean;
-  /** The first pull, while somebody may wait for it. */
+  /** The first pull, which the first pass may await. */
   first: Promise<void> | undefined;
   /** Monotonic; when the registry is queried again. Infinity: not without a change. */
   dueMs: number;
@@ -235,7 +235,7 @@ export class BytecodeSource implements Disposable {
     return `${parent.fields.bytecode}.image: ${messageOf(this.#told(error, parent))}`;
   }
 
-  /** What its object says; the log has all of it. */
+  /** The error for its object; the log has all of it. */
   #told(error: unknown, parent: Parent): unknown {
     this.#options.logger.warn(
       { parent: parent.key, err: error },

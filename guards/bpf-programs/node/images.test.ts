@@ -66,7 +66,7 @@ suite('bytecode in images', () => {
   afterEach(() => cluster.clear());
   after(() => cluster[Symbol.asyncDispose]());
 
-  test('what is wrong with an image is said, and the whole ones run', async () => {
+  test('reports faults of images, and runs the intact ones', async () => {
     await using stack = new AsyncDisposableStack();
     const registry = stack.use(await RegistryFixture.start());
     await useRegistry(cluster, stack, registry);
@@ -175,7 +175,7 @@ suite('bytecode in images', () => {
       const { reference } = await registry.push(`team/${name}`, 'v1', { layers, config });
       await cluster.create('XdpProgram', name, xdp(reference));
     }
-    // An index: what is for this machine is taken, and where there is nothing for it that is said.
+    // An index: the image for this machine is used, and a missing one is reported.
     const own = process.arch === 'arm64' ? 'linux/arm64' : 'linux/amd64';
     const whole = await registry.push('team/arches', 'own', { layers: [layer], config });
     const other = await registry.push('team/arches', 'other', { layers: [], config });

@@ -9,13 +9,13 @@ import { cable, ip, Lab, obstacle, ownNetwork, send } from '../kernel/lab.fixtur
 import { BpfCluster } from './node.fixture.ts';
 import { FixtureKernel } from '../program-host.fixture.ts';
 
-/** How often the agent looks when it is told nothing. */
+/** How often the agent looks without a notification. */
 const LOOK_MS = 5_000;
 
 suite('interfaces of the node while the agent runs', { skip: obstacle() ?? false }, () => {
   before(ownNetwork);
 
-  test('what somebody takes away is back when the kernel tells of it, and counts', async (t) => {
+  test("a removed attachment is restored at the kernel's notice, and counted", async (t) => {
     await using stack = new AsyncDisposableStack();
     const lab = stack.use(new Lab());
     const cluster = stack.use(await BpfCluster.start());

@@ -1,4 +1,4 @@
-// What an object says whose new version cannot run while the last one does.
+// The status of an object whose new version cannot run while the last one does.
 import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { after, afterEach, before, suite, test } from 'node:test';
@@ -94,7 +94,7 @@ suite('versions that are kept', () => {
     await until(() => kernel.programs.size === 0);
   });
 
-  test('a file that is gone is no success, and one that comes again is', async () => {
+  test('a deleted file is not a success; one that comes again is', async () => {
     await cluster.addNode('n1');
     const kernel = new FixtureKernel();
     using _operator = cluster.operator();

@@ -20,7 +20,7 @@ export interface HostPlace {
   readonly stateDirectory: string;
 }
 
-/** Of all that Rampart pins, below the mount point. */
+/** Directory of all of Rampart's pins, below the mount point. */
 export const pinDirectory = 'rampart';
 
 /** The stored state of programs, in the state directory. */
@@ -29,9 +29,9 @@ export function programsDirectory(stateDirectory: string): string {
 }
 
 /**
- * Whoever opens it disposes it; programs stay.
+ * The caller disposes it; programs stay.
  *
- * @throws {RampartError} `IN_USE` where another process holds them, `UNSUPPORTED` where there is no bpffs.
+ * @throws {RampartError} `IN_USE` if another process holds them, `UNSUPPORTED` without a bpffs.
  */
 export async function openLockedHost(
   {
@@ -63,7 +63,7 @@ export async function openLockedHost(
   };
 }
 
-/** @throws {RampartError} `PRIVILEGE` without root, `UNSUPPORTED` where there is no bpffs. */
+/** @throws {RampartError} `PRIVILEGE` without root, `UNSUPPORTED` without a bpffs. */
 export function readingPlace({ bpffs, stateDirectory }: HostPlace): ReadOptions {
   if (process.geteuid?.() !== 0) {
     throw new RampartError(errorCodes.PRIVILEGE, {

@@ -7,7 +7,7 @@ export class NodeCounts {
   passes = 0;
   failedPasses = 0;
   driftRepaired = 0;
-  /** When the last pass ended, by the wall clock; undefined: there was none yet. */
+  /** When the last pass ended, by the wall clock; undefined before the first one. */
   lastPassMs: number | undefined;
   /** Now. */
   loaded = 0;

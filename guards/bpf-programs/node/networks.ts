@@ -28,7 +28,7 @@ export function networksOf(hostRoot: string): DiscoveredNetwork[] {
   return [{ path: undefined, interfaces: namesOf(own) }, ...named];
 }
 
-/** Of the network namespace of a container; empty if it is gone. */
+/** Interfaces in the network namespace of a container; empty if it is gone. */
 export function interfacesIn(container: ContainerPlace): string[] {
   const found = unlessGone(() => {
     using network = NetworkPlace.of({ container });
@@ -55,7 +55,7 @@ function namesIn(directory: string): string[] {
   }
 }
 
-/** Between listing and opening, it may go; and a name may be left that is no namespace any more. */
+/** Between listing and opening, it may go; and the name of a former namespace may remain. */
 function unlessGone<T>(read: () => T): T | undefined {
   try {
     return read();

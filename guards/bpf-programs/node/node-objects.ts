@@ -17,7 +17,7 @@ import type { Told } from '../engine/told.ts';
 /** Told of each condition before it is written. */
 export interface ConditionListener {
   condition(told: Told, before: readonly Condition[] | undefined): void;
-  /** Of all objects of this node: what others said is past. */
+  /** Keeps the outcomes for all objects of this node; others are outdated. */
   keepOnly(all: readonly Told[]): void;
 }
 
@@ -142,7 +142,7 @@ export class NodeObjects implements Disposable {
     if (kind === undefined) throw new TypeError(`no cache of ${type.kind}`);
     let object = kind.get(key);
     if (object !== undefined && (isDeleting(object) || controllerOf(object)?.uid !== parent.uid)) {
-      // Somebody deleted it, or it is left over from a parent of the same name: it is created again once it is gone.
+      // It was deleted, or is left over from a parent of the same name: it is created again once it is gone.
       await this.#end(kind, object, undefined, signal);
       return;
     }
@@ -179,7 +179,7 @@ export class NodeObjects implements Disposable {
     }
   }
 
-  /** Labels, annotations and the finalizer, where somebody or the kernel changed them. */
+  /** Restores labels, annotations and the finalizer, if they were changed. */
   async #correct(
     kind: ObjectsOfKind,
     object: NodeObject,

@@ -102,9 +102,9 @@ export class BpfCluster implements AsyncDisposable {
   readonly client: KubeClient;
   containers = new FixtureContainers();
   pull: PullBytecode;
-  /** Of the agents that are started next. */
+  /** Configuration of the agents that are started next. */
   verification: BytecodeVerification | undefined;
-  /** Of findings of all nodes. */
+  /** Lines of findings of all nodes. */
   lines: string[] = [];
   readonly #server: ApiServer;
   #running: { readonly stop: AbortController; readonly ended: Promise<unknown> }[] = [];
@@ -222,7 +222,7 @@ export class BpfCluster implements AsyncDisposable {
     return this.client.create(type, { metadata, spec } as unknown as ParentObject);
   }
 
-  /** Of the spec. */
+  /** Changes the spec. */
   async change(kind: string, name: string, spec: object): Promise<void> {
     await this.client.patch(parentKind(kind).type, { name }, { type: 'merge', body: { spec } });
   }

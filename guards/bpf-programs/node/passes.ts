@@ -114,7 +114,7 @@ export class Passes implements AsyncDisposable {
   #changed = Promise.withResolvers<void>();
   #containersKnown = false;
   #host: ProgramHost | undefined;
-  /** What no pass has repaired yet. */
+  /** Drift that no pass has repaired yet. */
   #drift: Drift[] = [];
   #verifiedAtMs = systemClock.monotonicMs();
   #problem: string | undefined = 'the kernel has not been read yet';
@@ -192,7 +192,7 @@ export class Passes implements AsyncDisposable {
     for (const cache of objects) {
       stack.use(
         cache.subscribe((change) => {
-          // What was written here need not be handled again.
+          // Our own writes need not be handled again.
           if (!this.#written.isOwn(change)) this.#wake();
         }),
       );
@@ -213,7 +213,7 @@ export class Passes implements AsyncDisposable {
     for (const drift of await this.#lookForDrift())
       if (!this.#drift.some(({ what }) => what === drift.what)) this.#drift.push(drift);
     const { node, pods } = this.#caches;
-    // Few objects ask for it, and reading routes and addresses takes a while where there are many pods.
+    // Read on demand: few objects need it, and reading routes and addresses takes a while with many pods.
     let primary: { readonly found: PrimaryInterface | undefined } | undefined;
     const result = await reconciler.pass(
       {

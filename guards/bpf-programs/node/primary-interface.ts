@@ -5,11 +5,11 @@ import { networkInterfaces } from 'node:os';
 import type { Node } from '../../../lib/kube/object/object.ts';
 import type { PrimaryInterface } from '../engine/node-view.ts';
 
-/** What this machine says of itself. */
+/** This machine's own addresses and routes. */
 export interface Network {
-  /** Of the interfaces that are up, with the name of each: in the order of the kernel. */
+  /** Addresses of the interfaces that are up, with the name of each: in the order of the kernel. */
   readonly addresses: readonly { readonly name: string; readonly address: string }[];
-  /** The interface of the default route, where there is one. */
+  /** The interface of the default route, if there is one. */
   readonly defaultRoute: string | undefined;
 }
 

@@ -20,7 +20,7 @@ export interface ProgramFindingsOptions {
   readonly clock?: Clock;
 }
 
-/** What each condition says of a program that is wanted; others say nothing: it waits, or is not wanted here. */
+/** The meaning of each condition of a wanted program; others have none: it waits, or is not wanted here. */
 const meanings: Readonly<Partial<Record<string, 'failed' | 'runs'>>> = {
   Loaded: 'runs',
   NotLoaded: 'failed',
@@ -45,7 +45,7 @@ export class ProgramFindings implements ConditionListener {
   readonly #options: ProgramFindingsOptions;
   readonly #clock: Clock;
   readonly #limiter: FindingLimiter;
-  /** By object: the failure that was told last; empty: it runs. */
+  /** By object: the last reported failure; empty: it runs. */
   readonly #told = new Map<string, string>();
 
   constructor(options: ProgramFindingsOptions) {
@@ -54,12 +54,15 @@ export class ProgramFindings implements ConditionListener {
     this.#limiter = new FindingLimiter({ clock: this.#clock });
   }
 
-  /** How many were not told. */
+  /** How many were folded. */
   get folded(): number {
     return this.#limiter.folded;
   }
 
-  /** Told before the object says it; of one that says it already, an earlier process has told. */
+  /**
+   * Reported before the object has it; a failure that is already in the object was reported by an earlier
+   * process.
+   */
   condition(told: Told, before: readonly Condition[] | undefined): void {
     const { wanted, condition, isDisplaced, isKept, lost } = told;
     if (lost.length > 0) this.#tell('map-lost', told, lost.join(' '));
@@ -75,7 +78,7 @@ export class ProgramFindings implements ConditionListener {
     this.#tell(verdict, told, meaning === 'runs' ? '' : condition.message);
   }
 
-  /** Of a drift that a pass has repaired: what it concerned, once for each object of a user. */
+  /** A finding for repaired drift: once for each object of a user. */
   repaired(drift: readonly Drift[], all: readonly Told[]): void {
     for (const { what, owners } of drift) {
       for (const owner of new Set(owners)) {

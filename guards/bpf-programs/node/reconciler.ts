@@ -35,7 +35,7 @@ import {
 import type { BytecodeSource, BytecodeState } from './bytecode.ts';
 import { RefusedPrograms } from './refused-programs.ts';
 
-/** What a pass needs to know. */
+/** The inputs of a pass. */
 export interface PassInput {
   /** All, also those that are being deleted. */
   readonly parents: readonly Parent[];
@@ -72,7 +72,7 @@ interface Tried {
   readonly notes: readonly string[];
   /** Why it cannot be loaded: then the kernel is only asked to keep what runs. */
   readonly early?: NodeCondition;
-  /** What runs may be just what is asked for, though that cannot be looked at now. */
+  /** The running version may be the requested one, although its source cannot be read now. */
   readonly mayBeCurrent?: boolean;
 }
 
@@ -194,7 +194,7 @@ function functionsByGroup(tried: readonly Tried[]): (desired: DesiredProgram) =>
   return ({ mapGroup }) => texts.get(mapGroup) ?? '';
 }
 
-/** Why nothing of a parent is to run on this node. */
+/** Why a parent has no programs on this node. */
 function selection({ nodeSelector, fields }: Parent, nodeLabels: Labels): NodeCondition | undefined {
   if (selectorProblem(nodeSelector) !== undefined || labelsMatch(labelSelectorOf(nodeSelector), nodeLabels))
     return undefined;
@@ -216,7 +216,7 @@ interface Held {
   readonly verdict: Verdict;
 }
 
-/** What runs of programs of which it is unknown for now where they belong, by the id of the object that says so. */
+/** Running programs whose place is unknown for now, by the id of the object that reports it. */
 function heldPrograms(
   wanted: readonly Wanted[],
   verdicts: ReadonlyMap<string, Verdict>,
@@ -252,7 +252,7 @@ function goalRefusal({ goal }: Wanted): NodeCondition | undefined {
   return undefined;
 }
 
-/** What is wrong with an object as it is written. */
+/** The error in an object as written. */
 function parentProblem({ kind, nodeSelector, fields, globals }: Parent): string | undefined {
   const selector = selectorProblem(nodeSelector);
   if (selector !== undefined) return `${fields.nodeSelector} of this ${kind.kind}: ${selector}.`;
@@ -301,7 +301,7 @@ function tryIt(
   }
   const message = state?.message ?? 'The bytecode has not been fetched yet.';
   const isFailed = state?.is === 'failed';
-  // Of earlier versions of Rampart, it is not known where a program is from.
+  // For programs from earlier versions of Rampart, the source is unknown.
   const mine = running.filter((one) => one.owner === parent.key && ['', source].includes(one.source));
   const { digest } =
     mine.find((one) => one.id === id) ?? mine.find((one) => one.functionName === functionName) ?? {};

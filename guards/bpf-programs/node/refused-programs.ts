@@ -2,7 +2,10 @@
 import type { Clock } from '../../../lib/time/clock.ts';
 import type { DesiredProgram, Failure, Outcome } from '../kernel/desired.ts';
 
-/** The verifier's answer stays the same until somebody loads a module, and rules do; bytecode may be fixed in its registry. */
+/**
+ * The verifier's answer does not change unless a module is loaded, and neither do rules; bytecode may be
+ * fixed in its registry.
+ */
 const AGAIN_MS = { load: 600_000, 'not-allowed': 600_000, bytecode: 30_000 } as const;
 
 interface Refused {
@@ -24,9 +27,9 @@ export class RefusedPrograms {
   }
 
   /**
-   * What the kernel said about exactly this program, if it need not be tried again yet.
+   * The kernel's refusal of exactly this program, if it need not be tried again yet.
    *
-   * @param together - What else it is loaded with, all or nothing.
+   * @param together - The other programs of the load, all or nothing.
    */
   failureOf(desired: DesiredProgram, together = ''): Failure | undefined {
     const known = this.#refused.get(desired.id);

@@ -103,7 +103,7 @@ suite('programs on nodes', () => {
     assert.equal(kernel.loads.length, 2);
   });
 
-  deepTest('an image whose registry is down after a restart goes on as it is', async () => {
+  deepTest('programs keep running if the registry is down after a restart', async () => {
     cluster.pull = async () => ({
       digest: 'sha256:1',
       bytes: async () => new Uint8Array(1),
@@ -126,44 +126,41 @@ suite('programs on nodes', () => {
     assert.equal(kernel.loads.length, 1);
   });
 
-  deepTest(
-    'what the operator writes of an object, and an image that is at hand, take no further look',
-    async () => {
-      cluster.pull = async () => ({
-        digest: 'sha256:1',
-        bytes: async () => new Uint8Array(1),
-        types: { count: 'xdp' },
-      });
-      await cluster.addNode('n1');
-      const kernel = new FixtureKernel();
-      using _agent = cluster.agent('n1', kernel);
-      await until(() => kernel.applied > 0);
-      const beganMs = performance.now();
-      const applied = kernel.applied;
-      const image = { url: 'registry.example/team/count:v1' };
-      await cluster.create('XdpProgram', 'count', xdp('', { bytecode: { image } }));
-      await cluster.untilObjects(([one]) => one?.status?.conditions?.[0]?.type === 'Loaded');
-      const { type } = parentKind('XdpProgram');
-      for (let time = 0; time < 20; time++) {
-        const annotations = { time: String(time) };
-        const body = { metadata: { annotations } };
-        await cluster.client.patch(type, { name: 'count' }, { type: 'merge', body });
-      }
-      // A change that is one: all before it has been told by then.
-      await cluster.client.patch(type, { name: 'count' }, { type: 'merge', body: { spec: { priority: 7 } } });
-      await until(() => {
-        const [one] = kernel.programs.values();
-        const attach = one?.desired.attach;
-        return attach?.type === 'xdp' && attach.order.priority === 7;
-      });
-      // One for each change of what is asked for, and those that come with time.
-      const passes = kernel.applied - applied;
-      const most = 2 + Math.ceil((performance.now() - beganMs) / 5_000);
-      assert.ok(passes <= most, `${passes} passes, at most ${most}`);
-    },
-  );
+  deepTest('status written by the operator, and a cached image, cause no further reads', async () => {
+    cluster.pull = async () => ({
+      digest: 'sha256:1',
+      bytes: async () => new Uint8Array(1),
+      types: { count: 'xdp' },
+    });
+    await cluster.addNode('n1');
+    const kernel = new FixtureKernel();
+    using _agent = cluster.agent('n1', kernel);
+    await until(() => kernel.applied > 0);
+    const beganMs = performance.now();
+    const applied = kernel.applied;
+    const image = { url: 'registry.example/team/count:v1' };
+    await cluster.create('XdpProgram', 'count', xdp('', { bytecode: { image } }));
+    await cluster.untilObjects(([one]) => one?.status?.conditions?.[0]?.type === 'Loaded');
+    const { type } = parentKind('XdpProgram');
+    for (let time = 0; time < 20; time++) {
+      const annotations = { time: String(time) };
+      const body = { metadata: { annotations } };
+      await cluster.client.patch(type, { name: 'count' }, { type: 'merge', body });
+    }
+    // A real change: all earlier ones have been reported by then.
+    await cluster.client.patch(type, { name: 'count' }, { type: 'merge', body: { spec: { priority: 7 } } });
+    await until(() => {
+      const [one] = kernel.programs.values();
+      const attach = one?.desired.attach;
+      return attach?.type === 'xdp' && attach.order.priority === 7;
+    });
+    // One for each change of what is asked for, and those that come with time.
+    const passes = kernel.applied - applied;
+    const most = 2 + Math.ceil((performance.now() - beganMs) / 5_000);
+    assert.ok(passes <= most, `${passes} passes, at most ${most}`);
+  });
 
-  test('what cannot run says why, at the field, and at the parent', async () => {
+  test('a program that cannot run says why, at the field and at its parent', async () => {
     await cluster.addNode('n1');
     const kernel = new FixtureKernel();
     kernel.refused.set('kprobe', 'kprobe needs CONFIG_KPROBES, which this kernel has not.');
@@ -288,7 +285,7 @@ suite('programs on nodes', () => {
     assert.equal(one.programs.size, 0);
   });
 
-  deepTest('what is left of a node that is gone holds no deletion up', async () => {
+  deepTest('leftovers of a deleted node do not block deletion', async () => {
     await cluster.addNode('n1');
     await cluster.addNode('n2');
     using _operator = cluster.operator();
@@ -306,7 +303,7 @@ suite('programs on nodes', () => {
     await until(async () => (await cluster.get('XdpProgram', 'count')) === undefined);
   });
 
-  deepTest('a BpfProgram that somebody deletes comes again, and the kernel is not touched', async () => {
+  deepTest('a deleted BpfProgram is created again without touching the kernel', async () => {
     await cluster.addNode('n1');
     const kernel = new FixtureKernel();
     using _agent = cluster.agent('n1', kernel);
@@ -340,7 +337,7 @@ suite('programs on nodes', () => {
     await until(() => kernel.loads.length === 2);
   });
 
-  deepTest('a kernel that cannot be changed is told, and the objects stay until it can', async () => {
+  deepTest('a kernel that cannot be changed is reported, and objects stay until it can', async () => {
     await cluster.addNode('n1');
     const kernel = new FixtureKernel();
     using _agent = cluster.agent('n1', kernel);

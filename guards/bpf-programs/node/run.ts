@@ -1,6 +1,6 @@
 /**
- * What the agent runs for this guard on a node: it keeps the programs in the kernel as the objects specify, and reports the outcome of
- * each.
+ * The guard's part on a node: it keeps the programs in the kernel as the objects specify, and reports the
+ * outcome of each.
  */
 import { join } from 'node:path';
 

@@ -64,7 +64,7 @@ suite('signatures of images', () => {
       by.map((one) => ({ by: one })),
     );
 
-  /** What the agents that are started next require. */
+  /** Sets the requirements of the agents that are started next. */
   function require(configuration: object | undefined): void {
     const path = join(directory, `verification-${(count += 1)}.yml`);
     if (configuration !== undefined) writeFileSync(path, stringify(configuration));

@@ -16,7 +16,7 @@ const probes = join(import.meta.dirname, '../kernel/fixtures/probes.bpf.o');
 suite('uprobes of a node while files are replaced', { skip: obstacle() ?? false }, () => {
   before(ownNetwork);
 
-  test('the agent is told of a new file, and says that one is missing', async (t) => {
+  test('the agent notices a new file, and reports a missing one', async (t) => {
     const directory = mkdtempSync(join(tmpdir(), 'rampart-upgraded-'));
     t.after(() => rmSync(directory, { recursive: true }));
     const library = join(directory, 'libc.so.6');

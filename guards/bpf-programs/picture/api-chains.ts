@@ -6,7 +6,7 @@ import { nodeOf } from '../engine/parent-condition.ts';
 import type { ApplicationStatus } from '../state-schema.ts';
 import type { ProgramView } from '../status/section.ts';
 
-/** Longer pictures nobody reads. */
+/** A picture with more is not readable. */
 const MOST_CHAINS = 12;
 
 interface Member {

@@ -38,7 +38,7 @@ export async function kernelChains(signal: AbortSignal): Promise<KernelChains> {
   return { items: [...chains, ...tcx].flat(), notes: note === undefined ? [] : [note] };
 }
 
-/** The kernel counts time only while somebody asks it to: a few ns more for each run, for half a second. */
+/** The kernel counts time only on request: this costs each run a few ns, for half a second. */
 async function measure(
   reading: ReadOptions,
   signal: AbortSignal,
@@ -73,7 +73,7 @@ function rateOf(now: Counts | undefined, before: Counts | undefined): Rate | und
   if (now === undefined || before === undefined) return undefined;
   const runs = Number(now.runs - before.runs);
   const timeNs = Number((now.runTimeNs ?? 0n) - (before.runTimeNs ?? 0n));
-  // What does not run now has run while somebody measured before: the kernel adds that up.
+  // For programs that do not run now: the kernel sums up the runs of all earlier measurements.
   const [allRuns, allNs] = runs > 0 ? [runs, timeNs] : [Number(now.runs), Number(now.runTimeNs ?? 0n)];
   return {
     perSecond: Math.round((runs * 1000) / MEASURE_MS),
@@ -119,7 +119,7 @@ function chainItems(
         .join(' · '),
       proceedOn: kind === 'tcx' ? 'next' : proceedOn.join(', '),
       text: `${title} on ${hook}. ${all.join(' ')}`,
-      // Of another network namespace, the interface of this name is another one.
+      // In another network namespace, this name is another interface.
       ...(container === undefined && { nextOnNode: ['bpf', 'chain', name] }),
     };
   });

@@ -50,7 +50,7 @@ suite('an alert as a line for a person', () => {
       assert.equal(shown(encoder.encode(access, json)), base + words));
   }
 
-  test('of a file that is not at its path any more', () => {
+  test('shows a file that is no longer at its path', () => {
     const moved = new AlertEncoder({ ...context, moved: true }).encode(access, accessor('host'));
     assert.equal(shown(moved), `${base}, by the host, the file was moved`);
   });
@@ -84,7 +84,7 @@ suite('an alert as a line for a person', () => {
   });
 });
 
-test('a line without keys of an alert is none', () => {
+test('a line without the keys of an alert is not an alert', () => {
   const line = new AlertEncoder(context).encode(access);
   for (const key of ['metadata', 'pod', 'process', 'timestamp']) {
     const finding = readFinding(line.replace(`"${key}":`, '"other":'));

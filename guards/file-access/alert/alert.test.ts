@@ -30,7 +30,7 @@ function truncatedOf(a: Access): readonly string[] {
     .map(([field]) => field);
 }
 
-/** What only an operation has. */
+/** Keys that only operations have. */
 function operationKeys(a: Access, path: string): object {
   const { mask } = a;
   const { from, to } = namesOf(a, path);
@@ -195,7 +195,7 @@ suite('AlertEncoder', () => {
   });
 });
 
-test('names within a file system are those of the mount that the path of the trap tells', () => {
+test("names within a file system use the mount of the trap's path", () => {
   const renamed = { ...access, from: '/a/f', to: '/b/g', namesOfFileSystem: true };
   assert.deepEqual(namesOf(renamed, '/data/a/f'), { from: '/data/a/f', to: '/data/b/g' });
   assert.deepEqual(namesOf(renamed, '/a/f'), { from: '/a/f', to: '/b/g' });

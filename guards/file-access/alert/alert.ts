@@ -22,7 +22,7 @@ import {
 export const alertVersions = ['v1', 'v2alpha1'] as const;
 export type AlertVersion = (typeof alertVersions)[number];
 
-/** What is the same for every alert of one target: one trap on one file of one container. */
+/** Common to all alerts of one target: one trap on one file of one container. */
 export interface AlertContext {
   /** Default: v1. */
   readonly alertVersion?: AlertVersion;
@@ -38,7 +38,7 @@ export interface AlertContext {
   readonly file?: string;
   /** URL that alerts are sent to as well, or empty. */
   readonly callback: string;
-  /** The file was there, and is not any more: it was renamed, or replaced while it has another name. */
+  /** The file is no longer at its path: it was renamed, or replaced while it has another name. */
   readonly moved?: boolean;
   readonly customMetadata: Readonly<Record<string, string>>;
   /** All fields empty when the file belongs to no pod. */
@@ -95,15 +95,17 @@ export interface KiveAlert extends FindingHead {
     readonly folded: number;
     /** Ours, as all that follow only where it is so: the kernel asks no permission of the file for it. */
     readonly operation?: OperationWord;
-    /** Of `attributes`: which. */
+    /** For `attributes`: which ones. */
     readonly attributes?: readonly AttributeWord[];
-    /** Of `delete`, `rename` and `replace`: the path of the file before, as the process sees it, where that is known. */
+    /**
+     * For `delete`, `rename` and `replace`: the previous path of the file, as the process sees it, if known.
+     */
     readonly from?: string;
-    /** Of `rename`: the path behind. */
+    /** For `rename`: the new path. */
     readonly to?: string;
     /** Where the file is, if `path` is for the files of a directory. */
     readonly file?: string;
-    /** `path` led to this file before, and does not any more. */
+    /** `path` led to this file before, and does no longer. */
     readonly moved?: true;
   };
   readonly 'custom-metadata': Readonly<Record<string, string>>;
@@ -137,21 +139,21 @@ export interface KiveAlert extends FindingHead {
 /** The container that a process was in when it accessed a file. */
 export interface AlertAccessor {
   /**
-   * `owner`: the container of the file; `container`: another one; `host`: none, a process of the node; `unknown`: a
-   * container that no runtime has told of.
+   * `owner`: the container of the file; `container`: another one; `host`: none, a process of the node;
+   * `unknown`: a container that no runtime has reported.
    */
   readonly relation: 'owner' | 'container' | 'host' | 'unknown';
   /** Empty texts without a container. */
   readonly pod: { readonly name: string; readonly namespace: string };
-  /** Of one that is `unknown` the id without its runtime, where its cgroup has it. */
+  /** For `unknown`: the id without its runtime, if its cgroup has it. */
   readonly container: { readonly id: string; readonly name: string };
-  /** Only for `host`: the unit of systemd, where there is one: `system.slice/cron.service`. */
+  /** Only for `host`: the systemd unit, if there is one: `system.slice/cron.service`. */
   readonly unit?: string;
   /** Only for `host`: the process is in another mount namespace than the node. */
   readonly mounts?: 'own';
 }
 
-/** What a line says of an access mask. */
+/** Texts of a line for an access mask. */
 interface MaskTexts {
   readonly words: string;
   readonly before: string;
@@ -160,7 +162,7 @@ interface MaskTexts {
   readonly operation: string;
 }
 
-/** The mask of the access that an alert tells, see {@link Access.mask}. */
+/** The mask of an alert's access, see {@link Access.mask}. */
 export function maskOf({ mask, operation, attributes = [] }: KiveAlert['metadata']): number {
   if (operation === undefined) return mask;
   return attributes.reduce<number>((bits, word) => bits | attributeBits[word], operationBits[operation]);
@@ -179,7 +181,7 @@ const threeDigits: readonly string[] = Array.from({ length: 1000 }, (_, value) =
 const MAX_CACHED_MASKS = 1024;
 const needsEscape = /[^ !#-[\]-~]/;
 
-/** What may have been allowed counts as that. */
+/** An access that may have been allowed counts as allowed. */
 export const severityOfVerdict = {
   allowed: 'high',
   denied: 'medium',
@@ -376,8 +378,8 @@ interface Names {
 }
 
 /**
- * The names that an operation concerned. Where they begin at the root of their file system, `path`, which led to the file,
- * tells where that is mounted: a rename stays within a mount.
+ * The names that an operation concerned. If they begin at the root of their file system, `path`, which led to
+ * the file, shows where that is mounted: a rename stays within a mount.
  */
 export function namesOf({ from, to, namesOfFileSystem }: Access, path: string): Names {
   if (!namesOfFileSystem || from === '' || !path.endsWith(from)) return { from, to };

@@ -1,6 +1,6 @@
 /**
- * A file whose accesses are alerted, and what its alerts tell. A KiveData says the same of a file as what it was made
- * from: so a file that this node found needs no KiveData to be watched.
+ * A file whose accesses are alerted, and the contents of its alerts. A KiveData has the same facts as its
+ * source: so a file that this node found needs no KiveData to be watched.
  */
 import type { FileIdentity } from '../../../lib/sensor/access.ts';
 import type { AlertContext } from './alert.ts';
@@ -70,8 +70,8 @@ export function alertedOfFound(
 }
 
 /**
- * Of a KiveData; undefined where it is being deleted or names no file, and for a directory: which files are in it only the agent
- * that follows it knows.
+ * For a KiveData; undefined if it is being deleted or names no file, and for a directory: only the agent that
+ * follows the directory knows its files.
  */
 export function alertedOfData(data: KiveData): AlertedFile | undefined {
   const { name = '', deletionTimestamp } = data.metadata;

@@ -54,7 +54,7 @@ suite('an alert as File System Activity', () => {
     });
   }
 
-  test('denied is told, unknown is not called anything', () => {
+  test('says denied; says nothing if unknown', () => {
     const actionOf = (verdict: 'denied' | 'unknown'): unknown =>
       received(new AlertEncoder(context).encode({ ...access, verdict }), alertOcsf).values['action'];
     assert.deepEqual([actionOf('denied'), actionOf('unknown')], ['Denied', undefined]);

@@ -1,4 +1,5 @@
-// What nodes say of policies, from the agents' objects to the status of the policies, and what that costs. Without a kernel.
+// Nodes' reports on policies, from the agents' objects to the status of the policies, and their cost. Without
+// a kernel.
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
@@ -88,7 +89,7 @@ class Scene implements AsyncDisposable {
     });
   }
 
-  /** All policies on so many nodes. */
+  /** Waits until all policies are on `count` nodes. */
   async settled(count: number): Promise<void> {
     for (const policy of policyNames)
       await this.ready(policy, 'Watching', ({ status }) => status?.matchedNodes === count);
@@ -103,7 +104,7 @@ class Scene implements AsyncDisposable {
   }
 }
 
-/** Follows the policies as an agent does: each change that it is told of. */
+/** Follows the policies as an agent does: each reported change. */
 function followPolicies(cluster: TestCluster, resourceVersion: string) {
   const stop = new AbortController();
   const seen: KivePolicy[] = [];
@@ -124,8 +125,8 @@ function followPolicies(cluster: TestCluster, resourceVersion: string) {
   };
 }
 
-suite('what nodes say of policies', () => {
-  test('three nodes, two policies: one write a node, and agents are told of what the operator writes only', async () => {
+suite('nodes report the state of policies', () => {
+  test('three nodes, two policies: one write for each node; agents see only what the operator writes', async () => {
     await using scene = await Scene.start();
     const { cluster } = scene;
     cluster.startOperator(quick);

@@ -1,8 +1,7 @@
 /**
- * Deletes the KiveData that nobody is left for: of pods that are gone or over, of gone traps, nodes and kernels.
- *
- * One per cluster. The agent of the node does the same for what it can see, and quicker; this is for when it is gone,
- * or was when it should have done it. A pod that is created needs nothing: its node's agent follows its pods itself.
+ * Deletes the KiveData without an agent: of pods that are gone or finished, of gone traps, nodes and kernels.
+ * One per cluster. The agent of the node does the same for its own, and quicker; this is for agents that are
+ * gone, or were at that time. A pod that is created needs nothing: its node's agent follows its pods itself.
  */
 import { deleteSame } from '../../../lib/kube/client/delete-same.ts';
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
@@ -35,15 +34,18 @@ export interface PodControllerOptions {
   readonly policies: IndexedCache<KivePolicy>;
   readonly policyScope?: PolicyScope | undefined;
   /**
-   * For how long a trap, a node or a kernel has to be gone: the agent that changes an object in place when its policy
-   * is edited, or that comes up again with its node, is to be first. Default: 10 s.
+   * For how long a trap, a node or a kernel has to be gone: the agent that changes an object in place when
+   * its policy is edited, or that comes up again with its node, should be first. Default: 10 s.
    */
   readonly graceMs?: number | undefined;
   /** After this time a finalizer that no loader takes off is taken off here. Default: 30 s. */
   readonly releaseMs?: number | undefined;
 }
 
-/** Gone for good with the process that would have told; for the others an agent is likely to be at work. */
+/**
+ * Gone for good with the process that would have reported it; in the other cases an agent is likely to be at
+ * work.
+ */
 const graceful: ReadonlySet<StaleReason> = new Set([
   'TrapGone',
   'OutsideNamespace',
@@ -118,7 +120,7 @@ class PodController {
 
   async #delete(key: string, data: KiveData, reason: StaleReason, signal: AbortSignal): Promise<Result> {
     const { client, logger } = this.#options;
-    // Somebody has changed it: look at it as it is then.
+    // It was changed: it is checked again in its new state.
     if (!(await deleteSame(client, kiveDataType, data, { unchanged: true, signal })))
       return requeueAfter(AGAIN_MS);
     logger.info({ data: key, policy: policyKeyOf(data), reason }, 'deleted an orphaned KiveData');

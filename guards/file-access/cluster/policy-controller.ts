@@ -61,7 +61,7 @@ export async function runPolicyController(options: PolicyControllerOptions): Pro
   );
   stack.use(
     nodes.subscribe(({ type, key: node }) => {
-      // Of the first one, too: without any Node nothing is said about nodes.
+      // Also for the first one: without any Node, nothing is known about nodes.
       const keys = nodes.size <= 1 ? policies.keys() : parts.keysOf(node);
       if (type !== 'modified') for (const key of keys) queue.add(key, { level: 1 });
     }),
@@ -74,7 +74,7 @@ class PolicyController {
   readonly #options: PolicyControllerOptions;
   readonly #parts: PolicyParts;
   readonly #writtenMs = new Map<string, number>();
-  /** By policy: what was told of its traps. */
+  /** By policy: the reported state of its traps. */
   readonly #told = new Map<string, string>();
 
   constructor(options: PolicyControllerOptions, parts: PolicyParts) {
@@ -93,7 +93,8 @@ class PolicyController {
     if (isDeleting(policy)) {
       if (!hasFinalizer(policy, policyHolds)) return done;
       const left = data.keysByIndex('policy', key).length;
-      // The agents delete them, and the pod controller where there is none; the end of the last one asks again.
+      // The agents delete them, or the pod controller without an agent; the end of the last one queues this
+      // again.
       if (left > 0) {
         logger.debug({ policy: key, left }, 'waiting for the KiveData of a deleted policy to be removed');
         return done;

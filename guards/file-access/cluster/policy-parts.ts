@@ -1,4 +1,4 @@
-/** What all nodes say of each policy, by policy: of a changed object only the parts that differ are told. */
+/** The nodes' reports by policy: of a changed object, only the differing parts are passed on. */
 import { isDeepStrictEqual } from 'node:util';
 
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';

@@ -22,7 +22,7 @@ function policy(status?: PolicyStatus): KivePolicy {
   };
 }
 
-/** The traps of the policy in so many containers, in this state. */
+/** The traps of the policy in `containers` containers, in this state. */
 function matched(containers: number, state: FileState): MatchedTrap[] {
   return compilePolicy(policy()).traps.flatMap((trap) =>
     Array.from({ length: containers }, (_, number) => ({
@@ -34,7 +34,7 @@ function matched(containers: number, state: FileState): MatchedTrap[] {
   );
 }
 
-suite('what a node says of a policy', () => {
+suite('the report of a node about a policy', () => {
   test('nothing when it has no container for it and there was no alert', () => {
     assert.equal(partOf(policy(), [], undefined), undefined);
     assert.equal(partOf(policy(), [], 0)?.lastAlertTime, '1970-01-01T00:00:00Z');
@@ -52,7 +52,7 @@ suite('what a node says of a policy', () => {
     });
   });
 
-  test('callbacks that take no alerts, also where no container is', () => {
+  test('callbacks that refuse alerts, also on nodes without containers', () => {
     const problems = Array.from({ length: 12 }, (_, number) => ({
       callback: `c${number}`,
       message: 'HTTP 404',
@@ -74,7 +74,7 @@ suite('what a node says of a policy', () => {
   });
 });
 
-suite('what a node says of all policies', () => {
+suite('the report of a node about all policies', () => {
   const part = (name: string, problems = 0): PolicyPart => ({
     ...{ namespace: 'shop', name, uid: name, matchedContainers: 1, watchedFiles: 2, problemCount: problems },
     ...(problems > 0 && {
@@ -92,7 +92,7 @@ suite('what a node says of all policies', () => {
     });
   });
 
-  test('of 1,000 policies with ten problems each, problems are left out, no policy, and told how many', () => {
+  test('with 1,000 policies of ten problems each, drops and counts problems, but keeps every policy', () => {
     const parts = Array.from({ length: 1000 }, (_, at) => part(`p${at}`, 10));
     const status = nodeStatusOf(parts);
     const size = Buffer.byteLength(JSON.stringify(status));
@@ -104,7 +104,7 @@ suite('what a node says of all policies', () => {
     assert.ok(told > 0 && status.policies.every(({ problemCount }) => problemCount === 10));
   });
 
-  test('what does not fit without problems is left out as a whole', () => {
+  test('leaves out a report that does not fit even without problems', () => {
     const status = nodeStatusOf([part('a', 1), part('b', 1), part('c')], 250);
     assert.deepEqual([status.policyCount, status.omittedPolicies, status.omittedProblems], [3, 1, 2]);
     assert.deepEqual(
@@ -114,7 +114,7 @@ suite('what a node says of all policies', () => {
   });
 });
 
-suite('what the operator says of a policy', () => {
+suite('the status that the operator writes of a policy', () => {
   const entry = (node: string, watchedFiles: number, problemCount = 0): NodePart => ({
     ...{ node, namespace: 'kivebpf-system', name: 'p', uid: '' },
     matchedContainers: 1,
@@ -153,7 +153,7 @@ suite('what the operator says of a policy', () => {
     assert.deepEqual(callbackProblems?.[4], { node: 'n2', callback: 'c0', message: 'HTTP 404' });
   });
 
-  test('while nodes with containers have reported on an older version only, nobody knows', () => {
+  test('is unknown while nodes with containers have only reported an older version', () => {
     const old = (node: string, more: Partial<NodePart> = {}): NodePart => ({
       ...entry(node, 1),
       observedGeneration: 3,
@@ -188,7 +188,7 @@ suite('what the operator says of a policy', () => {
     assert.equal(clusterStatus(withCallback(failing), refused), failing);
     const mended = clusterStatus(withCallback(failing), fine);
     assert.equal(mended.conditions?.[1]?.status, 'True');
-    // No trap has a callback any more.
+    // All traps have lost their callback.
     assert.equal(clusterStatus(policy(mended), fine).conditions?.length, 1);
   });
 

@@ -173,7 +173,7 @@ export function partsOf(uid: string | undefined, parts: Iterable<NodePart>): Nod
   return [...parts].filter((part) => part.uid === uid).toSorted((a, b) => compareText(a.node, b.node));
 }
 
-/** Whether it is about the policy as it is now. */
+/** Whether it is about the present version of the policy. */
 export function isCurrentPart({ observedGeneration }: PolicyPart, { metadata }: KivePolicy): boolean {
   return observedGeneration === undefined || observedGeneration >= (metadata.generation ?? 0);
 }

@@ -1,4 +1,4 @@
-// What the operator does for KiveData that no agent looks after. No sensor is needed: the objects are written here.
+// The operator's work for KiveData without an agent. No sensor is needed: the objects are written here.
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -56,7 +56,7 @@ async function start(): Promise<{
   return { cluster, pod, data };
 }
 
-/** The pods that there are KiveData of, without those that are being deleted. */
+/** The pods with KiveData, without those that are being deleted. */
 async function podsLeft(cluster: TestCluster): Promise<string[]> {
   const all = await cluster.data();
   const left = all.filter(({ metadata }) => !metadata.deletionTimestamp);
@@ -91,7 +91,7 @@ suite('the pod controller', () => {
     assert.deepEqual(left, ['stays']);
   });
 
-  test('of two nodes on one kernel the one that goes takes its own only; a kernel that ended takes all', async () => {
+  test('of two nodes on one kernel, a leaving node removes only its own; an ended kernel removes all', async () => {
     const { cluster, pod, data } = await start();
     await using _ = cluster;
     await data(await pod('a', 'n1'));
@@ -111,7 +111,7 @@ suite('the pod controller', () => {
     assert.deepEqual(await podsLeft(cluster), ['c']);
   });
 
-  test('KiveData of a policy that may not match their namespace any more go, also where the agent is gone', async () => {
+  test('deletes KiveData whose policy may no longer match their namespace, also without the agent', async () => {
     const { cluster, pod, data } = await start();
     await using _ = cluster;
     await cluster.createNamespace('tenant');
@@ -134,7 +134,7 @@ suite('the pod controller', () => {
     assert.deepEqual(await podsLeft(cluster), ['stays']);
   });
 
-  test('a policy waits for its KiveData, also where no agent is left to delete them', async () => {
+  test('deletion of a policy waits for its KiveData, also if no agent is left to delete them', async () => {
     const { cluster, pod, data } = await start();
     await using _ = cluster;
     await data(await pod('a'));
@@ -149,7 +149,7 @@ suite('the pod controller', () => {
     assert.deepEqual(await cluster.data(), []);
   });
 
-  test('where there are no Node objects nothing is said about nodes', async () => {
+  test('without Node objects, says nothing about nodes', async () => {
     const { cluster, pod, data } = await start();
     await using _ = cluster;
     await data(await pod('a'));
@@ -165,7 +165,7 @@ suite('the pod controller', () => {
 });
 
 suite('the status of a policy', () => {
-  test('what nodes say is put together, a node that is gone is left out, refused traps are told', async () => {
+  test('merges the reports of nodes, leaves out deleted nodes, and reports refused traps', async () => {
     const { cluster } = await start();
     await using _ = cluster;
     const { client } = cluster;
@@ -224,7 +224,7 @@ suite('the status of a policy', () => {
   });
 });
 
-test('the operator creates the namespace of KiveData, and again when somebody has deleted it', async () => {
+test('the operator creates the namespace of KiveData, also after somebody deleted it', async () => {
   await using cluster = await TestCluster.start({ namespace: false });
   cluster.startOperator();
   const get = () => cluster.client.get(namespaces, { name: kiveDataNamespace });

@@ -1,4 +1,4 @@
-/** What the operator runs for this guard, once per cluster. */
+/** The guard's part in the operator, once per cluster. */
 import type { ClusterContext, GuardContext } from '../../../guard/context.ts';
 import { deleteObjectsOfGoneNodes } from '../../../guard/gone-nodes.ts';
 import type { ClusterPart } from '../../../guard/guard.ts';

@@ -18,7 +18,7 @@ suite('Secrets of the configuration', () => {
     ['HTTPS://ALERTS.example/?a=b', 'ops/alerts'],
     ['https://alerts.example:8443/x', 'ops/other-port'],
     ['https://[fd00:0::1]:444/', 'ops/six'],
-    // What looks like the origin and is another one gets nothing that is secret.
+    // A URL that only resembles the origin gets no secret.
     ['https://alerts.example.evil.example/', 'ops/authority'],
     ['https://alerts.example@evil.example/', 'ops/authority'],
     ['https://alerts.example:8444/', 'ops/authority'],
@@ -34,7 +34,8 @@ suite('Secrets of the configuration', () => {
     });
   }
 
-  test('without any there is none', () => assert.equal(callbackDefault([], 'https://a/'), undefined));
+  test('without defaults there is no callback', () =>
+    assert.equal(callbackDefault([], 'https://a/'), undefined));
 
   for (const text of [
     '',

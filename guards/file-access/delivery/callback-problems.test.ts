@@ -45,7 +45,7 @@ test('each callback once, with the Secret that its trap names', () => {
   );
 });
 
-test('what was told stays until it is known otherwise', () => {
+test('a reported problem stays until it is known to be solved', () => {
   const before = [{ callback: 'https://sink#plain', message: 'HTTP 404' }];
   const unknown = callbackProblems(policy, (_, secret) => state(secret, { isDecided: false }), before);
   assert.deepEqual(unknown, before);

@@ -1,4 +1,4 @@
-/** What the queue of a callback, with one Secret or none, is called on disk. */
+/** The name on disk of a callback's queue, with one Secret or none. */
 import { createHash } from 'node:crypto';
 
 import type { QueueName } from '../../../lib/spool/segment-header.ts';
@@ -40,8 +40,8 @@ export function parseQueueName({ kind, text }: QueueName): CallbackQueue | undef
 }
 
 /**
- * What the files of a queue are called by: URLs have characters that file names have not. With a Secret it is another queue:
- * what belongs to a policy without it must never be sent with it.
+ * The names of a queue's files: URLs have characters that file names cannot have. With a Secret it is another
+ * queue: alerts of a policy without the Secret must never be sent with it.
  */
 export function keyOf(callback: string, secret = ''): string {
   // No URL begins with a bracket, so no two queues are hashed from the same text.

@@ -100,14 +100,14 @@ suite('credentials from Secrets', () => {
     api.clock.advanceSync(1000);
     const second = await api.get('shop/hook');
     assert.equal(second?.bearerToken, 'two');
-    // Of a request that was under way with the old ones.
+    // By a request that was under way with the old ones.
     first?.onRefused?.();
     api.clock.advanceSync(2000);
     assert.equal(await api.get('shop/hook'), second);
     assert.equal(api.reads, 3);
   });
 
-  test('missing, forbidden, unusable: an error until it is mended, told once', async () => {
+  test('missing, forbidden, unusable: an error until it is repaired, reported once', async () => {
     const api = new Api();
     for (const [spoil, why] of [
       [() => void api.stored.delete('shop/hook'), /^the Secret shop\/hook does not exist$/],
@@ -169,7 +169,7 @@ suite('credentials from Secrets', () => {
     await assert.rejects(async () => await api.get('shop/hook'), { message: /does not exist/ });
   });
 
-  test('who does not wait any more does not wait for the API', async () => {
+  test('an aborted wait does not wait for the API', async () => {
     const api = new Api();
     const { promise, resolve } = Promise.withResolvers<void>();
     api.hold = promise;
@@ -184,7 +184,7 @@ suite('credentials from Secrets', () => {
     assert.equal(api.reads, 1);
   });
 
-  test('of the configuration: all of it for its origin, the authority only for any', async () => {
+  test('configured credentials are sent to their origin only; the authority is used for any', async () => {
     const api = new Api([
       { origin: 'https://alerts.example', secret: 'ops/alerts' },
       { origin: undefined, secret: 'ops/authority' },

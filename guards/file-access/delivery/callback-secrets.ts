@@ -1,9 +1,11 @@
 /**
- * Credentials of callbacks from Secrets of the API: read when an alert is to be sent, kept in memory only.
+ * Credentials of callbacks from Secrets of the API: read when an alert has to be sent, kept in memory only.
  *
- * - Read again after a minute, and after the receiver has refused them: a Secret that is rotated needs no restart.
- * - While the API is away, what was read last is used; where nothing was read yet, alerts wait.
- * - A Secret that is not there, may not be read or cannot be used is an error: alerts wait, and are not sent without.
+ * - Read again after a minute, and after the receiver has refused them: a Secret that is rotated needs no
+ *   restart.
+ * - While the API is away, the last ones are used; before the first reading, alerts wait.
+ * - A Secret that is missing, may not be read or is unusable is an error: alerts wait, and are not sent
+ *   without it.
  */
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { isForbidden, isNotFound } from '../../../lib/kube/client/client-errors.ts';
@@ -33,7 +35,7 @@ const MAX_BYTES = 16 * 1024 * 1024;
 const READ_TIMEOUT_MS = 5000;
 /** Between two readings while the API is away and something is known. */
 const AWAY_MS = 15_000;
-/** Of all Secrets: whoever may write many policies must not keep the agent from its other calls. */
+/** Limit for all Secrets: the author of many policies must not keep the agent from its other calls. */
 const READS = { perSecond: 20, burst: 20 };
 
 /** A Secret is read again after this. */
@@ -172,7 +174,7 @@ export class CallbackSecrets implements Disposable {
     else if (known.credentials !== undefined) {
       known.nextMs = nowMs + AWAY_MS;
     } else if (known.problem === undefined || known.problem.code === errorCodes.API_UNREACHABLE) {
-      // Not the cause: nobody knows what an answer that makes no sense has in it.
+      // Not the cause: a malformed answer may contain anything.
       known.problem = unreachable(secret);
     }
   }
@@ -188,7 +190,7 @@ export class CallbackSecrets implements Disposable {
     else logger.warn({ secret, why }, 'callbacks are waiting for their credentials');
   }
 
-  /** What was not used for longest goes, and is read again when it is needed. */
+  /** The least recently used one is dropped, and read again when it is needed. */
   #makeRoom(used: Known): void {
     for (const [secret, known] of this.#known) {
       if (this.#known.size <= MAX_SECRETS && this.#sizeBytes <= MAX_BYTES) return;

@@ -1,4 +1,4 @@
-/** What a callback may look like. */
+/** The permitted forms of a callback. */
 import { type AddressRules, isLoopback, withoutBrackets } from '../../../lib/net/address-rules.ts';
 import { keyOf, MAX_CALLBACK_BYTES } from './callback-queue.ts';
 
@@ -23,14 +23,14 @@ export function callbackException(host: string): string {
 }
 
 /**
- * What logs, metrics and errors call a queue: the origin of its callback, and a part of its files' name to tell those of
- * one origin apart. Paths and queries of webhooks are often secrets.
+ * The name of a queue in logs, metrics and errors: the origin of its callback, and a part of its files' name
+ * to distinguish those of one origin. Paths and queries of webhooks are often secrets.
  */
 export function displayName(callback: string, secret = ''): string {
   return `${URL.parse(callback)?.origin ?? 'invalid'}#${keyOf(callback, secret).slice(0, 8)}`;
 }
 
-/** Whether nobody else can read what is sent there. */
+/** Whether the data sent there is private. */
 export function isPrivateWay(url: URL): boolean {
   return url.protocol === 'https:' || isLoopback(url.hostname);
 }

@@ -52,7 +52,7 @@ suite('delivery', { timeout: 300_000 }, () => {
     assert.ok(delivery.stats.latencyMs > 0);
   });
 
-  test('bytes and text beyond ASCII arrive as they are', async () => {
+  test('bytes and text beyond ASCII arrive unchanged', async () => {
     using directory = new TemporaryDirectory();
     await using receiver = await Receiver.start();
     await using delivery = openQuick(directory.path);
@@ -84,7 +84,7 @@ suite('delivery', { timeout: 300_000 }, () => {
     assert.equal(delivery.callbacks()[0]?.failures, 0);
   });
 
-  test('what is not delivered waits for the next process', async () => {
+  test('undelivered alerts wait for the next process', async () => {
     using directory = new TemporaryDirectory();
     const port = await closedPort();
     const url = `http://127.0.0.1:${port}/`;
@@ -101,7 +101,7 @@ suite('delivery', { timeout: 300_000 }, () => {
     assert.deepEqual(balanced(delivery), inBalance);
   });
 
-  test('what is delivered is not delivered again by the next process', async () => {
+  test('the next process does not deliver alerts again', async () => {
     using directory = new TemporaryDirectory();
     await using receiver = await Receiver.start();
     const ids = numbered(60);
@@ -159,7 +159,7 @@ suite('delivery', { timeout: 300_000 }, () => {
     assert.deepEqual(balanced(delivery), inBalance);
   });
 
-  test('a second process is told that the directory is in use', async () => {
+  test('a second process fails because the directory is in use', async () => {
     using directory = new TemporaryDirectory();
     await using _delivery = openQuick(directory.path);
     assert.throws(
@@ -168,7 +168,7 @@ suite('delivery', { timeout: 300_000 }, () => {
     );
   });
 
-  test('networks that are none are refused', () => {
+  test('refuses invalid networks', () => {
     using directory = new TemporaryDirectory();
     for (const options of [{ allow: ['300.0.0.0/8'] }, { refuse: ['10.0.0.0/33'] }]) {
       assert.throws(
@@ -179,7 +179,7 @@ suite('delivery', { timeout: 300_000 }, () => {
     }
   });
 
-  test('what cannot be sent is refused and counted', async () => {
+  test('refuses and counts alerts that cannot be sent', async () => {
     using directory = new TemporaryDirectory();
     const delivery = openQuick(directory.path);
     const url = 'http://127.0.0.1:9/';

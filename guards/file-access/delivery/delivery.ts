@@ -36,11 +36,11 @@ const REFUSAL_LOG_MS = 10_000;
 const idForm = /^[\x21-\x7e]+$/;
 
 /**
- * Opens the queues of a directory and starts to deliver what is in them. The caller disposes it, which gives requests
- * under way `lingerMs` and leaves on disk what is not delivered.
+ * Opens the queues of a directory and starts to deliver what is in them. The caller disposes it, which gives
+ * requests under way `lingerMs` and leaves undelivered alerts on disk.
  *
- * @throws {RampartError} `INPUT` for networks that are none, `IN_USE` when another process has the directory,
- *   `SYSTEM` or `FULL` when the directory cannot be used. Damaged files are no reason to throw.
+ * @throws {RampartError} `INPUT` for invalid networks, `IN_USE` when another process has the directory,
+ *   `SYSTEM` or `FULL` when the directory cannot be used. Damaged files do not throw.
  */
 export function openDelivery(options: DeliveryOptions): Delivery {
   const checked = withDefaults(options);
@@ -81,9 +81,10 @@ export class Delivery implements AsyncDisposable {
    *
    * @param id Printable ASCII, up to 128 characters, another one for each alert: `AlertIds`.
    * @param line JSON, without a newline.
-   * @param secret `namespace/name` of the Secret to send it with, or empty. With another Secret it is another queue: nothing
-   *   is ever sent with credentials of somebody else's trap.
-   * @returns false when it was not taken, which is counted.
+   * @param secret `namespace/name` of the Secret to send it with, or empty. With another Secret it is another
+   * queue: nothing is ever sent with the credentials of another trap.
+   *
+   * @returns false if it was refused, which is counted.
    */
   enqueue(callback: string, id: string, line: string | Uint8Array, secret = ''): boolean {
     this.#counts.offered++;
@@ -284,7 +285,7 @@ export class Delivery implements AsyncDisposable {
  * for it.
  */
 export class LaneTable implements Iterable<Lane> {
-  /** Of traps without a Secret: nearly all. */
+  /** Lanes of traps without a Secret: nearly all. */
   readonly #plain = new Map<string, Lane>();
   /** By Secret, then by callback. */
   readonly #bySecret = new Map<string, Map<string, Lane>>();

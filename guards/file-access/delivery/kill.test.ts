@@ -72,7 +72,7 @@ async function killed(
     await closed;
   }
   assert.equal(ended, null, 'it has ended by itself');
-  // The last line may be cut off: then nobody was told.
+  // The last line may be cut off: its alert was not confirmed.
   const lines = output.split('\n').slice(0, -1);
   const taken = callbacks.map((_, number) => lines.filter((line) => line.startsWith(`${number}-`)));
   return { taken, lines };

@@ -16,7 +16,7 @@ function start(): { clock: ManualClock; trouble: LaneTrouble; told: (string | un
 }
 
 suite('a trouble that lasts', () => {
-  test('is told once, however many tries fail, and its end', async () => {
+  test('is reported once, however many tries fail, and so is its end', async () => {
     const { clock, trouble, told } = start();
     for (let tries = 0; tries < 100; tries++) {
       trouble.failed('HTTP 404');
@@ -38,7 +38,7 @@ suite('a trouble that lasts', () => {
     assert.deepEqual(told, ['HTTP 400']);
   });
 
-  test('one that passes is not told, nor is a receiver that takes some now and then', async () => {
+  test('is not reported if it passes soon, or if the receiver takes some alerts', async () => {
     const { clock, trouble, told } = start();
     for (let tries = 0; tries < 100; tries++) {
       trouble.failed('HTTP 503');
@@ -48,7 +48,7 @@ suite('a trouble that lasts', () => {
     assert.deepEqual([told, clock.timers], [[], 0]);
   });
 
-  test('another reason is told, not more often than a person reads it', async () => {
+  test('another reason is reported, at a limited rate', async () => {
     const { clock, trouble, told } = start();
     for (let tries = 0; tries < 400; tries++) {
       trouble.failed(`reason ${tries}`);
@@ -58,7 +58,7 @@ suite('a trouble that lasts', () => {
     assert.equal(new Set(told).size, told.length);
   });
 
-  test('disposed, it tells nothing', async () => {
+  test('reports nothing after disposal', async () => {
     const { clock, trouble, told } = start();
     trouble.failed('HTTP 404');
     trouble[Symbol.dispose]();

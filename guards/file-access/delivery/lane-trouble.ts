@@ -11,10 +11,10 @@ export interface LaneTroubleOptions {
   readonly onChange: () => void;
 }
 
-/** A reason is told for so many times `failingMs` before another one is. */
+/** A reason stays for this many times `failingMs` before another one is reported. */
 const REASON_TIMES = 10;
 
-/** Of one lane. Disposing it ends the waiting. */
+/** The trouble of one lane. Disposing it ends the waiting. */
 export class LaneTrouble implements Disposable {
   readonly #options: LaneTroubleOptions;
   #why: string | undefined;
@@ -40,7 +40,7 @@ export class LaneTrouble implements Disposable {
   /** A try came to nothing, or the receiver does not want an alert. */
   failed(why: string): void {
     this.#why = why;
-    // Also where no other try follows: of a receiver that wants none, each alert is dropped.
+    // Even without another try: if a receiver refuses alerts, each one is dropped.
     if (this.#cancel === undefined && why !== this.#lasting) this.#settleIn(this.#waitMs());
   }
 
@@ -60,7 +60,7 @@ export class LaneTrouble implements Disposable {
   #waitMs(): number {
     const { failingMs, clock } = this.#options;
     if (this.#lasting === undefined) return failingMs;
-    // It is told already that something is wrong: of a name with several addresses each try may fail for another reason.
+    // A problem is already reported: for a name with several addresses, each try may fail for another reason.
     return Math.max(0, this.#toldMs + REASON_TIMES * failingMs - clock.monotonicMs());
   }
 

@@ -15,7 +15,7 @@ import type { Outcome } from './outcome.ts';
 import { Poster, type PosterOptions } from './poster.ts';
 import type { AcquireSlot } from './slots.ts';
 
-/** What a lane tells. Names of callbacks are those of {@link displayName}. */
+/** The events of a lane. Names of callbacks are those of {@link displayName}. */
 export interface LaneObserver {
   delivered(latencyMs: number): void;
   retried(): void;
@@ -24,7 +24,7 @@ export interface LaneObserver {
   cursorFailed(): void;
   /** The first failure after a success; about credentials also each other reason. `lastError` says which. */
   troubled(lane: Lane): void;
-  /** `state` tells another problem now, or none. */
+  /** The problem in `state` has changed or ended. */
   lasting(lane: Lane): void;
   /** The first success after a failure. */
   recovered(name: string, failures: number, waiting: number): void;
@@ -56,7 +56,7 @@ export class Lane {
   readonly #abort = new AbortController();
   /** Ends waiting, not a request that is under way. */
   readonly #leave = new AbortController();
-  /** What logs and metrics call it. */
+  /** Its name in logs and metrics. */
   readonly name: string;
   #running: Promise<void> | undefined;
   #refusals = 0;
@@ -83,7 +83,7 @@ export class Lane {
     return this.#running === undefined && this.log.depth === 0;
   }
 
-  /** Of the last failed try, also when others have succeeded since. */
+  /** Error of the last failed try, even if others have succeeded since. */
   get lastError(): LastError | undefined {
     return this.#lastError;
   }
@@ -129,7 +129,7 @@ export class Lane {
     if (this.#running !== undefined || this.#leave.signal.aborted) return;
     this.#running = this.#run().finally(() => {
       this.#running = undefined;
-      // What came between the last look into the log and now.
+      // Alerts that were added between the last look into the log and now.
       if (this.log.depth > 0) this.wake();
     });
   }

@@ -1,4 +1,4 @@
-// Receivers that take no alerts for long: what there is to tell of it.
+// Receivers that accept no alerts for long, and the reports about them.
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
@@ -8,7 +8,7 @@ import { answerWith, accept, openQuick, Receiver } from './receiver.fixture.ts';
 import { TemporaryDirectory } from '../../../lib/testing/temporary-directory.fixture.ts';
 
 suite('a callback that takes no alerts', { timeout: 300_000 }, () => {
-  test('404: told once while it is tried on and on, and when it takes them', async () => {
+  test('404: reported once during the retries, and once when alerts are accepted', async () => {
     using directory = new TemporaryDirectory();
     await using receiver = await Receiver.start();
     receiver.manners = answerWith(404);
@@ -32,7 +32,7 @@ suite('a callback that takes no alerts', { timeout: 300_000 }, () => {
     );
   });
 
-  test('400: the alerts are dropped, and that is told too', async () => {
+  test('400: drops the alerts, and reports that', async () => {
     using directory = new TemporaryDirectory();
     await using receiver = await Receiver.start();
     receiver.manners = answerWith(400);

@@ -1,7 +1,7 @@
 /**
- * What queueing and delivering cost. Prints a table; takes some 20 s.
+ * Measures the cost of queueing and delivering. Prints a table; takes some 20 s.
  *
- *     node --expose-gc guards/file-access/delivery/measure.fixture.ts [DIRECTORY]
+ * node --expose-gc guards/file-access/delivery/measure.fixture.ts [DIRECTORY]
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -104,7 +104,7 @@ async function enqueueing(
     ...options,
   });
   const ids = new AlertIds();
-  // Nobody answers there (RFC 5737), and no try is made while this runs.
+  // An address that never answers (RFC 5737), and no try is made while this runs.
   const urls = Array.from({ length: callbacks }, (_, index) => `http://192.0.2.1:9/${index}`);
   const times = await paced(ALERTS, (index) =>
     delivery.enqueue(urls[index % callbacks] ?? '', ids.next(), line),

@@ -8,11 +8,11 @@ import type { CredentialsFor, Credentials } from './poster.ts';
 export type { Credentials, CredentialsFor };
 
 export interface DeliveryOptions {
-  /** Of its own, and of one process at a time; made with mode 0700. */
+  /** A directory used by this delivery alone, and by one process at a time; created with mode 0700. */
   readonly directory: string;
-  /** Of all queues. One callback gets at most as much as is then still free. Default 1 GiB. */
+  /** Limit of all queues. One callback gets at most as much as is still free. Default 1 GiB. */
   readonly maxBytes?: number;
-  /** Of one queue. Default 256 MiB. */
+  /** Limit of one queue. Default 256 MiB. */
   readonly maxBytesPerCallback?: number;
   /** Queues at a time: one for each callback and Secret. Default 1000. */
   readonly maxCallbacks?: number;
@@ -26,7 +26,7 @@ export interface DeliveryOptions {
   readonly backoff?: BackoffOptions;
   /** The longest that `Retry-After` is obeyed. Default 15 minutes. */
   readonly maxRetryAfterMs?: number;
-  /** Nothing delivered for so long after a failure is a trouble that lasts, see `CallbackState`. Default 30 s. */
+  /** A failure without a delivery for this long is a lasting trouble, see `CallbackState`. Default 30 s. */
   readonly failingMs?: number;
   /** How long disposing waits for requests that are under way. Default 2000. */
   readonly lingerMs?: number;
@@ -42,7 +42,7 @@ export interface DeliveryOptions {
 
 /** Why `enqueue` has returned false. */
 const refusals = [
-  /** The URL cannot be used or leads where callbacks may not, or the Secret is none or not for https. */
+  /** The URL is invalid or leads to a forbidden place, or the Secret is missing, or has no keys for https. */
   'callback',
   /** The id is empty, too long, or not printable ASCII. */
   'id',
@@ -112,7 +112,7 @@ export interface LastError {
   readonly aboutCredentials: boolean;
 }
 
-/** Whether a callback takes alerts, as its policies are to tell it. */
+/** Whether a callback accepts alerts, as reported to its policies. */
 export interface CallbackState {
   readonly callback: string;
   readonly secret: string;
@@ -130,7 +130,7 @@ export interface CallbackStats {
   readonly callback: string;
   /** The Secret that its alerts are sent with, `namespace/name`; empty where the trap names none. */
   readonly secret: string;
-  /** What logs and metrics call it: without path and query, which may be secret. */
+  /** Its name in logs and metrics: without path and query, which may be secret. */
   readonly name: string;
   readonly depth: number;
   readonly sizeBytes: number;

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 
 import { outcomeOf } from './outcome.ts';
 
-test('what each status means', () => {
+test('each status has its outcome', () => {
   const kinds: Record<string, number[]> = { delivered: [], unwanted: [], failed: [] };
   for (let status = 100; status < 600; status++) kinds[outcomeOf(status, undefined, 0).kind]?.push(status);
   assert.deepEqual(

@@ -1,12 +1,12 @@
 /**
- * What an answer to a POST means: pure, no I/O.
+ * The meaning of an answer to a POST: pure, no I/O.
  *
  * - 2xx: delivered.
- * - 3xx: not followed, as the place that it names has passed no check. Tried again.
- * - 4xx about the receiver as a whole (401, 403, 404, ... and 408, 425, 429): tried again until the alert is too
- *   old. A token that has expired or a route that is not there yet is put right by people, and then nothing is lost.
- * - other 4xx (400, 413, 422, ...): the receiver does not take this alert. Tried a few times, then dropped and counted,
- *   so that one alert does not hold up all that follow.
+ * - 3xx: not followed, because its target has passed no check. Tried again.
+ * - 4xx about the receiver as a whole (401, 403, 404, ... and 408, 425, 429): tried again until the alert
+ *   is too old. An expired token or a missing route is fixed by people, and then nothing is lost.
+ * - other 4xx (400, 413, 422, ...): the receiver refuses this alert. Tried a few times, then dropped and
+ *   counted, so that one alert does not hold up all that follow.
  * - 5xx, anything else, and no answer: tried again until the alert is too old.
  */
 

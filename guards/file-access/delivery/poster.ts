@@ -9,7 +9,7 @@ import { isPrivateWay, parseCallback } from './callback-url.ts';
 import { type Outcome, outcomeOf } from './outcome.ts';
 import type { StoredRecord } from '../../../lib/spool/record.ts';
 
-/** What a callback wants to see. Asked for anew before each try, so that what is rotated is used. */
+/** The credentials for a callback. Requested before each try, so that rotated ones are used. */
 export interface Credentials extends TlsMaterial {
   /** Sent as `authorization: Bearer ...`, over https or to a loopback address only. */
   readonly bearerToken?: string | undefined;
@@ -18,9 +18,10 @@ export interface Credentials extends TlsMaterial {
 }
 
 /**
- * @param secret `namespace/name` of the Secret to take them from; empty where whoever sends decides.
- * @param signal Aborts when nobody waits for them any more.
- * @returns undefined for a callback without any; with a Secret that counts as a failed try, as does what it throws.
+ * @param secret `namespace/name` of the Secret with the credentials; empty for the sender's default.
+ * @param signal Aborts when they are no longer needed.
+ * @returns undefined for a callback without credentials; with a Secret, that counts as a failed try, and so
+ * does an error.
  */
 export type CredentialsFor = (
   callback: string,
@@ -36,7 +37,9 @@ export interface PosterOptions {
   readonly clock: Clock;
 }
 
-/** Of an answer's body, which says nothing that is used. Above it, or when it takes longer, the connection is given up. */
+/**
+ * Limit of an answer's body, which is not used. Beyond it, or if it takes longer, the connection is closed.
+ */
 const MAX_ANSWER_BYTES = 4096;
 const ANSWER_MS = 1000;
 /** RFC 6750, 2.1, `b64token`. */
@@ -119,7 +122,7 @@ export class Poster implements Disposable {
     this.#connection[Symbol.dispose]();
   }
 
-  /** The credentials, or in words why there are none to be used. */
+  /** The credentials, or a text with the reason why they are missing. */
   async #credentials(url: URL, signal: AbortSignal): Promise<Credentials | string> {
     const secret = this.#secret;
     if (secret !== '' && url.protocol !== 'https:') return 'a Secret requires https';
@@ -128,7 +131,7 @@ export class Poster implements Disposable {
       credentials = await this.#options.credentialsFor(this.#callback, secret, signal);
     } catch (error) {
       signal.throwIfAborted();
-      // Of others' errors only the code: who knows what is in the message.
+      // Only the code of foreign errors, because their messages may contain secrets.
       const why = error instanceof RampartError ? error.message : codeOf(error);
       return `its credentials cannot be read${why === undefined ? '' : `: ${why}`}`;
     }

@@ -30,7 +30,7 @@ export class Receiver implements AsyncDisposable {
   readonly #server: Server;
   /** All requests whose body arrived whole, in the order they came. */
   readonly received: Received[] = [];
-  /** Of those that were answered with 2xx, in order; twice when they were delivered twice. */
+  /** The lines answered with 2xx, in order; twice if they were delivered twice. */
   readonly taken: string[] = [];
   manners: Manners = accept;
   connections = 0;
@@ -92,7 +92,7 @@ export class Receiver implements AsyncDisposable {
   }
 }
 
-/** A port on which nobody listens. */
+/** A port without a listener. */
 export async function closedPort(): Promise<number> {
   await using receiver = await Receiver.start();
   return receiver.port;

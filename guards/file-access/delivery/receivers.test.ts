@@ -158,7 +158,7 @@ suite('receivers of all kinds', { timeout: 300_000 }, () => {
     assert.deepEqual(balanced(delivery), inBalance);
   });
 
-  test('a kept connection that the receiver has closed is no failure', async () => {
+  test('a kept connection that the receiver has closed is not a failure', async () => {
     using directory = new TemporaryDirectory();
     await using receiver = await Receiver.start();
     await using delivery = openQuick(directory.path);

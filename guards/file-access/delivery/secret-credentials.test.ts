@@ -40,7 +40,7 @@ suite('the credentials in a Secret', () => {
     assert.ok(sameCredentials(all, { ...all }) && !sameCredentials(all, { ...all, bearerToken: 'u' }));
   });
 
-  test('a line break at the end of a token is none of it; a bundle may have comments', () => {
+  test('removes a line break at the end of a token; allows comments in a bundle', () => {
     assert.equal(read({ token: 'abc\n' }).bearerToken, 'abc');
     assert.equal(read({ token: 'abc\r\n' }).bearerToken, 'abc');
     const bundle = `# ours\n${authority.cert}\n# the other\n${issueAuthority('b', validity).cert.replaceAll('\n', '\r\n')}`;

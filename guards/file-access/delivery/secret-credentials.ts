@@ -1,6 +1,6 @@
 /**
- * What a Secret holds for a callback: a bearer token, a client certificate with its key, the authority of the receiver;
- * under the keys that such things usually have in Secrets. No error tells any of it.
+ * The contents of a Secret for a callback: a bearer token, a client certificate with its key, the authority
+ * of the receiver; under the keys that such things usually have in Secrets. No error contains any of it.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 
@@ -13,9 +13,9 @@ import { tokenForm } from './poster.ts';
 const keys = ['token', 'tls.crt', 'tls.key', 'ca.crt'] as const;
 type Key = (typeof keys)[number];
 
-/** Of all four. A bundle of all public authorities has some 220 kB; an agent keeps many Secrets. */
+/** Limit for all four. A bundle of all public authorities has some 220 kB; an agent keeps many Secrets. */
 const MAX_BYTES = 256 * 1024;
-/** What most servers take as a header at most. */
+/** The usual limit of servers for a header. */
 const MAX_TOKEN_BYTES = 8 * 1024;
 const certificateForm = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 /** A token for the Kubernetes API. Whoever may write a policy could have it sent to a server of his own. */
@@ -69,7 +69,8 @@ export function sameCredentials(one: Credentials, other: Credentials): boolean {
 }
 
 function checkedToken(secret: string, text: string): string {
-  // As of `echo TOKEN > file`, and as Kubernetes itself reads files with tokens: one line break at the end is none of it.
+  // From `echo TOKEN > file`: one line break at the end is not part of it, as when Kubernetes itself reads
+  // files with tokens.
   const token = text.replace(/\r?\n$/, '');
   if (/[\r\n]/.test(token)) throw unusable(secret, 'its key token contains a line break');
   if (token.length > MAX_TOKEN_BYTES)

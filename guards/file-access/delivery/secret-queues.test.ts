@@ -60,7 +60,7 @@ suite('queues of callbacks with Secrets', { timeout: 300_000 }, () => {
     assert.deepEqual(balanced(delivery), inBalance);
   });
 
-  test('what waits is told apart by the next process, too', async () => {
+  test('the next process keeps waiting alerts of different Secrets apart', async () => {
     using directory = new TemporaryDirectory();
     await using receiver = await secure();
     const url = urlOf(receiver);
@@ -88,7 +88,7 @@ suite('queues of callbacks with Secrets', { timeout: 300_000 }, () => {
     ]);
   });
 
-  test('files of versions without Secrets are read, and theirs are no others', async () => {
+  test('reads files of versions without Secrets', async () => {
     using directory = new TemporaryDirectory();
     await using receiver = await Receiver.start();
     // Byte for byte what version 0.1.0 wrote: the magic, then the callback as the name.
@@ -105,7 +105,7 @@ suite('queues of callbacks with Secrets', { timeout: 300_000 }, () => {
     assert.equal(bytes.toString('latin1', 0, 8), 'RAMPALRT');
     assert.equal(bytes.toString('utf8', 40, 40 + receiver.url('/old').length), receiver.url('/old'));
     assert.ok(file.startsWith(keyOf(receiver.url('/old'))));
-    // One that claims a Secret without naming one belongs to nobody.
+    // A queue that claims a Secret without naming one has no owner.
     const nameless = encodeHeader({ kind: 'RAMPALRS', text: 'https://receiver.example/' });
     writeFileSync(directory.at(`${keyOf('https://receiver.example/')}-000000000001.alerts`), nameless);
     await using delivery = openQuick(directory.path);
@@ -114,7 +114,7 @@ suite('queues of callbacks with Secrets', { timeout: 300_000 }, () => {
     assert.equal(delivery.stats.damagedFiles, 1);
   });
 
-  test('nothing is sent with a Secret whose credentials are not there, and that is told once', async () => {
+  test('sends nothing if the credentials of a Secret are missing, and reports that once', async () => {
     using directory = new TemporaryDirectory();
     await using receiver = await secure();
     let credentials: Credentials | undefined;
@@ -141,7 +141,7 @@ suite('queues of callbacks with Secrets', { timeout: 300_000 }, () => {
     await until(() => delivery.stats.delivered === 1);
   });
 
-  test('what the receiver refuses is told to where it came from: 401, 403 and TLS, and nothing else', async () => {
+  test("reports 401, 403 and TLS failures to the Secret's policies, and no other failure", async () => {
     using directory = new TemporaryDirectory();
     await using receiver = await secure();
     let refused = 0;

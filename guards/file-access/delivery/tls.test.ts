@@ -1,4 +1,4 @@
-// TLS with an authority of one's own, client certificates and tokens; and that none of it is told to anybody.
+// TLS with a private authority, client certificates and tokens; none of it is revealed.
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { suite, test } from 'node:test';

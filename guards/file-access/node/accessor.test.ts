@@ -36,7 +36,7 @@ suite('who accessed', () => {
     assert.deepEqual(accessorBy({ mountNamespace: 9, cgroup: '/' }), { ...host, mounts: 'own' });
   });
 
-  test('a container that no runtime has told of, by the id that it has', () => {
+  test('a container unknown to the runtime is identified by its ID', () => {
     const id = 'b'.repeat(64);
     const by = accessorBy({ mountNamespace: 9, cgroup: `/system.slice/docker-${id}.scope` });
     assert.deepEqual(by, { relation: 'unknown', ...nobody, container: { id, name: '' } });

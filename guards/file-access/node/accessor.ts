@@ -8,7 +8,7 @@ import { hostId } from '../kive-data.ts';
 export interface AccessorJson {
   /** Empty where it is in no container that is known. */
   readonly id: string;
-  /** A container that no runtime has told of. */
+  /** A container that no runtime has reported. */
   readonly isUnknown: boolean;
   readonly place: ProcessPlace;
   readonly asOwner: string;
@@ -18,7 +18,7 @@ export interface AccessorJson {
 const json = (accessor: AlertAccessor): string => visibleJson(JSON.stringify(accessor));
 const noPod = { name: '', namespace: '' };
 
-/** What an index of containers keeps of each place for {@link accessorJson}. */
+/** The value for each place in the index of containers, for {@link accessorJson}. */
 export function accessorOf(place: ProcessPlace): AccessorJson {
   if (place.relation === 'container') {
     const { id, name, podName, podNamespace } = place;
@@ -55,7 +55,7 @@ export function isAt(place: ProcessPlace, ownerId: string): boolean {
     case 'host':
       return ownerId === hostId;
     case 'unknown':
-      // Of another node on the same kernel: its cgroup has the id without the runtime.
+      // For another node on the same kernel: its cgroup has the id without the runtime.
       return place.id !== undefined && ownerId.endsWith(`/${place.id}`);
   }
 }

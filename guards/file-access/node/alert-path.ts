@@ -6,7 +6,7 @@ import type { Delivery } from '../delivery/delivery.ts';
 import type { PlannedAlert } from './loader-plan.ts';
 import type { NodeCounts } from './node-metrics.ts';
 
-/** What is told of a planned alert, beside its line. */
+/** The facts reported for a planned alert, besides its line. */
 export interface AlertedPolicy {
   readonly callbackSecret?: PlannedAlert['callbackSecret'];
   readonly context: Pick<PlannedAlert['context'], 'policyNamespace' | 'policyName'>;

@@ -87,7 +87,7 @@ export class ContainerDirectories implements Disposable {
     return this.#tracker.overflows;
   }
 
-  /** What is not watched in all of them. */
+  /** Counts of unwatched files in all of them. */
   get unwatched(): Unwatched {
     let [files, directories] = [0, 0];
     for (const all of this.#byRoot.values()) {
@@ -190,7 +190,7 @@ export class ContainerDirectories implements Disposable {
   }
 }
 
-/** What is told of files that are not watched; undefined where all are. */
+/** A text about unwatched files; undefined if all are watched. */
 function partlyOf({ files, directories }: Unwatched): string | undefined {
   const parts = [
     files > 0

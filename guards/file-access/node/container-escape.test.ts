@@ -190,7 +190,7 @@ suite('nothing outside of the root is found or made', () => {
   });
 });
 
-suite('what loaders, shells and logins use is not created, whatever leads there', () => {
+suite('does not create files that loaders, shells and logins use, by any link', () => {
   function refused(followed: FollowedFiles, path: string): void {
     const { state } = followed.add(path, { create: true, modeBits: 0o666 });
     assert.equal(state.kind, 'waiting', path);
@@ -302,7 +302,7 @@ suite('a process as root', { skip: needsRoot || (!isStatic && 'needs a static bu
     };
   }
 
-  test('absolute links start at its root, and its end is told', async () => {
+  test("absolute links start at the container's root", async () => {
     using followed = new FollowedFiles();
     const process1 = start(followed.at('root'));
     await process1.ready;

@@ -52,7 +52,7 @@ suite('a file over time', () => {
     await followed.until(() => inodeOf(file) === inode(at('..two', 'key')));
   });
 
-  test('a hard link that two roots share is one file, told for each', () => {
+  test('a hard link in two roots is one file, reported for each', () => {
     using followed = new FollowedFiles();
     mkdirSync(followed.at('second'));
     writeFileSync(followed.at('root', 'shared'), '');
@@ -63,7 +63,7 @@ suite('a file over time', () => {
     assert.notEqual(inodeOf(one), undefined);
   });
 
-  test('what is no file is refused, until it is one', async () => {
+  test('refuses a path that is not a file, until it is one', async () => {
     using followed = new FollowedFiles();
     const at = (name: string): string => followed.at('root', name);
     mkdirSync(at('directory'));
@@ -113,7 +113,7 @@ suite('creation', () => {
     await followed.until(() => inodeOf(file) === inode(path));
   });
 
-  test('what is there is neither truncated nor changed, however often it is asked for', () => {
+  test('never truncates or changes an existing file', () => {
     using followed = new FollowedFiles();
     const path = followed.at('root', 'secret.txt');
     writeFileSync(path, 'kept');
@@ -126,7 +126,7 @@ suite('creation', () => {
     assert.equal(statSync(path).mode & 0o7777, 0o640);
   });
 
-  test('a missing directory is not created, and told; the file comes when the directory does', async () => {
+  test('reports a missing directory without creating it; creates the file once it exists', async () => {
     using followed = new FollowedFiles();
     const file = followed.add('/var/lib/secret', { create: true });
     assert.match('why' in file.state ? file.state.why : '', /its directory does not exist/);

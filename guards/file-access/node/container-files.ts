@@ -35,7 +35,7 @@ export interface FileRequest {
   readonly keepsMoved?: boolean;
 }
 
-/** A request and what came of it. Dispose it to end it; nothing is told of it any more then. */
+/** A request and its result. Dispose it to end it; it reports nothing afterwards. */
 export interface ContainerFile extends Disposable {
   readonly request: FileRequest;
   readonly state: FileState;
@@ -93,7 +93,7 @@ export class ContainerFiles implements Disposable {
   readonly #placesIn = new Map<SharedRoot, Map<string, Place>>();
   readonly #evicted: Disposable;
   readonly #lives: FileLives<Request>;
-  /** Files that were moved and that there was no room for. */
+  /** Moved files that were dropped for lack of room. */
   droppedMoved = 0;
 
   /** @throws {RampartError} `LIMIT` when fs.inotify.max_user_instances is reached. */
@@ -193,7 +193,7 @@ export class ContainerFiles implements Disposable {
     this.#tracker.remove({ root: root.root.path, path });
   }
 
-  /** Creates the file where it is missing, and tells what is to be told. */
+  /** Creates the file if it is missing, and reports the changes. */
   #settle(place: Place): void {
     const { state } = place;
     if (state === undefined) return;

@@ -13,7 +13,7 @@ const DIRECTORY = { flags: openFlags.PATH | openFlags.DIRECTORY };
 export class ContainerRoot implements Disposable {
   readonly path: string;
   readonly containerId: string;
-  /** Of the process; undefined for a directory of this machine. */
+  /** Namespace of the process; undefined for a directory of this machine. */
   readonly mountNamespace: number | undefined;
   readonly #process: Fd | undefined;
 
@@ -55,7 +55,7 @@ export class ContainerRoot implements Disposable {
   get alive(): boolean {
     if (this.#process === undefined) return true;
     try {
-      // A process that has ended but was not waited for has no root any more.
+      // A process that has ended but was not waited for has lost its root directory.
       this.open()[Symbol.dispose]();
       return true;
     } catch {
@@ -86,7 +86,7 @@ function readBelow(directory: Fd, name: string): string {
 function unseen(path: string, error: unknown): RampartError {
   const { code, message } = error as NodeJS.ErrnoException;
   if (code !== 'EACCES' && code !== 'EPERM') return gone(path, message);
-  // What another user's process has below /proc/PID is closed as its memory is: proc_pid(5), ptrace(2).
+  // Entries below /proc/PID of another user's process are protected like its memory: proc_pid(5), ptrace(2).
   return new RampartError(errorCodes.SYSTEM, {
     what: `cannot read the root file system of the container at ${path}`,
     why: message,

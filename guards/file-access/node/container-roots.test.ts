@@ -44,7 +44,7 @@ suite('roots of containers', () => {
     assert.deepEqual([old.uses, roots.at(directory.path)], [0, now]);
   });
 
-  test('a process that is not there is no root', () => {
+  test('a process that has ended has no root', () => {
     const roots = new ContainerRoots();
     // Beyond the greatest pid_max there is (PID_MAX_LIMIT of include/linux/threads.h).
     const gone = roots.take({ root: '/proc/4194305/root', containerId: '' });

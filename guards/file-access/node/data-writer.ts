@@ -12,7 +12,7 @@ import { kernelOf } from '../policy/spellings.ts';
 
 export type WrittenEvent = 'Watching' | 'FileReplaced';
 
-/** What happens to the file of a trap. `FileMoved`: nothing is at its path any more, but the file is somewhere. */
+/** An event of a trap's file. `FileMoved`: its path leads nowhere now, but the file still exists. */
 export type FileEvent = WrittenEvent | 'FileMissing' | 'FileMoved';
 
 export interface WriteTarget {
@@ -69,7 +69,7 @@ async function inTurns(steps: readonly (() => Promise<void>)[]): Promise<void> {
       try {
         await step();
       } catch (error) {
-        // Of two errors the one that is not an ordinary race says more.
+        // If there are two errors, the one that is not an ordinary race is more useful.
         const ordinary = isNotFound(error) || isConflict(error) || isAlreadyExists(error);
         if (failed === undefined || !ordinary) failed = error;
       }
@@ -91,7 +91,7 @@ async function createOrShow(client: KubeClient, wanted: KiveData, signal: AbortS
   }
 }
 
-/** What is not found when something is created is the namespace. */
+/** A 404 for a create means that the namespace is missing. */
 function explain(error: unknown): never {
   if (!isNotFound(error)) throw error;
   throw new RampartError(errorCodes.NOT_FOUND, {

@@ -48,7 +48,7 @@ function wantedFiles(index: TrapIndex, containers: readonly NodeContainer[]): Wa
   });
 }
 
-/** What there is to be when every wanted file is found. */
+/** The desired objects when every wanted file is found. */
 function desiredOf(index: TrapIndex, containers: readonly NodeContainer[], file = identity) {
   return desiredData(
     wantedFiles(index, containers).map((wanted) => ({ ...wanted, identity: file })),
@@ -56,12 +56,12 @@ function desiredOf(index: TrapIndex, containers: readonly NodeContainer[], file 
   );
 }
 
-/** What the API has after the changes. */
+/** The content of the API after the changes. */
 function applied(existing: readonly KiveData[], changes: ReturnType<typeof diffData>): KiveData[] {
   const stored = new Map(existing.map((data) => [data.metadata.name, data]));
   for (const data of [...changes.create, ...changes.update]) stored.set(data.metadata.name, data);
   for (const data of changes.remove) stored.delete(data.metadata.name);
-  // What is written comes back as JSON.
+  // Written objects come back as JSON.
   return JSON.parse(JSON.stringify([...stored.values()])) as KiveData[];
 }
 
@@ -110,7 +110,7 @@ suite('the KiveData of a file', () => {
     });
   });
 
-  test('is taken by the API as it is, and read back', () => {
+  test('the API stores it unchanged', () => {
     const schema = compileSchema(crdManifest(kiveData).spec.versions[0]?.schema.openAPIV3Schema);
     assert.deepEqual(schema.validate(structuredClone(data)), []);
     assert.deepEqual(schema.prune(structuredClone(data)), []);
@@ -158,7 +158,7 @@ suite('the KiveData of a file', () => {
     }
   });
 
-  test('what somebody edits in the spec counts', () => {
+  test('edits of the spec are used', () => {
     const edited = { ...data, spec: { ...data.spec, inodeNo: 5 } };
     assert.deepEqual(identityOf(edited), { inode: 5n, device: 3, generation: 0 });
   });
@@ -178,7 +178,7 @@ suite('the KiveData of a file', () => {
 });
 
 suite('the difference', () => {
-  test('applied once, there is none any more, whatever there was', () => {
+  test('one application leaves nothing to change, whatever there was', () => {
     fc.assert(
       fc.property(
         anyPolicies,
@@ -228,7 +228,7 @@ suite('the difference', () => {
     }
   });
 
-  test('a Secret is told while there is one, and is that of the namespace of the policy', () => {
+  test("names the Secret while there is one, in the policy's namespace", () => {
     const withSecret = { ...trap, callback: 'https://sink/', callbackSecret: 'hook' };
     const secretOf = (objects: readonly KiveData[]): (string | undefined)[] =>
       objects.map((data) => data.metadata.annotations?.[ourAnnotations.callbackSecret]);
@@ -246,7 +246,7 @@ suite('the difference', () => {
       assert.equal(callbackSecretOf(now[0] as KiveData), expected ?? '');
       assert.deepEqual(diffData(wanted, now, on.nodeName).update, []);
     }
-    // One that somebody else has written into it goes, too.
+    // An object that another client has written there goes, too.
     const [first] = stored;
     assert.ok(first);
     const annotations = {
@@ -305,7 +305,7 @@ suite('the difference', () => {
     assert.equal(update[0]?.metadata.labels?.['mine'], '1');
   });
 
-  test('moved files are told as long as there are any, one after the other', () => {
+  test('reports moved files one after the other', () => {
     const files = wantedFiles(index, [nginx]).map((wanted) => ({ ...wanted, identity }));
     const moved = [identity, { ...identity, inode: 9_007_199_254_740_993n }];
     const told = applied(
@@ -346,7 +346,7 @@ suite('the difference', () => {
   });
 });
 
-test('KiveData that nobody is left for', () => {
+test('finds KiveData without a policy', () => {
   const [data] = desiredOf(indexOf(policyOf('p', trap)), [nginx]).values();
   assert.ok(data);
   const here: ClusterView = {

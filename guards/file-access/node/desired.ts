@@ -1,4 +1,4 @@
-/** Which KiveData of this node there are to be, and what has to change for it. */
+/** The desired KiveData of this node, and the changes to get there. */
 import { type KiveData, kiveDataNamespace } from '../api.ts';
 import {
   type FoundFile,
@@ -10,7 +10,7 @@ import {
 } from '../kive-data.ts';
 import type { PodView } from '../policy/matching.ts';
 
-/** Whether nothing of this pod runs any more, nor will. */
+/** Whether nothing of this pod runs now or later. */
 export function isOver({ status }: PodView): boolean {
   return status?.phase === 'Succeeded' || status?.phase === 'Failed';
 }
@@ -21,22 +21,22 @@ export function desiredData(files: Iterable<FoundFile>, on: FoundOn): Map<string
   return desired;
 }
 
-/** What has to be done. Apply it in this order, so that what is watched already stays watched. */
+/** The changes to make. Apply them in this order, so that watched files stay watched. */
 export interface DataChanges {
   readonly create: readonly KiveData[];
   /** Whole objects to put in place of the stored ones, with their resourceVersion. */
   readonly update: readonly KiveData[];
-  /** Of gone traps, containers, relabelled pods, and of earlier boots of this node. */
+  /** KiveData of gone traps, containers, relabelled pods, and of earlier boots of this node. */
   readonly remove: readonly KiveData[];
   /** Names that are wanted, but held by an object that is being deleted: create them when it is gone. */
   readonly blocked: readonly string[];
 }
 
 /**
- * The difference. Doing it and asking again gives nothing.
+ * The difference. Once it is applied, the next difference is empty.
  *
- * @param existing - All KiveData or those of this node: those of other nodes are left alone.
- * @param nodeName - This node. What it found itself, on whichever kernel, is its own to delete.
+ * @param existing - All KiveData or those of this node: those of other nodes are ignored.
+ * @param nodeName - This node. It deletes what it found itself, on whichever kernel.
  */
 export function diffData(
   desired: ReadonlyMap<string, KiveData>,

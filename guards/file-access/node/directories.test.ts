@@ -157,7 +157,7 @@ suite('agents of one kernel', { skip: sensorSkip }, () => {
 });
 
 suite('more files than the sensor has room for', { skip: sensorSkip }, () => {
-  test('are told; files that traps name themselves come first', async () => {
+  test('are reported; files that traps name themselves come first', async () => {
     await using cluster = await TestCluster.start();
     const node = await cluster.startNode('n1', { sensor: { capacity: 20 } });
     const files = Object.fromEntries(Array.from({ length: 30 }, (_, i) => [`/data/${i}`, '']));

@@ -39,7 +39,7 @@ export class DirectoryTargets implements Disposable {
     return this.#planned.has(place);
   }
 
-  /** Directories with files that there is no room for. */
+  /** Directories with files for which there is no room. */
   *refused(): Iterable<{ readonly planned: PlannedAlert; readonly error: RampartError }> {
     for (const { watcher } of this.#planned.values()) {
       const { planned, refused, files } = watcher;
@@ -68,7 +68,7 @@ export class DirectoryTargets implements Disposable {
     this.#put(watcher, [...directory.files()]);
   }
 
-  /** The same directory tells another planned alert. */
+  /** The same directory, with another planned alert. */
   replace(from: string, to: string, planned: PlannedAlert): void {
     const one = this.#planned.get(from);
     if (one === undefined) return;

@@ -1,12 +1,12 @@
 /**
- * Finds the files that the policies ask for in the containers of this node and on the node itself, and tells them as
+ * Finds the files of the policies in the containers of this node and on the node itself, and writes them as
  * KiveData. One on every node.
  *
  * Two steps for each container, so that none waits for another and neither waits for the API:
  *
- * - looking: which traps are for it, and which files these are now. At once, after any change of policies, pods,
- *   containers or files. What is found can be watched from then on, see {@link Discovery.found}.
- * - writing: the difference to the KiveData that the API has; retried for as long as it takes.
+ * - looking: its traps, and their present files. At once, after any change of policies, pods, containers or
+ *   files. Found files can be watched from then on, see {@link Discovery.found}.
+ * - writing: the difference to the KiveData that the API has; retried until it succeeds.
  */
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { done, requeueAfter, type Result } from '../../../lib/kube/controller/controller.ts';
@@ -48,21 +48,24 @@ export interface DiscoveryOptions {
   readonly client: KubeClient;
   readonly on: FoundOn;
   readonly containers: ContainerSource;
-  /** Whether the container runtime has told of its containers; {@link Discovery.containersKnown} follows. Until then nothing is said of any. */
+  /**
+   * Whether the container runtime has reported its containers; {@link Discovery.containersKnown} follows.
+   * Until then, their state is unknown.
+   */
   readonly knowsContainers: () => boolean;
   /** The root directory of the node itself. */
   readonly hostRoot: string;
   readonly files: FollowedFiles;
   readonly policies: IndexedCache<KivePolicy>;
   readonly policyScope: PolicyScope;
-  /** Of this node. */
+  /** Pods of this node. */
   readonly pods: IndexedCache<Pod>;
   /** With the index `place`. */
   readonly data: IndexedCache<KiveData>;
-  /** Of ids of containers; its reconcile is {@link Discovery.reconcile}. */
+  /** Ids of containers; its reconcile is {@link Discovery.reconcile}. */
   readonly queue: WorkQueue;
   readonly logger: Logger;
-  /** The names that {@link Discovery.found} says something else of; told before anything of it is written. */
+  /** Called with the names for which {@link Discovery.found} has changed, before anything is written. */
   readonly onFound: (names: Iterable<string>) => void;
   /** The keys of policies that {@link Discovery.viewOf} may say something else of. */
   readonly onPolicies: (keys: Iterable<string>) => void;
@@ -79,7 +82,7 @@ export class Discovery implements Disposable {
   readonly #index = new TrapIndex();
   readonly #looked = new Map<string, Looked>();
   readonly #found = new Map<string, FoundFile>();
-  /** Names of `#found` that are to be told. */
+  /** Names of `#found` to report. */
   readonly #changed = new Set<string>();
   /** By the key of the policy: the containers it has a trap for. */
   readonly #containersOf = new Map<string, Set<string>>();
@@ -117,15 +120,15 @@ export class Discovery implements Disposable {
     this.#touched.flush();
   }
 
-  /** Looks at all containers: the runtime has told of them. */
+  /** Looks at all containers: the runtime has reported them. */
   containersKnown(): void {
     const { containers, data } = this.#options;
     for (const { id } of containers.list()) this.touch(id);
-    // What an earlier process of this node has found, in containers that are gone.
+    // Files found by an earlier process of this node, in containers that are gone.
     for (const object of data.list()) this.#dataChanged(object);
   }
 
-  /** The file that a KiveData of this node tells, as it is now; undefined when there is none of that name. */
+  /** The present file of a KiveData of this node; undefined for an unknown name. */
   found(name: string): AlertedFile | undefined {
     const file = this.#found.get(name);
     return file && alertedOfFound(file, this.#options.on);
@@ -164,7 +167,7 @@ export class Discovery implements Disposable {
       const file = files.get(metadata.name ?? '');
       if (file !== undefined) onFile(event, file.trap, file.container);
     });
-    // Its end is told by the cache; this is for when that is behind.
+    // The cache reports its end; this is for a late cache.
     return changes.blocked.length > 0 ? requeueAfter(BLOCKED_MS) : done;
   };
 
@@ -173,7 +176,7 @@ export class Discovery implements Disposable {
     this.#stack.dispose();
   }
 
-  /** What an earlier process found in it may still be there. */
+  /** Files that an earlier process found in it may still be there. */
   #isUnknown(id: string): boolean {
     return id !== hostId && !this.#options.knowsContainers();
   }
@@ -216,7 +219,7 @@ export class Discovery implements Disposable {
     else if (ids?.delete(id) && ids.size === 0) this.#containersOf.delete(policyKey);
   }
 
-  /** What is known of a container by now is watched before anything else has its turn. */
+  /** Files found so far are watched before anything else has its turn. */
   #tellFound(): void {
     if (this.#changed.size === 0) return;
     const names = [...this.#changed];
@@ -245,8 +248,8 @@ export class Discovery implements Disposable {
   }
 
   /**
-   * The container with its pod as the API has it, which is where labels change. Undefined while the API has not told of
-   * the pod: what is written of a pod that the API does not have is deleted as stale.
+   * The container with its pod as the API has it, which is where labels change. Undefined while the API has
+   * not reported the pod: objects of a pod that the API does not have are deleted as stale.
    */
   #nodeContainer(source: SourceContainer): NodeContainer | undefined {
     const { id, name, podNamespace, podName, podUid, podIp } = source;

@@ -1,4 +1,7 @@
-/** Deletes the KiveData that this node wrote before its last boot: they are of another kernel, which nobody follows any more. */
+/**
+ * Deletes the KiveData that this node wrote before its last boot: they are of another kernel, which has no
+ * loader.
+ */
 import { deleteSame } from '../../../lib/kube/client/delete-same.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { removeFinalizer } from '../../../lib/kube/controller/finalizers.ts';

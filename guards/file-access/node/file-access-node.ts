@@ -37,10 +37,13 @@ import { sleep, systemClock } from '../../../lib/time/clock.ts';
 import { warnOfSlowStart } from '../../../guard/slow-start.ts';
 
 const WORKERS = 8;
-/** A runtime that is there tells of its containers at once; without one, files of the node itself are watched after so long. */
+/**
+ * A running runtime reports its containers at once; without one, files of the node itself are watched after
+ * this long.
+ */
 const CONTAINERS_WAIT_MS = 3000;
 
-/** What it needs of a kernel. */
+/** The guard's requirements for a kernel. */
 export interface FileAccessKernel {
   openSensor(options: LocalSensorOptions): PlannedSensor;
   openFiles(options: TrapFilesOptions): FollowedFiles;
@@ -64,7 +67,7 @@ export interface FileAccessNodeOptions {
   };
   /** Takes alerts of traps with a callback too. Without it they are lines only. */
   readonly delivery?: Pick<Delivery, 'enqueue'> & Partial<Pick<Delivery, 'stats'>> & CallbackTroubles;
-  /** Of openHeldAlerts: keeps alerts whose container is not known yet. Without it none waits. */
+  /** Queue of openHeldAlerts: keeps alerts whose container is not known yet. Without it, none waits. */
   readonly held?: Spool | undefined;
   /** Default: only policies of the system namespaces match pods of others. */
   readonly policyScope?: PolicyScope;
@@ -83,12 +86,12 @@ export interface NodeState {
 }
 
 /**
- * Finds the files of the policies in the containers of this node, tells them as KiveData, and alerts accesses to the files
- * of this kernel while no other agent on it does; until `signal` aborts.
+ * Finds the files of the policies in the containers of this node, writes them as KiveData, and alerts
+ * accesses to the files of this kernel while no other agent on it does; until `signal` aborts.
  *
- * That the API or the namespace `kivebpf-system` is not there ends nothing: it goes on with what it knows, and tries again.
+ * Without the API or the namespace `kivebpf-system`, it continues with the last known state, and retries.
  *
- * @throws {RampartError} what LocalSensor throws when the kernel does not take the sensor; `LIMIT` when
+ * @throws {RampartError} the errors of LocalSensor if the kernel does not accept the sensor; `LIMIT` when
  *   fs.inotify.max_user_instances is reached.
  */
 export async function runFileAccessNode(
@@ -99,7 +102,7 @@ export async function runFileAccessNode(
   await node.run();
 }
 
-/** What runs on a node. Its parts know of each other by callbacks only; here they are put together. */
+/** The parts on a node. They are connected by callbacks only, which are set up here. */
 export class FileAccessNode implements Disposable {
   readonly #context: NodeContext;
   readonly #options: FileAccessNodeOptions;
@@ -109,7 +112,7 @@ export class FileAccessNode implements Disposable {
   readonly #stack: DisposableStack;
 
   readonly #policies: IndexedCache<KivePolicy>;
-  /** Of this node. */
+  /** Pods of this node. */
   readonly #pods: IndexedCache<Pod>;
   readonly #data: IndexedCache<KiveData>;
   readonly #queues: {
@@ -129,7 +132,7 @@ export class FileAccessNode implements Disposable {
   #discovery: Discovery | undefined;
   #loader: Loader | undefined;
   #knowsContainers = false;
-  /** Of the lease of this kernel, empty while nobody was seen with it. */
+  /** Holder of this kernel's lease, empty until one is seen. */
   #holder = '';
 
   constructor(context: NodeContext, options: FileAccessNodeOptions) {
@@ -209,7 +212,7 @@ export class FileAccessNode implements Disposable {
     return this.#loader?.active === true;
   }
 
-  /** Also where there are none, as there is no runtime. */
+  /** Also without containers, if there is no runtime. */
   get #hasAllContainers(): boolean {
     return this.#knowsContainers || this.#context.containers.absence !== undefined;
   }
@@ -253,7 +256,7 @@ export class FileAccessNode implements Disposable {
     );
   }
 
-  /** Of each planned alert the policy; few of them are taken. */
+  /** The policy of each planned alert; only a few are taken. */
   *#alertedPolicies(): Iterable<string> {
     for (const planned of this.#loader?.plan.values() ?? []) yield policyOf(planned);
   }
@@ -313,7 +316,7 @@ export class FileAccessNode implements Disposable {
     };
   }
 
-  /** When all that it stands on is known. */
+  /** Called when all its inputs are known. */
   async #work(): Promise<void> {
     const { client, logger } = this.#context;
     const { delivery } = this.#options;

@@ -9,7 +9,7 @@ import { refusedCreation } from './created-path.ts';
 
 const LAST_PAUSE_MS = 60_000;
 
-/** What happens anyway when the path changes is no reason to try again by time. */
+/** Errors that end when the path changes need no retry by time. */
 const waitsForPath: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR', 'ELOOP', 'ENAMETOOLONG', 'ESRCH']);
 
 /**

@@ -1,4 +1,4 @@
-/** What came of a request for a file in a container. */
+/** The result of a request for a file in a container. */
 import { constants as fsConstants } from 'node:fs';
 
 import type { FileIdentity } from '../../../lib/sensor/access.ts';
@@ -9,15 +9,15 @@ import { sameFiles } from './moved-files.ts';
 /** `moved`: files that the path led to before and that are still there, see MovedFiles. */
 export type FileState = Seen & { readonly moved?: readonly FileIdentity[] };
 
-/** What the path leads to. */
+/** Where the path leads. */
 export type Seen =
   | {
       readonly kind: 'watched';
-      /** Of the file, or of the directory. */
+      /** Identity of the file, or of the directory. */
       readonly identity: FileIdentity;
       /** The path is for these. */
       readonly directory?: DirectoryFiles;
-      /** What of the directory is not watched. */
+      /** The unwatched part of the directory. */
       readonly partly?: string;
     }
   /** It is not there (yet), or could not be created. */
@@ -27,10 +27,10 @@ export type Seen =
 
 const none: readonly FileIdentity[] = [];
 
-/** The state before the first, of which nothing is told. */
+/** The state before the first examination, which is not reported. */
 export const unseen: FileState = { kind: 'waiting', why: 'it has not been examined yet' };
 
-/** Of a path that leads to a file. */
+/** For a path that leads to a file. */
 export function seenOf({ identity, type }: Extract<PathState, { kind: 'file' }>): Seen {
   if (type === fsConstants.S_IFIFO) return { kind: 'refused', why: 'it is a FIFO' };
   if (type === fsConstants.S_IFSOCK) return { kind: 'refused', why: 'it is a socket' };
@@ -42,7 +42,7 @@ export function withMoved(seen: Seen, moved: readonly FileIdentity[] = none): Fi
   return seen.kind === 'watched' ? { ...seen, moved } : { ...seen, why: andMoved(seen.why, moved), moved };
 }
 
-/** What is said of a path that leads to no file. */
+/** The text for a path that leads to no file. */
 function andMoved(why: string, moved: readonly FileIdentity[]): string {
   if (moved.length === 0) return why;
   return moved.length === 1
@@ -50,14 +50,14 @@ function andMoved(why: string, moved: readonly FileIdentity[]): string {
     : `${why}; ${moved.length} previous files were moved and are still watched`;
 }
 
-/** What a KiveData tells. */
+/** The file in a KiveData. */
 interface WatchedFile {
   readonly identity: FileIdentity;
   readonly moved: readonly FileIdentity[];
   readonly directory?: DirectoryFiles;
 }
 
-/** The file that a KiveData tells, and those that were moved; the first of these where the path leads to none. */
+/** The file of a KiveData, and the moved ones; the first of these if the path leads nowhere. */
 export function watchedFile(state: FileState): WatchedFile | undefined {
   const { moved = none } = state;
   if (state.kind !== 'watched') return moved[0] && { identity: moved[0], moved };

@@ -36,7 +36,7 @@ class Scene extends TemporaryDirectory {
     writeFileSync(this.at(file), file);
   }
 
-  /** Another process reads the file until that is told: it may just have come. */
+  /** Another process reads the file until an access is reported: the file may be new. */
   async isTold(file: string): Promise<void> {
     await until(`an access to ${file}, not only ${this.seen.join()}`, () => {
       run('cat', [this.at(file)]);
@@ -56,7 +56,7 @@ class Scene extends TemporaryDirectory {
 }
 
 suite('the files below a directory', { skip: sensorSkip }, () => {
-  test('are told where they are there, come, or are moved in with a tree, and no more when they are moved out', async () => {
+  test('are reported if they exist, come or are moved in with a tree, but not after they are moved out', async () => {
     using scene = new Scene(['d/a', 'tree/x/b', 'outside']);
     await scene.isTold('d/a');
     scene.write('d/new/deep/c');
@@ -78,7 +78,7 @@ suite('the files below a directory', { skip: sensorSkip }, () => {
     assert.equal(scene.seen.at(-1), '/d/new/deep/c');
   });
 
-  test('are seen from their first access on: created, moved in, deleted before anybody heard of them', async () => {
+  test('are seen from their first access: created, moved in, or deleted before they were noticed', async () => {
     using scene = new Scene(['d/sub/a', 'outside/c', 'outside/d'], ['read', 'write', 'delete', 'rename']);
     await scene.isTold('d/sub/a');
     scene.words.length = 0;

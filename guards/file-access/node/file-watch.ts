@@ -37,11 +37,11 @@ export interface FileWatchOptions<C> extends Omit<SensorOptions<WatchedPath<C>>,
   readonly access: readonly string[];
   /** An access to a watched path; `access` is valid during the call only. */
   readonly onAccess: (access: Access, watched: WatchedPath<C>) => void;
-  /** Accesses the rate limit folded and that no later record will tell. */
+  /** Accesses that the rate limit folded and that no later record will report. */
   readonly onFolded?: (count: number, pid: number, watched: WatchedPath<C>) => void;
   /** Called once the programs are loaded and attached, before the paths are looked at. */
   readonly beforeTracking?: () => void;
-  /** What a path leads to, at first and whenever that changes. */
+  /** Where a path leads, at first and after each change. */
   readonly onPath?: (watched: WatchedPath<C>, state: PathState) => void;
   /** The same for a path that is for the files of a directory, see directoryOf. */
   readonly onDirectory?: (watched: WatchedPath<C>, state: DirectoryState, files: number) => void;
@@ -201,7 +201,7 @@ export class FileWatch<C> implements Disposable {
           entries.delete(file);
         }
         const first = failures.find((failure) => failure !== undefined);
-        // What is removed gives room for what comes; what there was none for stays unwatched.
+        // Removed files make room for new ones; files without room stay unwatched.
         if (first !== undefined) this.#options.onProblem(first);
       },
       onState: (state) => this.#options.onDirectory?.(watched, state, entries.size),
@@ -215,7 +215,7 @@ export class FileWatch<C> implements Disposable {
   }
 }
 
-/** Of a file that came in a directory and has no watcher of its own yet, the sensor tells the name with each access. */
+/** The sensor reports the name with each access to a file that came in a directory and has no watcher of its own yet. */
 function withFile<C>(watched: WatchedPath<C>, access: Access): WatchedPath<C> {
   return watched.node === undefined ? watched : { ...watched, file: { path: watched.node.pathOf(access) } };
 }

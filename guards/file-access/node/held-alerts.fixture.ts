@@ -56,7 +56,7 @@ export class HeldBench implements AsyncDisposable {
     this.#containers.set({ ...names, podUid: 'u', podIp: '', pid: 0, root: '' });
   }
 
-  /** Of all that was told, in its order. */
+  /** The reported accessors, in order. */
   get who(): string[] {
     return this.told.map(({ id, alert: { accessor } }) => {
       const name = accessor?.container.name ?? '';

@@ -11,7 +11,7 @@ const longMs = 600_000;
 const [web, other] = ['a'.repeat(64), 'b'.repeat(64)];
 const cgroupOf = (id: string): string => `/kubepods/podu/${id}`;
 
-suite('alerts by a container of which the runtime has not told yet', { timeout: 60_000 }, () => {
+suite('alerts by a container that the runtime has not reported yet', { timeout: 60_000 }, () => {
   test('wait for it, and later ones behind them; nothing of them is left on disk', async () => {
     using directory = new TemporaryDirectory();
     await using bench = new HeldBench(directory.path, longMs);
@@ -40,7 +40,7 @@ suite('alerts by a container of which the runtime has not told yet', { timeout: 
     assert.equal(bench.counts.unknownAccessors, 0);
   });
 
-  test('are told with its id where nothing comes in time, are counted, and the next does not wait', async () => {
+  test('carry only its ID if nothing comes in time, are counted, and the next do not wait', async () => {
     using directory = new TemporaryDirectory();
     await using bench = new HeldBench(directory.path, 1);
     bench.add('1', cgroupOf(web));
@@ -66,7 +66,7 @@ suite('alerts by a container of which the runtime has not told yet', { timeout: 
     assert.deepEqual(again.who, []);
   });
 
-  test('are told by the next agent after kill -9, once each, before what comes then', async () => {
+  test('are reported by the next agent after kill -9, once each, before later ones', async () => {
     using directory = new TemporaryDirectory();
     const script = new URL('held-alerts-process.fixture.ts', import.meta.url).pathname;
     const child = spawn(process.execPath, [script, directory.path, cgroupOf(web), cgroupOf(other)], {

@@ -1,8 +1,9 @@
 /**
- * Alerts by a container of which the runtime has not told yet: what a container does first is seen before the runtime was asked.
- * Its id is known, its name and pod may be in a moment. All later alerts wait behind them, so that their order stays.
+ * Alerts by a container that the runtime has not reported yet: its first accesses are seen before the runtime
+ * was queried. Its id is known, its name and pod may be in a moment. All later alerts wait behind them, so
+ * that their order stays.
  *
- * What waits is in a queue on disk: the end of the process, also by kill -9, loses none of it.
+ * The waiting ones are in a queue on disk: the end of the process, also by kill -9, loses none of it.
  */
 import type { ContainerIndex } from '../../../lib/cri/container-index.ts';
 import type { ContainerSource } from '../../../lib/cri/container-source.ts';
@@ -17,7 +18,7 @@ import type { AlertSink } from './local-sensor.ts';
 import type { NodeCounts } from './node-metrics.ts';
 
 const defaultWaitMs = 200;
-/** Of a container of another runtime, e.g. Docker, nothing will be told. */
+/** A container of another runtime, e.g. Docker, is never reported. */
 const strangersMs = 10_000;
 const mostStrangers = 1000;
 const mostWaiting = 10_000;
@@ -47,7 +48,7 @@ interface Held {
   readonly line: string;
   readonly by?: Process & { readonly ownerId: string };
   readonly callback: string;
-  /** Of the access, as a decimal number. */
+  /** Time of the access, as a decimal number. */
   readonly timeNs: string;
   readonly policy: AlertedPolicy;
 }
@@ -77,7 +78,7 @@ export class HeldAlerts implements Disposable {
   /** Cgroups that were waited for in vain, and until when that is remembered. */
   readonly #strangers = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
-  /** How many went on that the queue has still to be told of. */
+  /** How many were passed on but not yet removed from the queue. */
   #owed = 0;
 
   constructor(options: HeldAlertsOptions) {
@@ -90,7 +91,10 @@ export class HeldAlerts implements Disposable {
     this.#subscription = containers.subscribe(() => this.#passKnown());
   }
 
-  /** What an earlier process held goes on, by what is known by now. To be called before there are new alerts. */
+  /**
+   * Passes on the held alerts of an earlier process, with the present knowledge. Call it before there are new
+   * alerts.
+   */
   restore(): void {
     const queue = this.#queue;
     if (queue === undefined) return;
@@ -101,7 +105,7 @@ export class HeldAlerts implements Disposable {
     this.#options.path.batchEnd();
   }
 
-  /** The JSON of the accessor; undefined where it is to be waited for. */
+  /** The JSON of the accessor; undefined if the alert has to wait for it. */
   readonly accessorOf = (access: Access, ownerId: string): string | undefined => {
     const { index, counts } = this.#options;
     const found = index.find(access);
@@ -131,7 +135,7 @@ export class HeldAlerts implements Disposable {
     const record = spool?.encode(id, JSON.stringify(held));
     const isKept = record !== undefined && spool?.append(this.#queue, record) === undefined;
     this.#waiting.push({ ...held, id, untilMs: performance.now() + waitMs });
-    // What is not on disk does not wait.
+    // An alert that is not on disk does not wait.
     if (!isKept || this.#waiting.length > mostWaiting) this.#passAll(isKept);
     else if (this.#waiting.length === 1) this.#arm();
   };
@@ -181,7 +185,8 @@ export class HeldAlerts implements Disposable {
         this.#owed -= read;
       }
     } catch {
-      // Too many files are open; the next time will do. Until then, another process would tell these again.
+      // Too many files are open; the next attempt may succeed. Until then, another process would report these
+      // again.
     }
   }
 

@@ -1,4 +1,4 @@
-// Files of the node itself: found, told and alerted. The real sensor, the embedded API.
+// Files of the node itself: found, reported and alerted. The real sensor, the embedded API.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -134,7 +134,7 @@ suite('a match of the node itself', { skip: sensorSkip }, () => {
     await isTold('pods', join(container.root, 'etc/token'));
   });
 
-  test('of a policy of a tenant is refused, whatever pods it may match', async () => {
+  test('are refused in a policy of a tenant, whatever pods it may match', async () => {
     await using stack = new AsyncDisposableStack();
     const host = stack.use(new TemporaryDirectory());
     const cluster = stack.use(await TestCluster.start());
@@ -150,7 +150,7 @@ suite('a match of the node itself', { skip: sensorSkip }, () => {
       return status?.conditions?.find(({ reason }) => reason === 'TrapsRefused')?.message;
     });
     assert.match(message, /spec\.traps\[0\]\.matchAny\[0\]\.host: .*tenant match no files of nodes/);
-    // What is found of another policy shows that the first would have been found by now.
+    // When a file of another policy is found, the first would have been found, too.
     await cluster.createPolicy('allowed', onHost('/token'));
     await alertOf(node, host.at('token'), () => true);
     assert.deepEqual(new Set(node.alerts.map((alert) => alert['kive-policy-name'])), new Set(['allowed']));

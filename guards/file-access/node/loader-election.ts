@@ -14,7 +14,7 @@ import { loaderLeaseLabels, loaderLeaseStore } from './loader-lease.ts';
 export interface LoaderElectionOptions {
   readonly client: KubeClient;
   readonly kernelId: string;
-  /** Of `loaderLeaseQuery`. */
+  /** Cache of `loaderLeaseQuery`. */
   readonly cache: IndexedCache<Lease>;
   /** Must be no other process's. */
   readonly identity: string;
@@ -35,9 +35,10 @@ export const loaderLease = { leaseDurationSeconds: 10, renewDeadlineMs: 7000, re
 /**
  * Makes the loader active while this process is the one for its kernel; until `signal` aborts.
  *
- * A loader whose lease cannot be renewed goes on until it SEES another holder: two loaders on one kernel tell each
- * access twice, which receivers have to expect anyway; none would tell it not at all. Where the API cannot be reached,
- * nobody can take over either. So it ends in these cases only: somebody else holds the lease, or `signal`.
+ * A loader whose lease cannot be renewed goes on until it SEES another holder: two loaders on one kernel
+ * report each access twice, which receivers have to expect anyway; without a loader, accesses would be
+ * missed. If the API is unreachable, no other candidate can take over either. So it ends in these cases only:
+ * another process holds the lease, or `signal`.
  */
 export async function runLoaderElection(options: LoaderElectionOptions): Promise<void> {
   const { client, kernelId, cache, identity, loader, signal, logger, clock = systemClock } = options;

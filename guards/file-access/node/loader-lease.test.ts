@@ -88,7 +88,7 @@ suite(`the lease of a kernel (RAMPART_TEST_SEED=${seed})`, () => {
   test('an agent that is alone loads at once and renews nothing', async () => {
     const kernel = new Kernel();
     kernel.start('n1');
-    // Two requests, each up to 100 ms; a lease of somebody else would be waited for 10 s.
+    // Two requests, each up to 100 ms; the lease of another process would be waited for 10 s.
     await kernel.advance(1000);
     assert.deepEqual(kernel.loaders, ['n1']);
     await kernel.advance(5000);
@@ -149,7 +149,7 @@ suite(`the lease of a kernel (RAMPART_TEST_SEED=${seed})`, () => {
     assert.deepEqual(kernel.loaders, ['n2']);
   });
 
-  test('a holder at rest sees that its lease is gone, or of somebody else', async () => {
+  test('an idle holder notices that its lease was deleted or taken over', async () => {
     const kernel = new Kernel();
     const agent = kernel.start('n1');
     await kernel.advance(30_000);

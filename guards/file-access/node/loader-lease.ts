@@ -1,14 +1,14 @@
 /**
  * The lease of a kernel, whose holder is its loader.
  *
- * There is nearly always one agent on a kernel, and nobody to tell that it is alive. So the holder renews its lease only while
- * another agent asks for it: that one writes its name on the lease, which the holder watches. From then on it is an election
- * like any other. The holder removes the name once a minute; a candidate that is still there writes it again, and where none
- * does, the lease is at rest.
+ * Usually there is one agent on a kernel, and no other one that needs to know that it is alive. So the holder
+ * renews its lease only while another agent asks for it: that one writes its name on the lease, which the
+ * holder watches. From then on it is an election like any other. The holder removes the name once a minute; a
+ * candidate that is still there writes it again; otherwise, the lease is at rest.
  *
- * A candidate measures from its own first write, so it takes over within the usual time from a holder that has ended at rest,
- * too. A holder whose watch is broken does not see that it is asked, and another takes over beside it until it sees that:
- * see runLoaderElection for why two are better than none.
+ * A candidate measures from its own first write, so it takes over within the usual time from a holder that
+ * has ended at rest, too. A holder whose watch is broken does not see the name, and another takes over beside
+ * it until it sees that: see runLoaderElection for why two are better than none.
  */
 import { kernelLeaseLabel } from '../../../guard/agent-lease-names.ts';
 import { systemNamespace } from '../../../guard/guard.ts';
@@ -34,13 +34,13 @@ export function loaderLeaseLabels(kernelId: string): Readonly<Record<string, str
 
 interface LoaderLeaseOptions {
   readonly store: LeaseStore;
-  /** Of {@link loaderLeaseQuery}. */
+  /** Cache of {@link loaderLeaseQuery}. */
   readonly cache: Pick<IndexedCache<Lease>, 'get' | 'isSynced' | 'put'>;
   readonly identity: string;
   readonly clock: Clock;
 }
 
-/** `store` for an election: without renewals that nobody asks for. */
+/** `store` for an election: without unneeded renewals. */
 export function loaderLeaseStore({ store, cache, identity, clock }: LoaderLeaseOptions): LeaseStore {
   let asked = { by: '', sinceMs: 0 };
   const keep = (lease: Lease): Lease => {

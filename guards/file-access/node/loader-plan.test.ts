@@ -51,7 +51,7 @@ function planOf(data: readonly KiveData[], before?: LoaderPlan): LoaderPlan {
   );
 }
 
-/** What is told of an access to a file, at each moment of the steps from one plan to the next. */
+/** The alerts for an access to a file, at each moment of the steps from one plan to the next. */
 function told(plan: LoaderPlan | ReadonlySet<PlannedAlert>): Map<string, string[]> {
   const files = new Map<string, string[]>();
   for (const { identity, context, callbackSecret } of plan.values()) {
@@ -110,7 +110,7 @@ suite('moved files', () => {
     ]);
   });
 
-  test('what is no list of files is as if it were not there, and no more are taken than there are to be', () => {
+  test('ignores an invalid list of files, and reads no more than the maximum', () => {
     for (const moved of ['x', ',', '1:2', '1:2:3:4', '-1:2:3', '[]']) {
       assert.deepEqual(shown(planOf([dataOf('a', 1, { moved })])), ['a 1:3:0']);
     }
@@ -145,7 +145,7 @@ suite('the Secret of a callback', () => {
     for (const secret of ['bank/hook', 'shopping/hook', 'sho/hook', 'hook', '/hook', 'x/shop/hook']) {
       assert.equal(secretIn({ secret }), undefined, secret);
     }
-    // Where the object does not say of which policy it is, nobody can tell.
+    // The policy is unknown if the object does not name it.
     assert.equal(secretIn({ secret: 'shop/hook', namespace: '' }), undefined);
     assert.equal(secretIn({ secret: '/hook', namespace: '' }), undefined);
   });
@@ -163,7 +163,7 @@ suite('the Secret of a callback', () => {
 });
 
 suite('from one plan to the next', () => {
-  test('the changes lead there, and each step tells every file at least what both plans tell', () => {
+  test('the changes reach the new plan; in each step a file keeps what both plans share', () => {
     fc.assert(
       fc.property(anyData, anyData, (first, second) => {
         const before = planOf(first);

@@ -1,13 +1,11 @@
-/**
- * What the sensor is to alert: all files of one kernel, from whichever node, and what changes when they do.
- */
+/** The plan of the sensor: all files of one kernel, from whichever node, and the changes between plans. */
 import { type FileIdentity, fileKey, sameFile } from '../../../lib/sensor/access.ts';
 import type { AlertContext } from '../alert/alert.ts';
 import { type ProcessFilter, sameFilter } from '../process-filter.ts';
 import type { AlertedFile } from '../alert/alerted-file.ts';
 import type { DirectoryFiles } from '../../../lib/sensor/paths/directory-state.ts';
 
-/** One file to watch, and what its alerts tell: one trap on one file of one container. */
+/** One file to watch, and the contents of its alerts: one trap on one file of one container. */
 export interface PlannedAlert {
   /** The name of the KiveData; of its moved files that of {@link movedName}. */
   readonly name: string;
@@ -26,7 +24,7 @@ export interface PlannedAlert {
 /** By the name. Several may have the same file: each gives its own alert. */
 export type LoaderPlan = ReadonlyMap<string, PlannedAlert>;
 
-/** One of the moved files of a KiveData, beside the file that it tells. */
+/** One of the moved files of a KiveData, besides its present file. */
 function movedName(dataName: string, file: FileIdentity): string {
   return `${dataName}/${fileKey(file)}`;
 }
@@ -37,7 +35,7 @@ export function dataNameOf({ name }: PlannedAlert): string {
   return at < 0 ? name : name.slice(0, at);
 }
 
-/** Whether it is of a file beside that which its KiveData tells. */
+/** Whether it is for a file besides the present one of its KiveData. */
 export function isBeside({ name }: PlannedAlert): boolean {
   return name.includes('/');
 }
@@ -105,8 +103,8 @@ function adoptGenerations(plan: Map<string, PlannedAlert>, unknown: readonly Pla
  */
 export interface PlanChanges {
   /**
-   * On the same file: the same KiveData that tells something else, or another one in place of one that goes. An access
-   * is told by one of the two, never by both or none.
+   * On the same file: the same KiveData with other contents, or another one in place of one that goes. An
+   * access is reported by one of the two, never by both or none.
    */
   readonly replace: readonly PlanStep[];
   /** The same KiveData on another file. */

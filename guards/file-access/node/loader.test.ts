@@ -87,12 +87,12 @@ const emptyContext = {
 };
 
 suite('the loader', () => {
-  test('plans what this node found and what other nodes of its kernel tell', () => {
+  test('plans files that this node found and files that other nodes of its kernel report', () => {
     using scene = new Scene();
     for (const [name, kernelId, nodeName] of [
       ['other-node', 'k', 'n2'],
       ['other-kernel', 'other', 'n2'],
-      // Of this node counts what it finds, and not what it wrote once.
+      // For this node, the files that it finds count, and not those written earlier.
       ['stale', 'k', 'n1'],
     ] as const) {
       scene.data.put(dataOf(name, kernelId, nodeName));
@@ -106,7 +106,7 @@ suite('the loader', () => {
     assert.deepEqual(scene.planned, {});
   });
 
-  test('another node may not tell files outside the namespace of a policy, whatever its agent allows', () => {
+  test("another node cannot report files outside a policy's namespace, whatever its agent allows", () => {
     using scene = new Scene();
     scene.loader.setActive(true);
     for (const namespace of ['default', 'tenant']) {
@@ -119,7 +119,7 @@ suite('the loader', () => {
     assert.deepEqual(scene.planned, { 'of-system': 2n, 'of-default': 1n });
   });
 
-  test('what is found is planned when it has been told', () => {
+  test('a found file is planned once it was reported', () => {
     using scene = new Scene();
     scene.loader.setActive(true);
     scene.find('a', 1n);

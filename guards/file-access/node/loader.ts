@@ -23,7 +23,7 @@ import {
 } from './loader-plan.ts';
 import { TouchedKeys } from './touched-keys.ts';
 
-/** What this node found itself; see Discovery. */
+/** Files that this node found itself; see Discovery. */
 export interface LocalData {
   found(name: string): AlertedFile | undefined;
   names(): Iterable<string>;
@@ -36,20 +36,20 @@ export interface LoaderOptions {
   readonly data: IndexedCache<KiveData>;
   readonly policyScope: PolicyScope;
   readonly local: LocalData;
-  /** Of keys of KiveData that are being deleted; its reconcile is {@link Loader.reconcile}. */
+  /** Keys of KiveData that are being deleted; its reconcile is {@link Loader.reconcile}. */
   readonly queue: WorkQueue;
-  /** Does what is to change; see LocalSensor.apply. */
+  /** Applies the changes; see LocalSensor.apply. */
   readonly apply: (changes: PlanChanges) => void;
   /** A planned alert that was not there before. */
   readonly onPlanned: (planned: PlannedAlert) => void;
-  /** Called before it becomes active or gets the first file, and when neither is so any more. */
+  /** Called before it becomes active or gets the first file, and when neither holds any longer. */
   readonly sensor: { attach(): void; detach(): void };
   /** `active` is another one now. */
   readonly onActive: () => void;
   readonly logger: Logger;
 }
 
-/** Follows what is to be alerted while it is active. */
+/** Maintains the plan of alerts while it is active. */
 export class Loader implements Disposable {
   readonly #options: LoaderOptions;
   readonly #plan = new Map<string, PlannedAlert>();
@@ -76,7 +76,7 @@ export class Loader implements Disposable {
     this.#stack.use(
       data.subscribe(({ object }) => {
         const { name = '' } = object.metadata;
-        // What is planned may be another kernel's from now on.
+        // A planned object may belong to another kernel from now on.
         if (this.#active && (kernelOf(object) === options.on.kernelId || this.#plan.has(name)))
           this.#touched.add(name);
       }),
@@ -87,12 +87,12 @@ export class Loader implements Disposable {
     return this.#active;
   }
 
-  /** What is watched now, see {@link LoaderPlan}. */
+  /** The present plan, see {@link LoaderPlan}. */
   get plan(): LoaderPlan {
     return this.#plan;
   }
 
-  /** What this node found of these names is something else now: it is watched when this returns. */
+  /** This node's files for these names have changed: they are watched when this returns. */
   found(names: Iterable<string>): void {
     for (const name of names) if (this.#active || this.#isOfDirectory(name)) this.#names.add(name);
     this.#settle();
@@ -121,7 +121,7 @@ export class Loader implements Disposable {
     this.#touched.flush();
   }
 
-  /** Takes the finalizer off a KiveData that is being deleted and that the sensor does not watch any more. */
+  /** Removes the finalizer of a KiveData that is being deleted and that the sensor no longer watches. */
   readonly reconcile = async (key: string, signal: AbortSignal): Promise<Result> => {
     const { client, data } = this.#options;
     const object = data.get(key);
@@ -139,7 +139,7 @@ export class Loader implements Disposable {
     this.#stack.dispose();
   }
 
-  /** Brings the plan of the names in line; the others stay as they are. */
+  /** Updates the plan for the names; the others are unchanged. */
   #settle(): void {
     if (this.#names.size === 0) return;
     const { logger } = this.#options;
@@ -153,7 +153,7 @@ export class Loader implements Disposable {
       }
       this.#beside.delete(name);
     }
-    // Of these names only: of very many files one that changes costs as little as of few.
+    // For these names only: with very many files, a change costs as little as with few.
     const after = loaderPlan(this.#filesOf(names), before);
     for (const name of before.keys()) if (!after.has(name)) this.#plan.delete(name);
     for (const [name, planned] of after) {
@@ -175,7 +175,7 @@ export class Loader implements Disposable {
       if (this.#plan.size === 0) this.#detach();
       return;
     }
-    // Only now: as long as it is in the API, somebody may rely on it being watched.
+    // Only now: while it is in the API, it has to be watched.
     for (const name of names) {
       const key = `${kiveDataNamespace}/${name}`;
       const object = this.#options.data.get(key);
@@ -183,13 +183,16 @@ export class Loader implements Disposable {
     }
   }
 
-  /** What is of another kernel now is watched by its loader. A node has one kernel, whatever its KiveData say. */
+  /**
+   * An object that is of another kernel now is watched by its loader. A node has one kernel, whatever its
+   * KiveData say.
+   */
   #mayRelease(data: KiveData): boolean {
     const { kernelId, nodeName } = this.#options.on;
     return isDeleting(data) && (kernelOf(data) === kernelId || nodeOf(data) === nodeName);
   }
 
-  /** What this node found before what the API has, which may be behind. */
+  /** This node's own files take precedence over those in the API, which may be behind. */
   *#filesOf(names: readonly string[]): Iterable<AlertedFile> {
     const { data, local } = this.#options;
     if (this.#disposed) return;
@@ -204,7 +207,7 @@ export class Loader implements Disposable {
     }
   }
 
-  /** Those this node watches itself: what is in them no KiveData tells the loader. */
+  /** Directories that this node watches itself: no KiveData lists their files for the loader. */
   #isOfDirectory(name: string): boolean {
     return this.#plan.has(name) || this.#options.local.found(name)?.directory !== undefined;
   }
@@ -219,7 +222,7 @@ export class Loader implements Disposable {
     this.#attached = false;
   }
 
-  /** Of this node the guard itself knows best what there is, and deletes the rest as soon as it can. */
+  /** For this node, the guard itself knows the files best, and deletes the rest as soon as it can. */
   #ofOtherNode(data: KiveData | undefined): AlertedFile | undefined {
     if (data === undefined) return undefined;
     const { on, policyScope } = this.#options;

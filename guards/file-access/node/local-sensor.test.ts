@@ -70,7 +70,7 @@ class TestedSensor implements Disposable {
     this.local.applyChanges(planChanges(before, new Map(all.map((planned) => [planned.name, planned]))));
   }
 
-  /** What was told since the last call. */
+  /** The alerts since the last call. */
   take(): Told[] {
     this.local.sensor.drain();
     return this.#told.splice(0);
@@ -205,7 +205,7 @@ suite('planned alerts', { skip: sensorSkip }, () => {
     assert.deepEqual(sensor().cat(space.at('kept')), []);
   });
 
-  test('a file that is moved, and back: each access is told once, as the file was then', () => {
+  test('a file moved away and back: each access is reported once, with the path at its time', () => {
     using space = new TemporaryDirectory();
     writeFileSync(space.at('secret'), 'old');
     writeFileSync(space.at('decoy'), 'new');
@@ -241,7 +241,7 @@ suite('planned alerts', { skip: sensorSkip }, () => {
     assert.equal(sensor().local.stats().targets, 0);
   });
 
-  test('what was accessed before a change is told as it was planned then', () => {
+  test('accesses before a change are reported by the plan of that time', () => {
     using space = new TemporaryDirectory();
     writeFileSync(space.at('secret'), 'x');
     const path = space.at('secret');
@@ -273,8 +273,8 @@ suite('planned alerts', { skip: sensorSkip }, () => {
     ];
     sensor().plan(planned('a', 'http://0/'));
     sensor().take();
-    // Each open is one access of mask 36.
-    // With pauses, or it is faster than all that is told of it here can be read as JSON.
+    // Each open is one access of mask 36. With pauses, because otherwise it is faster than its alerts can be
+    // read as JSON here.
     const script = `
       const fs = require('node:fs');
       const pause = new Int32Array(new SharedArrayBuffer(4));
@@ -295,7 +295,7 @@ suite('planned alerts', { skip: sensorSkip }, () => {
     const told: Told[] = [];
     while (child.exitCode === null) {
       plans += 1;
-      // The same object told anew, another one in its place, and others that come, move and go.
+      // The same object with other contents, another one in its place, and others that come, move and go.
       const here = planned(plans % 3 === 0 ? 'a' : 'b', `http://${plans}/`);
       const elsewhere = { ...other, identity: plans % 2 === 0 ? other.identity : third.identity };
       sensor().plan(...[here, ...(plans % 5 === 0 ? [] : [elsewhere])]);
@@ -349,7 +349,7 @@ suite('planned alerts', { skip: sensorSkip }, () => {
     assert.equal(relation('cat', space.at('secret'))?.relation, 'host');
   });
 
-  test('the agent’s own accesses are not told', () => {
+  test("the agent's own accesses are not reported", () => {
     using space = new TemporaryDirectory();
     writeFileSync(space.at('secret'), 'x');
     sensor().plan(sensor().planned('a', space.at('secret')));
@@ -359,37 +359,33 @@ suite('planned alerts', { skip: sensorSkip }, () => {
   });
 });
 
-test(
-  'what the capacity has no room for is refused, and watched when there is room',
-  { skip: sensorSkip },
-  () => {
-    using tested = new TestedSensor(2);
-    using space = new TemporaryDirectory();
-    const all = ['a', 'b', 'c'].map((name) => {
-      writeFileSync(space.at(name), name);
-      return tested.planned(name, space.at(name));
-    });
-    tested.plan(...all);
-    assert.deepEqual([...tested.local.refused.keys()], ['c']);
-    assert.match(tested.local.refused.get('c')?.error.message ?? '', /limit of 2/);
-    assert.deepEqual(tested.cat(space.at('c')), []);
-    const [a, b, c] = all;
-    assert.ok(a && b && c);
-    // The one that goes makes room within the same change.
-    tested.plan(b, c);
-    assert.equal(tested.local.refused.size, 0);
-    assert.deepEqual(
-      [tested.cat(space.at('a')), tested.cat(space.at('b')), tested.cat(space.at('c'))],
-      [[], ['b'], ['c']],
-    );
-    tested.plan(a, b, c);
-    assert.deepEqual([...tested.local.refused.keys()], ['a']);
-    // A move of what is in place and the end of what is not.
-    tested.plan({ ...b, identity: a.identity }, c);
-    assert.equal(tested.local.refused.size, 0);
-    assert.deepEqual([tested.cat(space.at('a')), tested.cat(space.at('b'))], [['b'], []]);
-  },
-);
+test('refuses files beyond the capacity, and watches them once there is room', { skip: sensorSkip }, () => {
+  using tested = new TestedSensor(2);
+  using space = new TemporaryDirectory();
+  const all = ['a', 'b', 'c'].map((name) => {
+    writeFileSync(space.at(name), name);
+    return tested.planned(name, space.at(name));
+  });
+  tested.plan(...all);
+  assert.deepEqual([...tested.local.refused.keys()], ['c']);
+  assert.match(tested.local.refused.get('c')?.error.message ?? '', /limit of 2/);
+  assert.deepEqual(tested.cat(space.at('c')), []);
+  const [a, b, c] = all;
+  assert.ok(a && b && c);
+  // The one that goes makes room within the same change.
+  tested.plan(b, c);
+  assert.equal(tested.local.refused.size, 0);
+  assert.deepEqual(
+    [tested.cat(space.at('a')), tested.cat(space.at('b')), tested.cat(space.at('c'))],
+    [[], ['b'], ['c']],
+  );
+  tested.plan(a, b, c);
+  assert.deepEqual([...tested.local.refused.keys()], ['a']);
+  // A move of what is in place and the end of what is not.
+  tested.plan({ ...b, identity: a.identity }, c);
+  assert.equal(tested.local.refused.size, 0);
+  assert.deepEqual([tested.cat(space.at('a')), tested.cat(space.at('b'))], [['b'], []]);
+});
 
 test('two generations of one inode number: the one that stays is watched', { skip: sensorSkip }, () => {
   using tested = new TestedSensor();

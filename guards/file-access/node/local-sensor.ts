@@ -16,11 +16,11 @@ import { FileWatcher, type PlanWatcher } from './plan-watcher.ts';
  *
  * @param line - The JSON, without a newline.
  * @param callback - The URL to send it to as well, or empty.
- * @param id - Never given to another alert, of another run or machine either: whoever gets the alert twice knows it by
- *   this. At most 40 ASCII characters.
- * @param access - What the line tells; a window on kernel memory, good during the call only.
- * @param planned - What it is an alert of.
- * @param accessor - The JSON of who accessed, which is in the line; undefined where it is not.
+ * @param id - Unique, also among runs and machines: it identifies an alert that is delivered twice. At most
+ * 40 ASCII characters.
+ * @param access - The access of the line; a window on kernel memory, valid during the call only.
+ * @param planned - Its planned alert.
+ * @param accessor - The JSON of the accessor, which is in the line; undefined without one.
  */
 export type AlertSink = (
   line: string,
@@ -33,7 +33,10 @@ export type AlertSink = (
 
 export interface LocalSensorOptions extends Omit<SensorOptions<PlanWatcher>, 'onAccess'> {
   readonly onAlert: AlertSink;
-  /** The JSON of who accessed a file of the container `ownerId` (accessorJson); without it alerts do not tell. */
+  /**
+   * The JSON of the accessor of a file of the container `ownerId` (accessorJson); without it, alerts do not
+   * have it.
+   */
   readonly accessorOf?: (access: Access, ownerId: string) => string | undefined;
   /** Whether the process is in the container `ownerId`, or for the node itself in none; without it all are. */
   readonly isAtHome?: (access: Access, ownerId: string) => boolean;
@@ -41,13 +44,13 @@ export interface LocalSensorOptions extends Omit<SensorOptions<PlanWatcher>, 'on
   readonly onRefused?: () => void;
 }
 
-/** What could not be watched, with the reason: the capacity is reached, usually. */
+/** A file that could not be watched, with the reason: usually, the capacity is reached. */
 export interface RefusedAlert {
   readonly planned: PlannedAlert;
   readonly error: RampartError;
 }
 
-/** What an agent asks of it. */
+/** The agent's interface to it. */
 export type PlannedSensor = Disposable &
   Pick<
     LocalSensor,
@@ -68,11 +71,14 @@ export type PlannedSensor = Disposable &
 export class LocalSensor implements Disposable {
   #sensor: Sensor<PlanWatcher>;
   readonly #options: SensorOptions<PlanWatcher>;
-  /** What is in place, by {@link placeOf}: names may be exchanged between files. */
+  /** Watchers in place, by {@link placeOf}: names may be exchanged between files. */
   readonly #watchers = new Map<string, FileWatcher>();
   readonly #directories: DirectoryTargets;
   readonly #refused = new Map<string, RefusedAlert>();
-  /** Of those in place: beside the file of a KiveData, and moved. Metrics ask often, and must not count. */
+  /**
+   * How many of these are for files besides the present one of a KiveData, and moved. Metrics read this
+   * often, so it is not counted each time.
+   */
   #beside = 0;
   #moved = 0;
   /** Accesses that raised no alert because of the process. */
@@ -81,7 +87,7 @@ export class LocalSensor implements Disposable {
 
   /** @throws {RampartError} see Sensor.open. */
   constructor({ onAlert, accessorOf, isAtHome, onRefused, ...options }: LocalSensorOptions) {
-    // Accesses are numbered, and a run is told from every other by chance: 96 bits.
+    // Accesses are numbered, and runs are distinguished by chance: 96 bits.
     const run = randomBytes(12).toString('base64url');
     let number = 0;
     this.#options = {
@@ -127,7 +133,7 @@ export class LocalSensor implements Disposable {
       this.#sensor.attach();
     } catch (error) {
       if (!(error instanceof RampartError) || error.code !== errorCodes.EBPF) throw error;
-      // What could be loaded cannot be attached: the next mode may.
+      // The loaded programs cannot be attached: the next mode may.
       const other = Sensor.open({ ...this.#options, attached: true });
       this.#sensor[Symbol.dispose]();
       this.#sensor = other;
@@ -155,8 +161,8 @@ export class LocalSensor implements Disposable {
   }
 
   /**
-   * What is planned but could not be watched; each call of `applyChanges` tries it again. A directory is there when there was no
-   * room for all of its files.
+   * Planned but unwatched files; each call of `applyChanges` retries them. Includes a directory if there was
+   * no room for all of its files.
    */
   get refused(): ReadonlyMap<string, RefusedAlert> {
     const all = new Map(this.#refused);
@@ -180,14 +186,15 @@ export class LocalSensor implements Disposable {
   }
 
   /**
-   * Does what is to change. What is new comes before what is old goes, and an access meanwhile is told by the old alert
-   * or by the one in its place, not by both. Never throws for a file that cannot be watched: it is in `refused` then.
+   * Applies the changes. New files are added before old ones are removed, and an access meanwhile is reported
+   * by the old alert or by its replacement, not by both. Never throws for a file that cannot be watched: it
+   * is in `refused` then.
    */
   applyChanges(changes: PlanChanges): void {
     const { targets } = this.sensor;
     const waiting = new Map([...this.#refused.values()].map(({ planned }) => [placeOf(planned), planned]));
     this.#refused.clear();
-    // What was accessed until here is told as it was planned then.
+    // Accesses up to here are reported by the previous plan.
     if (changes.replace.length > 0) this.sensor.drain();
     for (const { from, to } of changes.replace) {
       if (this.#directories.has(placeOf(from)) && to.directory !== undefined) {

@@ -1,7 +1,6 @@
 /**
- * What was seen of a container when it was last looked at.
- *
- * What is the same as before is the same object as before: so only what is new costs more than a comparison.
+ * The result of the last look at a container. Unchanged parts stay the same objects: so only changes cost
+ * more than a comparison.
  */
 import { sameFile } from '../../../lib/sensor/access.ts';
 import { type FileState, watchedFile } from './file-state.ts';
@@ -17,7 +16,7 @@ export interface MatchedTrap {
   readonly trap: CompiledTrap;
   readonly container: NodeContainer;
   readonly state: FileState;
-  /** Of the KiveData that there is when the file is watched. */
+  /** Name of the KiveData that exists when the file is watched. */
   readonly name: string;
 }
 
@@ -30,9 +29,9 @@ export interface Looked {
 export const nothing: Looked = { matched: [], files: new Map() };
 
 /**
- * What there is now, as far as possible of what there was.
+ * The present state, reusing parts of the previous one.
  *
- * @param followed - Of the traps that are for the container.
+ * @param followed - The traps for the container.
  */
 export function lookAgain(
   before: Looked,
@@ -84,7 +83,7 @@ function sameContainer(a: NodeContainer, b: NodeContainer): boolean {
   return a.id === b.id && a.name === b.name && samePod(a.pod, b.pod);
 }
 
-/** Whether the traps for two pods are the same, and what is told of them. */
+/** Whether two pods have the same traps with the same facts. */
 export function samePod(a: PodView, b: PodView): boolean {
   return a === b || factsOf(a) === factsOf(b);
 }

@@ -36,7 +36,7 @@ class Moving extends FollowedFiles {
 }
 
 suite('a file that leaves its path', () => {
-  test('is kept where it was renamed, told so, and back at its path as before', async () => {
+  test('is watched after a rename, reported as moved, and normal again at its path', async () => {
     using moving = new Moving();
     const { file, where: path } = moving;
     const first = inode(path);

@@ -1,11 +1,11 @@
 /**
- * Files that a trap has led to and that its path does not lead to any more: renamed, or replaced while they have another
- * name. They stay watched for as long as they exist, or a rename would be all that is needed to read them unseen.
+ * Files that a trap has led to and that are no longer at its path: renamed, or replaced while they have
+ * another name. They stay watched while they exist: otherwise a rename would be enough to read them unseen.
  */
 import { type FileIdentity, sameFile } from '../../../lib/sensor/access.ts';
 import type { FileLives } from '../../../lib/sensor/paths/file-lives.ts';
 
-/** Of one trap in one container. */
+/** Limit for one trap in one container. */
 export const MAX_MOVED_FILES = 4;
 
 const none: readonly FileIdentity[] = [];
@@ -17,7 +17,7 @@ export class MovedFiles<H extends object> implements Disposable {
   #current: FileIdentity | undefined;
   #moved = none;
 
-  /** @param holder - Whom `lives` tells the end of a file. */
+  /** @param holder - Gets the end of a file from `lives`. */
   constructor(lives: FileLives<H>, holder: H) {
     this.#lives = lives;
     this.#holder = holder;
@@ -28,7 +28,9 @@ export class MovedFiles<H extends object> implements Disposable {
     return this.#moved;
   }
 
-  /** What the path leads to now, undefined for nothing. Returns how many files had to be let go for want of room. */
+  /**
+   * Where the path leads now, undefined for nowhere. Returns how many files were dropped for lack of room.
+   */
   pathLeadsTo(now: FileIdentity | undefined): number {
     const before = this.#current;
     if (before !== undefined && now !== undefined && sameFile(before, now)) return 0;
@@ -39,7 +41,7 @@ export class MovedFiles<H extends object> implements Disposable {
         this.#set(this.#moved.filter((one) => !sameFile(one, now)));
     }
     if (before === undefined) return 0;
-    // What replaces a file deletes it, mostly: that is known by now.
+    // A replacement usually deletes the old file: that is known by now.
     this.#lives.update();
     if (!this.#lives.has(before)) {
       this.#lives.release(before, this.#holder);
@@ -67,7 +69,7 @@ export class MovedFiles<H extends object> implements Disposable {
   /** It is deleted. Returns whether it was one of them. */
   ended(file: FileIdentity): boolean {
     const left = this.#moved.filter((one) => !sameFile(one, file));
-    // What the path leads to is told by the path, when it has another file.
+    // The path itself reports its present file, when that changes.
     if (left.length === this.#moved.length) return false;
     this.#lives.release(file, this.#holder);
     this.#set(left);

@@ -157,7 +157,7 @@ class Scene implements AsyncDisposable {
     return new Set(own.map(({ headers }) => headers.authorization));
   }
 
-  /** All alerts of this policy that there are have arrived. */
+  /** Waits until all alerts of this policy have arrived. */
   async arrived(policy: string): Promise<void> {
     await until(`the alerts of ${policy}`, () => {
       const made = this.node.lines.filter((line) => policyOf(line) === policy);
@@ -408,7 +408,7 @@ suite('credentials of callbacks', { skip: sensorSkip, timeout: 300_000 }, () => 
       assert.equal(told?.message, 'HTTP 404');
       assert.doesNotMatch(JSON.stringify(told), /\/in/);
 
-      // One that is started again does not know before it has tried for as long: what was told stays.
+      // A restarted agent does not know before it has tried for as long: the reported state stays.
       await scene.stopAgent();
       await scene.startAgent({ defaults, failingMs: 600_000 });
       await scene.read('a', 'p');

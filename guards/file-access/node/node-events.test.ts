@@ -30,7 +30,7 @@ function startWith(all: readonly KivePolicy[]): {
   return { events: new NodeEvents({ recorder, nodeName: 'n1', policies, onCallbacks }), told, touched };
 }
 
-test('a file is told on its policy, and where it is', () => {
+test('a file is reported on its policy and on the object that holds it', () => {
   const { events, told } = start('p');
   const [trap] = compilePolicy(policyOf('p', trapOn('/secret.txt'))).traps;
   const [other] = compilePolicy(policyOf('gone', trapOn('/secret.txt'))).traps;
@@ -47,7 +47,7 @@ test('a file is told on its policy, and where it is', () => {
   assert.match(told[1]?.note ?? '', /was moved; the moved file is still watched$/);
 });
 
-test('a loss is told once on each policy, and on not too many', () => {
+test('a loss is reported once on each policy, on a limited number of them', () => {
   const names = Array.from({ length: 30 }, (_, number) => `p${number}`);
   const { events, told } = start(...names);
   events.lost(
@@ -73,7 +73,7 @@ function failing(callback: string, secret: string, why: string): CallbackStats {
   };
 }
 
-test('a callback without its credentials is told on the policies with just that Secret', () => {
+test('missing credentials are reported on the policies with that Secret only', () => {
   const callback = 'https://sink/hooks/hush';
   const trap = { ...trapOn('/secret.txt'), callback };
   const named = (name: string, namespace: string, more: object): KivePolicy => {
@@ -141,7 +141,7 @@ test('a callback that takes no alerts for long: an event, and the status of all 
   assert.equal(told[0]?.reason, 'CallbackFailing');
   assert.equal(told[0]?.note, 'alerts for https://sink#0123abcd are not delivered by n1: HTTP 404');
   assert.deepEqual(touched.toSorted(), names.map((name) => `kivebpf-system/${name}`).toSorted());
-  // It is well again; of credentials it was told at once.
+  // It works again; problems of credentials were reported at once.
   tell?.({ ...state, problem: undefined });
   tell?.({ ...state, problem: 'HTTP 401', aboutCredentials: true });
   assert.deepEqual([told.length, touched.length], [20, 90]);

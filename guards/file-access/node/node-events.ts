@@ -15,11 +15,11 @@ export interface NodeEventsOptions {
   readonly recorder: Pick<EventRecorder, 'record'>;
   readonly nodeName: string;
   readonly policies: IndexedCache<KivePolicy>;
-  /** The status of these has to tell something else of a callback. */
+  /** The status of these policies has to report another state of a callback. */
   readonly onCallbacks?: (policyKeys: Iterable<string>) => void;
 }
 
-/** The part of a Delivery that events are made of; without it there are none. */
+/** The part of a Delivery that events need; without it, no events about callbacks are written. */
 export type CallbackTroubles = Partial<
   Pick<Delivery, 'callbacks' | 'onCredentialsTrouble' | 'stateOf' | 'onLastingTrouble'>
 >;
@@ -30,7 +30,7 @@ const notes: Readonly<Record<FileEvent, (path: string, where: string) => string>
   FileMissing: (path, where) => `${path} ${where} is gone; it will be watched again as soon as it reappears`,
   FileMoved: (path, where) => `${path} ${where} was moved; the moved file is still watched`,
 };
-/** Policies that are told of one loss, or of one callback. */
+/** How many policies get the event of one loss, or of one callback. */
 const MAX_POLICIES = 20;
 
 /** Tells what people want to know of a policy; the recorder folds what repeats. */
@@ -51,7 +51,7 @@ export class NodeEvents {
     });
   }
 
-  /** Accesses were lost, perhaps some to files of these policies: nobody knows. */
+  /** Accesses were lost; whether they were to files of these policies is unknown. */
   lost(count: number, policyKeys: Iterable<string>): void {
     const keys = new Set<string>();
     for (const key of policyKeys) {
@@ -62,7 +62,7 @@ export class NodeEvents {
     for (const key of keys) this.#record(key, { type: 'Warning', reason: 'AccessesLost', note });
   }
 
-  /** Tells of callbacks from now on, and what there is to tell already: queues from before are tried at once. */
+  /** Reports troubles of callbacks from now on, and existing ones: queues from before are tried at once. */
   followCallbacks(delivery: CallbackTroubles): Disposable {
     for (const callback of delivery.callbacks?.() ?? []) {
       if (callback.failures > 0 && callback.lastError?.aboutCredentials) this.callbackFailing(callback);
@@ -77,7 +77,7 @@ export class NodeEvents {
     const { nodeName, onCallbacks } = this.#options;
     onCallbacks?.(this.#policiesWith(state));
     const { name, problem, aboutCredentials } = state;
-    // Of credentials it was told at once.
+    // Problems of credentials were reported at once.
     if (problem === undefined || aboutCredentials) return;
     this.#tellFailing(state, `alerts for ${name} are not delivered by ${nodeName}: ${problem}`);
   }
@@ -88,9 +88,11 @@ export class NodeEvents {
     this.#record(policyKey, { type: 'Warning', reason: 'CallbackFailing', note });
   }
 
-  /** A callback lacks credentials, or the receiver does not take them: told to the policies with such a trap. */
+  /**
+   * A callback lacks credentials, or the receiver refuses them: reported to the policies with such a trap.
+   */
   callbackFailing({ callback, secret, name, lastError }: CallbackStats): void {
-    // Of the callback only the origin: a path is often a secret, and events are read by others than policies are.
+    // Only the origin of the callback: a path is often a secret, and events have other readers than policies.
     const note = `alerts for ${name} are waiting on ${this.#options.nodeName}: ${lastError?.why ?? ''}`;
     this.#tellFailing({ callback, secret }, note);
   }

@@ -1,4 +1,4 @@
-// What goes wrong with Kive, on a node: each has to hold with the real sensor and a real API.
+// Failures of Kive on a node: here each of them has to be handled, with the real sensor and a real API.
 import assert from 'node:assert/strict';
 import {
   linkSync,
@@ -48,7 +48,7 @@ suite('faults of Kive', { skip: sensorSkip }, () => {
     assert.equal(data?.metadata.annotations?.['pod-ip'], '10.0.0.2');
   });
 
-  deepTest('each trap on a file tells its own alert, also two on one file of one container', async () => {
+  deepTest('each trap on a file reports its own alert, also two on one file of one container', async () => {
     await using cluster = await TestCluster.start();
     const node = await cluster.startNode('n1');
     const { root } = only(await cluster.createPod(node, { name: 'a', files }));
@@ -97,40 +97,33 @@ suite('faults of Kive', { skip: sensorSkip }, () => {
     assert.ok(node.alerts.every(({ pod }) => pod.name === 'b'));
   });
 
-  deepTest(
-    'what is not there or cannot be reached in one container holds up no other, and is told',
-    async () => {
-      await using cluster = await TestCluster.start();
-      cluster.startOperator();
-      const node = await cluster.startNode('n1');
-      const broken = only(await cluster.createPod(node, { name: 'broken', files }));
-      rmSync(broken.root, { recursive: true });
-      const missing = only(await cluster.createPod(node, { name: 'missing' }));
-      await cluster.createPod(node, { name: 'pending', phase: 'Pending', files });
-      await cluster.createPod(node, { name: 'good', files });
-      await cluster.createPolicy('p', { path: '/etc/shadow', matchAny: everywhere });
-      const names = (await cluster.dataCount(2)).map(({ metadata }) => metadata.annotations?.['pod-name']);
-      assert.deepEqual(
-        names.toSorted(alphabetically),
-        ['good', 'pending'],
-        'a container that runs is enough',
-      );
-      const policy = await until('the status', async () => {
-        const found = await cluster.getPolicy('p');
-        return found?.status?.problemCount === 2 && found.status.matchedContainers === 4 && found;
-      });
-      assert.equal(policy.status?.watchedFiles, 2);
-      const ready = policy.status?.conditions?.[0];
-      assert.equal(ready?.status, 'False');
-      assert.equal(ready?.reason, 'FilesMissing');
-      assert.match(ready?.message ?? '', /2 are not.*\/etc\/shadow in default\/(broken|missing)\/main: /);
+  deepTest('reports a missing or unreachable file of one container without delaying others', async () => {
+    await using cluster = await TestCluster.start();
+    cluster.startOperator();
+    const node = await cluster.startNode('n1');
+    const broken = only(await cluster.createPod(node, { name: 'broken', files }));
+    rmSync(broken.root, { recursive: true });
+    const missing = only(await cluster.createPod(node, { name: 'missing' }));
+    await cluster.createPod(node, { name: 'pending', phase: 'Pending', files });
+    await cluster.createPod(node, { name: 'good', files });
+    await cluster.createPolicy('p', { path: '/etc/shadow', matchAny: everywhere });
+    const names = (await cluster.dataCount(2)).map(({ metadata }) => metadata.annotations?.['pod-name']);
+    assert.deepEqual(names.toSorted(alphabetically), ['good', 'pending'], 'a container that runs is enough');
+    const policy = await until('the status', async () => {
+      const found = await cluster.getPolicy('p');
+      return found?.status?.problemCount === 2 && found.status.matchedContainers === 4 && found;
+    });
+    assert.equal(policy.status?.watchedFiles, 2);
+    const ready = policy.status?.conditions?.[0];
+    assert.equal(ready?.status, 'False');
+    assert.equal(ready?.reason, 'FilesMissing');
+    assert.match(ready?.message ?? '', /2 are not.*\/etc\/shadow in default\/(broken|missing)\/main: /);
 
-      mkdirSync(join(missing.root, 'etc'));
-      writeFileSync(join(missing.root, 'etc/shadow'), 'late');
-      await cluster.dataCount(3);
-      assert.equal((await alertOf(node, join(missing.root, 'etc/shadow'), () => true)).pod.name, 'missing');
-    },
-  );
+    mkdirSync(join(missing.root, 'etc'));
+    writeFileSync(join(missing.root, 'etc/shadow'), 'late');
+    await cluster.dataCount(3);
+    assert.equal((await alertOf(node, join(missing.root, 'etc/shadow'), () => true)).pod.name, 'missing');
+  });
 
   deepTest('a pod that is labelled otherwise is watched no more, and again', async () => {
     await using cluster = await TestCluster.start();
@@ -230,7 +223,7 @@ suite('faults of Kive', { skip: sensorSkip }, () => {
     );
   });
 
-  deepTest('without its namespace KiveData are written as soon as it is there', async () => {
+  deepTest('KiveData are written as soon as their namespace exists', async () => {
     await using cluster = await TestCluster.start({ namespace: false });
     const node = await cluster.startNode('n1');
     const { root } = only(await cluster.createPod(node, { name: 'a', files }));
@@ -245,7 +238,7 @@ suite('faults of Kive', { skip: sensorSkip }, () => {
     await alertOf(node, join(root, 'secret.txt'), () => true);
   });
 
-  deepTest('KiveData that somebody deletes or changes is put right', async () => {
+  deepTest('KiveData that somebody deletes or changes are restored', async () => {
     await using cluster = await TestCluster.start();
     const node = await cluster.startNode('n1');
     const { root } = only(await cluster.createPod(node, { name: 'a', files }));

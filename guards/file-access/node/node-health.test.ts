@@ -22,7 +22,7 @@ const idle: SensorStats = {
 };
 
 suite('how an agent is', () => {
-  test('a ring that nobody reads is noticed, a busy and an idle one are not', async () => {
+  test('reports a ring that nobody reads, but not a busy or an idle one', async () => {
     const clock = new ManualClock();
     let stats = idle;
     const problem = ringProblem(() => stats, clock);

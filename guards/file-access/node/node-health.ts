@@ -11,14 +11,14 @@ const STUCK_MS = 30_000;
 export const withoutRuntime = 'files in containers (no container runtime responds)';
 
 export interface NodeParts {
-  /** The container runtime has told of its containers, or there is none. */
+  /** The container runtime has reported its containers, or the machine has no runtime. */
   readonly containers: () => boolean;
   /** Why there is no container runtime; undefined: there is one. */
   readonly absence: () => string | undefined;
   readonly sensor: () => SensorStats;
-  /** What there is was looked at. */
+  /** All existing objects were examined. */
   readonly looked: () => boolean;
-  /** Somebody is known to be the loader of this kernel. */
+  /** The loader of this kernel is known. */
   readonly hasLoader: () => boolean;
 }
 
@@ -35,7 +35,7 @@ export function registerNodeHealth(health: PartHealth, parts: NodeParts, clock: 
   health.alive('sensor', ringProblem(parts.sensor, clock));
 }
 
-/** Notices a ring that nobody reads any more; to be asked now and then. */
+/** Notices a ring that is no longer read; call it now and then. */
 export function ringProblem(stats: () => SensorStats, clock: Clock): () => string | undefined {
   let lastReceived = -1;
   let sinceMs = 0;

@@ -88,7 +88,7 @@ suite('one loader for a kernel', { skip: sensorSkip }, () => {
     await using cluster = await TestCluster.start();
     const node = await cluster.startNode('n2');
     await node.stop();
-    // Its containers are made known to the process that is to be killed.
+    // Its containers are passed to the process that will be killed.
     const [a] = await cluster.createPod({ ...node, name: 'n1' }, { name: 'a', files });
     assert.ok(a);
     const settings = {
@@ -174,7 +174,7 @@ suite('one loader for a kernel', { skip: sensorSkip }, () => {
     },
   );
 
-  deepTest('a file is watched while its policy is edited: each access is told once', async () => {
+  deepTest('a file is watched while its policy is edited: each access is reported once', async () => {
     await using cluster = await TestCluster.start();
     const node = await cluster.startNode('n1');
     const [a] = await cluster.createPod(node, { name: 'a', files });

@@ -26,17 +26,17 @@ const zero = (): number => 0;
 export interface NodeReadings {
   readonly counts: NodeCounts;
   readonly sensor: () => SensorStats;
-  /** Planned alerts in place, and those that there is no room for. */
+  /** Planned alerts in place, and those without room. */
   readonly watched: () => number;
   readonly refused: () => number;
   readonly filtered: () => number;
-  /** Of those in place, the ones of moved files; and how many there was no room for. */
+  /** Moved files among those in place; and how many had no room. */
   readonly moved: () => number;
   readonly movedDropped: () => number;
   /** Files of directories in place, and what of these directories is not watched. */
   readonly directoryFiles: () => number;
   readonly unwatched: () => Unwatched;
-  /** Of the kernel's events of paths. */
+  /** Overflows of the kernel's events of paths. */
   readonly overflows: () => number;
   readonly isLoader: () => boolean;
   readonly containers: () => number;

@@ -25,7 +25,7 @@ export interface NodeReporterOptions {
   readonly knowsContainers: () => boolean;
   /** Has one key; its reconcile is {@link NodeReporter.reconcile}. */
   readonly queue: WorkQueue;
-  /** Of callbacks; without it nothing is told of them. */
+  /** States of callbacks; without it, they are not reported. */
   readonly stateOf?: StateOf | undefined;
   /** Called when the API has what this process knows for the first time. */
   readonly onReported?: () => void;
@@ -35,13 +35,13 @@ export interface NodeReporterOptions {
 
 /** Between two writes. */
 const PACE_MS = 1000;
-/** An alert alone is told no sooner than this after the last one. */
+/** An alert alone is reported no sooner than this after the last one. */
 const ALERT_PACE_MS = 10_000;
-/** The object is not watched; somebody may have deleted it, or its node was made anew. */
+/** The object is not watched; it may have been deleted, or its node created again. */
 const READ_AGAIN_MS = 300_000;
 const FIELD_MANAGER = 'rampart-file-access-node';
 
-/** What there is to say of a policy. */
+/** A node's report on a policy. */
 interface Report {
   readonly part: PolicyPart;
   readonly refused: readonly CallbackProblem[];
@@ -52,7 +52,7 @@ interface Written {
   /** undefined: there is no object. */
   readonly body: NodeStatusBody | undefined;
   readonly parts: ReadonlyMap<string, PolicyPart>;
-  /** The Node object; undefined where there is none. */
+  /** The Node object; undefined if it does not exist. */
   readonly owner: OwnerReference | undefined;
   readonly isOwned: boolean;
 }
@@ -64,7 +64,7 @@ export class NodeReporter {
   #readAgainMs = -Infinity;
   readonly #reports = new Map<string, Report>();
   readonly #touched = new Set<string>();
-  /** Policies with an alert that was not told yet. */
+  /** Policies with an unreported alert. */
   readonly #alerted = new Set<string>();
   readonly #lastAlertMs = new Map<string, number>();
   #writtenMs = -Infinity;
@@ -75,7 +75,7 @@ export class NodeReporter {
     this.#options = options;
   }
 
-  /** What is matched or watched for these may be something else now. */
+  /** The matched or watched files of these may have changed. */
   touch(policyKeys: Iterable<string>): void {
     for (const key of policyKeys) this.#touched.add(key);
     this.#options.queue.add(this.#options.nodeName);

@@ -1,4 +1,4 @@
-/** What an agent says of policies on its node, in the KiveNodeStatus. */
+/** An agent's report on the policies of its node, in the KiveNodeStatus. */
 import { visibleText } from '../../../lib/output/printable.ts';
 import { apiTime } from '../../../lib/kube/object/api-time.ts';
 import type { KiveNodeStatus, KivePolicy } from '../api.ts';
@@ -11,7 +11,7 @@ const MAX_PATH = 4096;
 /** Below the MiB and a half that etcd takes, with room for the metadata. */
 const MAX_BYTES = 1_000_000;
 
-/** What a node says of a policy; undefined when there is nothing to say. */
+/** A node's report on a policy; undefined without anything to report. */
 export function partOf(
   policy: KivePolicy,
   matched: Iterable<MatchedTrap>,
@@ -60,7 +60,10 @@ export function partOf(
 /** A KiveNodeStatus besides its metadata. */
 export type NodeStatusBody = Omit<KiveNodeStatus, 'apiVersion' | 'kind' | 'metadata'>;
 
-/** What the node says of all policies. What is too much is left out: texts of problems first, then whole policies; both are counted. */
+/**
+ * The node's report on all policies. If it is too large, texts of problems are omitted first, then whole
+ * policies; both are counted.
+ */
 export function nodeStatusOf(parts: readonly PolicyPart[], maxBytes = MAX_BYTES): NodeStatusBody {
   const sum = (read: (part: PolicyPart) => number): number =>
     parts.reduce((total, part) => total + read(part), 0);

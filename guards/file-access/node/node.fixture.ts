@@ -45,7 +45,7 @@ export interface TestNode {
   readonly containers: GivenContainers;
   readonly lines: string[];
   readonly alerts: KiveAlert[];
-  /** The last that it told. */
+  /** The last reported state. */
   readonly state: () => NodeState | undefined;
   /** Ends the agent; it gives back what it holds. */
   stop(): Promise<void>;
@@ -231,7 +231,7 @@ export class TestCluster extends TestApi {
     return items;
   }
 
-  /** The KiveData when there are so many, none of them being deleted. */
+  /** Waits until there are `count` KiveData, none of them being deleted. */
   dataCount(count: number): Promise<KiveData[]> {
     return until(`${count} KiveData`, async () => {
       const all = await this.data();
@@ -244,7 +244,7 @@ export class TestCluster extends TestApi {
     return items;
   }
 
-  /** What nodes say of a policy. */
+  /** The nodes' reports on a policy. */
   async parts(policy: string, of: string = kiveDataNamespace): Promise<NodePart[]> {
     return (await this.nodeStatuses()).flatMap(({ metadata, policies }) =>
       policies

@@ -1,4 +1,4 @@
-/** What the sensor knows planned alerts by. */
+/** The sensor's watchers of planned alerts. */
 import { type Access, everyAccess } from '../../../lib/sensor/access.ts';
 import type { DirectoryFile, DirectoryNode } from '../../../lib/sensor/paths/directory-tree.ts';
 import type { Watcher } from '../../../lib/sensor/targets.ts';
@@ -13,7 +13,7 @@ export interface PlanWatcher extends Watcher {
   encoderFor(access: Access): AlertEncoder;
 }
 
-/** Of one file. Its encoder is made when it is first needed: most files are never touched. */
+/** Watcher of one file. Its encoder is created on first use: most files are never accessed. */
 export class FileWatcher implements PlanWatcher {
   planned: PlannedAlert;
   #encoder: AlertEncoder | undefined;
@@ -37,10 +37,10 @@ export class FileWatcher implements PlanWatcher {
   }
 }
 
-/** Of the files of one directory. */
+/** Watcher of the files of one directory. */
 export class DirectoryWatcher {
   planned: PlannedAlert;
-  /** Those in place, and those that there is no room for. */
+  /** Files in place, and those without room. */
   readonly files = new Map<DirectoryFile, EntryWatcher>();
   readonly refused = new Set<DirectoryFile>();
   /** Directories in which files may come. */
@@ -69,7 +69,7 @@ export class DirectoryWatcher {
   }
 }
 
-/** Of one file of a directory. */
+/** Watcher of one file of a directory. */
 export class EntryWatcher implements PlanWatcher {
   readonly #directory: DirectoryWatcher;
   readonly #file: DirectoryFile;
@@ -93,7 +93,7 @@ export class EntryWatcher implements PlanWatcher {
   }
 }
 
-/** Of files that come in one of its directories, until each has a watcher of its own. */
+/** Watches files that come in one of its directories, until each has a watcher of its own. */
 export class ArrivalWatcher implements PlanWatcher {
   readonly #directory: DirectoryWatcher;
   readonly #node: DirectoryNode;

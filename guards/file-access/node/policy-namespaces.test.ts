@@ -1,4 +1,5 @@
-// A policy of a tenant on a node with pods of others: what is found, told and alerted. The real sensor, the embedded API.
+// A tenant's policy on a node with pods of others: the files found, reported and alerted. The real sensor,
+// the embedded API.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -60,7 +61,7 @@ class Scene implements AsyncDisposable {
     return join(this.roots.get(namespace)?.root ?? '', 'secret.txt');
   }
 
-  /** The namespaces of the pods that there are KiveData of, each being there to stay. */
+  /** The namespaces of the pods with KiveData that are not being deleted. */
   async found(): Promise<string[]> {
     return (await this.cluster.data())
       .map(({ metadata }) => metadata.annotations?.['namespace'] ?? '')
@@ -74,7 +75,7 @@ class Scene implements AsyncDisposable {
     );
   }
 
-  /** Of accesses in both pods, those that are alerted: that of the tenant's is the mark that the others would have come. */
+  /** The alerts for accesses in both pods: the tenant's is the mark that the others would have come. */
   async alerted(): Promise<string[]> {
     this.node.lines.length = 0;
     readByCat(this.path('default'));
@@ -110,7 +111,7 @@ suite('a policy of a tenant', { skip: sensorSkip }, () => {
     assert.deepEqual(await scene.found(), ['tenant']);
   });
 
-  test('that names another namespace is told so, in its condition and an event', async () => {
+  test('a policy that names another namespace has a condition and an event', async () => {
     await using scene = await Scene.start();
     scene.cluster.startOperator();
     await scene.create('p', { ...secret, matchAny: [{ namespace: 'default' }] });
@@ -148,7 +149,7 @@ suite('a policy of a tenant', { skip: sensorSkip }, () => {
   });
 
   deepTest(
-    'started again with another option, the agent deletes what it may not match any more, and finds what it may',
+    'restarted with another option, the agent deletes KiveData that are no longer allowed, and finds those that are',
     async () => {
       const wide = new PolicyScope(['tenant']);
       await using scene = await Scene.start(wide);

@@ -32,7 +32,7 @@ class Scene implements AsyncDisposable {
   readonly host: TemporaryDirectory;
   cluster!: TestCluster;
   node!: TestNode;
-  /** What the agent says in its lease. */
+  /** The agent's facts in its lease. */
   facts: () => { readonly filtered?: number } = () => ({});
 
   private constructor() {

@@ -11,7 +11,7 @@ import { type KivePolicy, kivePolicyType } from '../api.ts';
 import { alertOf, TestCluster } from './node.fixture.ts';
 import { samplePolicy } from '../policy/policy.fixture.ts';
 
-// Nobody listens there.
+// A port without a listener.
 const sample = samplePolicy.replace('http://my-callback.com/alerts', 'http://127.0.0.1:1/alerts');
 
 suite('a node', { skip: sensorSkip }, () => {

@@ -1,5 +1,5 @@
 /**
- * What the agent runs for this guard on a node: it finds the files, and where it is the one for its kernel, alerts accesses to
+ * The guard's part on a node: it finds the files and, if it is the loader of its kernel, alerts accesses to
  * them, on stdout and at callbacks.
  */
 import { join } from 'node:path';

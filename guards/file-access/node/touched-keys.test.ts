@@ -24,7 +24,7 @@ test('each key once for a burst, and again when it is touched again', async () =
   assert.equal(seen.length, 3);
 });
 
-test('what fails keeps no other waiting; between slices others have their turn', async () => {
+test('a failing key delays no other; others have their turn between slices', async () => {
   /** By key: in which turn of the loop. */
   const seen = new Map<number, number>();
   const problems: number[] = [];
@@ -48,7 +48,7 @@ test('what fails keeps no other waiting; between slices others have their turn',
   assert.equal(keys.size, 0);
 });
 
-test('what has failed is looked at again, until it goes well', async (t) => {
+test('a failed key is retried until it succeeds', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   let fails = 2;
   const problems: string[] = [];
@@ -73,7 +73,7 @@ test('what has failed is looked at again, until it goes well', async (t) => {
   assert.deepEqual([seen.length, problems], [2, ['bad', 'bad']]);
 });
 
-test('disposed, what has failed is not looked at any more', async (t) => {
+test('a failed key is not retried after disposal', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   let tries = 0;
   const keys = new TouchedKeys({
@@ -91,7 +91,7 @@ test('disposed, what has failed is not looked at any more', async (t) => {
   assert.deepEqual([tries, keys.size], [1, 0]);
 });
 
-test('disposed, nothing is looked at any more', async () => {
+test('no key is handled after disposal', async () => {
   const keys = new TouchedKeys({ each: () => assert.fail(), onProblem: () => assert.fail() });
   keys.add('a');
   keys[Symbol.dispose]();

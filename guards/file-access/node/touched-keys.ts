@@ -1,8 +1,6 @@
-/**
- * Keys that are to be looked at soon: each once, in slices, so that what comes in bursts keeps nothing else waiting.
- */
+/** Keys to examine soon: each once, in slices, so that bursts do not delay other work. */
 export interface TouchedKeysOptions<K> {
-  /** Must be quick. What it throws goes to `onProblem`, and the key is looked at again after 5 s. */
+  /** Must be quick. Its errors go to `onProblem`, and the key is examined again after 5 s. */
   readonly each: (key: K) => void;
   readonly onProblem: (error: unknown, key: K) => void;
   /** Called behind each slice. */
@@ -10,7 +8,7 @@ export interface TouchedKeysOptions<K> {
 }
 
 const SLICE_MS = 10;
-/** What has failed may go well later, and perhaps nothing else touches it: a container would stay unwatched. */
+/** A failed key may succeed later, and perhaps nothing else touches it: a container would stay unwatched. */
 const FAILED_AGAIN_MS = 5000;
 
 /** Disposing it forgets what waits. */

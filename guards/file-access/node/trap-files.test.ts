@@ -90,7 +90,7 @@ suite('a call that throws', () => {
     const none = watches();
     assert.deepEqual(scene.kinds(a), ['watched']);
     const before = watches();
-    // It would let go of the first as well.
+    // It would drop the first as well.
     assert.throws(() => scene.files.follow(scene.container, [b, impossible]), { code: 'RAMPART_INPUT' });
     assert.equal(watches(), before);
     assert.deepEqual(scene.kinds(a), ['watched']);

@@ -23,7 +23,7 @@ export interface TrapFilesOptions {
   readonly onProblem: (problem: RampartError) => void;
 }
 
-/** What a trap leads to. */
+/** The state of a trap's path. */
 export interface FollowedTrap {
   readonly state: FileState;
   /** Default: all processes raise alerts. */
@@ -36,10 +36,10 @@ interface Followed extends Disposable {
   readonly programs: readonly ContainerFile[];
 }
 
-/** What is refused may be a container whose process is just being replaced: it is asked for again. */
+/** A refused container may be one whose process is just being replaced: it is retried. */
 const REFUSED_AGAIN_MS = 5000;
 
-/** What an agent asks of them. */
+/** The agent's interface to them. */
 export type FollowedFiles = Disposable &
   Pick<TrapFiles, 'droppedMoved' | 'follow' | 'forget' | 'overflows' | 'unwatched'>;
 
@@ -78,7 +78,7 @@ export class TrapFiles implements Disposable {
     const before = this.#byContainer.get(id);
     const now = new Map<CompiledTrap, Followed>();
     const byKey = new Map<string, Followed>();
-    // Until all of them are there nobody else knows of them.
+    // They are published only once all of them exist.
     using added = new DisposableStack();
     this.#files.together(() => {
       for (const trap of traps) {
@@ -145,7 +145,7 @@ export class TrapFiles implements Disposable {
     return this.#files.droppedMoved;
   }
 
-  /** What of the directories of traps is not watched. */
+  /** Counts of unwatched files in directories of traps. */
   get unwatched(): Unwatched {
     return this.#directories?.unwatched ?? { files: 0, directories: 0 };
   }
@@ -177,7 +177,7 @@ function isRefused({ file, programs }: Followed): boolean {
   return [file, ...programs].some(({ state }) => state.kind === 'refused');
 }
 
-/** Where it is not known what is to raise alerts, all does. */
+/** If it is unknown what raises alerts, everything does. */
 function filterOf(
   { processes }: CompiledTrap,
   programs: readonly ContainerFile[],

@@ -25,7 +25,7 @@ export function accessPicture(findings: readonly ReadFinding[], nowMs: number): 
   const all = findings
     .flatMap((finding) => accessOf(finding) ?? [])
     .filter(({ timeMs }) => timeMs > nowMs - DAY_MS && timeMs <= nowMs);
-  // Of a machine that has been watched for an hour, a day would be one dot.
+  // On a machine that has been watched for an hour, a day would be one dot.
   const oldestMs = Math.min(nowMs - HOUR_MS, ...all.map(({ timeMs }) => timeMs));
   const span = { fromMs: oldestMs, toMs: nowMs };
   const lanes = [...Map.groupBy(all, ({ file, process }) => JSON.stringify([file, process])).values()]

@@ -1,13 +1,13 @@
 /**
- * The permissions of a file to create, as people write them.
+ * The permissions of a file to create, in the spellings of users.
  *
- * The digits are octal, in a number as in a string: `444` is r--r--r--. YAML 1.1, which kubectl reads, makes the
- * number 292 of an unquoted 0444, and 420 of 0644; some of those have only octal digits again and would be taken
- * for something else (0644 for 0420). Such numbers are refused where one reading is the mode of a usual file and the
- * other is not.
+ * The digits are octal, in a number as in a string: `444` is r--r--r--. YAML 1.1, which kubectl reads, makes
+ * the number 292 of an unquoted 0444, and 420 of 0644; some of those have only octal digits again and would
+ * be taken for something else (0644 for 0420). Such numbers are refused where one reading is the mode of a
+ * usual file and the other is not.
  */
 
-/** r--------: a file that nobody but root reads by mistake. */
+/** r--------: a file that only root can read by mistake. */
 export const defaultModeBits = 0o400;
 
 /** Owner, group and others each may at most what the one before may, and the owner may read: as files usually have it. */

@@ -4,9 +4,9 @@ import { isIPv4, isIPv6 } from 'node:net';
 const mapped = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/;
 
 /**
- * The canonical text of an address: IPv6 as in RFC 5952, an IPv4-mapped one as the IPv4 address that it stands for.
+ * The canonical text of an address: IPv6 as in RFC 5952, an IPv4-mapped one as the IPv4 address.
  *
- * @returns undefined for what is no address; an address with a zone (`fe80::1%eth0`) is none of a pod.
+ * @returns undefined for an invalid address; an address with a zone (`fe80::1%eth0`) is never a pod's.
  */
 export function canonicalIp(text: string): string | undefined {
   if (isIPv4(text)) return text;

@@ -274,7 +274,7 @@ suite('container name patterns', () => {
     });
   }
 
-  test('what is no pattern, or too large a one, is told', () => {
+  test('reports invalid and too large patterns', () => {
     for (const pattern of [
       '(',
       '(?=a)',

@@ -11,7 +11,7 @@ import { containerNameOf } from './spellings.ts';
 import { trapId } from './trap-id.ts';
 import { hasItem, matchesHost, type PolicyProblem, validatePolicy } from './validation.ts';
 
-/** What is read of a pod; an object of the API is one. */
+/** The part of a pod that is read; an object of the API has it. */
 export interface PodView {
   readonly metadata: {
     readonly name?: string | undefined;
@@ -77,7 +77,7 @@ export interface CompiledPolicy {
   readonly problems: readonly PolicyProblem[];
 }
 
-/** What is unknown or empty is the first, as in Kive. */
+/** An unknown or empty version is the first, as in Kive. */
 export function alertVersionOf(asked: string | undefined): AlertVersion {
   return alertVersions.find((version) => version === asked) ?? 'v1';
 }
@@ -129,7 +129,7 @@ function namedPrograms({ processes }: KiveTrap): NamedPrograms | undefined {
   return processes?.only && { kind: 'only', paths: processes.only };
 }
 
-/** What the API refuses is not known here; nothing of it is no reason to watch less. */
+/** Operations that the API refuses are unknown here; they must not reduce what is watched. */
 function filterOf(operations: KiveTrap['operations'] = []): number {
   const known = operations.filter((word) => accessWords.some((one) => one === word));
   return known.length === 0 ? everyAccess : accessFilter(known);
@@ -153,7 +153,7 @@ function compileBlocks(trap: KiveTrap, confinedTo: string | undefined): MatchBlo
   });
 }
 
-/** A pod as it is compared: read once for all traps. */
+/** Facts of a pod for comparisons: read once for all traps. */
 interface PodFacts {
   readonly name: string;
   readonly namespace: string;
@@ -206,8 +206,8 @@ class PodTraps {
 type IndexEntry = readonly [CompiledTrap, MatchBlock];
 
 /**
- * All traps of a cluster. Each block lies under the one of its items that tells most (pod, address, label, namespace),
- * so that a pod is compared with the few that it may fulfil and not with all.
+ * All traps of a cluster. Each block is indexed by its most specific item (pod, address, label, namespace),
+ * so that a pod is compared with the few blocks that it may fulfil and not with all.
  */
 export class TrapIndex {
   readonly #entries = new Map<string, Set<IndexEntry>>();

@@ -66,7 +66,10 @@ function regexTest(regex: Regex): NamePattern['test'] {
   };
 }
 
-/** What a glob is as a regular expression: `*`, `?`, `[a-c]`, `[!a-c]`, `{web,api}`, and `\` before what stands for itself. */
+/**
+ * Converts a glob to a regular expression: `*`, `?`, `[a-c]`, `[!a-c]`, `{web,api}`, and `\\` before a
+ * literal character.
+ */
 function globExpression(glob: string): string | { readonly why: string } {
   let out = '';
   let depth = 0;

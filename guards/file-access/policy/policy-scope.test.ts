@@ -36,7 +36,7 @@ suite('--kive-policy-namespaces', () => {
     });
   }
 
-  test('what is no name of a namespace is refused', () => {
+  test('refuses invalid names of namespaces', () => {
     for (const text of ['Monitoring', 'team-*', 'a/b', '-a', 'a'.repeat(64)]) {
       assert.throws(() => scopeOf(flag, text), {
         code: 'RAMPART_INPUT',
@@ -45,7 +45,7 @@ suite('--kive-policy-namespaces', () => {
     }
   });
 
-  test('the processes that match pods or tell what is matched have it', () => {
+  test('processes that match pods or report matches have the option', () => {
     const option = fileAccessOptions.find(({ flags }) => flags.startsWith(flag));
     assert.deepEqual(option?.on, ['agent', 'operator', 'standalone']);
   });

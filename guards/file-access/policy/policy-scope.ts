@@ -9,7 +9,7 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { words } from '../../../lib/cli/options.ts';
 import { kiveDataNamespace } from '../api.ts';
 
-/** Of Kive and of Rampart: only administrators write there. */
+/** Namespaces of Kive and of Rampart: only administrators write there. */
 export const systemNamespaces: readonly string[] = [kiveDataNamespace, systemNamespace];
 
 const everyNamespace = '*';
@@ -44,9 +44,9 @@ export const defaultScope: PolicyScope = new PolicyScope();
 export const unlimitedScope: PolicyScope = new PolicyScope([everyNamespace]);
 
 /**
- * Of `--kive-policy-namespaces`: each text is a name, or several with commas.
+ * Value of `--kive-policy-namespaces`: each text is a name, or several with commas.
  *
- * @throws {RampartError} `INPUT` for what is no name of a namespace.
+ * @throws {RampartError} `INPUT` for an invalid name of a namespace.
  */
 export function parsePolicyNamespaces(texts: readonly string[]): PolicyScope {
   const names = texts.flatMap(words);

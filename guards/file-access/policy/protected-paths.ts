@@ -1,9 +1,8 @@
 /**
- * Where no policy may have files created: what loaders, shells, logins, cron and the like use without being asked to.
- *
- * A created file has the mode that the policy says. If others may write to it and root uses it, it gives root to every
- * process of the container; and an empty file can already change what programs do. To watch such a path without
- * `create` is harmless.
+ * Paths at which policies may not create files: those that loaders, shells, logins, cron and the like use by
+ * themselves. A created file has the mode from the policy. If others may write to it and root uses it, it
+ * gives root to every process of the container; and an empty file can already change what programs do. To
+ * watch such a path without `create` is harmless.
  */
 
 /** Below them nothing is created, however deep. */
@@ -97,9 +96,9 @@ function patternOf(start: string, names: string): RegExp {
 }
 
 /**
- * What uses a file by itself that is created at this path; undefined for a path where one may be created.
+ * The program that would use a file created at this path by itself; undefined for a permitted path.
  *
- * @param path - Absolute. Its case plays no part: there are file systems that ignore it.
+ * @param path - Absolute. Its case is ignored: there are file systems that ignore it.
  */
 export function userOf(path: string): string | undefined {
   const lower = path.toLowerCase().replace(/\/{2,}/g, '/');

@@ -1,5 +1,5 @@
 /**
- * What a cluster has in which Kive v1.0.0-pre2 runs: its definitions, and KiveData as its controllers write them.
+ * The state of a cluster with Kive v1.0.0-pre2: its definitions, and KiveData as its controllers write them.
  */
 import type { KubeObject } from '../../../lib/kube/object/object.ts';
 

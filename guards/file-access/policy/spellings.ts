@@ -1,6 +1,6 @@
 /**
- * What Kive's releases and its design document write differently: read here and nowhere else. Our own objects have the
- * names of the design document.
+ * The different spellings in Kive's releases and its design document: read here and nowhere else. Our own
+ * objects have the names of the design document.
  *
  * | what                   | design document                   | v1.0.0-pre2                            | before                              |
  * | ---------------------- | --------------------------------- | -------------------------------------- | ----------------------------------- |
@@ -37,5 +37,5 @@ export function annotationOf({ metadata }: KiveData, name: string): string {
   return metadata.annotations?.[name] ?? metadata.annotations?.[name.replaceAll('-', '_')] ?? '';
 }
 
-/** Of policies and KiveData. Not even Kive takes it off any more: an object that has it could never be deleted. */
+/** A finalizer of policies and KiveData. Even Kive no longer removes it: an object that has it could never be deleted. */
 export const oldFinalizer = 'kivebpf.san7o.github.io/finalizer';

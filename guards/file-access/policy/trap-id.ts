@@ -33,7 +33,7 @@ export function trapId(trap: KiveTrap, alertVersion: string): string {
   return hash('sha256', canonicalJson(trap) + alertVersion).slice(0, ID_DIGITS);
 }
 
-/** What a KiveData stands for, for as long as it has its name. */
+/** The subject of a KiveData, fixed for its name. */
 export interface DataSubject {
   readonly policyNamespace: string;
   readonly policyName: string;

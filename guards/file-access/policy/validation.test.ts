@@ -14,7 +14,7 @@ function problemsOf(more: object) {
   return [...validatePolicy(policy).values()].flat();
 }
 
-suite('what cannot work is told by field', () => {
+suite('faults are reported by field', () => {
   for (const [more, field, why] of [
     [{ path: 'secret.txt' }, 'path', /does not start with \//],
     [{ path: '' }, 'path', /does not start with \//],
@@ -95,7 +95,7 @@ suite('what cannot work is told by field', () => {
     });
   }
 
-  test('what works has no problem', () => {
+  test('a policy that works has no problems', () => {
     for (const more of [
       {},
       { callback: '' },
@@ -148,7 +148,7 @@ suite('what cannot work is told by field', () => {
     );
   });
 
-  test('all faults of a trap are told at once', () => {
+  test('all faults of a trap are reported at once', () => {
     assert.deepEqual(
       problemsOf({ path: 'x', mode: 9, callback: 'x', matchAny: [{}, { ip: 'x' }] }).map(
         ({ field }) => field,
@@ -189,7 +189,7 @@ suite('modes', () => {
     }
   });
 
-  test('what YAML makes of a usual mode with a leading 0 is never taken for another one silently', () => {
+  test('a mode with a leading 0, as YAML reads it, is never silently another mode', () => {
     // Those of which both readings are usual: the digits count, as the design document has it.
     const both = [400, 500, 510, 511];
     for (const bits of [0o400, 0o440, 0o444, 0o600, 0o640, 0o644, 0o660, 0o664, 0o666, 0o700, 0o750, 0o755]) {

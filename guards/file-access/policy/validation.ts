@@ -1,6 +1,6 @@
 /**
- * What in a KivePolicy cannot work, told by field. The schema in `api.ts` refuses most of it already when the policy
- * is written; this is for what a schema cannot say, and for policies that were stored before.
+ * The errors in a KivePolicy, by field. The schema in `api.ts` refuses most of them when the policy is
+ * written; this is for errors that a schema cannot express, and for policies stored earlier.
  */
 import { kiveDataNamespace, type KiveMatch, type KivePolicy, type KiveTrap } from '../api.ts';
 import { directoryOf } from '../directory-path.ts';
@@ -21,10 +21,10 @@ const SETUID_OR_SETGID = 0o6000;
 export interface PolicyProblem {
   /** Where: `spec.traps[0].matchAny[1].ip`. */
   readonly field: string;
-  /** What cannot work: `the path "etc/shadow"`. */
+  /** The invalid part: `the path "etc/shadow"`. */
   readonly what: string;
   readonly why: string;
-  /** What to write instead. */
+  /** The text to write instead. */
   readonly next: string;
 }
 
@@ -33,7 +33,7 @@ export function describeProblem({ field, what, why, next }: PolicyProblem): stri
   return `${field}: ${what} is invalid: ${why}. ${next}${next.endsWith('.') ? '' : '.'}`;
 }
 
-/** What is said of a policy that matches no container. */
+/** The message about a policy that matches no container. */
 export function noMatchMessage(
   { metadata: { namespace = '' }, spec }: KivePolicy,
   scope: PolicyScope,

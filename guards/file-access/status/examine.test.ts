@@ -310,7 +310,7 @@ suite('what is guarded', () => {
     test(what, () => assert.deepEqual(problemsOf(change), problems));
   }
 
-  test('what may not be read is not known, which is another thing than nothing', () => {
+  test('data without read rights are unknown, not absent', () => {
     const { kiveData, nodeNames, nodeOf } = examine({
       ...well,
       ...policiesOnly,
@@ -364,7 +364,7 @@ suite('what is guarded', () => {
     }
   });
 
-  test('a lock that is not named after a boot id is no kernel, and its holder no node', () => {
+  test('a lock not named by a boot ID is not a kernel, nor its holder a node', () => {
     const others = ['rampart-network-policy', 'someone-elses', 'rampart-agent-n9'];
     const leases = [...(well.leases ?? []), ...others.map((name) => leaseOf(name, `holder-of-${name}`))];
     const { nodeNames } = examine({ ...well, leases });

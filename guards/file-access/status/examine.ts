@@ -24,7 +24,7 @@ import type { RefusedFiles } from './refused-files.ts';
 import type { Snapshot } from './snapshot.ts';
 
 export interface Examined extends Unjudged {
-  /** Of the policies that are not being deleted. */
+  /** Policies that are not being deleted. */
   readonly objects: readonly GuardedObject[];
   /** Nodes that it knows of. */
   readonly nodeNames: readonly string[];
@@ -118,9 +118,9 @@ function keyOfPart({ namespace, name }: NodePart): string {
   return `${namespace}/${name}`;
 }
 
-/** What is known of a policy besides its object. */
+/** The known facts about a policy besides its object. */
 interface Surroundings {
-  /** What nodes say of it; undefined where that may not be read. */
+  /** The nodes' reports on it; undefined if they may not be read. */
   readonly parts: readonly NodePart[] | undefined;
   readonly reported: Snapshot['reported'];
   readonly refused: Snapshot['refused'];
@@ -171,7 +171,7 @@ function guardedObject(policy: KivePolicy, surroundings: Surroundings): GuardedO
   const { namespace = '', name = '', generation = 0 } = policy.metadata;
   const problems = problemsOf(policy, surroundings);
   const condition = statusOf(policy).conditions?.find(({ type }) => type === 'Ready');
-  // What nodes say themselves is newer; the operator may know more.
+  // The nodes' own reports are newer; the operator may know more.
   if (
     problems.length === 0 &&
     condition !== undefined &&
@@ -291,7 +291,7 @@ function problemsOf(
   return problems;
 }
 
-/** What the operator has gathered of all nodes: the first problems, and how many there are. */
+/** The operator's summary of all nodes: the first problems, and their number. */
 function gatheredProblems({
   problems = [],
   callbackProblems = [],
@@ -314,7 +314,7 @@ function partProblems({ node, problems = [], callbackProblems = [], problemCount
   ];
 }
 
-/** Its agent says nothing of containers that the runtime does not tell it of. */
+/** Its agent does not know containers that the runtime has not reported. */
 function unknownContainers(
   { node, matchedContainers }: NodePart,
   { settled }: Matching = { running: 0, settled: 0 },
@@ -416,7 +416,7 @@ function kernelsOf({
   return kernels;
 }
 
-/** What is known of a node, by its name. */
+/** The known facts about a node, by its name. */
 function nodeFields(
   { data, leases }: Pick<Snapshot, 'data' | 'leases'>,
   kernels: ReadonlyMap<string, string>,

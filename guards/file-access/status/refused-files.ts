@@ -4,7 +4,7 @@ import { messageOf } from '../../../lib/errors/errors.ts';
 
 export interface RefusedFiles {
   readonly count: number;
-  /** Of the first of them. */
+  /** Reason of the first of them. */
   readonly why: string;
   /** `namespace/name` of the policies that ask for them; undefined: too many to say, so it may be any. */
   readonly policies: ReadonlySet<string> | undefined;

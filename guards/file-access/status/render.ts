@@ -13,7 +13,7 @@ type UnjudgedPolicy = Unjudged['policies'][number];
 /** Nodes of a policy that are named. */
 const MANY_NODES = 20;
 
-/** One line over all; empty where there is no policy. */
+/** One line over all; empty without a policy. */
 export function policyHeadline(
   all: number,
   failing: number,
@@ -30,7 +30,7 @@ export function policyHeadline(
   return paint('green', `All files of ${whose} are watched.`, colour);
 }
 
-/** A row for each, with its nodes and problems below; empty where there is none. */
+/** A row for each, with its nodes and problems below; empty without a policy. */
 export function policyTable(
   policies: Unjudged['policies'],
   verdict: Verdict,
@@ -56,7 +56,7 @@ export function policyTable(
   return renderTable(rows, { head, ...options });
 }
 
-/** What each node has of it, where there are several. */
+/** Each node's part, if there are several. */
 function partTexts({ nodes }: UnjudgedPolicy, nowMs: number): string[] {
   if (nodes.length < 2) return [];
   const texts = nodes.slice(0, MANY_NODES).map(({ name, containers, host, files, lastAlertTime }) => {
@@ -107,7 +107,7 @@ export function kiveDataLines({ total, orphans }: FileAccessFields['kiveData']):
   return [`KiveData: ${total}${of}`];
 }
 
-/** Nothing where no access was left out. */
+/** Empty if no access was left out. */
 export function filteredLines(count: number): string[] {
   return count === 0
     ? []

@@ -1,6 +1,4 @@
-/**
- * What file access has in `rampart status -o json`.
- */
+/** File access's part of `rampart status -o json`. */
 import type { HolderReport } from '../../../guard/lease-holder.ts';
 
 /** At the top level. */
@@ -10,7 +8,7 @@ export interface FileAccessFields {
   /** `null` where it may not be read. */
   readonly kiveData: {
     readonly total: number | null;
-    /** Of policies that are not there any more; `null` also where one namespace was asked for. */
+    /** Objects of policies that are gone; `null` also if one namespace was requested. */
     readonly orphans: number | null;
   };
   /** Accesses that raised no alert because of the processes of their trap, since the agents started. */
@@ -19,7 +17,7 @@ export interface FileAccessFields {
 
 /** In `nodes[]`. */
 export interface FileAccessNodeFields {
-  /** Its boot id; `null` where nobody tells. */
+  /** Its boot id; `null` if unknown. */
   readonly kernel: string | null;
   /** Who alerts on its kernel. */
   readonly loader: HolderReport;
@@ -33,14 +31,14 @@ export interface PolicyReport {
   readonly name: string;
   /** Without an entry in `problems[]`. */
   readonly guarded: boolean;
-  /** It is being deleted: nothing is asked for any more. */
+  /** It is being deleted: its requests no longer count. */
   readonly deleting: boolean;
   /** The condition of that type; `null` before the operator has looked at it. */
   readonly ready: {
     readonly status: string;
     readonly reason: string;
     readonly message: string;
-    /** Whether it is about the policy as it is now. */
+    /** Whether it is about the present version of the policy. */
     readonly isCurrent: boolean;
   } | null;
   readonly traps: number;

@@ -14,7 +14,7 @@ export const fileAccessStatus: StatusSection = {
   read: async (context) => fileAccessSection(await takeSnapshot(context), context.timeMs),
 };
 
-/** What the snapshot says; ages count from `timeMs`. */
+/** The section for the snapshot; ages count from `timeMs`. */
 export function fileAccessSection(snapshot: Snapshot, timeMs: number): SectionReport {
   const { policies, objects, kiveData, filteredAccesses, nodeNames, nodeOf } = examine(snapshot);
   return {

@@ -8,7 +8,7 @@ import type { RunningPod, Snapshot } from './snapshot.ts';
 export const nowMs: number = Date.UTC(2026, 10, 21, 12);
 const id = '0e8e63a6-51a7-4b04-9f1c-3c0a4f7d9a10';
 
-/** Of a node, the same each time. */
+/** Boot id of a node, the same each time. */
 export function bootIdOf(node: string): string {
   const digits = Buffer.from(node).toString('hex').padEnd(32, '0');
   return [0, 8, 12, 16, 20].map((from, at) => digits.slice(from, [8, 12, 16, 20, 32][at])).join('-');
@@ -30,7 +30,7 @@ export function withStatus(policy: KivePolicy, status: PolicyStatus, metadata: o
   return { ...policy, metadata: { uid: 'uid-1', ...policy.metadata, generation: 2, ...metadata }, status };
 }
 
-/** Of the policy `secrets`. */
+/** A part of the policy `secrets`. */
 export function nodePart(node: string, more: Partial<NodePart> = {}): NodePart {
   const { namespace = '', name = '' } = policyOf('secrets').metadata;
   return {

@@ -5,7 +5,7 @@ import { processWith } from '../../../guard/processes.fixture.ts';
 import { leaseOf, nowMs } from './snapshot.fixture.ts';
 import { runningPod, withAgents } from './snapshot.ts';
 
-test('of pods those that run, with the containers that do', () => {
+test('lists running pods with their running containers', () => {
   const pod = (phase: string, more: object = {}) => ({
     metadata: { name: 'p', namespace: 'shop', labels: { a: 'b' } },
     spec: { nodeName: 'n1', containers: [{ name: 'web' }, { name: 'side' }] },

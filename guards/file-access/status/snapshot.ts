@@ -22,7 +22,7 @@ export interface Snapshot {
   /** Whose policies these are; `undefined`: all. */
   readonly namespace: string | undefined;
   readonly policies: readonly KivePolicy[];
-  /** What nodes say of policies that are listed. */
+  /** The nodes' reports on the listed policies. */
   readonly parts: readonly NodePart[] | undefined;
   /** Nodes whose agent that runs now has reported, and not only the one before it; undefined: leases may not be read. */
   readonly reported: ReadonlySet<string> | undefined;
@@ -56,9 +56,10 @@ export interface DataView {
 }
 
 /**
- * Reads it all; what is forbidden is left out and told.
+ * Reads all of it; forbidden parts are omitted and reported.
  *
- * @throws {KubeError} where the policies may not be read; {@link RampartError} `API_UNREACHABLE` for no answer.
+ * @throws {KubeError} if the policies may not be read; {@link RampartError} `API_UNREACHABLE` without an
+ * answer.
  */
 export async function takeSnapshot(context: StatusContext): Promise<Snapshot> {
   const { namespace } = context;
@@ -154,7 +155,7 @@ function dataView(data: KiveData): DataView {
   };
 }
 
-/** For so long an agent may not know of a container. */
+/** How long an agent may take to learn about a container. */
 const SETTLE_MS = 30_000;
 
 export function runningPod({ metadata, spec, status }: Pod, timeMs: number): RunningPod | undefined {

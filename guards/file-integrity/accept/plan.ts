@@ -28,7 +28,7 @@ export interface NodePlan {
   readonly findings: readonly ReportedFinding[];
   /** Others that the status only counts, which were seen before these; the agent knows them by name. */
   readonly omitted: number;
-  /** When the latest finding of the status was seen: what comes later nobody has looked at. */
+  /** When the latest finding of the status was seen: later ones have not been reviewed. */
   readonly seenUntilMs: number | undefined;
 }
 
@@ -104,7 +104,7 @@ export async function statusesOf(
 
 /**
  * @param glob of paths; undefined for all
- * @throws {RampartError} `NOT_FOUND` where there is nothing to be accepted, `INPUT` for a glob that is none
+ * @throws {RampartError} `NOT_FOUND` without anything to accept, `INPUT` for an invalid glob
  */
 export function planAccept(
   integrity: FoundIntegrity,
@@ -113,7 +113,7 @@ export function planAccept(
   glob: string | undefined,
 ): readonly NodePlan[] {
   const fitsGlob = glob === undefined ? () => true : pathGlob(glob, '--path');
-  // As it was told: names may have what is special in globs, e.g. `[id].js`.
+  // Literally, as it was reported: names may contain special characters of globs, e.g. `[id].js`.
   const fits = (path: string): boolean => path === glob || fitsGlob(path);
   const of = `of FileIntegrity ${integrity.namespace}/${integrity.name}`;
   const known = new Set(statuses.map(({ status }) => status.nodeName));

@@ -1,4 +1,4 @@
-/** What is an error to AIDE is one to us, and the other way round; where we differ, it is said here. */
+/** Errors of AIDE are errors here, and vice versa; differences are listed here. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -245,7 +245,7 @@ const wrong = [
   ],
 ];
 
-/** Of those above, what is the other way round in 0.19. */
+/** Lines from above whose verdict is reversed in 0.19. */
 const changed = new Set([
   ...['database=file:/x', 'grouped=yes', 'summarize_changes=no'],
   ...['foo = p', 'p = u', '-/x', '@@if defined X\nfoo=2\n@@endif'],
@@ -257,7 +257,7 @@ const rightIn019 = [
 ];
 /** Refused by 0.19, for no reason or because it has no such checksum: sha256 is taken here. */
 const laxerThan019 = ['/x 0,f p', '/x whirlpool', '/x tiger'];
-/** What AIDE refuses, or takes, for no reason. */
+/** Lines that AIDE refuses, or accepts, without a reason. */
 const stricter = ['@@define X-Y a', '@@defineX a', '@@ifdefined', '/x(?=y) p', '/x(?<=a)y p'];
 const laxer = [
   'report_url=file://localhost/a',

@@ -3,7 +3,7 @@ import { LineError, type Line } from './line.ts';
 import { fault, type Position } from './source.ts';
 import type { Condition } from './syntax.ts';
 
-/** What to write for each now. */
+/** Their present spellings. */
 export const oldConditions: ReadonlyMap<string, string> = new Map([
   ['@@ifdef', '@@if defined'],
   ['@@ifndef', '@@if not defined'],
@@ -11,7 +11,7 @@ export const oldConditions: ReadonlyMap<string, string> = new Map([
   ['@@ifnhost', '@@if not hostname'],
 ]);
 
-/** What follows `@@ifdef` and the like. */
+/** Parses the operand of `@@ifdef` and the like. */
 export function parseOldCondition(line: Line, word: string): Condition {
   const what = word.endsWith('host') ? fault`the name of a host` : fault`the name of a variable`;
   const text = line.needText(what, `Write ${word} and one name`);
@@ -19,7 +19,7 @@ export function parseOldCondition(line: Line, word: string): Condition {
   return word.startsWith('@@ifn') ? { test: 'not', condition } : condition;
 }
 
-/** What follows `@@if`. */
+/** Parses the operand of `@@if`. */
 export function parseCondition(line: Line): Condition {
   line.skipBlanks();
   const next = 'Write not, defined NAME, hostname NAME, exists PATH or VERSION version_ge VERSION';

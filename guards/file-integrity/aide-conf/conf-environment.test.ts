@@ -1,4 +1,4 @@
-/** What configurations include, from a directory that is a node: links, FIFOs, devices. */
+/** Includes of configurations, from a directory that plays the node: links, FIFOs, devices. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
@@ -104,7 +104,7 @@ test('the name of a node, with comments as in hostname(5)', () => {
   assert.deepEqual(node.patterns('@@if hostname node-8\n/a p\n@@endif'), ['/hostroot/a']);
 });
 
-test('nobody waits for a FIFO or a device', () => {
+test('does not wait for a FIFO or a device', () => {
   using node = new Node();
   node.fifo('etc/aide.d/a.conf');
   node.fifo('etc/hostname');
@@ -141,13 +141,13 @@ suite('whoever writes a FileIntegrity does not read the files of the node', () =
     assert.deepEqual(node.patterns('@@include /etc/aide.d/keep'), ['/hostroot/kept']);
   });
 
-  test('of an included file, messages have the place and the kind of the fault, and no text', () => {
+  test('messages about an included file have the place and kind of the fault, but no text of it', () => {
     using node = new Node();
     node.write('etc/aide.d/wrong', secret);
     const message = node.refusal('@@include /etc/aide.d/wrong');
     assert.doesNotMatch(message, hidden);
     assert.match(message, /\/etc\/aide\.d\/wrong:1:1: unknown option '\.\.\.'\. Correct the line/);
-    // What such a file defines is its text as well.
+    // Definitions in such a file are its text as well.
     node.write('etc/aide.d/defines', '@@define X hunter2\n');
     for (const use of [
       '/a[@@{X}\\K p',
@@ -156,7 +156,7 @@ suite('whoever writes a FileIntegrity does not read the files of the node', () =
       '@@include /@@{X} .',
     ])
       assert.doesNotMatch(node.refusal(`@@include /etc/aide.d/defines\n${use}`), hidden, use);
-    // What the user has written is told as before.
+    // Errors in the user's own text are reported with the text.
     assert.match(node.refusal('nosuch=x'), /unknown option 'nosuch' \(line 'nosuch=x'\)/);
   });
 });

@@ -1,5 +1,6 @@
 /**
- * What a configuration may ask of the node that it is evaluated for: files under the root that is scanned, and its name.
+ * The parts of a node that a configuration may read when it is evaluated for it: files under the scanned
+ * root, and its name.
  */
 import { readdirSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
@@ -44,7 +45,11 @@ export function nodeEnvironment({ directory, prefix }: ScanRoot): ConfEnvironmen
   };
 }
 
-/** An O_PATH descriptor, which waits for nobody. @throws {SystemCallError} */
+/**
+ * An O_PATH descriptor: opening it never blocks.
+ *
+ * @throws {SystemCallError}
+ */
 function openBelow(root: string, path: string): Fd {
   using top = openat2(AT_FDCWD, root, { flags: openFlags.PATH | openFlags.DIRECTORY });
   return openat2(top, path === '' ? '/' : path, {
@@ -54,8 +59,8 @@ function openBelow(root: string, path: string): Fd {
 }
 
 /**
- * @param place a link to a file that is open
- * @throws where it is none of AIDE's configuration
+ * @param place a link to an open file
+ * @throws if the file is not part of AIDE's configuration
  */
 function ofConfiguration(place: string, root: string): string {
   const real = readlinkSync(place);
@@ -79,7 +84,7 @@ export function refuseInclude({ directory, prefix }: ScanRoot, path: string): vo
   ofConfiguration(`/proc/self/fd/${file.number}`, directory);
 }
 
-/** Of the node, not of the pod that the agent may be in. */
+/** Hostname of the node, not of the pod that the agent may be in. */
 function hostnameOf(directory: string): string {
   let name = '';
   try {

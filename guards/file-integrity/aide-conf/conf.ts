@@ -30,21 +30,23 @@ export interface AideConf {
   /** By their names of today; the value that counts when a line is there twice. */
   readonly options: ReadonlyMap<string, OptionValue>;
   readonly reportUrls: readonly OptionValue[];
-  /** Of `report_ignore_changed_attrs` and the other options that take attributes. */
+  /** Values of `report_ignore_changed_attrs` and the other options that take attributes. */
   readonly attributeOptions: ReadonlyMap<string, AttributeSet>;
-  /** What is to be stripped from paths before the rules are applied; without a slash at its end, empty for nothing. */
+  /**
+   * The prefix to strip from paths before the rules are applied; without a slash at its end, empty for none.
+   */
   readonly rootPrefix: string;
   /**
-   * Errors of includes that were not read: a single file that is not there, which AIDE itself does not tell (see
-   * convert-path.ts), one that may not be read, more of them than are read.
+   * Errors of includes that were not read: a missing single file, which AIDE itself does not report (see
+   * convert-path.ts), one that may not be read, more files than the limit.
    */
   readonly unreadIncludes: readonly ConfProblem[];
   readonly warnings: readonly ConfProblem[];
 }
 
-/** What the evaluation asks of the world. Paths are as the configuration has them. */
+/** The evaluation's access to the node. Paths are as in the configuration. */
 export interface ConfEnvironment {
-  /** Of the node, without its domain; empty when it is not known. */
+  /** Hostname of the node, without its domain; empty if unknown. */
   readonly hostname: string;
   readonly exists: (path: string) => boolean;
   /** @throws when it cannot be read, may not be read, or is no regular file */
@@ -57,8 +59,9 @@ export interface ConfEnvironment {
   /** The names of the regular files, of links to such, and of links that lead nowhere; @throws when it cannot be read */
   readonly readDirectory: (path: string) => readonly string[];
   /**
-   * Runs a file of `@@x_include` and gives what it writes to stdout, as AIDE does: an error when it fails, writes to stderr,
-   * or somebody else may write to it. A file that may not be executed is read. Without this `@@x_include` is refused.
+   * Runs a file of `@@x_include` and returns its stdout, as AIDE does: an error when it fails, writes to
+   * stderr, or is writable by other users. A file that may not be executed is read. Without this
+   * `@@x_include` is refused.
    */
   readonly execute?: (path: string, environment: ReadonlyMap<string, string>) => string | Uint8Array;
   /** By default 0.19 when something is there that 0.18 would refuse (`-/x`), else 0.18. */

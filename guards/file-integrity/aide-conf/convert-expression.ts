@@ -3,7 +3,7 @@ import { describeAttributes, otherChecksums, refusedChecksums } from '../model/a
 import { settled, type Groups, type Value } from './expression.ts';
 import type { Expression, Term } from './syntax.ts';
 
-/** What AIDE's own groups with checksums are written as. */
+/** The checksums that AIDE's own groups expand to. */
 const expansions: ReadonlyMap<string, readonly string[]> = new Map([
   ['R', ['L', 's', 'm', 'c', 'sha256']],
   ['H', ['sha256', 'sha512']],
@@ -39,7 +39,7 @@ export function convertExpression(
     !meant.isOwn(name) && (refusedChecksums.has(name) || otherChecksums.has(name) || expansions.has(name));
   const replaced = expression.terms.flatMap((term): readonly Term[] => {
     if (!isForeign(term)) return [term];
-    // Nothing has it any more.
+    // No file has it any longer.
     if (term.operator === '-' && !expansions.has(term.name)) return [];
     return (expansions.get(term.name) ?? ['sha256']).map((name) => ({ ...term, name }));
   });
@@ -53,8 +53,8 @@ export function convertExpression(
       : undefined;
     return { text, meant: value, converted: wanted };
   }
-  // Where another of its terms has an approved one. What a group stands for is not written out where that can be
-  // avoided: it may be another thing in the other branch of a condition.
+  // If another of its terms has an approved one. Groups are not expanded if that can be avoided: a group may
+  // have another meaning in the other branch of a condition.
   const others = replaced.filter((term) => expression.terms.includes(term) || !approved.has(term.name));
   const right = [replaced, others].find(isRight);
   const text = right === undefined ? describeAttributes(wanted.set) || 'E' : write(right, rename);

@@ -46,10 +46,10 @@ export function escaped(path: string): string {
 }
 
 /**
- * Included rules are for the host too: they get the root as their prefix, which only the form with a directory can say. So
- * `@@include /etc/aide.d/x` becomes `@@include /hostroot/etc/aide.d ^x$ /hostroot`.
+ * Included rules are for the host too: they get the root as their prefix, which only the form with a
+ * directory can express. So `@@include /etc/aide.d/x` becomes `@@include /hostroot/etc/aide.d ^x$ /hostroot`.
  *
- * @returns `undefined` when nothing has to change, or when it cannot be done, which is told
+ * @returns `undefined` when nothing has to change, or when it is impossible, which is reported
  */
 export function convertInclude(
   statement: IncludeStatement,
@@ -68,7 +68,7 @@ export function convertInclude(
     return undefined;
   }
   const inside = isInside(place, root) ? place : writtenPath(root) + place;
-  // With root_prefix the rules stay as they are.
+  // With root_prefix the rules need no change.
   if (hasRootPrefix) {
     const rest = source.slice(path.at.end, at.end);
     return { at, text: `${word} ${inside}${rest}` };

@@ -109,7 +109,7 @@ suite('what it misses', () => {
     for (const [text, message] of wrong)
       assert.throws(() => convert(text), { code: 'RAMPART_INPUT', message });
   });
-  test('what cannot be done right is told', () => {
+  test('reports parts that cannot be converted', () => {
     assert.match(
       convertAideConf('c', '/a|/b p')
         .warnings.map(({ what }) => what.text)
@@ -204,7 +204,7 @@ const line = fc.oneof(
 );
 const conf = fc.array(line, { maxLength: 12 }).map((lines) => `G = p\nA_B = u+md5\n${lines.join('\n')}\n`);
 
-test('what is converted is not changed any more, and comments stay', () => {
+test('converting twice changes nothing, and comments stay', () => {
   fc.assert(
     fc.property(conf, (text) => {
       const once = convert(text);

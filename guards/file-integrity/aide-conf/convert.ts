@@ -32,12 +32,12 @@ const usualRoot = '/hostroot';
 
 interface Conversion {
   readonly text: string;
-  /** The text, for `readAideConf`: errors tell what was written before the conversion, and where. */
+  /** The text, for `readAideConf`: errors refer to the text before the conversion. */
   readonly source: Source;
   readonly warnings: readonly ConfProblem[];
 }
 
-/** Options of before 0.17 that have a successor. */
+/** Options from before 0.17 that have a successor. */
 const convertible: ReadonlyMap<string, Option> = new Map([
   ['verbose', { type: 'text', wins: 'last' }],
   ['report_attributes', { type: 'attributes', wins: 'last' }],
@@ -80,7 +80,7 @@ export function updateAideConf(file: string, content: Uint8Array): Source {
 class Converter {
   readonly #edits: TextEdits;
   readonly #root: string;
-  /** Where the database and the log are to lie. */
+  /** The directory of the database and the log. */
   readonly #directory: string;
   readonly #problems: ProblemList;
   readonly #statements: readonly Statement[];
@@ -109,7 +109,7 @@ class Converter {
     for (const statement of this.#statements) {
       switch (statement.kind) {
         case 'rule':
-          // With root_prefix the rules are of the host as they are.
+          // With root_prefix the rules already are for the host.
           if (!hasRootPrefix) this.#rule(statement);
           if (statement.expression !== undefined) this.#expression(statement.expression);
           break;
@@ -274,7 +274,10 @@ class Converter {
     } else if (!isInside(written, this.#root)) this.#edits.replace(at, writtenPath(this.#root) + written);
   }
 
-  /** Of groups with special characters, which AIDE is going to refuse. An included file may know them by their old names. */
+  /**
+   * New names of groups with special characters, which later AIDE versions refuse. An included file may use
+   * their old names.
+   */
   #newNames(): ReadonlyMap<string, string> {
     const names = new Map<string, string>();
     if (this.#statements.some(({ kind }) => kind === 'include')) return names;

@@ -16,7 +16,7 @@ import { readAideConf } from './evaluate.ts';
 const temporary = mkdtempSync(join(tmpdir(), 'aide-default-'));
 after(() => rmSync(temporary, { recursive: true, force: true }));
 
-/** Of Debian, Ubuntu, RHEL, RHCOS and Talos; `+` content, `o` owner and mode, `-` not at all. */
+/** Files of Debian, Ubuntu, RHEL, RHCOS and Talos; `+` content, `o` owner and mode, `-` excluded. */
 const files: readonly (readonly [verdict: '+' | 'o' | '-', path: string])[] = [
   ...[
     '/boot/vmlinuz-6.1.0',
@@ -125,7 +125,7 @@ suite('the default configuration', () => {
     assert.deepEqual(convertAideConf('c', defaultAideConf).warnings, []);
   });
   for (const dialect of ['0.18', '0.19'] as const) {
-    test(`what it selects of a node (${dialect})`, () => {
+    test(`selects the expected files of a node (${dialect})`, () => {
       const selection = new Selection(readAideConf('c', defaultAideConf, { ...noEnvironment, dialect }));
       for (const [expected, path] of files) assert.equal(verdict(selection, path), expected, path);
       assert.equal(
@@ -225,7 +225,7 @@ test('nothing is less than with the default configuration of the File Integrity 
 suite('the default configuration of the File Integrity Operator', () => {
   const { text } = convertAideConf('c', confOfFio);
 
-  test('its rules stay as they are', () => {
+  test('its rules are unchanged', () => {
     for (const rule of rulesOfFio) assert.ok(text.split('\n').includes(rule), rule);
     assert.match(text, /^log_level=warning\nreport_level=changed_attributes$/m);
   });

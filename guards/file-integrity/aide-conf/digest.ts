@@ -8,7 +8,7 @@ export function configDigest({ text }: { readonly text: string | Uint8Array }): 
   return hash('sha256', text);
 }
 
-/** What a result was made with: another provider or text needs another baseline. */
+/** Identifies the configuration of a result: another provider or text needs another baseline. */
 export function configurationId(provider: string, text: string): string {
   return `${provider}-${hash('sha256', text).slice(0, 32)}`;
 }

@@ -110,7 +110,7 @@ test('options: the one that counts, attributes, the root prefix, URLs of reports
   assert.equal(describeAttributes(conf.attributeOptions.get('database_attrs') ?? 0), 'sha256');
 });
 
-test('bytes that are no UTF-8 stay what they are', () => {
+test('bytes that are not UTF-8 are unchanged', () => {
   assert.deepEqual(rulesOf(readAideConf('c', Buffer.from('/a\xff p\n', 'latin1'), noEnvironment)), [
     'regular /a\xff p @c:1',
   ]);
@@ -203,7 +203,7 @@ suite('what is told', () => {
         error.detail?.split('\n').length === 19,
     );
   });
-  test('what is executed is executed when that is allowed, with its environment', () => {
+  test('executes commands if allowed, with their environment', () => {
     const execute = (path: string, variables: ReadonlyMap<string, string>): string =>
       `/${path.slice(1)}-${[...variables].join('=')} p`;
     const conf = read('@@x_include_setenv A b\n@@x_include /prog', { ...files({}), execute });

@@ -22,12 +22,12 @@ import {
 } from './syntax.ts';
 import { oldConditions } from './condition.ts';
 
-/** Of a text with its macros: they may have macros in them. */
+/** Limit of a text with its macros, which may be nested. */
 const maxTextBytes = 65_536;
-/** Of all rules; an automaton takes 200,000 states. */
+/** Limit of all rules; an automaton takes 200,000 states. */
 const maxRuleBytes = 250_000;
 
-/** The version that `@@{AIDE_VERSION}` and `version_ge` are told. */
+/** The value of `@@{AIDE_VERSION}` and for `version_ge`. */
 const versions: Readonly<Record<Dialect, string>> = { '0.18': '0.18.8', '0.19': '0.19.2' };
 
 /**
@@ -252,7 +252,7 @@ class Evaluation implements Reading {
       if (option.type === 'checksums' && (set.set & ~checksums) !== 0) {
         this.problems.error(value.at, fault`'${name}' accepts only checksums`, 'Remove the other attributes');
       }
-      // What a report leaves out must not become sha256.
+      // Attributes that a report omits must not become sha256.
       this.#attributeOptions.set(name, option.type === 'checksums' ? settled(set) : set.set);
       return;
     }

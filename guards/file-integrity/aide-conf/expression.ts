@@ -23,13 +23,16 @@ export interface Value {
 const foreignNames = [...refusedChecksums, ...otherChecksums];
 const foreignBits = new Map(foreignNames.map((name, at) => [name, 1 << at]));
 
-/** Of 0.19, on Linux; it is read and not compared. */
+/** Attributes of 0.19, on Linux; read but not compared. */
 export const ignoredAttributes: ReadonlySet<string> = new Set(['fstype']);
 
 /** The checksum that 0.19 has in `R` in place of md5. */
 const checksumOfR: Readonly<Record<Dialect, string>> = { '0.18': 'md5', '0.19': 'sha3_256' };
 
-/** What `H` of 0.19 has no more (ChangeLog, 2024-11-10): its legacy checksums, and those that it has no more at all. */
+/**
+ * Checksums that `H` of 0.19 lacks (ChangeLog, 2024-11-10): its legacy checksums, and those that it no longer
+ * has at all.
+ */
 const notInH = new Set(['md5', 'sha1', 'rmd160', 'gost', 'tiger', 'crc32', 'crc32b', 'haval', 'whirlpool']);
 
 /** With sha256 in place of the checksums that we do not calculate, unless another checksum is there. */
@@ -37,7 +40,7 @@ export function settled({ set, foreign }: Value): AttributeSet {
   return foreign !== 0 && (set & checksums) === 0 ? set | setOf('sha256') : set;
 }
 
-/** What a name stands for, as far as the file was read. */
+/** The meaning of names, as far as the file was read. */
 export class Groups {
   readonly #values = new Map<string, Value>();
   readonly #own = new Set<string>();
@@ -69,7 +72,7 @@ export class Groups {
     return this.#own.has(name);
   }
 
-  /** From left to right; `unknown` is told of names that are not defined, which count for nothing. */
+  /** From left to right; `unknown` is called for undefined names, which count as empty. */
   evaluate(expression: Expression, unknown: (term: Term) => void): Value {
     let set = 0;
     let foreign = 0;

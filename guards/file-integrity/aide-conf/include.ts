@@ -16,9 +16,9 @@ import type { IncludeStatement, Text } from './syntax.ts';
 const maxDepth = 16;
 /** Reads of files, of one configuration. AIDE has no limit: a directory that includes itself keeps it busy for years. */
 const maxFiles = 10_000;
-/** Of one file. */
+/** Limit of one file. */
 const maxFileBytes = 4 * 1024 * 1024;
-/** Of all files that one configuration includes. */
+/** Limit of all files that one configuration includes. */
 const maxBytes = 4 * maxFileBytes;
 
 const missingNext = 'Create it, or remove the line; @@if exists FILE checks whether it exists';
@@ -66,7 +66,7 @@ function unread(at: Position, what: Fault, next: string, { problems, unreadInclu
   unreadIncludes.push(problems.error(at, what, next));
 }
 
-/** What the rules of included files are put below; undefined for what is no path. */
+/** The prefix for the rules of included files; undefined for an invalid path. */
 function prefixOf(prefix: Text, reading: Reading): ByteString | undefined {
   const own = reading.bytes(prefix).replace(/\/$/, '');
   if (own === '' || own.startsWith('/')) return own;
@@ -157,8 +157,8 @@ export function readRegularFile(path: string): Buffer {
 }
 
 /**
- * Whether a file of a directory is to be read: a regular one, and what is not there, so that a link that leads nowhere is
- * an error, as to AIDE, and not passed over with its rules.
+ * Whether a file of a directory is read: regular files, and missing ones, so that a dangling link is an
+ * error, as in AIDE, and not silently skipped with its rules.
  */
 export function isIncluded(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isFile() ?? true;

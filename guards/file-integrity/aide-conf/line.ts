@@ -2,7 +2,10 @@
 import { fault, type Fault, type Position, type Source } from './source.ts';
 import type { Expression, Restriction, Term, Text } from './syntax.ts';
 
-/** What is wrong with a line, and where: caught by the parser, which tells it and goes on with the next line. */
+/**
+ * An error in a line, with its place: caught by the parser, which reports it and continues with the next
+ * line.
+ */
 export class LineError extends Error {
   readonly at: Position;
   readonly what: Fault;
@@ -59,7 +62,7 @@ export class Line {
     return this.at > from;
   }
 
-  /** What `pattern` matches here, or `undefined`; it has to start with `^`. */
+  /** The match of `pattern` here, or `undefined`; it has to start with `^`. */
   take(pattern: RegExp): string | undefined {
     const match = pattern.exec(this.rest)?.[0];
     if (match !== undefined) this.at += match.length;
@@ -152,7 +155,7 @@ export class Line {
     return { at: { ...first.at, end: last.end }, terms };
   }
 
-  /** What follows the path of a rule: `[f,d[=tmpfs]] p+u`, for a negative rule only the types. */
+  /** Parses the part after the path of a rule: `[f,d[=tmpfs]] p+u`, for a negative rule only the types. */
   afterPath(isNegative: boolean): {
     restriction: Restriction | undefined;
     expression: Expression | undefined;

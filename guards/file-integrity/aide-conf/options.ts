@@ -23,7 +23,7 @@ export interface Option {
 
 const logLevels = [
   ...['error', 'warning', 'notice', 'info', 'rule', 'compare', 'config', 'debug', 'thread', 'trace'],
-  // Of 0.19.
+  // New in 0.19.
   'limit',
 ];
 
@@ -59,7 +59,7 @@ export const options: ReadonlyMap<string, Option> = new Map([
   ['report_ignore_e2fsattrs', of('e2fsAttributes')],
 ]);
 
-/** Names of before 0.17: warned of by 0.18, refused by 0.19. */
+/** Names from before 0.17: 0.18 warns about them, 0.19 refuses them. */
 export const oldNames: ReadonlyMap<string, string> = new Map([
   ['database', 'database_in'],
   ['grouped', 'report_grouped'],
@@ -81,9 +81,7 @@ export function isAttributeType(type: OptionType): boolean {
   return type === 'attributes' || type === 'checksums';
 }
 
-/**
- * What is wrong with the value, or `undefined`. `hostname` is that of the node, which may stand in a file URL.
- */
+/** The error in the value, or `undefined`. `hostname` is that of the node, which may be in a file URL. */
 export function wrongValue(type: OptionType, value: string, hostname: string): Fault | undefined {
   switch (type) {
     case 'bool':

@@ -1,6 +1,6 @@
 /**
- * aide.conf as statements with their places. Nothing is evaluated and nothing is read; a line that is wrong is told, and
- * the next one is looked at.
+ * aide.conf as statements with their places. Nothing is evaluated and nothing is read; an invalid line is
+ * reported, and parsing continues with the next one.
  */
 import { parseCondition, parseOldCondition, unread } from './condition.ts';
 import { Line, LineError } from './line.ts';
@@ -10,9 +10,12 @@ import type { Condition, IfStatement, RuleKind, Statement, Text } from './syntax
 
 /** Longer than any path; what is no aide.conf at all often is one line. */
 const maxLineLength = 65_536;
-/** Of all files of a configuration, without empty lines and comments: more rules than an automaton takes. */
+/**
+ * Limit for all files of a configuration, without empty lines and comments: more rules than an automaton
+ * takes.
+ */
 export const maxStatements = 15_000;
-/** More than anybody writes; each level is a call when it is evaluated. */
+/** Deeper than any real configuration; each level is a call when it is evaluated. */
 const maxConditionDepth = 64;
 
 const sigils: Readonly<Record<string, RuleKind>> = {
@@ -32,7 +35,7 @@ export function parseAideConf(
 }
 
 export interface ParseOptions {
-  /** Options that AIDE has no more and that are to be read all the same, with their type. */
+  /** Options that AIDE no longer has but that are still read, with their type. */
   readonly kept?: ReadonlyMap<string, Option>;
   /** By default 0.18, which takes a name of small letters for an option, where 0.19 takes it for a group too. */
   readonly dialect?: Dialect;

@@ -1,4 +1,4 @@
-/** What includes and rules need of the reading of a configuration. */
+/** The state that includes and rules need while a configuration is read. */
 import type { ByteString } from '../model/entry.ts';
 import type { ConfEnvironment } from './conf.ts';
 import type { Groups, Value } from './expression.ts';
@@ -11,7 +11,7 @@ export interface Reading {
   readonly dialect: Dialect;
   readonly problems: ProblemList;
   readonly groups: Groups;
-  /** Of `@@x_include_setenv`. */
+  /** Variables of `@@x_include_setenv`. */
   readonly executionEnvironment: ReadonlyMap<string, string>;
   filesRead: number;
   bytesRead: number;
@@ -22,6 +22,6 @@ export interface Reading {
   bytes(text: Text): ByteString;
   /** As text, with its variables: for paths and names. */
   text(text: Text): string;
-  /** Groups that are not defined are told, and count for nothing. */
+  /** Undefined groups are reported, and count as empty. */
   value(expression: Expression): Value;
 }

@@ -3,7 +3,7 @@ import { e2fsOfLetters } from '../model/e2fs-attributes.ts';
 import type { AideConf } from './conf.ts';
 import { defaultReportOptions, reportLevels, type ReportOptions } from '../model/report.ts';
 
-/** What is not set has AIDE's default. */
+/** Options that are not set have AIDE's defaults. */
 export function reportOptionsOf(conf: Pick<AideConf, 'options' | 'attributeOptions'>): ReportOptions {
   const { options, attributeOptions } = conf;
   const truth = (name: string, byDefault: boolean): boolean => {

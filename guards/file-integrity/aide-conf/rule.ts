@@ -10,7 +10,7 @@ import { ignoredAttributes, settled } from './expression.ts';
 import { fault, type Fault, type Position, type ProblemList } from './source.ts';
 import type { Expression, Restriction, RuleStatement } from './syntax.ts';
 
-/** `undefined` when something is wrong with it, which is told. */
+/** `undefined` for an invalid rule, which is reported. */
 export function ruleOf(statement: RuleStatement, prefix: ByteString, reading: Reading): Rule | undefined {
   const { problems } = reading;
   const { type: kind, path, restriction, expression, at } = statement;
@@ -50,7 +50,7 @@ export function ruleOf(statement: RuleStatement, prefix: ByteString, reading: Re
   return { kind, pattern, regex, types, attributes, at };
 }
 
-/** What PCRE2 or our engine refuses is told. */
+/** An expression that PCRE2 or our engine refuses is reported. */
 export function regexOf(
   pattern: ByteString,
   at: Position,
@@ -110,7 +110,7 @@ function typesOf(
   return types.size === 0 ? undefined : types;
 }
 
-/** Of names that mean something else here than they say. */
+/** Warns about names with another meaning here. */
 export function warnOfAttributes(expression: Expression, { problems, groups }: Reading): void {
   for (const { at, name, operator } of expression.terms) {
     if (operator === '-' || groups.isOwn(name)) continue;

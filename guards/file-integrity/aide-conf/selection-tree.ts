@@ -9,7 +9,7 @@ export interface RuleNode {
   readonly path: ByteString;
   readonly parent: RuleNode | undefined;
   readonly depth: number;
-  /** Of the rules here, by their place in the configuration. */
+  /** Indexes of the rules here, in the order of the configuration. */
   readonly equals: number[];
   readonly regular: number[];
   readonly negative: number[];
@@ -67,8 +67,9 @@ function nodeOf(path: ByteString, parent: RuleNode | undefined): RuleNode {
 }
 
 /**
- * The directory that a rule is kept with: what stands before the first special character, up to the last slash. As AIDE
- * finds it, with what that does to `.`, `+`, `{` and `|` (taken as they are) and to escapes (the backslash goes).
+ * The directory that a rule is kept with: the part before the first special character, up to the last slash.
+ * As AIDE finds it, with what that does to `.`, `+`, `{` and `|` (taken as they are) and to escapes (the
+ * backslash goes).
  */
 export function literalPath(pattern: ByteString): ByteString {
   let path = '/';

@@ -15,7 +15,7 @@ function selectionOf(text: string, dialect?: Dialect): Selection {
   );
 }
 
-/** Of `type:path` the lines that select, `-` for none. */
+/** The selecting lines for `type:path`, `-` for none. */
 function lines(selection: Selection, files: string): string {
   return files
     .split(' ')
@@ -99,7 +99,7 @@ const rule = fc
   );
 
 for (const dialect of ['0.18', '0.19'] as const) {
-  test(`what is said of all files of a directory is said of each (${dialect})`, () => {
+  test(`a rule for all files of a directory holds for each (${dialect})`, () => {
     const ofDialect = rule.map((text) => (dialect === '0.18' ? text.replace(/^-/, '!') : text));
     const told = { same: 0, none: 0, byName: 0 };
     fc.assert(

@@ -1,10 +1,10 @@
 /**
  * Which files a configuration selects, with which attributes: the decisions of AIDE 0.18 and 0.19.
  *
- * The automaton of all rules is walked once for each path; of a directory's files only their names. What rules of the
- * directories on the way say is kept for as long as files of the same directories are asked for.
- *
- * Facts: AIDE, src/seltree.c (check_seltree, check_node_for_match) and src/db_disk.c (scan_dir), and what 0.18.3 does.
+ * The automaton of all rules is walked once for each path; of a directory's files only their names. Results
+ * for the directories on the way are cached while files of the same directories are decided. Facts: AIDE,
+ * src/seltree.c (check_seltree, check_node_for_match) and src/db_disk.c (scan_dir), and the behaviour of
+ * 0.18.3.
  */
 import { PatternSet, type WalkState } from '../pcre/pattern-set.ts';
 import type { AideConf, Rule } from './conf.ts';
@@ -21,7 +21,7 @@ export interface Decision {
 /** `partial`: not selected, but something below could be; `pruned`: nothing below is, whatever rules say. */
 type Outcome = Decision | 'partial' | 'none' | 'pruned';
 
-/** What all files of a directory have in common. */
+/** Common to all files of a directory. */
 interface Directory {
   readonly path: ByteString;
   /** After the directory and its slash. */
@@ -61,25 +61,28 @@ export class Selection {
     this.#decisions = conf.rules.map((rule) => ({ attributes: rule.attributes, rule }));
   }
 
-  /** What the rules say of a file, as `aide --path-check` does; in 0.18 that does not ask whether a scan comes there. */
+  /**
+   * The rules' decision about a file, like `aide --path-check`; in 0.18, that ignores whether a scan reaches
+   * the file.
+   */
   decide(path: ByteString, type: FileType): Decision | undefined {
     return this.#decide(this.#directoryFor(path), path, type, this.#dialect === '0.19');
   }
 
-  /** What a scan says of a file: {@link decide}, unless it does not come there. */
+  /** A scan's decision about a file: {@link decide}, unless the scan does not reach it. */
   select(path: ByteString, type: FileType): Decision | undefined {
     return this.#decide(this.#directoryFor(path), path, type, true);
   }
 
   /**
-   * What {@link select} says of every file of this type in a directory, whatever its name; undefined where that makes a
-   * difference. Most directories lie where no rule asks for a name any more.
+   * The result of {@link select} for every file of this type in a directory, if it does not depend on the
+   * name; otherwise undefined. For most directories, the rules no longer depend on names.
    */
   selectAll(directory: ByteString, type: Exclude<FileType, 'd'>): Decision | 'none' | undefined {
     const inside = this.#directory(directory);
     if (!inside.isReached) return 'none';
     if (!this.#patterns.isSettled(inside.state)) return undefined;
-    // Of a file that is no directory only the state is asked, not its path.
+    // For a file that is not a directory, only the state matters, not its path.
     const outcome = this.#outcome(inside, inside.state, directory, type);
     return typeof outcome === 'string' ? 'none' : outcome;
   }
@@ -119,7 +122,7 @@ export class Selection {
     return list === 'regular' && path.startsWith(withSlash(node.path));
   }
 
-  /** Of rules that match everything below a directory. */
+  /** Whether the rule matches everything below a directory. */
   #excludesBelow(index: number, path: ByteString): boolean {
     const node = this.#nodeOf[index];
     if (node === undefined || this.#listOf(index) !== 'negative' || this.#rules[index]?.types !== undefined)

@@ -1,7 +1,7 @@
-/** Where something stands in a configuration, and what is wrong with it. */
+/** Positions in a configuration, and the errors there. */
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 
-/** Of AIDE: 0.18 and 0.19 read some lines in another way (see README.md). */
+/** Versions of AIDE: 0.18 and 0.19 read some lines differently (see README.md). */
 export const dialects = ['0.18', '0.19'] as const;
 export type Dialect = (typeof dialects)[number];
 
@@ -13,7 +13,7 @@ export interface Source {
   readonly isBytes: boolean;
   /** It is a file of the node, and who writes the configuration may not read it: its text is in no message. */
   readonly isPrivate?: boolean;
-  /** Where the text was converted: what people have written, which is what they are told of. */
+  /** For a converted text: the original, which errors refer to. */
   readonly written?: { readonly text: string; readonly offsetOf: (offset: number) => number };
 }
 
@@ -38,7 +38,7 @@ export interface Position {
   readonly end: number;
 }
 
-/** What is wrong: `unknown option 'verbosity'`; and the same without what stands in the file: `unknown option '...'`. */
+/** The error: `unknown option 'verbosity'`; and the same without text of the file: `unknown option '...'`. */
 export interface Fault {
   readonly text: string;
   readonly kind: string;
@@ -65,11 +65,11 @@ export interface ConfProblem {
   readonly severity: 'error' | 'warning';
   readonly at: Position;
   readonly what: Fault;
-  /** What to do, as a sentence without its full stop. */
+  /** The remedy, as a sentence without its full stop. */
   readonly next: string;
 }
 
-/** As many errors are told; a file of another format would give one a line. */
+/** Limit for reported errors; a file of another format would have one in each line. */
 export const maxErrors = 20;
 const maxWarnings = 100;
 
@@ -92,7 +92,7 @@ export class ProblemList {
     this.#hidesValues = true;
   }
 
-  /** @returns it as it is told */
+  /** @returns the reported problem */
   error(at: Position, what: Fault, next: string): ConfProblem {
     const problem: ConfProblem = { severity: 'error', at, what: this.#told(what), next };
     this.#add(problem);
@@ -162,7 +162,7 @@ function placeOf({ source, line, column, offset }: Position): string {
 
 const maxLineShown = 120;
 
-/** The line as it is written, without blanks around it; cut where it is long. */
+/** The line as written, without surrounding blanks; cut if it is long. */
 function lineOf({ source, offset }: Position): string {
   const { text, offsetOf } = source.written ?? { text: source.text, offsetOf: (same: number) => same };
   const at = offsetOf(offset);
@@ -172,7 +172,7 @@ function lineOf({ source, offset }: Position): string {
   return line.length > maxLineShown ? `${line.slice(0, maxLineShown)}...` : line;
 }
 
-/** `aide.conf:3:7: unknown option 'verbosity' (line 'verbosity=5'). What to do.` */
+/** Text of a problem: `aide.conf:3:7: unknown option 'verbosity' (line 'verbosity=5'). Remedy.` */
 export function describeProblem(problem: ConfProblem): string {
   return `${whereAndWhat(problem)}. ${nextOf(problem)}.`;
 }

@@ -1,7 +1,6 @@
 /**
- * What aide.conf consists of, before it is evaluated. Every part knows where it stands, so that it can be told and edited.
- *
- * Facts: aide.conf(5) of 0.18.3 and 0.19.2, and what 0.18.3 does.
+ * The parts of aide.conf, before it is evaluated. Every part has its position, for messages and edits. Facts:
+ * aide.conf(5) of 0.18.3 and 0.19.2, and the behaviour of 0.18.3.
  */
 import type { Position } from './source.ts';
 
@@ -27,7 +26,7 @@ export interface Expression {
 export interface Restriction {
   readonly at: Position;
   readonly types: readonly { readonly at: Position; readonly name: string }[];
-  /** Of 0.19: the type of the file system. */
+  /** The type of the file system, in 0.19. */
   readonly fileSystem: string | undefined;
 }
 
@@ -102,7 +101,7 @@ export function* allStatements(statements: readonly Statement[]): Generator<Stat
   }
 }
 
-/** What only 0.19 reads. */
+/** Whether only 0.19 reads it. */
 function isNew(statement: Statement): boolean {
   if (statement.kind === 'rule')
     return statement.type === 'prune' || statement.restriction?.fileSystem !== undefined;

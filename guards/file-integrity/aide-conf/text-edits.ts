@@ -1,4 +1,4 @@
-/** Changes of single places of a text; all else stays as it was written. */
+/** Changes single places of a text; the rest is unchanged. */
 import type { Position } from './source.ts';
 
 type Place = Pick<Position, 'offset' | 'end'>;
@@ -11,7 +11,7 @@ export class TextEdits {
     this.text = text;
   }
 
-  /** What stands there, before any change. */
+  /** The text there, before any change. */
   written({ offset, end }: Place): string {
     return this.text.slice(offset, end);
   }
@@ -21,7 +21,10 @@ export class TextEdits {
     if (this.written(place) !== text) this.#edits.push({ from: place.offset, to: place.end, text });
   }
 
-  /** From a place in the text with all changes to the one in the text of before; of what was put there, to where it was put. */
+  /**
+   * Converts a position in the changed text to one in the original; for inserted text, to the place of the
+   * insertion.
+   */
   offsetBefore(offset: number): number {
     let shift = 0;
     for (const { from, to, text } of this.#edits.toSorted((a, b) => a.from - b.from)) {

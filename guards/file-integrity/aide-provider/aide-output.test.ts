@@ -48,7 +48,7 @@ const real = `{
 }
 `;
 
-test('a report of 0.18 is read, with names that are no text', () => {
+test('reads a report of 0.18 with names that are not text', () => {
   const report = parseAideReport(Buffer.from(real, 'latin1'));
   assert.deepEqual(report.counts, { total: 15, added: 1, removed: 1, changed: 2, problems: 0 });
   assert.deepEqual(report.redefined, [{ path: '/t/p', difference: '+e2fsattrs' }]);
@@ -76,7 +76,7 @@ test('control characters are what each version means by them', () => {
   // 0.19 as JSON, 0.18 in decimal.
   assert.equal(added(of('a\\u0012\\u001b\\u007f\\n')), '/t/a\x12\x1b\x7f\n');
   assert.equal(added(of('a\\u0012\\u0027\\u0127', '"aide_version": "0.18.3",')), '/t/a\x0c\x1b\x7f');
-  // Of a report that was cut, the one who started it knows.
+  // A truncated report may lack the version, which its caller knows.
   assert.equal(added(of('a\\u0012', ''), '0.19.1'), '/t/a\x12');
   assert.equal(added(of('a\\u0012', ''), '0.18.3'), '/t/a\x0c');
 });
@@ -108,7 +108,7 @@ test('names with what JSON escapes stay apart, whatever was read before', () => 
   }
 });
 
-test('what a report lacks is empty, and what it counts is counted', () => {
+test('missing parts of a report are empty, and its counts are kept', () => {
   const parse = (value: unknown) => parseAideReport(Buffer.from(JSON.stringify(value)));
   const same = parse({ outline: 'AIDE found NO differences', number_of_entries: { total: 9 } });
   assert.deepEqual(same.counts, { total: 9, added: 0, removed: 0, changed: 0, problems: 0 });
@@ -135,7 +135,7 @@ test('what a report lacks is empty, and what it counts is counted', () => {
   );
 });
 
-test('what is no report is an error', () => {
+test('output that is not a report is an error', () => {
   const isDecode = (error: unknown): boolean =>
     error instanceof RampartError && error.code === errorCodes.DECODE;
   const whole = Buffer.from(real.trim(), 'latin1');

@@ -1,4 +1,7 @@
-/** What the real AIDE says: its exit code, and its report in JSON (0.18 and 0.19; `report_format=json`). */
+/**
+ * Parses the output of the real AIDE: its exit code, and its report in JSON (0.18 and 0.19;
+ * `report_format=json`).
+ */
 import { isObject } from '../../../lib/json/json.ts';
 import { parseJsonKeys } from '../../../lib/json/escaped-keys.ts';
 import { type ErrorCode, errorCodes, messageOf, RampartError } from '../../../lib/errors/errors.ts';
@@ -30,7 +33,7 @@ const errors: Readonly<Record<number, string>> = {
   21: 'it could not get a lock',
   22: 'it ran out of memory',
   23: 'it could not start or use a thread',
-  // Of 0.19.
+  // New in 0.19.
   24: 'its database cannot be used',
   25: 'it was killed by a signal',
 };
@@ -60,12 +63,11 @@ export function aideOutcome(code: number | null, signal?: string | null): AideOu
 }
 
 /**
- * The report of `aide` with `report_format=json`, as bytes: names of files are no text.
+ * The report of `aide` with `report_format=json`, as bytes: names of files need not be text. Missing parts
+ * are empty; findings that it counts but does not list (with a low `report_level`) are in `counts` only.
  *
- * What it lacks is empty; what it counts and does not list (its `report_level` is low) is in `counts` alone.
- *
- * @param version of the AIDE that wrote it, where that is known: of a report that was cut it may not be there
- * @throws RampartError DECODE where it is no report: empty, cut off, in another format
+ * @param version of the AIDE that wrote it, if known: a truncated report may lack it
+ * @throws RampartError DECODE if it is not a report: empty, cut off, in another format
  */
 export function parseAideReport(output: Uint8Array, version?: string): Report {
   // One character a byte, so that names that are no UTF-8 stay what they are.
@@ -114,9 +116,9 @@ export function parseAideReport(output: Uint8Array, version?: string): Report {
 }
 
 /**
- * AIDE 0.18.3 of Debian has the number of a control character in decimal where JSON wants it in hexadecimal: ESC is `\u0027`,
- * which would be an apostrophe. It writes an apostrophe, and every other character, as it is, so nothing else is meant. 0.19
- * has them as JSON wants them.
+ * AIDE 0.18.3 of Debian has the number of a control character in decimal where JSON wants it in hexadecimal:
+ * ESC is `\u0027`, which would be an apostrophe. It never escapes an apostrophe or another character, so this
+ * is unambiguous. 0.19 writes valid JSON.
  */
 function withHexadecimal(text: string): string {
   return text.replace(/\\(?:u(\d{4})|.)/gs, (whole, digits?: string) => {
@@ -228,8 +230,8 @@ const full = /No space left on device|Disk quota exceeded|\(remove incompletely 
 const maxLines = 20;
 
 /**
- * What AIDE said of its configuration, without the text of included files: they are of the node, and who reads the message may
- * not read these. Macros may have such text too.
+ * AIDE's messages about its configuration, without the text of included files: these are on the node, and
+ * readers of the message may not be allowed to read them. Macros may have such text too.
  *
  * @param conf AIDE's name of the configuration itself
  */
@@ -258,7 +260,7 @@ export function aideFailure(
     .split('\n')
     .map((line) => printable(line.trim()))
     .filter((line) => line !== '');
-  // What ended it comes last, but for a configuration with many faults, which are told one by one.
+  // The fatal error comes last, except for a configuration with many errors, which are listed one by one.
   const errorLines = lines.filter((line) => line.startsWith('ERROR'));
   const told = (errorLines.length > 0 ? errorLines : lines).slice(-maxLines);
   const isFull = told.some((line) => full.test(line));

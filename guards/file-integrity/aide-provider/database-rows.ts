@@ -1,6 +1,4 @@
-/**
- * Databases of AIDE as their rows: what AIDE wrote stays as it is, byte for byte, also columns that nothing here knows.
- */
+/** Databases of AIDE as rows: AIDE's bytes are kept unchanged, including unknown columns. */
 import { createReadStream, createWriteStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
@@ -79,7 +77,7 @@ export async function directoriesIn(path: string, signal: AbortSignal): Promise<
     const modeAt = columns.split(' ').indexOf('perm');
     for (const row of rows) {
       if (row.path !== '/') found.add(row.path.slice(0, Math.max(1, row.path.lastIndexOf('/'))));
-      // The whole mode stands there, whatever is asked for.
+      // The whole mode is there, whichever attributes are selected.
       if (/^4\d{4}$/.test(row.text.split(' ', modeAt + 1)[modeAt] ?? '')) found.add(row.path);
     }
   }

@@ -48,7 +48,7 @@ test('rules lead to the directory, and lines stay where they are', () => {
   ]);
 });
 
-test('what 0.18 leaves out with all below, 0.19 does as well', () => {
+test('0.19 also leaves out the directories that 0.18 leaves out entirely', () => {
   const conf = ['!/hostroot/a', ' !/hostroot/b 0', '!/hostroot/c f', '/hostroot p'];
   assert.deepEqual(led(conf.join('\n'), '/mnt').split('\n'), [
     '!/mnt/a',
@@ -65,7 +65,7 @@ test('what 0.18 leaves out with all below, 0.19 does as well', () => {
   assert.equal(led('!/etc/x', '/mnt', '', '0.19'), '-/etc/x');
 });
 
-test('what would leave the host is refused', () => {
+test("refuses paths outside the host's root", () => {
   for (const line of [
     '/etc p',
     '!/hostroot2/etc',
@@ -89,7 +89,7 @@ test('a file that is included and not there is an error, though AIDE would pass 
   assert.match(of('@@include /etc/aide.d/other'), /\^other\$/);
 });
 
-test('what would read another file of the host than a configuration of AIDE is refused', () => {
+test('refuses to include host files other than configurations of AIDE', () => {
   using host = new TestHost();
   host.write('etc/shadow', 'root:$6$hunter2\n');
   host.write('etc/aide.d/x', '/a p\n');
@@ -104,7 +104,7 @@ test('what would read another file of the host than a configuration of AIDE is r
       `${'/hostroot/a(?=b) p\n'.repeat(30)}@@include /hostroot/etc ^shadow$ /hostroot`,
       /only files of AIDE's/,
     ],
-    // What we do not understand may mean something to AIDE.
+    // A line that we do not understand may have a meaning for AIDE.
     ['@@include /hostroot/etc ^shadow$ /hostroot more', /unexpected 'more'/],
     ['report_url=file:/hostroot/etc/cron.d/x more', /unexpected 'more'/],
   ] as const) {
@@ -158,7 +158,7 @@ test('paths of AIDE and of the job', () => {
   }
 });
 
-/** What is left of the root a configuration selects, by the provider with the real AIDE. */
+/** The files under the root that a configuration selects, by the provider with the real AIDE. */
 async function selected(
   host: TestHost,
   text: string,
@@ -169,7 +169,7 @@ async function selected(
   await provider.init(job, patience());
   const log = fs.readFileSync(join(job.directory, 'aide.baseline'), 'utf8').split('\n')[0] ?? '';
   assert.ok((JSON.parse(log) as { entries: number }).entries > 0);
-  // Everything is another's now, so everything that is selected is told; but for what only has a checksum.
+  // Every file has another owner now, so every selected file is reported, except those with only a checksum.
   for (const path of fs.readdirSync(host.root, { recursive: true, encoding: 'utf8' }).concat('')) {
     fs.chmodSync(host.at(path), 0o711);
   }

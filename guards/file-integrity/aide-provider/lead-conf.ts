@@ -1,11 +1,10 @@
 /**
- * A job's configuration for the real AIDE: what is written for the prefix of the job leads to where the files are, and
- * databases and reports are left to us. Its lines stay where they are, so that AIDE's errors name the right ones.
+ * A job's configuration for the real AIDE: paths with the prefix of the job are converted to the place of the
+ * files, and databases and reports are handled here. Line numbers do not change, so that AIDE's errors name
+ * the right ones. A rule has the same meaning for every version of AIDE: `!/x` of a configuration of 0.18
+ * excludes everything below too, for which 0.19 has `-/x`.
  *
- * A rule means the same whatever AIDE the node has: `!/x` of a configuration of 0.18 leaves out what is below too, for which
- * 0.19 has `-/x`.
- *
- * Where the files are at the prefix itself, as in the agent's pod, rules stay as they are. A prefix that is empty becomes
+ * If the files are at the prefix itself, as in the agent's pod, rules are unchanged. An empty prefix becomes
  * `root_prefix`.
  */
 import { writtenPath, escaped } from '../aide-conf/convert-path.ts';
@@ -36,7 +35,7 @@ export interface LedConf {
   readonly conf: AideConf;
   /** Our own engine refuses something of it. */
   readonly isPartial: boolean;
-  /** Of AIDE's paths, that of the job; and back. A path that is none of the job's stays as it is. */
+  /** Converts AIDE's paths to those of the job, and back. A path outside of the job is unchanged. */
   readonly toJob: (path: ByteString) => ByteString;
   readonly toAide: (path: ByteString) => ByteString;
 }
@@ -50,14 +49,14 @@ const ours: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * @param dialect of the AIDE that is to read it
- * @throws {RampartError} INPUT with the lines that cannot be led to the files
+ * @param dialect of the AIDE that will read it
+ * @throws {RampartError} INPUT with the lines that cannot be converted
  */
 export function leadAideConf(name: string, text: string, root: ScanRoot, dialect: Dialect): LedConf {
   const { directory, prefix } = root;
   const problems = new ProblemList();
   const real = directory.length > 1 ? directory.replace(/\/+$/, '') : '';
-  // What only our own engine refuses is no matter here: AIDE tells what it cannot use.
+  // Errors that only our own engine has do not matter here: AIDE reports its own.
   const unusable = new ProblemList(Infinity);
   const conf = tryAideConf(name, text, nodeEnvironment(root), unusable);
   const prunes = conf.dialect === '0.18' && dialect === '0.19';
@@ -102,7 +101,7 @@ class Led {
   readonly #real: string;
   readonly #root: ScanRoot;
   readonly #prefix: string;
-  /** `!` is to become `-`. */
+  /** Whether `!` has to become `-`. */
   readonly #prunes: boolean;
   readonly #problems: ProblemList;
 
@@ -124,7 +123,8 @@ class Led {
     const wrong = new ProblemList(Infinity);
     const statements = [...allStatements(parseAideConf(sourceOf(name, this.#edits.text), wrong))];
     for (const { severity, at, what, next } of wrong.problems) {
-      // Others that cannot be understood are told by AIDE, or by tryAideConf's caller. What AIDE would make of these is not known.
+      // Other lines that cannot be understood are reported by AIDE, or by the caller of tryAideConf. AIDE's
+      // reading of these is unknown.
       if (severity === 'error' && opensFile(lineOf(at))) this.#problems.error(at, what, next);
     }
     for (const statement of statements) {
@@ -198,7 +198,7 @@ class Led {
     try {
       refuseInclude(this.#root, only.literal);
     } catch (error) {
-      // What is not there is an error to AIDE as well.
+      // A missing file is an error in AIDE as well.
       if (error instanceof SystemCallError && error.errno === 'ENOENT') return;
       this.#problems.error(at, fault`cannot read ${only.literal}: ${messageOf(error)}`, 'Remove the line');
     }
@@ -223,7 +223,7 @@ class Led {
     else this.#edits.replace(at, writtenPath(this.#real) + rest || '/');
   }
 
-  /** Its sign is the first that stands there. */
+  /** The sign is its first character. */
   #prune({ offset }: Position): void {
     this.#edits.replace({ offset, end: offset + 1 }, '-');
   }
@@ -236,7 +236,7 @@ class Led {
     else this.#edits.replace(at, this.#real === '' ? fromRoot(rest) : escaped(this.#real) + rest);
   }
 
-  /** What comes after the prefix. */
+  /** The part after the prefix. */
   #rest(written: string): string | undefined {
     for (const start of [this.#prefix, escaped(this.#prefix)]) {
       if (!written.startsWith(start)) continue;
@@ -257,7 +257,7 @@ function lineOf({ source: { text }, offset }: Position): string {
   return text.slice(text.lastIndexOf('\n', offset - 1) + 1, end === -1 ? undefined : end);
 }
 
-/** Of negative rules: in 0.18 one for some types only never prunes. */
+/** For negative rules: in 0.18, one for some types only never prunes. */
 function isForAllTypes({ type, restriction }: RuleStatement): boolean {
   return type === 'negative' && (restriction?.types.every(({ name }) => name === '0') ?? true);
 }

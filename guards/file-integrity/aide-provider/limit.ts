@@ -5,7 +5,7 @@ import type { ByteString } from '../model/entry.ts';
 /** An argument of a program is at most 128 KiB (execve(2)), and PCRE2 takes expressions of 64 KiB, compiled. */
 const longest = 16 * 1024;
 
-/** `undefined` where there are too many: then everything has to be looked at. */
+/** `undefined` for too many paths: then everything has to be checked. */
 export function limitFor(paths: readonly ByteString[]): string | undefined {
   if (paths.length === 0) return undefined;
   let size = 0;
@@ -20,8 +20,8 @@ export function limitFor(paths: readonly ByteString[]): string | undefined {
 }
 
 /**
- * What is no ASCII stays as it is: some AIDE match bytes, and some characters, to which an escaped byte is a character of its
- * own. A name that is no UTF-8 is matched by nothing in the latter, whatever stands here.
+ * Bytes beyond ASCII are not escaped: some versions of AIDE match bytes, and others characters, for which an
+ * escaped byte is a character of its own. In the latter, no expression matches a name that is not UTF-8.
  */
 function asExpression(path: ByteString): string {
   const bytes = Buffer.from(path, 'latin1');

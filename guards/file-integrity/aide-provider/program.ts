@@ -37,7 +37,7 @@ export async function findProgram(
 
 /**
  * @param program a path; by default `aide` in PATH
- * @throws {RampartError} UNSUPPORTED where there is none, or one of another version
+ * @throws {RampartError} UNSUPPORTED if it is missing, or has another version
  */
 export async function findAide(program?: string): Promise<AideProgram> {
   const path = program ?? (await findProgram('aide'));
@@ -52,16 +52,16 @@ export async function findAide(program?: string): Promise<AideProgram> {
   return { path, version, dialect };
 }
 
-/** Of `0.18` and `0.18.3`; `undefined` for one that is not known. */
+/** Dialect of `0.18` and `0.18.3`; `undefined` for an unknown version. */
 export function dialectOf(version: string): Dialect | undefined {
   return dialects.find((known) => version === known || version.startsWith(`${known}.`));
 }
 
 /**
- * Whether it takes names for characters of UTF-8, and so passes over those that are none. Its version does not tell: 0.19.1
+ * Whether it reads names as UTF-8, and so skips those that are not. Its version does not show this: 0.19.1
  * does, and with the patches of Debian 13's 0.19.1-2+deb13u3 it matches bytes again, as 0.18.
  *
- * @returns `true` too where it does not answer: then nothing is hidden
+ * @returns `true` too if it does not answer: then nothing is hidden
  */
 export function matchesCharacters({ path }: AideProgram, signal: AbortSignal): Promise<boolean> {
   return new Promise((resolve, reject) => {
@@ -80,7 +80,7 @@ function versionText(path: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const options = { timeout: patienceMs, killSignal: 'SIGKILL', maxBuffer: 1 << 20 } as const;
     execFile(path, ['--version'], options, (error, stdout, stderr) => {
-      // 0.18 tells it on stderr.
+      // 0.18 prints it on stderr.
       if (error === null) resolve(`${stdout}\n${stderr}`);
       else
         reject(

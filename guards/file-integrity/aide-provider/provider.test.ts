@@ -1,4 +1,7 @@
-/** The provider `aide` with the real AIDE: what its own users see. What both providers do alike is in the suite of both. */
+/**
+ * The provider `aide` with the real AIDE: the parts specific to it. The common behaviour is in the suite of
+ * both providers.
+ */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
@@ -221,14 +224,14 @@ test('backups are kept as many as are asked for, and nothing else is left', { sk
   ]);
   await provider.init({ ...job, maxBackups: 0 }, patience());
   assert.equal(fs.readdirSync(job.directory).length, 3);
-  // What was done for a request is not done again.
+  // A finished request is not executed again.
   const first = await provider.init(job, { ...patience(), request: 'one' });
   const text = fs.readFileSync(join(job.directory, 'aide.baseline'), 'utf8');
   assert.deepEqual(await provider.init(job, { ...patience(), request: 'one' }), first);
   assert.equal(fs.readFileSync(join(job.directory, 'aide.baseline'), 'utf8'), text);
 });
 
-test('what cannot be read is told, and not taken for removed', { skip: skip || mustBeRoot() }, async () => {
+test('an unreadable file is reported, not taken for removed', { skip: skip || mustBeRoot() }, async () => {
   using host = smallHost();
   // root without the right to read everything, as in a container without CAP_DAC_OVERRIDE.
   const drop = '-dac_override,-dac_read_search';
@@ -295,7 +298,7 @@ for (const [which, script] of [
     `case "$*" in *path-check*) exit 0; esac; exec aide --after='!/.*[\\xC3\\xFF]' "$@"`,
   ],
 ] as const) {
-  test(`a name that is no UTF-8 hides nothing, with AIDE: ${which}`, { skip }, async () => {
+  test(`a name that is not UTF-8 hides nothing, with AIDE: ${which}`, { skip }, async () => {
     using host = smallHost();
     const job = host.job(`!/hostroot/etc/left$\n${wholeEtc}`);
     const program = host.script('aide', script);
@@ -320,7 +323,7 @@ for (const [which, script] of [
   });
 }
 
-deepTest('more findings than are kept are counted, and those that are told are whole', { skip }, async () => {
+deepTest('counts findings beyond the limit, and reports the others whole', { skip }, async () => {
   using host = smallHost();
   const job = host.job(wholeEtc);
   await new AideProvider().init(job, patience());
@@ -454,7 +457,7 @@ test('the signal ends AIDE, and so does the end of its time', { skip }, async ()
   assert.equal(await new AideProvider().state(job), 'ready');
 });
 
-test('AIDE that does nothing any more is ended', { skip }, async () => {
+test('ends an AIDE that no longer does anything', { skip }, async () => {
   using host = smallHost();
   const job = host.job(wholeEtc);
   const program = host.script('aide', 'case "$1" in --version) exec aide --version;; esac\nexec sleep 1000');
@@ -473,7 +476,7 @@ deepTest('AIDE that works says so', { skip }, async () => {
   const onProgress = ({ cpuMs = 0 }: ScanProgress): void => {
     if (cpuMs > 0) fs.writeFileSync(enough, '');
   };
-  // A look every two seconds, and 40 s without any CPU time are none that works.
+  // Checks every two seconds; an AIDE without any CPU time for 40 s is stuck.
   const provider = new AideProvider({ program: busy, stuckMs: 40_000 });
   await provider.init(job, { ...patience(), onProgress });
   assert.equal(await provider.state(job), 'ready');

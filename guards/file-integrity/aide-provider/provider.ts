@@ -1,6 +1,6 @@
 /**
- * The provider `aide`: the real AIDE, driven with the job's configuration. What is kept of it is signed, since AIDE's own
- * databases are not, and it takes a damaged one for "everything was added".
+ * The provider `aide`: the real AIDE, driven with the job's configuration. The kept database is signed, since
+ * AIDE's own databases are not, and AIDE takes a damaged one for "everything was added".
  */
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm, unlink, writeFile } from 'node:fs/promises';
@@ -48,9 +48,9 @@ import type { Report, ReportOptions } from '../model/report.ts';
 export interface AideProviderOptions {
   /** The program; by default `aide` in PATH. */
   readonly program?: string;
-  /** AIDE is ended when it has taken no CPU time for so long; 10 minutes by default. */
+  /** AIDE is killed when it has used no CPU time for this long; 10 minutes by default. */
   readonly stuckMs?: number;
-  /** Of AIDE's report that is looked at; findings beyond it are counted and not told. */
+  /** How much of AIDE's report is parsed; findings beyond it are counted but not listed. */
   readonly reportLimitBytes?: number;
 }
 
@@ -106,7 +106,7 @@ export class AideProvider implements IntegrityProvider {
   }
 
   async check(job: IntegrityJob, { signal, onProgress }: RunOptions): Promise<CheckResult> {
-    // First what needs no AIDE: a bad baseline is told as such.
+    // Steps without AIDE come first: a bad baseline is reported as such.
     await using baseline = await openDatabase(job, signal);
     const { aide, conf } = await this.#prepare(job);
     refuseNewer(baseline, aide);
@@ -159,7 +159,7 @@ export class AideProvider implements IntegrityProvider {
         job,
         aide,
         id,
-        // The rest is as it was, the configuration that it was made with too.
+        // The rest is unchanged, including the configuration that it was made with.
         {
           about: { ...facts.about, acceptedBy: author, acceptedBecause: reason },
           ...{ requests, unread: facts.unread, configDigest: facts.configDigest },
@@ -280,7 +280,9 @@ export class AideProvider implements IntegrityProvider {
   }
 }
 
-/** Of more warnings than are kept it is not known what they are about: then it is all of the node. */
+/**
+ * If there were more warnings than are kept, their subjects are unknown: then they concern the whole node.
+ */
 function unreadIn(
   { messages, messagesAreCut }: AideRun,
   { toJob }: LedConf,
@@ -293,7 +295,9 @@ function unreadIn(
   return [...found.filter((each) => each.path !== path), { path, code: 'EOVERFLOW', message }];
 }
 
-/** Everything of a finding is asked for; what of it is told says the configuration, when the report is written. */
+/**
+ * Requests all parts of a finding; the configuration selects the reported ones when the report is written.
+ */
 function reportLines({ level }: ReportOptions): readonly string[] {
   return [
     'gzip_dbout=yes',
@@ -321,7 +325,7 @@ function readReport(
 ): Report {
   let report = parseAideReport(reportIsCut ? closeCutReport(bytes) : bytes, version);
   if (reportIsCut) {
-    // A change of which nothing is told is one that is not told.
+    // A change without reported details is not reported.
     const changes = report.changes.filter(({ kind, details }) => kind !== 'changed' || details.length > 0);
     report = { ...report, changes, omitted: report.omitted + report.changes.length - changes.length };
   }

@@ -12,7 +12,7 @@ export interface AideCall {
   readonly args: readonly string[];
   readonly databaseFd: number | undefined;
   readonly reportLimitBytes: number;
-  /** It is ended when it has taken no CPU time for so long. */
+  /** It is killed when it has used no CPU time for this long. */
   readonly stuckMs: number;
   /** Told now and then of the CPU time that it has taken. */
   readonly onCpu: ((cpuMs: number) => void) | undefined;
@@ -21,11 +21,11 @@ export interface AideCall {
 
 export interface AideRun {
   readonly outcome: AideOutcome;
-  /** What it wrote to descriptor 3. */
+  /** Its output on descriptor 3. */
   readonly report: Buffer;
   /** There was more than the limit. */
   readonly reportIsCut: boolean;
-  /** What it said on stderr, one character a byte; the first 4 MiB. */
+  /** Its output on stderr, one character a byte; the first 4 MiB. */
   readonly messages: string;
   readonly messagesAreCut: boolean;
 }
@@ -35,7 +35,7 @@ const messagesLimit = 4 * 1024 * 1024;
 /**
  * Resolves when it has ended, whatever its exit code.
  *
- * @throws the reason of `signal`; {RampartError} SYSTEM where it cannot be started, or does nothing any more
+ * @throws the reason of `signal`; {RampartError} SYSTEM if it cannot be started, or is stuck
  */
 export async function runAide(call: AideCall): Promise<AideRun> {
   const { signal } = call;
@@ -91,7 +91,7 @@ export async function runAide(call: AideCall): Promise<AideRun> {
 /** Looks in one stuck time. */
 const looks = 20;
 
-/** Who waits for a file system that does not answer takes no CPU time. Without /proc nobody knows. */
+/** A process that waits for a dead file system uses no CPU time. Without /proc, this is unknown. */
 function watchCpu(
   pid: number | undefined,
   { stuckMs, onCpu }: AideCall,
@@ -111,8 +111,8 @@ function watchCpu(
 let places: Promise<readonly (string | undefined)[]> | undefined;
 
 /**
- * Programs that only change their own process and then become AIDE: the least of priorities, and an end with ours (else it
- * would go on without anybody who reads its report). What the machine does not have is left out.
+ * Programs that only change their own process and then become AIDE: the lowest priority, and an end with ours
+ * (otherwise it would continue without a reader of its report). Programs that the machine lacks are omitted.
  */
 async function gentle(): Promise<string[]> {
   places ??= Promise.all(['nice', 'ionice', 'setpriv'].map((name) => findProgram(name)));

@@ -36,11 +36,11 @@ const current = 'aide.baseline';
 const lastName = 'aide.last-baseline';
 const backupName = /^aide\.baseline\.(\d+-[0-9a-f]{12})$/;
 const databaseName = /^aide\.db\.(\d+-[0-9a-f]{12})\.gz$/;
-/** Of what an accept looks at. */
+/** A partial database that an accept uses. */
 const partName = /^aide\.db\.\d+-[0-9a-f]{12}\.part$/;
-/** Of the directories of single runs. */
+/** Prefix of the directories of single runs. */
 export const runPrefix = 'aide.run.';
-/** Longer it is none of ours. */
+/** A longer file is not ours. */
 const longestBytes = 64 * 1024;
 
 export interface DatabaseFacts {
@@ -63,7 +63,7 @@ export interface DatabaseFacts {
   readonly keyId: string;
 }
 
-/** Where AIDE is to write a database with this id, and where it is. */
+/** The path of the database with this id, where AIDE writes it. */
 export function databasePath(directory: string, id: string): string {
   return join(directory, `aide.db.${id}.gz`);
 }
@@ -118,8 +118,8 @@ export class SignedDatabase implements AsyncDisposable {
 }
 
 /**
- * What the signed file says, once its signature is verified; the database itself is not looked at. `undefined` where there
- * never was one.
+ * The content of the signed file, once its signature is verified; the database itself is not read.
+ * `undefined` if there never was one.
  *
  * @throws {BaselineError}
  */
@@ -188,14 +188,14 @@ export interface NewDatabase extends Pick<
 > {
   readonly job: DatabaseJob;
   readonly signal: AbortSignal;
-  /** Is called with its digest before it takes the place; when that throws, the baseline is as it was. */
+  /** Called with its digest before it takes the place; if it throws, the baseline is unchanged. */
   readonly onSigned: (digest: string) => Promise<void>;
 }
 
 /**
- * Makes the database of this id, which is there already, the baseline; the one before becomes a backup.
+ * Makes the existing database of this id the baseline; the previous one becomes a backup.
  *
- * @throws {RampartError} FULL, SYSTEM: the baseline is as it was
+ * @throws {RampartError} FULL, SYSTEM: the baseline is unchanged
  */
 export async function adoptDatabase(made: NewDatabase): Promise<void> {
   const { job, signal, onSigned, ...about } = made;
@@ -228,12 +228,14 @@ export async function adoptDatabase(made: NewDatabase): Promise<void> {
     await file.writeFile(`${line}\n${signature}\n`);
   });
   newest?.made({ provider: 'aide', digest: digest.toString('hex'), madeAtMs: facts.madeAtMs });
-  // It counts already, and the note fits it as it is.
+  // It is already in effect, and the note fits it unchanged.
   await note({ digest: digest.toString('hex') }).catch(() => undefined);
   await removeStrays(directory, maxBackups);
 }
 
-/** Removes backups beyond `maxBackups`, and what killed writers have left. Nobody else may be at work for the job. */
+/**
+ * Removes backups beyond `maxBackups`, and files left by killed writers. Nothing else may work on the job.
+ */
 export async function removeStrays(directory: string, maxBackups: number): Promise<void> {
   const names = await readdir(directory);
   const backups = names.map((name) => backupName.exec(name)?.[1]).filter((id) => id !== undefined);
@@ -246,7 +248,7 @@ export async function removeStrays(directory: string, maxBackups: number): Promi
     await rm(join(directory, name), { recursive: true, force: true }).catch(ignore);
   }
   const ownId = await idOf(join(directory, current));
-  // A baseline that cannot be read leads to some database, and nobody knows which.
+  // An unreadable baseline refers to an unknown database.
   if (ownId === 'unknown') return;
   for (const id of backups)
     if (!wanted.has(id)) await unlink(join(directory, `${current}.${id}`)).catch(ignore);

@@ -1,4 +1,7 @@
-/** What AIDE says of files that it could not read, in the words of both versions (their src/, and runs without CAP_DAC_OVERRIDE). */
+/**
+ * AIDE's messages about files that it could not read, in the words of both versions (their src/, and runs
+ * without CAP_DAC_OVERRIDE).
+ */
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { isAtOrBelowAny } from '../model/entry.ts';
@@ -77,7 +80,7 @@ const sentences: readonly (readonly [code: string, said: string])[] = [
   ],
 ];
 
-suite('what AIDE could not read', () => {
+suite('lists files that AIDE could not read', () => {
   for (const [code, said] of sentences) {
     test(said.replaceAll(path, 'X').slice(0, 90), () => {
       const found = unreadOf(`  WARNING: ${said}\n`, (each) => `/hostroot${each}`);
@@ -88,7 +91,7 @@ suite('what AIDE could not read', () => {
     });
   }
 
-  test('what is gone is no problem, nor is what it says of other things; control characters are read', () => {
+  test('deleted files and other messages are not problems; control characters are read', () => {
     const same = (each: string): string => each;
     const others = [
       "WARNING: failed to access '/t/gone': No such file or directory (skipping)",
@@ -100,7 +103,7 @@ suite('what AIDE could not read', () => {
     assert.equal(found?.path, '/t/a\n\x1b');
   });
 
-  test('what could not be looked at is not removed, nor is what is below', () => {
+  test('an unreadable path is not removed, nor is anything below it', () => {
     const change = { summary: '', type: undefined, details: [] };
     const removed = (of: string) => ({ ...change, kind: 'removed' as const, path: of });
     const report: Report = {

@@ -1,5 +1,6 @@
 /**
- * What AIDE could not read: it says so on stderr only, and reports what is in an unreadable directory as removed.
+ * Files that AIDE could not read: it says so on stderr only, and reports the contents of an unreadable
+ * directory as removed.
  */
 import { type ByteString, isAtOrBelowAny, type ScanProblem } from '../model/entry.ts';
 import type { Report } from '../model/report.ts';
@@ -16,7 +17,7 @@ const sentences: readonly RegExp[] = [
   /^hash calculation: number of (?<changed>bytes read \(-?\d+\) mismatches .* size \(-?\d+\)) for '(?<path>.*?)'.*$/s,
   /^readlink\(\) failed for '(?<path>.*)': (?<why>.*)$/s,
   /^(?:listxattrs|lgetxattr|lgetfilecon_raw) failed for (?<path>.*?): ?(?<why>.*)$/s,
-  // 0.19.1. What is skipped is not in its database, and told as removed.
+  // 0.19.1. Skipped files are not in its database, and reported as removed.
   /^failed to access '(?<path>.*)': (?<why>.*) \(skipping\)$/s,
   /^fstat\(\) failed for (?<path>.*): (?<why>.*) \(skipping\)$/s,
   /^failed to open [a-z ]+ '(?<path>.*)' for reading: (?:open|fstat)\(\) failed: (?<why>.*) \([^()]*\)$/s,
@@ -76,7 +77,7 @@ function unescaped(text: string): ByteString {
   );
 }
 
-/** What could not be looked at is not removed: nothing is known of it. */
+/** Unreadable files do not count as removed: their state is unknown. */
 export function withUnread(report: Report, unread: readonly ScanProblem[]): Report {
   if (unread.length === 0) return report;
   const paths = new Set(unread.map(({ path }) => path));

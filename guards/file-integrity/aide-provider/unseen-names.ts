@@ -1,6 +1,7 @@
 /**
- * Names that some AIDE 0.19 pass over without a word: those that match rules in PCRE2's UTF mode, in which a name that is no
- * UTF-8 is matched by no rule. Who wants to hide a file needs no more than such a name, so they are looked for here, and told.
+ * Names that some versions of AIDE 0.19 silently skip: they match rules in PCRE2's UTF mode, in which no rule
+ * matches a name that is not UTF-8. Such a name is enough to hide a file, so these are searched for here, and
+ * reported.
  */
 import { isUtf8 } from 'node:buffer';
 import type { Dirent } from 'node:fs';
@@ -10,7 +11,7 @@ import type { ByteString, FileType, ScanProblem } from '../model/entry.ts';
 import type { ScanRoot } from '../provider/provider.ts';
 import { Selection } from '../aide-conf/selection.ts';
 
-/** So many are told of one scan: somebody may make a million. */
+/** How many are reported for one scan: a user may create a million. */
 const mostNames = 10_000;
 
 export interface UnseenNamesOptions {
@@ -52,7 +53,7 @@ async function entriesOf(
 ): Promise<Dirent<Buffer>[]> {
   if (!directory.startsWith(prefix)) return [];
   const path = Buffer.concat([Buffer.from(top), Buffer.from(`/${directory.slice(prefix.length)}`, 'latin1')]);
-  // One that is gone, or cannot be read, is AIDE's to tell.
+  // AIDE reports directories that are gone or unreadable.
   return await readdir(path, { withFileTypes: true, encoding: 'buffer' }).catch(() => []);
 }
 

@@ -1,4 +1,4 @@
-/** What `rampart integrity check` does to files and baseline: init, check, update, import. */
+/** The effects of `rampart integrity check` on files and baseline: init, check, update, import. */
 import { createReadStream } from 'node:fs';
 import { link, rename, unlink } from 'node:fs/promises';
 
@@ -34,9 +34,9 @@ export interface CheckJob {
   /** For what writes. */
   readonly signingKey: SigningKey | undefined;
   readonly report: ReportOptions;
-  /** Of `root`; used up by one init or check. */
+  /** Threads for `root`; used up by one init or check. */
   readonly threads: ThreadPool;
-  /** Where somebody looks at it. */
+  /** Set if the progress is shown. */
   readonly onProgress: ((progress: ScanProgress) => void) | undefined;
   /** Told before the scan starts. */
   readonly onWarning: (text: string) => void;
@@ -56,10 +56,10 @@ export interface Imported {
   readonly withoutChecksum: number;
 }
 
-/** Problems that are told one by one; the rest is counted. */
+/** How many problems are listed; the others are counted. */
 const MOST_PROBLEMS = 10_000;
 
-/** @throws {RampartError}: the baseline is as it was */
+/** @throws {RampartError}: the baseline is unchanged */
 export async function initFiles(job: CheckJob): Promise<Done> {
   const startedMs = Date.now();
   // Only to know how much there is.
@@ -77,9 +77,7 @@ export async function initFiles(job: CheckJob): Promise<Done> {
   return { report, facts: factsOf(job, 'init', startedMs) };
 }
 
-/**
- * @throws {BaselineError} where the baseline cannot be trusted; {RampartError}: the baseline is as it was
- */
+/** @throws {BaselineError} if the baseline cannot be trusted; {RampartError}: the baseline is unchanged */
 export async function checkFiles(job: CheckJob, mode: 'check' | 'update'): Promise<Done> {
   const startedMs = Date.now();
   const { signal } = job;
@@ -104,14 +102,18 @@ export async function checkFiles(job: CheckJob, mode: 'check' | 'update'): Promi
     tee === undefined
       ? undefined
       : write(job, withUnreadKept(baseline.entries(signal), tee.copy()), { compared: reading });
-  // Both have ended before anything is closed. What the scan says goes before what its copy lacks.
+  // Both have ended before anything is closed. The error of the scan precedes that of its copy.
   const [read, written] = await Promise.allSettled([reading, writing]);
   if (read.status === 'rejected') throw read.reason;
   if (written.status === 'rejected') throw written.reason;
   return { report: read.value, facts: factsOf(job, mode, startedMs) };
 }
 
-/** Takes a database of AIDE as the baseline. @throws {RampartError}: the baseline is as it was */
+/**
+ * Takes a database of AIDE as the baseline.
+ *
+ * @throws {RampartError}: the baseline is unchanged
+ */
 export async function importDatabase(job: CheckJob, path: string): Promise<Imported> {
   let refused: readonly string[] = [];
   let withoutChecksum = 0;
@@ -145,7 +147,7 @@ function scan(
   return stream;
 }
 
-/** @param compared - What has to be told of the entries: what cannot be told is not taken. */
+/** @param compared - The reported entries: unreported ones are not accepted. */
 async function write(
   job: CheckJob,
   entries: Batches<Entry>,
@@ -154,7 +156,7 @@ async function write(
   const { db: path, root, signingKey: key, configDigest, signal } = job;
   if (key === undefined)
     throw new RampartError(errorCodes.INPUT, { what: 'there is no key to sign the baseline with' });
-  // Of a database of AIDE nobody knows where its files are.
+  // The root of a database of AIDE is unknown.
   const about = { madeBy, ...(madeBy !== 'import' && { root }) };
   const header = { rampartVersion: manifest.version, madeAtMs: Date.now(), configDigest, about };
   async function* last(): AsyncGenerator<Batch<Entry>, void, undefined> {
@@ -166,10 +168,13 @@ async function write(
   return (await writeBaseline({ path, key, header, entries: last(), signal })).entries;
 }
 
-/** Of link(2): of no file system without second names (FAT on a USB stick), not of this file, or not any more. */
+/**
+ * Errors of link(2) without hard links: by the file system (FAT on a USB stick), by this file, or
+ * temporarily.
+ */
 const withoutLinks: ReadonlySet<unknown> = new Set(['EPERM', 'EOPNOTSUPP', 'ENOTSUP', 'ENOSYS', 'EMLINK']);
 
-/** As `<baseline>.old`, a second name where there can be one, so that at no moment there is none. */
+/** As `<baseline>.old`, by a hard link where possible, so that a baseline exists at every moment. */
 async function keepOld(path: string): Promise<void> {
   const old = `${path}.old`;
   const temporary = `${old}.new.${process.pid}`;
@@ -199,7 +204,7 @@ async function expectedOfOld({ db, key }: CheckJob): Promise<ScanOptions['expect
   }
 }
 
-/** What a scan is going to read, if all is as it was. */
+/** The amount that a scan will read, if nothing has changed. */
 function expectedOf({ counts }: Baseline): NonNullable<ScanOptions['expected']> {
   return { files: counts.entries, bytes: counts.contentBytes };
 }

@@ -83,7 +83,7 @@ function execute(path: string, environment: ReadonlyMap<string, string>): Buffer
     if (why !== undefined) throw new Error(`${place} is ${why}, so it is not run`);
   }
   const run = spawnSync(file, [], {
-    // What is set already stays.
+    // Variables that are already set stay.
     env: { ...Object.fromEntries(environment), ...process.env },
     stdio: ['ignore', 'pipe', 'pipe'],
     timeout: EXECUTION_MS,

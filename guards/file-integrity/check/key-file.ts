@@ -9,7 +9,7 @@ import { verifyDigest, type SigningKey, type VerifyingKey } from '../database/si
 
 const SECRET_BYTES = 32;
 
-/** @throws {RampartError} `NOT_FOUND`, `SYSTEM` where it cannot be read, `INPUT` where it is none */
+/** @throws {RampartError} `NOT_FOUND`, `SYSTEM` if it cannot be read, `INPUT` if it is invalid */
 export function readVerifyingKey(path: string): VerifyingKey {
   const bytes = readKeyFile(path);
   const text = bytes.toString('latin1').trim();
@@ -40,7 +40,7 @@ export function readSigningKey(path: string): SigningKey {
 }
 
 /**
- * Makes a secret of its own where there is none yet.
+ * Creates a secret if the file is missing.
  *
  * @returns whether it did
  * @throws {RampartError} `FULL`, `SYSTEM`
@@ -69,7 +69,7 @@ function writeNew(path: string, text: string): void {
   }
 }
 
-/** Who else may read it, as a sentence; undefined where nobody may. */
+/** Which other users may read it, as a sentence; undefined if no one else may. */
 export function keyWarning(path: string): string | undefined {
   const mode = statSync(path, { throwIfNoEntry: false })?.mode ?? 0;
   if ((mode & 0o077) === 0) return undefined;

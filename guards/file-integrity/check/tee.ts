@@ -42,7 +42,7 @@ export class Tee<T> {
         else await this.#change();
       }
     } finally {
-      // Nobody is going to read the rest: the other one must not wait.
+      // The rest will not be read: the other reader must not wait.
       if (this.#state === 'open') this.#state = 'unread';
       this.#waiting.length = 0;
       this.#changed();

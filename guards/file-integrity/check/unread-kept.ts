@@ -1,4 +1,7 @@
-/** What an update writes: the files as they are now, and the old entries of files that could not be read. */
+/**
+ * The content written by an update: the files as they are now, and the old entries of files that could not be
+ * read.
+ */
 import { type Batch, BatchCursor, type Batches, unpack } from '../model/batches.ts';
 import { EntryBlock } from '../database/entry-block.ts';
 import type { ByteString, Entry, ScanProblem } from '../model/entry.ts';
@@ -7,9 +10,8 @@ import { UnreadPaths } from '../compare/unread-paths.ts';
 type Seen = Entry | ScanProblem;
 
 /**
- * Both sorted by the bytes of their paths; a problem comes after the entry of its path, or, of a directory, among
- * what is in it (CompareOptions). Blocks that have nothing to do with what
- * could not be read are handed on as they are.
+ * Both sorted by the bytes of their paths; a problem comes after the entry of its path, or, for a directory,
+ * among its contents (CompareOptions). Blocks without unreadable files are passed on unchanged.
  *
  * @throws what the streams throw
  */
@@ -50,7 +52,7 @@ export async function* withUnreadKept(
     for (let at = 0; at < items.length;) {
       const path = items[at]?.path ?? '';
       if (path < last) {
-        // What was seen of this directory stays as it was seen.
+        // The part of this directory that was seen stays as seen.
         while (olds.current !== undefined && olds.current.path <= last) await next();
         unread.add(path);
         at++;

@@ -1,4 +1,4 @@
-/** What an update is made of: one scan for two readers, and entries that stay where nobody could look. */
+/** The parts of an update: one scan for two readers, and entries that stay if they could not be read. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
@@ -89,7 +89,7 @@ function* asScanned(
   yield* inBlocks(entries, size);
 }
 
-test('a block that has nothing to do with what could not be read is handed on as it is', async () => {
+test('a block without unreadable files is passed on unchanged', async () => {
   const numbered = (from: number, to: number): Entry[] =>
     Array.from({ length: to - from }, (_, at) => entryOf({ path: `/${String(from + at).padStart(3, '0')}` }));
   const [one, two, three] = [
@@ -108,7 +108,7 @@ test('a block that has nothing to do with what could not be read is handed on as
   );
 });
 
-test('an update is what is there now, and what was there where nobody could look', async () => {
+test('an update has the present files, and the earlier ones where reading failed', async () => {
   const state = fc.record({
     old: fc.boolean(),
     now: fc.boolean(),
@@ -129,7 +129,7 @@ test('an update is what is there now, and what was there where nobody could look
           names.some((name, at) => states[at]?.unread === true && path.startsWith(`${name}/`));
         for (const [at, path] of names.entries()) {
           const one = states[at] ?? { old: false, now: false, unread: false };
-          // What is in an unreadable directory is not seen.
+          // The contents of an unreadable directory are not seen.
           const isSeen = one.now && !isBelowUnread(path);
           const isUnread = one.unread && !isBelowUnread(path);
           if (one.old) old.push(entryOf({ path, attributes, uid: 1 }));
@@ -152,7 +152,7 @@ test('an update is what is there now, and what was there where nobody could look
   );
 });
 
-test('a directory that cannot be opened any more: what was seen of it is new, the rest stays', async () => {
+test('a directory that can no longer be opened: entries read are updated, the others stay', async () => {
   const paths = ['/a', '/a!', '/a/1', '/a/2', '/a/2/x', '/a/3', '/a0', '/b'];
   const old = paths.map((path) => entryOf({ path, attributes, uid: 1 }));
   const problem = { path: '/a', code: 'EACCES', message: '' };

@@ -131,7 +131,7 @@ export class ActiveConfigs {
     return conf;
   }
 
-  /** @returns why it cannot be written, where somebody else has the name */
+  /** @returns why it cannot be written, if its name belongs to another owner */
   async #write(
     key: string,
     found: Found,
@@ -163,7 +163,7 @@ export class ActiveConfigs {
       const live = await this.#inTheWay.read(key, place, signal);
       // Ours, and the cache is behind, or it is gone: tried again.
       if (live === undefined || live.metadata.labels?.[names.aideConfLabel] !== undefined) throw error;
-      // Ours, and somebody has taken the label away.
+      // Ours, with its label removed.
       if ((live.metadata.ownerReferences ?? []).some(({ uid }) => uid === owner.uid))
         return await this.#update(live, wanted, signal);
       const message = `ConfigMap ${place.namespace}/${place.name} exists but does not belong to this guard, which needs the name for the converted configuration. Rename it or the FileIntegrity.`;

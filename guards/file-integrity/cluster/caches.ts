@@ -1,4 +1,4 @@
-/** What the operator keeps of the API for this guard, and under which values it looks it up. */
+/** The operator's caches for this guard, and their indexes. */
 import type { GuardContext } from '../../../guard/context.ts';
 import { controllerOf } from '../../../lib/kube/object/owner-references.ts';
 import { fieldsOf, nodeFacts } from '../../../lib/kube/object/facts.ts';
@@ -141,7 +141,7 @@ function withoutData<T extends ConfigMap | Secret>(object: T): T {
   return { ...fieldsOf(object, ['apiVersion', 'kind']), metadata } as T;
 }
 
-/** Without findings, of which only their own node status tells: some 600 bytes instead of up to 300 kB. */
+/** Without findings, which only its own node status shows: some 600 bytes instead of up to 300 kB. */
 function slimStatus(status: FileIntegrityNodeStatus): FileIntegrityNodeStatus {
   const { findings: _many, detection: _unused, ...kept } = status;
   const { managedFields: _theServersOwn, ...metadata } = kept.metadata;

@@ -109,7 +109,7 @@ export class TestCluster extends TestApi {
     await this.client.create(configMaps, { metadata: { name, namespace }, data });
   }
 
-  /** What the agent of a node has to say next. */
+  /** The next result of a node's agent. */
   result(integrity: string, nodeName: string, outcome: Outcome, more: Partial<NodeResult> = {}): NodeResult {
     const key = `${integrity} ${nodeName}`;
     const sequence = more.sequence ?? (this.#sequences.get(key) ?? 0) + 1;
@@ -166,7 +166,7 @@ export class TestCluster extends TestApi {
     return (await this.client.list(events)).items;
   }
 
-  /** The notes of events of this reason, each as often as it was told. */
+  /** The notes of events of this reason, one for each time it was reported. */
   async notes(reason: string): Promise<string[]> {
     const all = (await this.events()).filter((event) => event.reason === reason);
     return all.flatMap(({ note = '', series }) => Array.from({ length: series?.count ?? 1 }, () => note));

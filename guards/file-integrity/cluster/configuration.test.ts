@@ -1,4 +1,4 @@
-// What a user names as configuration, and what becomes of it, on the embedded API.
+// A user's configuration, and its processing, on the embedded API.
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
@@ -44,7 +44,7 @@ suite('the configuration of a user', () => {
       status?.conditions?.find(({ type }) => type === 'Complete')?.message,
       'A new baseline is being made: n1.',
     );
-    // What events have led to meanwhile is of the one before.
+    // Results of events in the meantime belong to the previous configuration.
     await cluster.report('example', 'n1', failed(1, 2, 0), { configuration: first });
     assert.equal((await cluster.integrity('example')).status?.phase, 'Initializing');
     await cluster.report('example', 'n1', succeeded, { configuration: await now() });
@@ -149,7 +149,7 @@ suite('the configuration of a user', () => {
     }
   });
 
-  test('what is written elsewhere into the active one is put right; a name that others have is said', async () => {
+  test('foreign edits of the active one are undone; a name in use by others is reported', async () => {
     await using cluster = await TestCluster.start();
     await cluster.createNode('n1');
     cluster.startOperator();

@@ -1,4 +1,4 @@
-/** What the controllers of the operator share while it leads. */
+/** Shared by the controllers of the operator while it leads. */
 import type { ClusterContext as PartContext } from '../../../guard/context.ts';
 import type { Clock } from '../../../lib/time/clock.ts';
 import type { ControllerContext } from '../../../lib/kube/controller/controller.ts';
@@ -67,12 +67,13 @@ export function tell(
   });
 }
 
-/** Events are given so long to be in the API before what says that they were told is written. */
+/** How long events may take to reach the API before their record is written. */
 const EVENTS_MS = 1000;
 
 /**
- * Brings what was told to the API, before the write that keeps the next process from telling it: killed in between, it
- * is told twice, and not never. An API that takes no events is no reason to wait for longer.
+ * Brings reported events to the API before the write that prevents the next process from reporting them: if
+ * it is killed in between, they are reported twice rather than never. An API that accepts no events does not
+ * delay this any longer.
  *
  * @throws the signal's reason when it aborts.
  */

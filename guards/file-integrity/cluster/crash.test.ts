@@ -15,7 +15,7 @@ import { failed, gone, TestCluster, testNamespace } from './cluster.fixture.ts';
 import { agentRole, baselineKeySecret } from './caches.ts';
 import { reinitCount } from './reinit.ts';
 
-/** From this write on nothing of it comes through any more. */
+/** From this write on, no request comes through. */
 class DyingClient extends KubeClient {
   readonly #at: number;
   #writes = 0;
@@ -87,7 +87,7 @@ async function prepare(cluster: TestCluster, name: string): Promise<void> {
   await cluster.write(cluster.result(name, 'n1', failed(1, 2, 3), more));
 }
 
-/** What is left when all is done; undefined before that. */
+/** The state when all is done; undefined before that. */
 async function finalState(cluster: TestCluster, name: string): Promise<object | undefined> {
   const integrity = await cluster.integrity(name);
   const status = await cluster.status(name, 'n1');
@@ -156,7 +156,7 @@ test(`killed at any write, the next one comes to the same state (RAMPART_TEST_SE
       async () => dead.signal.aborted || (await finalState(cluster, name)) !== undefined,
     );
     if (dead.signal.aborted) kills++;
-    // It cannot do anything any more, and takes its time to give up its events.
+    // It cannot do anything any longer, and takes its time to give up its events.
     const ended = end();
     const next = cluster.startOperator({ identity });
     const state = await until(`the state after write ${at}`, () => finalState(cluster, name));

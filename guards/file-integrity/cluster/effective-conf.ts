@@ -25,13 +25,13 @@ export type EffectiveConf =
       readonly kind: 'error';
       /** For conditions and metrics. */
       readonly reason: 'ConfigMapMissing' | 'ConfigMapUnreadable' | 'KeyMissing' | 'ConfigurationInvalid';
-      /** What is wrong, where, and what to do. */
+      /** The error, its place, and the remedy. */
       readonly message: string;
     };
 
 type Refusal = Extract<EffectiveConf, { kind: 'error' }>;
 
-/** What the active ConfigMap holds (Kubernetes, MaxSecretSize). */
+/** Limit of the active ConfigMap (Kubernetes, MaxSecretSize). */
 const MAX_TEXT_BYTES = 1_048_576;
 
 /** Undefined for the default. FIO takes the default too where only a namespace is named. */
@@ -45,7 +45,7 @@ export function confSourceOf({ metadata, spec }: FileIntegrity): ConfSource | un
   };
 }
 
-/** @param configMap undefined where there is none */
+/** @param configMap undefined if it does not exist */
 export function userText(
   { metadata }: FileIntegrity,
   { namespace, name, key }: ConfSource,
@@ -80,10 +80,10 @@ export function userText(
 }
 
 /**
- * The configuration for agents. Besides the conversion it is evaluated where that needs nothing of the node, so that a group
- * that nobody defines is told here and not by each node.
+ * The configuration for agents. Besides the conversion, it is evaluated if that does not depend on the node,
+ * so that an undefined group is reported once here and not by each node.
  *
- * @param where as in messages: `openshift-file-integrity/example, aide.conf`
+ * @param where the name in messages: `openshift-file-integrity/example, aide.conf`
  */
 export function effectiveConf(
   where: string,

@@ -47,7 +47,7 @@ suite('a result', () => {
     );
   });
 
-  test('the same state is told once', () => {
+  test('the same state is reported once', () => {
     fc.assert(
       fc.property(anyResult(), fc.nat(), (result, laterMs) => {
         const first = takeResult(result, undefined);
@@ -59,7 +59,7 @@ suite('a result', () => {
     );
   });
 
-  test('files that cannot be read are in the status, and told when it begins and ends', () => {
+  test('unreadable files are in the status, and reported at their beginning and end', () => {
     const [sample] = fc.sample(anyResult({ kind: 'succeeded' }), { numRuns: 1, seed: 1 });
     assert.ok(sample);
     const { unread: _, ...well } = { ...sample, nodeName: 'n1', doneRequests: [] };
@@ -83,7 +83,7 @@ suite('a result', () => {
     assert.deepEqual(told({ ...well, outcome: { kind: 'errored', message: 'x' } }, after), []);
   });
 
-  test('other files with the same counts are told', () => {
+  test('other files with the same counts are reported', () => {
     const [sample] = fc.sample(anyResult({ kind: 'failed' }), { numRuns: 1, seed: 1 });
     assert.ok(sample);
     const of = (path: string): NodeResult => ({
@@ -95,7 +95,7 @@ suite('a result', () => {
     assert.equal(takeResult(of('/b'), known).isTransition, true);
   });
 
-  test('of two results the one with the larger sequence is newer, unless a node counts from the start', () => {
+  test('the result with the larger sequence is newer, unless a node starts counting again', () => {
     const known = (sequence: number, lastProbeTime: string) =>
       ({ sequence, lastResult: { condition: 'Succeeded', lastProbeTime } }) as const;
     const at = '2026-01-01T00:00:10Z';
@@ -231,7 +231,7 @@ suite('the status', () => {
     assert.match(complete(node('a', 'Errored'), node('b', 'Failed')) ?? '', /^False FilesUnread .* on a:/);
   });
 
-  test('of many nodes what is wrong now is kept, and the rest counted', () => {
+  test('with many nodes, keeps present problems and counts the rest', () => {
     const statuses = Array.from({ length: 3000 }, (_, at) =>
       node(`n${at}`, at % 1000 === 999 ? 'Failed' : 'Succeeded'),
     );
@@ -275,7 +275,7 @@ suite('configurations', () => {
     effectiveConf('ConfigMap ns/c, k', text, provider);
   const db = 'database_in=file:/x\n';
 
-  test('a group that nobody defines is an error, unless a node may know it', () => {
+  test('an undefined group is an error, unless a node may know it', () => {
     const bad = of(`${db}/etc Group\n`);
     assert.ok(bad.kind === 'error');
     assert.match(bad.message, /ConfigMap ns\/c, k:2:/);
@@ -299,7 +299,7 @@ suite('configurations', () => {
     assert.equal(of(`${db}/etc/(?=a)b p\n`, 'aide').kind, 'conf');
   });
 
-  test('what is replaced is told, and what does not fit is refused', () => {
+  test('reports replaced values, and refuses unfitting ones', () => {
     const md5 = of(`${db}/etc md5\n`);
     assert.ok(md5.kind === 'conf' && md5.warnings.length === 1);
     assert.equal(of(`${db}${'# a comment\n'.repeat(100_000)}`).kind, 'error');

@@ -48,11 +48,11 @@ const GATHER_MS = 200;
 /** Between two writes of a status, and between two where only times of probes have changed. */
 const PACE_MS = 500;
 const TIMES_PACE_MS = 30_000;
-/** What gives no notice when it is mended: a right that was missing, a quota. */
+/** Problems whose end gives no notice: a missing right, a quota. */
 const unnoticed: ReadonlySet<string> = new Set(['ConfigMapUnreadable', 'ConfigMapUnwritable']);
 const AGAIN_MS = 30_000;
 const REQUESTS_AT_ONCE = 16;
-/** While nodes initialize, their progress is told so often. */
+/** While nodes initialize, their progress is reported this often. */
 const PROGRESS_MS = 15_000;
 
 /** Runs until `signal` aborts; the caches are synced. */
@@ -68,7 +68,7 @@ export async function runIntegrityController(context: ClusterContext): Promise<v
     stack.use(integrities.subscribe(({ key }) => queue.add(key)));
     stack.use(statuses.subscribe(({ object }) => queue.addAfter(integrityKeyOf(object), GATHER_MS)));
   }
-  // Somebody else has changed or deleted it: it has the name of its FileIntegrity.
+  // It was changed or deleted: it has the name of its FileIntegrity.
   stack.use(caches.active.subscribe(({ key }) => queue.add(key)));
   addAll(context, queue);
   const configs = new ActiveConfigs(context, users, inTheWay);
@@ -89,7 +89,7 @@ class IntegrityController {
   readonly #progress: NodeProgress;
   /** By uid: when its status was last written, by the monotonic clock. */
   readonly #writtenMs = new Map<string, number>();
-  /** By uid: the change that was told and is not in the status yet, so that a retry does not tell it again. */
+  /** By uid: the reported change that is not in the status yet, so that a retry does not report it again. */
   readonly #told = new Map<string, string>();
 
   constructor(context: ClusterContext, configs: ActiveConfigs, watched: WatchedNodes) {
@@ -123,7 +123,7 @@ class IntegrityController {
     const configured = await this.#configs.configure(key, found, signal);
     const { nodeNames, statuses, refused } = await this.#watched.of(key, found, signal);
     const isAsked = await this.#reinit(found, nodeNames, statuses, signal);
-    // With what was asked of the nodes the status is another: the caches tell soon.
+    // With requests to the nodes, the status differs: the caches report it soon.
     if (!isAsked) {
       const { text } = configured;
       const configuration = text && configurationId(found.integrity.spec.provider, text);
@@ -254,7 +254,7 @@ class IntegrityController {
       await client.patch(
         group.types.integrities,
         { namespace, name, subresource: 'status' },
-        // With the version: who is not the leader any more must not put its view in place of a later one.
+        // With the version: a former leader must not replace a later view by its own.
         {
           type: 'merge',
           body: { metadata: { resourceVersion }, status: { omittedNodeStatus: null, ...status } },
@@ -271,7 +271,10 @@ class IntegrityController {
     return done;
   }
 
-  /** As FIO tells it: one event of each change of the phase. Before the status says so, as nobody would tell it after that. */
+  /**
+   * As in FIO: one event for each change of the phase. Sent before the status is written, because afterwards
+   * it would never be sent.
+   */
   async #tellStatus(
     found: Found,
     before: FileIntegrity['status'],
@@ -313,8 +316,8 @@ class IntegrityController {
 }
 
 /**
- * A priorityClassName that no PriorityClass has is taken away, with an event: it does nothing here, and who has mistyped it
- * is to know.
+ * A priorityClassName that no PriorityClass has is removed, with an event: it has no effect here, and a user
+ * who mistyped it should know.
  */
 const always: ReadonlySet<string> = new Set(['system-cluster-critical', 'system-node-critical']);
 

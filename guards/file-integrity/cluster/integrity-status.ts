@@ -24,7 +24,7 @@ const maxMessageCharacters = 300;
 /** In one message. */
 export const maxNamedNodes = 10;
 
-/** What became of the configuration. */
+/** The result of reading the configuration. */
 export interface Configured {
   readonly isUsable: boolean;
   /** Another configuration than the one that is asked for is used meanwhile. */
@@ -40,16 +40,16 @@ export interface IntegrityFacts {
   /** The nodes that it is for. */
   readonly nodeNames: readonly string[];
   readonly statuses: readonly FileIntegrityNodeStatus[];
-  /** What results are made with from now on; undefined where that is not known. See `configurationId`. */
+  /** Id of the configuration for results from now on; undefined if unknown. See `configurationId`. */
   readonly configuration?: string | undefined;
   /** By node, of some of {@link initializingNodes}. */
   readonly progress?: ReadonlyMap<string, Progress>;
 }
 
 /**
- * In FIO's sense: Pending, nothing runs; Initializing, baselines are being made; Active, scans run; Error, a node has an
- * error, or the configuration has. What is wrong comes first, so that a node which never answers does not hide it; save
- * while new baselines are made, which is what mends it.
+ * In FIO's sense: Pending, nothing runs; Initializing, baselines are being made; Active, scans run; Error, a
+ * node has an error, or the configuration has. Errors come first, so that a node which never answers does not
+ * hide them, except while new baselines are made, which mends errors.
  */
 export function phaseOf({ configured, nodeNames, statuses, configuration }: IntegrityFacts): Phase {
   if (!configured.isUsable) return 'Error';
@@ -66,7 +66,7 @@ function scannedNodes(statuses: readonly FileIntegrityNodeStatus[]): ReadonlySet
   );
 }
 
-/** Those without a first result, or that are to make a new baseline. */
+/** Nodes without a first result, or with a pending new baseline. */
 export function initializingNodes({
   nodeNames,
   statuses,
@@ -161,7 +161,7 @@ export function wasPaused({ status }: FileIntegrity): boolean | undefined {
   return found && found.status === 'True';
 }
 
-/** What is wrong now is kept where not all fits. */
+/** Present problems are kept if not everything fits. */
 function nodeStatusOf(statuses: readonly FileIntegrityNodeStatus[]): {
   readonly kept: readonly NodeStatus[];
   readonly omitted: number;
@@ -186,7 +186,7 @@ function withShortMessage(result: ScanResult): ScanResult {
   return { ...result, errorMessage: `${errorMessage.slice(0, maxMessageCharacters - 1).toWellFormed()}…` };
 }
 
-/** Whether two statuses are the same but for the times of probes, which change with every scan. */
+/** Whether two statuses are equal except for the times of probes, which change with every scan. */
 export function isSameState(a: FileIntegrityStatus | undefined, b: FileIntegrityStatus): boolean {
   const timeless = (status: FileIntegrityStatus | undefined): string =>
     JSON.stringify([
@@ -210,7 +210,7 @@ function sorted(object: object): object {
   return Object.fromEntries(Object.entries(object).toSorted(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** What of a new status is news. */
+/** The changes from one status to the next. */
 export interface Changes {
   readonly isOtherPhase: boolean;
   /** The configuration cannot be used, for another reason than before. */

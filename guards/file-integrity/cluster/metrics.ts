@@ -5,7 +5,10 @@ import type { SharedMetrics } from '../../../lib/kube/controller/shared-metrics.
 import type { FileIntegrityNodeStatus, Phase, ScanResult } from '../api.ts';
 
 const prefix = 'file_integrity_operator_';
-/** Reasons of errors, as agents write them: so many in a process, more are counted as `Other`, and so is what is no word. */
+/**
+ * Reasons of errors, as agents write them: this many in a process; others, and malformed ones, are counted as
+ * `Other`.
+ */
 const MAX_ERRORS = 100;
 const reasonWord = /^[A-Za-z_]{1,60}$/;
 
@@ -90,7 +93,7 @@ export class ClusterMetrics {
     if (condition === 'Errored') this.#nodeErrors.add(this.#known(reason), nodeName);
   }
 
-  /** A FileIntegrityNodeStatus as it is now; undefined: it is gone. */
+  /** The present FileIntegrityNodeStatus; undefined if it is gone. */
   node(key: string, now: Pick<FileIntegrityNodeStatus, 'nodeName' | 'results'> | undefined): void {
     const before = this.#nodes.get(key);
     // As FIO: an error leaves open what was known of the files.

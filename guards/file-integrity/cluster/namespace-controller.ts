@@ -1,6 +1,6 @@
 /**
- * What a namespace with FileIntegrity objects needs: the key that baselines are signed with, and the agents' rights on its
- * ConfigMaps. In other namespaces agents have none.
+ * Prepares namespaces with FileIntegrity objects: the key that baselines are signed with, and the agents'
+ * rights on ConfigMaps. In other namespaces agents have none.
  */
 import { managedLabels } from '../../../guard/managed-by.ts';
 import { randomBytes } from 'node:crypto';
@@ -29,7 +29,7 @@ export async function runNamespaceController(context: ClusterContext): Promise<v
     for (const namespace of integrities.indexValues('namespace')) queue.add(namespace, { level: 1 });
   }
   for (const cache of [caches.secrets, caches.bindings]) stack.use(cache.subscribe(addOf));
-  // Those of namespaces that lost their last FileIntegrity while nobody looked.
+  // Namespaces that lost their last FileIntegrity while no operator ran.
   for (const { metadata } of caches.bindings.list()) queue.add(metadata.namespace ?? '', { level: 1 });
   await runController({
     ...{ ...context, name: 'file-integrity-namespaces', queue },
@@ -91,7 +91,7 @@ async function ensureBinding(context: ClusterContext, namespace: string, signal:
   const found = caches.bindings.get(`${namespace}/${agentRole}`);
   if (found !== undefined) {
     if (isSame(found, wanted)) return;
-    // What a RoleBinding refers to cannot be changed.
+    // The reference in a RoleBinding cannot be changed.
     await removeBinding(context, namespace, signal);
   }
   await client.create(roleBindings, wanted, { fieldManager, signal }).catch((error: unknown) => {

@@ -53,7 +53,7 @@ test('the progress of nodes that initialize is in the condition until they have 
   await until(async () => (await complete()) === 'True AllFilesRead: ');
 });
 
-test('what an agent said last is left out once it no longer renews its lease', async () => {
+test('leaves out the progress of an agent that no longer renews its lease', async () => {
   await using cluster = await TestCluster.start();
   await cluster.createNamespace(systemNamespace);
   const clock = new ManualClock();

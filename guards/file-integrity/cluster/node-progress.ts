@@ -23,7 +23,7 @@ interface Asked {
 
 export class NodeProgress {
   readonly #context: Pick<ClusterContext, 'client' | 'clock'>;
-  /** By node: since when its lease is as it is. */
+  /** By node: since when its lease is unchanged. */
   readonly #seen = new Map<string, Seen>();
   /** By FileIntegrity. */
   readonly #asked = new Map<string, Asked>();
@@ -37,7 +37,7 @@ export class NodeProgress {
   }
 
   /**
-   * By node, of those that work on this FileIntegrity now. What an agent that renews its lease no more said last is left out.
+   * By node, for those that work on this FileIntegrity now, without agents that no longer renew their lease.
    *
    * @param key - `namespace/name`
    * @param nodeNames - One request each, every 10 s at most.

@@ -1,6 +1,6 @@
 /**
- * Writes that the API refuses: by a quota, a webhook, a missing right. No other try mends that soon, so it is told where people
- * look, and what else there is to do is done.
+ * Writes that the API refuses: because of a quota, a webhook, a missing right. A retry does not help soon, so
+ * it is reported where users look, and the remaining work continues.
  */
 import { KubeError } from '../../../lib/kube/client/client-errors.ts';
 

@@ -1,4 +1,5 @@
-// What the API refuses, e.g. by a quota or a webhook: it is said, and hides nothing else.
+// Writes that the API refuses, e.g. because of a quota or a webhook: this is reported, and hides nothing
+// else.
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
@@ -102,7 +103,7 @@ suite('refused', () => {
     assert.equal(written, 1);
   });
 
-  test('what is left of a node that is gone must not be deleted: the status says what there is', async () => {
+  test('leftovers of a deleted node that may not be deleted are named in the status', async () => {
     await using cluster = await TestCluster.start();
     for (const name of ['n1', 'n2']) await cluster.createNode(name);
     let isBroken = true;

@@ -12,18 +12,18 @@ export interface Reinit {
   readonly requests: readonly { readonly nodeName: string; readonly request: NodeRequest }[];
   /** Names in the list that no node of the FileIntegrity has. */
   readonly unknown: readonly string[];
-  /** What `reinit_total` counts. */
+  /** The counts of `reinit_total`. */
   readonly counted: readonly { readonly by: string; readonly node: string }[];
   /** For a merge patch of the annotations. */
   readonly annotations: Readonly<Record<string, string | null>>;
 }
 
 /**
- * Undefined where nothing is asked. The ids of the requests follow from the FileIntegrity as it is: who is killed in between asks
- * again with the same ids, and the next time has others. The count alone would not do: it may be less than it was, after
- * `kubectl replace` or in a cluster that was restored, and nodes remember which ids they are done with.
+ * Undefined without a request. The ids of the requests follow from the state of the FileIntegrity: a process
+ * that was killed in between repeats the same ids, and the next request has others. The count alone is not
+ * enough: it may decrease, after `kubectl replace` or in a restored cluster, and nodes remember finished ids.
  *
- * @param nodeNames those that the FileIntegrity is for
+ * @param nodeNames the nodes that the FileIntegrity selects
  */
 export function reinitOf(
   { metadata: { annotations = {}, uid = '', resourceVersion = '' } }: FileIntegrity,

@@ -109,7 +109,7 @@ suite('findings as entries of reports', () => {
     ]);
   });
 
-  test('who changed the content is told first, and as before, whoever touched the file later', () => {
+  test('names who changed the content first, whoever touched the file later', () => {
     const chmod = { ...author, binary: '/usr/bin/chmod', arguments: '644', pid: 99 };
     const last = { seenMs: finding.seenMs + 3000, seenBy: 'event', author: chmod } as const;
     const [before] = reportEntries(resultOf(failed, [finding]));
@@ -129,7 +129,7 @@ suite('findings as entries of reports', () => {
     );
   });
 
-  test('a file of which nobody knows who it was', () => {
+  test('a file whose author is unknown', () => {
     const { author: _nobody, ...alone } = finding;
     const [one] = reportEntries(
       resultOf(failed, [{ ...alone, change: 'added', attributes: [], seenBy: 'scan' }]),
@@ -182,7 +182,7 @@ suite('findings as entries of reports', () => {
     assert.equal(reportEntries(resultOf(failed))[0]?.result, 'fail');
   });
 
-  test('that nothing has changed is no pass where files could not be read', () => {
+  test('no changes with unreadable files is not a pass', () => {
     const unread = { count: 1, files: [{ path: '/etc/x', reason: 'EIO: input/output error' }] };
     const told = (result: NodeResult): readonly string[] =>
       reportEntries(result).map((entry) => `${entry.result} ${entry.message}`);

@@ -65,12 +65,12 @@ export function reportEntries(result: NodeResult): ReportEntry[] {
   const unread = result.unread === undefined ? [] : [whole('warn', describeUnread(result.unread, nodeName))];
   if (outcome.kind === 'succeeded')
     return unread.length > 0 ? unread : [whole('pass', `No file of node ${nodeName} has changed.`)];
-  // No finding is told where all that differs is unknown, e.g. a log that could not be read: it failed nevertheless.
+  // There are no findings if all differences are unknown, e.g. in an unreadable log: it failed nevertheless.
   if (findings.length === 0) {
     const { added, changed, removed } = outcome;
     return [whole('fail', `${added} files were added, ${changed} changed, ${removed} removed.`), ...unread];
   }
-  // Of an update of a package, all files are one entry.
+  // All files of a package update are one entry.
   const updates = (result.updates ?? []).filter(({ accepted }) => !accepted);
   const explained = updates.map(({ update, files, atMs: seenMs }): ReportEntry => ({
     ...{ ...common, severity: 'info', rule: 'package-update', result: 'warn' },

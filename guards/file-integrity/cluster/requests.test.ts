@@ -1,4 +1,4 @@
-// What is asked of nodes by annotations, on the embedded API.
+// Requests to nodes by annotations, on the embedded API.
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
@@ -64,7 +64,7 @@ suite('annotations', () => {
     assert.match(text, /^file_integrity_operator_node_failed\{node="node-1"\} 1$/m);
   });
 
-  test('while a cluster is upgraded, what is stored of before, or an operator of before writes, is taken', async () => {
+  test('accepts objects that an earlier version stored or writes during an upgrade', async () => {
     await using cluster = await TestCluster.start();
     await cluster.createNode('n1');
     cluster.startOperator();
@@ -91,7 +91,7 @@ suite('annotations', () => {
     await until('it is asked', async () => (await requests(cluster, 'n1')).length === 1);
   });
 
-  test('what is asked again after kubectl replace, which drops our annotations, is another request', async () => {
+  test('a request repeated after kubectl replace, which drops the annotations, is a new one', async () => {
     await using cluster = await TestCluster.start();
     await cluster.createNode('n1');
     cluster.startOperator();
@@ -111,7 +111,7 @@ suite('annotations', () => {
     assert.equal(ids.size, 3);
   });
 
-  test('what was accepted is told with who and why, and the request goes', async () => {
+  test('an acceptance is reported with user and reason, and the request is removed', async () => {
     await using cluster = await TestCluster.start();
     await cluster.createNode('n1');
     cluster.startOperator();

@@ -68,7 +68,7 @@ class ResultController {
     if (slim === undefined) return done;
     const { namespace = '', name = '' } = slim.metadata;
     const configMap = await orUndefined(client.get(configMaps, { namespace, name }, { signal }));
-    // Somebody may have taken the label away: it is none any more.
+    // Its label may have been removed: then it is not a result.
     if (configMap?.metadata.labels?.[names.logLabel] === undefined) return done;
     const read = this.#read(configMap);
     const about = {
@@ -206,7 +206,7 @@ class ResultController {
     const metadata: FileIntegrityNodeStatus['metadata'] = known?.metadata ?? target;
     const status: FileIntegrityNodeStatus = {
       ...fields,
-      // With the number of before it is taken again.
+      // Rejected: read again with its previous sequence.
       ...(refused && !result.isUnnumbered && { sequence: known?.sequence ?? -1 }),
       metadata: {
         ...metadata,

@@ -1,4 +1,4 @@
-// What agents write, and what becomes of it, on the embedded API.
+// Results of agents, and their processing, on the embedded API.
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
@@ -25,7 +25,7 @@ async function start(...nodeNames: string[]): Promise<TestCluster> {
 }
 
 suite('results', () => {
-  test('of one second, out of order, twice: the sequence says which is the latest', async () => {
+  test('in one second, out of order, twice: the sequence decides which is the latest', async () => {
     await using cluster = await start('n1');
     cluster.startOperator();
     const atMs = Date.UTC(2026, 0, 1, 0, 0, 0, 100);
@@ -111,7 +111,7 @@ suite('results', () => {
     });
     assert.match(damaged.errorMessage ?? '', /the result in ConfigMap .*aide-example-n1: .* is not JSON/);
     await until('it is gone', async () => (await cluster.temporary()).length === 0);
-    // One of nobody knows whom.
+    // A result with an unknown owner.
     const nobody = { [names.logLabel]: '', [names.ownerLabel]: 'example', [names.nodeLabel]: 'nowhere' };
     await cluster.client.create(configMaps, { metadata: { ...metadata, name: 'aide-odd', labels: nobody } });
     await until('an event about it', async () =>
@@ -194,7 +194,7 @@ suite('results', () => {
     assert.ok(await cluster.kept('example', 'this-machine'));
   });
 
-  test('what was known before is known after a restart: metrics, no second event', async () => {
+  test('keeps metrics over a restart without a second event', async () => {
     await using cluster = await start('n1');
     const stop = cluster.startOperator();
     await cluster.report('example', 'n1', failed(1, 0, 0));

@@ -67,7 +67,7 @@ suite('a FileIntegrity', () => {
       return of?.nodeStatus?.find(({ condition }) => condition === 'Failed');
     });
     assert.equal(told.nodeName, 'n2');
-    // What fails on a node is no error of the FileIntegrity.
+    // A failure on a node is not an error of the FileIntegrity.
     assert.equal((await cluster.integrity('example')).status?.phase, 'Active');
     await cluster.report('example', 'n2', succeeded);
     assert.equal((await cluster.status('example', 'n2'))?.lastResult?.condition, 'Succeeded');
@@ -141,7 +141,7 @@ suite('a FileIntegrity', () => {
     });
     const { status } = await cluster.phase('example', 'Pending');
     assert.deepEqual(status?.nodeStatus, []);
-    // What its agent still had to say.
+    // The last result of its agent.
     await cluster.report('example', 'n2', succeeded);
     assert.equal(await cluster.status('example', 'n2'), undefined);
   });
@@ -169,7 +169,7 @@ suite('a FileIntegrity', () => {
       { kind: 'ServiceAccount', name: 'rampart-agent', namespace: systemNamespace },
     ]);
     assert.equal(roleRef.name, 'rampart-agent-file-integrity');
-    // Also of what goes while nobody looks.
+    // Also for one that goes while no operator runs.
     await stop();
     await cluster.client.delete(released.integrities, { namespace: testNamespace, name: 'b' });
     cluster.startOperator();
@@ -187,7 +187,7 @@ suite('a FileIntegrity', () => {
     }
   });
 
-  test('of one name in both groups the older one counts, and the other says so', async () => {
+  test('of one name in both groups the older one is used, and the other says so', async () => {
     await using cluster = await TestCluster.start();
     await cluster.createNode('n1');
     await cluster.createIntegrity('same', {}, { types: design });

@@ -1,4 +1,4 @@
-/** What the operator runs for this guard, once per cluster. */
+/** The guard's part in the operator, once per cluster. */
 import type { GuardContext } from '../../../guard/context.ts';
 import { type ClusterPart, systemNamespace } from '../../../guard/guard.ts';
 import { systemClock } from '../../../lib/time/clock.ts';
@@ -10,12 +10,12 @@ import { ClusterMetrics } from './metrics.ts';
 import { runNamespaceController } from './namespace-controller.ts';
 import { runResultController } from './result-controller.ts';
 
-/** What the agents run as, as deploy/ has it. */
+/** The account of the agents, as in deploy/. */
 const agents: AgentAccount = { namespace: systemNamespace, serviceAccount: 'rampart-agent' };
 
 /**
- * All nodes are told of at their FileIntegrity, so the usual 25 events about one object are not enough. What one node has to say is
- * folded after some.
+ * Events about all nodes are on their FileIntegrity, so the usual 25 events about one object are not enough.
+ * Events about one node are folded after some.
  */
 const eventLimits = { burst: 1000, perSecond: 2, remembered: 8192 };
 
@@ -50,7 +50,7 @@ async function work(
         counts.node(`${statuses.type.group} ${key}`, type === 'deleted' ? undefined : object),
       ),
     );
-    // A cache that others had before is told of no more.
+    // A cache that already existed does not report its objects.
     for (const key of statuses.keys()) counts.node(`${statuses.type.group} ${key}`, statuses.get(key));
   }
   const context: ClusterContext = {

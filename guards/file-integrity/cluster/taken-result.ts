@@ -24,7 +24,7 @@ export interface TakenResult {
   readonly fields: NodeStatusFields;
   /** The requests that are done with it: their annotations go. */
   readonly done: readonly NodeRequest[];
-  /** Whether it is another state than before: then it is told. */
+  /** Whether the state has changed, which is reported. */
   readonly isTransition: boolean;
   readonly notes: readonly Note[];
 }
@@ -51,7 +51,7 @@ export function isNewer(
   return apiTime(result.atMs) > apiTime(knownMs) || knownMs > nowMs + MAX_AHEAD_MS;
 }
 
-/** @param known as it is stored; undefined for the first result of a node */
+/** @param known the stored status; undefined for the first result of a node */
 export function takeResult(given: NodeResult, known: FileIntegrityNodeStatus | undefined): TakenResult {
   const result = isOfOlderBaseline(given, known) ? refused(given) : given;
   const baseline = result.baseline === undefined ? known?.baseline : statusOf(result.baseline);

@@ -41,9 +41,10 @@ export class UserConfigs implements AsyncDisposable {
   }
 
   /**
-   * The ConfigMap that a FileIntegrity names now, which is followed from now on, and the one that it named before is not.
+   * The ConfigMap that a FileIntegrity names now, which is followed from now on; the previously named one is
+   * not.
    *
-   * @returns undefined where there is none
+   * @returns undefined if it does not exist
    * @throws {KubeError} e.g. when it may not be read
    */
   async read(
@@ -60,7 +61,7 @@ export class UserConfigs implements AsyncDisposable {
     if (followed === undefined) this.#followed.set(key, (followed = this.#follow(place)));
     followed.users.add(integrityKey);
     if (followed.cache.isSynced) return followed.cache.get(key);
-    // Asked itself, as a reflector does not say why it does not come through. What changes after this is told.
+    // Read directly, because a reflector does not report why it fails. Later changes are reported.
     return await orUndefined(this.#options.client.get(configMaps, place, { signal }));
   }
 
@@ -71,7 +72,7 @@ export class UserConfigs implements AsyncDisposable {
     const users = new Set<string>();
     const tell = (): void => users.forEach((user) => onChange(user));
     cache.subscribe(tell);
-    // What was asked for itself may have changed before the reflector began.
+    // The object read directly may have changed before the reflector began.
     void cache.synced.then(tell);
     const running = runReflector({
       client,

@@ -43,8 +43,8 @@ export class WatchedNodes implements Disposable {
   }
 
   /**
-   * The nodes that it is for, and what is known of these. What was known of others is deleted; `refused` says that some of it must
-   * not be, which is to be tried again.
+   * The selected nodes, with their statuses. Statuses of other nodes are deleted; `refused` means that some
+   * must not be, which is retried.
    */
   async of(
     key: string,
@@ -85,7 +85,7 @@ export class WatchedNodes implements Disposable {
     return found;
   }
 
-  /** Of one with results, as it is now: the cache may be behind the agent of a new node. */
+  /** The present state for a node with results: the cache may be behind the agent of a new node. */
   async #isFor({ integrity }: Found, nodeName: string, signal: AbortSignal): Promise<boolean> {
     const node = await orUndefined(this.#context.client.get(nodes, { name: nodeName }, { signal }));
     return node !== undefined && isForNode(integrity.spec, node, true);

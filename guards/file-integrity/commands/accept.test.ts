@@ -35,7 +35,7 @@ const accept = (...args: string[]): Promise<Ended> =>
 
 type Accepted = Extract<NodeRequest, { kind: 'accept' }>;
 
-/** What is asked of a node, once it is. */
+/** The request to a node, once it is there. */
 async function asked(fi: string, node: string, types?: typeof design): Promise<Accepted> {
   return await until('it is asked', async () => {
     const status = await cluster.status(fi, node, types);
@@ -113,7 +113,7 @@ suite('rampart integrity accept', () => {
     }
   });
 
-  deepTest('what could not be taken, an error of the node, and no answer', async () => {
+  deepTest('reports what was not accepted, an error of the node, and a missing answer', async () => {
     await cluster.createIntegrity('two');
     for (const node of ['n1', 'n2', 'n3']) await cluster.report('two', node, failed(0, 1, 0));
     const running = accept('two', '--all', '--timeout', '4s');
@@ -128,7 +128,7 @@ suite('rampart integrity accept', () => {
     assert.equal((await asked('two', 'n3')).kind, 'accept');
   });
 
-  test('of the other API group, and stopped while it waits', async () => {
+  test('works for the other API group, and can be stopped while it waits', async () => {
     await cluster.createIntegrity('three', {}, { types: design });
     const status = {
       metadata: { name: 'three-n1', namespace: testNamespace },
@@ -151,7 +151,7 @@ suite('rampart integrity accept', () => {
     assert.match(stderr, /will still carry out the request/);
   });
 
-  test('what it is about to accept is said; all of it only on demand, and on a terminal after a question', async () => {
+  test('shows what it will accept; accepts all only on demand, on a terminal after a question', async () => {
     await cluster.createIntegrity('seven');
     await cluster.report('seven', 'n1', failed(0, 1, 0), { omittedFindings: 2 });
     await cluster.report('seven', 'n2', failed(0, 1, 0));

@@ -49,7 +49,7 @@ export async function runAccept(name: string, options: AcceptOptions): Promise<0
   return exitCode;
 }
 
-/** What there is to tell in the end, however it ends. */
+/** The report at the end, however it ends. */
 interface Told {
   integrity?: FoundIntegrity;
   plans: readonly NodePlan[];
@@ -99,7 +99,11 @@ async function accept(name: string, options: AcceptOptions, told: Told): Promise
   }
 }
 
-/** Says what is about to be accepted. @throws {RampartError} `INPUT` where all is meant and nobody has said so */
+/**
+ * Prints the findings to accept.
+ *
+ * @throws {RampartError} `INPUT` if all are meant without confirmation
+ */
 async function isMeant(
   { namespace, name }: FoundIntegrity,
   plans: readonly NodePlan[],
@@ -111,7 +115,7 @@ async function isMeant(
     plans.map(({ nodeName }) => nodeName),
     MOST_NAMED,
   );
-  // Of those that are only counted, not all need match.
+  // Findings that are only counted need not all match.
   const most = path !== undefined && plans.some(({ omitted }) => omitted > 0) ? 'up to ' : '';
   const what = `${most}${count} ${count === 1 ? 'finding' : 'findings'} of ${namespace}/${name} on ${nodes}`;
   if (dryRun) {
@@ -186,7 +190,7 @@ interface WaitOptions {
   readonly signal: AbortSignal;
 }
 
-/** Until each request is gone, which the operator does when the agent has told that it is done. */
+/** Waits until each request is gone: the operator removes it when the agent has reported it as done. */
 async function wait(
   client: KubeClient,
   integrity: FoundIntegrity,

@@ -152,7 +152,7 @@ deepTest('an update that is stopped while it still compares takes nothing', asyn
   assert.deepEqual(fs.readFileSync(scene.at('db')), before);
 });
 
-test('a baseline of another root is told before what differs', async () => {
+test('reports a baseline of another root before differences', async () => {
   using scene = new Scene();
   scene.write('aide.conf', '/ p+sha256\n');
   scene.write('tree/a', 'a\n');
@@ -169,7 +169,7 @@ test('a baseline of another root is told before what differs', async () => {
   assert.doesNotMatch((await scene.check(...tree)).stderr, /warning/);
 });
 
-test('what a process of the same number has left does not stop an update', async () => {
+test('leftovers of a process with the same ID do not stop an update', async () => {
   using scene = new Scene();
   small(scene);
   assert.equal((await scene.check('--init')).code, 0);

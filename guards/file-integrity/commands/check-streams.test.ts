@@ -1,4 +1,4 @@
-/** What `rampart integrity check` does with its stdin and stdout. */
+/** The use of stdin and stdout by `rampart integrity check`. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -11,7 +11,7 @@ function small(scene: Scene): void {
   scene.write('tree/a', 'a\n');
 }
 
-test('a report that cannot be written is no difference', async () => {
+test('a report that cannot be written is not a difference', async () => {
   using scene = new Scene();
   small(scene);
   assert.equal((await scene.check('--init')).code, 0);

@@ -56,7 +56,7 @@ test('exit codes and report are those of AIDE on the same trees', { skip: withou
   }
 });
 
-test('logs that have grown are no change, however many have to be read again', async () => {
+test('grown logs are not changes, however many have to be read again', async () => {
   using scene = new Scene();
   scene.write('aide.conf', `${scene.tree} f ${attributes}+growing\n`);
   const names = Array.from({ length: scaled(200, 20) }, (_, at) => `tree/${at}`);
@@ -70,7 +70,7 @@ test('logs that have grown are no change, however many have to be read again', a
   assert.equal(changed.code, 4, changed.stderr);
 });
 
-test('an update tells what differs and takes it; the one before stays beside it', async () => {
+test('an update reports and accepts differences; the earlier baseline stays beside it', async () => {
   using scene = new Scene();
   small(scene);
   const first = await scene.check('--init');
@@ -204,7 +204,7 @@ test('includes are read; programs of @@x_include only run where that is allowed'
   assert.match((await ended).stdout, /Number of entries:\t4\n/);
 });
 
-test('what is included is a regular file, which nobody waits for; a link that leads nowhere is an error', async () => {
+test('includes regular files only, without waiting; a dangling link is an error', async () => {
   using scene = new Scene();
   small(scene);
   spawnSync('mkfifo', [scene.at('fifo')]);
@@ -240,51 +240,47 @@ test('a database of AIDE becomes the baseline', { skip: withoutAide }, async () 
   assert.match(changed.stdout, /\/c$/m);
 });
 
-test(
-  'what cannot be read is told, is not removed, and stays in an update',
-  { skip: mustBeRoot },
-  async () => {
-    using scene = new Scene();
-    small(scene);
-    assert.equal((await scene.check('--init')).code, 0);
-    const drop = '-dac_override,-dac_read_search';
-    const limited = [...withPublicCheckout, 'setpriv', `--inh-caps=${drop}`, `--bounding-set=${drop}`];
-    const command = ['integrity', 'check', '-c', scene.at('aide.conf'), '--db', scene.at('db')];
-    const restricted = (...args: string[]): Promise<Ended> =>
-      start('env', [...limited, publicPath(rampart), ...command, ...args]).ended;
-    const shut = (path: string): void => (
-      fs.chmodSync(scene.at(path), 0),
-      fs.chownSync(scene.at(path), 1000, 1000)
-    );
-    const opened = (path: string): void => (
-      fs.chownSync(scene.at(path), 0, 0),
-      fs.chmodSync(scene.at(path), 0o755)
-    );
-    shut('tree/sub');
-    if (isDeep) {
-      const check = await restricted();
-      assert.equal(check.code, 18);
-      assert.match(check.stderr, /1 paths could not be read/);
-    }
-    scene.write('tree/a', 'other\n');
-    const update = await restricted('--update');
-    assert.equal(update.code, 4, update.stderr);
-    assert.match(update.stdout, /Entries that could not be read:\t1/);
-    assert.match(update.stdout, /\/sub: .*\(EACCES\)/);
-    assert.doesNotMatch(update.stdout, /Removed entries:(?!\t\t0\n)/);
-    opened('tree/sub');
-    assert.equal((await scene.check()).code, 0);
-    if (!isDeep) return;
-    // The baseline itself.
-    shut('db');
-    const unreadable = await restricted();
-    assert.equal(unreadable.code, 18);
-    assert.match(unreadable.stderr, /EACCES/);
-    assert.equal(unreadable.stdout, '');
-  },
-);
+test('an unreadable file is reported, not removed, and kept in an update', { skip: mustBeRoot }, async () => {
+  using scene = new Scene();
+  small(scene);
+  assert.equal((await scene.check('--init')).code, 0);
+  const drop = '-dac_override,-dac_read_search';
+  const limited = [...withPublicCheckout, 'setpriv', `--inh-caps=${drop}`, `--bounding-set=${drop}`];
+  const command = ['integrity', 'check', '-c', scene.at('aide.conf'), '--db', scene.at('db')];
+  const restricted = (...args: string[]): Promise<Ended> =>
+    start('env', [...limited, publicPath(rampart), ...command, ...args]).ended;
+  const shut = (path: string): void => (
+    fs.chmodSync(scene.at(path), 0),
+    fs.chownSync(scene.at(path), 1000, 1000)
+  );
+  const opened = (path: string): void => (
+    fs.chownSync(scene.at(path), 0, 0),
+    fs.chmodSync(scene.at(path), 0o755)
+  );
+  shut('tree/sub');
+  if (isDeep) {
+    const check = await restricted();
+    assert.equal(check.code, 18);
+    assert.match(check.stderr, /1 paths could not be read/);
+  }
+  scene.write('tree/a', 'other\n');
+  const update = await restricted('--update');
+  assert.equal(update.code, 4, update.stderr);
+  assert.match(update.stdout, /Entries that could not be read:\t1/);
+  assert.match(update.stdout, /\/sub: .*\(EACCES\)/);
+  assert.doesNotMatch(update.stdout, /Removed entries:(?!\t\t0\n)/);
+  opened('tree/sub');
+  assert.equal((await scene.check()).code, 0);
+  if (!isDeep) return;
+  // The baseline itself.
+  shut('db');
+  const unreadable = await restricted();
+  assert.equal(unreadable.code, 18);
+  assert.match(unreadable.stderr, /EACCES/);
+  assert.equal(unreadable.stdout, '');
+});
 
-test('Ctrl-C ends it as it ends others, and leaves the baseline as it was', async () => {
+test('Ctrl-C ends it, and leaves the baseline unchanged', async () => {
   using scene = new Scene();
   small(scene);
   await scene.check('--init');
@@ -296,7 +292,7 @@ test('Ctrl-C ends it as it ends others, and leaves the baseline as it was', asyn
     while (!fs.readdirSync(scene.path).some((name) => name.startsWith('.db.new.'))) await delay(10);
     child.kill('SIGINT');
     const { code, signal, stdout, stderr } = await ended;
-    // The launcher tells it as shells do, or dies of it as well.
+    // The launcher reports it as shells do, or dies of it as well.
     assert.ok(signal === 'SIGINT' || code === 130, `${String(code)} ${String(signal)}`);
     assert.equal(stdout, '');
     assert.match(stderr, /the baseline is unchanged/);

@@ -24,7 +24,7 @@ import type { ReportOptions } from '../model/report.ts';
 const DIRECTORY = '/var/lib/rampart/integrity';
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
-/** Sets the exit code. A signal ends the process as it would without us, once the old baseline is left as it was. */
+/** Sets the exit code. A signal ends the process as usual, once the old baseline is known to be unchanged. */
 export async function runCheck(options: CheckOptions, threads: ThreadPool): Promise<void> {
   const stop = new AbortController();
   let received: NodeJS.Signals | undefined;

@@ -18,7 +18,7 @@ export const aideExit = {
 } as const;
 type AideExit = (typeof aideExit)[keyof typeof aideExit];
 
-/** What was being done when it failed says more than the error. */
+/** The stage in which it failed says more than the error. */
 export type Stage = 'arguments' | 'configuration' | 'key' | 'run';
 
 const byCode: Partial<Record<ErrorCode, AideExit>> = {
@@ -28,20 +28,22 @@ const byCode: Partial<Record<ErrorCode, AideExit>> = {
   [errorCodes.IN_USE]: aideExit.lock,
 };
 
-/** Of faults of Rampart too: nothing is known of the files then, which no difference must be taken for. */
+/**
+ * Also for faults of Rampart: the state of the files is unknown then, and must not look like a difference.
+ */
 export function exitCodeOf(error: unknown, stage: Stage): number {
   if (error instanceof RampartError) {
     if (error.code === errorCodes.INPUT && stage !== 'run')
       return stage === 'configuration' ? aideExit.configuration : aideExit.argument;
     const known = byCode[error.code];
     if (known !== undefined) return known;
-    // Of replaceFile.
+    // An error of replaceFile.
     if (error.code === errorCodes.SYSTEM && error.message.startsWith('cannot write ')) return aideExit.write;
   }
   return aideExit.io;
 }
 
-/** Of a check: what differs says more than that something could not be read. */
+/** For a check: a difference takes precedence over unread files. */
 export function exitCodeOfReport({ counts }: Report): number {
   const bits = exitBits(counts);
   return bits === 0 && counts.problems > 0 ? aideExit.io : bits;

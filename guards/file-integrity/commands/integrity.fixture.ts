@@ -10,7 +10,7 @@ import { Commands } from '../../../apps/commands.fixture.ts';
 import { quote } from '../../../test/kernel/quote.ts';
 
 export const rampart: string = join(import.meta.dirname, '../../../bin/rampart');
-/** What takes longer hangs. */
+/** A longer wait means a hang. */
 const PATIENCE_MS = 60_000;
 
 export interface Ended {

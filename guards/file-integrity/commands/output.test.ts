@@ -1,4 +1,4 @@
-/** What a check shows beside its report. */
+/** Output of a check besides its report. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 

@@ -2,7 +2,7 @@
 import { paint, wantsColour } from '../../../lib/output/table.ts';
 import type { ScanProgress } from '../provider/provider.ts';
 
-/** What is over sooner shows nothing. */
+/** A shorter run shows no progress. */
 const QUIET_MS = 1000;
 const EVERY_MS = 100;
 const BAR_COLUMNS = 24;
@@ -70,7 +70,7 @@ interface LineFacts {
   readonly colour: boolean;
 }
 
-/** What does not fit is left out: the bar where there is no room for anything beside it, else from the end. */
+/** Parts that do not fit are omitted: first the bar if there is no room beside it, else from the end. */
 export function progressLine(progress: ScanProgress, facts: LineFacts): string {
   const { files, bytes } = progress;
   const part = fractionOf(progress);
@@ -96,7 +96,7 @@ export function progressLine(progress: ScanProgress, facts: LineFacts): string {
   return paint('cyan', bar + percent, facts.colour) + told;
 }
 
-/** As far as it is known; the baseline's numbers may be exceeded. */
+/** Approximate; the baseline's numbers may be exceeded. */
 function fractionOf({ files, bytes, expectedFiles, expectedBytes }: ScanProgress): number | undefined {
   const some: number[] = [];
   if (expectedFiles !== undefined && expectedFiles > 0) some.push(files / expectedFiles);

@@ -20,7 +20,7 @@ export async function printReport(
 ): Promise<void> {
   if (output !== 'pretty') {
     const text = jsonReport(report, options, facts);
-    // Empty if it is to be quiet. The keys of AIDE stay as they are, after one of ours.
+    // Empty for a quiet report. AIDE's keys are unchanged, after one of ours.
     if (text === '') return;
     const marked = text.replace('{', `{\n  "schema": "${schema}",`);
     return await write(output === 'json' ? marked : documentText('yaml', JSON.parse(marked) as object));

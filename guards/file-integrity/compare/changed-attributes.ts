@@ -1,5 +1,6 @@
 /**
- * What differs between two sights of a file, by the rules of AIDE 0.18 (aide.conf(5); AIDE, src/gen_list.c).
+ * The difference between two states of a file, by the rules of AIDE 0.18 (aide.conf(5); AIDE,
+ * src/gen_list.c).
  */
 import { type AttributeSet, setOf } from '../model/attributes.ts';
 import type { Entry } from '../model/entry.ts';

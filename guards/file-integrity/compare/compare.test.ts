@@ -44,7 +44,7 @@ async function compare(
   };
 }
 
-test('what is added, removed and changed is told in the order of paths, what is as it was is not', async () => {
+test('reports added, removed and changed files in the order of paths, and no others', async () => {
   const old = ['/', '/a', '/a!', '/a/b', '/c'].map((path) => file(path));
   const now = [
     file('/'),
@@ -121,7 +121,7 @@ test('every attribute is compared', async () => {
   assert.deepEqual((await compare([value(1)], [value(1)])).told, []);
 });
 
-test('what could not be read is neither removed nor as it was', async () => {
+test('an unreadable file is neither removed nor unchanged', async () => {
   const old = ['/', '/a', '/a!', '/a/b', '/a/b/c', '/a0', '/b', '/c'].map((path) => file(path));
   const now = [
     file('/'),
@@ -139,7 +139,7 @@ test('what could not be read is neither removed nor as it was', async () => {
   const nothing = await compare(old, [problem('/')]);
   assert.deepEqual(nothing.told, ['unread /']);
   assert.equal(nothing.totals.unread, old.length);
-  // What is seen in it all the same is compared.
+  // The parts that were seen all the same are compared.
   const some = await compare(old, [problem('/a'), file('/a/b', { permissions: 0 }), problem('/x')]);
   assert.deepEqual(some.told, [
     'removed /',
@@ -190,17 +190,17 @@ test('ANF and ARF allow new and gone files', async () => {
   assert.deepEqual((await compare([file('/a', {}, 'ANF'), file('/b', {}, 'ARF')], [])).told, ['removed /a']);
 });
 
-test('logs that are rotated within their directory are as they were', async () => {
+test('logs rotated within their directory are unchanged', async () => {
   const log = (path: string, inode: bigint, byte: number, ...more: AttributeName[]): Entry =>
     file(path, { inode, sha256: Buffer.alloc(32, byte), changeTimeS: byte }, 'I', ...more);
   const old = [log('/l', 1n, 1, 'ANF'), log('/l.1', 2n, 2), log('/l.2', 3n, 3, 'ARF')];
   const later = (entry: Entry): Entry => ({ ...entry, changeTimeS: 99 });
   const now = [log('/l', 9n, 9, 'ANF'), later(log('/l.1', 1n, 1)), later(log('/l.2', 2n, 2, 'ARF'))];
   assert.deepEqual((await compare(old, now)).told, []);
-  // Another content under the same inode is none of them.
+  // Another content under the same inode is not a rotation.
   const bent = [log('/l', 9n, 9, 'ANF'), later(log('/l.1', 1n, 7)), later(log('/l.2', 2n, 2, 'ARF'))];
   assert.deepEqual((await compare(old, bent)).told, ['changed /l', 'added /l.1']);
-  // Nor is one in another directory; and what else is in the directories is told, after what is in them.
+  // Neither is one in another directory; other changes of a directory are reported after its contents.
   const apart = await compare(
     [file('/d', { linkCount: 3 }, 'I'), log('/d/a', 1n, 1), file('/d/e/x'), log('/d/z', 5n, 5)],
     [file('/d', { linkCount: 4 }, 'I'), log('/d/e', 1n, 1), log('/d/e/a', 1n, 1), log('/d/z', 5n, 6)],
@@ -302,7 +302,7 @@ function* withProblems(
   }
 }
 
-test('a block that is as it was is never unpacked', async () => {
+test('an unchanged block is never unpacked', async () => {
   const entries = Array.from({ length: 40 }, (_, at) => file(`/${String(at).padStart(2, '0')}`));
   const now = entries.map((entry) => (entry.path === '/25' ? file('/25', { permissions: 0o600 }) : entry));
   const unpacked: string[] = [];
@@ -327,7 +327,7 @@ test('a block that is as it was is never unpacked', async () => {
   assert.deepEqual(unpacked, ['/20', '/20']);
 });
 
-test('both streams are let go of when nobody reads on', async () => {
+test('both streams are released when the reader stops', async () => {
   let closed = 0;
   async function* endless(): AsyncGenerator<readonly Entry[], void, undefined> {
     try {

@@ -29,16 +29,16 @@ export type Difference =
 export interface CompareOptions {
   readonly old: Batches<Entry>;
   /**
-   * What is seen now. A problem has the place of its path, after the entry where there is one; or, of a directory that
-   * cannot be opened any more, a place among what is in it. A file that was gone when it was to be looked at is no problem: leave it
-   * out, and it is removed.
+   * The present files. A problem has the place of its path, after the entry if there is one, or, for a
+   * directory that can no longer be opened, a place among its contents. A file that disappeared before its
+   * turn is not a problem: omit it, and it counts as removed.
    */
   readonly now: Batches<Entry | ScanProblem>;
   /** All attributes that old entries have. Without `I` among them, no difference waits for its directory. */
   readonly oldAttributes: AttributeSet;
   /**
-   * The checksums of the first bytes of a file as it is now, for one that was `growing`. Without this, or where it finds
-   * nothing, a file that has grown has changed.
+   * The present checksums of the first bytes of a file, for one that was `growing`. Without this function or
+   * a result, a file that has grown has changed.
    */
   readonly digestStart?: (
     entry: Entry,
@@ -98,7 +98,7 @@ export class Comparison implements AsyncIterable<readonly Difference[]> {
         if (isOld) this.totals.unread++;
       } else {
         this.totals.entries++;
-        // Nearly all are as they were: no step of the event loop for these.
+        // Nearly all are unchanged: no step of the event loop for these.
         if (
           before === undefined ||
           before.attributes !== item.attributes ||
@@ -166,7 +166,7 @@ export class Comparison implements AsyncIterable<readonly Difference[]> {
     return (await this.#hasGrown(old, now)) ? changed & ~checksums : changed;
   };
 
-  /** What it was is still there, at its start. */
+  /** The old content is still there, at its start. */
   async #hasGrown(old: Entry, now: Entry): Promise<boolean> {
     const { digestStart, signal } = this.#options;
     if (digestStart === undefined || old.sizeBytes >= now.sizeBytes) return false;
@@ -189,7 +189,7 @@ export class Comparison implements AsyncIterable<readonly Difference[]> {
     const isNew = now !== undefined && !movedIn && (now.attributes & allowedNew) === 0;
     const isGone = old !== undefined && !movedOut && (old.attributes & allowedGone) === 0;
     if (old === undefined || now === undefined || movedIn || movedOut) {
-      // A name may have got another file, and lost its own to another name: each is told once.
+      // A name may have got another file, and lost its own to another name: each is reported once.
       if (now !== undefined && isNew) this.#batch.push({ kind: 'added', path, now });
       else if (old !== undefined && isGone) this.#batch.push({ kind: 'removed', path, old });
       return;
@@ -206,8 +206,8 @@ function throwUnlessAfter(
   next: Entry | ScanProblem | undefined,
 ): void {
   if (next === undefined || next.path > before.path) return;
-  // More than one problem of a path is told, and its entry stays the one.
-  // The byte after the slash: no path in a directory comes after that.
+  // All problems of a path are reported, and its entry stays the one. The byte after the slash: no path in a
+  // directory comes after that.
   if (isProblem(next) && (next.path === '/' || before.path < `${next.path}0`)) return;
   throw unsorted(which, before.path, next.path);
 }

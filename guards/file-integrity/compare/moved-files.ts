@@ -7,7 +7,7 @@
 import { type AttributeSet, setOf } from '../model/attributes.ts';
 import type { ByteString, Entry } from '../model/entry.ts';
 
-/** A path that is not as it was: it was or is not there, or it differs. */
+/** A path that differs: it was or is missing, or has changed. */
 export interface Pair {
   readonly path: ByteString;
   readonly old: Entry | undefined;
@@ -19,7 +19,7 @@ export interface Pair {
 /** Tells what differs between two sights of a file; one that was `growing` may have to be read for it. */
 export type ChangedOf = (old: Entry, now: Entry) => Promise<AttributeSet>;
 
-/** What has become of it: another name's file has come here, or what was here has gone to another name. */
+/** The kind of move: another name's file has come here, or the file here has gone to another name. */
 export interface MovedPair extends Pair {
   readonly movedIn: boolean;
   readonly movedOut: boolean;

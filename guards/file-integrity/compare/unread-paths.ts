@@ -18,7 +18,7 @@ export class UnreadPaths {
 
   /** Lets go of those that cannot cover this path, nor any after it. */
   forgetBefore(path: ByteString): void {
-    // What is in them comes before the path with the byte after the slash.
+    // Their contents come before the path with the byte after the slash.
     this.#paths = this.#paths.filter((other) => other === '/' || path < `${other}0`);
   }
 

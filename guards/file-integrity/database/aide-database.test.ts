@@ -70,7 +70,7 @@ test('without a column of attributes they are those of the columns', async () =>
   assert.equal(entry?.attributes, setOf('ftype', 'l', 'p', 'u'));
 });
 
-test('what is written is read, in plain and in gzip', async () => {
+test('reads what it writes, plain and gzip', async () => {
   using directory = temporaryDirectory();
   const path = join(directory.path, 'db');
   await fc.assert(
@@ -117,7 +117,7 @@ test('a database that is cut off anywhere is an error, in plain and in gzip', as
   }
 });
 
-test('what is wrong in a database is told with its line', async () => {
+test('faults of a database are reported with their line', async () => {
   const rows = '@@begin_db\n@@db_spec name attr mtime sha256\n/a 1 0 0\n';
   await assert.rejects(read(''), corrupt(/it is empty/));
   await assert.rejects(read(rows), corrupt(/line 3: it ends without @@end_db/));
@@ -152,7 +152,7 @@ test('what is wrong in a database is told with its line', async () => {
   });
 });
 
-test('the columns are told, so that a caller can say which checksums are not read', async () => {
+test('returns the columns, so that a caller can name checksums that are not read', async () => {
   using directory = temporaryDirectory();
   const path = join(directory.path, 'db');
   writeFileSync(path, '@@begin_db\n@@db_spec name attr md5\n@@end_db\n');

@@ -17,11 +17,10 @@ const longestLine = 1 << 20;
 const mostColumns = 256;
 
 /**
- * The entries in the order of the file, which is that of AIDE's tree; `sortEntries` brings them into that of their paths.
- * The file is read as it is asked for, and nobody can say that it is whole before its end.
- *
- * `onColumns` is told the columns of the database before the first entry: those of refused checksums are not read, and what
- * has no other checksum has none.
+ * The entries in the order of the file, which is that of AIDE's tree; `sortEntries` brings them into that of
+ * their paths. The file is read on demand, and whether it is complete is known only at its end. `onColumns`
+ * gets the columns of the database before the first entry: those of refused checksums are not read, and an
+ * entry without other checksums has none.
  *
  * @throws RampartError NOT_FOUND, CORRUPT (with the line), SYSTEM
  */

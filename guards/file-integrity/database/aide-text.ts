@@ -20,7 +20,7 @@ export function decodeOptionalName(text: string): ByteString | undefined {
   return decodeName(text.startsWith('00') ? text.slice(1) : text);
 }
 
-/** Undefined where it is none. */
+/** Undefined if it is invalid. */
 export function decodeTime(text: string): number | undefined {
   // Base64 of digits begins with a letter, so nothing can be taken for the other.
   if (/^-?\d{1,20}$/.test(text)) return Number(text);

@@ -28,12 +28,12 @@ const empty: Entry = {
   ...{ sha256: new Uint8Array(0), sha512: new Uint8Array(0) },
 };
 
-/** An entry of which only this is told. */
+/** An entry with only these properties. */
 export function entryOf(parts: Partial<Entry> & { readonly path: string }): Entry {
   return { ...empty, ...parts };
 }
 
-/** What a database gives back of an entry: only what its attributes ask for. */
+/** An entry as read back from a database: only the parts that its attributes ask for. */
 export function kept(entry: Entry): Entry {
   const set = entry.attributes;
   const result: Record<string, unknown> = { ...empty, path: entry.path, type: entry.type, attributes: set };
@@ -83,7 +83,7 @@ export const few = ['/etc', '/etc/hosts', '/etc/passwd', '/usr/bin/é\n'].map((p
   }),
 );
 
-/** Of `assert.rejects`: a BaselineError of this kind, that says what to do. */
+/** For `assert.rejects`: a BaselineError of this kind, with a remedy. */
 export function hasFault(fault: BaselineFault, pattern?: RegExp): (error: unknown) => true {
   return (error) => {
     assert.ok(error instanceof BaselineError, String(error));

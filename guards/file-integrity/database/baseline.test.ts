@@ -40,7 +40,7 @@ async function readAll(path: string, key: VerifyingKey = secretKey): Promise<Ent
   return all;
 }
 
-test('1,000 random baselines come back as they were', async () => {
+test('reads 1,000 random baselines back unchanged', async () => {
   using directory = temporaryDirectory();
   const path = join(directory.path, 'baseline');
   await fc.assert(
@@ -66,7 +66,7 @@ test('1,000 random baselines come back as they were', async () => {
   );
 });
 
-test('many blocks come back as they were, with what is said of them', async () => {
+test('reads many blocks back unchanged, with their descriptions', async () => {
   using directory = temporaryDirectory();
   const path = join(directory.path, 'baseline');
   function* batches(): Generator<Entry[]> {
@@ -131,7 +131,7 @@ test('an entry that is too long to be read back is not written, and the old base
   assert.deepEqual(readdirSync(directory.path), ['baseline']);
 });
 
-test('blocks are written as they are, small ones together, all of them in order', async () => {
+test('writes blocks unchanged and in order, small ones together', async () => {
   using directory = temporaryDirectory();
   const path = join(directory.path, 'baseline');
   const entries = Array.from({ length: 3000 }, (_, at) =>
@@ -142,7 +142,7 @@ test('blocks are written as they are, small ones together, all of them in order'
       sha256: createHash('sha256').update(String(at)).digest(),
     }),
   );
-  // Of some 40 bytes each: 20 kB, 40 bytes twice, 20 kB, 200 crumbs, 70 kB.
+  // Sizes in entries of some 40 bytes: 20 kB, 40 bytes twice, 20 kB, 200 crumbs, 70 kB.
   const cuts = [0, 500, 501, 502, 1002, ...Array.from({ length: 200 }, (_, at) => 1003 + at), 3000];
   const blocks = cuts.slice(1).flatMap((end, at) => [...inBlocks(entries.slice(cuts[at], end), 5000)]);
   const written = await writeBaseline({ path, key: secretKey, header, entries: blocks });
@@ -207,7 +207,7 @@ test('every flipped bit and every truncation of a baseline is found', async () =
   }
 });
 
-test('what is missing, foreign or newer says so', async () => {
+test('a missing, foreign or newer baseline is reported as such', async () => {
   using directory = temporaryDirectory();
   const path = join(directory.path, 'baseline');
   await assert.rejects(openBaseline(path, secretKey), (error: unknown) => {

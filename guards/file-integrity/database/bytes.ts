@@ -1,12 +1,15 @@
 /** Numbers and byte strings in as few bytes as they need (LEB128: seven bits a byte, the low ones first). */
 
-/** Bytes that end before what was to be read from them does, or say what cannot be. */
+/** The bytes end too early, or have an impossible value. */
 export class MalformedBytes extends Error {}
 
-/** Stands for a number that is told apart: a file may have a size of 2 ** 63 or a time as far away, if only to be a nuisance. */
+/**
+ * Represents a number that is encoded separately: a file may have a size of 2 ** 63 or a time as far away, if
+ * only to be a nuisance.
+ */
 const noInteger = Number.MAX_SAFE_INTEGER;
 
-/** A time that others can be told by, see {@link ByteWriter.time}. */
+/** Whether other times can be encoded relative to it, see {@link ByteWriter.time}. */
 export function isUsualTime(timeS: number): boolean {
   return Number.isInteger(timeS) && Math.abs(timeS) < 2 ** 50;
 }
@@ -24,7 +27,7 @@ export class ByteWriter {
     this.#bytes = Buffer.allocUnsafeSlow(capacityBytes);
   }
 
-  /** What was written, valid until the next write. */
+  /** The written bytes, valid until the next write. */
   get bytes(): Buffer {
     return this.#bytes.subarray(0, this.length);
   }
@@ -127,7 +130,7 @@ export class ByteWriter {
   }
 }
 
-/** @throws MalformedBytes from every method, where there is not what it reads. */
+/** @throws MalformedBytes from every method, if the expected value is not there. */
 export class ByteReader {
   readonly #bytes: Buffer;
   at = 0;

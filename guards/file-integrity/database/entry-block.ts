@@ -17,8 +17,8 @@ export class EntryBlock implements PackedBatch<Entry> {
   #entries: readonly Entry[] | undefined;
 
   /**
-   * @param bytes as EntryEncoder made them; they stay as they are
-   * @param known what needs no decoding; who else decodes, with errors of his own
+   * @param bytes from EntryEncoder, not modified
+   * @param known parts that need no decoding, with the errors of another decoder
    */
   constructor(
     bytes: Uint8Array,
@@ -68,7 +68,11 @@ function factsOf(entries: readonly Entry[]): BlockFacts {
   return { count: entries.length, attributes, contentBytes, lastPath: entries.at(-1)?.path ?? '' };
 }
 
-/** The entries of a scan, without its problems. @throws {RampartError} `INPUT` where there is none; what `batches` throws */
+/**
+ * The entries of a scan, without its problems.
+ *
+ * @throws {RampartError} `INPUT` without any; the errors of `batches`
+ */
 export async function* onlyEntries(
   batches: Batches<Entry | ScanProblem>,
   onProblem: (problem: ScanProblem) => void,

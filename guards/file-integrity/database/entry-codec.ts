@@ -1,8 +1,8 @@
 /**
- * Entries as bytes, about 50 for one with a sha256. A block of entries can be read by itself: what repeats in it (the start
- * of the path, type with mode and owner, ACLs, labels, names of extended attributes) is told once in it.
- *
- * Of an entry only what its attributes ask for is kept; the rest comes back with its default.
+ * Entries as bytes, about 50 for one with a sha256. A block of entries can be read by itself: repetitions in
+ * it (the start of the path, type with mode and owner, ACLs, labels, names of extended attributes) are stored
+ * once. Only the parts of an entry that its attributes ask for are kept; the rest comes back with its
+ * default.
  */
 import { aideMaskOf, setOfAideMask } from '../model/aide-mask.ts';
 import { type AttributeSet, checksums, setOf } from '../model/attributes.ts';
@@ -15,7 +15,7 @@ export const has = {
   uid: setOf('u'),
   gid: setOf('g'),
   linkCount: setOf('n'),
-  // How to compare needs them too: the inode finds a file that was moved, the size tells one that grew.
+  // The comparison needs them too: the inode finds a moved file, the size shows one that grew.
   inode: setOf('i', 'I'),
   size: setOf('s', 'S', 'growing'),
   blockCount: setOf('b'),
@@ -43,12 +43,12 @@ export interface BlockFacts {
   readonly lastPath: ByteString;
 }
 
-/** What is read of a file for its checksums, as far as its size is known. */
+/** How much of a file is read for its checksums, if its size is known. */
 export function contentBytesOf({ attributes, type, sizeBytes }: Entry): number {
   return (attributes & checksums) !== 0 && type === 'f' ? sizeBytes : 0;
 }
 
-/** What most entries share with another one. */
+/** The properties that most entries share with another one. */
 interface EntryClass {
   readonly type: Entry['type'];
   readonly attributes: AttributeSet;

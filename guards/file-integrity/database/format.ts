@@ -11,14 +11,15 @@
  * frame = kind (1), length of the payload (4, little endian), payload, CRC-32 of all that and of the frame's number (4)
  * ```
  *
- * The CRC tells damage and where it is. The signature tells that it is what Rampart wrote, whole and in this order.
+ * The CRC detects damage and its place. The signature proves that Rampart wrote it, completely and in this
+ * order.
  */
 import { createHash, hash, type Hash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import type { AttributeSet } from '../model/attributes.ts';
 import type { SignatureScheme } from './signature.ts';
 
-/** Not text, so that nobody opens it in an editor and saves it. */
+/** Not text, so that it is not opened and saved in an editor. */
 export const magic = Buffer.from('\x89RMPFIB', 'latin1');
 export const formatVersion = 1;
 export const preambleBytes = magic.length + 1;
@@ -26,20 +27,20 @@ export const preambleBytes = magic.length + 1;
 export const frameKinds = { header: 1, entries: 2, footer: 3, signature: 4 } as const;
 export type FrameKind = (typeof frameKinds)[keyof typeof frameKinds];
 
-/** Of a frame, before and after its payload. */
+/** Bytes of a frame before and after its payload. */
 export const frameHeadBytes = 5;
 export const frameTailBytes = 4;
 /** No frame is longer: a block is full with 64 KiB, and its last entry may have 1 MiB of extended attributes. */
 export const longestPayloadBytes = 4 * 1024 * 1024;
 
-/** What a baseline says of itself. */
+/** A baseline's facts about itself. */
 export interface BaselineHeader {
-  /** Of Rampart, which wrote it. */
+  /** Version of Rampart that wrote it. */
   readonly rampartVersion: string;
   readonly madeAtMs: number;
-  /** Of the configuration it was made with, as the caller computes it. */
+  /** Digest of the configuration that it was made with, as computed by the caller. */
   readonly configDigest: string;
-  /** What else the caller wants to know when he reads it: the node, who accepted which change. */
+  /** Further facts for the caller: the node, who accepted which change. */
   readonly about: Readonly<Record<string, string>>;
   readonly scheme: SignatureScheme;
   readonly keyId: string;
@@ -49,7 +50,7 @@ export interface BaselineCounts {
   readonly entries: number;
   /** All attributes that some entry has. */
   readonly attributes: AttributeSet;
-  /** Of files with a checksum, as far as their sizes were known: what a scan is to read. */
+  /** Size of files with a checksum, if known: the amount that a scan will read. */
   readonly contentBytes: number;
 }
 
@@ -74,7 +75,7 @@ export class FrameWriter {
     return frame;
   }
 
-  /** Of all frames so far. No further frame counts. */
+  /** Digest of all frames so far. No further frame counts. */
   digest(): Buffer {
     return this.#digest.copy().digest();
   }

@@ -86,7 +86,7 @@ export async function readAt(path: string, file: FileHandle, target: Buffer, at:
   return done;
 }
 
-/** @throws BaselineError where there is none; RampartError SYSTEM */
+/** @throws BaselineError if it does not exist; RampartError SYSTEM */
 export async function openBaselineFile(path: string): Promise<FileHandle> {
   try {
     // A FIFO in its place must not be waited for.

@@ -13,22 +13,22 @@ export interface BaselineIdentity {
   readonly madeAtMs: number;
 }
 
-/** Of one job. */
+/** The newest known baseline of one job. */
 export class NewestBaseline {
   #newest: BaselineIdentity | undefined;
   #current: BaselineIdentity | undefined;
 
-  /** Of whatever is known. */
+  /** The newest of all that are known. */
   get newest(): BaselineIdentity | undefined {
     return this.#newest;
   }
 
-  /** That on the disk, as far as it was looked at. */
+  /** The one on the disk, if it was read. */
   get current(): BaselineIdentity | undefined {
     return this.#current;
   }
 
-  /** What the API knows. A result that it has not taken yet may be of a newer one. */
+  /** The one known to the API. A result that the API has not taken yet may be of a newer one. */
   learn(known: BaselineIdentity | undefined): void {
     if (known !== undefined && isNewer(known, this.#newest)) this.#newest = known;
   }
@@ -40,7 +40,7 @@ export class NewestBaseline {
    */
   check(path: string, found: BaselineIdentity): void {
     const newest = this.#newest;
-    // What another provider has made takes its place anyway.
+    // A baseline of another provider takes its place anyway.
     if (newest !== undefined && newest.provider !== found.provider) return;
     if (newest !== undefined && isOutdated(found, newest)) {
       const [made, known] = [found, newest].map(({ madeAtMs }) => new Date(madeAtMs).toISOString());

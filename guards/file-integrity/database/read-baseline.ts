@@ -1,6 +1,7 @@
 /**
- * Reads a baseline. The whole file is verified before its first entry is given out, and each block once more when it is read
- * again: nothing comes out of it that is not what was signed, also when somebody writes to it meanwhile.
+ * Reads a baseline. The whole file is verified before its first entry is returned, and each block once more
+ * when it is read again: only signed content is returned, even if another process writes to the file
+ * meanwhile.
  */
 import { createHash } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
@@ -143,7 +144,7 @@ export class Baseline implements AsyncDisposable {
 /**
  * Opens a baseline and verifies all of it.
  *
- * @throws BaselineError where it cannot be used; RampartError SYSTEM where it cannot be read, INPUT where the key is none
+ * @throws BaselineError if it is unusable; RampartError SYSTEM if it cannot be read, INPUT for an invalid key
  */
 export async function openBaseline(path: string, key: VerifyingKey): Promise<Baseline> {
   const expectedKeyId = keyId(key);

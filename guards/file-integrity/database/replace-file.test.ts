@@ -37,7 +37,7 @@ deepTest(
       last = version;
     }
     assert.ok(last >= 0);
-    // What the killed ones left goes away with the next write.
+    // Files left by killed processes are removed by the next write.
     writeFileSync(join(directory.path, '.baseline.new.999999999.abc'), 'left');
     writeFileSync(join(directory.path, '.baseline.new.1.abc'), 'of a living process');
     await writeBaseline({ path, key: secretKey, header, entries: [] });
@@ -81,7 +81,7 @@ test('a full disk leaves the old baseline, and says so', async (t) => {
   }
 });
 
-test('what fails in the caller, or in the file system, leaves the old file', async () => {
+test('a failure of the caller or the file system leaves the old file', async () => {
   using directory = temporaryDirectory();
   const path = join(directory.path, 'file');
   await replaceFile(path, async (file) => void (await file.write('old')));

@@ -10,10 +10,11 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 const running = new Set<string>();
 
 /**
- * Calls `write` with a new file of mode 0600 beside `path`, and puts that in the place of `path` when it has returned and
- * the bytes are on the disk. When anything fails, `path` is as it was, and what was written is removed.
+ * Calls `write` with a new file of mode 0600 beside `path`, and renames it to `path` when it has returned and
+ * the bytes are on the disk. After a failure, `path` is unchanged, and the new file is removed.
  *
- * @throws RampartError FULL where there is no space, SYSTEM for another failure of the file system; what `write` throws
+ * @throws RampartError FULL without space, SYSTEM for another failure of the file system; the errors of
+ * `write`
  */
 export async function replaceFile(path: string, write: (file: FileHandle) => Promise<void>): Promise<void> {
   const directory = dirname(path);
@@ -48,7 +49,7 @@ function prefixOf(path: string): string {
   return `.${basename(path)}.new.`;
 }
 
-/** What writers have left that were killed. One of another process that is alive is let be. */
+/** Files left by killed writers. Those of a process that is alive stay. */
 async function removeLeftovers(path: string): Promise<void> {
   const prefix = prefixOf(path);
   for (const name of await readdir(dirname(path))) {

@@ -27,7 +27,7 @@ export function signDigest(digest: Uint8Array, key: SigningKey): Buffer {
   return sign(null, message, key.privateKey);
 }
 
-/** @throws RampartError INPUT where the key is none for its scheme */
+/** @throws RampartError INPUT if the key is invalid for its scheme */
 export function verifyDigest(digest: Uint8Array, signature: Uint8Array, key: VerifyingKey): boolean {
   checkKey(key);
   const message = messageOf(digest, key.scheme);
@@ -36,13 +36,13 @@ export function verifyDigest(digest: Uint8Array, signature: Uint8Array, key: Ver
   return signature.length === expected.length && timingSafeEqual(signature, expected);
 }
 
-/** Of two digests in hexadecimal, in a time that does not depend on where they differ. */
+/** Compares two digests in hexadecimal, in a time that does not depend on where they differ. */
 export function sameDigest(one: string, other: string): boolean {
   const [a, b] = [Buffer.from(one, 'latin1'), Buffer.from(other, 'latin1')];
   return a.length === b.length && timingSafeEqual(a, b);
 }
 
-/** Tells keys apart without telling anything of them. */
+/** Identifies a key without revealing anything about it. */
 export function keyId(key: VerifyingKey): string {
   const bytes = key.scheme === 'ed25519' ? key.publicKey.export({ type: 'spki', format: 'der' }) : key.secret;
   return createHash('sha256')

@@ -53,7 +53,7 @@ function encodeRun(entries: Entry[], sorted: boolean): Buffer[] {
   return blocks.reverse();
 }
 
-/** A run that is being read: its blocks are let go of as they are. */
+/** A run that is being read: its blocks are released as they are consumed. */
 class RunReader {
   readonly #blocks: Buffer[];
   #entries: Entry[] = [];

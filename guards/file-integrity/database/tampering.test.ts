@@ -1,4 +1,4 @@
-/** What somebody may do to a baseline who knows its format. */
+/** Attacks on a baseline by someone who knows its format. */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -95,7 +95,7 @@ test('another key, another scheme and a scheme edited in the file are refused', 
     hasFault('wrong signature', /hmac-sha256; expected ed25519/),
   );
 
-  // Somebody who knows the public key makes it a secret one and signs with it.
+  // An attacker who knows the public key uses it as a secret one and signs with it.
   assert.ok(pairKey.scheme === 'ed25519');
   const publicBytes = pairKey.publicKey.export({ type: 'spki', format: 'der' });
   await writeBaseline({ path, key: { scheme: 'hmac-sha256', secret: publicBytes }, header, entries: [few] });

@@ -10,9 +10,12 @@ import { encodeName, encodeOptionalName, encodeTime } from './aide-text.fixture.
 import { replaceFile } from './replace-file.ts';
 
 interface Field {
-  /** Of an entry whose attributes ask for it. */
+  /** For an entry whose attributes ask for it. */
   readonly write: (entry: Entry) => string;
-  /** What an entry has to have for it to be written, AIDE has a 0 there for the others; none: every entry has it. */
+  /**
+   * The attributes that an entry must have for it to be written; AIDE writes a 0 for others. Empty: every
+   * entry has it.
+   */
   readonly neededFor: readonly AttributeName[];
 }
 

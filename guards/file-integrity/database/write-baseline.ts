@@ -32,26 +32,29 @@ export interface WriteBaselineOptions {
 export interface WrittenBaseline {
   readonly entries: number;
   readonly sizeBytes: number;
-  /** Hexadecimal. Who keeps it elsewhere can tell this baseline from an older one, which is signed as well. */
+  /**
+   * Hexadecimal. A copy kept elsewhere distinguishes this baseline from an older one, which is signed as
+   * well.
+   */
   readonly digest: string;
 }
 
 /**
- * Blocks of at least so many bytes are written as they are, which is quick, and a check finds the blocks of its scan in the
- * baseline. Smaller ones are put together, so that a baseline is not one of crumbs.
+ * Blocks of at least this size are written unchanged, which is quick, and a check finds the blocks of its
+ * scan in the baseline. Smaller ones are combined, so that a baseline does not consist of crumbs.
  */
 const wholeBlockBytes = 8 * 1024;
 /** Bytes are handed to the kernel in pieces of this size. */
 const writeBytes = 512 * 1024;
 
 /**
- * @throws RampartError FULL, SYSTEM (what was there is unchanged); INPUT where the entries are not sorted or the key is none;
- * LIMIT for an entry that is too long; the reason of `signal`; what `entries` throws
+ * @throws RampartError FULL, SYSTEM (the previous file is unchanged); INPUT if the entries are not sorted or
+ * the key is invalid; LIMIT for an entry that is too long; the reason of `signal`; the errors of `entries`
  */
 export async function writeBaseline(options: WriteBaselineOptions): Promise<WrittenBaseline> {
   const { path, key, header, signal } = options;
   const frames = new FrameWriter();
-  // Before anything is written: a key that is none is known at once.
+  // Before anything is written, so that an invalid key is reported at once.
   const full: BaselineHeader = { about: {}, ...header, scheme: key.scheme, keyId: keyId(key) };
   signDigest(frames.digest(), key);
 
@@ -157,7 +160,9 @@ function unsorted(path: string, before: string, after: string): RampartError {
   });
 }
 
-/** Of one entry, since a block that is full is ended: our scans keep no such one, another's database may. */
+/**
+ * For one entry, since a full block is ended: our scans never produce such an entry, another database may.
+ */
 function tooLong(path: string, entry: string, bytes: number): RampartError {
   return new RampartError(errorCodes.LIMIT, {
     what: `cannot write the baseline ${path}`,

@@ -63,7 +63,7 @@ class Bench implements Disposable {
   }
 }
 
-suite('changes by a container of which the runtime has not told yet', () => {
+suite('changes by a container that the runtime has not reported yet', () => {
   test('wait for it, and what changed later waits behind them', () => {
     using bench = new Bench(longMs);
     const { awaited, passed } = bench;
@@ -87,7 +87,7 @@ suite('changes by a container of which the runtime has not told yet', () => {
     assert.deepEqual(passed, ['/c web']);
   });
 
-  test('are unknown where nothing is told in time, and the next of the same is not waited for', async () => {
+  test('have an unknown author if nothing comes in time, and the next do not wait', async () => {
     using bench = new Bench(1);
     bench.awaited.add(change('/a'));
     await bench.untilPassed;
@@ -112,7 +112,7 @@ suite('changes by a container of which the runtime has not told yet', () => {
     );
   });
 
-  test('are forgotten at the end, and nobody listens any more', () => {
+  test('are forgotten at the end, and listening stops', () => {
     const bench = new Bench(longMs);
     bench.awaited.add(change('/a'));
     bench[Symbol.dispose]();

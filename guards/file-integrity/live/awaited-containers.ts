@@ -1,16 +1,16 @@
 /**
- * Changes by processes whose container may be known in a moment: what a container does when it begins is told before the runtime
- * has told of it.
+ * Changes by processes whose container may be known in a moment: the first actions of a container are
+ * reported before the runtime has reported it.
  */
 import type { Change, ChangeProcess } from '../../../lib/sensor/changes/change.ts';
 import type { ChangeAuthors, ChangedBy } from './change-author.ts';
 
 /** The runtime is asked at most so late after a container began, on a busy machine too. */
 const defaultWaitMs = 400;
-/** Of a container of another runtime, e.g. Docker, nothing will be told. */
+/** A container of another runtime, e.g. Docker, is never reported. */
 const strangersMs = 10_000;
 const mostStrangers = 1000;
-/** With more, the first goes on at once: of so many, authors are not what matters. */
+/** With more, the first continues at once: in such a flood, authors are not what matters. */
 export const mostAwaiting = 10_000;
 
 /** Hands changes on in their order, so that the last that changed a path is its author. Disposing forgets those that wait. */

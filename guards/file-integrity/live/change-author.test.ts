@@ -38,7 +38,7 @@ class Shell implements AsyncDisposable {
 }
 
 suite('who it was', { skip: sensorSkip, timeout: 300_000 }, () => {
-  test('a process of a container is told with its container and pod, also when that is gone by then', async () => {
+  test('a process is reported with its container and pod, also if they have ended since', async () => {
     using cgroup = new TestCgroup('kubepods', 'podu', id);
     await using shell = new Shell(cgroup);
     const containers = new GivenContainers();
@@ -55,14 +55,14 @@ suite('who it was', { skip: sensorSkip, timeout: 300_000 }, () => {
     const { author } = await followed.line('found', '/etc/hosts');
     assert.deepEqual({ ...author, ...expected }, author);
 
-    // The last that it does, told when it is gone.
+    // Its last action, reported when it is gone.
     await shell.run(`echo more >> '${followed.cluster.at('passwd')}'`);
     containers.delete(expected.container.id);
     const last = await followed.line('found', '/etc/passwd');
     assert.deepEqual({ ...last.author, ...expected }, last.author);
   });
 
-  test('a service of the node with mounts of its own is no container', async () => {
+  test('a service of the node with mounts of its own is not a container', async () => {
     using cgroup = new TestCgroup('x.service');
     await using shell = new Shell(cgroup);
     await using followed = await Followed.start({ containers: new GivenContainers() });

@@ -19,7 +19,7 @@ export interface ChangedBy {
   readonly isDiverter: boolean;
 }
 
-/** What says that something of a path changed, and not only that somebody could have written. */
+/** Kinds that prove a change of the path, and not only that a process could have written. */
 const tellsOfChange: ReadonlySet<ChangeKind> = new Set([
   ...(['created', 'deleted', 'moved-from', 'moved-to', 'attributes', 'modified'] as const),
 ]);
@@ -46,9 +46,9 @@ export class ChangeAuthors implements Disposable {
   }
 
   /**
-   * Undefined for this agent itself: that it reads and writes is nobody's finding.
+   * Undefined for this agent itself: its reads and writes are not findings.
    *
-   * @param atMs wall clock: when it made the change. Its container may be gone by now.
+   * @param atMs wall clock: time of the change. Its container may be gone by now.
    */
   authorOf(process: ChangeProcess, atMs: number): ChangeAuthor | undefined {
     if (process.own) return undefined;
@@ -77,7 +77,7 @@ function handOf(
 ): Hand | undefined {
   if (known.some((one) => !isPackageManager(one))) return 'others';
   const told = kinds.filter((kind) => tellsOfChange.has(kind));
-  // Of several it may not be known which of them did what: then it was one of these.
+  // With several, their actions cannot be distinguished: then it was one of these.
   const isOneOf = author === undefined && others > 0;
   const isUnseen =
     others > otherAuthors.length ||

@@ -1,5 +1,6 @@
 /**
- * Changed paths that are to be compared with the baseline again: each once, however often it changes. Holds memory only.
+ * Changed paths that have to be compared with the baseline again: each once, however often it changes. In
+ * memory only.
  */
 import type { ByteString } from '../model/entry.ts';
 import type { ChangeAuthor } from '../model/finding.ts';
@@ -8,9 +9,9 @@ import { bothHands, type Hand } from '../model/hand.ts';
 export interface ChangedPath {
   /** With the prefix of the root. */
   readonly path: ByteString;
-  /** What is in it, too. */
+  /** Including its contents. */
   readonly below: boolean;
-  /** Who changed its content or name last; undefined where nobody saw it. */
+  /** Who last changed its content or name; undefined if it was not seen. */
   readonly author: ChangeAuthor | undefined;
   /** Who changed attributes alone, after that. */
   readonly touchedBy: ChangeAuthor | undefined;
@@ -44,7 +45,7 @@ export class ChangeQueue {
     return this.#paths.size;
   }
 
-  /** There were too many since this was asked last: what changed is not known any more. */
+  /** Too many changed since the last call: the changes are no longer known. */
   takeOverflow(): boolean {
     const isFull = this.#isFull;
     this.#isFull = false;
@@ -66,7 +67,7 @@ export class ChangeQueue {
     this.#paths.set(path, known === undefined ? added : bothOf(known, added));
   }
 
-  /** What was taken and not looked at; what was added since is later. */
+  /** Returns changes that were taken but not compared; entries added since are later. */
   putBack(changes: Iterable<ChangedPath>): void {
     for (const change of changes) {
       const later = this.#paths.get(change.path);

@@ -8,16 +8,16 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { WatchOutcome } from '../../../lib/sensor/changes/change.ts';
 import type { ByteString } from '../model/entry.ts';
 
-/** Of one turn of the event loop. */
+/** Limit of one turn of the event loop. */
 const turnMs = 5;
 
 export interface DirectoryWalkOptions {
   /** The directory that paths are below. */
   readonly root: string;
   readonly wants: (path: ByteString) => boolean;
-  /** Is called before the directory is listed: what appears later is told as a change. */
+  /** Called before the directory is listed: later additions are reported as changes. */
   readonly watch: (path: ByteString) => WatchOutcome;
-  /** With `sinceMs`, wall clock: what may have changed since then is told; of a directory: whether names came or went. */
+  /** Called for possible changes after `sinceMs`, wall clock; for a directory: whether names came or went. */
   readonly changed: {
     readonly sinceMs: number;
     readonly selects: (path: ByteString) => boolean;
@@ -58,7 +58,7 @@ async function list(path: ByteString): Promise<readonly Dirent[]> {
   try {
     return await readdir(Buffer.from(path, 'latin1'), { encoding: 'latin1', withFileTypes: true });
   } catch {
-    // It is gone, which its parent tells; or may not be read, which scans tell.
+    // It is gone, which its parent reports, or unreadable, which scans report.
     return [];
   }
 }

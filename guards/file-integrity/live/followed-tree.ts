@@ -1,6 +1,4 @@
-/**
- * What of a root one job wants to know: which directories are watched for it, and which changes are its own.
- */
+/** One job's interest in a root: which directories are watched for it, and which changes are its own. */
 import { dirname } from 'node:path';
 
 import type { Change } from '../../../lib/sensor/changes/change.ts';
@@ -19,7 +17,7 @@ export class FollowedTree {
   onQueued: (() => void) | undefined;
   /** All directories that were there are watched, or could not be. */
   isWatched = false;
-  /** Called when so much has changed that it is forgotten. */
+  /** Called when too much has changed and the changes were dropped. */
   onOverflow: (() => void) | undefined;
   /** Ends the walk over its directories. */
   readonly stop = new AbortController();
@@ -52,7 +50,7 @@ export class FollowedTree {
 
   /** Whether changes of what is in a directory, or of it, can be of interest. */
   wants(directory: ByteString): boolean {
-    // What the agent writes there for each result would lead to another one.
+    // Files that the agent writes there for each result would lead to another one.
     if (directory === this.#own) return false;
     if (this.#packages?.wants(directory) === true) return true;
     const path = this.withPrefix(directory);
@@ -102,7 +100,7 @@ export class FollowedTree {
     return 'more has changed than can be checked one by one';
   }
 
-  /** What may have changed before it was watched. */
+  /** Adds a path that may have changed before it was watched. */
   addUnseen(path: ByteString): void {
     this.queue.add(this.withPrefix(path), {});
     this.onQueued?.();

@@ -88,7 +88,7 @@ suite('nothing is missed', { timeout: 300_000 }, () => {
     assert.deepEqual([line.seenBy, line.author], ['event', undefined]);
   });
 
-  deepTest('what the kernel makes up is not watched either when events were lost', async (t) => {
+  deepTest('pseudo file systems are not watched after a loss of events either', async (t) => {
     const most = Number(readFileSync('/proc/sys/fs/inotify/max_queued_events', 'utf8'));
     if (most > 20_000) return t.skip('the queue is too long to fill it');
     const before = inotifyInstances();
@@ -105,7 +105,7 @@ suite('nothing is missed', { timeout: 300_000 }, () => {
     const { cluster } = followed;
     using stack = new DisposableStack();
     stack.defer(() => void spawnSync('umount', ['--lazy', mounted]));
-    // This process waits meanwhile, so nobody reads.
+    // This process waits meanwhile, so the events are not read.
     const program = 'for (1..$ARGV[0]) { open(my $h, ">", "f"); close $h; unlink "f" } mkdir "sub"';
     const cwd = cluster.at('deep');
     assert.equal(spawnSync('perl', ['-e', program, String(Math.ceil(most / 3))], { cwd }).status, 0);
@@ -117,43 +117,41 @@ suite('nothing is missed', { timeout: 300_000 }, () => {
     );
   });
 
-  deepTest('records of who makes changes that nobody had room for are counted', async () => {
+  deepTest('counts records of authors that were dropped for lack of room', async () => {
     await using followed = await Followed.start({ live: liveOf() });
     const { cluster } = followed;
-    // This process waits meanwhile, so nobody reads. Links: ext4 looks long for an inode that was not deleted just now.
+    // This process waits meanwhile, so the events are not read. Links: ext4 takes long to find an inode that
+    // was not deleted recently.
     const program = 'open(my $h, ">", "f"); for (1..40000) { link "f", "f$_"; unlink "f$_" }';
     assert.equal(spawnSync('perl', ['-e', program], { cwd: cluster.at('deep') }).status, 0);
     const { detection } = await cluster.resultWhen('fi', (result) => result.detection.lostAuthors > 0);
     assert.equal(detection.directoriesWithoutAuthors, 0);
   });
 
-  deepTest(
-    'what happens while an agent that was started again watches one directory after the other',
-    async () => {
-      const conf = '/hostroot/etc p+s\n';
-      await using followed = await Followed.start({}, { conf, config: { gracePeriod: 900 } });
-      const { cluster } = followed;
-      // The scan that follows a start comes later than that.
-      const body = { spec: { config: { initialDelay: 600 } } };
-      await cluster.client.patch(released.integrities, { namespace, name: 'fi' }, { type: 'merge', body });
-      const files = Array.from({ length: scaled(1500) }, (_, i) => `many/${i}/file`);
-      for (const name of files) cluster.write(name, 'x');
-      await followed.newBaseline();
-      await followed.stop();
+  deepTest('changes while a restarted agent watches one directory after the other', async () => {
+    const conf = '/hostroot/etc p+s\n';
+    await using followed = await Followed.start({}, { conf, config: { gracePeriod: 900 } });
+    const { cluster } = followed;
+    // The scan that follows a start comes later than that.
+    const body = { spec: { config: { initialDelay: 600 } } };
+    await cluster.client.patch(released.integrities, { namespace, name: 'fi' }, { type: 'merge', body });
+    const files = Array.from({ length: scaled(1500) }, (_, i) => `many/${i}/file`);
+    for (const name of files) cluster.write(name, 'x');
+    await followed.newBaseline();
+    await followed.stop();
 
-      const before = inotifyInstances();
-      const starting = cluster.startAgent('n1', { live: liveOf() });
-      await until('it has begun', () => [...inotifyInstances().keys()].some((fd) => !before.has(fd)));
-      for (const name of files) cluster.write(name, 'changed');
-      const agent = await starting;
-      const paths = await until('all of them', () => {
-        const found = new Set(
-          agent.lines.map((line) => JSON.parse(line) as Finding).map((line) => `${line.seenBy} ${line.path}`),
-        );
-        if (found.size < files.length) throw new Error(`${found.size} of ${files.length}`);
-        return found;
-      });
-      assert.deepEqual([...paths].sort(), files.map((name) => `event /etc/${name}`).sort());
-    },
-  );
+    const before = inotifyInstances();
+    const starting = cluster.startAgent('n1', { live: liveOf() });
+    await until('it has begun', () => [...inotifyInstances().keys()].some((fd) => !before.has(fd)));
+    for (const name of files) cluster.write(name, 'changed');
+    const agent = await starting;
+    const paths = await until('all of them', () => {
+      const found = new Set(
+        agent.lines.map((line) => JSON.parse(line) as Finding).map((line) => `${line.seenBy} ${line.path}`),
+      );
+      if (found.size < files.length) throw new Error(`${found.size} of ${files.length}`);
+      return found;
+    });
+    assert.deepEqual([...paths].sort(), files.map((name) => `event /etc/${name}`).sort());
+  });
 });

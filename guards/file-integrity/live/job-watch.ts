@@ -1,5 +1,6 @@
 /**
- * One job with its baseline: takes what has changed from the queue, looks at it again, and tells what differs now.
+ * One job with its baseline: takes changed paths from the queue, compares them again, and reports the present
+ * differences.
  */
 import { lstatSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -15,9 +16,9 @@ import type { LiveJob } from './live-job.ts';
 import { setOf } from '../model/attributes.ts';
 import type { Baseline } from '../database/read-baseline.ts';
 
-/** Looked at together: the scanner does so many in this thread. */
+/** How many are compared together: the scanner does this many in this thread. */
 const mostTogether = 200;
-/** A scan begins when nothing was lost for so long: in the midst of a storm it would not see all of it. */
+/** A scan begins when nothing was lost for this long: during a storm it would miss changes. */
 const calmMs = 1000;
 const longestStormMs = 10_000;
 /** Large files and directories that wait; with more a scan is quicker. */
@@ -25,7 +26,7 @@ const mostSlow = 1000;
 /** A file with more takes its time. */
 const slowBytes = 4 * 1024 * 1024;
 
-/** Disposing it waits for the look that is under way. The tree stays as it is. */
+/** Disposing it waits for the running comparison. The tree is unchanged. */
 export class JobWatch implements AsyncDisposable {
   readonly job: LiveJob;
   readonly tree: FollowedTree;
@@ -64,7 +65,7 @@ export class JobWatch implements AsyncDisposable {
   async #look(): Promise<void> {
     const { queue } = this.tree;
     try {
-      // What is told together is looked at together.
+      // Changes reported together are compared together.
       await nextTurn();
       while (!this.#stop.signal.aborted) {
         const loss = this.tree.takeLoss();
@@ -107,7 +108,7 @@ export class JobWatch implements AsyncDisposable {
     if (!this.job.isHeld()) this.job.requestScan(this.#scanWhy);
   }
 
-  /** What fails is left to a scan. */
+  /** Failures are left to a scan. */
   async #guarded(look: () => Promise<void>): Promise<void> {
     try {
       await look();
@@ -160,7 +161,7 @@ export class JobWatch implements AsyncDisposable {
     }
   }
 
-  /** It is none now: what was in it is gone, and nobody tells of each. */
+  /** It is not a directory now: its contents are gone, without an event for each. */
   #mayHaveBeenDirectory(path: ByteString, before: Entry | undefined): boolean {
     if (before !== undefined) return before.type === 'd';
     // Rules may select what is in it and not itself.
@@ -170,7 +171,7 @@ export class JobWatch implements AsyncDisposable {
     return selection.select(path, 'd') === undefined && selection.descend(path);
   }
 
-  /** Of a regular file; 0 of all others. */
+  /** Size of a regular file; 0 for others. */
   #sizeOf(path: ByteString): number {
     const within = withoutPrefix(path, this.job.root.prefix);
     if (within === undefined) return 0;
@@ -222,7 +223,8 @@ export class JobWatch implements AsyncDisposable {
     const asked = new Map<ByteString, AskedPath>();
     if (change.hand !== 'packages') asked.set(path, change);
     for (const one of seen.changes.keys()) {
-      // What came with a directory of dpkg is looked at by itself: what it is now is needed to say of which package it is.
+      // Files in a new directory of dpkg are compared individually: their present state is needed to find
+      // their package.
       if (change.hand === 'packages') {
         if (seen.isCut) continue;
         const of = one === path ? change : { author: authorBelow, saysLittle: true };
@@ -273,7 +275,7 @@ export class JobWatch implements AsyncDisposable {
   }
 }
 
-/** What is told of a path that was looked at. */
+/** The report about a compared path. */
 type AskedPath = Pick<ChangedPath, 'path'> &
   Partial<Pick<ChangedPath, 'author' | 'touchedBy' | 'changedMs' | 'isTouch' | 'hand'>>;
 

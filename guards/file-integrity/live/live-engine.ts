@@ -3,7 +3,7 @@ import { NodeWatch } from './node-watch.ts';
 import type { LiveOptions } from './options.ts';
 import type { LiveJob } from './live-job.ts';
 
-/** Dispose it when the job or its baseline is not there any more. */
+/** Dispose it when the job or its baseline is gone. */
 export type Followed = AsyncDisposable;
 
 /**

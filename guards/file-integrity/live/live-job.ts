@@ -18,19 +18,25 @@ export interface LiveJob {
   readonly conf: AideConf;
   /** For `describeDifference`. */
   readonly reportOptions: ReportOptions;
-  /** Of single paths: `baseline.find`. It is open as long as this is not disposed. */
+  /** For single paths: `baseline.find`. It is open until this is disposed. */
   readonly baseline: Baseline;
-  /** Wall clock. Since then nobody has followed the files of the job; undefined where nobody had before. */
+  /** Wall clock. The job's files have not been followed since then; undefined if they never were. */
   readonly unfollowedSinceMs?: number | undefined;
-  /** To be told with `update`; results and lines follow from it. */
+  /** Call its `update`; results and lines follow from it. */
   readonly findings: CurrentFindings;
   readonly containers: ContainerSource;
   readonly logger: Logger;
-  /** Takes what dpkg changes, and says what of it is to be told. Without it, updates of packages are findings like others. */
+  /**
+   * Takes changes by dpkg, and decides which of them to report. Without it, updates of packages are findings
+   * like others.
+   */
   readonly packages?: PackageUpdates;
   /** A larger file keeps nothing else waiting while it is read. Default: 256 MiB. */
   readonly largeBytes?: number | undefined;
-  /** Whether the annotation `holdoff` is there: nothing is to be said of changes then. A scan follows when it is gone. */
+  /**
+   * Whether the annotation `holdoff` is set: changes are not reported then. A scan follows when it is
+   * removed.
+   */
   readonly isHeld: () => boolean;
   /** How changes are known from now on; part of results. */
   readonly tell: (detection: Detection) => void;
@@ -39,7 +45,7 @@ export interface LiveJob {
 }
 
 /**
- * Begins to watch. It is called when a job has a baseline, and what it returns is disposed before another baseline takes the
- * place of that, and at the end. It must not throw: what cannot be watched is told by `tell`.
+ * Begins to watch. Called when a job has a baseline; the result is disposed before another baseline replaces
+ * that one, and at the end. It must not throw: paths that cannot be watched are reported by `tell`.
  */
 export type StartLive = (job: LiveJob) => AsyncDisposable | Disposable;

@@ -1,4 +1,4 @@
-/** An agent that follows the files of a test's host, processes that change them, and what is told of it. */
+/** An agent that follows the files of a test's host, processes that change them, and its reports. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, readdirSync, readFileSync } from 'node:fs';
@@ -51,7 +51,7 @@ export class Followed implements AsyncDisposable {
     }
   }
 
-  /** What is told from here on is new. */
+  /** Reports from here on are new. */
   mark(): void {
     this.#told = this.#lines.length;
   }
@@ -73,7 +73,7 @@ export class Followed implements AsyncDisposable {
     });
   }
 
-  /** What is there now is right, and followed. */
+  /** The present state is accepted, and followed. */
   async newBaseline(): Promise<void> {
     await this.cluster.request('fi', { kind: 're-init', id: 'r1', by: 'annotation' });
     await this.cluster.resultWhen(
@@ -116,7 +116,7 @@ export async function run(
   return child.pid;
 }
 
-/** Of each inotify instance of this process that watches something: its descriptor and how many inodes it watches. */
+/** The inotify instances of this process that watch something: descriptor and number of watched inodes. */
 export function inotifyInstances(): Map<string, number> {
   const found = new Map<string, number>();
   for (const fd of readdirSync('/proc/self/fdinfo')) {

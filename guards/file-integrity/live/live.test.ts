@@ -1,4 +1,4 @@
-// Real files, the sensor of this machine, the agent as it is: what is known at once, and who it was.
+// Real files, the sensor of this machine, and the real agent: changes are known at once, with their author.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -100,7 +100,7 @@ suite('known at once', { timeout: 300_000 }, () => {
       followed.mark();
       await followed.shell('mkdir -p "$1" && echo x > "$1/file" && rm -r "$2"', 'new/er', 'deep/er');
       await followed.line('found', '/etc/new/er/file');
-      // Its directory may be looked at first, of which nobody says who emptied it.
+      // Its directory may be compared first; the process that emptied it is unknown.
       const removed = await followed.line('found', '/etc/deep/er/file', ({ author }) => author !== undefined);
       assert.deepEqual([removed.change, removed.author?.binary], ['removed', '/usr/bin/rm']);
     });
@@ -150,7 +150,7 @@ suite('known at once', { timeout: 300_000 }, () => {
     );
     assert.equal(findings.find((one) => one.path === '/etc/hosts')?.seenMs, first.seenMs);
 
-    // In one moment, before anybody has looked.
+    // In one moment, before any comparison.
     followed.mark();
     const other = cluster.at('passwd');
     await followed.shell(`"${script}" "$1"; chmod 644 "$1"`, 'passwd');
@@ -160,63 +160,66 @@ suite('known at once', { timeout: 300_000 }, () => {
     assert.equal(both.author?.arguments, `${script} ${other}`);
   });
 
-  deepTest('what no rule selects is nothing; names that are no text; a holdoff; hard links', async () => {
-    const conf = '!/hostroot/etc/not\n/hostroot/etc ftype+p+n+i+sha256\n';
-    const jobs = new Map<string, LiveJob>();
-    const inner = liveOf();
-    const live = (job: LiveJob): ReturnType<typeof inner> => {
-      jobs.set(job.key, job);
-      return inner(job);
-    };
-    await using followed = await Followed.start({ live }, { conf });
-    const { cluster } = followed;
-    const odd = Buffer.concat([Buffer.from(`${cluster.at('')}/`), Buffer.from([0xff, 0x0a, 0x22])]);
-    writeFileSync(cluster.at('not'), 'x');
-    writeFileSync(join(cluster.host, 'other'), 'x');
-    writeFileSync(odd, 'x');
-    await until('the odd name', () => followed.lines().some(({ path }) => path.includes('\\')));
-    assert.deepEqual(
-      followed.lines().map(({ path }) => path.replaceAll(/[^/]*\\.*/g, 'odd')),
-      ['/etc/odd'],
-    );
+  deepTest(
+    'ignores unselected files; handles names that are not text, a holdoff and hard links',
+    async () => {
+      const conf = '!/hostroot/etc/not\n/hostroot/etc ftype+p+n+i+sha256\n';
+      const jobs = new Map<string, LiveJob>();
+      const inner = liveOf();
+      const live = (job: LiveJob): ReturnType<typeof inner> => {
+        jobs.set(job.key, job);
+        return inner(job);
+      };
+      await using followed = await Followed.start({ live }, { conf });
+      const { cluster } = followed;
+      const odd = Buffer.concat([Buffer.from(`${cluster.at('')}/`), Buffer.from([0xff, 0x0a, 0x22])]);
+      writeFileSync(cluster.at('not'), 'x');
+      writeFileSync(join(cluster.host, 'other'), 'x');
+      writeFileSync(odd, 'x');
+      await until('the odd name', () => followed.lines().some(({ path }) => path.includes('\\')));
+      assert.deepEqual(
+        followed.lines().map(({ path }) => path.replaceAll(/[^/]*\\.*/g, 'odd')),
+        ['/etc/odd'],
+      );
 
-    // Both names are in the next baseline.
-    await followed.shell('ln "$1" "$2"', 'hosts', 'deep/link');
-    await followed.newBaseline();
-    followed.mark();
-    await followed.shell('echo more >> "$1"', 'hosts');
-    const [one, other] = [
-      await followed.line('found', '/etc/hosts'),
-      await followed.line('found', '/etc/deep/link'),
-    ];
-    assert.deepEqual([one.author?.binary, other.author], ['/usr/bin/dash', one.author]);
+      // Both names are in the next baseline.
+      await followed.shell('ln "$1" "$2"', 'hosts', 'deep/link');
+      await followed.newBaseline();
+      followed.mark();
+      await followed.shell('echo more >> "$1"', 'hosts');
+      const [one, other] = [
+        await followed.line('found', '/etc/hosts'),
+        await followed.line('found', '/etc/deep/link'),
+      ];
+      assert.deepEqual([one.author?.binary, other.author], ['/usr/bin/dash', one.author]);
 
-    // Another one that is not held sees the same changes, no earlier.
-    await cluster.createIntegrity('other', {
-      config: { gracePeriod: 900 },
-      conf: '/hostroot/etc f sha256\n',
-    });
-    await untilFollowed(cluster, 'other');
-    followed.mark();
-    await cluster.annotate('fi', { [names.holdoff]: '' });
-    await until('it is held', () => jobs.get(`${namespace}/fi`)?.isHeld());
-    writeFileSync(cluster.at('passwd'), 'held');
-    await followed.line('found', '/etc/passwd', ({ fileIntegrity }) => fileIntegrity.endsWith('/other'));
-    assert.ok(!followed.lines().some(({ fileIntegrity }) => fileIntegrity.endsWith('/fi')));
-    await cluster.annotate('fi', { [names.holdoff]: null });
-    const held = await followed.line('found', '/etc/passwd', ({ fileIntegrity }) =>
-      fileIntegrity.endsWith('/fi'),
-    );
-    assert.deepEqual([held.seenBy, held.author], ['scan', undefined]);
-  });
+      // Another one that is not held sees the same changes, no earlier.
+      await cluster.createIntegrity('other', {
+        config: { gracePeriod: 900 },
+        conf: '/hostroot/etc f sha256\n',
+      });
+      await untilFollowed(cluster, 'other');
+      followed.mark();
+      await cluster.annotate('fi', { [names.holdoff]: '' });
+      await until('it is held', () => jobs.get(`${namespace}/fi`)?.isHeld());
+      writeFileSync(cluster.at('passwd'), 'held');
+      await followed.line('found', '/etc/passwd', ({ fileIntegrity }) => fileIntegrity.endsWith('/other'));
+      assert.ok(!followed.lines().some(({ fileIntegrity }) => fileIntegrity.endsWith('/fi')));
+      await cluster.annotate('fi', { [names.holdoff]: null });
+      const held = await followed.line('found', '/etc/passwd', ({ fileIntegrity }) =>
+        fileIntegrity.endsWith('/fi'),
+      );
+      assert.deepEqual([held.seenBy, held.author], ['scan', undefined]);
+    },
+  );
 
-  test('a log that is rotated is no finding where its rule allows it; one that is not, is', async () => {
+  test('a rotated log is not a finding if its rule allows it; otherwise it is', async () => {
     const conf = '/hostroot/etc/log f ftype+p+u+g+i+I+ANF+ARF\n/hostroot/etc f p+sha256\n';
     await using followed = await Followed.start({}, { conf });
     const { cluster } = followed;
     for (const name of ['log/a', 'log/a.1', 'log/b', 'log/mark']) cluster.write(name, name);
     await followed.newBaseline();
-    // What differs beside the mark is checked together with it; its mode is a finding.
+    // Differences next to the mark are checked together with it; its mode is a finding.
     for (const step of [
       'mv "$2" "$3"; mv "$1" "$2"; echo new > "$1"; chmod 600 "$5"',
       'echo more >> "$1"; chmod 640 "$5"',
@@ -241,7 +244,7 @@ suite('known at once', { timeout: 300_000 }, () => {
     assert.deepEqual([line.seenBy, line.author], ['event', undefined]);
   });
 
-  deepTest('a mode that the kernel has not is no reason to see nothing', async () => {
+  deepTest('changes are seen also if the kernel lacks the configured mode', async () => {
     await using followed = await Followed.start({ live: liveOf({ mode: 'kprobe' }) });
     const { events, reason } = followed.detection;
     if (events === 'inotify') assert.match(reason, /kprobe: /);
@@ -311,7 +314,7 @@ suite('known at once', { timeout: 300_000 }, () => {
     assert.deepEqual(mine(), []);
   });
 
-  deepTest('what happens between the baseline and the first watch is known too', async () => {
+  deepTest('changes between the baseline and the first watch are found too', async () => {
     const inner = liveOf();
     let host = '';
     await using followed = await Followed.start({

@@ -1,6 +1,6 @@
 /**
- * Files that may change their name within their directory (attribute `I`): a log that is rotated. What one of them is can only be
- * said together with those that differ beside it.
+ * Files that may change their name within their directory (attribute `I`): a log that is rotated. One of them
+ * can only be judged together with those that differ beside it.
  */
 import { readdir } from 'node:fs/promises';
 
@@ -21,7 +21,7 @@ export class MovesWithin {
   readonly #job: Pick<LiveJob, 'baseline' | 'root'>;
   readonly #selection: Selection;
   readonly #isUsed: boolean;
-  /** Of directories that were looked at whole: what differs in them. */
+  /** Differing paths of directories that were compared as a whole. */
   readonly #differing = new Map<ByteString, Set<ByteString>>();
 
   constructor(job: Pick<LiveJob, 'baseline' | 'root'>, selection: Selection) {
@@ -35,7 +35,10 @@ export class MovesWithin {
     return ((this.#selection.select(path, 'f')?.attributes ?? 0) & followsInode) !== 0;
   }
 
-  /** What else of the directory has to be looked at with this path: the first time all, then what differs. */
+  /**
+   * Further paths of the directory that have to be compared with this path: the first time all, then those
+   * that differ.
+   */
   async besides(path: ByteString, signal: AbortSignal): Promise<readonly ByteString[]> {
     const directory = directoryOf(path);
     const known = this.#differing.get(directory);

@@ -77,7 +77,7 @@ export class NodeWatch implements Disposable {
         onProblem: (err) => this.#problem(err),
       });
     } catch (error) {
-      // A mode that somebody asked for, and this kernel has not.
+      // A mode that the user requested, and this kernel lacks.
       if (mode === 'inotify' || !(error instanceof RampartError) || error.code !== errorCodes.UNSUPPORTED)
         throw error;
       this.#refused = error.message;
@@ -113,8 +113,9 @@ export class NodeWatch implements Disposable {
   }
 
   /**
-   * Also what happened between reading the files for the baseline and now, or since they were followed last: to accept is to make a
-   * baseline without reading all of them. After a restart a scan reads them all; but it may be past a directory before that is watched.
+   * Includes changes since the files were read for the baseline, or since they were last followed: an accept
+   * makes a baseline without reading all of them. After a restart a scan reads all files, but may have passed
+   * a directory before that is watched.
    */
   async #walk(job: LiveJob, tree: FollowedTree): Promise<void> {
     const { baseline, findings, logger, unfollowedSinceMs = Infinity } = job;
@@ -192,7 +193,7 @@ export class NodeWatch implements Disposable {
     await this.#drop(parked.tree);
   }
 
-  /** Directories that nobody else wants are not watched any more. */
+  /** Stops watching directories that no other tree needs. */
   async #drop(tree: FollowedTree): Promise<void> {
     tree.stop.abort();
     this.#trees.delete(tree);
@@ -247,7 +248,7 @@ export class NodeWatch implements Disposable {
     if (!this.#isClosed) this.#told.tellSoon();
   }
 
-  /** Jobs that are still there are told nothing more. */
+  /** Remaining jobs get no further events. */
   [Symbol.dispose](): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -263,17 +264,17 @@ export class NodeWatch implements Disposable {
   }
 }
 
-/** Told when they change, but for lost events, which are told at once. */
+/** Reported when they change, except for lost events, which are reported at once. */
 const paced = [
   'watchedDirectories',
   'unwatchedDirectories',
   'lostAuthors',
   'directoriesWithoutAuthors',
 ] as const;
-/** Numbers that only went up or down a little are told so often. */
+/** Small changes of numbers are reported this often. */
 const countsMs = 30_000;
 
-/** Disposing it ends the telling. */
+/** Disposing it ends the reports. */
 class ToldDetection implements Disposable {
   readonly #now: () => Detection;
   readonly #tell: (detection: Detection) => void;
@@ -294,7 +295,7 @@ class ToldDetection implements Disposable {
     this.#tell(this.#told);
   }
 
-  /** Something may have changed since it was told. */
+  /** The detection may have changed since its last report. */
   tellSoon(): void {
     if (this.#timer !== undefined || this.#told === undefined) return;
     const [told, now] = [this.#told, this.#now()];
@@ -312,14 +313,14 @@ class ToldDetection implements Disposable {
   }
 }
 
-/** Directories that the kernel makes up as they are read: /proc, /sys. It tells of no change in them. */
+/** Directories that the kernel generates as they are read: /proc, /sys. It reports no changes in them. */
 const types: ReadonlySet<string> = new Set(
   (
     'proc sysfs debugfs tracefs securityfs selinuxfs smackfs cgroup cgroup2 resctrl pstore bpf configfs efivarfs ' +
     'binfmt_misc mqueue devpts fusectl rpc_pipefs nsfs hugetlbfs nfsd autofs'
   ).split(' '),
 );
-/** What is mounted is read again after so long; a node has thousands of mounts. */
+/** The mounts are read again after this long; a node has thousands of them. */
 const freshMs = 10_000;
 
 /** Whether a path below the root is such a mount. */
@@ -342,7 +343,7 @@ function read(root: string): ReadonlySet<ByteString> {
   let within: ByteString;
   let mounts: string;
   try {
-    // The kernel tells paths without links.
+    // The kernel reports paths without links.
     const real = realpathSync(root, 'buffer').toString('latin1');
     within = real === '/' ? '' : real;
     mounts = readFileSync('/proc/self/mountinfo', 'latin1');

@@ -1,7 +1,7 @@
 import type { ChangeWatchOptions } from '../../../lib/sensor/changes/options.ts';
 
 export interface LiveOptions {
-  /** Of the sensor. Default `auto`; `inotify` tells no authors. */
+  /** Mode of the sensor. Default `auto`; `inotify` reports no authors. */
   readonly mode?: ChangeWatchOptions['mode'];
   /** Most directories of a root. Default: half of fs.inotify.max_user_watches. */
   readonly mostDirectories?: number;

@@ -12,7 +12,7 @@ import type { LiveJob } from './live-job.ts';
 const mostDifferences = 10_000;
 
 export interface Recheck {
-  /** What differs; of all other paths that were asked for nothing does. */
+  /** The differences; all other requested paths are unchanged. */
   readonly changes: ReadonlyMap<ByteString, ReportedChange>;
   /** Nothing can be said of these, nor of what is in them: why. */
   readonly unread: ReadonlyMap<ByteString, ScanProblem>;

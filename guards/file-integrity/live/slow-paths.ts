@@ -1,6 +1,6 @@
 /**
- * What takes long to be looked at: large files, and directories with what is in them. One after the other, and one that changes
- * all the time not all the time.
+ * Paths that take long to compare: large files, and directories with their contents. One after the other, and
+ * a path that changes all the time is not compared all the time.
  */
 import type { ByteString } from '../model/entry.ts';
 import { bothOf, type ChangedPath } from './change-queue.ts';

@@ -8,14 +8,13 @@ import type { LiveOptions } from './options.ts';
 import { messageOf } from '../../../lib/errors/errors.ts';
 import type { LiveJob, StartLive } from './live-job.ts';
 
-/** Where watching cannot begin, it is tried again after so long. */
+/** If watching cannot begin, it is retried after this long. */
 const retryMs = 60_000;
 
 /**
- * What jobs of one node are to be begun with: those of the same root share one watch.
- *
- * With a `signal` a watch outlives its job for a while, since the next baseline follows: so nothing is missed between the two.
- * Whoever gives it aborts it at the end.
+ * Starts the watches of a node's jobs: those of the same root share one watch. With a `signal`, a watch
+ * outlives its job for a while, because the next baseline follows: so nothing is missed between the two. The
+ * caller aborts it at the end.
  */
 export function liveOf(options: LiveOptions = {}): StartLive {
   let engine: Promise<FollowJob> | undefined;

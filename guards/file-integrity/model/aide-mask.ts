@@ -11,7 +11,7 @@ const places = attributes.map(({ bit, aideBit }) => ({ bit, value: 2 ** aideBit 
 const known = new Map(places.map(({ bit, value }) => [value, bit]));
 const maskCache = new Map<AttributeSet, number>();
 const setCache = new Map<number, DecodedMask>();
-/** So many sets does no configuration have; a made-up database must not fill the memory. */
+/** More sets than any configuration has; a forged database must not fill the memory. */
 const cacheLimit = 1000;
 
 export interface DecodedMask {

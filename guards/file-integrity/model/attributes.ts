@@ -1,4 +1,4 @@
-/** What is compared of a file: the attributes of AIDE 0.18 and 0.19, as a set of bits. */
+/** The compared properties of a file: the attributes of AIDE 0.18 and 0.19, as a set of bits. */
 
 /** A set of attributes; one bit for each, see {@link attributes}. */
 export type AttributeSet = number;
@@ -46,7 +46,7 @@ const named = [
 
 export type AttributeName = (typeof named)[number][0];
 
-/** In the order in which they are told. */
+/** In the order of reports. */
 export const attributes: readonly Attribute[] = named.map(([name, aideBit, column, label], at) => ({
   name,
   bit: 1 << at,
@@ -92,8 +92,8 @@ export const otherChecksums: ReadonlySet<string> = new Set(['sha512_256', 'sha3_
 export const checksums: AttributeSet = setOf('sha256', 'sha512');
 
 /**
- * The groups that AIDE knows without a definition, as far as they are attributes of ours; `R` and `H` have checksums beside
- * them (aide-conf/expression.ts).
+ * AIDE's predefined groups, as far as they consist of our attributes; `R` and `H` have checksums besides
+ * (aide-conf/expression.ts).
  */
 export const defaultGroups: Readonly<Record<'X' | 'L' | 'R' | '>' | 'H' | 'E', AttributeSet>> = (() => {
   const X = setOf('acl', 'selinux', 'xattrs', 'e2fsattrs', 'caps');

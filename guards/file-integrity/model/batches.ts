@@ -2,7 +2,7 @@
  * Streams of many small things, handed on in batches: a step of an asynchronous iterator costs more than the thing.
  */
 
-/** Things as bytes, at least one; they are made when somebody asks for them. */
+/** At least one thing, as bytes; decoded on demand. */
 export interface PackedBatch<T> extends Iterable<T> {
   readonly length: number;
   unpack(): readonly T[];
@@ -46,7 +46,7 @@ export class BatchCursor<T> implements AsyncDisposable {
     return true;
   }
 
-  /** Gets the next batch and goes to its first thing; false when there is none, and `current` is undefined then. */
+  /** Gets the next batch and goes to its first thing; false at the end, when `current` is undefined. */
   async fetch(): Promise<boolean> {
     return (await this.load()) && this.advance();
   }

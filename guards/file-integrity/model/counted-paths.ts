@@ -8,7 +8,7 @@ import type { ReportedChange } from './report.ts';
 export type ChangeKind = ReportedChange['kind'];
 export type ChangeCounts = Readonly<Record<ChangeKind, number>>;
 
-/** So many names, in about 50 MB. */
+/** How many names are kept, in about 50 MB. */
 const mostPaths = 300_000;
 
 export class CountedPaths {
@@ -51,7 +51,7 @@ export class CountedPaths {
     this.#kinds.set(Buffer.from(path, 'latin1').toString('latin1'), kind);
   }
 
-  /** So many whose names are not known. */
+  /** Adds a number of paths without known names. */
   count(kind: ChangeKind, number: number): void {
     this.#counts[kind] += number;
     if (number > 0) this.#isComplete = false;

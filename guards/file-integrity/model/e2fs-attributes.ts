@@ -1,6 +1,4 @@
-/**
- * Attributes of chattr(1), in the order and with the letters in which AIDE tells them (linux/fs.h, ext2_fs.h).
- */
+/** Attributes of chattr(1), in AIDE's order and with its letters (linux/fs.h, ext2_fs.h). */
 const flags: readonly (readonly [letter: string, bit: number])[] = [
   ['s', 0x1],
   ['u', 0x2],
@@ -35,7 +33,10 @@ export function e2fsLetters(value: number): string {
   return flags.map(([letter, bit]) => (value & bit ? letter : '')).join('');
 }
 
-/** Of `report_ignore_e2fsattrs`; undefined where a letter is none. `0` and an empty text are none of them. */
+/**
+ * The value of `report_ignore_e2fsattrs`; undefined for an unknown letter. `0` and an empty text mean no
+ * attributes.
+ */
 export function e2fsOfLetters(letters: string): number | undefined {
   let value = 0;
   for (const letter of letters === '0' ? '' : letters) {

@@ -1,4 +1,4 @@
-/** A file as it was seen: what goes into a baseline, and what is compared with one. */
+/** A file as it was seen: part of a baseline, and compared with one. */
 import type { AttributeSet } from './attributes.ts';
 
 /**
@@ -34,7 +34,7 @@ export interface Entry {
   /** Absolute, from the root that was scanned: `/etc/passwd`. */
   readonly path: ByteString;
   readonly type: FileType;
-  /** What was asked for and is known. */
+  /** The requested attributes that are known. */
   readonly attributes: AttributeSet;
   /** Permissions with setuid, setgid and sticky: `st_mode & 0o7777`. */
   readonly permissions: number;
@@ -43,7 +43,7 @@ export interface Entry {
   readonly linkCount: number;
   readonly inode: bigint;
   readonly sizeBytes: number;
-  /** Of 512 bytes each. */
+  /** Blocks of 512 bytes. */
   readonly blockCount: number;
   /** Whole seconds since 1970, as AIDE keeps them. */
   readonly accessTimeS: number;
@@ -64,7 +64,7 @@ export interface Entry {
   readonly e2fsAttributes: number;
   /** As cap_to_text(3) writes them; empty for none. */
   readonly capabilities: string;
-  /** Empty where the file is none with a content. */
+  /** Empty unless this is a regular file. */
   readonly sha256: Uint8Array;
   readonly sha512: Uint8Array;
 }
@@ -92,7 +92,10 @@ export const largeCode = 'LARGE';
 /** With more content than this a file is large: it takes some seconds on a slow disk. */
 export const defaultLargeBytes = 256 * 1024 * 1024;
 
-/** Something that could not be looked at, or not wholly. Counted and told; never taken for a file that is gone. */
+/**
+ * A file or directory that could not be read, or not completely. Counted and reported; never taken for a file
+ * that is gone.
+ */
 export interface ScanProblem {
   readonly path: ByteString;
   /**

@@ -7,7 +7,7 @@ export interface Explanation {
   readonly to: string | undefined;
 }
 
-/** What an update did to the files of a node. */
+/** The effects of an update on the files of a node. */
 export interface PackageUpdate {
   /** {@link explanationText} */
   readonly update: string;

@@ -115,7 +115,7 @@ export function decodeFinding(fields: Fields): Finding {
     seenMs: fields.time('seenMs'),
     seenBy: fields.oneOf('seenBy', ['event', 'scan']),
     ...decodeAuthorOf(fields),
-    // Later than the others: findings of before have none.
+    // Newer than the other fields: earlier findings lack it.
     ...(last && {
       last: {
         seenMs: last.time('seenMs'),

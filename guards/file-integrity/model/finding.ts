@@ -5,7 +5,7 @@
  */
 import type { ByteString } from './entry.ts';
 
-/** The process that made a change, as it was at that moment. */
+/** The process that made a change, as of that moment. */
 export interface ChangeAuthor {
   /** The full path of its executable, as it sees it. */
   readonly binary: string;
@@ -19,13 +19,13 @@ export interface ChangeAuthor {
   readonly ppid: number;
   /** The executable of the parent; empty where it was gone. */
   readonly parentBinary: string;
-  /** `host`: a process of the node itself; `unknown`: a container that no runtime has told of. */
+  /** `host`: a process of the node itself; `unknown`: a container that no runtime has reported. */
   readonly relation: 'host' | 'container' | 'unknown';
   /** Not for `host`. Of one that is `unknown` the id without its runtime, where its cgroup has it; the name is empty then. */
   readonly container?: { readonly id: string; readonly name: string };
   /** Only for `container`. */
   readonly pod?: { readonly namespace: string; readonly name: string };
-  /** Only for `host`: the unit of systemd, where there is one: `system.slice/cron.service`. */
+  /** Only for `host`: the systemd unit, if there is one: `system.slice/cron.service`. */
   readonly unit?: string;
   /** Only for `host`: the process is in another mount namespace than the node. */
   readonly mounts?: 'own';
@@ -40,13 +40,13 @@ export interface Finding {
   readonly seenMs: number;
   /** `event`: known when it happened; `scan`: found by a full scan. */
   readonly seenBy: 'event' | 'scan';
-  /** Who changed the content, where that differs. Not there where nobody saw who it was. */
+  /** Who changed the content, if it differs. Undefined if it was not seen. */
   readonly author?: ChangeAuthor;
   /** A later change of what is not its content: the mode, the owner, the change time. */
   readonly last?: Sighting;
   /**
-   * The update by the package manager that it comes from: `openssl 3.0.15-1 -> 3.0.16-1`. Its content is what the package database says,
-   * and nobody but the package manager has changed the file since the baseline.
+   * The package update that it comes from: `openssl 3.0.15-1 -> 3.0.16-1`. Its content matches the package
+   * database, and only the package manager has changed the file since the baseline.
    */
   readonly explained?: string;
 }
@@ -54,7 +54,7 @@ export interface Finding {
 /** When a change was seen, how, and who made it where that is known. */
 export type Sighting = Pick<Finding, 'seenMs' | 'seenBy' | 'author'>;
 
-/** Of the latest change. */
+/** Time of the latest change. */
 export function lastSeenMs({ seenMs, last }: Finding): number {
   return last?.seenMs ?? seenMs;
 }

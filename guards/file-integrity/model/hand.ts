@@ -10,9 +10,9 @@ export type Hand = 'packages' | 'others' | 'unseen';
  */
 const replaced = ' (deleted)';
 
-/** What unpacks packages: it writes the files itself, its maintainer scripts are other processes. */
+/** Programs that unpack packages: they write the files themselves, maintainer scripts are other processes. */
 const unpackers: ReadonlySet<string> = new Set(['/usr/bin/dpkg', `/usr/bin/dpkg${replaced}`]);
-/** What writes the database of diversions besides. */
+/** Also writes the database of diversions. */
 const diverter = '/usr/bin/dpkg-divert';
 
 /**
@@ -31,7 +31,7 @@ function isOnNode({ relation, mounts, uid }: ChangeAuthor): boolean {
   return relation === 'host' && mounts === undefined && uid === 0;
 }
 
-/** Of two changes of the same file: one other hand is enough. Undefined says nothing. */
+/** For two changes of the same file: one other hand is enough. Undefined is neutral. */
 export function bothHands(one: Hand | undefined, other: Hand | undefined): Hand | undefined {
   if (one === 'others' || other === 'others') return 'others';
   if (one === 'unseen' || other === 'unseen') return 'unseen';

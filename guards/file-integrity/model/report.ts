@@ -1,4 +1,4 @@
-/** What a scan found, as it is told: the same from AIDE's own report and from a comparison of ours. */
+/** The findings of a scan as reported: the same from AIDE's own report and from our comparison. */
 import type { AttributeSet } from './attributes.ts';
 import type { ByteString, FileType, ScanProblem } from './entry.ts';
 
@@ -20,7 +20,7 @@ export interface ReportOptions {
   readonly base16: boolean;
   readonly grouped: boolean;
   readonly summarizeChanges: boolean;
-  /** Nothing is told where nothing was found. */
+  /** No output without findings. */
   readonly quiet: boolean;
   readonly ignoredAdded: AttributeSet;
   readonly ignoredRemoved: AttributeSet;
@@ -39,7 +39,7 @@ export const defaultReportOptions: ReportOptions = {
 export interface AttributeDetail {
   /** As in AIDE's JSON report: `link_name`, `sha256`. */
   readonly name: string;
-  /** Empty where there was nothing. Not yet printable, as a name is not. */
+  /** Empty if it was missing. Not yet printable, like a name. */
   readonly old: readonly ByteString[];
   readonly now: readonly ByteString[];
 }
@@ -68,18 +68,18 @@ export interface Report {
   readonly counts: ReportCounts;
   /** In the order of AIDE's tree. */
   readonly changes: readonly ReportedChange[];
-  /** Entries that are not looked at as they were, and how: `+acl-sha256`. */
+  /** Entries with other attributes than before, and the difference: `+acl-sha256`. */
   readonly redefined: readonly { readonly path: ByteString; readonly difference: string }[];
   readonly problems: readonly {
     readonly path: ByteString;
     readonly code: string;
     readonly message: string;
   }[];
-  /** Findings that are counted and not told, because there are too many. */
+  /** Findings that are counted but not listed, because there are too many. */
   readonly omitted: number;
 }
 
-/** What became of a large file, which is read after a scan. */
+/** The result for a large file, which is read after a scan. */
 export interface LargeFile {
   readonly path: ByteString;
   /** Undefined where it is as in the baseline. */
@@ -88,7 +88,7 @@ export interface LargeFile {
   readonly problem?: ScanProblem | undefined;
 }
 
-/** What a report says of the run. */
+/** A report's facts about the run. */
 export interface RunFacts {
   /** `check`: with the file system; `compare`: two databases; `init`: a baseline was made; `update`: checked and made. */
   readonly action: 'check' | 'compare' | 'init' | 'update';

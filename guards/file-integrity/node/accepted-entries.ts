@@ -1,5 +1,6 @@
 /**
- * The entries of a baseline with some of them replaced by what is there now. Batches without these are handed on as they are.
+ * The entries of a baseline with some of them replaced by the present state. Batches without these are passed
+ * on unchanged.
  */
 import { type Batch, type Batches, unpack } from '../model/batches.ts';
 import type { ByteString, Entry } from '../model/entry.ts';
@@ -7,9 +8,9 @@ import { pathGlob } from '../../../lib/regex/glob.ts';
 import { hostPath } from '../results/findings.ts';
 
 /**
- * @param paths that are taken as they are now, sorted by their bytes
- * @param now what is there of these paths, sorted; a path that has none is dropped
- * @throws what the streams throw
+ * @param paths to accept in their present state, sorted by their bytes
+ * @param now the present entries of these paths, sorted; a path without one is dropped
+ * @throws the errors of the streams
  */
 export async function* withAccepted(
   old: Batches<Entry>,
@@ -47,8 +48,9 @@ export async function* withAccepted(
 }
 
 /**
- * Of these paths those that a glob over host paths fits, sorted by their bytes; an empty one fits all. A path fits itself, as it is
- * told, whatever characters it has. A glob that is none fits nothing else: who asks with it learns it from the command.
+ * The paths that match a glob over host paths, sorted by their bytes; an empty glob matches all. A path
+ * always matches itself, whatever characters it has. An invalid glob matches nothing else: the command
+ * reports it.
  */
 export function pathsThatFit(glob: string, paths: Iterable<ByteString>, prefix: ByteString): ByteString[] {
   const fits = glob === '' ? () => true : globOf(glob);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { pathsThatFit } from './accepted-entries.ts';
 
-test('a path as it is told fits itself; otherwise it is a glob', () => {
+test('a path as shown matches itself; other texts are globs', () => {
   const paths = ['/hostroot/a/[id].js', '/hostroot/a/[x', '/hostroot/a/b', '/hostroot/a/new\nline'];
   const fitting = (glob: string): string[] => pathsThatFit(glob, paths, '/hostroot');
   assert.deepEqual(fitting('/a/[id].js'), ['/hostroot/a/[id].js']);

@@ -42,7 +42,7 @@ export class BaselineStore {
   }
 
   /**
-   * The baseline, whole, signed, and the last one; undefined where there never was one.
+   * The last baseline, complete and signed; undefined if there never was one.
    *
    * @throws BaselineError; RampartError SYSTEM
    */
@@ -66,10 +66,10 @@ export class BaselineStore {
   }
 
   /**
-   * Writes a baseline and puts it in the place of the one before, whatever that is, which becomes a backup.
+   * Writes a baseline and replaces the previous one by it, whatever that is, which becomes a backup.
    *
-   * @param onWritten is called before it takes the place; when it throws, all is as it was
-   * @throws as `writeBaseline`; what was there is unchanged
+   * @param onWritten called before it takes the place; if it throws, nothing changes
+   * @throws as `writeBaseline`; the previous one is unchanged
    */
   async replace(
     { header: given, ...options }: Omit<WriteBaselineOptions, 'path' | 'key'>,
@@ -78,7 +78,7 @@ export class BaselineStore {
     const { signingKey: key, newest } = this.#job;
     const header = { ...given, madeAtMs: newest?.nextMs(given.madeAtMs) ?? given.madeAtMs };
     const next = this.#at('baseline.next');
-    // What a kill has left takes space that this one needs.
+    // Files left by a kill take space that this one needs.
     await this.#remove(next);
     try {
       const written = await writeBaseline({ ...options, header, path: next, key });

@@ -1,4 +1,5 @@
-// What goes wrong around the agent: a full disk, a kill in the middle of a scan; several FileIntegrities over the same files.
+// Failures around the agent: a full disk, a kill in the middle of a scan; several FileIntegrities over the
+// same files.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -53,7 +54,7 @@ suite('faults around the agent', { timeout: 300_000 }, () => {
   );
 
   deepTest(
-    'a scan does not need the disk: what has changed is told when it is full',
+    'a scan needs no disk space: changes are reported on a full disk',
     { skip: smallDiskSkip() },
     async () => {
       using disk = new SmallDisk(256);
@@ -128,7 +129,7 @@ suite('faults around the agent', { timeout: 300_000 }, () => {
         new RegExp(`^rampart_file_integrity_${name} (\\d+)$`, 'm').exec(metrics.registry.metrics())?.[1],
       );
     await cluster.startAgent('n1', options);
-    // What is due within a quarter of the period is done at once.
+    // Steps due within a quarter of the period are done at once.
     const config = { gracePeriod: 600, initialDelay: 1 };
     await cluster.createIntegrity('one', { config });
     await cluster.createIntegrity('two', { config });
@@ -138,47 +139,41 @@ suite('faults around the agent', { timeout: 300_000 }, () => {
     assert.equal(sum('files_total'), 4 * 7);
   });
 
-  deepTest(
-    'an agent that is killed again and again, also in the middle of scans, tells what there is',
-    async () => {
-      await using cluster = await TestCluster.start();
-      for (let at = 0; at < 300; at++) cluster.write(`many/file${at}`, String(at));
-      const options = {
-        kubeconfig: cluster.kubeconfig,
-        hostRoot: cluster.host,
-        directory: join(cluster.directory, 'n1'),
-      };
-      const script = join(import.meta.dirname, 'agent-process.fixture.ts');
-      await cluster.createIntegrity('fi', { config: { initialDelay: 0 } });
-      const killed = async (waitMs: number): Promise<void> => {
-        const child = spawn(process.execPath, [script, JSON.stringify(options)], {
-          stdio: ['ignore', 'pipe', 'inherit'],
-        });
-        const exited = once(child, 'exit');
-        await Promise.race([once(child.stdout, 'data'), exited]);
-        await new Promise((resolve) => setTimeout(resolve, waitMs));
-        child.kill('SIGKILL');
-        assert.equal((await exited)[1], 'SIGKILL');
-      };
-      for (const waitMs of [0, 60, 120, 180, 400]) await killed(waitMs);
-      const agent = await cluster.startAgent();
-      const first = await cluster.resultWhen('fi', isSuccess);
-      cluster.write('passwd', 'other');
-      await agent.stop();
-      for (const waitMs of [30, 150]) await killed(waitMs);
-      await cluster.request('fi', { kind: 're-init', id: 'a1', by: 'annotation' });
-      for (const waitMs of [20, 90]) await killed(waitMs);
-      await cluster.startAgent();
-      const second = await cluster.resultWhen(
-        'fi',
-        ({ doneRequests }) => doneRequests.includes('a1'),
-        first.sequence,
-      );
-      assert.ok(isSuccess(second));
-      await until(
-        'what waits is sent',
-        async () => (await cluster.result('fi'))?.outcome.kind === 'succeeded',
-      );
-    },
-  );
+  deepTest('an agent killed again and again, also during scans, reports the changes', async () => {
+    await using cluster = await TestCluster.start();
+    for (let at = 0; at < 300; at++) cluster.write(`many/file${at}`, String(at));
+    const options = {
+      kubeconfig: cluster.kubeconfig,
+      hostRoot: cluster.host,
+      directory: join(cluster.directory, 'n1'),
+    };
+    const script = join(import.meta.dirname, 'agent-process.fixture.ts');
+    await cluster.createIntegrity('fi', { config: { initialDelay: 0 } });
+    const killed = async (waitMs: number): Promise<void> => {
+      const child = spawn(process.execPath, [script, JSON.stringify(options)], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
+      const exited = once(child, 'exit');
+      await Promise.race([once(child.stdout, 'data'), exited]);
+      await new Promise((resolve) => setTimeout(resolve, waitMs));
+      child.kill('SIGKILL');
+      assert.equal((await exited)[1], 'SIGKILL');
+    };
+    for (const waitMs of [0, 60, 120, 180, 400]) await killed(waitMs);
+    const agent = await cluster.startAgent();
+    const first = await cluster.resultWhen('fi', isSuccess);
+    cluster.write('passwd', 'other');
+    await agent.stop();
+    for (const waitMs of [30, 150]) await killed(waitMs);
+    await cluster.request('fi', { kind: 're-init', id: 'a1', by: 'annotation' });
+    for (const waitMs of [20, 90]) await killed(waitMs);
+    await cluster.startAgent();
+    const second = await cluster.resultWhen(
+      'fi',
+      ({ doneRequests }) => doneRequests.includes('a1'),
+      first.sequence,
+    );
+    assert.ok(isSuccess(second));
+    await until('what waits is sent', async () => (await cluster.result('fi'))?.outcome.kind === 'succeeded');
+  });
 });

@@ -1,6 +1,6 @@
 /**
- * The findings of a job, beside its baseline: after a restart it is known who made a change and when it was seen first, and
- * what was told is not told again. It is signed with the key of the baseline.
+ * The findings of a job, beside its baseline: after a restart, the authors and first times of changes are
+ * still known, and reported ones are not reported again. Signed with the key of the baseline.
  */
 import { join } from 'node:path';
 import type { Logger } from '../../../lib/telemetry/log.ts';
@@ -8,9 +8,9 @@ import type { SigningKey } from '../database/signature.ts';
 import { type NoteKind, readNote, writeNote } from '../signed-notes/note-file.ts';
 import type { CurrentFindings, HeldFinding } from '../results/findings.ts';
 
-/** Of all findings as JSON; those that were seen first are left out beyond it. */
+/** Limit for all findings as JSON; beyond it, the earliest ones are omitted. */
 const maxCharacters = 16 * 1024 * 1024;
-/** Of another version nothing is read. */
+/** Files of another version are not read. */
 const version = 1;
 
 const kind: NoteKind = {
@@ -38,7 +38,10 @@ export class FindingsFile {
     this.#logger = logger;
   }
 
-  /** Before the first scan. What cannot be used is told in the log: a scan finds the same, without its author. */
+  /**
+   * Called before the first scan. An unusable file is logged: a scan finds the same changes, without their
+   * authors.
+   */
   async restore(key: SigningKey): Promise<void> {
     try {
       const note = (await readNote(this.#path, kind, key)) as FindingsNote | undefined;
@@ -48,7 +51,7 @@ export class FindingsFile {
     }
   }
 
-  /** Resolves when all that is held now is on the disk, in the order of the calls. A failure is told in the log. */
+  /** Resolves when the present findings are on the disk, in the order of the calls. A failure is logged. */
   write(key: SigningKey): Promise<void> {
     const { version: now } = this.#findings;
     if (now === this.#writtenVersion) return this.#writing;

@@ -10,7 +10,7 @@ export interface JobContext {
   readonly client: KubeClient;
   readonly nodeName: string;
   readonly root: ScanRoot;
-  /** Of all jobs; each has its own in it. */
+  /** Directory of all jobs; each has its own in it. */
   readonly directory: string;
   readonly sink: (line: string) => unknown;
   readonly containers: ContainerSource;
@@ -23,6 +23,6 @@ export interface JobContext {
   readonly counts: NodeCounts;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Something is not as it was: there may be something to do. */
+  /** Called after a change that may require work. */
   readonly wake: () => void;
 }

@@ -47,7 +47,7 @@ suite('inputs of a job', () => {
     assert.equal(inputs.isReconfiguredSince('rendered-1'), true);
   });
 
-  test('what a run was begun for: provider and configuration, and for a check holds and new baselines too', () => {
+  test('a run belongs to a provider and configuration; a check also to holds and new baselines', () => {
     const inputs = new JobInputs('n1', integrity('native'));
     const stamps = (requests: readonly NodeRequest[] = []) =>
       (['init', 'check'] as const).map((kind) => inputs.stampOf(kind, requests));

@@ -1,4 +1,7 @@
-/** What one FileIntegrity asks of this node now: its spec, its configuration, and whether nothing is to be said of changes. No I/O. */
+/**
+ * One FileIntegrity's requests to this node: its spec, its configuration, and whether reports are held. No
+ * I/O.
+ */
 import type { ConfigMap, Node } from '../../../lib/kube/object/object.ts';
 import { type FileIntegrity, names, scheduleOf } from '../api.ts';
 import { isHeldOn, type MachineConfig, machineConfigOf } from '../results/holdoff.ts';
@@ -24,17 +27,17 @@ export class JobInputs {
     return scheduleOf(this.spec);
   }
 
-  /** The Node object; undefined where there is none. */
+  /** The Node object; undefined if it does not exist. */
   set node(node: Node | undefined) {
     this.#machineConfig = machineConfigOf(node);
   }
 
-  /** The name of that of the Machine Config Operator, where there is one. */
+  /** The name of the Machine Config Operator's configuration, if there is one. */
   get machineConfig(): string | undefined {
     return this.#machineConfig?.name;
   }
 
-  /** The text of the active configuration; undefined where there is none. */
+  /** The text of the active configuration; undefined if it does not exist. */
   get conf(): string | undefined {
     return this.#conf;
   }
@@ -58,7 +61,7 @@ export class JobInputs {
     return machineConfig !== undefined && now !== undefined && now !== machineConfig;
   }
 
-  /** Changes when what a run was begun for is not so any more. */
+  /** Changes when the inputs of a run that has begun are outdated. */
   stampOf(kind: 'init' | 'accept' | 'check', requests: readonly NodeRequest[]): string {
     const parts = [this.spec.provider, this.#confVersion];
     if (kind !== 'check') return parts.join();

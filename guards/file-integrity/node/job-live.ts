@@ -26,7 +26,7 @@ export class JobLive implements AsyncDisposable {
   #detection: Detection = noDetection;
   #stoppedMs: number | undefined;
 
-  /** @param onDetection the detection is not as it was */
+  /** @param onDetection called when the detection has changed */
   constructor(start: StartLive | undefined, facts: LiveFacts, onDetection: () => void) {
     this.#start = start;
     this.#facts = facts;
@@ -41,7 +41,7 @@ export class JobLive implements AsyncDisposable {
     return this.#detection;
   }
 
-  /** With the baseline that there is now. What fails is told in the log, and scans go on. */
+  /** Uses the present baseline. Failures are logged, and scans continue. */
   async start(job: IntegrityJob, provider: IntegrityProvider): Promise<void> {
     await this.stop();
     if (this.#start === undefined || provider.openBaseline === undefined) return;

@@ -1,4 +1,4 @@
-/** What a job remembers across restarts: its notes, and which requests are pending. */
+/** A job's memory across restarts: its notes, and which requests are pending. */
 import { join } from 'node:path';
 
 import type { Logger } from '../../../lib/telemetry/log.ts';
@@ -16,7 +16,7 @@ export interface JobNotes {
   readonly madeBy?: IntegrityProvider['name'];
   /** The uid of the FileIntegrity that it was made for, and when, ms since 1970. */
   readonly madeFor?: { readonly uid: string; readonly atMs: number } | undefined;
-  /** Of the Machine Config Operator, when the last baseline was made. */
+  /** Configuration of the Machine Config Operator when the last baseline was made. */
   readonly machineConfig?: string;
   /** When the last scan ended, ms since 1970. */
   readonly checkedMs?: number;
@@ -39,7 +39,11 @@ export async function writeJobNotes(path: string, notes: JobNotes, key: SigningK
   await writeNote(path, kind, notes, key);
 }
 
-/** None where there are none. @throws BaselineError where they are not ours: somebody wants a baseline to be made anew */
+/**
+ * Empty without a file.
+ *
+ * @throws BaselineError if they are not ours: then a new baseline has to be requested
+ */
 export async function readJobNotes(path: string, key: VerifyingKey): Promise<JobNotes> {
   return ((await readNote(path, kind, key)) as JobNotes | undefined) ?? noNotes;
 }
@@ -68,7 +72,7 @@ export class JobRecord {
     return madeFor === undefined || madeFor.uid === this.#uid ? undefined : madeFor.atMs;
   }
 
-  /** What the operator knows. */
+  /** The operator's knowledge of this node. */
   set status(status: FileIntegrityNodeStatus | undefined) {
     this.#status = status;
   }
@@ -104,7 +108,7 @@ export class JobRecord {
     return true;
   }
 
-  /** A baseline is about to be made: notes that are not ours do not matter any more. */
+  /** A baseline is about to be made: foreign notes no longer matter. */
   async readIfOurs(key: SigningKey): Promise<void> {
     await this.read(key).catch(() => (this.#isRead = true));
   }

@@ -33,7 +33,7 @@ export interface JobResultsOptions {
   readonly nodeName: string;
   readonly fileIntegrity: NodeResult['fileIntegrity'];
   readonly owner: OwnerReference;
-  /** Of the job. */
+  /** Directory of the job. */
   readonly directory: string;
   readonly logger: Logger;
   readonly signal: AbortSignal;
@@ -41,7 +41,7 @@ export interface JobResultsOptions {
   readonly onSent: () => void;
 }
 
-/** What a result says besides its findings. */
+/** A result's contents besides its findings. */
 export interface ResultFacts {
   readonly detection: Detection;
   readonly doneRequests: readonly string[];
@@ -57,7 +57,7 @@ export interface ResultFacts {
   readonly reading: ReadonlySet<ByteString>;
   /** Updates of packages that were accepted. */
   readonly accepted: readonly PackageUpdate[];
-  /** The same error is told once in this time. */
+  /** The same error is reported once in this time. */
   readonly periodMs: number;
   /** Why the last scan came to nothing; undefined where it did not. */
   readonly failure: unknown;
@@ -102,7 +102,7 @@ export class JobResults {
     return this.#sender.isPending;
   }
 
-  /** Goes on from what an earlier process knew, and sends what it could not; true where there was something. */
+  /** Continues from the state of an earlier process, and sends its pending result; true if there was one. */
   async resume(key: SigningKey, sequence: number): Promise<boolean> {
     await this.#file.restore(key);
     this.#sequence = Math.max(this.#sequence, sequence);
@@ -116,14 +116,16 @@ export class JobResults {
     this.#last = { options, facts };
     const log = [...plainReport(report, options, facts)].join('');
     await this.#writeLog(log);
-    // Paths that were looked at by themselves meanwhile are told as they are now.
+    // Paths that were compared individually meanwhile are reported in their present state.
     const now = this.#options.findings.counts;
     const { added, removed, changed } = report.counts;
     const isSame = now.added === added && now.removed === removed && now.changed === changed;
     await this.#send(this.#outcome(isSame ? log : undefined), more);
   }
 
-  /** What there is now. Where nothing differs that is known of, and no scan can be made, that is no good news. */
+  /**
+   * Reports the present state. Without known differences and without a possible scan, that is not a success.
+   */
   async report(more: ResultFacts): Promise<void> {
     const outcome = this.#outcome(undefined);
     if (outcome.kind === 'succeeded' && more.failure !== undefined) {
@@ -141,7 +143,7 @@ export class JobResults {
       this.#cancelSoon = undefined;
       const before = process.threadCpuUsage();
       this.report(more()).catch((err: unknown) => logger.error({ err }, 'cannot create a result'));
-      // Of the CPU, not of the clock: on a busy machine a wait for it is no work of ours.
+      // CPU time instead of elapsed time: waiting for a CPU on a busy machine is not our work.
       const { user, system } = process.threadCpuUsage(before);
       const workMs = (user + system) / 1000;
       this.#soonestMs = clock.monotonicMs() + Math.max(paceMs, paceFactor * workMs);
@@ -191,10 +193,10 @@ export class JobResults {
     const { fileIntegrity, nodeName, findings, clock } = this.#options;
     const atMs = clock.wallMs();
     if (outcome.kind !== 'errored') this.#error = undefined;
-    // The clock makes it grow also where what was sent last is not known any more.
+    // The clock makes it grow even if the last sent number is unknown.
     this.#sequence = Math.max(this.#sequence + 1, atMs);
     const known = outcome.kind === 'failed' ? findings.latest(maxFindings) : { findings: [], omitted: 0 };
-    // Where nothing is known of any file, that is what is told.
+    // If no file is known, the updates are reported.
     const updates = [...more.accepted, ...findings.updates()].slice(-maxUpdates);
     const unread = outcome.kind === 'errored' ? undefined : findings.unread(maxUnreadFiles);
     const reading = outcome.kind === 'errored' ? undefined : findings.reading(more.reading, maxUnreadFiles);

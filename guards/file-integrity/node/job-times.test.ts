@@ -3,14 +3,14 @@ import { test } from 'node:test';
 import { ManualClock } from '../../../lib/time/clock.fixture.ts';
 import { JobTimes } from './job-times.ts';
 
-/** Of a job that began at 1,000 ms. */
+/** Times of a job that began at 1,000 ms. */
 function newTimes(gracePeriodS: number, initialDelayS = 0) {
   const clock = new ManualClock(1000);
   const schedule = { gracePeriodS, initialDelayS };
   return { clock, schedule, times: new JobTimes(clock, () => schedule) };
 }
 
-test('what was made first is followed by a scan after the initial delay, what comes later after the period', () => {
+test('the first baseline is followed by a scan after the initial delay, later ones after the period', () => {
   for (const [initialDelayS, firstMs] of [
     [0, 901_000],
     [30, 31_000],

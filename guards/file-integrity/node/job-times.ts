@@ -20,7 +20,7 @@ export class JobTimes {
   /** When the last scan ended. */
   #checkedMs = -Infinity;
   #failures = 0;
-  /** Infinity: nothing is to be scanned. */
+  /** Infinity: no scan is due. */
   checkDueMs = Infinity;
   /** Before it, what failed is not tried again. */
   retryDueMs = -Infinity;
@@ -43,7 +43,7 @@ export class JobTimes {
     this.#checkBy(this.#clock.monotonicMs() + this.#schedule().gracePeriodS * 1000);
   }
 
-  /** There is a baseline of before. `lastMs` is when a scan ended last, of the wall clock. */
+  /** Called if there is an earlier baseline. `lastMs` is the wall-clock time when a scan last ended. */
   resumed(lastMs: number | undefined): void {
     const nowMs = this.#clock.monotonicMs();
     const { gracePeriodS } = this.#schedule();
@@ -82,18 +82,18 @@ export class JobTimes {
     return this.#clock.monotonicMs() + retryMs;
   }
 
-  /** Somebody wants something. */
+  /** A request is pending. */
   tryNow(): void {
     this.retryDueMs = -Infinity;
   }
 
-  /** What failed was about something that is not so any more. */
+  /** The cause of the failures no longer exists. */
   forgetFailures(): void {
     this.retryDueMs = -Infinity;
     this.#failures = 0;
   }
 
-  /** What is known is right, though nothing was scanned. */
+  /** The known state is right, though no scan was made. */
   works(): void {
     this.#failures = 0;
   }

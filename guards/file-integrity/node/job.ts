@@ -55,7 +55,7 @@ export class Job implements AsyncDisposable {
   readonly #newest = new NewestBaseline();
   #signingKey: SigningKey | undefined;
   #baseline: JobView['baseline'] = 'unknown';
-  /** What the baseline was made with, or what could not be made with it. */
+  /** The configuration that the baseline was made with, or that it could not be made with. */
   #configuration: string | undefined;
   #wantsScan = false;
   #isChecking = false;
@@ -132,7 +132,7 @@ export class Job implements AsyncDisposable {
     return this.#inputs.integrity;
   }
 
-  /** The FileIntegrity as it is now. */
+  /** The present FileIntegrity. */
   set integrity(integrity: FileIntegrity) {
     const { provider } = this.#inputs.spec;
     this.#changeHeld(() => (this.#inputs.integrity = integrity));
@@ -154,12 +154,12 @@ export class Job implements AsyncDisposable {
     this.#context.wake();
   }
 
-  /** What the operator knows of this node; undefined where it knows nothing. */
+  /** The operator's knowledge of this node; undefined if it has none. */
   set status(status: FileIntegrityNodeStatus | undefined) {
     const before = new Set(this.#record.requests.map(({ id }) => id));
     this.#record.status = status;
     this.#newest.learn(this.#record.newestBaseline);
-    // Somebody wants something: that is tried at once.
+    // A new request: it is tried at once.
     if (this.#record.requests.some(({ id }) => !before.has(id))) this.#times.tryNow();
     this.#context.wake();
   }
@@ -174,7 +174,7 @@ export class Job implements AsyncDisposable {
       isReconfigured: this.#inputs.isReconfiguredSince(this.#record.notes.machineConfig),
       requests: this.#record.requests,
       baseline: this.#baseline,
-      // The API knows better than a note that somebody may have put back.
+      // The API takes precedence over a note, which may have been put back.
       madeBy: this.#newest.newest?.provider ?? this.#record.notes.madeBy,
       knowsFindings: this.#findings.isKnown,
       firstDueMs: this.#times.firstDueMs,
@@ -199,7 +199,7 @@ export class Job implements AsyncDisposable {
     };
   }
 
-  /** Changes when what a run was begun for is not so any more. */
+  /** Changes when the inputs of a run that has begun are outdated. */
   stampOf(kind: 'init' | 'accept' | 'check'): string {
     return this.#inputs.stampOf(kind, this.#record.requests);
   }
@@ -239,13 +239,13 @@ export class Job implements AsyncDisposable {
   async init(reason: InitReason, requests: readonly string[], signal: AbortSignal): Promise<void> {
     const { clock, counts } = this.#context;
     const provider = await this.#provider();
-    // A baseline that is signed with the key of before would be refused as soon as the other is known.
+    // A baseline signed with the previous key would be refused as soon as the new one is known.
     await this.#key.ask();
     let job = await this.#job();
     await this.#record.readIfOurs(job.signingKey);
     await this.#stopWatching();
     if (this.#record.continuedFromMs !== undefined) {
-      // A kill after the new baseline must not leave a note that it is the one of before.
+      // A kill after the new baseline must not leave a note that describes it as the previous one.
       this.#record.done({ madeFor: undefined });
       await this.#record.write(this.#results.sequence, job.signingKey);
     }
@@ -311,7 +311,7 @@ export class Job implements AsyncDisposable {
     await this.#startLive(job, provider);
   }
 
-  /** Takes updates of packages into the baseline, as far as they are still what was explained. */
+  /** Accepts updates of packages into the baseline, if the files are still as explained. */
   async acceptUpdates(signal: AbortSignal): Promise<void> {
     const [provider, job] = [await this.#provider(), await this.#job()];
     const all = this.#packages.acceptable();
@@ -360,7 +360,7 @@ export class Job implements AsyncDisposable {
       const some = problems.slice(0, 3).map(({ path, code }) => `${hostPath(path, prefix)}: ${code}`);
       this.#logger.warn({ count: result.report.counts.problems, some }, 'some files could not be read');
     }
-    // A baseline of before there was such an operator.
+    // A baseline from before there was such an operator.
     const machineConfig = this.#record.notes.machineConfig ?? this.#inputs.machineConfig;
     this.#record.done({ checkedMs: clock.wallMs(), ...(machineConfig && { machineConfig }) });
     await this.#results.reportScan(result, this.#facts());
@@ -372,7 +372,7 @@ export class Job implements AsyncDisposable {
     else this.#large.start(job, provider);
   }
 
-  /** A step was given up, since something else is to be done. */
+  /** A step was aborted, because something else has to be done. */
   superseded(): void {
     this.#findings.abortScan();
     // It was begun for a reason.
@@ -408,7 +408,7 @@ export class Job implements AsyncDisposable {
     this.#logger.level = this.#inputs.spec.debug === true ? 'debug' : this.#context.logger.level;
   }
 
-  /** When it is held no more, what has changed while nobody was to look is scanned for. */
+  /** When the holdoff ends, a scan finds the changes made meanwhile. */
   #changeHeld(change: () => void): void {
     const { isHeld } = this.#inputs;
     change();
@@ -455,7 +455,7 @@ export class Job implements AsyncDisposable {
     };
   }
 
-  /** What events have led to. What a step leads to it reports itself. */
+  /** Reports the results of events. A step reports its results itself. */
   #reportSoon(): void {
     if (this.#live.isRunning && this.#findings.isKnown) this.#results.soon(() => this.#facts());
   }

@@ -20,7 +20,7 @@ import { checkedTogether, firstOf, type Step, stepOf, wakeAtMs } from './plan.ts
 export interface WantedJob {
   readonly integrity: FileIntegrity;
   readonly types: IntegrityTypes;
-  /** Of this machine, where there is one. */
+  /** Node of this machine, if there is one. */
   readonly node: Node | undefined;
 }
 
@@ -53,7 +53,7 @@ interface Running {
 const firstRemovalMs = 60 * 60_000;
 const removalMs = 24 * 60 * 60_000;
 
-/** Of one node. */
+/** All jobs of one node. */
 export class NodeJobs {
   readonly #options: NodeJobsOptions;
   readonly #followed = new Map<string, Followed>();
@@ -216,7 +216,7 @@ export class NodeJobs {
     }
   }
 
-  /** What fails is the job's own matter, unless it is to end or to do something else. */
+  /** A failure concerns only its job, unless the job has to end or to do something else. */
   async #attempt(job: Job, action: () => Promise<unknown>): Promise<void> {
     try {
       await action();
@@ -243,7 +243,7 @@ export class NodeJobs {
         onChange: (status) => {
           // `a` on b-c and `a-b` on c have one name: what is asked of the other is not asked of us.
           job.status = status?.nodeName === nodeName ? status : undefined;
-          // What it says decides whether a baseline that is missing is the first.
+          // Its status decides whether a missing baseline is the first one.
           if (!isStatusKnown && configuration !== undefined) job.configuration = configuration;
           isStatusKnown = true;
         },
@@ -282,7 +282,7 @@ export class NodeJobs {
   }
 }
 
-/** Something else is to be done than what is being done. */
+/** Another step has to be done than the current one. */
 class Superseded extends Error {}
 
 function planOf(job: Job, nowMs: number): Planned {

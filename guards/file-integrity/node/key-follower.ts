@@ -16,9 +16,9 @@ export const hmacDataKey = 'hmac-sha256';
 export const ed25519DataKey = 'ed25519';
 
 /**
- * The key, or why there is none that can be used, and what to do.
+ * The key, or why there is no usable one, with the remedy.
  *
- * @throws what the client throws, but for a Secret that is not there or not allowed
+ * @throws the client's errors, except for a missing or forbidden Secret
  */
 export async function readSigningKey(
   client: Pick<KubeClient, 'get'>,
@@ -94,10 +94,10 @@ export class KeyFollower {
   }
 
   /**
-   * Asks now: before something is done that depends on which key there is now. The one that is known stays where there is none that
-   * can be used, and where the API does not answer.
+   * Reads it now: before a step that depends on the present key. The known key stays if the new one is
+   * unusable, and if the API does not answer.
    *
-   * @returns why there is none that can be used; undefined where there is one, and where nobody knows
+   * @returns why there is no usable key; undefined if there is one, or if it is unknown
    */
   async ask(): Promise<string | undefined> {
     const { client, namespace, logger, signal, onKey } = this.#options;

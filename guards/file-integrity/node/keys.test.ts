@@ -26,7 +26,7 @@ class Provider extends NativeProvider {
   }
 }
 
-/** Where it asks for the key only when it is told to, after the first time. */
+/** A clock with which it asks for the key only on request, after the first time. */
 class AskingClock implements Clock {
   readonly wallMs = systemClock.wallMs;
   readonly monotonicMs = systemClock.monotonicMs;
@@ -50,7 +50,7 @@ class AskingClock implements Clock {
 }
 
 suite('keys of baselines', { timeout: 300_000 }, () => {
-  test('a new baseline is signed with the key that there is when it is asked for', async () => {
+  test('a new baseline is signed with the key at the time of its request', async () => {
     await using cluster = await TestCluster.start();
     const provider = new Provider({ version: '0' });
     await cluster.startAgent('n1', { providers: { native: () => provider } });
@@ -76,7 +76,7 @@ suite('keys of baselines', { timeout: 300_000 }, () => {
     await cluster.createIntegrity('fi', { config: { gracePeriod: 10, initialDelay: 1 } });
     const made = await cluster.resultWhen('fi', isSuccess);
     cluster.write('passwd', 'other');
-    // What the scan says it says by the baseline.
+    // The scan's result depends on the baseline.
     await cluster.resultWhen('fi', ({ outcome }) => outcome.kind === 'failed', made.sequence);
     assert.deepEqual(provider.keys, [first[0], second[0]]);
   });

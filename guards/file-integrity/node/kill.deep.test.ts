@@ -1,4 +1,4 @@
-// A provider that is killed at any moment leaves the whole baseline of before or the whole new one, and goes on with it.
+// A provider that is killed at any moment leaves the complete old or new baseline, and continues with it.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -18,7 +18,7 @@ const lanes = 3;
 const cache = mkdtempSync(join(tmpdir(), 'rampart-kill-cache-'));
 after(() => rmSync(cache, { recursive: true, force: true }));
 
-/** From the round that the baseline is of; undefined where there is none yet. */
+/** The round of the baseline; undefined without one. */
 async function roundOf(directory: string): Promise<number | undefined> {
   const provider = new NativeProvider({ version: '0.0.0' });
   const job = killJob(directory);

@@ -1,6 +1,6 @@
 /**
- * Reads large files when a scan is over, while what it has found in the others is told: one file keeps no other waiting. What was
- * known of them stays until they have been read.
+ * Reads large files after a scan, while the findings in the others are already reported: no file waits for
+ * another one. The last known state of a large file stays until it has been read.
  */
 import { errorCodes, messageOf, RampartError } from '../../../lib/errors/errors.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
@@ -13,7 +13,7 @@ export interface LargeFilesOptions {
   readonly logger: Logger;
   readonly nowMs: () => number;
   readonly progress: () => RunOptions['onProgress'];
-  /** Nothing is to be said of changes then; a scan follows. */
+  /** Changes are not reported then; a scan follows. */
   readonly isHeld: () => boolean;
   /** One has been read. */
   readonly onRead: () => void;
@@ -38,7 +38,7 @@ export class LargeFiles implements AsyncDisposable {
     for (const path of paths) this.#paths.add(path);
   }
 
-  /** Reads those that wait, compared with the baseline that there is now. */
+  /** Reads the waiting files, and compares them with the present baseline. */
   start(job: IntegrityJob, provider: IntegrityProvider): void {
     if (this.#running !== undefined || this.#paths.size === 0) return;
     // Another provider than that of the scan: it reads all files by itself.
@@ -53,7 +53,7 @@ export class LargeFiles implements AsyncDisposable {
     await this.#running?.ended;
   }
 
-  /** A new baseline has them as they are. */
+  /** A new baseline has their present state. */
   clear(): void {
     this.#paths.clear();
   }

@@ -20,7 +20,7 @@ const bySensor: Detection = {
 const withoutPackages: Detection = { ...bySensor, packagesReason: 'the node has no database of dpkg' };
 
 suite('between the scans', { timeout: 300_000 }, () => {
-  test('what watches gets the baseline, tells findings, and is begun anew with each baseline', async () => {
+  test('a watch gets the baseline, reports findings, and starts again with each baseline', async () => {
     await using cluster = await TestCluster.start();
     const jobs: LiveJob[] = [];
     let disposed = 0;
@@ -64,7 +64,7 @@ suite('between the scans', { timeout: 300_000 }, () => {
     );
     assert.deepEqual(third.detection, withoutPackages);
 
-    // Events were lost: only a scan can tell.
+    // Events were lost: only a scan can find the change.
     cluster.write('hosts', 'other');
     job.requestScan('events were lost');
     const fourth = await cluster.resultWhen('fi', ({ outcome }) => outcome.kind === 'failed', third.sequence);
@@ -91,7 +91,7 @@ suite('between the scans', { timeout: 300_000 }, () => {
     assert.equal(disposed, 2);
   });
 
-  test('while no scan can be made, events tell of changes, and never that all is well', async () => {
+  test('while no scan is possible, events report changes, but never success', async () => {
     await using cluster = await TestCluster.start();
     const jobs: LiveJob[] = [];
     await cluster.startAgent('n1', {
@@ -127,7 +127,7 @@ suite('between the scans', { timeout: 300_000 }, () => {
     assert.equal(outcome.kind, 'errored');
   });
 
-  test('that it cannot begin is no matter for scans', async () => {
+  test('scans run although the watch cannot start', async () => {
     await using cluster = await TestCluster.start();
     await cluster.startAgent('n1', {
       live: () => {

@@ -40,13 +40,13 @@ import { withAccepted } from './accepted-entries.ts';
 import { BaselineStore } from './baseline-store.ts';
 
 export interface NativeProviderOptions {
-  /** Of Rampart; in baselines and reports. */
+  /** Version of Rampart; in baselines and reports. */
   readonly version: string;
   /** Threads that read files. Default: the scanner's. */
   readonly workers?: number | undefined;
-  /** Of all threads together. Default: as fast as it goes. */
+  /** Limit for all threads together. Default: unlimited. */
   readonly readBytesPerSecond?: number | undefined;
-  /** Of these threads, as in nice(1). Default: 0. */
+  /** Niceness of these threads, as in nice(1). Default: 0. */
   readonly niceness?: number;
 }
 
@@ -183,7 +183,7 @@ export class NativeProvider implements IntegrityProvider {
     const accepted = paths.filter((path) => !unread.has(path));
     const header = this.#header(job, { madeBy: 'accept', requests: [...requests, request], author, reason });
     await store.replace(
-      // The rest is as it was, the configuration that it was made with too.
+      // The rest is unchanged, including the configuration that it was made with.
       {
         header: { ...header, configDigest: baseline.header.configDigest },
         entries: withAccepted(baseline.entries(signal), accepted, now),
@@ -254,7 +254,7 @@ function confOf({ conf: { name, text }, root }: IntegrityJob): AideConf {
   return readAideConf(name, text, nodeEnvironment(root));
 }
 
-/** What is there may be damaged: it is about to be replaced. */
+/** The present baseline may be damaged: it is about to be replaced. */
 async function openIfUsable(store: BaselineStore): Promise<Baseline | undefined> {
   try {
     return await store.open();
@@ -268,7 +268,7 @@ function requestsOf(baseline: Baseline | undefined): string[] {
   return baseline?.header.about['requests']?.split(' ').filter((id) => id !== '') ?? [];
 }
 
-/** With what is to be expected, as far as baselines say it. */
+/** With the expected amounts, if baselines have them. */
 function scanOptions(
   { signal, onProgress, largeBytes }: CheckOptions,
   baselines: readonly Baseline[],

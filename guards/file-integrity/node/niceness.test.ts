@@ -7,7 +7,7 @@ import { readAideConf } from '../aide-conf/evaluate.ts';
 import { noEnvironment } from '../aide-conf/conf.ts';
 import { Scanner } from '../scan/scanner.ts';
 
-/** Of the threads of this process (proc(5), stat: the 19th field). */
+/** Nicenesses of the threads of this process (proc(5), stat: the 19th field). */
 function nicenesses(): number[] {
   return readdirSync('/proc/self/task').map((tid) => {
     const stat = readFileSync(`/proc/self/task/${tid}/stat`, 'utf8');

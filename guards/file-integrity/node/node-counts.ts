@@ -5,7 +5,7 @@ import type { ScanProgress } from '../provider/provider.ts';
 import type { Detection } from '../model/finding.ts';
 import { Histogram } from '../../../lib/telemetry/histogram.ts';
 
-/** Of one FileIntegrity, as it is now. */
+/** Readings of one FileIntegrity. */
 export interface JobReading {
   /** `namespace/name` */
   readonly key: string;
@@ -30,7 +30,7 @@ export class NodeCounts {
   files = 0;
   bytes = 0;
   results = 0;
-  /** Of other programs that scan. */
+  /** CPU time of other programs that scan. */
   #cpuMs = 0;
   readonly findings = { event: 0, scan: 0 };
   /** Jobs of this node; none before the first FileIntegrity is for it. */

@@ -2,7 +2,7 @@ import type { PartHealth } from '../../../guard/context.ts';
 import type { Clock } from '../../../lib/time/clock.ts';
 import type { NodeCounts } from './node-counts.ts';
 
-/** A disk that answers no read for so long will not answer at all. */
+/** A disk that answers no read for this long will not answer at all. */
 const stuckMs = 15 * 60_000;
 
 /** Notices a step that does not come to an end. */
@@ -19,7 +19,7 @@ export class StepWatch {
     this.#counts = counts;
   }
 
-  /** What is begun; undefined when it has ended. */
+  /** The step that has begun; undefined when it has ended. */
   set(step: string | undefined): void {
     this.#step = step;
     this.#sinceMs = this.#clock.monotonicMs();

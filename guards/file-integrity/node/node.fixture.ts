@@ -37,7 +37,7 @@ const secrets: ResourceType<KubeObject & { data: Record<string, string> }> = {
   kind: 'Secret',
 } as never;
 
-/** The scan of an agent takes the CPU that nobody else wants; here somebody waits for it. A thread more takes longer to start. */
+/** An agent scans with idle CPU only; here the test waits for it. A further thread takes longer to start. */
 const quickProvider = (): IntegrityProvider => new NativeProvider({ version: '0', workers: 1 });
 
 export interface TestAgent {
@@ -122,7 +122,7 @@ export class TestCluster extends TestApi {
     await this.client.patch(types.integrities, { namespace, name }, { type: 'merge', body });
   }
 
-  /** The result that an agent has handed over; undefined where there is none. */
+  /** The result that an agent has handed over; undefined without one. */
   async result(name: string, nodeName = 'n1'): Promise<NodeResult | undefined> {
     try {
       const target = { namespace, name: temporaryName(name, nodeName) };

@@ -42,7 +42,7 @@ test('names of backups are sorted by time, also when the clock is put back', () 
   assert.equal(nextBackupName('baseline.backup-zzz', 0), 'baseline.backup-19700101T000000.000Z');
 });
 
-test('accepted paths are as they are now, others as they were: random trees', async () => {
+test('accepted paths have their present state, others the earlier one: random trees', async () => {
   const entries = fc
     .uniqueArray(fc.stringMatching(/^[a-e/!]{1,4}$/), { maxLength: 12 })
     .map((names) => names.map((name) => `/${name}`).sort((a, b) => (a < b ? -1 : 1)));

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { temporaryDirectory } from '../database/baseline.fixture.ts';
 import { jobDirectoryName, removeOldJobs } from './old-jobs.ts';
 
-test('what nobody has written to for a month goes, unless it is of a job; nothing else does', async () => {
+test('removes only files unchanged for a month that belong to no job', async () => {
   using directory = temporaryDirectory();
   const day = 24 * 60 * 60_000;
   const nowMs = Date.UTC(2026, 10, 21);

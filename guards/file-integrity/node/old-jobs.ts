@@ -1,6 +1,7 @@
 /**
- * The directories of jobs. They are named as FileIntegrities are: one that is made again goes on from the baseline of the one
- * before. What is left of those that are gone, or not for this node any more, is kept for 30 days.
+ * The directories of jobs. They are named like FileIntegrities: one that is created again continues from the
+ * previous baseline. Directories of FileIntegrities that are gone, or no longer for this node, are kept for
+ * 30 days.
  */
 import { hash } from 'node:crypto';
 import { readdir, rm, stat } from 'node:fs/promises';

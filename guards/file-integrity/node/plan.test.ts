@@ -148,7 +148,7 @@ test('what holds for every job', () => {
     fc.property(anyView, (view) => {
       const step = stepOf(view, now);
       if (!view.hasConfiguration || !view.hasKey) assert.equal(step.kind, 'wait');
-      // Nobody's files become the baseline of a broken one, unless somebody asks.
+      // A broken baseline is only replaced on request.
       if (
         view.baseline === 'broken' &&
         (view.madeBy ?? view.provider) === view.provider &&
@@ -192,7 +192,7 @@ test('scans that are due soon are made together', () => {
   );
 });
 
-test('what is quick comes first, then who waits longest', () => {
+test('quick work comes first, then what waits longest', () => {
   const job = (name: string, part: Partial<JobView>) => {
     const view = { ...well, ...part };
     return { name, view, step: stepOf(view, now) };

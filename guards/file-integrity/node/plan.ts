@@ -6,10 +6,10 @@ import type { NodeRequest } from '../results/node-result.ts';
 
 export type AcceptRequest = Extract<NodeRequest, { kind: 'accept' }>;
 
-/** What is known of one FileIntegrity on this node. Times are of one clock that only grows. */
+/** The known facts about one FileIntegrity on this node. Times are of one monotonic clock. */
 export interface JobView {
   readonly gracePeriodMs: number;
-  /** What the FileIntegrity asks for. */
+  /** The FileIntegrity's settings. */
   readonly provider: IntegrityProvider['name'];
   /** There is a configuration, and a key to sign with. */
   readonly hasConfiguration: boolean;
@@ -25,16 +25,16 @@ export interface JobView {
    * used.
    */
   readonly baseline: 'unknown' | 'none' | 'ready' | 'other-configuration' | 'broken';
-  /** Who made the last one; undefined where nobody knows. */
+  /** The provider of the last one; undefined if unknown. */
   readonly madeBy: IntegrityProvider['name'] | undefined;
   /** Whether it is known what differs from the baseline. */
   readonly knowsFindings: boolean;
   /** Before it no first baseline is made: the node is still being set up. */
   readonly firstDueMs: number;
   readonly checkDueMs: number;
-  /** Explained changes are to be accepted into the baseline. */
+  /** Explained changes can be accepted into the baseline. */
   readonly hasAcceptable: boolean;
-  /** Somebody wants a scan as soon as may be: events were lost. */
+  /** A scan is needed as soon as possible: events were lost. */
   readonly wantsScan: boolean;
   /** After a failure nothing is tried before this. */
   readonly retryDueMs: number;
@@ -58,7 +58,7 @@ export function stepOf(view: JobView, nowMs: number): Step {
   if (!view.hasKey) return { kind: 'wait', for: 'key' };
   if (nowMs < view.retryDueMs) return waitUntil(view.retryDueMs);
   if (view.baseline === 'unknown') return { kind: 'look' };
-  // Somebody has asked: that is done while scans are held, and whatever is with the baseline.
+  // An explicit request: it is executed even while scans are held, and whatever the state of the baseline.
   const initRequests = view.requests.filter(({ kind }) => kind === 're-init');
   if (initRequests.length > 0) {
     return { kind: 'init', reason: 'request', requests: initRequests.map(({ id }) => id) };
@@ -76,7 +76,7 @@ export function stepOf(view: JobView, nowMs: number): Step {
     case 'other-configuration':
       return init('configuration');
     case 'broken':
-      // Perhaps somebody has put the right one back.
+      // The right one may have been put back.
       return nowMs < view.checkDueMs ? waitUntil(view.checkDueMs) : { kind: 'look' };
     case 'ready': {
       if (view.isReconfigured) return init('machine-config');

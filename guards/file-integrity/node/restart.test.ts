@@ -1,4 +1,5 @@
-// What was found before an agent ended is known to the next one: who made a change, when it was seen first, that it was told.
+// Findings before an agent's end are known to the next one: the author of a change, its first time, whether
+// it was reported.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -29,7 +30,7 @@ const author: ChangeAuthor = {
 const isFailure = ({ outcome }: NodeResult): boolean => outcome.kind === 'failed';
 
 suite('findings over a restart', { concurrency: 2, timeout: 300_000 }, () => {
-  test('an agent that ends at once: author and first time are kept, nothing is told twice, what is gone is', async () => {
+  test('an agent that ends at once: keeps author and first time, reports nothing twice, drops what ended', async () => {
     await using cluster = await TestCluster.start();
     const jobs: LiveJob[] = [];
     const agent = await cluster.startAgent('n1', {
@@ -55,7 +56,7 @@ suite('findings over a restart', { concurrency: 2, timeout: 300_000 }, () => {
       return { path, change: describeDifference(difference, job.reportOptions), author };
     });
     job.findings.update(updates, 1234);
-    // No result has told of it yet.
+    // No result has reported it yet.
     await agent.stop();
     assert.equal(statSync(join(cluster.jobDirectory('fi'), 'findings')).mode & 0o777, 0o600);
     cluster.write('shadow', 'shadow');
@@ -76,7 +77,7 @@ suite('findings over a restart', { concurrency: 2, timeout: 300_000 }, () => {
     );
   });
 
-  deepTest('an agent that is killed: the first time is kept, and nothing is told twice', async () => {
+  deepTest('an agent that is killed: keeps the first time, and reports nothing twice', async () => {
     await using cluster = await TestCluster.start();
     const options = {
       kubeconfig: cluster.kubeconfig,
@@ -119,7 +120,7 @@ suite('the file of findings', () => {
     return { findings, file: new FindingsFile(directory, findings, logger) };
   };
 
-  test('one that somebody has written to, or of another key, is told and not used', async () => {
+  test('a state file changed by others, or signed by another key, is reported and not used', async () => {
     using directory = temporaryDirectory();
     const { findings, file } = findingsOf(directory.path);
     findings.update([{ path: '/hostroot/a', change: change('/a'), author }], 1);
@@ -139,7 +140,7 @@ suite('the file of findings', () => {
     assert.equal(warnings.length, 4);
   });
 
-  test('who touched a file later is kept too; a file of before, which did not tell of it, is read', async () => {
+  test('keeps who touched a file later; reads files of earlier versions without it', async () => {
     using directory = temporaryDirectory();
     const { findings, file } = findingsOf(directory.path);
     const content = { ...change('/a'), kind: 'changed' as const };

@@ -52,7 +52,7 @@ export class ResultSender {
     return this.#waiting !== undefined;
   }
 
-  /** What an earlier process could not send. */
+  /** The pending result of an earlier process. */
   async resume(key: SigningKey): Promise<NodeResult | undefined> {
     const text = await readFile(this.#options.path, 'utf8').catch(() => undefined);
     if (text === undefined) return undefined;
@@ -82,7 +82,7 @@ export class ResultSender {
     }
   }
 
-  /** Resolves when nothing is under way any more; after the signal it does so soon. */
+  /** Resolves when no request is under way; soon after the signal. */
   async ended(): Promise<void> {
     await this.#running;
   }

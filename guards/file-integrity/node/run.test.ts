@@ -39,7 +39,7 @@ function backupsIn(directory: string): string[] {
 const hasty = { clock: skewed(systemClock, { rate: 5 }) };
 
 suite('the agent of a node', { concurrency: 4, timeout: 300_000 }, () => {
-  test('a baseline at first, then what changes is told with counts, log, findings and lines', async () => {
+  test('first a baseline, then changes are reported by counts, log, findings and lines', async () => {
     await using cluster = await TestCluster.start();
     const agent = await cluster.startAgent();
     await cluster.createIntegrity('fi', { config: { initialDelay: 1 } });
@@ -97,7 +97,7 @@ suite('the agent of a node', { concurrency: 4, timeout: 300_000 }, () => {
     const directory = cluster.jobDirectory('fi');
     assert.equal(backupsIn(directory).length, 1);
     await agent.stop();
-    // Both requests still stand there. The file that changed since is no part of them.
+    // Both requests are still there. The file that changed since is not part of them.
     cluster.write('hosts', 'other');
     rmSync(join(directory, 'aide.log'), { force: true });
     await cluster.takeResult('fi');
@@ -115,7 +115,7 @@ suite('the agent of a node', { concurrency: 4, timeout: 300_000 }, () => {
     assert.deepEqual(fourth.doneRequests, ['a1', 'a2']);
   });
 
-  deepTest('a job put back as it was before the newest baseline: an error, until a re-init', async () => {
+  deepTest('a job restored from before the newest baseline: an error, until a re-init', async () => {
     await using cluster = await TestCluster.start();
     const agent = await cluster.startAgent();
     await cluster.createIntegrity('fi');
@@ -166,7 +166,7 @@ suite('the agent of a node', { concurrency: 4, timeout: 300_000 }, () => {
     assert.deepEqual(third.findings.map(({ path }) => path).sort(), ['/etc/hosts', '/etc/passwd']);
     assert.ok(third.outcome.kind === 'failed' && third.outcome.changed === 2);
     assert.doesNotMatch(third.outcome.log.data, /er\/file/);
-    // What nobody has seen yet is not taken: a file that changes while somebody reads the list.
+    // Changes that were not reviewed are not accepted: a file that changes while the user reads the list.
     const seenUntilMs = Math.max(...third.findings.map(({ seenMs }) => seenMs));
     cluster.write('shadow', 'later');
     const later = await cluster.resultWhen('fi', ({ findings }) => findings.length === 3, third.sequence);
@@ -227,7 +227,7 @@ suite('the agent of a node', { concurrency: 4, timeout: 300_000 }, () => {
     await cluster.resultWhen('fi', isFailure, third.sequence);
   });
 
-  test('what the Machine Config Operator changes is a new baseline, also over a restart', async () => {
+  test('changes by the Machine Config Operator make a new baseline, also over a restart', async () => {
     await using cluster = await TestCluster.start();
     const { current, desired, state } = machineConfigAnnotations;
     const machine = (annotations: Record<string, string>): Promise<unknown> =>
@@ -292,7 +292,7 @@ suite('the agent of a node', { concurrency: 4, timeout: 300_000 }, () => {
     await cluster.resultWhen('fi', isSuccess, first.sequence);
   });
 
-  test('without the key it waits; a configuration that cannot be used is told; another one, a new baseline', async () => {
+  test('waits without the key; reports an unusable configuration; another one makes a new baseline', async () => {
     await using cluster = await TestCluster.start({ key: false });
     await cluster.startAgent();
     await cluster.createIntegrity('fi', { conf: '/hostroot/etc p+nonsense\n' });
@@ -310,7 +310,7 @@ suite('the agent of a node', { concurrency: 4, timeout: 300_000 }, () => {
     assert.equal(backupsIn(cluster.jobDirectory('fi')).length, 1);
   });
 
-  test('a baseline that is damaged is an error until somebody asks for another', async () => {
+  test('a damaged baseline is an error until another is requested', async () => {
     await using cluster = await TestCluster.start();
     const agent = await cluster.startAgent();
     await cluster.createIntegrity('fi');
@@ -327,7 +327,7 @@ suite('the agent of a node', { concurrency: 4, timeout: 300_000 }, () => {
     await cluster.resultWhen('fi', isSuccess, second.sequence);
   });
 
-  deepTest('all that there was is gone, and the operator has seen a baseline: an error', async () => {
+  deepTest('all state is lost, but the operator has seen a baseline: an error', async () => {
     await using cluster = await TestCluster.start();
     const agent = await cluster.startAgent();
     await cluster.createIntegrity('fi');
@@ -391,7 +391,7 @@ suite('the agent of a node', { concurrency: 4, timeout: 300_000 }, () => {
     assert.equal(backupsIn(cluster.jobDirectory('fi')).length, 1);
   });
 
-  test('which nodes: labels and taints, as they are now; both groups', async () => {
+  test('selects nodes by present labels and taints; in both groups', async () => {
     await using cluster = await TestCluster.start();
     await cluster.createNode('n1', { role: 'worker' });
     await cluster.createNode('n2', { role: 'worker' }, [{ key: 'gpu', effect: 'NoSchedule' }]);
@@ -436,7 +436,7 @@ suite('the agent of a node', { concurrency: 4, timeout: 300_000 }, () => {
     assert.equal(await cluster.result('fi', 'n1'), undefined);
   });
 
-  deepTest('what is asked of another node whose status has the same name is not done', async () => {
+  deepTest('ignores requests to another node whose status has the same name', async () => {
     await using cluster = await TestCluster.start();
     await cluster.createIntegrity('a', { spec: { nodeSelector: { role: 'other' } } });
     await cluster.request('a', { kind: 're-init', id: 'a1', by: 'annotation' }, 'b-c');

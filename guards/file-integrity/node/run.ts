@@ -1,6 +1,4 @@
-/**
- * What the agent runs for this guard on a node: baselines, scans and results of the FileIntegrities that are for it.
- */
+/** The guard's part in the agent: baselines, scans and results of the FileIntegrities for this node. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -39,9 +37,9 @@ export const fileIntegrityNode: NodePart<FileIntegrityOptions> = async (context,
 export type ProviderName = IntegrityProvider['name'];
 
 export interface FileIntegrityNodeOptions {
-  /** Of the native provider. Default: as fast as it goes. */
+  /** Limit of the native provider. Default: unlimited. */
   readonly readBytesPerSecond?: number | undefined;
-  /** Threads of the native provider. Default: 2, or the CPUs that there are. */
+  /** Threads of the native provider. Default: 2, or the number of CPUs. */
   readonly workers?: number | undefined;
   /** In place of ours; made when a FileIntegrity asks for it. */
   readonly providers?: Partial<Record<ProviderName, () => Promise<IntegrityProvider> | IntegrityProvider>>;
@@ -60,18 +58,18 @@ export interface NodeState {
   readonly ready: boolean;
   /** FileIntegrities that are for this node. */
   readonly jobs: number;
-  /** What is being done; undefined while nothing is. */
+  /** The current step; undefined without one. */
   readonly step: 'look' | 'init' | 'accept' | 'check' | undefined;
 }
 
-/** What converted configurations begin their paths with. */
+/** Prefix of paths in converted configurations. */
 const hostPrefix = '/hostroot';
-/** A scan takes the CPU that nobody else wants. */
+/** A scan only uses CPU time that no other process needs. */
 const scanNiceness = 19;
 
 /**
- * Until `signal` aborts. That the API is not there ends nothing: it goes on with what it knows, and results wait on the disk.
- * What fails for one FileIntegrity is a result of that one.
+ * Runs until `signal` aborts. Without the API, it continues with the last known state, and results wait on
+ * the disk. A failure of one FileIntegrity is a result of that one.
  */
 export async function runFileIntegrityNode(
   context: NodeContext,
@@ -218,7 +216,7 @@ function providersOf(
   };
 }
 
-/** What the operator writes of all nodes is nothing to this one. */
+/** The operator's status of all nodes is irrelevant to this one. */
 function withoutStatus<T extends KubeObject>(object: T): T {
   const { status: _, ...rest } = object as T & { status?: unknown };
   return rest as unknown as T;

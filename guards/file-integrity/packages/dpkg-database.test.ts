@@ -1,4 +1,5 @@
-// What a database of the real dpkg explains, and what it does not after somebody else had a hand in it.
+// Changes that a database of the real dpkg explains, and those that it does not after another process has
+// written to it.
 import assert from 'node:assert/strict';
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { before, after, suite, test } from 'node:test';
@@ -50,7 +51,7 @@ suite('the database of dpkg', { skip: dpkgSkip, timeout: 60_000 }, () => {
     assert.equal(database.explain(tool, { kind: 'removed', type: undefined, md5: undefined }), undefined);
   });
 
-  test('of a diverted file only the package has it that diverts it', async () => {
+  test('a diverted file is explained only at its diverted path', async () => {
     const text = `${tool}\n${tool}.distrib\nother\n`;
     writeFileSync(at(dpkgPaths.diversions), text);
     const database = await read();
@@ -61,7 +62,7 @@ suite('the database of dpkg', { skip: dpkgSkip, timeout: 60_000 }, () => {
     writeFileSync(at(dpkgPaths.diversions), '');
   });
 
-  test('what an update has removed, after a part of it was accepted', async () => {
+  test('files removed by an update, after a part of it was accepted', async () => {
     const two = (version: string, file: string): Promise<string> =>
       buildPackage(directory.path, 'parts', { version, files: { 'usr/bin/parts': version, [file]: 'x' } });
     await dpkg(root, '-i', await two('1', 'usr/bin/old'));
@@ -104,7 +105,7 @@ suite('the database of dpkg', { skip: dpkgSkip, timeout: 60_000 }, () => {
     const sums = `${dpkgPaths.info}/tool.md5sums`;
     const was = readFileSync(at(sums), 'utf8');
     const database = await read();
-    // Nobody has told of it yet.
+    // No event has reported it yet.
     writeFileSync(at(sums), was.replaceAll(/^\w+/gm, '0'.repeat(32)));
     assert.equal(await explains(database), undefined);
     database.changed(sums, 'others', false);
@@ -119,7 +120,7 @@ suite('the database of dpkg', { skip: dpkgSkip, timeout: 60_000 }, () => {
     assert.equal(await explains(database), 'tool');
   });
 
-  test('what was changed unseen concerns the packages that are not as they were known', async () => {
+  test('unseen changes concern the packages that differ from the known ones', async () => {
     const status = at(dpkgPaths.status);
     const was = readFileSync(status, 'utf8');
     const changed = was.replace(/(Package: tool\n(?:.+\n)*?Version: )1/, '$12');

@@ -1,9 +1,11 @@
 /**
- * The database of dpkg on a node, as far as it can be trusted: what it said when the baseline was made, and what dpkg itself has
- * written since, seen by the watch. What anybody else wrote, or nobody saw, explains nothing.
+ * The database of dpkg on a node, as far as it can be trusted: its content when the baseline was made, and
+ * what dpkg itself has written since, seen by the watch. Content by other or unknown writers explains
+ * nothing.
  *
- * Two kinds of distrust. Who writes to `status` or `diversions`, or replaces dpkg, can say anything of any package: nothing is explained
- * until the next baseline. The files of one package concern that alone, until dpkg writes them again.
+ * Two kinds of distrust. A process that writes to `status` or `diversions`, or replaces dpkg, can claim
+ * anything about any package: nothing is explained until the next baseline. The files of one package concern
+ * that alone, until dpkg writes them again.
  */
 import { hash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -29,7 +31,7 @@ export const dpkgPaths = {
   program: '/usr/bin/dpkg',
   status: `${database}/status`,
   diversions: `${database}/diversions`,
-  /** What dpkg has done and has not written to `status` yet: at the end of a run, or by the next one, it does so. */
+  /** Actions of dpkg that are not in `status` yet: it writes them at the end of a run, or in the next one. */
   updates: `${database}/updates`,
   info,
 } as const;
@@ -42,7 +44,7 @@ const atOnce = 20;
 /** Links of systems with merged /usr; packages have files in either place. */
 const mergeable = ['bin', 'sbin', 'lib', 'lib32', 'lib64', 'libx32', 'libo32'];
 
-/** What is kept on the disk, signed, between two runs of the agent. */
+/** The state kept on the disk, signed, between two runs of the agent. */
 export interface PackageSnapshot {
   readonly program: string;
   readonly diversions: string;
@@ -55,7 +57,7 @@ export interface PackageSnapshot {
   readonly distrusted: readonly string[];
 }
 
-/** What an entry is explained by, beside its path. */
+/** The facts that explain an entry, besides its path. */
 export interface ExplainedFile {
   readonly kind: 'added' | 'removed' | 'changed';
   readonly type: string | undefined;
@@ -86,7 +88,7 @@ export class DpkgDatabase {
   #aliases: readonly string[] = [];
   readonly #dirty = new Set<string>();
   #isStatusDirty = false;
-  /** Nobody saw who wrote what concerns all packages: what it says anew is not trusted. */
+  /** The writer of files that concern all packages was not seen: their new content is not trusted. */
   #isDoubted = false;
   /** dpkg is at work: versions are not what the other files are of. */
   #isInMotion = false;
@@ -105,7 +107,7 @@ export class DpkgDatabase {
     return made;
   }
 
-  /** As an earlier run knew it: what has changed meanwhile nobody saw. */
+  /** The state of an earlier run: changes in the meantime were not seen. */
   static async resume(files: NodeFiles, snapshot: PackageSnapshot): Promise<DpkgDatabase | undefined> {
     const made = await DpkgDatabase.read(files);
     if (made === undefined) return undefined;
@@ -131,7 +133,7 @@ export class DpkgDatabase {
     return this.#broken;
   }
 
-  /** Something was written, and it is to be read again. */
+  /** It was written to, and has to be read again. */
   get isDirty(): boolean {
     return this.#isStatusDirty || this.#dirty.size > 0;
   }
@@ -190,7 +192,11 @@ export class DpkgDatabase {
     return this.#files.names(dpkgPaths.updates).some((name) => /^\d+$/.test(name));
   }
 
-  /** Changes may have been missed: what is not as it was known is not trusted. @throws {RampartError} LIMIT, SYSTEM */
+  /**
+   * Changes may have been missed: content that differs from the known state is not trusted.
+   *
+   * @throws {RampartError} LIMIT, SYSTEM
+   */
   async verify(): Promise<void> {
     const [program, diversions] = [this.#program, this.#diversionsDigest];
     const digests = new Map([...this.#records].map(([name, { digest }]) => [name, digest]));
@@ -220,7 +226,7 @@ export class DpkgDatabase {
     }
   }
 
-  /** Of several packages with the same directory it is one that has another version now. */
+  /** Among several packages with the same directory, it is one with a new version. */
   #content(names: readonly OwnedName[], { type, md5 }: ExplainedFile): Explanation | undefined {
     let same: Explanation | undefined;
     for (const { path, hash: wanted, allows } of names) {
@@ -253,7 +259,7 @@ export class DpkgDatabase {
     return undefined;
   }
 
-  /** What was there before the update to this version, of which a part may be accepted already. */
+  /** The version before the update to this one, a part of which may already be accepted. */
   #versionBefore(infoName: string, to: string | undefined): string | undefined {
     const known = this.#versions.get(infoName);
     const accepted = this.#accepted.get(infoName);
@@ -268,7 +274,7 @@ export class DpkgDatabase {
     return hash('sha256', text) === sumsDigest ? this.#sumsIn(text, sumsDigest).get(path) : undefined;
   }
 
-  /** Of the package that was asked for last: its files come one after the other. */
+  /** Checksums of the last requested package: its files come one after the other. */
   #lastSums: { readonly digest: string; readonly sums: ReadonlyMap<ByteString, string> } | undefined;
 
   #sumsIn(text: string, digest: string): ReadonlyMap<ByteString, string> {
@@ -285,7 +291,7 @@ export class DpkgDatabase {
     for (const one of paths) {
       const diverted = this.#diversions.find(({ from }) => from === one);
       const here = this.#diversions.find(({ to }) => to === one);
-      // Of a diverted file, only the package that diverts it has its own in its place.
+      // For a diverted file, only the diverting package has its own file in its place.
       found.push({
         path: one,
         hash: hashOf(one),
@@ -346,7 +352,7 @@ export class DpkgDatabase {
   }
 }
 
-/** What says something of all packages. */
+/** Whether the file concerns all packages. */
 function isOfAll(path: ByteString): boolean {
   const { program, status, diversions, updates } = dpkgPaths;
   return path === program || path === status || path === diversions || path.startsWith(`${updates}/`);

@@ -62,7 +62,7 @@ test('checksums, lists, diversions', () => {
   ]);
 });
 
-test('whatever stands in these files, reading them ends', () => {
+test('reading ends for any content of these files', () => {
   const anyText = fc.string({
     unit: fc.constantFrom(...'Package: Version/\n ab0'.split('')),
     maxLength: 300,

@@ -19,7 +19,7 @@ const unpacked: ReadonlySet<string> = new Set([
 /** More are not read: a database of Debian with all its packages has 65,000. */
 export const mostPackages = 100_000;
 
-/** The unpacked packages of /var/lib/dpkg/status. What is no stanza of a package is passed over. */
+/** The unpacked packages of /var/lib/dpkg/status. Stanzas that are not of a package are skipped. */
 export function readStatus(text: string): Map<string, PackageStanza> {
   const found = new Map<string, PackageStanza>();
   for (const part of text.split('\n\n')) {
@@ -41,7 +41,7 @@ function stanzaOf(part: string): PackageStanza | undefined {
     }
     const colon = line.indexOf(':');
     name = line.slice(0, Math.max(0, colon)).toLowerCase();
-    // Of all others nothing is kept: descriptions are most of the file.
+    // Other fields are dropped: descriptions are most of the file.
     if (wanted.has(name)) fields.set(name, line.slice(colon + 1).trim());
   }
   const [packageName, version] = [fields.get('package'), fields.get('version')];

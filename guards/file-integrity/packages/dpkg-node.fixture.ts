@@ -20,7 +20,7 @@ export function setUpDpkg(root: string): void {
   for (const path of ['usr/bin', 'usr/lib', 'var/lib/dpkg/info', 'var/lib/dpkg/updates'])
     mkdirSync(join(root, path), { recursive: true });
   for (const name of ['status', 'diversions']) writeFileSync(join(root, 'var/lib/dpkg', name), '');
-  // The node's own; packages are installed with the same one, as it is on this machine.
+  // The node's own dpkg, which also installs the packages, as on this machine.
   copyFileSync('/usr/bin/dpkg', join(root, 'usr/bin/dpkg'));
   for (const name of ['bin', 'lib']) symlinkSync(`usr/${name}`, join(root, name));
 }

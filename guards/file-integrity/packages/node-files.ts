@@ -14,7 +14,7 @@ import {
 import { readBounded } from '../../../lib/files/bounded-read.ts';
 import type { ByteString } from '../model/entry.ts';
 
-/** Of the files of dpkg: `status` of a large system has 5 MB. */
+/** Limit for the files of dpkg: `status` of a large system has 5 MB. */
 const mostBytes = 64 * 1024 * 1024;
 
 export interface ContentSums {
@@ -31,34 +31,38 @@ export class NodeFiles {
     this.#root = root;
   }
 
-  /** The content of a regular file, one character a byte; undefined where there is none. @throws {RampartError} LIMIT */
+  /**
+   * The content of a regular file, one character a byte; undefined for others.
+   *
+   * @throws {RampartError} LIMIT
+   */
   text(path: string): string | undefined {
     using file = this.#open(path, 0);
     if (file === undefined || !fstatSync(file.number).isFile()) return undefined;
     return readBounded(file.number, mostBytes, path).toString('latin1');
   }
 
-  /** What is in a directory; nothing where there is none. */
+  /** The names in a directory; empty if it does not exist. */
   names(path: string): readonly ByteString[] {
     using directory = this.#open(path, openFlags.DIRECTORY);
     return directory === undefined ? [] : readdirSync(`/proc/self/fd/${directory.number}`, 'latin1');
   }
 
-  /** What a name leads to, where it is a symbolic link. */
+  /** The target of a symbolic link. */
   linkTarget(path: string): ByteString | undefined {
     try {
       using link = this.#open(path, openFlags.PATH | openFlags.NOFOLLOW);
       return link && readLink(link).toString('latin1');
     } catch {
-      // Of what is no link there is no target (readlink(2): EINVAL).
+      // Not a symbolic link (readlink(2): EINVAL).
       return undefined;
     }
   }
 
   /**
-   * The checksums of a regular file that is not reached by a link at its end; undefined where there is none.
+   * The checksums of a regular file, without following a link at the end of its path; undefined for others.
    *
-   * @throws the error of read(2); what the crypto of Node.js says where it has no MD5, as in FIPS mode
+   * @throws the error of read(2); that of Node.js' crypto without MD5, as in FIPS mode
    */
   async sums(path: ByteString): Promise<ContentSums | undefined> {
     const hashes = (['md5', 'sha256', 'sha512'] as const).map((name) => createHash(name));
@@ -73,7 +77,7 @@ export class NodeFiles {
   #open(path: ByteString, flags: number): Fd | undefined {
     using top = openat2(AT_FDCWD, this.#root, { flags: openFlags.PATH | openFlags.DIRECTORY });
     const fd = tryOpenat2(top, Buffer.from(`${path}\0`, 'latin1'), {
-      // Of a FIFO or a device nothing is waited for. openat2(2) refuses other flags beside O_PATH.
+      // Opening a FIFO or a device must not block. openat2(2) refuses other flags besides O_PATH.
       flags: flags & openFlags.PATH ? flags : flags | openFlags.NONBLOCK,
       resolve: resolveFlags.IN_ROOT | resolveFlags.NO_MAGICLINKS,
     });

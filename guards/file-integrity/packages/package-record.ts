@@ -1,4 +1,7 @@
-/** What is kept of one package: enough to tell whether its entry in the database is as it was, and which paths are its own. */
+/**
+ * The kept facts about one package: enough to know whether its entry in the database has changed, and which
+ * paths are its own.
+ */
 import { hash } from 'node:crypto';
 
 import type { ByteString } from '../model/entry.ts';
@@ -29,7 +32,10 @@ export class PathSet {
   }
 }
 
-/** 48 bits of SHA-1: nobody gains by two paths of the same hash, for who changed the file is known besides. */
+/**
+ * 48 bits of SHA-1: a collision of two paths is of no use, because the process that changed the file is known
+ * besides.
+ */
 export function hashOf(path: ByteString): number {
   return hash('sha1', path, 'buffer').readUIntBE(0, 6);
 }
@@ -38,9 +44,9 @@ export function hashOf(path: ByteString): number {
 export interface PackageRecord {
   readonly stanza: PackageStanza;
   readonly paths: PathSet;
-  /** Of the file with its checksums. */
+  /** Digest of the file with its checksums. */
   readonly sumsDigest: string;
-  /** Of all that explains: version, conffiles, checksums, paths. */
+  /** Digest of all that explains: version, conffiles, checksums, paths. */
   readonly digest: string;
 }
 

@@ -1,6 +1,7 @@
 /**
- * The updates of one job that dpkg makes: what it changes is told when its database says of which package it is, or when that has
- * not come of it. Explained changes are told as such, or accepted into the baseline where the FileIntegrity asks for it.
+ * A job's package updates by dpkg: changes are reported when its database names their package, or when that
+ * has not happened in time. Explained changes are reported as such, or accepted into the baseline if the
+ * FileIntegrity says so.
  */
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -28,7 +29,7 @@ export interface SeenUpdate {
 
 interface Waiting extends SeenUpdate {
   readonly sinceMs: number;
-  /** Of the content of `entry`; `other`: it is something else by now, of which an event follows. */
+  /** Checksums of the content of `entry`; `other`: it has changed by now, and an event follows. */
   sums?: ContentSums | 'other';
 }
 
@@ -39,7 +40,7 @@ interface Explained {
 
 export interface PackageUpdatesOptions {
   readonly root: ScanRoot;
-  /** Of the job. */
+  /** Directory of the job. */
   readonly directory: string;
   readonly findings: CurrentFindings;
   readonly logger: Logger;
@@ -47,13 +48,16 @@ export interface PackageUpdatesOptions {
   readonly isAccepting: () => boolean;
   /** There is something to be accepted. */
   readonly onAcceptable: () => void;
-  /** Updates are not recognized any more: see {@link PackageUpdates.unrecognized}. */
+  /** Updates are no longer recognized: see {@link PackageUpdates.unrecognized}. */
   readonly onBroken: () => void;
   /** See {@link defaultIdleMs}. */
   readonly idleMs?: number | undefined;
 }
 
-/** dpkg writes its database after the files; when it has done nothing for so long, none of it will come. */
+/**
+ * dpkg writes its database after the files; once it has been idle for this long, no further write is
+ * expected.
+ */
 const defaultIdleMs = 30_000;
 /** However busy dpkg is. */
 const longestMs = 10 * 60_000;
@@ -71,7 +75,7 @@ const kind: NoteKind = {
 interface PackagesNote {
   readonly version: 1;
   readonly snapshot?: PackageSnapshot | undefined;
-  /** Why there is none. */
+  /** Why there is no database. */
   readonly absent?: string | undefined;
   readonly accepted: readonly PackageUpdate[];
 }
@@ -84,7 +88,7 @@ export class PackageUpdates implements Disposable {
   readonly #waiting = new Map<ByteString, Waiting>();
   readonly #acceptable = new Map<ByteString, Explained>();
   #database: DpkgDatabase | undefined;
-  /** Why there is none; undefined before the first baseline. */
+  /** Why there is no database; undefined before the first baseline. */
   #absent: string | undefined;
   #accepted: readonly PackageUpdate[] = [];
   #key: SigningKey | undefined;
@@ -115,7 +119,7 @@ export class PackageUpdates implements Disposable {
     return broken && `${broken}; only a new baseline (re-init) trusts it again`;
   }
 
-  /** The database as it is now, for a baseline that is about to be made; why there is none. */
+  /** The present database, for a baseline that is about to be made, or why it is missing. */
   async read(): Promise<DpkgDatabase | string> {
     try {
       return (await DpkgDatabase.read(this.#files)) ?? 'the node has no database of dpkg';
@@ -170,9 +174,9 @@ export class PackageUpdates implements Disposable {
     this.#workSoon();
   }
 
-  /** All its directories are watched from here on. What changed before that nobody saw. */
+  /** All its directories are watched from here on. Earlier changes were not seen. */
   watched(): void {
-    // What is on its way now is of a watch that has been there.
+    // Pending events are of an earlier watch.
     if (!this.#isWatched) this.verify();
   }
 
@@ -184,9 +188,9 @@ export class PackageUpdates implements Disposable {
   }
 
   /**
-   * Keeps those that dpkg has made, until it is known of which package they are.
+   * Holds back changes by dpkg, until their package is known.
    *
-   * @returns those that are to be told now
+   * @returns those to report now
    */
   take(seen: readonly SeenUpdate[]): PathUpdate[] {
     const { findings } = this.#options;
@@ -224,7 +228,7 @@ export class PackageUpdates implements Disposable {
     this.#options.findings.wait(path);
   }
 
-  /** Nothing is to be said of changes for a while: a scan follows. */
+  /** Changes are not reported for a while: a scan follows. */
   forget(): void {
     clearTimeout(this.#timer);
     for (const path of [...this.#waiting.keys(), ...this.#acceptable.keys()])
@@ -237,7 +241,10 @@ export class PackageUpdates implements Disposable {
     return this.#acceptable.size > 0;
   }
 
-  /** The FileIntegrity may ask for acceptance now: what was told as explained is accepted too. */
+  /**
+   * The FileIntegrity may have begun to accept updates: changes already reported as explained are accepted
+   * too.
+   */
   acceptHeld(): void {
     if (!this.#options.isAccepting()) return;
     for (const { change, finding, explanation } of this.#options.findings.held) {
@@ -247,12 +254,12 @@ export class PackageUpdates implements Disposable {
     if (this.hasAcceptable) this.#options.onAcceptable();
   }
 
-  /** What is to be accepted, by path. */
+  /** Changes that can be accepted, by path. */
   acceptable(): ReadonlyMap<ByteString, Explained> {
     return new Map(this.#acceptable);
   }
 
-  /** @param left were not accepted: they are told as they are */
+  /** @param left paths that were not accepted: they are reported unchanged */
   async wereAccepted(all: ReadonlyMap<ByteString, Explained>, left: ReadonlySet<ByteString>): Promise<void> {
     const { findings } = this.#options;
     const files = new Map<string, number>();
@@ -287,7 +294,7 @@ export class PackageUpdates implements Disposable {
   async #doWork(): Promise<void> {
     while (this.#hasMore && !this.#isDisposed) {
       this.#hasMore = false;
-      // What comes together is looked at together.
+      // Events that come together are handled together.
       await nextTurn();
       const database = this.#database;
       if (database === undefined) continue;
@@ -307,7 +314,7 @@ export class PackageUpdates implements Disposable {
         this.#options.logger.warn({ err }, 'an update of packages could not be recognized');
       }
     }
-    // In the same turn as the last look at what is to be done.
+    // In the same turn as the last check for work.
     this.#isWorking = false;
     this.#tellLate();
   }
@@ -350,7 +357,7 @@ export class PackageUpdates implements Disposable {
     return sums !== undefined && isContentOf(entry, sums) ? sums : 'other';
   }
 
-  /** What dpkg has changed and no package has. */
+  /** Reports changes by dpkg that belong to no package. */
   #tellLate(): void {
     clearTimeout(this.#timer);
     if (this.#isDisposed || this.#waiting.size === 0) return;

@@ -8,7 +8,9 @@ const ownership = setOf('p', 'u', 'g');
 /** Setuid, setgid, and writable for others than root. */
 const powers = 0o6022;
 
-/** What came with a new directory, and nobody was seen to make, has no powers that the database does not know of. */
+/**
+ * A file in a new directory, whose creator was not seen, has no privileges that the database does not know.
+ */
 export function isOfDpkg(
   { author }: PathUpdate,
   { attributes, permissions, uid, gid, type }: Entry,

@@ -58,12 +58,12 @@ const ofUpgrade = [
   ...['/usr/lib/tool/deep/er', '/usr/lib/tool/deep/er/new', '/usr/lib/tool/link', '/usr/lib/tool/old'],
 ];
 
-/** What was told last of each path. */
+/** The last report for each path. */
 function latest(followed: Followed): Map<string, Line> {
   return new Map(followed.lines().map((line) => [line.path, line]));
 }
 
-/** All that an upgrade changes is told as explained by it. */
+/** All changes of an upgrade are reported as explained by it. */
 function untilExplained(followed: Followed): Promise<Map<string, Line>> {
   return until('the upgrade is explained', () => {
     const lines = latest(followed);
@@ -106,7 +106,7 @@ suite('updates of packages', { skip: dpkgSkip, timeout: 300_000 }, () => {
       assert.equal(outcome.kind, 'failed');
     });
 
-    await t.test('somebody who writes to such a file afterwards', async () => {
+    await t.test('a later write by somebody else is not explained by the update', async () => {
       followed.mark();
       await followed.shell('echo evil >> "$1"', '../usr/bin/tool');
       const line = await followed.line(
@@ -115,7 +115,7 @@ suite('updates of packages', { skip: dpkgSkip, timeout: 300_000 }, () => {
         ({ author }) => author?.binary === '/usr/bin/dash',
       );
       assert.equal(line.explained, undefined);
-      // What dpkg then puts there is right again, and the file was in other hands all the same.
+      // dpkg's content is right again, and another process changed the file all the same.
       followed.mark();
       await dpkg(host, '-i', versions.second);
       await followed.shell('chmod 600 "$1"', '../usr/bin/tool');
@@ -128,11 +128,12 @@ suite('updates of packages', { skip: dpkgSkip, timeout: 300_000 }, () => {
     await t.test('a removal', async () => {
       followed.mark();
       await dpkg(host, '-r', 'tool');
-      // It is told first without its author, or unexplained, where the directory was gone before its own event was read.
+      // It is first reported without its author, or unexplained, if the directory was gone before its own
+      // event was read.
       const isExplained = ({ change, explained, author }: Line): boolean =>
         change === 'removed' && explained === 'tool 1.0-1 removed' && author?.binary === '/usr/bin/dpkg';
       await followed.line('found', '/usr/lib/tool/same', isExplained);
-      // Of a file whose removal nobody has seen, what comes next is what the upgrade has explained.
+      // For a file whose removal was not seen, the next state is the one that the upgrade explains.
       const removed = ofUpgrade.filter((path) => path.startsWith('/usr/'));
       await until('all is removed', () => {
         const lines = latest(followed);
@@ -163,7 +164,7 @@ suite('updates of packages', { skip: dpkgSkip, timeout: 300_000 }, () => {
     });
   });
 
-  test('what dpkg has no package for is told when dpkg has been idle; dpkg of a container is another one', async () => {
+  test("files without a package are reported once dpkg is idle; a container's dpkg is another", async () => {
     using versions = await Versions.build();
     await using followed = await versions.follow({ packagesIdleMs: 1 });
     const { host } = followed.cluster;
@@ -215,7 +216,7 @@ suite('updates of packages', { skip: dpkgSkip, timeout: 300_000 }, () => {
       if (missing.length > 0) throw new Error(`${missing.join()} of ${JSON.stringify(followed.lines())}`);
       return true;
     });
-    // What dpkg was about to rename may have been told, as what it was then.
+    // Files that dpkg was about to rename may have been reported, in their state at that time.
     const told = followed.lines().filter(({ path }) => !path.endsWith('.dpkg-new'));
     assert.deepEqual(
       told.filter(({ state, explained }) => state !== 'accepted' || explained !== update),
@@ -227,7 +228,8 @@ suite('updates of packages', { skip: dpkgSkip, timeout: 300_000 }, () => {
     assert.equal(outcome.kind, 'succeeded');
     assert.ok(updates?.every((one) => one.accepted && one.update === update));
     assert.match(readFileSync(`${cluster.jobDirectory('fi')}/accepted.log`, 'utf8'), /tool 1\.0-1 -> 1\.0-2/);
-    // The baseline has it: somebody else's change is a finding, which dpkg ends when it restores the file.
+    // The baseline has it: a change by another process is a finding, which dpkg ends when it restores the
+    // file.
     followed.mark();
     await followed.shell('echo evil >> "$1"', '../usr/bin/tool');
     const line = await followed.line('found', '/usr/bin/tool');

@@ -22,7 +22,7 @@ const maxPlaces = 1_000_000;
 
 const none: readonly number[] = [];
 
-/** A place in the walk over a text. Valid for as long as it is held. */
+/** A place in the walk over a text. Valid while it is referenced. */
 export interface WalkState {
   /** Expressions that match what was read, whatever follows; ascending. */
   readonly matched: readonly number[];
@@ -73,7 +73,7 @@ export class PatternSet {
     this.start = this.#stateFor(starts, endOfText, none);
   }
 
-  /** Bytes that no expression tells apart are one class: fewer and smaller states. */
+  /** Bytes that no expression distinguishes are one class: fewer and smaller states. */
   #sortBytes(): void {
     const sets = new Set<CharSet>();
     for (const instruction of this.#program) if (instruction.op === 'char') sets.add(instruction.set);
@@ -149,7 +149,7 @@ export class PatternSet {
     return state;
   }
 
-  /** States that somebody holds stay right; they lead to new ones. */
+  /** Referenced states stay right; they lead to new ones. */
   #forget(): void {
     for (const state of this.#states.values()) state.next.fill(undefined);
     this.#states = new Map();
@@ -157,7 +157,7 @@ export class PatternSet {
     this.#generation++;
   }
 
-  /** Another number when states were forgotten: who holds many should let go of them, for the sake of memory. */
+  /** Changes when states were forgotten: a holder of many should then drop them, to save memory. */
   get generation(): number {
     return this.#generation;
   }

@@ -1,4 +1,4 @@
-/** What follows a backslash in PCRE2's syntax, over bytes. */
+/** Parses the part after a backslash in PCRE2's syntax, over bytes. */
 import { digit, not, ranges, word, type CharSet } from './charset.ts';
 
 /** A pattern that PCRE2 would not compile; `at` is the index in the pattern. */

@@ -17,7 +17,7 @@ function couldMatch(pattern: string, text: string): boolean {
   return set.alive(set.walk(set.start, text)).length === 1;
 }
 
-suite('what differs from RE2', () => {
+suite('differences from RE2', () => {
   const cases: readonly (readonly [
     pattern: string,
     matches: readonly string[],
@@ -61,7 +61,7 @@ suite('what differs from RE2', () => {
   }
 });
 
-suite('what this engine does not know is named', () => {
+suite('unsupported syntax is named', () => {
   const cases: readonly (readonly [pattern: string, feature: RegExp])[] = [
     ['/a(?=b)', /look-ahead/],
     ['/a(?!b)', /look-ahead/],
@@ -93,7 +93,7 @@ suite('what this engine does not know is named', () => {
   }
 });
 
-suite('what PCRE2 refuses', () => {
+suite('refuses what PCRE2 refuses', () => {
   for (const pattern of [
     ...[
       '(',
@@ -139,7 +139,7 @@ suite('partial matches', () => {
   }
 });
 
-test('what matches whatever follows', () => {
+test('patterns that match whatever follows', () => {
   const set = new PatternSet(['/a/', '/a/$', String.raw`/a/\b`, '/a', '/a/b'].map(parsePcre));
   assert.deepEqual(set.certain(set.walk(set.start, '/a/')), [0, 3]);
 });
@@ -182,7 +182,7 @@ test('several expressions answer as each alone does in JavaScript', () => {
           );
           const end = set.walk(set.start, text);
           assert.deepEqual(set.matches(end), expected);
-          // What matches a text could match after each of its parts.
+          // A matching text could match after each of its parts.
           for (let length = 0; length < text.length; length++) {
             const part = set.walk(set.start, text.slice(0, length));
             const known = new Set([...set.matches(part), ...set.alive(part)]);

@@ -1,7 +1,8 @@
 /**
- * The part of PCRE2's syntax that a finite automaton can decide, over bytes (one character each, latin1), as a tree of
- * {@link RegexNode}. Case is that of ASCII, as PCRE2 has it without UTF. What remembers or looks around (back references,
- * look-around, atomic groups, ...) is refused by name: {@link PcreUnsupportedError}.
+ * The part of PCRE2's syntax that a finite automaton can decide, over bytes (one character each, latin1), as
+ * a tree of {@link RegexNode}. Case is that of ASCII, as PCRE2 has it without UTF. Constructs with memory or
+ * look-around (back references, look-around, atomic groups, ...) are refused by name: {@link
+ * PcreUnsupportedError}.
  *
  * Facts: pcre2pattern(3).
  */
@@ -293,7 +294,7 @@ class PcreParser {
   }
 }
 
-/** What single characters and assertions of PCRE2's syntax stand for, over bytes. */
+/** The meaning of single characters and assertions of PCRE2's syntax, over bytes. */
 const newline = ranges(0x0a, 0x0a);
 const anyByte: CharSet = () => true;
 const anyButNewline = not(newline);

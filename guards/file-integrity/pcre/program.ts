@@ -102,7 +102,7 @@ function compileOptions(node: RegexNode & { kind: 'repeat' }, program: Instructi
   for (const split of splits) split.second = program.length;
 }
 
-/** In place of a character where there is none. */
+/** Used at the end, instead of a character. */
 export const endOfText = -1;
 
 /** Whether an assertion holds between two characters, or {@link endOfText}. */
@@ -119,7 +119,7 @@ export function holds(assertion: Assertion, before: number, after: number): bool
   }
 }
 
-/** What an assertion may ask of the character before: nothing, a letter, or another one. */
+/** An assertion's condition on the previous character: none, a letter, or another one. */
 export function contextOf(codePoint: number): number {
   if (codePoint === endOfText) return codePoint;
   return word(codePoint) ? 0x61 : 0x20;

@@ -6,7 +6,7 @@ import { acceptWords } from '../status/finding-line-kind.ts';
 
 type Reported = NonNullable<FileIntegrityNodeStatus['findings']>[number];
 
-/** Of one path, on all nodes. */
+/** A path that is changed on some nodes. */
 interface ChangedPath {
   readonly path: string;
   readonly nodes: Set<string>;
@@ -71,7 +71,7 @@ function add(
     return;
   }
   known.nodes.add(nodeName);
-  // What nobody explains says more.
+  // An unexplained finding matters more.
   if (known.finding.explained !== undefined && finding.explained === undefined) known.finding = finding;
 }
 

@@ -1,4 +1,4 @@
-/** What every provider has to do, with real files: run by the tests of each. */
+/** The requirements for every provider, with real files: run by the tests of each. */
 import assert from 'node:assert/strict';
 import {
   appendFileSync,
@@ -48,7 +48,7 @@ export class JobBench implements Disposable {
     symlinkSync('hosts', join(this.host, 'etc/link'));
   }
 
-  /** Of /etc on the host. */
+  /** A path in /etc of the host. */
   at(name: string): string {
     return join(this.host, 'etc', name);
   }
@@ -103,7 +103,7 @@ export function providerSuite(make: () => IntegrityProvider, options: SuiteOptio
   const baselineOf = ({ job }: JobBench): string => options.baseline(job);
 
   suite(`provider ${provider.name}`, { skip: options.skip ?? false }, () => {
-    test('without a baseline there is none, and a check says so', async () => {
+    test('a check without a baseline says so', async () => {
       using bench = new JobBench();
       assert.equal(await provider.state(bench.job), 'none');
       await rejectsWith(provider.check(bench.job, quiet), 'missing');
@@ -120,7 +120,7 @@ export function providerSuite(make: () => IntegrityProvider, options: SuiteOptio
       assert.deepEqual(result.report.counts, { total: 8, added: 0, removed: 0, changed: 0, problems: 0 });
     });
 
-    test('what is changed, added and removed is told with what differs, and the log names it', async () => {
+    test('changed, added and removed files are reported with their differences, and named in the log', async () => {
       using bench = new JobBench();
       await provider.init(bench.job, quiet);
       bench.write('passwd', 'other');
@@ -146,7 +146,7 @@ export function providerSuite(make: () => IntegrityProvider, options: SuiteOptio
       assert.match(log, /\/hostroot\/etc\/deep\/er\/new/);
     });
 
-    test('init takes all as it is now; the baseline before is a backup, and so many are kept', async () => {
+    test('init records the present state; earlier baselines are kept as a limited number of backups', async () => {
       using bench = new JobBench();
       const old: string[] = [];
       for (const round of [1, 2, 3, 4]) {
@@ -171,7 +171,7 @@ export function providerSuite(make: () => IntegrityProvider, options: SuiteOptio
       assert.deepEqual(options.backups(bench.job), []);
     });
 
-    test('another configuration is told, and init makes it the present one', async () => {
+    test('another configuration is reported, and init makes it the present one', async () => {
       using bench = new JobBench();
       await provider.init(bench.job, quiet);
       bench.setConf('/hostroot/etc/passwd p+sha256\n');
@@ -389,7 +389,7 @@ export function providerSuite(make: () => IntegrityProvider, options: SuiteOptio
       ]);
     });
 
-    test('its files are for nobody else', async () => {
+    test('only the owner can read its files', async () => {
       using bench = new JobBench();
       await provider.init(bench.job, quiet);
       await provider.init(bench.job, quiet);

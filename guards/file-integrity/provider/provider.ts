@@ -1,6 +1,6 @@
 /**
- * What makes baselines and compares files with them: our own engine, or the real AIDE. Both fulfil the same suite
- * (provider.suite.fixture.ts).
+ * A provider makes baselines and compares files with them: our own engine, or the real AIDE. Both pass the
+ * same suite (provider.suite.fixture.ts).
  */
 import type { Baseline } from '../database/read-baseline.ts';
 import type { SigningKey } from '../database/signature.ts';
@@ -14,8 +14,9 @@ export interface ScanRoot {
   /** The directory that is scanned: `/`, the mount of the host in the agent's pod, a test's directory. */
   readonly directory: string;
   /**
-   * What paths begin with, in configurations, baselines and reports, in place of `directory`: `/hostroot` for converted
-   * configurations, empty for those of the machine itself. `/hostroot/etc/passwd` is the file `directory`/etc/passwd.
+   * Prefix of paths in configurations, baselines and reports, in place of `directory`: `/hostroot` for
+   * converted configurations, empty for those of the machine itself. `/hostroot/etc/passwd` is the file
+   * `directory`/etc/passwd.
    */
   readonly prefix: ByteString;
 }
@@ -31,7 +32,10 @@ export interface IntegrityJob {
   readonly signingKey: SigningKey;
   /** Baselines before this one that are kept. */
   readonly maxBackups: number;
-  /** Checked and told by whoever reads or makes the baseline. Without it only the note beside a baseline says that it is the last one. */
+  /**
+   * Checked and updated when a baseline is read or made. Without it, only the note beside a baseline proves
+   * that it is the last one.
+   */
   readonly newest?: NewestBaseline;
 }
 
@@ -41,7 +45,7 @@ export interface ScanProgress {
   readonly bytes: number;
   /** The CPU time of another program that does it, of which no more is known. */
   readonly cpuMs?: number;
-  /** As far as they are known from the baseline. */
+  /** If known from the baseline. */
   readonly expectedFiles?: number;
   readonly expectedBytes?: number;
 }
@@ -69,8 +73,8 @@ export interface CheckResult {
 /** Why a baseline is made; kept with it. */
 export interface InitOptions extends RunOptions {
   /**
-   * The id of the request that asks for it. What was done for it before, and only not told because of a kill, is not done
-   * again: the call returns at once.
+   * The id of the request for it. If it was already executed, and only its report was lost by a kill, the
+   * call returns at once.
    */
   readonly request?: string | undefined;
 }
@@ -91,12 +95,12 @@ export interface Acceptance {
 }
 
 export interface AcceptOptions extends RunOptions {
-  /** What was found, by path: only what is still so is accepted. Without it, whatever is there now. */
+  /** The findings, by path: only unchanged ones are accepted. Without it, the present state is. */
   readonly expected?: ReadonlyMap<ByteString, ReportedChange>;
 }
 
 export interface AcceptResult {
-  /** Of the paths: those that cannot be read now, or are not as expected. They stay as they were in the baseline. */
+  /** Paths that cannot be read now, or differ from the expectation. They stay as in the baseline. */
   readonly unread: readonly ByteString[];
 }
 
@@ -106,16 +110,17 @@ export interface AcceptResult {
 export interface IntegrityProvider {
   readonly name: 'native' | 'aide';
   /**
-   * Whether there is a baseline that was made with this configuration: without one, or with another's, `init` is due.
+   * Whether there is a baseline that was made with this configuration: without one, or with another's, `init`
+   * is due.
    *
-   * @throws {BaselineError} for one that cannot be trusted, and where there had been one: only `init`, asked for by somebody,
-   *   mends that
+   * @throws {BaselineError} for one that cannot be trusted, or is missing although there was one: only an
+   * explicit `init` mends that
    */
   state(job: IntegrityJob): Promise<'ready' | 'none' | 'other-configuration'>;
   /**
-   * Makes a baseline of the files as they are, in place of the one before, which becomes a backup.
+   * Makes a baseline of the present files, in place of the previous one, which becomes a backup.
    *
-   * @throws {RampartError} FULL, SYSTEM: what was there is unchanged; the reason of the signal
+   * @throws {RampartError} FULL, SYSTEM: the previous one is unchanged; the reason of the signal
    */
   init(job: IntegrityJob, options: InitOptions): Promise<InitResult>;
   /**
@@ -125,9 +130,10 @@ export interface IntegrityProvider {
    */
   check(job: IntegrityJob, options: RunOptions): Promise<CheckResult>;
   /**
-   * Takes these findings into the baseline: for each path what is there now, or that nothing is. Other paths stay as they were.
+   * Accepts these findings into the baseline: for each path its present state, or its absence. Other paths
+   * are unchanged.
    *
-   * @param paths with the prefix of the root, sorted by their bytes, none twice
+   * @param paths with the prefix of the root, sorted by their bytes, without duplicates
    * @param about kept with the baseline
    * @throws as `init` and `check`
    */

@@ -14,7 +14,7 @@ const defaultLimit = 16 * 1024 * 1024;
 
 export interface CollectOptions {
   readonly differences: Batches<Difference>;
-  /** Of the comparison; read when `differences` is over. */
+  /** Totals of the comparison; read them when `differences` has ended. */
   readonly totals: ComparisonTotals;
   readonly options: ReportOptions;
   readonly limitCharacters?: number;
@@ -74,7 +74,7 @@ export async function collectReport({
     }
   }
   const isTold = ({ path }: { path: string }): boolean => large?.has(path) !== true;
-  // What of a large file is known without its content was compared before its problem came.
+  // The known properties of a large file were compared before its problem came.
   for (const change of changes) if (!isTold(change)) counts[change.kind]--;
   const byPath = (a: { path: string }, b: { path: string }): number => compareInTree(a.path, b.path);
   return {

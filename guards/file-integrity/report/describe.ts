@@ -1,4 +1,4 @@
-/** A difference as it is reported, by the rules of AIDE's `report_*` options. */
+/** A difference as reported, by the rules of AIDE's `report_*` options. */
 import { type AttributeSet, setOf } from '../model/attributes.ts';
 import type { Difference } from '../compare/compare.ts';
 import type { Entry } from '../model/entry.ts';
@@ -11,7 +11,7 @@ const size = setOf('s', 'S');
 
 type Changed = Extract<Difference, { kind: 'changed' }>;
 
-/** Undefined where all of it is to be ignored. */
+/** Undefined if all of it is ignored. */
 export function describeDifference(
   difference: Extract<Difference, { kind: 'added' | 'removed' | 'changed' }>,
   options: ReportOptions,
@@ -42,7 +42,7 @@ export function describeDifference(
   return { kind, path, type: now.type, summary, details: describe(old, now, set, options) };
 }
 
-/** `+acl-sha256` where entries are not looked at alike; undefined where that is to be ignored. */
+/** `+acl-sha256` if the entries have different attributes; undefined if that is ignored. */
 export function describeRedefinition(old: Entry, now: Entry, options: ReportOptions): string | undefined {
   const before = old.attributes & ~options.ignoredRemoved;
   const after = now.attributes & ~options.ignoredAdded;

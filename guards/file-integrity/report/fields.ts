@@ -1,5 +1,5 @@
 /**
- * The attributes of an entry as reports tell them: in the order of AIDE's reports, with its names, letters and values
+ * The attributes of an entry in reports: in the order of AIDE's reports, with its names, letters and values
  * (aide.conf(5), report_summarize_changes; AIDE, src/report.c).
  */
 import {
@@ -133,7 +133,7 @@ export function describeTime(timeS: number): string {
   return date.toISOString().replace('T', ' ').replace(/\..*/, ' +0000');
 }
 
-/** As ls(1), but for AIDE's `l` where a file of setgid is not executable by its group. */
+/** As ls(1), except for AIDE's `l` for a setgid file that is not executable by its group. */
 function describeMode(type: FileType, permissions: number): string {
   const letters = [type === 'f' ? '-' : type];
   for (let at = 0; at < 9; at++) letters.push(permissions & (0o400 >> at) ? 'rwx'.charAt(at % 3) : '-');
@@ -165,7 +165,7 @@ function describeXattrs(xattrs: Entry['xattrs']): string[] {
   ];
 }
 
-/** Some text is told as it is; AIDE tells a value with a blank in base64. */
+/** Printable text is shown unchanged; AIDE shows a value with a blank in base64. */
 function describeValue(value: Uint8Array): string {
   const text = Buffer.from(value).toString('latin1');
   if (/^[0-9a-zA-Z.\-_:;,[\]{}<>()!@#$%^&*|\\/?~]*\0?$/.test(text)) return `= ${text.replace('\0', '')}`;

@@ -8,7 +8,7 @@ import type { Report, ReportedChange, ReportOptions, RunFacts } from '../model/r
 
 const numeric = new Set(fields.filter((field) => field.numeric).map(({ name }) => name));
 
-/** Empty where it is to be quiet and nothing was found. */
+/** Empty for a quiet report without findings. */
 export function jsonReport(report: Report, options: ReportOptions, facts: RunFacts): string {
   const { counts } = report;
   const { level } = options;
@@ -56,7 +56,9 @@ export function jsonReport(report: Report, options: ReportOptions, facts: RunFac
   return `${JSON.stringify(object, null, 2)}\n`;
 }
 
-/** JSON has its own way to tell control characters; what is no UTF-8 is told as in the plain report. */
+/**
+ * JSON has its own escapes for control characters; bytes that are not UTF-8 are shown as in the plain report.
+ */
 function textInJson(path: ByteString): string {
   return path.replace(/[\x80-\xff]+/g, (part) => printable(part));
 }

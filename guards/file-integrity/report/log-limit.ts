@@ -15,8 +15,8 @@ export interface FittedLog {
 }
 
 /**
- * The report as it is, in gzip and base64 where that is too long, and where that is too long too, a text that says where it
- * is on the node.
+ * The report, compressed by gzip and base64 if it is too long, or, if that is too long too, a text with its
+ * place on the node.
  */
 export function fitLog(report: string, whereOnNode: string, limitBytes: number = logLimitBytes): FittedLog {
   const bytes = Buffer.from(report, 'utf8');

@@ -12,7 +12,9 @@ const valueWidth = columnWidth - 1;
 const ruler = '-'.repeat(51);
 const labels = new Map(fields.map(({ name, label }) => [name, label]));
 
-/** The pieces of the report, one after the other: it may be long. Empty where it is to be quiet and nothing was found. */
+/**
+ * The pieces of the report, one after the other: it may be long. Empty for a quiet report without findings.
+ */
 export function* plainReport(report: Report, options: ReportOptions, facts: RunFacts): Generator<string> {
   const { counts, changes, redefined, problems, omitted } = report;
   const { level } = options;

@@ -5,14 +5,15 @@ import type { ByteString } from '../model/entry.ts';
 
 const simple = /^(?:[ -[\]-~]|\\(?!\d{3}))*$/;
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-// One character, as many bytes as its first one says; or one byte that is none.
+// One character, with as many bytes as its first one says; or one invalid byte.
 const sequence =
   /\\(?=\d{3})|[^\x80-\xff\\]|[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}|[\x80-\xff]/gu;
 
 /**
- * UTF-8 is decoded. Control characters are told as AIDE tells them, a backslash and three octal digits for each byte, and so is a
- * backslash that three digits follow, which could be taken for one of these. Other than in AIDE, so are the control characters beyond
- * ASCII, which terminals obey too, 0x1f, which AIDE forgets, and bytes that are no UTF-8, which no text can have.
+ * UTF-8 is decoded. Control characters are shown as in AIDE, as a backslash and three octal digits for each
+ * byte, and so is a backslash before three digits, which could be taken for one of these. Unlike in AIDE, the
+ * same holds for control characters beyond ASCII, which terminals obey too, 0x1f, which AIDE forgets, and
+ * bytes that are not UTF-8, which text cannot contain.
  */
 export function printable(name: ByteString): string {
   if (simple.test(name)) return name;

@@ -47,7 +47,7 @@ function text(found: Report, options: Partial<ReportOptions> = {}, about: RunFac
   return [...plainReport(found, { ...defaultReportOptions, ...options }, about)].join('');
 }
 
-test('a check that finds nothing says so; it says nothing where it is to be quiet', async () => {
+test('a check without findings says so, or nothing if quiet', async () => {
   const found = await report([entry('/a')], [entry('/a')]);
   assert.equal(
     text(found),
@@ -68,7 +68,7 @@ test('a check that finds nothing says so; it says nothing where it is to be quie
   );
 });
 
-test('what cannot be read is told by itself, also where nothing else was found', async () => {
+test('unreadable files are reported separately, also without other findings', async () => {
   const problem = { path: '/a\x1b', code: 'EIO', message: 'input/output error' };
   const found = await report([entry('/a\x1b'), entry('/b')], [problem, entry('/b')]);
   assert.deepEqual(found.counts, { total: 1, added: 0, removed: 0, changed: 0, problems: 1 });
@@ -88,7 +88,7 @@ test('details stand side by side and lose nothing', async () => {
   assert.match(text(found), /\nLink: \/a\n Lname     : x{32} \| short\n {13}x{32} \| \n {13}é {32}\| \n/);
 });
 
-test('extended attributes, ACLs and attributes of ext file systems are told as AIDE tells them', async () => {
+test('extended attributes, ACLs and ext attributes are written as AIDE writes them', async () => {
   const old = entry('/a', {
     acl: 'user::rw-\n',
     xattrs: [
@@ -127,7 +127,7 @@ test('names are printable, and those of text are text', () => {
   const shown = (name: string | Buffer): string => printable(Buffer.from(name).toString('latin1'));
   assert.equal(shown('/plain name "\\'), '/plain name "\\');
   assert.equal(shown('/\n\t\x1b[2J\x7f'), '/\\012\\011\\033[2J\\177');
-  // What could be taken for one of these is none.
+  // A text that only looks like an escape is not one.
   assert.equal(shown('/\\012\\\\999\\01\\x'), '/\\134012\\\\134999\\01\\x');
   assert.equal(shown('/é 日本 🙂'), '/é 日本 🙂');
   assert.equal(shown(Buffer.from('/a\xffb\xc3', 'latin1')), '/a\\377b\\303');
@@ -171,7 +171,7 @@ test('findings come in the order of AIDE, and too many are counted only', async 
   assert.match(jsonReport(bounded, defaultReportOptions, facts), /"omitted": 900/);
 });
 
-test('a log fits into a ConfigMap as it is, packed, or as a word of where it is', () => {
+test('a log is in the ConfigMap plain, packed, or as a reference to its place', () => {
   assert.deepEqual(fitLog('short', '/n'), { data: 'short', compressed: false, tooLarge: false });
   const exact = 'é'.repeat(logLimitBytes / 2);
   assert.equal(fitLog(exact, '/n').compressed, false);

@@ -1,4 +1,4 @@
-/** How a report is told: its outline, its order, AIDE's exit code. */
+/** The form of a report: its outline, its order, AIDE's exit code. */
 import type { ByteString } from '../model/entry.ts';
 import { type ReportCounts, type ReportLevel, reportLevels, type RunFacts } from '../model/report.ts';
 

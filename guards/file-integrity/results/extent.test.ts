@@ -18,7 +18,7 @@ const [evil, vi, chmod] = ['/tmp/evil.sh', '/usr/bin/vi', '/usr/bin/chmod'].map(
 const baseline = { size: '1', modify_time: '1', change_time: '1', sha256: 'a', perm: 'rw', uid: '0' };
 type State = Partial<typeof baseline>;
 
-/** What differs from the baseline. */
+/** A difference from the baseline. */
 function changed(state: State): ReportedChange {
   const now = { ...baseline, ...state };
   const details = Object.entries(baseline)
@@ -69,7 +69,7 @@ suite('who changed the content stays, whoever touches the file later', () => {
     ]);
   });
 
-  test('touched by somebody whom nobody saw', () => {
+  test('touched by an unseen author', () => {
     const finding = after(evilWrote, [{ ...written, change_time: '3' }, {}]);
     assert.deepEqual(who(finding), [1000, '/tmp/evil.sh', 2000, undefined]);
   });
@@ -85,12 +85,12 @@ suite('who changed the content stays, whoever touches the file later', () => {
     assert.deepEqual(who(findings.get(path) as Finding).slice(0, 2), [1000, '/tmp/evil.sh']);
   });
 
-  test('written and touched before anybody looked', () => {
+  test('written and touched before the first scan', () => {
     const by = { author: evil as ChangeAuthor, touchedBy: chmod as ChangeAuthor };
     assert.deepEqual(who(after([written, by])), [1000, '/tmp/evil.sh', 1000, '/usr/bin/chmod']);
   });
 
-  test('who touched it did not write it, though nobody saw who did', () => {
+  test('the one who touched it is not its writer, though the writer is unseen', () => {
     assert.deepEqual(who(after([written, touched])), [1000, undefined, 1000, '/usr/bin/chmod']);
     assert.deepEqual(who(after([written, {}], [{ ...written, change_time: '3' }, touched])), [
       ...[1000, undefined],
@@ -104,7 +104,7 @@ suite('who changed the content stays, whoever touches the file later', () => {
   });
 });
 
-suite('of attributes alone', () => {
+suite('changes of attributes alone', () => {
   test('it is who changed them last', () => {
     const first: readonly [State, By] = [{ perm: 'rwx', change_time: '2' }, touched];
     assert.deepEqual(who(after(first)), [1000, '/usr/bin/chmod']);
@@ -137,7 +137,7 @@ test('a change after a finding was seen is not what led to it', () => {
   assert.equal(findings.get(path)?.author, evil);
 });
 
-test('what was touched after somebody looked is not accepted with it', () => {
+test('changes after the shown state are not accepted with it', () => {
   const findings = new CurrentFindings({ prefix: '/hostroot', onChange: () => undefined });
   findings.update([{ path, change: changed(written), author: evil as ChangeAuthor }], 1000);
   findings.update([{ path, change: changed({ ...written, perm: 'rwx' }), ...touched }], 3000);

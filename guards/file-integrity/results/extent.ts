@@ -1,14 +1,13 @@
 /**
- * How much of a file has changed since its finding was told last: who writes to a file is another matter than who touches it
- * later.
- *
- * A finding has two processes, not one for each attribute. What the sensor proves is of which sort a system call was: it
- * changes content or names, or attributes alone (lib/sensor/changes). Between two looks several processes may have done
- * either, and nothing says which of them set the owner and which the mode.
+ * How much of a file has changed since its finding was last reported: writing a file is another matter than
+ * touching it later. A finding has two processes, not one for each attribute. The sensor proves the sort of a
+ * system call: it changes content or names, or attributes alone (lib/sensor/changes). Between two
+ * comparisons, several processes may have done either, and which of them set the owner and which the mode is
+ * unknown.
  */
 import type { ReportedChange } from '../model/report.ts';
 
-/** `touch`: times that each change sets; `attributes`: others, the content is as it was told. */
+/** `touch`: times that each change sets; `attributes`: others, with the reported content unchanged. */
 export type Extent = 'touch' | 'attributes' | 'content';
 
 const ofContent: ReadonlySet<string> = new Set([
@@ -16,7 +15,10 @@ const ofContent: ReadonlySet<string> = new Set([
 ]);
 const ofTouch: ReadonlySet<string> = new Set(['access_time', 'change_time']);
 
-/** The names of the attributes that differ from the baseline. Forced attributes are told also where they are the same. */
+/**
+ * The names of the attributes that differ from the baseline. Forced attributes are listed even if they are
+ * equal.
+ */
 export function differing({ details }: ReportedChange): string[] {
   return details.filter(({ old, now }) => old.join('\0') !== now.join('\0')).map(({ name }) => name);
 }
@@ -25,7 +27,7 @@ export function differing({ details }: ReportedChange): string[] {
 export function extentOf(before: ReportedChange, now: ReportedChange, isTouch: boolean): Extent {
   if (before.kind !== now.kind) return 'content';
   const [old, fresh] = [valuesOf(before), valuesOf(now)];
-  // At low report levels nothing is told of attributes.
+  // Low report levels list no attributes.
   if (old.size === 0 && fresh.size === 0) return isTouch ? 'attributes' : 'content';
   const names = [...new Set([...old.keys(), ...fresh.keys()])].filter(
     (name) => old.get(name) !== fresh.get(name),
@@ -33,7 +35,7 @@ export function extentOf(before: ReportedChange, now: ReportedChange, isTouch: b
   return extentOfNames(names, isTouch);
 }
 
-/** Of a finding that is new. */
+/** For a new finding. */
 export function extentOfFinding(change: ReportedChange, isTouch: boolean): Extent {
   return change.kind === 'changed' && change.details.length > 0
     ? extentOfNames(differing(change), isTouch)

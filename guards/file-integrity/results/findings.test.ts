@@ -60,7 +60,7 @@ class Bench {
   }
 }
 
-test('a scan takes the place of all; what is the same is not told again', () => {
+test('a scan replaces all findings; the same one is not reported again', () => {
   const bench = new Bench();
   assert.equal(bench.findings.isKnown, false);
   bench.scan(changed('/a'), added('/b'));
@@ -103,7 +103,7 @@ test('the scan has seen it first, and then it is known who', () => {
   assert.equal(bench.findings.get('/hostroot/a')?.author, author);
 });
 
-test('what an event said while a scan ran is later than the scan', () => {
+test('an event during a scan is later than the scan', () => {
   const bench = new Bench();
   bench.scan(changed('/gone'), changed('/stays'));
   bench.take();
@@ -131,7 +131,7 @@ test('a scan that was given up says nothing', () => {
   assert.deepEqual([...bench.findings.paths()], ['/hostroot/a']);
 });
 
-test('what cannot be read stays what it was', () => {
+test('the finding of an unreadable file stays', () => {
   const bench = new Bench();
   bench.scan(changed('/d/a'), changed('/e'));
   bench.take();
@@ -144,7 +144,7 @@ test('what cannot be read stays what it was', () => {
   assert.deepEqual(bench.findings.unread(0), { count: 1, files: [] });
   bench.scan(changed('/d/a'));
   assert.equal(bench.findings.unread(5), undefined);
-  // Of a baseline only how many is known.
+  // For a baseline, only the count is known.
   bench.findings.reset(5, 2);
   assert.deepEqual(bench.findings.unread(5), { count: 2, files: [] });
 });
@@ -272,7 +272,7 @@ test('beyond the limit, counts are those of what differs, whatever comes', () =>
     fc.property(fc.array(step, { maxLength: 40 }), fc.integer({ min: 0, max: 3 }), (steps, named) => {
       const bench = new Bench(2);
       bench.scan();
-      /** What differs; and what the scan that is under way has seen: at its beginning. */
+      /** The present differences, and those that the running scan has seen: at its beginning. */
       const differs = new Map<string, ReportedChange>();
       let seen: ReportedChange[] | undefined;
       for (const one of steps) {
@@ -302,7 +302,7 @@ test('beyond the limit, counts are those of what differs, whatever comes', () =>
   );
 });
 
-test('what is known by number alone is counted as the last scan did', () => {
+test('findings known only by number are counted as in the last scan', () => {
   const counted = new CountedPaths(1);
   for (const path of ['/hostroot/1', '/hostroot/2']) counted.set(path, 'changed');
   const bench = new Bench(1);
@@ -333,13 +333,13 @@ test('a hand that is not of the package manager stays with a finding until it is
   update(undefined, 'packages');
   update(changed('/a', 'x'), 'packages');
   assert.equal(hand(), 'packages');
-  // Nobody saw who did it.
+  // Its author was not seen.
   findings.beginScan();
   findings.endScan(reportOf([changed('/a', 'y')]), 2);
   assert.equal(hand(), 'unseen');
 });
 
-test('what is explained stays so until another hand touches it, and comes behind others', () => {
+test('an explained finding stays so until another author touches the file, and comes after others', () => {
   const bench = new Bench();
   const { findings } = bench;
   const explained = 'a 1 -> 2';
@@ -367,7 +367,7 @@ test('what is explained stays so until another hand touches it, and comes behind
   assert.equal(findings.get('/hostroot/a')?.explained, undefined);
 });
 
-test('what waits is nothing that a scan tells of, and may be accepted without a finding', () => {
+test('a waiting change is not part of a scan, and may be accepted without a finding', () => {
   const bench = new Bench();
   const { findings } = bench;
   bench.scan();

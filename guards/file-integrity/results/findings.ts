@@ -1,9 +1,7 @@
 /**
- * What differs from the baseline of a job right now. A full scan says it of all paths, events of single ones; who wants to know
- * is told the difference.
- *
- * An event is later than a scan that was under way: of a path that was looked at by itself since the scan began, the scan has
- * nothing to say.
+ * What differs from the baseline of a job right now. A full scan determines it for all paths, events for
+ * single ones; listeners get the changes. An event is later than a running scan: for a path that was compared
+ * individually since the scan began, the scan's result is ignored.
  */
 import { type ByteString, isAtOrBelow, isAtOrBelowAny } from '../model/entry.ts';
 import {
@@ -28,7 +26,7 @@ const maxHeldFindings = 10_000;
 /** Paths that are remembered while a scan runs. */
 const maxTouched = 300_000;
 
-/** What is known of one path now. */
+/** The present facts about one path. */
 export interface PathUpdate {
   /** With the prefix of the root. */
   readonly path: ByteString;
@@ -54,7 +52,7 @@ export interface PathUpdate {
 }
 
 export interface CurrentFindingsOptions {
-  /** Of the root that is scanned; findings have paths without it. */
+  /** Prefix of the scanned root; findings have paths without it. */
   readonly prefix: ByteString;
   /** Is called with what has become different, after each call that changes something; it must be quick. */
   readonly onChange: (changes: readonly FindingChange[]) => void;
@@ -65,7 +63,7 @@ export interface CurrentFindingsOptions {
 export interface HeldFinding {
   readonly change: ReportedChange;
   readonly finding: Finding;
-  /** Whose hand made all its changes since the baseline; undefined where nobody has seen it. */
+  /** The hand that made all its changes since the baseline; undefined if it was not seen. */
   readonly hand?: Hand | undefined;
   readonly explanation?: Explanation;
 }
@@ -86,7 +84,7 @@ export class CurrentFindings {
     readonly omittedOthers: number;
   } = nothing;
   #touched: Set<ByteString> | undefined;
-  /** Changes of these are told later: a scan has nothing to say of them. */
+  /** Their changes are reported later: a scan's results for them are ignored. */
   readonly #waiting = new Set<ByteString>();
   #problems = 0;
   #isKnown = false;
@@ -103,17 +101,20 @@ export class CurrentFindings {
     return this.#isKnown;
   }
 
-  /** Another one whenever what is held is not as it was. */
+  /** Changes whenever the held findings change. */
   get version(): number {
     return this.#version;
   }
 
-  /** What is held, the one that was seen last is last. */
+  /** The held findings, the last one seen is last. */
   get held(): Iterable<HeldFinding> {
     return this.#held.values();
   }
 
-  /** Before the first scan: what an earlier process held. Nobody is told; the scan says what is still so. */
+  /**
+   * Called before the first scan: the findings of an earlier process. Listeners are not called; the scan
+   * determines what still holds.
+   */
   restore(held: readonly HeldFinding[]): void {
     for (const one of held) this.#held.set(one.change.path, one);
   }
@@ -140,12 +141,12 @@ export class CurrentFindings {
     return this.#held.get(path);
   }
 
-  /** What a path is now is told later, by {@link update} or {@link acceptUpdates}. */
+  /** The state of a path is reported later, by {@link update} or {@link acceptUpdates}. */
   wait(path: ByteString): void {
     this.#waiting.add(path);
   }
 
-  /** It is not told: a scan says what there is. */
+  /** It is not reported: a scan determines the state. */
   unwait(path: ByteString): void {
     this.#waiting.delete(path);
   }
@@ -157,15 +158,15 @@ export class CurrentFindings {
       .map(([path]) => path);
   }
 
-  /** What is in a directory and differs, also what is only counted. */
+  /** Differing paths in a directory, including those that are only counted. */
   pathsBelow(directory: ByteString): ByteString[] {
     const all = [...this.#held.keys(), ...this.#omitted.paths];
     return all.filter((path) => path.startsWith(`${directory}/`));
   }
 
   /**
-   * Those that were seen last, the latest first, and how many more there are. What an update of a package explains comes behind the others:
-   * one update may have more files than there is room for.
+   * The last ones seen, the latest first, and how many more there are. Those explained by a package update
+   * come after the others: one update may have more files than fit.
    */
   latest(count: number): { readonly findings: readonly Finding[]; readonly omitted: number } {
     const all = [...this.#held.values()].reverse().map(({ finding }) => finding);
@@ -188,7 +189,7 @@ export class CurrentFindings {
     return [...found.values()].toSorted((a, b) => a.atMs - b.atMs);
   }
 
-  /** What the last scan could not read, some of it by name; undefined where it could read all. */
+  /** The files that the last scan could not read, some of them by name; undefined if it could read all. */
   unread(most: number): Unread | undefined {
     if (this.#problems === 0) return undefined;
     const files = this.#scanned.problems.slice(0, most);
@@ -201,14 +202,14 @@ export class CurrentFindings {
     };
   }
 
-  /** Large files that are still to be read, some of them by name; undefined where there are none. */
+  /** Large files that are still to be read, some of them by name; undefined without any. */
   reading(paths: ReadonlySet<ByteString>, most: number): Reading | undefined {
     if (paths.size === 0) return undefined;
     const files = [...paths].slice(0, most).map((path) => hostPath(path, this.#prefix));
     return { count: paths.size, files };
   }
 
-  /** A scan begins now: what is told of single paths from here on is later. */
+  /** A scan begins now: later updates of single paths take precedence. */
   beginScan(): void {
     this.#touched = new Set();
   }
@@ -219,10 +220,10 @@ export class CurrentFindings {
   }
 
   /**
-   * What the scan that began last has found takes the place of all that was known before it began.
+   * The result of the last begun scan replaces everything that was known before it began.
    *
-   * @param counted changes that the report counts and does not have; without it, nothing is known of them but their number
-   * @param large files of which it says nothing: what was known of them stays, until {@link readLarge}
+   * @param counted changes that the report counts but does not list; without it, only their number is known
+   * @param large files without a result: their last known state stays, until {@link readLarge}
    */
   endScan(
     report: Report,
@@ -252,7 +253,7 @@ export class CurrentFindings {
     }
     const unread = new Set(report.problems.map(({ path }) => path));
     for (const [path, known] of before) {
-      // Of what cannot be read a scan says nothing.
+      // A scan has no result for unreadable files.
       if (touched.has(path) || isAtOrBelowAny(path, unread)) kept.set(path, known);
     }
     for (const path of touched) omitted.delete(path);
@@ -292,7 +293,7 @@ export class CurrentFindings {
     this.#tell(changes);
   }
 
-  /** What events have led to: these paths are so now. */
+  /** The results of events: the present state of these paths. */
   update(updates: readonly PathUpdate[], atMs: number): void {
     const changes: FindingChange[] = [];
     let isCounted = false;
@@ -335,7 +336,7 @@ export class CurrentFindings {
     this.#tell(changes, isCounted);
   }
 
-  /** What became of a file that a scan had left out because it is large. */
+  /** The result for a large file that a scan had left out. */
   readLarge({ path, change, problem }: LargeFile, atMs: number): void {
     const others = this.#scanned.problems.filter((one) => one.path !== path);
     const problems = problem === undefined ? others : [...others, problem];
@@ -360,7 +361,7 @@ export class CurrentFindings {
     this.#tell(changes);
   }
 
-  /** Changes that were not told, and are in the baseline now; also of findings that were. */
+  /** Unreported changes that are in the baseline now, including those of reported findings. */
   acceptUpdates(updates: readonly PathUpdate[], atMs: number): void {
     const unheld: FindingChange[] = [];
     let more = 0;
@@ -380,7 +381,7 @@ export class CurrentFindings {
     this.accept(updates.map(({ path }) => path));
   }
 
-  /** A baseline was just made of all that is there, but for so many that could not be read. */
+  /** A baseline was just made of everything, except for `unread` files. */
   reset(entries: number, unread = 0): void {
     const gone = [...this.#held].map(([path, { finding }]) => ({
       state: 'accepted' as const,
@@ -397,7 +398,7 @@ export class CurrentFindings {
     this.#tell(gone);
   }
 
-  /** As a scan would report it, as far as it is held. */
+  /** As a scan would report it, for the held findings. */
   report(): Report {
     const { redefined, problems, omittedOthers } = this.#scanned;
     const changes = [...this.#held.values()].map(({ change }) => change);
@@ -405,14 +406,14 @@ export class CurrentFindings {
     return { counts: this.counts, changes, redefined, problems, omitted: this.#omitted.size + omittedOthers };
   }
 
-  /** What is held of a path from now on, where something else was or nothing. */
+  /** Sets the held finding of a path, replacing an earlier one. */
   #hold(
     known: HeldFinding | undefined,
     update: FoundUpdate,
     seen: Pick<Finding, 'seenMs' | 'seenBy'>,
   ): HeldFinding {
     const { change, author, touchedBy } = update;
-    // What was there before this change counts too.
+    // The state before this change counts too.
     const hand =
       known === undefined ? update.hand : bothHands(known.hand ?? 'unseen', update.hand ?? 'unseen');
     const of = { change, hand, ...(update.explanation && { explanation: update.explanation }) };
@@ -466,7 +467,7 @@ function sum({ added, removed, changed }: ChangeCounts): number {
   return added + removed + changed;
 }
 
-/** What a report counts and does not tell. */
+/** Findings that a report counts but does not list. */
 function unnamedOf({ counts, changes }: Report): Record<ChangeKind, number> {
   const unnamed = { added: counts.added, removed: counts.removed, changed: counts.changed };
   for (const { kind } of changes) unnamed[kind]--;
@@ -504,7 +505,9 @@ function isOfContent({ change }: HeldFinding): boolean {
   return extentOfFinding(change, false) === 'content';
 }
 
-/** The scan has found it before the event was read: now it is known who. What was done after that has changed nothing. */
+/**
+ * The scan found it before the event was read: now the author is known. Later actions have changed nothing.
+ */
 function foundOut({ finding, change }: HeldFinding, update: PathUpdate): ChangeAuthor | undefined {
   if (finding.author !== undefined || (update.changedMs ?? 0) > finding.seenMs) return undefined;
   const { author, touchedBy } = update;

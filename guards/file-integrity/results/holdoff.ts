@@ -1,6 +1,6 @@
 /**
- * When a node is left alone: somebody says so by the annotation `holdoff`, or the Machine Config Operator of OpenShift is about
- * to change its files.
+ * When a node is left alone: the annotation `holdoff` is set, or the Machine Config Operator of OpenShift is
+ * about to change its files.
  */
 import type { Node } from '../../../lib/kube/object/object.ts';
 import { type FileIntegrity, names } from '../api.ts';
@@ -35,7 +35,7 @@ export const machineConfigAnnotations = {
   state: 'machineconfiguration.openshift.io/state',
 } as const;
 
-/** Undefined: nobody manages the configuration of this node. */
+/** Undefined: the configuration of this node is not managed. */
 export function machineConfigOf(node: Node | undefined): MachineConfig | undefined {
   const { annotations = {} } = node?.metadata ?? {};
   const { [machineConfigAnnotations.current]: name, [machineConfigAnnotations.state]: state } = annotations;

@@ -1,4 +1,4 @@
-/** What an agent reports about this guard on its node, in its lease, and how `rampart status` reads it. */
+/** An agent's report about this guard on its node, in its lease, and how `rampart status` reads it. */
 import type { Coverage, GuardFacts } from '../../../guard/agent-lease-names.ts';
 import type { Detection } from '../model/finding.ts';
 
@@ -15,13 +15,13 @@ export interface Progress {
 }
 
 export interface NodeState {
-  /** What it follows: uid and generation of each FileIntegrity. */
+  /** The followed objects: uid and generation of each FileIntegrity. */
   readonly followed: readonly { readonly uid: string; readonly generation: number }[];
   readonly progress: Progress | undefined;
 }
 
 const prefix = 'generation-';
-/** Of those that fit into a lease. */
+/** How many fit into a lease. */
 const MANY = 100;
 const UID_LENGTH = 8;
 

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 
 import { requestAnnotation, requestsOf } from './node-requests.ts';
 
-test('requests are read as they were written; what is none is passed over', () => {
+test('reads requests as they were written, and ignores other values', () => {
   const reinit = { kind: 're-init', id: 'a1', by: 'annotation' } as const;
   const accept = { kind: 'accept', id: 'b2', path: '/etc/*', author: 'me', reason: 'an update' } as const;
   const seen = { ...accept, id: 'b3', seenUntilMs: 1_700_000_000_123 };

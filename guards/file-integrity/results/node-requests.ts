@@ -6,7 +6,10 @@ export function requestAnnotation(request: NodeRequest): Record<string, string> 
   return { [`${requestAnnotationPrefix}${request.id}`]: JSON.stringify(request) };
 }
 
-/** The requests among annotations, by their ids. What is none, or of another id than its key says, is passed over. */
+/**
+ * The requests among annotations, by their ids. Invalid ones, and those with another id than their key, are
+ * skipped.
+ */
 export function requestsOf(annotations: Readonly<Record<string, string>> | undefined): NodeRequest[] {
   return Object.entries(annotations ?? {})
     .filter(([key]) => key.startsWith(requestAnnotationPrefix))

@@ -1,5 +1,5 @@
 /**
- * What an agent tells of one FileIntegrity on its node. It goes to the operator as the temporary ConfigMap
+ * An agent's result for one FileIntegrity on its node. It goes to the operator as the temporary ConfigMap
  * `aide-<fi>-<node>` (result-config-map.ts), the operator makes status, kept logs, events and reports of it.
  */
 import type { Detection, Finding, Reading, Unread } from '../model/finding.ts';
@@ -27,9 +27,12 @@ export type NodeOutcome =
 export interface NodeResult {
   readonly fileIntegrity: { readonly namespace: string; readonly name: string };
   readonly nodeName: string;
-  /** Grows with each result of this node for this FileIntegrity, also over restarts: two of one second are told apart. */
+  /**
+   * Grows with each result of this node for this FileIntegrity, also over restarts, so that two of one second
+   * can be distinguished.
+   */
   readonly sequence: number;
-  /** It was not an agent that gave the number: FIO wrote the result, or nobody can tell who did. */
+  /** The number is not from an agent: FIO wrote the result, or its writer is unknown. */
   readonly isUnnumbered?: true;
   /** ms since 1970. */
   readonly atMs: number;
@@ -54,19 +57,21 @@ export interface NodeResult {
   readonly baseline?: BaselineIdentity;
 }
 
-/** Files of one result that could not be read, or are still being read, and are told one by one; the log has more. */
+/**
+ * How many files of one result that could not be read, or are still being read, are listed; the log has more.
+ */
 export const maxUnreadFiles = 20;
 
-/** Updates of packages of one result that are told: the latest. */
+/** How many updates of packages are listed in one result: the latest. */
 export const maxUpdates = 100;
 
-/** Findings of one result that are told one by one; the log has more. */
+/** How many findings are listed in one result; the log has more. */
 export const maxFindings = 200;
 
 /**
- * What the operator or `rampart integrity accept` asks of one node. It stands as an annotation on the
- * FileIntegrityNodeStatus of that node, `file-integrity.openshift.io/request-<id>` with this as JSON, until a result of the
- * node names its id; so nothing is lost while the node is away.
+ * A request of the operator or `rampart integrity accept` to one node. It is an annotation on the
+ * FileIntegrityNodeStatus of that node, `file-integrity.openshift.io/request-<id>` with this as JSON, until a
+ * result of the node names its id; so nothing is lost while the node is away.
  */
 export type NodeRequest =
   | {
@@ -82,8 +87,8 @@ export type NodeRequest =
       /** A glob over host paths, as `rampart alerts` has them; empty for all findings. */
       readonly path: string;
       /**
-       * Findings that were seen later are left, by the clock of the node: nobody has looked at them. Without it, none is, as
-       * for a request that somebody writes by hand.
+       * Later findings stay, by the clock of the node: they have not been reviewed. Without it, none are
+       * left, as for a request written by hand.
        */
       readonly seenUntilMs?: number;
       /** Who says so, and why. */

@@ -1,6 +1,6 @@
 /**
- * What the objects of a FileIntegrity are called. Names are those of the File Integrity Operator; where one is too long for its
- * place, a digest of it takes the place.
+ * The names of a FileIntegrity's objects. They are those of the File Integrity Operator; if one is too long,
+ * it is replaced by a digest.
  */
 import { hash } from 'node:crypto';
 

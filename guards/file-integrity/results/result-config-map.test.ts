@@ -24,7 +24,7 @@ const isDecode = (error: unknown): boolean =>
   error instanceof RampartError && error.code === 'RAMPART_DECODE';
 
 suite('results in ConfigMaps', () => {
-  test('what is written is read again', () => {
+  test('reads what it writes', () => {
     fc.assert(
       fc.property(anyResult(), (result) => {
         assert.deepEqual(readResultConfigMap(stored(resultConfigMap(result))), result);

@@ -1,7 +1,7 @@
 /**
- * The temporary ConfigMap in which an agent hands a result to the operator. Labels, annotations and the log are those of
- * the File Integrity Operator; what it does not know stands beside them: the facts as JSON in an annotation, the findings
- * as JSON under a key of the data.
+ * The temporary ConfigMap in which an agent hands a result to the operator. Labels, annotations and the log
+ * are those of the File Integrity Operator; further data is beside them: the facts as JSON in an annotation,
+ * the findings as JSON under a key of the data.
  */
 
 import type { ConfigMap, OwnerReference } from '../../../lib/kube/object/object.ts';
@@ -26,7 +26,7 @@ const MAX_DONE_REQUESTS = 500;
 const MAX_UNREAD_CHARACTERS = 1024;
 const MAX_UPDATE_CHARACTERS = 256;
 
-/** What an agent should fit its logs into (`fitLog`), so that all findings have room beside them. */
+/** The limit for an agent's logs (`fitLog`), so that all findings have room beside them. */
 export const resultLogLimitBytes = MAX_DATA_BYTES - MAX_FINDING_BYTES;
 
 /** The annotation with all but the log, the message and the findings. */
@@ -133,7 +133,7 @@ function unreadThatFits({ count, files }: Unread): Unread {
   };
 }
 
-/** The first that fit into so many bytes, as a JSON array. */
+/** The first ones that fit into this many bytes, as a JSON array. */
 function fittingFindings(
   findings: readonly Finding[],
   roomBytes: number,
@@ -203,7 +203,7 @@ export function readResultConfigMap(configMap: ConfigMap): NodeResult {
   };
 }
 
-/** What FIO's own collector says of a result, as our annotation has it. */
+/** The facts from FIO's own collector, in the form of our annotation. */
 function factsOfFio({ metadata, data }: ConfigMap, refuse: (why: string) => RampartError): Fields {
   const { namespace, labels = {}, annotations = {}, creationTimestamp = '' } = metadata;
   const name = labels[names.ownerLabel];

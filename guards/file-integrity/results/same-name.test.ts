@@ -3,7 +3,7 @@ import { test } from 'node:test';
 
 import { winnerOf } from './same-name.ts';
 
-test('of two of one name the older one counts', () => {
+test('of two of one name the older one is used', () => {
   const of = (uid: string, creationTimestamp: string, more = {}) => ({
     metadata: { uid, creationTimestamp, ...more },
   });

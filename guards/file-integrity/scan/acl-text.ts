@@ -20,8 +20,8 @@ export interface AccountNames {
 }
 
 /**
- * Of /etc/passwd and /etc/group. AIDE asks the name service, which may ask the network; a scan of a hundred thousand files
- * must not.
+ * Names from /etc/passwd and /etc/group. AIDE asks the name service, which may ask the network; a scan of a
+ * hundred thousand files must not.
  */
 export function readAccountNames(): AccountNames {
   return { users: namesOf('/etc/passwd'), groups: namesOf('/etc/group') };
@@ -46,7 +46,7 @@ function namesOf(file: string): ReadonlyMap<number, string> {
 
 const ofModes: string[] = [];
 
-/** Of a file that has no more than its permissions: `user::rw-`, `group::r--`, `other::r--`. */
+/** For a file with no more than its permissions: `user::rw-`, `group::r--`, `other::r--`. */
 export function aclOfMode(mode: number): string {
   const permissions = mode & 0o777;
   return (ofModes[permissions] ??= [
@@ -56,7 +56,7 @@ export function aclOfMode(mode: number): string {
   ].join(''));
 }
 
-/** Of the value of the attribute; undefined where it is none that Linux would have taken. */
+/** Text of the attribute's value; undefined if Linux would not have accepted it. */
 export function aclText(value: Buffer, names: AccountNames): string | undefined {
   if (value.length < headerBytes || value.readUInt32LE(0) !== version) return undefined;
   if ((value.length - headerBytes) % entryBytes !== 0) return undefined;
@@ -75,7 +75,7 @@ export function aclText(value: Buffer, names: AccountNames): string | undefined 
 
 function lineOf({ tag, permissions, id }: AclEntry, mask: number, { users, groups }: AccountNames): string {
   const rights = letters(permissions);
-  // What the mask takes away is told behind it.
+  // Permissions removed by the mask are shown after it.
   const effective = permissions & mask;
   const masked = effective === permissions ? '' : `\t#effective:${letters(effective)}`;
   switch (tag) {

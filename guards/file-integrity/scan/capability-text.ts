@@ -22,7 +22,7 @@ const bytesOfRevision = new Map([
 const allBits = 64;
 const flags = { effective: 1, permitted: 2, inheritable: 4 } as const;
 
-/** Capabilities that this kernel has; libcap tells them from the rest. */
+/** Capabilities of this kernel; libcap distinguishes them from the rest. */
 export function capabilitiesOfKernel(): number {
   try {
     return Number(readFileSync('/proc/sys/kernel/cap_last_cap', 'latin1')) + 1;
@@ -31,7 +31,7 @@ export function capabilitiesOfKernel(): number {
   }
 }
 
-/** Of the value of the attribute; undefined where it is none. */
+/** Text of the attribute's value; undefined if it is invalid. */
 export function capabilityText(value: Buffer, known: number): string | undefined {
   if (value.length < 4) return undefined;
   const magic = value.readUInt32LE(0);

@@ -32,13 +32,13 @@ export class ContentDigest {
   #skipped = 0;
   #hasSkipped = false;
 
-  /** @param mostZeroBytes that are hashed as they are */
+  /** @param mostZeroBytes how many zeros are hashed directly */
   constructor(algorithms: readonly string[], mostZeroBytes = maxZeroBytes) {
     this.#leftZeroBlocks = mostZeroBytes / blockBytes;
     this.#sums = algorithms.map((algorithm) => ({ algorithm, hash: createHash(algorithm) }));
   }
 
-  /** What is read. */
+  /** Adds bytes that were read. */
   update(bytes: Uint8Array): void {
     let from = 0;
     for (let at = 0; at + blockBytes <= bytes.length; at += blockBytes) {
@@ -59,7 +59,7 @@ export class ContentDigest {
     this.#add(bytes.subarray(from));
   }
 
-  /** At most so many of these blocks of zeros are hashed: the rest is skipped at once. */
+  /** At most this many blocks of zeros are hashed: the rest is skipped at once. */
   get hashedZeroBlocks(): number {
     return this.#leftZeroBlocks;
   }

@@ -10,13 +10,16 @@ import type { ReadRate, RunState } from './shared-state.ts';
 
 /** Larger files are read in parts of this size. */
 const bufferBytes = 8 * blockBytes;
-/** After so many bytes, it is checked whether reading on makes sense, and the page cache is given back. */
+/** After this many bytes, it is checked whether reading on makes sense, and the page cache is released. */
 const stageBytes = 16 * 1024 * 1024;
 const { EINTR, EAGAIN, EOPNOTSUPP } = constants.errno;
 /** include/uapi/linux/fs.h */
 const SEEK_DATA = 3;
 const SEEK_HOLE = 4;
-/** Only what is in the page cache; else EAGAIN. EOPNOTSUPP where a file system cannot tell, such as overlayfs. Linux 4.14. */
+/**
+ * Only content in the page cache; else EAGAIN. EOPNOTSUPP if the file system does not support it, such as
+ * overlayfs. Linux 4.14.
+ */
 const RWF_NOWAIT = 8;
 /** include/uapi/linux/fadvise.h */
 const POSIX_FADV_DONTNEED = 4;
@@ -31,11 +34,11 @@ export interface Wanted {
   readonly sha512: boolean;
 }
 
-/** What is to be read. */
+/** The content to read. */
 export interface OpenContent {
   readonly fd: number;
   readonly sizeBytes: number;
-  /** Of 512 bytes, on the disk. With fewer of them than its size needs, a file may have holes. */
+  /** Blocks of 512 bytes on the disk. With fewer of them than its size needs, a file may have holes. */
   readonly blockCount: number;
   /** Whether it is still the file that was looked at, and as long; asked while a large one is read. */
   readonly isStill: () => boolean;
@@ -44,11 +47,10 @@ export interface OpenContent {
 const none = Buffer.alloc(0);
 
 /**
- * One for each thread: its buffers are used again.
- *
- * A scan leaves the page cache as it was: else it would displace what the node needs, and count as memory of the agent's cgroup.
- * A file that is in there stays; of one that is in there partly, what follows the first missing page is given back, since what
- * the kernel reads ahead for us cannot be told apart.
+ * One for each thread: its buffers are reused. A scan does not change the page cache: otherwise it would
+ * displace pages that the node needs, and count as memory of the agent's cgroup. A cached file stays; for a
+ * partly cached one, everything after the first missing page is released, since the kernel's read-ahead for
+ * us cannot be distinguished.
  */
 export class ContentReader {
   readonly #buffer = new FixedBuffer(bufferBytes);
@@ -68,13 +70,13 @@ export class ContentReader {
   constructor(rate: ReadRate, mayWait: boolean, restMs: number) {
     this.#rate = rate;
     this.mayWait = mayWait;
-    // How much there is to read has to be known before it is read where that has to wait its turn.
+    // The amount has to be known before a read that has to wait its turn.
     this.restMs = mayWait && rate.isUnlimited ? restMs : undefined;
   }
 
   /**
-   * The checksums of the first `sizeBytes` bytes of an open file, in buffers that the next call uses again; the errno as a
-   * negative number where it cannot be read; undefined where it has fewer bytes, or is not the same any more.
+   * The checksums of the first `sizeBytes` bytes of an open file, in buffers that the next call reuses; the
+   * errno as a negative number if it cannot be read; undefined if it has fewer bytes, or has changed.
    *
    * @throws StoppedError
    */
@@ -107,7 +109,7 @@ export class ContentReader {
     return read;
   }
 
-  /** Of the bytes that {@link readStart} got; in buffers that the next call uses again. */
+  /** Digests of the bytes from {@link readStart}; in buffers that the next call reuses. */
   digestsOf(length: number, wanted: Wanted, state: RunState, thread: number): Digests {
     state.add(thread, 0, length);
     const { buffer, byteOffset } = this.#buffer.bytes;
@@ -148,7 +150,7 @@ export class ContentReader {
           continue;
         }
         dataEnd = data >= sizeBytes ? sizeBytes : seek(fd, data, SEEK_HOLE, sizeBytes);
-        // What is neither whole blocks of data nor of holes is read.
+        // Parts that are neither whole blocks of data nor of holes are read.
         dataEnd = Math.min(sizeBytes, Math.max(at + blockBytes, upToBlock(dataEnd)));
       }
       const most = Math.min(dataEnd - at, bufferBytes);
@@ -166,7 +168,10 @@ export class ContentReader {
     };
   }
 
-  /** Reads so many bytes into the buffer, as fast as the rate allows; fewer where the file ends. The errno as a negative number. */
+  /**
+   * Reads `sizeBytes` bytes into the buffer, as fast as the rate allows; fewer at the end of the file. The
+   * errno as a negative number.
+   */
   #fill(fd: number, offset: number, sizeBytes: number, state: RunState): number {
     const stopFlag = this.mayWait ? state.stopFlag : undefined;
     let length = 0;

@@ -1,4 +1,4 @@
-// What the way to deep directories costs, and that it never leads out of the tree.
+// The cost of the way to deep directories, and that it never leaves the tree.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
@@ -15,7 +15,7 @@ import { batchOf } from './scan-run.ts';
 import { ReadRate } from './shared-state.ts';
 import { plainConf, type Task } from './tasks.ts';
 
-/** What is in a directory beside the next one, `a`: 'a.b' comes before what is in that, 'z' after it. */
+/** The contents of a directory besides the next one, `a`: 'a.b' comes before its contents, 'z' after them. */
 type Level = readonly ('a.b' | 'z' | 'z/')[];
 
 /** Returns the paths of all that is there, sorted. */
@@ -113,7 +113,7 @@ test('a deep tree is walked in the order of its paths, wherever a walk stops', (
   );
 });
 
-test('what was moved out of the tree while it was open does not lead out of it', async () => {
+test('a directory moved out of the tree while open does not lead out of it', async () => {
   await using scene = new Scene();
   await using outside = new Scene();
   fs.mkdirSync(scene.path('a/b/c'), { recursive: true });

@@ -64,7 +64,7 @@ export class Directories {
       const directory = this.#openAbove(near, path);
       if (typeof directory !== 'number') {
         if (directory.inode === identity.inode && directory.device === identity.device) return directory;
-        // What was below it has been moved: it leads elsewhere.
+        // A directory below it has been moved: it leads elsewhere.
         this.close(directory);
       }
     }
@@ -83,7 +83,7 @@ export class Directories {
     return this.#opened(fd, directory);
   }
 
-  /** @param start open, and closed here; `path` leads on from there after so many bytes */
+  /** @param start open, and closed here; `path` continues from there after `length` bytes */
   #openBelow(start: number, path: ByteString, length: number): Directory | number {
     let fd = start;
     for (let at = length + 1; fd >= 0 && at < path.length;) {
@@ -111,7 +111,7 @@ export class Directories {
     return this.#opened(openName(parent.fd, this.#name, openFlags.DIRECTORY | openFlags.NOFOLLOW), parent);
   }
 
-  /** Returns 0, or the errno as a negative number; some names may have been told then. */
+  /** Returns 0, or the errno as a negative number; some names may have been reported then. */
   list(directory: Directory, onItem: OnItem): number {
     const { address, bytes } = this.#list;
     for (;;) {
@@ -149,7 +149,7 @@ export class Directories {
     return (bytes[at + lengthAt] ?? 0) + ((bytes[at + lengthAt + 1] ?? 0) << 8);
   }
 
-  /** Where its NUL is: among the last eight bytes, since records are aligned to so many. */
+  /** The position of its NUL: among the last eight bytes, since records are aligned to eight. */
   #endOfName(at: number, next: number): number {
     const { bytes } = this.#list;
     let end = Math.max(at + nameAt, next - 8);

@@ -1,8 +1,7 @@
 /**
- * What a file has beside its stat: ACLs, SELinux label, extended attributes, capabilities. One call tells that it has none,
- * which is the usual case.
- *
- * Facts: AIDE 0.18, src/do_md.c: which attributes it keeps, and when it says that it knows nothing.
+ * A file's properties besides its stat: ACLs, SELinux label, extended attributes, capabilities. Usually one
+ * call shows that it has no such properties. Facts: AIDE 0.18, src/do_md.c: which attributes it keeps, and
+ * when it considers them unknown.
  */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -21,7 +20,7 @@ const bits = {
   xattrs: setOf('xattrs'),
   capabilities: setOf('caps'),
 };
-/** What {@link ExtendedAttributes.read} is for. */
+/** The attributes that {@link ExtendedAttributes.read} reads. */
 export const extendedBits: AttributeSet = bits.acl | bits.selinux | bits.xattrs | bits.capabilities;
 
 const names = {
@@ -30,13 +29,16 @@ const names = {
   selinux: 'security.selinux',
   capabilities: 'security.capability',
 };
-/** Of all that a file may have, AIDE keeps these; the rest is the file system's. */
+/** AIDE keeps these attributes; others belong to the file system. */
 const keptPrefixes = ['user.', 'security.', 'trusted.'];
 
 /** XATTR_LIST_MAX and XATTR_SIZE_MAX (include/uapi/linux/limits.h). */
 const longest = 65_536;
 const longestPath = 8192;
-/** Of all values of a file: a file system without a limit of its own (XFS, Btrfs, tmpfs) takes hundreds of megabytes. */
+/**
+ * Limit for all values of a file: a file system without a limit of its own (XFS, Btrfs, tmpfs) takes hundreds
+ * of megabytes.
+ */
 const mostValueBytes = 1024 * 1024;
 const { ENODATA, EOPNOTSUPP, ENOSYS, ENOENT, ENOTDIR, ELOOP, E2BIG } = constants.errno;
 /** Errors of listing that say enough: there is no such thing here, or the name has become something else's meanwhile. */
@@ -75,8 +77,8 @@ export class ExtendedAttributes {
   readonly #hasAcls = new Map<number, boolean>();
 
   /**
-   * Reads what `asked` is for into `parts`. Returns the attributes that cannot be told: where the file system knows no such
-   * thing, or the file has no label or no capabilities, as AIDE does.
+   * Reads the `asked` attributes into `parts`. Returns the unknown ones: if the file system does not support
+   * them, or the file has no label or no capabilities, as AIDE does.
    */
   read(target: Target, about: AboutFile, asked: AttributeSet, parts: MutableParts): AttributeSet {
     parts.acl = parts.defaultAcl = parts.selinux = parts.capabilities = '';
@@ -102,7 +104,8 @@ export class ExtendedAttributes {
       if ((asked & bits.xattrs) !== 0 || listed !== -E2BIG) this.errno = -listed;
       if (listed !== -E2BIG) return asked & extendedBits;
     }
-    // Anybody can give a file of his own more names than the kernel lists: those that mean something are asked for one by one.
+    // A user can give their own file more names than the kernel lists: the relevant ones are queried one by
+    // one.
     const found =
       listed > 0
         ? this.#list.bytes.toString('latin1', 0, listed - 1).split('\0')

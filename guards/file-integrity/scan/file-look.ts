@@ -19,7 +19,10 @@ const { EAGAIN, ENOENT, ENOTDIR, ELOOP, ENXIO, EISDIR } = constants.errno;
 /** The name was taken away or given to something else: it has to be looked at again. */
 const swapped: ReadonlySet<number> = new Set([ENOENT, ENOTDIR, ELOOP, ENXIO, EISDIR]);
 const tries = 3;
-/** Who has a lease on a file is asked by our open to give it back, mostly within some ms: so long is waited in a walk, in all. */
+/**
+ * Our open makes the kernel ask the holder of a lease to give it back, usually within some ms: a walk waits
+ * this long in all.
+ */
 const leaseMs = 10_000;
 const leaseStepMs = 5;
 /** include/uapi/linux/fs.h: _IOR('f', 1, long). */
@@ -37,10 +40,10 @@ const bits = {
   sha512: setOf('sha512'),
 };
 
-/** What is asked for one by one, beside the stat. */
+/** Attributes that are read one by one, besides the stat. */
 const besideStat = extendedBits | bits.e2fsAttributes;
 
-/** What a regular file is opened for. */
+/** Attributes for which a regular file is opened. */
 const needOpen = checksums | bits.e2fsAttributes;
 
 /** A directory that a file lies in. */
@@ -53,22 +56,22 @@ export interface OpenDirectory {
 export type LookOutcome =
   /** `entry` and `asked` are of this file. */
   | 'seen'
-  /** The same, and a problem is told. */
+  /** The same, with a reported problem. */
   | 'problem'
   | 'gone'
   | 'not selected'
   /** Not looked at: its content is more than may be read, or it has to be waited for and the thread may not wait. */
   | 'not here';
 
-/** One for each thread. What it tells is of the last file. */
+/** One for each thread. Its results are for the last file. */
 export class FileLook {
   /** Without a path, and with all attributes that are known of it, whoever asked. */
   readonly entry: Draft = { ...emptyDraft };
-  /** Of each configuration, without what cannot be told; -1 where it is not selected. */
+  /** For each configuration, without unknown attributes; -1 if it does not select the file. */
   known: AttributeSet[] = [];
-  /** Of a directory that is none, too. */
+  /** Also for a path that is not a directory. */
   problem = { code: '', message: '' };
-  /** Of content that is read, at most. */
+  /** Limit for the content that is read. */
   maxBytes = Infinity;
   /** As in ScanOptions. */
   readonly #largeBytes: number;
@@ -83,7 +86,7 @@ export class FileLook {
   readonly #thread: number;
   /** A file that was not changed since, in seconds since 1970, is looked at once it is read; none where undefined. */
   #restedSinceS: number | undefined;
-  /** Of {@link leaseMs}, what is left. */
+  /** The rest of {@link leaseMs}. */
   #leaseMs = 0;
 
   constructor(content: ContentReader, state: RunState, thread: number, largeBytes: number) {
@@ -93,7 +96,7 @@ export class FileLook {
     this.#thread = thread;
   }
 
-  /** Before the looks of a walk, which are not so many that this would become old. */
+  /** Called before the looks of a walk, which is too short for it to become outdated. */
   begin(): void {
     this.#leaseMs = leaseMs;
     const { restMs } = this.#content;
@@ -130,7 +133,7 @@ export class FileLook {
     }
   }
 
-  /** Of a directory that is open, for the root itself. */
+  /** For an open directory, the root itself. */
   lookAtRoot(fd: number, askedOf: AskedOf): LookOutcome {
     const number = this.#stat.readFd(fd);
     if (number !== 0) return this.#failed('cannot inspect it', number, 'not selected');
@@ -141,7 +144,7 @@ export class FileLook {
     return this.#beside(fd, '', this.known);
   }
 
-  /** Returns what the outcome is but for the problem. */
+  /** Returns the outcome without the problem. */
   #failed(what: string, number: number, otherwise: 'seen' | 'not selected'): 'problem' {
     const code = errnoName(number);
     this.problem = { code, message: `${what} (${code})` };
@@ -151,7 +154,7 @@ export class FileLook {
 
   #openFirst(directory: OpenDirectory, name: string, asked: readonly AttributeSet[]): LookOutcome | 'again' {
     const fd = openName(directory.fd, this.#name, openFlags.NOFOLLOW);
-    // Why is told by the look at its name.
+    // The look at its name reports the reason.
     if (fd < 0) return 'again';
     try {
       const isRead = this.#readFirst(fd, asked);
@@ -239,7 +242,10 @@ export class FileLook {
     }
   }
 
-  /** As openName, once nobody has a lease on it any more (fcntl(2), F_SETLEASE); EAGAIN where that takes too long. */
+  /**
+   * Like openName, once no process has a lease on it any longer (fcntl(2), F_SETLEASE); EAGAIN if that takes
+   * too long.
+   */
   #openLeased(directoryFd: number): number {
     let fd = -EAGAIN;
     while (fd === -EAGAIN && this.#leaseMs > 0) {
@@ -278,7 +284,7 @@ export class FileLook {
     return this.#alwaysChanges();
   }
 
-  /** What was there when it was looked at is there still, and more behind it; nobody asks for that. */
+  /** The content at the time of the look is still there, with more after it, which was not requested. */
   #hasOnlyGrown(): boolean {
     return this.#again.sizeBytes >= this.#stat.sizeBytes && this.known.every(mayGrow);
   }
@@ -317,7 +323,7 @@ export class FileLook {
     if ((union & bits.inode) !== 0) entry.inode = stat.inode;
   }
 
-  /** What is told beside the stat, of a file that is open or not. */
+  /** Reads the attributes besides the stat, of a file that is open or not. */
   #finish(directoryFd: number, fd: number, path: () => string, type: FileType): 'seen' | 'problem' {
     const union = this.#union();
     if ((union & besideStat) === 0) return 'seen';

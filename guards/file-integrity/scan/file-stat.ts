@@ -35,12 +35,12 @@ export class FileStat {
   readonly #buffer = new FixedBuffer(statxBytes);
   readonly #u32 = new Uint32Array(this.#buffer.bytes.buffer, this.#buffer.bytes.byteOffset, statxBytes / 4);
 
-  /** Of a name in a directory, not following it, nor mounting anything. Returns 0 or the errno. */
+  /** Reads a name in a directory, without following it or mounting anything. Returns 0 or the errno. */
   readAt(dirFd: number, nameAddress: number): number {
     return this.#read(dirFd, nameAddress, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT);
   }
 
-  /** Of an open file. Returns 0 or the errno. */
+  /** Reads an open file. Returns 0 or the errno. */
   readFd(fd: number): number {
     return this.#read(fd, emptyText.address, AT_EMPTY_PATH | AT_NO_AUTOMOUNT);
   }
@@ -104,8 +104,8 @@ export class FileStat {
   }
 
   /**
-   * Nothing was changed for so long that all that was read of it since is of one piece. Its modification counts as well: file
-   * systems without a time of the last change (FAT) tell something else in its place.
+   * It has been unchanged since before it was read, so everything read is consistent. Its modification counts as well:
+   * file systems without a time of the last change (FAT) return something else instead.
    */
   hasRested(sinceS: number): boolean {
     return this.changeTimeS < sinceS && this.modifyTimeS < sinceS;

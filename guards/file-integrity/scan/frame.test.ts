@@ -5,7 +5,7 @@ import * as fc from '../../../lib/testing/fast-check.fixture.ts';
 import { eachOnce, restOf } from './frame.ts';
 import { belowItem, entryItem, nameOf } from './tasks.ts';
 
-test('what is left of a directory is cut into pieces for all threads, nothing lost and in order', () => {
+test('the rest of a directory is split among all threads, complete and in order', () => {
   fc.assert(
     fc.property(
       fc.nat(1500),

@@ -7,21 +7,21 @@ import type { DirectoryIdentity, Names, Task } from './tasks.ts';
 /** Names that go back to the queue together: what a thread does at once. */
 const pieceWeight = 512;
 /**
- * Of a directory, which may be a large tree: a few of them are a piece, or there would be one with nearly everything in it and
- * nothing for the other threads.
+ * Weight of a directory, which may be a large tree: a few of them are a piece, or one piece would contain
+ * nearly everything and leave nothing for the other threads.
  */
 const directoryWeight = 32;
 
 export interface Frame {
-  /** Of the tree, without its prefix; empty for the root. */
+  /** Path in the tree, without its prefix; empty for the root. */
   readonly path: ByteString;
   items: string[];
   next: number;
-  /** Undefined while so many others are open. */
+  /** Undefined while too many others are open. */
   directory: Directory | undefined;
   /** Which it was when it was open. */
   identity?: DirectoryIdentity | undefined;
-  /** What is asked of the regular files in it, once that is known. */
+  /** The attributes for its regular files, once they are known. */
   files?: FilesAsked;
   /** Names of directories in it that have been listed, by their own names. */
   listed?: Map<ByteString, string[]>;
@@ -35,8 +35,8 @@ export function insertItem(frame: Frame, item: string): void {
 }
 
 /**
- * Of sorted items, each name once: one that is taken away and made again while its directory is listed may be listed twice (XFS,
- * tmpfs). Changes `items`, and returns them.
+ * Keeps each name of sorted items once: one that is removed and created again while its directory is listed may be
+ * listed twice (XFS, tmpfs). Changes `items`, and returns them.
  */
 export function eachOnce(items: string[]): string[] {
   let kept = 0;
@@ -56,7 +56,7 @@ function isSameName(one: string, other: string): boolean {
   return at < 0;
 }
 
-/** What has not been looked at: of the deepest directory first, since that comes first. */
+/** The remaining work: the deepest directory first, since it comes first in order. */
 export function restOf(stack: readonly Frame[]): readonly Task[] {
   const rest = new Pieces();
   for (const { path, items, next, listed, identity } of stack.toReversed()) {

@@ -1,4 +1,4 @@
-/** A regular file whose content another process makes up, and holds back when it is told to. For tests, as root. */
+/** A regular file whose content another process generates, and holds back on request. For tests, as root. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
@@ -87,7 +87,7 @@ export class HeldFile implements Disposable {
     await this.#tell('hold');
   }
 
-  /** Until somebody waits for its content. */
+  /** Waits until a reader waits for its content. */
   async isRead(): Promise<void> {
     await this.#says('held');
   }

@@ -7,13 +7,13 @@ import type { PlainConf, Task, TaskResult } from './tasks.ts';
 import type { ThreadPool } from './thread-pool.ts';
 import { type Budget, NoRootError, Walk } from './walk.ts';
 
-/** What is done at once: starting a thread costs some 50 ms of CPU. */
+/** The work done at once: starting a thread costs some 50 ms of CPU. */
 const budget: Budget = {
   ...{ entries: 256, bytes: 256 * 1024, rootEntries: 256, fileBytes: 128 * 1024 },
 };
 
 export class InlineWalk {
-  /** So many are walked one after the other; the rest is for the threads. */
+  /** How many are walked one after the other; the rest is for the threads. */
   static readonly mostTasks = budget.entries;
   readonly #walk: Walk;
   readonly #directory: string;

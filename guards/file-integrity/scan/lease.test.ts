@@ -7,7 +7,9 @@ import { test } from 'node:test';
 
 import { all, confOf, isEntry, pathsOf, Scene } from './scan.fixture.ts';
 
-/** F_SETLEASE is 1024; the kernel tells who has one by SIGIO that somebody wants to open the file. */
+/**
+ * F_SETLEASE is 1024; the kernel notifies the holder by SIGIO that another process wants to open the file.
+ */
 const script = `
 use Fcntl;
 $| = 1;
@@ -24,7 +26,7 @@ fcntl($file, 1024, F_WRLCK) or die "$!";
 print "held\\n";
 sleep 1 while 1;`;
 
-/** Somebody with a write lease on a file, who gives it back when he is asked to, or never. */
+/** A process with a write lease on a file, which it gives back on request, or never. */
 class Lease implements AsyncDisposable {
   readonly child: ChildProcess;
 
@@ -52,7 +54,7 @@ class Lease implements AsyncDisposable {
   }
 }
 
-test('a file under a lease is read once it was given back, as it is then', async () => {
+test('a file under a lease is read once the lease is returned', async () => {
   await using scene = new Scene();
   for (const name of ['before', 'leased', 'next']) fs.writeFileSync(scene.path(name), 'x');
   const conf = '/ s+sha256';

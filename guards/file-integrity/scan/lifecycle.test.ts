@@ -64,7 +64,7 @@ test('a look is not kept waiting by scans, nor they by each other', async () => 
   );
 });
 
-test('a large file is let go of at once', async () => {
+test('a large file is released at once', async () => {
   await using scene = new Scene({ readBytesPerSecond: 1e6 });
   fs.writeFileSync(scene.path('large'), Buffer.alloc(2 ** 25));
   const controller = new AbortController();
@@ -87,7 +87,7 @@ test('a large file is let go of at once', async () => {
   assert.equal((await scene.scan('/ sha256')).length, 1);
 });
 
-test('a reader that leaves ends the scan; threads end when nobody needs them', async () => {
+test('a reader that stops ends the scan; unused threads end', async () => {
   await using scene = new Scene();
   fill(scene, 20, 100, 10);
   const { signal } = new AbortController();
@@ -155,7 +155,7 @@ test('no more is read in a second than may be', async () => {
   assert.ok(tookMs > 1000 * (2_000_000 / 4_000_000) * 0.8, `${tookMs} ms`);
 });
 
-test('what cannot be is refused, also after the end', async () => {
+test('impossible requests are refused, also after the end', async () => {
   const root = { directory: '/nowhere', prefix: '' };
   assert.throws(() => new Scanner({ root, workers: 0 }), { code: 'RAMPART_INPUT' });
   assert.throws(() => new Scanner({ root, readBytesPerSecond: 0 }), { code: 'RAMPART_INPUT' });
@@ -193,7 +193,7 @@ test('a process may end while its threads load their code', async () => {
   for (const { stderr } of await Promise.all(ends)) assert.equal(stderr, '');
 });
 
-test('the threads end with the last scan, but for those that something else was asked of', async () => {
+test('threads end with the last scan, except those with other work', async () => {
   await using scene = new Scene({ idleMs: 60_000 });
   fill(scene, 2, 10, 100);
   fs.writeFileSync(scene.path('large'), '');

@@ -3,7 +3,7 @@ import type { ByteString, Entry } from '../model/entry.ts';
 import type { ScanRoot } from '../provider/provider.ts';
 import type { PlainConf, Task, TaskResult } from './tasks.ts';
 
-/** What a thread gets at its start. */
+/** The start data of a thread. */
 export interface ThreadData {
   readonly root: ScanRoot;
   /** Its place among the threads. */
@@ -33,7 +33,7 @@ export interface Begin {
   readonly state: SharedArrayBuffer;
 }
 
-/** What is answered. */
+/** A request that is answered. */
 export type Request =
   | { readonly do: 'walk'; readonly run: number; readonly task: Task }
   | { readonly do: 'digest'; readonly run: number; readonly start: DigestStart };

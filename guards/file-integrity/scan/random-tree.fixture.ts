@@ -218,7 +218,7 @@ export class TreeMaker {
     return maker;
   }
 
-  /** The tree anew. What cannot be done is left out: many steps of a random tree are such. */
+  /** Builds the tree again. Impossible steps are skipped: many steps of a random tree are. */
   build(steps: readonly Step[]): void {
     fs.rmSync(this.root, { recursive: true, force: true });
     fs.mkdirSync(this.root);
@@ -251,7 +251,7 @@ export class TreeMaker {
         return;
       }
       case 'append': {
-        // What has the name may be a FIFO that nobody reads: without O_NONBLOCK the open would wait for ever.
+        // The name may be a FIFO without a reader: without O_NONBLOCK the open would block forever.
         const fd = fs.openSync(at, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK);
         fs.writeSync(fd, 'more');
         fs.closeSync(fd);

@@ -1,4 +1,4 @@
-/** What a tree may do to a scan: every case with real files. */
+/** Trees that are hostile to a scan: every case with real files. */
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -212,7 +212,7 @@ test(
   },
 );
 
-test('what may not be read is a problem, and the rest is seen', { skip: needsRoot }, async () => {
+test('an unreadable file is a problem, and the rest is scanned', { skip: needsRoot }, async () => {
   await using scene = new Scene();
   fs.chmodSync(scene.root, 0o755);
   for (const name of ['closed', 'closed.d', 'open']) {
@@ -270,7 +270,7 @@ test(
       ...['/', '/dead ENOTCONN', '/dead-1', '/dead-1/file', '/dead.d', '/dead.d/file'],
       ...['/last', '/last/file'],
     ]);
-    // Who asks only for what is in it is told, too; and who asks for directories.
+    // Rules for its contents only, and for directories, get the report, too.
     for (const rule of ['/dead/file p', '=/dead$ d p', '/dead$ d p'])
       assert.deepEqual(pathsOf(await scene.scan(rule)), ['/dead ENOTCONN'], rule);
     assert.deepEqual(pathsOf(await scene.scan('=/dead$ f p')), []);
@@ -285,7 +285,7 @@ test(
   },
 );
 
-deepTest('a directory that cannot be opened any more is told once', needsFuse, async () => {
+deepTest('a directory that can no longer be opened is reported once', needsFuse, async () => {
   await using scene = new Scene({ readBytesPerSecond: 100_000 });
   fs.mkdirSync(scene.path('above/many'), { recursive: true });
   // The first piece is soon there; the others, for which the directory is opened again, take their time.

@@ -12,11 +12,11 @@ export function withoutPrefix(path: ByteString, prefix: ByteString): ByteString 
 
 export interface PathToLookAt {
   readonly path: ByteString;
-  /** Of a directory: what is in it, too. */
+  /** For a directory: including its contents. */
   readonly below: boolean;
 }
 
-/** What has to be looked at for these paths, in the order in which it is told; each file once. */
+/** The tasks for these paths, in the order of reports; each file once. */
 export function tasksFor(paths: readonly PathToLookAt[], prefix: ByteString): Task[] {
   // As the items of a directory: what is below a path comes after those that go on with a lower byte than a slash.
   const keys = new Set<string>();

@@ -1,8 +1,7 @@
 /**
- * One scan: hands pieces of the tree to the threads, and puts together what they found, in order.
- *
- * The pieces stand in a row, in the order of their paths. A thread gets the first that nobody has, and what it leaves of a
- * piece takes that one's place. So what is found early waits for little, and the row stays short.
+ * One scan: hands pieces of the tree to the threads, and combines their results, in order. The pieces form a
+ * row, in the order of their paths. A thread gets the first free one, and the rest that it leaves replaces
+ * it. So early results wait for little, and the row stays short.
  */
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { EntryBlock } from '../database/entry-block.ts';
@@ -14,7 +13,7 @@ import { RunState } from './shared-state.ts';
 import type { Part, PlainConf, Task, TaskResult } from './tasks.ts';
 import type { ThreadPool } from './thread-pool.ts';
 
-/** What may wait to be put in order; what may wait to be read. */
+/** How much may wait to be ordered, and how much to be read. */
 const outOfOrderBytes = 4 * 1024 * 1024;
 const unreadBytes = 1024 * 1024;
 const progressMs = 200;
@@ -61,8 +60,8 @@ export class ScanRun {
   }
 
   /**
-   * What a configuration selects; each may be read once: nothing read is not "nothing is there". Nothing is done before the
-   * first is read.
+   * The selection of one configuration; each may be read once: an unread one does not mean "nothing is
+   * there". Work starts with the first read.
    */
   stream(at: number): AsyncIterable<ScanBatch> {
     return {
@@ -196,7 +195,7 @@ export class ScanRun {
   }
 }
 
-/** What waits for the reader of one configuration. */
+/** Batches that wait for the reader of one configuration. */
 class Stream {
   isRead = false;
   isEnded = false;
@@ -216,7 +215,7 @@ class Stream {
     this.wake();
   }
 
-  /** Of a directory that cannot be opened any more, each of its pieces says so. */
+  /** For a directory that can no longer be opened, each of its pieces reports it. */
   #isToldAgain(part: Part): boolean {
     if ('bytes' in part) return false;
     const [problem] = part;
@@ -256,7 +255,7 @@ function sizeOf(part: Part): number {
   return 'bytes' in part ? part.bytes.length : 500 * part.length;
 }
 
-/** What a scan gives: a block of entries, or problems of those before. */
+/** A batch of a scan: a block of entries, or problems of earlier ones. */
 export type ScanBatch = Batch<Entry | ScanProblem>;
 
 export function batchOf(part: Part): ScanBatch {

@@ -23,7 +23,7 @@ interface DigestContext {
   readonly thread: number;
 }
 
-/** Undefined where it is not what it was any more, or cannot be read. */
+/** Undefined if it has changed or cannot be read. */
 function digestStart(
   { path, inode, sizeBytes }: DigestStart,
   { root, content, state, thread }: DigestContext,

@@ -82,7 +82,7 @@ const conf = fc
   .tuple(attributes, fc.array(line, { maxLength: 4 }), fc.integer({ min: 0, max: 5 }))
   .map(([set, lines, all]) => [...lines, ...(all > 0 ? [`/ ${set}`] : [`/a ${set}`])].join('\n'));
 
-/** What AIDE has of it as well: of a file that only grows without a checksum it has no size. */
+/** The parts that AIDE has as well: for a file that only grows and has no checksum, it has no size. */
 function comparable(entry: Entry): unknown {
   const sizeless = (entry.attributes & (checksums | setOf('s', 'S'))) === 0;
   const told = plain(kept(sizeless ? { ...entry, sizeBytes: 0 } : entry)) as Record<string, unknown>;
@@ -95,7 +95,7 @@ function comparable(entry: Entry): unknown {
   };
 }
 
-test('what is seen, and what differs after changes', { skip: withoutAide }, async (t) => {
+test('a scan sees the tree, and differences after changes', { skip: withoutAide }, async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'scan-differential-'));
   const maker = await TreeMaker.make(directory);
   const root = { directory: maker.root, prefix: '' };
@@ -121,7 +121,7 @@ test('what is seen, and what differs after changes', { skip: withoutAide }, asyn
             [one.path, ...('to' in one ? [one.to] : [])].some((path) =>
               `${path}/`.startsWith(`${moved.path}/`),
             );
-          // AIDE tells the capabilities of what a link leads to, which is not the link's.
+          // AIDE reports the capabilities of a link's target, which are not the link's.
           const hasCapabilities = /caps|[LX]|R-/.test(text);
           const usable = (steps: readonly Step[]): readonly Step[] =>
             steps

@@ -16,7 +16,7 @@ export interface ScanOptions {
   readonly signal: AbortSignal;
   /** Called some times a second, and at the end. */
   readonly onProgress?: ((progress: ScanProgress) => void) | undefined;
-  /** As far as it is known, for the progress. */
+  /** If known, for the progress. */
   readonly expected?: { readonly files: number; readonly bytes: number } | undefined;
   /**
    * The content of larger files is left out: of one, the entry has no checksums, and a problem with {@link largeCode} follows.
@@ -44,11 +44,12 @@ export class Scanner implements AsyncDisposable {
   }
 
   /**
-   * One pass over the files for all these configurations: what several select is looked at once. One stream for each, which
-   * begin with the first that is read; read them side by side, since one that is not read holds up the others.
+   * One pass over the files for all these configurations: a file that several select is read once. One stream
+   * for each, which begin with the first that is read; read them side by side, since one that is not read
+   * holds up the others.
    *
-   * Entries are sorted by the bytes of their paths; a problem comes after the entry of its path. What is gone when it is its
-   * turn is left out.
+   * Entries are sorted by the bytes of their paths; a problem comes after the entry of its path. A file that
+   * is gone at its turn is omitted.
    *
    * @throws (the streams) RampartError NOT_FOUND, SYSTEM; the reason of the signal
    */

@@ -1,4 +1,4 @@
-/** What the configurations of a scan say of a file. */
+/** The attributes that the configurations of a scan ask for, by file. */
 import { type AttributeSet, checksums, setOf } from '../model/attributes.ts';
 import type { ByteString, FileType } from '../model/entry.ts';
 import { Selection } from '../aide-conf/selection.ts';
@@ -24,7 +24,7 @@ export function mayGrow(set: AttributeSet): boolean {
   return set === -1 || (set & checksums) === 0 || (set & growing) !== 0;
 }
 
-/** Of all regular files in a directory. */
+/** For all regular files in a directory. */
 export type FilesAsked = readonly AttributeSet[] | 'none' | 'by name';
 
 /** One configuration: paths are as its rules have them, without its `root_prefix`. */
@@ -43,7 +43,7 @@ class ConfSelection {
     return within === undefined ? -1 : (this.#selection.select(within, type)?.attributes ?? -1);
   }
 
-  /** Of all regular files in a directory; undefined where their names make a difference. */
+  /** For all regular files in a directory; undefined if it depends on their names. */
   ofFiles(directory: ByteString): AttributeSet | undefined {
     const within = this.#within(directory);
     const decision = within === undefined ? undefined : this.#selection.selectAll(within, 'f');
@@ -77,7 +77,7 @@ export class Selected {
     return this.#confs.length;
   }
 
-  /** Of each configuration, -1 where it does not select the file; undefined where none does. */
+  /** For each configuration, -1 if it does not select the file; undefined if none does. */
   attributes(path: ByteString, type: FileType): readonly AttributeSet[] | undefined {
     const only = this.#confs[0];
     if (this.#confs.length === 1 && only !== undefined) {
@@ -88,7 +88,7 @@ export class Selected {
     return sets.some((set) => set !== -1) ? sets : undefined;
   }
 
-  /** Of the regular files in a directory, without asking for each of them where all get the same answer. */
+  /** For the regular files in a directory, without deciding each of them if all get the same answer. */
   ofFiles(directory: ByteString): FilesAsked {
     const sets: AttributeSet[] = [];
     for (const conf of this.#confs) {

@@ -1,8 +1,9 @@
 /**
- * What the threads of a scan share without messages: that it is over, how far it is, and how much may be read.
+ * State shared by the threads of a scan without messages: whether it is over, its progress, and how much may
+ * be read.
  */
 
-/** Thrown in a thread when its scan is over; nobody waits for the answer. */
+/** Thrown in a thread when its scan is over; its answer is not needed. */
 export class StoppedError extends Error {}
 
 const stopIndex = 0;
@@ -10,7 +11,7 @@ const countersAt = 8;
 /** Files and bytes, as doubles: one writer each, and eight aligned bytes are written at once. */
 const countersPerThread = 2;
 
-/** Of one scan. */
+/** State of one scan. */
 export class RunState {
   readonly buffer: SharedArrayBuffer;
   readonly stopFlag: Int32Array;
@@ -35,7 +36,7 @@ export class RunState {
   }
 
   /**
-   * Holds up the thread for so long.
+   * Delays the thread.
    *
    * @throws StoppedError
    */
@@ -82,7 +83,7 @@ export class ReadRate {
     return this.bytesPerSecond === Infinity;
   }
 
-  /** How much may be read at once, so that there are several reads a second. */
+  /** How much to read at once, so that there are several reads a second. */
   get chunkBytes(): number {
     return Math.max(4096, Math.floor(this.bytesPerSecond / 16));
   }
@@ -111,7 +112,7 @@ export class ReadRate {
 
 const longestNote = 4096;
 
-/** What a thread is looking at, for the error when it dies. */
+/** The file that a thread is reading, for the error when it dies. */
 export class ThreadNote {
   readonly buffer: SharedArrayBuffer;
   readonly #bytes: Buffer;

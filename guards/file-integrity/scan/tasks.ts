@@ -12,7 +12,7 @@ export interface Names {
   /** From the root that is scanned: empty for the root itself, else with a slash at its start. */
   readonly directory: ByteString;
   readonly items: readonly string[];
-  /** Of the directory, where it has been open. */
+  /** Identity of the directory, if it was open. */
   readonly identity?: DirectoryIdentity | undefined;
 }
 
@@ -20,9 +20,9 @@ export interface Names {
 export interface Task extends Omit<Names, 'items'> {
   /** Without these: the root, its entry first. */
   readonly items?: readonly string[];
-  /** What comes after them: of a deep tree, a few names of each directory on the way up. */
+  /** The following work: in a deep tree, a few names of each directory on the way up. */
   readonly after?: readonly Names[];
-  /** Of the root: its entry, and nothing in it. */
+  /** For the root: its entry, without contents. */
   readonly onlyRoot?: boolean;
 }
 
@@ -36,7 +36,7 @@ export function listedType(item: string): FileType | '?' | '.' {
   return item.charAt(item.length - 1) as FileType | '?' | '.';
 }
 
-/** What {@link entryItem} writes for a type. */
+/** The code that {@link entryItem} writes for a type. */
 export function typeCode(type: FileType | '?'): number {
   return type.charCodeAt(0);
 }
@@ -55,11 +55,11 @@ export type Part = EncodedBlock | readonly ScanProblem[];
 
 export interface TaskResult {
   readonly parts: readonly (readonly Part[])[];
-  /** What is left to do, in the order of the paths; it comes after `parts`. */
+  /** The remaining work, in the order of the paths; it comes after `parts`. */
   readonly rest: readonly Task[];
 }
 
-/** A configuration as it is sent to a thread; functions cannot be. */
+/** A configuration to send to a thread, without functions. */
 export interface PlainConf {
   readonly dialect: AideConf['dialect'];
   readonly rootPrefix: string;
@@ -79,7 +79,7 @@ const nowhere: Rule['at'] = {
   ...{ line: 0, column: 0, offset: 0, end: 0 },
 };
 
-/** What a selection needs of it. */
+/** The part that a selection needs. */
 export function selectable({ dialect, rules }: PlainConf): Pick<AideConf, 'rules' | 'dialect'> {
   return { dialect, rules: rules.map((rule) => ({ ...rule, regex: parsePcre(rule.pattern), at: nowhere })) };
 }

@@ -10,23 +10,30 @@ import { ReadRate, ThreadNote } from './shared-state.ts';
 
 /** Asked of a thread before it has answered, so that it never waits for the next one. */
 const ahead = 2;
-/** A thread that was told to stop and does not is in a call that the kernel does not end: a dead network file system. */
+/**
+ * A thread that ignores a request to stop is in a call that the kernel does not end: a dead network file
+ * system.
+ */
 const stopMs = 2000;
 
 export interface ThreadPoolOptions {
   readonly root: ScanRoot;
-  /** Threads; by default 2, or the CPUs that there are. */
+  /** Threads; by default 2, or the number of CPUs. */
   readonly workers?: number | undefined;
-  /** Of all scans together; by default without a limit. One that several scanners have holds for all of these together. */
+  /**
+   * Limit for all scans together; unlimited by default. A rate shared by several scanners limits them
+   * together.
+   */
   readonly readBytesPerSecond?: number | ReadRate | undefined;
-  /** Of the threads, as in nice(1): 19 is what others need last. By default 0. */
+  /** Niceness of the threads, as in nice(1): 19 is the least important. By default 0. */
   readonly niceness?: number;
   /**
-   * A file that was not changed for so long is read, and looked at once it is: clocks of file servers differ from ours by less,
-   * and so does a clock that is set right meanwhile. Others are looked at before and after they are read. By default 10 s.
+   * A file that was unchanged for this long is read, and its stat is taken afterwards: clocks of file servers
+   * differ from ours by less, and so do corrections of our clock. For others, it is taken before and after.
+   * By default 10 s.
    */
   readonly restMs?: number;
-  /** The threads end after so long without anything to do; by default 5 seconds. */
+  /** The threads end when they have been idle for this long; by default 5 seconds. */
   readonly idleMs?: number;
 }
 
@@ -45,7 +52,7 @@ interface Thread {
   readonly loaded: Promise<void>;
 }
 
-/** 2, or the CPUs that there are. */
+/** 2, or the number of CPUs. */
 export function defaultWorkers(): number {
   return Math.min(2, availableParallelism());
 }
@@ -129,7 +136,7 @@ export class ThreadPool implements AsyncDisposable {
   }
 
   /**
-   * Asks a thread; `begin` is told it before the first request of a run.
+   * Sends a request to a thread; `begin` is sent before the first request of a run.
    *
    * @throws RampartError SYSTEM when the thread dies
    */

@@ -22,7 +22,7 @@ export interface Budget {
   /** Entries, and directories with them. */
   readonly entries: number;
   readonly bytes: number;
-  /** Of the root, behind its own entry: 0 gives what is in it to all threads. */
+  /** For the root, after its own entry: 0 gives its contents to all threads. */
   readonly rootEntries: number;
   /** A file with more content than this is left for another walk. */
   readonly fileBytes: number;
@@ -186,8 +186,8 @@ export class Walk {
   }
 
   /**
-   * Of directories `a` whose siblings come before what is in them (`a.b` before `a/`): whether they can be listed is told
-   * with their own entry, so it has to be known now.
+   * For directories `a` whose siblings come before their contents (`a.b` before `a/`): whether they can be
+   * listed is reported with their own entry, so it has to be known now.
    */
   #listBefore(frame: Frame, parent: Directory, name: string): void {
     const below = belowItem(name);
@@ -209,7 +209,7 @@ export class Walk {
     const path = `${frame.path}/${name}`;
     if (listed !== undefined) this.#push({ path, items: listed, next: 0, directory: undefined });
     else {
-      // Somebody may have asked for what is in it whom the rules give nothing.
+      // A rule may select files below a directory that no rule selects itself.
       const child = this.#options.selected.descends(this.#prefix + path)
         ? this.#open(frame, parent, name)
         : undefined;
@@ -236,7 +236,7 @@ export class Walk {
     const above = `${this.#prefix}${frame.path}/`;
     const number = this.#directories.list(directory, (item, isDirectory) => {
       items.push(item);
-      // Where the type is not known, looking at it tells it.
+      // An unknown type is determined by a look.
       if (!isDirectory) return;
       const name = nameOf(item);
       if (selected.descends(above + name)) items.push(belowItem(name));
@@ -245,7 +245,7 @@ export class Walk {
     frame.items = eachOnce(items.sort());
   }
 
-  /** Of a directory: nothing is known of what is in it. */
+  /** For a directory: its contents are unknown. */
   #unreadable(path: ByteString, number: number): void {
     if (gone.has(number)) return;
     const code = errnoName(number);
@@ -283,7 +283,7 @@ export class Walk {
     if (outcome !== 'problem') return;
     const { code, message } = this.#look.problem;
     const seen = known.length > 0 ? known : asListed;
-    // Where not even its type is known, whoever would look at anything of that name is told.
+    // If not even its type is known, all configurations that would select this name get the report.
     const asked = seen !== undefined ? [seen] : this.#ofAnyType(path);
     this.#problem({ path, code, message }, (at) => asked.some((sets) => (sets?.[at] ?? -1) !== -1));
   }

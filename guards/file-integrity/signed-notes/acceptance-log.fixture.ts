@@ -4,7 +4,10 @@ import type { VerifyingKey } from '../database/signature.ts';
 import { type AcceptanceRecord, digestOf, logName, purpose } from './acceptance-log.ts';
 import { unseal } from './note-file.ts';
 
-/** The records, none where there is no log, and what is wrong with it; the last line may be cut off by a kill, that is no fault. */
+/**
+ * The records, empty without a log, and its errors; the last line may be cut off by a kill, which is not an
+ * error.
+ */
 export async function readAcceptances(
   directory: string,
   key: VerifyingKey,

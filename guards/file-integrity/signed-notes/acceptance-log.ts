@@ -15,14 +15,14 @@ export interface AcceptanceRecord {
   readonly author: string;
   readonly reason: string;
   readonly request?: string;
-  /** Of the baseline that it was made into. A kill may have left it undone: the record is there twice then. */
+  /** Digest of the baseline that resulted. A kill may have prevented it: then the record occurs twice. */
   readonly baseline: string;
   /** How many findings; the first of them by name. */
   readonly count: number;
   readonly paths: readonly string[];
 }
 
-/** Paths of one record that are told by name. */
+/** How many paths of one record are listed. */
 const maxNamedPaths = 1000;
 /** Past it the log becomes `accepted.log.1`, in the place of the one before. */
 const maxBytes = 8 * 1024 * 1024;
@@ -53,7 +53,7 @@ export async function appendAcceptance(
   await using file = await open(path, 'a+', 0o600);
   const text = await file.readFile('utf8');
   const end = text.lastIndexOf('\n') + 1;
-  // What a kill has cut off is no record.
+  // A line cut off by a kill is not a record.
   if (end < text.length) await file.truncate(Buffer.byteLength(text.slice(0, end)));
   const last = text.slice(text.lastIndexOf('\n', end - 2) + 1, Math.max(0, end - 1));
   const body = JSON.stringify({ ...record, previous: digestOf(last) });

@@ -1,19 +1,18 @@
 /**
- * Which baseline is the last one. An older one is signed as well: without this, putting it back would hide what has changed
- * since.
- *
- * The note lies beside the baseline and is signed with its key. Two files cannot be replaced at once, so it tells a baseline
- * that is to come before that takes its place: a kill in between leaves a note that fits the one before and the one after.
- * Who puts back the note together with the baseline is not found out by it, but by ../database/newest-baseline.ts.
+ * Which baseline is the last one. An older one is signed as well: without this, putting it back would hide
+ * later changes. The note is beside the baseline and signed with its key. Two files cannot be replaced at
+ * once, so it announces a coming baseline before that takes its place: a kill in between leaves a note that
+ * fits both. An attacker who puts back the note together with the baseline is detected by
+ * ../database/newest-baseline.ts.
  */
 import { sameDigest, type SigningKey, type VerifyingKey } from '../database/signature.ts';
 import { type NoteKind, readNote, writeNote } from './note-file.ts';
 import { BaselineError } from '../database/baseline-error.ts';
 
 export interface LastBaseline {
-  /** Of the baseline that is there; absent before there was one. */
+  /** Digest of the present baseline; absent before the first one. */
   readonly digest?: string;
-  /** Of one that is about to take its place. */
+  /** Digest of the one that is about to take its place. */
   readonly next?: string;
 }
 
@@ -23,24 +22,24 @@ const kind: NoteKind = {
   unsigned: 'the record of the latest baseline is not signed with the expected key',
 };
 
-/** @throws RampartError FULL, SYSTEM; the note is as it was then */
+/** @throws RampartError FULL, SYSTEM; the note is unchanged then */
 export async function writeLastBaseline(path: string, note: LastBaseline, key: SigningKey): Promise<void> {
   await writeNote(path, kind, note, key);
 }
 
 /**
- * Undefined where there is none.
+ * Undefined if it does not exist.
  *
- * @throws BaselineError where it is none of ours
+ * @throws BaselineError if it is not ours
  */
 export async function readLastBaseline(path: string, key: VerifyingKey): Promise<LastBaseline | undefined> {
   return (await readNote(path, kind, key)) as LastBaseline | undefined;
 }
 
 /**
- * Whether a baseline is the one that the note beside it tells of.
+ * Checks that a baseline is the one in the note beside it.
  *
- * @throws BaselineError where it is not
+ * @throws BaselineError if it is not
  */
 export function checkLast(
   path: string,

@@ -11,7 +11,7 @@ export function seal(purpose: string, text: string, key: SigningKey): string {
   return JSON.stringify({ body: text, signature: signDigest(digestOf(purpose, text), key).toString('hex') });
 }
 
-/** The text; undefined where it is none that was sealed for this purpose with this key. */
+/** The text; undefined unless it was sealed for this purpose with this key. */
 export function unseal(purpose: string, sealed: string, key: VerifyingKey): string | undefined {
   let value: unknown;
   try {
@@ -28,7 +28,7 @@ function digestOf(purpose: string, text: string): Buffer {
   return createHash('sha256').update(`${purpose}\0`).update(text).digest();
 }
 
-/** What kind of note it is. */
+/** A kind of note. */
 export interface NoteKind {
   /** Signed with it: one note does not stand for another. */
   readonly purpose: string;
@@ -37,7 +37,7 @@ export interface NoteKind {
   readonly unsigned: string;
 }
 
-/** @throws RampartError FULL, SYSTEM; the note is as it was then */
+/** @throws RampartError FULL, SYSTEM; the note is unchanged then */
 export async function writeNote(
   path: string,
   { purpose }: NoteKind,
@@ -49,9 +49,9 @@ export async function writeNote(
 }
 
 /**
- * As it was written; undefined where there is none.
+ * As written; undefined if it does not exist.
  *
- * @throws BaselineError where it is none of ours
+ * @throws BaselineError if it is not ours
  */
 export async function readNote(
   path: string,

@@ -7,7 +7,7 @@ import { readAcceptances } from './acceptance-log.fixture.ts';
 import { appendAcceptance } from './acceptance-log.ts';
 import { seal, unseal } from './note-file.ts';
 
-test('what is sealed comes back for its purpose and its key, and not when it was changed', () => {
+test('opens a sealed note for its purpose and key only, and not after a change', () => {
   for (const key of [secretKey, pairKey]) {
     const sealed = seal('one', 'text', key);
     assert.equal(unseal('one', sealed, key), 'text');
@@ -19,7 +19,7 @@ test('what is sealed comes back for its purpose and its key, and not when it was
     assert.equal(unseal('one', text, secretKey), undefined);
 });
 
-test('the log of acceptances: whole, signed, none taken out; a line that was cut off is no record', async () => {
+test('the log of acceptances is complete and signed; a truncated line is not a record', async () => {
   using directory = temporaryDirectory();
   const path = join(directory.path, 'accepted.log');
   const beganMs = Date.now();

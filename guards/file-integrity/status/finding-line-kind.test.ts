@@ -79,7 +79,7 @@ suite('a finding as a line for a person', () => {
     assert.doesNotMatch(shown(lineOf({ last: { ...last, author } })), /touched/);
   });
 
-  test('without; as it was before; accepted; of another day', () => {
+  test('without a finding; restored; accepted; from another day', () => {
     const { author: _nobody, ...alone } = finding;
     const removed: Finding = { ...alone, change: 'removed', attributes: [], seenBy: 'scan' };
     const line = integrityLine({ state: 'found', path: '', finding: removed }, where);
@@ -106,7 +106,7 @@ suite('a finding as a line for a person', () => {
     assert.match(shown(line), /:\/a\\012b\\x1b/);
   });
 
-  test('a line without its keys is none', () => {
+  test('a line without the keys of a finding is not a finding', () => {
     for (const key of ['fileIntegrity', 'path', 'change', 'attributes', 'seenMs']) {
       const line = lineOf().replace(`"${key}":`, '"other":');
       assert.ok(readFinding(line));

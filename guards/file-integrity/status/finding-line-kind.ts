@@ -15,7 +15,7 @@ export interface FindingLine extends Finding {
   readonly node: { readonly name: string };
   /** `gone`: it is as in the baseline again; `accepted`: the baseline has it now. */
   readonly state: 'found' | 'gone' | 'accepted';
-  /** Of the line. */
+  /** Time of the line. */
   readonly time: string;
 }
 
@@ -50,7 +50,7 @@ function decisionOf({ fileIntegrity, node, path, state, explained }: FindingLine
   };
 }
 
-/** What accepting it would do; a person then leaves `--dry-run` out. */
+/** Shows the effect of accepting it; a person then omits `--dry-run`. */
 export function acceptWords({
   fileIntegrity,
   node,
@@ -117,7 +117,7 @@ export function formatFinding(finding: FindingLine, { colour, nowMs }: PrettyLin
   return `${dateBefore(timeMs, nowMs)}${clockTime(timeMs)} ${shown}  ${who}${touched}${what}${why}  ${after}`;
 }
 
-/** What the agent has escaped already stays so; a line from elsewhere is made harmless. */
+/** The agent's escapes are kept; a line from elsewhere is made harmless. */
 function escaped(path: string): string {
   return path.split('\\').map(printable).join('\\');
 }

@@ -7,13 +7,13 @@ import type { Verdict } from '../../../guard/verdict.ts';
 import type { IntegrityFindingReport, IntegrityNodeReport, Unjudged } from './report.ts';
 import { counted, someOf } from '../../../lib/output/words.ts';
 
-/** Of more nodes only those are shown that something is the matter with. */
+/** Beyond this number, only nodes with a problem are shown. */
 const MANY_NODES = 20;
 const NAMED_NODES = 3;
 /** Accepted updates that are shown of a node; the API has more. */
 const SHOWN_ACCEPTED = 3;
 
-/** One line over all; empty where there is no FileIntegrity. */
+/** One line over all; empty without a FileIntegrity. */
 export function integrityHeadline(
   reports: readonly Unjudged[],
   { failing, problems }: Verdict,
@@ -39,7 +39,7 @@ export function integrityHeadline(
   return paint('green', `No file has changed on ${counted(nodes.size, 'node')}.`, colour);
 }
 
-/** A row for each node; empty where there is no FileIntegrity. */
+/** A row for each node; empty without a FileIntegrity. */
 export function integrityTable(
   reports: readonly Unjudged[],
   verdict: Verdict,
@@ -221,7 +221,7 @@ function sightingText(
   return `${agoText(nowMs - Date.parse(seen))}${author === null ? '' : ` by ${author}`}`;
 }
 
-/** Of those that are only counted nobody knows. */
+/** For findings that are only counted, the authors are unknown. */
 function lacksAuthors(node: IntegrityNodeReport): boolean {
   const { findings, findingCount } = node;
   return (

@@ -1,6 +1,4 @@
-/**
- * What file integrity has in `rampart status -o json`.
- */
+/** File integrity's part of `rampart status -o json`. */
 import type { FileIntegrityNodeStatus, ReportedFinding } from '../api.ts';
 import type { Detection } from '../model/finding.ts';
 import type { Progress } from '../results/node-facts.ts';
@@ -36,7 +34,7 @@ export interface IntegrityNodeReport {
   /** `Succeeded`: nothing has changed; `Failed`: something has; `Errored`: it is not known. `null` before the first result. */
   readonly condition: 'Succeeded' | 'Failed' | 'Errored' | null;
   readonly lastProbeTime: string | null;
-  /** What its agent does now for this FileIntegrity; `null`: nothing, or it is not known. */
+  /** The agent's present step for this FileIntegrity; `null`: none, or unknown. */
   readonly progress: Progress | null;
   readonly filesAdded: number;
   readonly filesChanged: number;
@@ -46,15 +44,15 @@ export interface IntegrityNodeReport {
   readonly findings: readonly IntegrityFindingReport[];
   /** Updates of packages that explain findings, and the latest that were accepted into the baseline. */
   readonly packageUpdates: NonNullable<FileIntegrityNodeStatus['packageUpdates']>;
-  /** Large files of which the last scan says nothing yet; `null`: there are none. */
+  /** Large files without a result of the last scan; `null` without any. */
   readonly reading: NonNullable<FileIntegrityNodeStatus['reading']> | null;
-  /** How changes are known between scans; `null` where nobody says. */
+  /** How changes are detected between scans; `null` if unknown. */
   readonly detection: Detection | null;
 }
 
 export interface IntegrityFindingReport extends Omit<ReportedFinding, 'author' | 'last'> {
-  /** Who it was, in a few words; `null` where nobody saw it. */
+  /** The author, in a few words; `null` if not seen. */
   readonly author: string | null;
-  /** A later change of what is not the content, and who made it; not there where there was none. */
+  /** A later change of something other than the content, and its author; absent without one. */
   readonly last?: Pick<ReportedFinding, 'seen' | 'seenBy'> & { readonly author: string | null };
 }

@@ -92,7 +92,7 @@ const changed: IntegrityNodeView = {
   findingCount: 5,
 };
 
-/** Each agent has seen these FileIntegrities as they are. */
+/** Each agent has seen the present versions of these FileIntegrities. */
 function sectionOf(
   integrities: readonly IntegrityView[],
   nodes: readonly NodeView[] = [],
@@ -125,7 +125,7 @@ function texts(section: SectionReport): string[] {
 }
 
 suite('file integrity in the status', () => {
-  test('nothing has changed; a changed file is no fault of the guard', () => {
+  test('nothing has changed; a changed file is not a fault of the guard', () => {
     const intact = sectionOf([view('example', [node('n1', 'Succeeded')])]);
     assert.deepEqual([verdictOf(intact).failing, reportsOf(intact)[0]?.intact], [0, true]);
     const section = sectionOf([view('example', [changed, node('n1', 'Succeeded')])]);
@@ -230,14 +230,14 @@ suite('file integrity in the status', () => {
     assert.match(section.table(verdictOf(section), plain), /a {2}paused {2}n1/);
   });
 
-  test('what may not be read is not known, and no reason to say no', () => {
+  test('unreadable status is unknown, not a failure', () => {
     const section = integritySection(undefined, nowMs);
     const verdict = verdictOf(section);
     assert.deepEqual([section.fields(verdict)['fileIntegrities'], section.objects], [null, undefined]);
     assert.deepEqual([section.headline(verdict, plain), section.table(verdict, plain)], ['', '']);
   });
 
-  test('nodes that it is for and nobody tells of; not those that it is not for', () => {
+  test('lists selected nodes without a report, but not unselected ones', () => {
     const labels = { watched: 'yes' };
     const taints = [{ key: 'a', effect: 'NoSchedule' }];
     const nodes = [
@@ -330,9 +330,9 @@ openshift-file-integrity/example  Active  n2    Failed     5 min ago  4 changed,
     );
   });
 
-  test('what is missed between scans, and for whom', () => {
+  test('names what is missed between scans, and for which nodes', () => {
     const busy = { ...sensor, lostEvents: 2, lostAuthors: 7, directoriesWithoutAuthors: 1 };
-    // Of those that are only counted nobody knows whether they have an author.
+    // For findings that are only counted, it is unknown whether they have an author.
     const nodes = [{ ...node('n1', 'Failed', {}, busy), findingCount: 1 }, node('n2', 'Succeeded')];
     const section = sectionOf([view('example', nodes)]);
     const lines = section.table(verdictOf(section), { ...plain, widthColumns: 120 }).split('\n');
@@ -421,7 +421,7 @@ openshift-file-integrity/example  Active  n2    Failed     5 min ago  4 changed,
     });
   });
 
-  test('of many nodes those that something is the matter with', () => {
+  test('of many nodes, lists those with problems', () => {
     const nodes = Array.from({ length: 30 }, (_, index) =>
       node(`n${index}`, index === 7 ? 'Failed' : 'Succeeded', {}, index % 2 === 0 ? inotify : sensor),
     );

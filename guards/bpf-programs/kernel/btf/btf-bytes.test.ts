@@ -22,7 +22,7 @@ suite('values become bytes', () => {
     return bytes;
   };
 
-  test('what is shown can be written back', () => {
+  test('values can be written in the form in which they are shown', () => {
     fc.assert(
       fc.property(fc.uint8Array({ minLength: 48, maxLength: 48 }), (random) => {
         const bytes = Buffer.from(random);
@@ -65,7 +65,7 @@ suite('values become bytes', () => {
     });
   }
 
-  test('of a key, each member is required, but for those that share a place', () => {
+  test('every member of a key is required, except members of a union', () => {
     const all = { many: 1, below: 1, yes: true, name: 'a', colour: 1, low: 1, high: 1, whole: 1 };
     put(all, true);
     const { colour: _, ...rest } = all;

@@ -8,7 +8,7 @@ export interface Written {
   readonly btf: Btf;
   /** Where it is, for messages: `value.port`. */
   readonly path: string;
-  /** Of a structure, each member is required; otherwise, those that are left out stay as they are in the bytes. */
+  /** For a structure: whether each member is required; otherwise, omitted ones keep their bytes. */
   readonly isComplete: boolean;
 }
 
@@ -122,7 +122,7 @@ function putInteger(
   }
 }
 
-/** BTF has values of 32 bits as they are stored, whose sign is that of the type. */
+/** BTF has values of 32 bits in their stored form; the sign is that of the type. */
 function signedBy({ sizeBytes, signed }: Extract<BtfType, { kind: 'enum' }>, value: bigint): bigint {
   return signed ? value : BigInt.asUintN(sizeBytes * 8, value);
 }
@@ -189,7 +189,7 @@ function putFields(
   if (isComplete && missing !== undefined) throw refused(`${path}.${missing.name}`, 'is missing');
   const given = fields.filter(({ name }) => Object.hasOwn(value, name));
   for (const field of given) putField(at, field, value[field.name], bytes, depth);
-  // What shares its place with others must agree with them, as it does in what is shown.
+  // Members that share a place must agree, as they do in the output.
   for (const field of given.filter(({ isShared }) => isShared)) {
     const again = Buffer.from(bytes);
     putField(at, field, value[field.name], again, depth);

@@ -1,7 +1,7 @@
 /** Values of maps as JSON, by their types. */
 import type { Btf, BtfMember, BtfType } from './btf.ts';
 
-/** What JSON can say. Integers beyond 2 ** 53 are decimal texts. */
+/** Values in JSON. Integers beyond 2 ** 53 are decimal texts. */
 export type JsonValue =
   string | number | boolean | null | readonly JsonValue[] | { readonly [name: string]: JsonValue };
 
@@ -89,7 +89,7 @@ function arrayOf(
     const text = bytes.subarray(0, type.count);
     const end = text.indexOf(0);
     const shown = text.subarray(0, end < 0 ? text.length : end);
-    // What looks like a text and is one: nothing but zeros behind it.
+    // A text: printable, and followed by zeros only.
     if (
       shown.every((byte) => byte >= 0x20 && byte < 0x7f) &&
       text.subarray(shown.length).every((byte) => byte === 0)

@@ -17,11 +17,11 @@ test("the kernel's own types", { skip: existsSync(path) ? false : `there is no $
   const bytes = Buffer.alloc(16);
   bytes.writeBigUInt64LE(0xffff_8000n, 0);
   assert.deepEqual(valueOf(btf, list, bytes), { next: '0xffff8000', prev: '0x0' });
-  // A value that is cut off has null where there is nothing.
+  // A truncated value has null for missing parts.
   assert.deepEqual(valueOf(btf, list, bytes.subarray(0, 8)), { next: '0xffff8000', prev: null });
 });
 
-test('malformed BTF is told as such, and nothing else happens', () => {
+test('malformed BTF is reported as malformed, without other effects', () => {
   const good = Buffer.from(functionTypes(['one', 'two']).bytes);
   assert.equal(new Btf(good).types.length, 5);
   fc.assert(

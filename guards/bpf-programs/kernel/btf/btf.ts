@@ -89,7 +89,7 @@ export class Btf {
     throw new RampartError(errorCodes.DECODE, { what: 'malformed BTF', why: `it has no type ${id}` });
   }
 
-  /** The ID of a structure, union, enumeration or typedef; undefined if there is none. */
+  /** The ID of a structure, union, enumeration or typedef; undefined for an unknown name. */
   idOf(name: string): number | undefined {
     const isNamed = ({ kind, name: own }: BtfType): boolean =>
       own === name && ['struct', 'union', 'enum', 'alias', 'int'].includes(kind);
@@ -127,7 +127,7 @@ function* parse(bytes: Buffer): Generator<BtfType, void> {
   const stringsBegin = headerBytes + bytes.readUInt32LE(16);
   const strings = bytes.subarray(stringsBegin, stringsBegin + bytes.readUInt32LE(20));
   if (end > bytes.length) throw new RangeError('it ends in the middle of its types');
-  // Each is there once; what tells the same bytes again and again is malformed.
+  // Each occurs once; repeated references to the same bytes are malformed.
   const known = new Map<number, string>();
   let leftBytes = 2 * strings.length;
   const nameAt = (offset: number): string => {
@@ -173,7 +173,7 @@ interface Raw {
   readonly nameAt: (offset: number) => string;
 }
 
-/** What an integer means, by the encoding bits of BTF_KIND_INT. */
+/** The kind of an integer, by the encoding bits of BTF_KIND_INT. */
 function meaningOf(info: number): 'boolean' | 'character' | 'signed' | 'unsigned' {
   const encoding = info >>> 24;
   if ((encoding & 4) !== 0) return 'boolean';

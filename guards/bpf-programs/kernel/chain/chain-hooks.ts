@@ -18,12 +18,12 @@ interface WantedHook {
   readonly place: ChainPlace;
   readonly network: NetworkPlace;
   readonly members: Map<DesiredProgram, WantedMember>;
-  /** Of which nobody knows now whether they belong there. */
+  /** Members whose place is unknown at the moment. */
   readonly held: WantedMember[];
 }
 
 /**
- * Makes every hook run the programs that belong on it, and removes the chains that nobody wants.
+ * Makes every hook run its programs, and removes unwanted chains.
  *
  * @param held - Programs that stay in their chains.
  */
@@ -97,14 +97,14 @@ function holdIn(chains: Chains, pins: Pins, hooks: Map<string, WantedHook>, reco
   }
 }
 
-/** A chain stays as it is while it is unknown whether one of its members still belongs to it. */
+/** A chain is unchanged while it is unknown whether one of its members still belongs to it. */
 function leave(known: ChainRecord, { place, members }: WantedHook, verdicts: Verdicts): void {
   const why = `The chain on ${place.hook.shown} is left unchanged until the hooks of all its members are known.`;
   for (const [program, member] of members)
     goesOn(known, program, member, new ProgramFailure('attach', why, true), verdicts);
 }
 
-/** What is said of a program while its chain stays as it is. */
+/** The outcome of a program while its chain is unchanged. */
 function goesOn(
   known: ChainRecord | undefined,
   program: DesiredProgram,
@@ -128,7 +128,7 @@ function settleHook(chains: Chains, { place, network, members, held }: WantedHoo
   } catch (error) {
     const isDisplaced = error instanceof ProgramFailure && error.reason === 'displaced';
     for (const [program, member] of members) {
-      // Of those that were asked for already, too: the chain is not as it should be.
+      // Also for programs that already ran: the chain is not as desired.
       if (isDisplaced || member.fallback === undefined) verdicts.failed(program, error);
       else goesOn(chains.known.get(place.key), program, member, error, verdicts);
     }
@@ -187,7 +187,7 @@ export function withHook<T>(pins: Pins, record: ChainRecord, work: (hook: ChainH
   return network === undefined ? work(undefined) : network.visit(() => work(hookOf(pins, record)));
 }
 
-/** @throws {ProgramFailure} `target`: there is none, yet. */
+/** @throws {ProgramFailure} `target`: the interface does not exist, yet. */
 export function interfaceIndexOf(network: NetworkPlace, { interface: name }: InterfaceHook): number {
   const found = network.visit(() => {
     using socket = new RouteSocket();

@@ -15,7 +15,7 @@ export interface ChainPlace {
   readonly key: string;
   readonly kind: 'tc' | 'xdp';
   readonly hook: ChainHook;
-  /** What a record contains besides what is made here. */
+  /** The parts of a record that are not computed here. */
   readonly where: Pick<
     ChainRecord,
     'direction' | 'inContainer' | 'interface' | 'interfaceIndex' | 'namespaceInode'

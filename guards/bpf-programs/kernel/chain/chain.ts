@@ -24,7 +24,7 @@ import type { ChainPlace, WantedMember } from './chain-member.ts';
 export interface ChainResult {
   /** Those that cannot join it, by the ids of their programs. */
   readonly failures: ReadonlyMap<number, ProgramFailure>;
-  /** What runs in it, by id: the version that was asked for, or the one before. */
+  /** The running versions, by id: the requested or the previous one. */
   readonly running: ReadonlyMap<string, ProgramRecord>;
   /** For all that are. */
   readonly notes: readonly string[];
@@ -43,7 +43,7 @@ export function inOrder(members: readonly WantedMember[]): WantedMember[] {
   );
 }
 
-/** Those that run: where one was refused, the version before. */
+/** The running members: the previous version of a refused one. */
 function withoutRefused(
   members: readonly WantedMember[],
   failures: ChainResult['failures'],
@@ -92,7 +92,7 @@ export class Chains {
     const running = new Map(joining.map(({ record }) => [record.id, record]));
     const segmentsPath = join(this.#pins.chain(place.key), 'segments');
     if (before !== undefined && isSame(before, state, joining)) {
-      // No packet is in the previous one any more, and it holds the maps of its members.
+      // No packet is in the previous one any longer, and it holds the maps of its members.
       rmSync(`${segmentsPath}-old`, { force: true });
       this.#keep(place, before, before, joining);
       return { failures, running, notes: before.notes };

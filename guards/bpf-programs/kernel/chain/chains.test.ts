@@ -169,7 +169,7 @@ suite('chains of programs', { skip: obstacle() ?? false }, () => {
     assert.match(failed(outcomes, 'xdp_stack', 'load'), /combined stack size of 2 calls is \d+\. Too large/);
     send('out0', 10);
     for (const id of ['a', 'z']) assert.equal(lab.counted(id), 10);
-    // It is not tried again for nothing: the chain stays as it is.
+    // It is not retried without a reason: the chain is unchanged.
     const first = lab.composed();
     const again = await host.apply(wanted);
     assert.match(failed(again, 'xdp_stack', 'load'), /Too large/);
@@ -277,7 +277,7 @@ suite('chains of programs', { skip: obstacle() ?? false }, () => {
     assert.match(failed(outcomes, 'order/4', 'map-owner-not-loaded'), /invalid access to packet/);
     send('out0', 1);
     assert.equal(lab.counted('order/1', 'trace'), 15);
-    // The map is kept while somebody uses it, also by a later process.
+    // The map is kept while it has users, also by a later process.
     const last = { ...digit(5, xdp('in0', 5), XDP_PASS) };
     for (const later of [host, await lab.restarted()]) {
       assert.match(kept(await later.apply([last]), 'order/5', 'map-owner-not-found'), /order\/1/);
@@ -308,7 +308,7 @@ suite('chains of programs', { skip: obstacle() ?? false }, () => {
     }
   });
 
-  test('a clsact qdisc that somebody deletes is noticed and made again', async () => {
+  test('a clsact qdisc that somebody deletes is created again', async () => {
     await using lab = new Lab();
     const host = await lab.host();
     const wanted = [desired('t', tc('in0', 'ingress'))];

@@ -16,7 +16,7 @@ import type { ChainPlace, WantedMember } from './chain-member.ts';
 
 export interface Composing {
   readonly place: { readonly kind: ChainPlace['kind']; readonly hook: Pick<ChainPlace['hook'], 'shown'> };
-  /** Of the runs map, by id. */
+  /** Slots in the runs map, by id. */
   readonly slots: ReadonlyMap<string, number>;
   readonly runs: Descriptor;
   readonly pins: Pins;
@@ -25,7 +25,7 @@ export interface Composing {
 }
 
 export interface Composed extends Disposable {
-  /** The first segment; undefined where there are no members. */
+  /** The first segment; undefined without members. */
   readonly program: Descriptor | undefined;
   /** The program array with the others, which must be pinned before the program runs; undefined if there is only one. */
   readonly segments: Descriptor | undefined;

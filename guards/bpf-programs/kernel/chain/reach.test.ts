@@ -44,7 +44,7 @@ test('other programs, or counters that begin anew, are another hook', () => {
   assert.equal(reach.count(hook(400, 0, 0)), 0);
 });
 
-test('of programs that let all go on nothing is ever said', () => {
+test('reports nothing about programs that let all packets go on', () => {
   fc.assert(
     fc.property(fc.array(fc.nat({ max: 1000 })), (packets) => {
       const reach = new Reach();

@@ -34,7 +34,7 @@ interface TcxHook {
   readonly members: TcxMember[];
 }
 
-/** Somebody else changed the hook between reading and attaching. */
+/** Another program changed the hook between reading and attaching. */
 const ATTEMPTS = 20;
 
 /** Attaches those that are not attached, and moves those whose order changed. */
@@ -129,7 +129,7 @@ function liveLink(pins: Pins, hook: TcxHook, record: ProgramRecord): Descriptor 
   const info = linkInfo(link.fd);
   const there = queryTcx(hook.index, hook.direction).programs.some(({ linkId }) => linkId === info.id);
   if (there) {
-    // A process that was killed may have switched it to a version that nobody knows of.
+    // A killed process may have switched it to a version that is not recorded.
     if (info.programId !== record.programId) {
       using own = openOwn(pins, record);
       replaceProgram(link, own, undefined);

@@ -24,7 +24,7 @@ export interface Joining {
   readonly id: string;
   /** The object; what runs for it already is replaced. */
   readonly owner: string;
-  /** Of the object: breaks ties of priority. */
+  /** Name of the object: breaks ties of priority. */
   readonly name: string;
   readonly functionName: string;
   readonly priority: number;

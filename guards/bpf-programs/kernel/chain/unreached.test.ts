@@ -65,7 +65,7 @@ suite('programs that no packet reaches', { skip: obstacle() ?? false }, () => {
     cable('in0', 'out0');
   });
 
-  test('TC and XDP: those behind the one that ends the chain are told, as long as it does', async () => {
+  test('TC and XDP: reports the programs behind the one that ends the chain, as long as it does', async () => {
     await using lab = new Lab();
     const host = await lab.host();
     const chain = (verdict: number) => [

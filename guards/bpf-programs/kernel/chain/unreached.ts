@@ -8,7 +8,10 @@ import type { Kept } from '../read/kept.ts';
 import { openById } from '../read/kernel-ids.ts';
 import { Reach } from './reach.ts';
 
-/** The kernel counts runs of TCX programs only while somebody asks it to, at a few ns for each run: from one look to the next, so often. */
+/**
+ * The kernel counts runs of TCX programs only on request, at a few ns for each run: this is the pause between
+ * two measurements.
+ */
 const TCX_PAUSE_MS = 60_000;
 
 /** By the IDs of programs here: what to say of them. */
@@ -98,7 +101,7 @@ function keyOf({ kind, interface: name, direction, container }: ChainView): stri
   return [kind, name, direction ?? '', container ?? ''].join(' ');
 }
 
-/** Of TCX programs: while statistics are enabled. */
+/** For TCX programs: while statistics are enabled. */
 function runsOf({ programId }: ChainMember): bigint {
   using program = openById('program', programId);
   return program === undefined ? 0n : programInfo(program.fd).runs;
@@ -107,7 +110,7 @@ function runsOf({ programId }: ChainMember): bigint {
 function noteFor({ programs }: Kept, id: string, last: ChainMember, view: ChainView): string {
   const namespace = programs.get(id)?.namespace;
   const isHidden = namespace !== undefined && namespace !== programs.get(last.id ?? '')?.namespace;
-  // A tenant is not told of another one's programs.
+  // A tenant does not learn about programs of others.
   const who = isHidden
     ? 'another program'
     : (last.owner ?? `program ${last.programId} (${last.functionName}), which is not Rampart's,`);

@@ -11,7 +11,7 @@ import type { Drift } from '../desired.ts';
 import { openProgram, type Pins } from '../pins/pins.ts';
 import type { ChainRecord, ProgramRecord } from '../records.ts';
 
-/** Of each program whose pins or link are not what they were. */
+/** Drift of programs whose pins or link have changed. */
 export function missingPrograms(
   pins: Pins,
   programs: Iterable<ProgramRecord>,
@@ -38,7 +38,7 @@ function isWithoutFile({ type, probed }: ProgramRecord): boolean {
   return (type === 'uprobe' || type === 'uretprobe') && probed === undefined;
 }
 
-/** Of each chain that no longer runs as it was put there. */
+/** Drift of chains that are no longer attached as they were. */
 export function missingChains(
   pins: Pins,
   chains: Iterable<ChainRecord>,

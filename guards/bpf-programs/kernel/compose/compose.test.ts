@@ -33,7 +33,7 @@ function run(program: Descriptor): number {
   return attr.u32At(4) | 0;
 }
 
-/** What a chain is: one behind the other, until one says a code outside of its mask. */
+/** The model of a chain: one program after the other, until one returns a code outside of its mask. */
 function expected(kind: ChainKind, members: readonly { readonly code: number; readonly mask: number }[]) {
   const ran: number[] = [];
   for (const [at, { code, mask }] of members.entries()) {

@@ -29,7 +29,7 @@ export interface Composition {
   readonly functions: readonly { readonly at: number; readonly typeId: number }[];
 }
 
-/** Which processes a program is to see. */
+/** The processes that a program sees. */
 export type Gate =
   /** `device` as the kernel has it: major << 20 | minor of the file system of /proc/PID/ns/pid. */
   | { readonly by: 'pid-namespace'; readonly device: bigint; readonly inode: bigint }
@@ -104,7 +104,7 @@ export function composeChain(
       { code: 0 },
       { code: op.call, immediate: helpers.mapLookup },
       { code: op.copy, to: 9, from: 0 },
-      // An array always has its first element; the verifier wants to be told.
+      // An array always has its first element, but the verifier requires the check.
       { code: op.skipUnlessZero, to: 9, offset: 2 },
       { code: op.set, to: 0, immediate: onwards },
       { code: op.skip, toEnd: true },
@@ -143,7 +143,7 @@ export function composeChain(
   return joined(main, members);
 }
 
-/** One program behind a gate: for others than those it is to see it returns 0 at once. */
+/** One program behind a gate: for other processes it returns 0 at once. */
 export function composeGated(gate: Gate, member: Omit<Member, 'proceedOn' | 'slot'>): Composition {
   const asked: readonly Unfinished[] =
     gate.by === 'pid-namespace'

@@ -15,7 +15,7 @@ const BPF_F_LINK = 8192;
 /** BPF_MPROG_MAX of kernel/bpf/mprog.c, of which 63 can be used. */
 const MOST = 64;
 
-/** What is attached, in the order it runs. */
+/** The attached programs, in the order in which they run. */
 interface TcxState {
   /** Counts changes; to be given back as what is expected. */
   readonly revision: bigint;
@@ -25,7 +25,7 @@ interface TcxState {
   }[];
 }
 
-/** Where a link is to be put. */
+/** The place for a link. */
 export type TcxPlace =
   { readonly at: 'end' } | { readonly at: 'after' | 'before'; readonly link: Descriptor };
 
@@ -52,11 +52,12 @@ export function queryTcx(interfaceIndex: number, direction: keyof typeof attachT
 }
 
 /**
- * Attaches at a place among those that are there.
+ * Attaches at a place among the present ones.
  *
- * @param revision - Of {@link queryTcx}: when somebody changed the hook since, the kernel refuses.
+ * @param revision - From {@link queryTcx}: if the hook was changed since, the kernel refuses.
  * @returns the link, which the caller pins and disposes.
- * @throws {KernelRefusal} ESTALE: the revision is another by now; EEXIST: the program is there; ERANGE: 63 are.
+ * @throws {KernelRefusal} ESTALE: the revision has changed; EEXIST: the program is already there; ERANGE: it
+ * has 63 already.
  */
 export function attachTcx(
   program: Descriptor,

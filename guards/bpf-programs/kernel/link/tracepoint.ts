@@ -1,6 +1,6 @@
 /**
- * Tracepoints of the kernel. Only tracefs knows their numbers; where nobody mounted it, it is mounted for a moment where nobody
- * sees it (fsopen(2), since 5.2), so that nothing is left on the machine.
+ * Tracepoints of the kernel. Only tracefs knows their numbers; if it is not mounted, it is mounted briefly
+ * and invisibly (fsopen(2), since 5.2), so that nothing remains on the machine.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { constants } from 'node:os';

@@ -31,12 +31,12 @@ export interface Filter {
   readonly handle: number;
   /** `bpf`, `flower`, ... */
   readonly kind: string;
-  /** Of an eBPF filter: its name, and its program's id. */
+  /** Name of an eBPF filter, and its program's id. */
   readonly name: string;
   readonly programId: number;
   /** Filters of other chains run only when a filter goes there. */
   readonly chainIndex: number;
-  /** Of a block that several interfaces share; undefined for the interface's own. */
+  /** For a block that several interfaces share; undefined for the interface's own. */
   readonly block: number | undefined;
 }
 
@@ -59,7 +59,7 @@ const TCA_BPF = { fd: 6, name: 7, flags: 8, id: 11 } as const;
 const TCA_BPF_FLAG_ACT_DIRECT = 1;
 const TC_H_CLSACT = 0xfffffff1;
 const CLSACT_HANDLE = 0xffff0000;
-/** `root`: the classifier of the qdisc that sends, where there is one. */
+/** `root`: the classifier of the sending qdisc, if there is one. */
 const parents = { ingress: 0xfffffff2, egress: 0xfffffff3, root: 0 } as const;
 /** ETH_P_ALL in network byte order. */
 const ALL_PROTOCOLS = 0x0300;
@@ -80,8 +80,8 @@ function partsOf({ interfaceIndex, direction, priority, handle }: FilterPlace): 
 }
 
 /**
- * The kind of the qdisc at the place of clsact: `clsact`, or `ingress`, which has no egress: the kernel would put an egress
- * filter on its ingress. Undefined where there is none.
+ * The kind of the qdisc at the place of clsact: `clsact`, or `ingress`, which has no egress: the kernel would
+ * put an egress filter on its ingress. Undefined without one.
  *
  * @throws {KernelRefusal}
  */
@@ -119,7 +119,7 @@ export function filters(
   for (const message of socket.dump(what, RTM.getFilter, body)) {
     const attributes = attributesOf(message.body.subarray(TCMSG_BYTES));
     const handle = message.body.readUInt32LE(8);
-    // The chain of a priority is told before its filters, with the handle 0.
+    // The chain of a priority is listed before its filters, with the handle 0.
     if (handle === 0) continue;
     const kind = textOf(attributes.get(TCA_KIND));
     const options = attributesOf(attributes.get(TCA_OPTIONS) ?? Buffer.alloc(0));
@@ -162,7 +162,11 @@ export function setFilter(
   socket.ask(what, RTM.newFilter, flags, ...partsOf(place), attribute(TCA_OPTIONS, options));
 }
 
-/** False where there is none. @throws {KernelRefusal} */
+/**
+ * False if it does not exist.
+ *
+ * @throws {KernelRefusal}
+ */
 export function deleteFilter(socket: RouteSocket, place: FilterPlace): boolean {
   const what = `cannot delete the ${place.direction} filter of interface ${place.interfaceIndex}`;
   try {

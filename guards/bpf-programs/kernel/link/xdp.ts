@@ -58,8 +58,8 @@ export function replaceProgram(
 }
 
 /**
- * Detaches at once (BPF_LINK_DETACH, since 5.9): a link without name and descriptor is only let go a little later. XDP, TCX,
- * cgroup and netns links have it. One that holds nothing any more is no error.
+ * Detaches at once (BPF_LINK_DETACH, since 5.9): a link without name and descriptor is only released a little
+ * later. XDP, TCX, cgroup and netns links have it. Detaching it again is not an error.
  */
 export function detach(link: Descriptor): void {
   bpfDo(command.LINK_DETACH, new Structure(4).u32(0, link.fd));

@@ -1,6 +1,7 @@
 /**
- * What type a program is meant to be: by its section, and by the labels of its image. A program of another type than it is loaded as may run,
- * for people write any section; where the kernel refuses it, its type is the reason, and the verifier's log is about something else.
+ * The intended type of a program: by its section, and by the labels of its image. A program of another type
+ * than it is loaded as may run, because sections can have any name; if the kernel refuses it, its type is the
+ * reason, and the verifier's log is misleading.
  */
 import { RampartError } from '../../../../lib/errors/errors.ts';
 import type { BpfObject, BpfProgram } from '../../../../lib/ebpf/object.ts';

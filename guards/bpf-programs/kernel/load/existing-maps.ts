@@ -21,7 +21,10 @@ import { shapeDifferences } from './map-shape.ts';
 export interface MapSources {
   /** Whose maps it shares. */
   readonly owner: ProgramRecord | undefined;
-  /** Of the same version of the same object file: they have the same maps, those of global variables included. */
+  /**
+   * From the same version of the same object file: they have the same maps, including those of global
+   * variables.
+   */
   readonly sameLoad: readonly ProgramRecord[];
   /** In whose maps LIBBPF_PIN_BY_NAME looks. */
   readonly scope: readonly ProgramRecord[];
@@ -40,7 +43,7 @@ export interface ChosenMap {
   readonly ofOthers: boolean;
 }
 
-/** What an object file says of one of its maps, as of before it is loaded. */
+/** An object file's declaration of one of its maps, before it is loaded. */
 export interface FileMap {
   readonly map: BpfMap;
   readonly byName: boolean;

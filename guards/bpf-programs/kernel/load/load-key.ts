@@ -1,4 +1,4 @@
-/** What a loaded program was made from: with another key, it has to be loaded again. */
+/** The inputs of a loaded program: with another key, it has to be loaded again. */
 import { createHash } from 'node:crypto';
 
 import { type Attach, type DesiredProgram, programTypeOf } from '../desired.ts';

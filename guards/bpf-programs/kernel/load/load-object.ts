@@ -37,7 +37,7 @@ export interface ProgramRequest {
   readonly type: AttachType | undefined;
   /** By the labels of its image. */
   readonly labelledType?: string | undefined;
-  /** Of fentry and fexit. */
+  /** For fentry and fexit. */
   readonly kernelFunction: string | undefined;
 }
 
@@ -287,7 +287,7 @@ export function checked<P extends ProgramRequest>(
   );
 }
 
-/** Of a namespaced program: the memory of each map. */
+/** For a namespaced program: the memory of each map. */
 function mapBytes(
   { admission }: LoadRequest,
   files: readonly FileMap[],
@@ -309,7 +309,10 @@ function nothing<P extends ProgramRequest>(
   return { programs: new Map(), failures: new Map(all) };
 }
 
-/** Of programs that are not loaded because another one is not. What the rules refuse it, they do not refuse to them. */
+/**
+ * For programs that are not loaded because another one is refused. A refusal by the rules concerns only that
+ * one.
+ */
 export function failedTogether(
   { functionName }: Pick<ProgramRequest, 'functionName'>,
   { reason, message, mayPass }: ProgramFailure,

@@ -45,7 +45,7 @@ suite('loading', { skip: obstacle() ?? false }, () => {
     assert.equal(lab.counted('events'), 3);
   });
 
-  test('a program of another type is told by its section and label, without the log of the verifier', async () => {
+  test("a program of another type is reported by section and label, without the verifier's log", async () => {
     await using lab = new Lab();
     const host = await lab.host();
     const outcomes = await host.apply([

@@ -7,6 +7,6 @@ export interface LoadedProgram {
   readonly record: ProgramRecord;
   /** The version that runs until this one is attached. */
   readonly previous: ProgramRecord | undefined;
-  /** What is gone of the contents of its maps, in complete sentences. */
+  /** The lost contents of its maps, in complete sentences. */
   readonly lost: readonly string[];
 }

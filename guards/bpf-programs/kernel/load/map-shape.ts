@@ -26,7 +26,7 @@ export function shapeDifferences(declared: MapDefinition, there: MapDefinition):
     .map(([what, mine, their]) => `${what} ${mine} here, ${their} there`);
 }
 
-/** What the kernel, or libbpf for it, makes of a declared number. */
+/** The number that the kernel, or libbpf for it, uses instead of a declared one. */
 function entriesInKernel({ type, maxEntries, flags }: MapDefinition): number {
   const name = mapTypeNames[type];
   // libbpf (map_set_def_max_entries): 0 stands for one for each CPU.

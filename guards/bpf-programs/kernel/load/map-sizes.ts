@@ -4,7 +4,7 @@
  */
 import type { BpfMap } from '../../../../lib/ebpf/map.ts';
 
-/** Of key and value, by enum bpf_map_type (kernel/bpf/ringbuf.c, kernel/bpf/arraymap.c). */
+/** Sizes of key and value, by enum bpf_map_type (kernel/bpf/ringbuf.c, kernel/bpf/arraymap.c). */
 const sizes: ReadonlyMap<number, readonly [number, number]> = new Map([
   [4, [4, 4]], // perf event array
   [27, [0, 0]], // ring buffer

@@ -42,7 +42,7 @@ function program(
   return desired(id, attach, { functionName, digest: `sha256:${file}`, bytecode: bytes, ...rest });
 }
 
-/** Of one application. */
+/** A member of one application. */
 function member(
   functionName: string,
   attach: Attach,
@@ -80,7 +80,7 @@ suite('contents of maps', { skip: obstacle() ?? false }, () => {
     assert.deepEqual(lostOf(outcomes), []);
     send('out0', 2);
     assert.equal(lab.counted('xdp_read'), 5005);
-    // What is told of `version` is in .rodata, and `hits` in .bss.
+    // `version` is in .rodata, and `hits` in .bss.
     const globals = { version: u64(7) };
     assert.deepEqual(lostOf(await host.apply([writes, reads].map((one) => ({ ...one, globals })))), []);
     send('out0', 1);
@@ -92,7 +92,7 @@ suite('contents of maps', { skip: obstacle() ?? false }, () => {
     assert.equal(lab.counted('xdp_read'), 16_007);
   });
 
-  test('what cannot go on is said, with what is lost of it; the other maps do', async () => {
+  test('reports maps that cannot be kept and what is lost of them; keeps the other maps', async () => {
     await using lab = new Lab();
     const host = await lab.host();
     const both = (file: string): readonly DesiredProgram[] => [
@@ -135,7 +135,7 @@ suite('contents of maps', { skip: obstacle() ?? false }, () => {
     send('out0', 1);
     // Variables are of each.
     assert.equal(lab.counted('sharer'), 4000);
-    // A sharer that is loaded again, and one that has no owner any more.
+    // A sharer that is loaded again, and one that has lost its owner.
     loaded(await host.apply([again(owner), again(sharer)]), 'sharer');
     kept(await (await lab.restarted()).apply([again(sharer)]), 'sharer', 'map-owner-not-found');
     send('out0', 1);
@@ -259,7 +259,7 @@ suite('contents of maps', { skip: obstacle() ?? false }, () => {
       kept(await host.apply(tried), 'xdp_write', 'load'),
       'none, which belongs to the same application, cannot be loaded: Why.',
     );
-    // Of the next version, either all or none.
+    // For the next version, either all or none.
     const next = await host.apply(
       all(rest)
         .filter(({ id }) => id !== 'none')
@@ -271,7 +271,7 @@ suite('contents of maps', { skip: obstacle() ?? false }, () => {
     assert.equal(lab.counted('xdp_read'), 3003);
   });
 
-  test('maps that are pinned by name are one in a namespace, and of nobody else', async () => {
+  test('maps pinned by name are shared within a namespace, and not with others', async () => {
     await using lab = new Lab();
     const host = await lab.host();
     const of = (id: string, namespace?: string, file = 'maps') =>

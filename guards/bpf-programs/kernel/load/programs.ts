@@ -1,6 +1,6 @@
 /**
- * The loaded programs, pinned with their maps; unchanged ones stay, changed ones are loaded beside them. What is known of a program is the
- * version that runs: a new one takes its place once it is attached.
+ * The loaded programs, pinned with their maps; unchanged ones stay, changed ones are loaded beside them. The
+ * recorded version of a program is the running one: a new one takes its place once it is attached.
  */
 import { join } from 'node:path';
 
@@ -25,15 +25,17 @@ interface FailedProgram {
   readonly error: unknown;
 }
 
-/** What {@link Programs.ensureLoaded} has to know of one pass. */
+/** State of one pass for {@link Programs.ensureLoaded}. */
 export interface LoadPass {
   /** By id. */
   readonly desired: ReadonlyMap<string, DesiredProgram>;
   /** Ids of those, and of programs that stay though they are not desired. */
   readonly staying: ReadonlySet<string>;
-  /** Of the programs before this one, by id: the version that runs or is about to; or why there is none. */
+  /**
+   * The earlier programs of the pass, by id: the version that runs or is about to; or the reason without one.
+   */
   readonly settled: ReadonlyMap<string, Failure | ProgramRecord>;
-  /** Of {@link Programs.mapRoom}. */
+  /** Result of {@link Programs.mapRoom}. */
   readonly room: MapRoom;
 }
 
@@ -72,7 +74,7 @@ export class Programs {
     return this.#known;
   }
 
-  /** What namespaces have left for maps when only these stay. */
+  /** The memory that namespaces have left for maps if only these stay. */
   mapRoom(staying: ReadonlySet<string>): MapRoom {
     for (const [key, { id }] of this.#waiting) if (!staying.has(id)) this.#waiting.delete(key);
     return new MapRoom(
@@ -229,7 +231,7 @@ export class Programs {
     return this.#keep(program, { ...twin, ...place, ...shownOf(program), attachKey: '' }, room);
   }
 
-  /** What runs already goes on until this is attached. */
+  /** The running version continues until this is attached. */
   #keep(program: DesiredProgram, record: ProgramRecord, room?: MapRoom): LoadedProgram {
     const { id, namespace } = record;
     if (room !== undefined && namespace !== undefined) room.take(id, namespace, holdsOf(record));
@@ -262,7 +264,7 @@ export class Programs {
     room.take(id, namespace, holdsOf(record));
   }
 
-  /** What was loaded for one id continues for another one. */
+  /** A program loaded for one id continues for another one. */
   handOver(record: ProgramRecord, id: string): void {
     this.#known.delete(record.id);
     this.remember({ ...record, id });
@@ -319,7 +321,7 @@ export class Programs {
   #mapOwner(program: DesiredProgram, { desired, settled }: LoadPass): ProgramRecord | undefined {
     if (program.mapOwner === undefined) return undefined;
     const owner = desired.get(program.mapOwner);
-    // A tenant is not told of another one's programs.
+    // A tenant does not learn about programs of others.
     if (owner === undefined || owner.namespace !== program.namespace) {
       const where = program.namespace === undefined ? 'cluster-scoped' : `in namespace ${program.namespace}`;
       throw new ProgramFailure(
@@ -339,7 +341,7 @@ export class Programs {
     );
   }
 
-  /** Removes those that nobody requests any more, and what an interrupted process left behind. */
+  /** Removes unwanted programs, and those left by an interrupted process. */
   sweep(wanted: ReadonlySet<string>, waiting: ReadonlySet<string>): void {
     for (const id of this.#known.keys()) if (!wanted.has(id)) this.#known.delete(id);
     for (const id of this.#next.keys()) if (!waiting.has(id)) this.#next.delete(id);
@@ -351,7 +353,7 @@ export class Programs {
   }
 }
 
-/** What a record says of a program besides what it was loaded from. */
+/** The parts of a record besides the inputs of loading. */
 function shownOf({ owner, name, source, attach, pod, container }: DesiredProgram) {
   return { owner, name, source, attachPoint: attachPoint(attach), pod, container };
 }

@@ -1,4 +1,4 @@
-/** What a new version replaces, and what of the contents of its maps is gone with it. */
+/** The programs that a new version replaces, and the map contents that are lost with them. */
 import { join } from 'node:path';
 
 import type { Descriptor } from '../../../../lib/ebpf/bpf-call.ts';
@@ -27,7 +27,7 @@ export function mapSources(
   const [first] = unit;
   const ids = new Set(unit.map(({ id }) => id));
   const keys = new Set(unit.map(loadKeyOf));
-  /** Of the same application, of which another program took its place. */
+  /** A program of the same application that another one has replaced. */
   const isLeft = ({ id, owner, namespace }: ProgramRecord): boolean =>
     first?.mapGroup !== undefined &&
     owner === first.owner &&
@@ -50,11 +50,11 @@ export function mapSources(
   };
 }
 
-/** Of a map with more entries, it is only said that there are more. */
+/** Larger maps are only reported as having more entries. */
 const MOST_COUNTED = 1000;
 
 /**
- * What was in maps of programs that are replaced, and is in none of the new ones.
+ * Contents of replaced programs' maps that no new map has.
  *
  * @param others - Programs that stay, with their maps.
  * @returns complete sentences.
@@ -79,7 +79,7 @@ export function lostContents(
   return [...lost.values()];
 }
 
-/** What is in it, `1 entry`; empty if that cannot be told. Undefined if nothing is lost. */
+/** Its content, `1 entry`; empty if unknown. Undefined if nothing is lost. */
 function contents(kept: KeptMap, map: Descriptor): string | undefined {
   const info = mapInfo(map.fd);
   try {

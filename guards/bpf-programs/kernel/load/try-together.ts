@@ -31,7 +31,7 @@ const ATTEMPTS = 4;
 
 /**
  * @param use - Called once at most.
- * @returns those that are accepted. Whether the others are refused, and why, `tryLoad` tells.
+ * @returns the accepted ones. `tryLoad` finds out whether the others are refused, and why.
  */
 export function tryTogether<P extends ProgramRequest>(
   request: LoadRequest<P>,

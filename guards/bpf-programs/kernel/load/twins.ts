@@ -6,8 +6,8 @@ import { loadKeyOf } from './load-key.ts';
 import type { LoadedProgram } from './loaded-program.ts';
 
 /**
- * A loaded program that may be attached in this place too. Not where it is attached already: a link of TCX takes a program once, and the
- * members of a chain are told apart by their programs.
+ * A loaded program that may be attached in this place too. Not if it is already attached there: a TCX link
+ * takes a program once, and the members of a chain are identified by their programs.
  */
 export function twinOf(program: DesiredProgram, loaded: readonly LoadedProgram[]): LoadedProgram | undefined {
   const loadKey = loadKeyOf(program);
@@ -16,9 +16,10 @@ export function twinOf(program: DesiredProgram, loaded: readonly LoadedProgram[]
 }
 
 /**
- * Programs of the same application that were loaded just so, for places where they are no longer wanted: this one goes on with their maps.
+ * Identically loaded programs of the same application whose places are no longer wanted: this one continues
+ * with their maps.
  *
- * @param left - Those that nobody wants.
+ * @param left - The unwanted ones.
  */
 export function leftBehind(
   program: DesiredProgram,

@@ -16,7 +16,7 @@ export interface VerifyRequest {
   readonly functionName?: string;
   /** The type to load it as; by default, that of its section. */
   readonly type?: AttachType;
-  /** Of a program whose section does not determine it. */
+  /** For a program whose section does not determine it. */
   readonly otherwise?: (functionName: string) => AttachType | undefined;
   /** By the rules for programs of namespaced kinds, too. */
   readonly tenants?: TenantRules;
@@ -26,7 +26,7 @@ export interface VerifyRequest {
 export interface WantedProgram {
   readonly functionName: string;
   readonly type: AttachType;
-  /** Of fentry and fexit; undefined: that of the section. */
+  /** For fentry and fexit; undefined: that of the section. */
   readonly kernelFunction?: string | undefined;
 }
 
@@ -83,7 +83,7 @@ export function verifyWanted(
   return verifyAll(bytes, known, given, use);
 }
 
-/** What all of them have in common. */
+/** Common to all of them. */
 interface Given {
   readonly globals: LoadRequest['globals'];
   /** Undefined: the rules of cluster-scoped kinds, which have none. */

@@ -14,7 +14,7 @@ import { done, KernelRefusal } from '../../../../lib/ebpf/refusal.ts';
 /** BPF_FS_MAGIC of include/uapi/linux/magic.h. */
 const BPF_FS_MAGIC = 0xcafe4a11;
 
-/** Whether a directory is in a bpffs. False where there is none. */
+/** Whether a directory is in a bpffs. False if it does not exist. */
 export function isBpffs(directory: string): boolean {
   try {
     return statfsSync(directory).type === BPF_FS_MAGIC;
@@ -47,12 +47,12 @@ export function openPin(path: string): Descriptor | undefined {
   throw new KernelRefusal(`cannot open the pin ${path}`, outcome);
 }
 
-/** Takes a name away; with the last name and descriptor goes the object. False where there was none. */
+/** Removes a name; the object goes with its last name and descriptor. False if it did not exist. */
 export function unpin(path: string): boolean {
   return gone(() => unlinkSync(path));
 }
 
-/** Removes a directory of a bpffs that is empty. False where there is none, or something is in it. */
+/** Removes an empty directory of a bpffs. False if it does not exist or is not empty. */
 export function removePinDirectory(path: string): boolean {
   return gone(() => rmdirSync(path));
 }

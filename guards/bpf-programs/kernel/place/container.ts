@@ -5,8 +5,8 @@ import type { ContainerPlace } from '../desired.ts';
 import { ProgramFailure } from '../failure.ts';
 
 /**
- * The directory of the process in procfs. What is opened below it belongs to that process, even if another one has got its number
- * since. The caller disposes it.
+ * The directory of the process in procfs. Files opened below it belong to that process, even if its number
+ * has been reused since. The caller disposes it.
  *
  * @throws {ProgramFailure} `target` when the process is gone, or does not belong to the container.
  * @throws {SystemCallError} `SYSTEM` when it may not be inspected.

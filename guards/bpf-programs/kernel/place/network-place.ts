@@ -18,7 +18,7 @@ const OWN = '/proc/thread-self/ns/net';
 
 /** A network namespace for the duration of one change. Dispose it: an open one outlives its pod. */
 export class NetworkPlace implements Disposable {
-  /** Of the namespace: the same for all containers of a pod. */
+  /** Inode of the namespace: the same for all containers of a pod. */
   readonly inode: bigint;
   readonly inContainer: boolean;
   readonly #namespace: Fd | undefined;

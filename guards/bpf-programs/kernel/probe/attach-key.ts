@@ -1,6 +1,6 @@
 import type { Attach } from '../desired.ts';
 
-/** Of where a program is attached by itself: a different key requires attaching again. */
+/** Key of the place where a program is attached by itself: a different key requires attaching again. */
 export function attachKeyOf(attach: Attach): string {
   return JSON.stringify(attach, (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value));
 }

@@ -17,7 +17,7 @@ export function probe(id: string, attach: Attach, functionName: string): Desired
   });
 }
 
-/** Of `getppid` in libc, unless something else is said. */
+/** A probe of `getppid` in libc, by default. */
 export function uprobe(rest: Partial<Extract<Attach, { type: 'uprobe' | 'uretprobe' }>>): Attach {
   return {
     type: 'uprobe',

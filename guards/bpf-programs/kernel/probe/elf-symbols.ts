@@ -16,7 +16,7 @@ const MOST_TABLE_BYTES = 512 * 1024 * 1024;
 const MOST_TABLES = 4;
 /** Linkers write a name once, or as the end of another one. */
 const MOST_OCCURRENCES = 65_536;
-/** Read at a time; so many symbols. */
+/** How much is read at a time: this many symbols. */
 const PIECE_BYTES = 64 * 1024 * SYMBOL_BYTES;
 
 /**
@@ -88,7 +88,7 @@ function findSymbol(fd: number, symbols: Section, names: ReadonlySet<number>): b
   return undefined;
 }
 
-/** A section in pieces, each with so many bytes of the next one, as far as the file goes. */
+/** A section in pieces, each with `overlap` bytes of the next one, as far as the file goes. */
 function* pieces(
   fd: number,
   { offset, sizeBytes }: Section,

@@ -5,14 +5,14 @@ import { basename } from 'node:path';
 import { type Clock, systemClock } from '../../../../lib/time/clock.ts';
 import type { ProbedFile } from '../records.ts';
 
-/** A file that no path leads to any more. */
+/** A file that no path leads to now. */
 export type EarlierFile = Pick<ProbedFile, 'file' | 'path'>;
 
 /** Reading the maps of all processes takes some 0.1 ms for each: at most a twentieth of the time. */
 const SHARE = 20;
 const LEAST_PAUSE_MS = 500;
 
-/** What is not known to be unused is in use. */
+/** Whether files are in use; an unknown file counts as used. */
 export class MappedFiles {
   readonly #clock: Pick<Clock, 'monotonicMs'>;
   #unused = new Set<string>();

@@ -34,7 +34,7 @@ import {
 } from '../lab.fixture.ts';
 import { Caller, place, probe, uprobe } from './caller.fixture.ts';
 
-/** What runs where the kernel has it, and is refused with the reason where it has not. */
+/** Programs run if the kernel supports them, and are refused with the reason if not. */
 async function either(t: TestContext, attach: Attach, functionName: string, act: () => void, least: number) {
   const { type } = attach;
   if (type === 'tc' || type === 'tcx' || type === 'xdp' || type === 'nowhere') throw new TypeError(type);
@@ -154,7 +154,7 @@ suite('programs that are attached by themselves', { skip: obstacle() ?? false },
     const caller = new Caller(t);
     const pid = await caller.pid();
     const [, libc = ''] = /(\S+\/libc\.so\.6)$/m.exec(readFileSync(`/proc/${pid}/maps`, 'utf8')) ?? [];
-    // Not in the lab's directory: the kernel lets go of the file only some time after the probe is gone.
+    // Not in the lab's directory: the kernel releases the file only some time after the probe is gone.
     const root = mkdtempSync(join(tmpdir(), 'rampart-node-root-'));
     t.after(() => rmSync(root, { recursive: true }));
     await using lab = new Lab();
@@ -217,7 +217,7 @@ suite('programs that are attached by themselves', { skip: obstacle() ?? false },
     assert.equal(lab.counted('p'), 30);
   });
 
-  test('a process that is not of the container, or is gone, is no container', async (t) => {
+  test('a process that has ended or is not in the container does not identify it', async (t) => {
     const caller = new Caller(t);
     await using lab = new Lab();
     const host = await lab.host();

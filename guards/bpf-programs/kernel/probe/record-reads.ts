@@ -32,12 +32,15 @@ const loads: Readonly<Record<number, number>> = {
 /** Classes of instructions that write to their first register: LDX, ALU, ALU64. */
 const writing: ReadonlySet<number> = new Set([0x01, 0x04, 0x07]);
 
-/** What the program itself reads of its context, as far as that can be told without following its jumps. */
+/** The program's own reads of its context, as far as they can be found without following its jumps. */
 export function contextReads(instructions: Instructions): readonly Read[] {
   const { bytes, count } = instructions;
   // Behind the next beginning are functions with other parameters.
   const end = instructions.functionStarts()[1] ?? count;
-  /** What points into the context: registers by their numbers, and places on the stack (r10 - 8 and so on), with offsets. */
+  /**
+   * Pointers into the context: registers by their numbers, and places on the stack (r10 - 8 and so on), with
+   * offsets.
+   */
   const pointers = new Map<number | string, number>([[1, 0]]);
   const reads: Read[] = [];
   for (let index = 0; index < end; index++) {

@@ -8,7 +8,7 @@ import type { TrackedPath } from '../../../../lib/sensor/paths/path-state.ts';
 import type { Logger } from '../../../../lib/telemetry/log.ts';
 
 export interface TargetPathsOptions {
-  /** What has changed is to be looked up. */
+  /** Called when changes have to be looked up. */
   readonly onChange: () => void;
   readonly logger: Logger;
 }

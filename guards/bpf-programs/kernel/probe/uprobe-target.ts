@@ -30,8 +30,8 @@ const MOST_CACHE_BYTES = 4 * 1024 * 1024;
 const MOST_NAMES = 200_000;
 
 /**
- * In the order of the file. What is malformed has no libraries; so has what tells the same bytes again and again, since each text is
- * there once, or twice where a name is the end of a path.
+ * In the order of the file. A malformed cache has no libraries; neither has one with repeated references to
+ * the same bytes, because each text occurs once, or twice if a name is the end of a path.
  */
 export function librariesOf(cache: Buffer): readonly CachedLibrary[] {
   // Up to glibc 2.31 another table may lie before it.
@@ -67,7 +67,7 @@ export interface Target {
   readonly path: string;
 }
 
-/** What tells one file from another, and from itself after a change: {@link ProbedFile}. */
+/** The identity of a file and of its content: {@link ProbedFile}. */
 export interface FileState {
   readonly file: string;
   readonly content: string;
@@ -78,7 +78,7 @@ export function fileState(file: Fd): FileState {
   return { file: `${dev} ${ino}`, content: `${size} ${mtimeNs}` };
 }
 
-/** Of the file that a path in a root leads to now; undefined where there is none. */
+/** State of the file that a path in a root leads to now; undefined if it leads nowhere. */
 export function stateAt(root: Fd, path: string): FileState | undefined {
   const fd = open(root, path, openFlags.PATH);
   if (fd < 0) return undefined;
@@ -86,7 +86,7 @@ export function stateAt(root: Fd, path: string): FileState | undefined {
   return fileState(file);
 }
 
-/** Of the cache by which the name of a library becomes a path; '' where it decides nothing. */
+/** State of the cache that turns the name of a library into a path; '' if it is not used. */
 export function cacheState(root: Fd, target: string): string {
   const state = target.includes('/') ? undefined : stateAt(root, CACHE);
   return state === undefined ? '' : `${state.file} ${state.content}`;
@@ -95,7 +95,7 @@ export function cacheState(root: Fd, target: string): string {
 /**
  * @param root - A directory.
  * @param maps - The text of /proc/PID/maps, for libraries that a process has loaded from anywhere.
- * @throws {ProgramFailure} `target`: there is none.
+ * @throws {ProgramFailure} `target`: it does not exist.
  */
 export function openTarget(root: Fd, target: string, maps: string): Target {
   if (target.includes('\0') || target === '')

@@ -24,7 +24,10 @@ import { librariesOf } from './uprobe-target.ts';
 const libc = (): string =>
   librariesOf(readFileSync('/etc/ld.so.cache')).find(({ name }) => name === 'libc.so.6')?.path ?? '';
 
-/** A directory with a libc of its own. Not in the lab's: the kernel lets go of a file only some time after its probe is gone. */
+/**
+ * A directory with a libc of its own. Not in the lab's: the kernel releases a file only some time after its
+ * probe is gone.
+ */
 function directory(t: TestContext): string {
   const path = mkdtempSync(join(tmpdir(), 'rampart-upgraded-'));
   t.after(() => rmSync(path, { recursive: true }));
@@ -127,7 +130,7 @@ suite('uprobes follow their files', { skip: obstacle() ?? false }, () => {
     assert.ok(lab.counted('p') > 5);
   });
 
-  test('a file that is gone is no success, and processes that have it are still seen', async (t) => {
+  test('a deleted file is not a success; processes that have it open are still seen', async (t) => {
     const path = join(directory(t), 'lib/libc.so.6');
     const libraries = join(path, '..');
     const old = new Caller(t, { libraries });

@@ -51,13 +51,13 @@ export interface UprobesOptions {
   readonly onChange: () => void;
 }
 
-/** Each holds a file that nobody sees any more, and the room that it has on a disk. */
+/** Each holds a file that no path leads to, and its space on the disk. */
 const MOST_EARLIER = 8;
 
 /** Where a target is looked up. */
 interface Place extends Disposable {
   readonly root: Fd;
-  /** Of the container. */
+  /** Process of the container. */
   readonly process: Fd | undefined;
 }
 
@@ -106,7 +106,7 @@ export class Uprobes implements Disposable {
           const previous = record === asked ? one.previous : undefined;
           return notesOf(previous === undefined ? now : this.#takeEarlier(previous, now));
         } catch (error) {
-          // What it is attached to in a container may be gone with it.
+          // The file in the container may be gone with it.
           if (
             before === undefined ||
             record.attachKey === attachKeyOf(attach) ||
@@ -161,7 +161,7 @@ export class Uprobes implements Disposable {
       const key = `${attachKey} ${state?.file} ${state?.content}`;
       this.#attach(now, attach, place, target, this.#offset(record.id, key, target, attach));
       const probed = { pin: 'link', path: target.path, cache, ...fileState(target.file) };
-      // What is left of another place has no use any more.
+      // Leftovers of another place are useless now.
       const { probedBefore = [] } = now;
       const isMoved = now.attachKey !== attachKey;
       if (isMoved) for (const one of probedBefore) release(this.#pinOf(record, one.pin));
@@ -262,7 +262,7 @@ export class Uprobes implements Disposable {
     return { ...record, probed: undefined, probedBefore: all.slice(-MOST_EARLIER) };
   }
 
-  /** The version before stays in earlier files, into which nobody can put the new one. */
+  /** The previous version stays in earlier files, into which the new one cannot be put. */
   #takeEarlier({ attachKey, probed, probedBefore = [], ...previous }: ProgramRecord, now: ProgramRecord) {
     if (attachKey !== now.attachKey) return now;
     const isEarlier = probed !== undefined && probed.file !== now.probed?.file;

@@ -21,7 +21,7 @@ export interface ChainView {
   readonly container: string | undefined;
   /** `NAMESPACE/NAME`, if it is that of a pod. */
   readonly pod: string | undefined;
-  /** Of the composed program; TCX has none. */
+  /** Id of the composed program; TCX has none. */
   readonly programId: number | undefined;
   readonly notes: readonly string[];
   readonly members: readonly ChainMember[];
@@ -38,7 +38,7 @@ export interface ChainMember {
   readonly proceedOn: readonly string[];
   /** How often it has run since it joined the chain; undefined for TCX, which does not count. */
   readonly runs: bigint | undefined;
-  /** What a user should know of it. */
+  /** Remarks for the user. */
   readonly notes: readonly string[];
 }
 

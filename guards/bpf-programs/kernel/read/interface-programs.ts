@@ -16,9 +16,9 @@ export interface InterfaceProgram {
   readonly hook: 'netkit' | 'tc' | 'tcx' | 'xdp';
   /** XDP runs on what comes in, and netkit on what its end sends. `root`: a classifier of the qdisc that sends. */
   readonly direction: 'egress' | 'ingress' | 'peer' | 'primary' | 'root' | undefined;
-  /** Of XDP: in the driver, in the network stack, or in the hardware. */
+  /** Mode of XDP: in the driver, in the network stack, or in the hardware. */
   readonly mode: 'generic' | 'native' | 'offload' | undefined;
-  /** Of tc: where it is among the filters of the hook. */
+  /** For tc: its place among the filters of the hook. */
   readonly filter: TcPlace | undefined;
   readonly programId: number;
   /** At most 15 characters. */
@@ -33,7 +33,7 @@ interface TcPlace {
   readonly chain: number;
   readonly priority: number;
   readonly handle: number;
-  /** Of a block that several interfaces share. */
+  /** For a block that several interfaces share. */
   readonly block: number | undefined;
 }
 
@@ -146,7 +146,7 @@ function ownersOfPrograms({ programs, chains }: Kept): ReadonlyMap<number, reado
   return owners;
 }
 
-/** The kernel does not tell which namespace a link is in; index and program are enough to find it. */
+/** The kernel does not report the namespace of a link; index and program are enough to find it. */
 function linksOfXdp(): ReadonlyMap<string, number> {
   const found = new Map<string, number>();
   for (const id of idsOf('link')) {

@@ -1,4 +1,4 @@
-/** What a host keeps, read from pins and records without disturbing a running agent. */
+/** The state kept by a host, read from pins and records without disturbing a running agent. */
 import { join } from 'node:path';
 
 import { openProgram, Pins } from '../pins/pins.ts';

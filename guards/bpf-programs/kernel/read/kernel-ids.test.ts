@@ -6,7 +6,7 @@ import { Descriptor, type Outcome } from '../../../../lib/ebpf/bpf-call.ts';
 import { obstacle } from '../lab.fixture.ts';
 import { idsOf, openById } from './kernel-ids.ts';
 
-suite('what the kernel has, by ID', { skip: obstacle() ?? false }, () => {
+suite('lists the objects of the kernel by ID', { skip: obstacle() ?? false }, () => {
   test('an ID that nothing has, and one that something has', () => {
     // The kernel counts up from 1 and never comes so far.
     for (const kind of ['link', 'map', 'program'] as const)
@@ -17,7 +17,7 @@ suite('what the kernel has, by ID', { skip: obstacle() ?? false }, () => {
     }
   });
 
-  // The kernel answers so only for moments that nobody can stretch: here it is said by somebody else.
+  // The kernel gives this answer only for a moment that cannot be prolonged: here a stand-in gives it.
   test('a link that is just being attached is passed over, and what is not allowed is an error', () => {
     const { EAGAIN, EPERM } = constants.errno;
     const answers = (errno: number) => (): Outcome => ({ errno, log: '' });

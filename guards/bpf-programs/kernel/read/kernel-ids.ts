@@ -12,7 +12,11 @@ const commands: Readonly<Record<ObjectKind, { readonly next: number; readonly op
   program: { next: command.PROG_GET_NEXT_ID, open: command.PROG_GET_FD_BY_ID },
 };
 
-/** In ascending order. What comes or goes meanwhile may be missed. @throws {KernelRefusal} EPERM */
+/**
+ * In ascending order. Objects that come or go meanwhile may be missed.
+ *
+ * @throws {KernelRefusal} EPERM
+ */
 export function* idsOf(kind: ObjectKind): Generator<number, void> {
   for (let id = 0; ;) {
     const attr = new Structure(12).u32(0, id);
@@ -26,10 +30,10 @@ export function* idsOf(kind: ObjectKind): Generator<number, void> {
 }
 
 /**
- * A descriptor of it, which the caller disposes; undefined if there is none with this ID, or a link that is just being attached: it has
- * an ID already, and the kernel answers EAGAIN (bpf_link_by_id(), kernel/bpf/syscall.c).
+ * A descriptor of it, which the caller disposes; undefined for an unknown ID, or a link that is just being
+ * attached: it has an ID already, and the kernel answers EAGAIN (bpf_link_by_id(), kernel/bpf/syscall.c).
  *
- * @param call - Of the kernel, unless a test answers.
+ * @param call - The kernel's, except in a test.
  * @throws {KernelRefusal} EPERM
  */
 export function openById(kind: ObjectKind, id: number, call: typeof bpf = bpf): Descriptor | undefined {

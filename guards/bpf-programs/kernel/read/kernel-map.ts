@@ -27,7 +27,7 @@ export interface OpenMap extends Disposable {
   readonly name: string;
   /** A program of Rampart uses it. */
   readonly isOwn: boolean;
-  /** Of its keys and values. */
+  /** Types of its keys and values. */
   readonly types: Btf | undefined;
 }
 
@@ -145,7 +145,7 @@ export function programsOfMaps(): ReadonlyMap<
   return found;
 }
 
-/** What procfs has beyond {@link mapInfo}. */
+/** The facts in procfs beyond {@link mapInfo}. */
 export function mapState(fd: number): { readonly memoryBytes: number; readonly isFrozen: boolean } {
   const text = readFileSync(`/proc/self/fdinfo/${fd}`, 'latin1');
   const field = (name: string): number => Number(new RegExp(`^${name}:\\s*(\\d+)`, 'm').exec(text)?.[1] ?? 0);

@@ -32,18 +32,25 @@ export function isPerCpu({ type }: Pick<MapInfo, 'type'>): boolean {
   return perCpuTypes.has(type);
 }
 
-/** How many CPUs there may ever be: so many values has an entry of a per-CPU map. */
+/** The largest possible number of CPUs: an entry of a per-CPU map has this many values. */
 export function possibleCpus(list = readFileSync('/sys/devices/system/cpu/possible', 'latin1')): number {
   const last = /(\d+)\s*$/.exec(list)?.[1];
   return 1 + Number(last ?? 0);
 }
 
-/** Of a map with a value for each CPU: each begins at a multiple of eight (kernel/bpf/syscall.c, bpf_map_value_size). */
+/**
+ * For a map with a value for each CPU: each begins at a multiple of eight (kernel/bpf/syscall.c,
+ * bpf_map_value_size).
+ */
 export function valueStep({ valueSizeBytes }: Pick<MapInfo, 'valueSizeBytes'>): number {
   return (valueSizeBytes + 7) & ~7;
 }
 
-/** The value of a key; undefined where there is none. @throws {RampartError} `EBPF` */
+/**
+ * The value of a key; undefined if it does not exist.
+ *
+ * @throws {RampartError} `EBPF`
+ */
 export function readEntry(fd: number, info: MapInfo, key: Uint8Array): MapEntry | undefined {
   const perCpu = isPerCpu(info);
   const step = perCpu ? valueStep(info) : info.valueSizeBytes;

@@ -54,7 +54,7 @@ suite('events of maps', { skip: obstacle() ?? false }, () => {
     });
   }
 
-  test('of a map that another process reads are left alone', async () => {
+  test('leaves events of a map to another process that reads them', async () => {
     await using lab = new Lab();
     const options = await started(lab);
     const request = {

@@ -1,4 +1,4 @@
-/** What programs write to ring buffers and perf event arrays, as it comes. */
+/** The records that programs write to ring buffers and perf event arrays, as they come. */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 
 import { openPerfBuffer } from '../../../../lib/ebpf/perf-buffer.ts';
@@ -15,7 +15,7 @@ import { refuseOfOthers } from './maps.ts';
 export interface MapEvent {
   /** Milliseconds since 1970: when it was read. */
   readonly atMs: number;
-  /** Where the program ran; undefined for a ring buffer, which does not tell. */
+  /** CPU of the program; undefined for a ring buffer, which does not have it. */
   readonly cpu: number | undefined;
   readonly sizeBytes: number;
   /** Decoded, or hexadecimal without a type. */
@@ -106,7 +106,7 @@ function decoder({ info, name }: OpenMap, type: string | undefined): (bytes: Buf
   });
 }
 
-/** What a process that reads such a map has in its memory: the map itself, or the rings of the CPUs. */
+/** The mapping of a process that reads such a map: the map itself, or the rings of the CPUs. */
 const mappings = { ringbuf: 'anon_inode:bpf-map', perf_event_array: 'anon_inode:[perf_event]' } as const;
 
 function refuseInUse({ info, name }: OpenMap, type: keyof typeof mappings): void {

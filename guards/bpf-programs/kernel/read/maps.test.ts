@@ -102,7 +102,7 @@ suite('maps of programs', { skip: obstacle() ?? false }, () => {
     });
   });
 
-  test('of a value for each CPU, one is for all of them', async () => {
+  test('one value sets all CPUs of a per-CPU map', async () => {
     await using lab = new Lab();
     const options = optionsOf(lab);
     await (await lab.host()).apply([values]);

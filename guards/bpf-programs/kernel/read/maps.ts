@@ -33,7 +33,7 @@ export interface ListedMap {
   readonly maxEntries: number;
   /** As the kernel counts it: of a ring buffer it is 0 before 6.4. */
   readonly memoryBytes: number;
-  /** Processes cannot change it any more. */
+  /** Processes can no longer change it. */
   readonly frozen: boolean;
   /** A program of Rampart uses it. */
   readonly own: boolean;
@@ -109,7 +109,7 @@ export function dumpMap(
 }
 
 /**
- * The entry with a key; undefined if there is none.
+ * The entry with a key; undefined if it does not exist.
  *
  * @param key - As {@link dumpMap} shows it, in JSON; or `hex:` and its bytes.
  * @throws {RampartError} as {@link dumpMap}; `INPUT` for a key that does not fit its type.
@@ -135,12 +135,13 @@ export interface UpdateOptions extends ChangeOptions {
 }
 
 /**
- * Sets the value of a key. Members of structures and variables that are left out keep their values; of a new entry they are 0. The value of a map
- * with one for each CPU is an array of them, or one for all CPUs.
+ * Sets the value of a key. Omitted members of structures and variables keep their values; in a new entry they
+ * are 0. The value of a map with one for each CPU is an array of them, or one for all CPUs.
  *
- * @returns the new entry. What programs wrote to members that were left out, while it was changed, is lost.
- * @throws {RampartError} `INPUT` for what does not fit the types, and for a map of others without `force`; `UNSUPPORTED` for types of maps
- *   whose values stand for objects of the kernel; `EXISTS`, `NOT_FOUND` as `only` requires; `EBPF` for the kernel's refusal.
+ * @returns the new entry. Writes of programs to omitted members during the change are lost.
+ * @throws {RampartError} `INPUT` for values that do not fit the types, and for a map of others without
+ * `force`; `UNSUPPORTED` for types of maps whose values refer to objects of the kernel; `EXISTS`, `NOT_FOUND`
+ * as `only` requires; `EBPF` for the kernel's refusal.
  */
 export function updateEntry(
   options: ReadOptions,
@@ -161,7 +162,7 @@ export function updateEntry(
 }
 
 /**
- * Removes the entry with a key; false if there is none.
+ * Removes the entry with a key; false if it does not exist.
  *
  * @throws {RampartError} as {@link updateEntry}.
  */
@@ -179,7 +180,7 @@ export function deleteEntry(
   throw refusalOf(map, 'delete from', code);
 }
 
-/** What a program of the kernel uses a value of these for is an object of the kernel, which has no value in JSON. */
+/** Map types whose values refer to objects of the kernel, which have no value in JSON. */
 const holdsObjects: ReadonlySet<string> = new Set([
   ...[
     'prog_array',
@@ -324,7 +325,7 @@ function split({ info }: OpenMap, bytes: Buffer): readonly Buffer[] {
   );
 }
 
-/** Of `hex:0a000001`, or `hex:0a 00 00 01`. */
+/** The bytes of `hex:0a000001`, or `hex:0a 00 00 01`. */
 function rawBytes(what: string, text: string, sizeBytes: number): Buffer | undefined {
   if (!text.startsWith('hex:')) return undefined;
   const digits = text.slice(4).replaceAll(/[\s:]/g, '');
@@ -349,7 +350,7 @@ function untyped(what: string, sizeBytes: number): RampartError {
   });
 }
 
-/** JSON; what is none is a text. Integers that a number would round remain texts. */
+/** JSON, or a text if it is invalid. Integers that a number would round remain texts. */
 function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text, (_, value: unknown, context?: { readonly source?: string }) =>

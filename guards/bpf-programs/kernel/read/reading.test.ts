@@ -144,7 +144,7 @@ suite('reading what is in the kernel', { skip: obstacle() ?? false }, () => {
   });
 });
 
-test('masks are told by the names of their codes', () => {
+test('masks are shown by the names of their bits', () => {
   assert.deepEqual(actionNames('xdp', 0b10110), ['drop', 'pass', 'redirect']);
   assert.deepEqual(actionNames('tc', (1 << 4) | 1 | (1 << 31)), ['unspec', 'pipe', 'dispatcher_return']);
   assert.deepEqual(actionNames('xdp', 1 << 20), ['20']);

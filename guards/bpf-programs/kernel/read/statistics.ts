@@ -61,7 +61,7 @@ export async function readStats(
   return countersOf(options, false);
 }
 
-/** The counters now. Somebody must have the kernel's statistics enabled, or they stand still. */
+/** The present counters. They are constant unless the kernel's statistics are enabled. */
 export function countersOf(options: ReadOptions, isAll: boolean): Statistics {
   const kept = readKept(options);
   const chains = kept.chains.map((chain): ChainStatistics => {

@@ -20,9 +20,9 @@ export interface Admission {
   readonly takeRoom: (maps: readonly MapHold[]) => void;
 }
 
-/** What is kept of a program, to be compared with other rules later. */
+/** The facts kept about a program, for a later comparison with other rules. */
 export interface Admitted extends Uses {
-  /** Of all its own maps. Only in the records of earlier versions: now each map has its own. */
+  /** Memory of all its own maps. Only in the records of earlier versions: now each map has its own. */
   readonly mapBytes?: number;
 }
 
@@ -85,8 +85,8 @@ export function admitMaps(
 }
 
 /**
- * @returns What to keep: also what only these instructions tell.
- * @throws {ProgramFailure} `not-allowed`: it is not what was admitted
+ * @returns the facts to keep, including those found only in these instructions.
+ * @throws {ProgramFailure} `not-allowed`: it differs from what was admitted
  */
 export function checkLoaded(
   { rules }: Pick<Admission, 'rules'>,
@@ -134,7 +134,7 @@ export function checkNames(all: readonly BpfMap[]): void {
 /** @throws {ProgramFailure} `not-allowed` */
 function checkSharing(takenOver: ReadonlyMap<BpfMap, TakenOver>): void {
   for (const [{ name, type }, { shared }] of takenOver) {
-    // libbpf puts programs into it, which nobody stops or counts when their own object is deleted.
+    // libbpf puts programs into it, which are neither stopped nor counted when their own object is deleted.
     if (shared && mapTypeNames[type] === 'prog_array')
       throw notAllowed(
         'map_type_not_allowed',

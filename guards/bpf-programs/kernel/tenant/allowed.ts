@@ -1,6 +1,7 @@
 /**
- * What a program of a namespaced kind may ask of the kernel. Whoever may create such an object rules a namespace, not the node: what reads
- * or changes anything outside of the selected pods is left out, and so is what takes time or memory without a bound.
+ * The permissions of a program of a namespaced kind. Its author rules a namespace, not the node: reads and
+ * changes of anything outside of the selected pods are excluded, and so is everything that takes unbounded
+ * time or memory.
  */
 import type { AttachType } from '../desired.ts';
 
@@ -87,12 +88,15 @@ export const allowedHelpers: readonly AllowedHelpers[] = [
   },
 ];
 
-/** Calls of these do nothing unless they are added: their return value tells of any memory of the kernel (`%s`, `%pI4`). */
+/**
+ * Calls of these do nothing unless they are added: their return value reveals any memory of the kernel (`%s`,
+ * `%pI4`).
+ */
 export const droppedHelpers: ReadonlySet<string> = new Set(list('trace_printk trace_vprintk'));
 
 const packetTypes: ReadonlySet<AttachType> = new Set(['tc', 'tcx', 'xdp']);
 
-/** Of namespaced kinds: those that can be confined to pods. */
+/** Types of namespaced kinds: those that can be confined to pods. */
 export const tenantTypes: ReadonlySet<string> = new Set<AttachType>([...packetTypes, 'uprobe', 'uretprobe']);
 
 export function isAllowedHelper(name: string, type: AttachType): boolean {

@@ -1,4 +1,7 @@
-/** What instructions ask of the kernel beyond arithmetic: helpers, functions and variables of the kernel, loops without a bound. */
+/**
+ * The requirements of instructions beyond arithmetic: helpers, functions and variables of the kernel, loops
+ * without a bound.
+ */
 import { helperName } from '../../../../lib/ebpf/helper-names.ts';
 import { INSTRUCTION_BYTES } from '../../../../lib/ebpf/instructions.ts';
 

@@ -1,4 +1,4 @@
-// What is computed of a map against what the kernel counts for it.
+// The computed memory of a map against the kernel's count.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { release } from 'node:os';

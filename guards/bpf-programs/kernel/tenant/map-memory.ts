@@ -26,7 +26,7 @@ const BPF_F_NO_PREALLOC = 1;
 /** struct bpf_map and what belongs to it; locks for each CPU of an LRU list. */
 const MAP_BYTES = 4096;
 const PAGE_BYTES = 4096;
-/** Of an entry: there are up to twice as many buckets. */
+/** Size of a bucket for an entry: there are up to twice as many buckets. */
 const BUCKET_BYTES = 2 * 16;
 /** struct htab_elem with its bucket. */
 const HASH_ENTRY_BYTES = 48 + BUCKET_BYTES;
@@ -34,7 +34,7 @@ const HASH_ENTRY_BYTES = 48 + BUCKET_BYTES;
 const TRIE_NODE_BYTES = 40;
 const POINTER_BYTES = 8;
 
-/** What an allocation takes from the kernel, and a pointer of its list of free ones. */
+/** The kernel memory of an allocation, including a pointer of its free list. */
 const allocated = (bytes: number): number => powerOfTwo(bytes + POINTER_BYTES);
 const hash = ({ key, value, entries, cpus, eachAlone }: Sizes): number => {
   const bytes = HASH_ENTRY_BYTES + key + value;

@@ -10,7 +10,7 @@ export interface MapHold {
   readonly shared: boolean;
 }
 
-/** What of a program in the kernel counts. */
+/** The counted memory of a program in the kernel. */
 interface Holder {
   readonly id: string;
   readonly namespace: string | undefined;
@@ -24,7 +24,7 @@ interface Holder {
 }
 
 const MIB = 1024 * 1024;
-/** Of the memory of its namespace, for one program. */
+/** Fraction of its namespace's memory for one program. */
 const SHARE = 4;
 
 /** The maps that a program has. */
@@ -90,7 +90,7 @@ export class MapRoom {
     this.#held.set(namespace, all.set(id, maps));
   }
 
-  /** Of all programs but `except`, and of `more`. */
+  /** Bytes of all programs except `except`, and of `more`. */
   #heldBytes(namespace: string, except: string, more: ReadonlyMap<number | string, number>): number {
     const all = new Map(more);
     for (const [id, maps] of this.#held.get(namespace) ?? [])

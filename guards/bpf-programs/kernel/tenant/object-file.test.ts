@@ -1,4 +1,4 @@
-// What is found in object files, also in those that were made to hide something.
+// Findings in object files, including those made to hide something.
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
@@ -16,7 +16,7 @@ const code = (...parts: readonly InstructionParts[]): Buffer => Instructions.of(
 const calls = (bytes: Buffer): readonly string[] => [...demandsOf([bytes]).calls];
 
 suite('demands of instructions', () => {
-  test('helpers by name, also behind a load that is cut off, and those that nobody knows by number', () => {
+  test('lists helpers by name, unknown ones by number, also after a truncated load', () => {
     const load = { code: 0x18 };
     const call = (immediate: number) => ({ code: 0x85, immediate });
     assert.deepEqual(calls(code(call(1), load, { code: 0 }, call(12))), [
@@ -95,7 +95,7 @@ suite('object files', () => {
     );
   });
 
-  test('what only the loaded instructions call is kept', () => {
+  test('keeps only functions that the loaded instructions call', () => {
     const admission = { rules: defaultTenantRules };
     const ofFile = { calls: ['bpf_tail_call'], externs: [] };
     const instructions = Instructions.of([{ code: 0x85, immediate: 1 }]);

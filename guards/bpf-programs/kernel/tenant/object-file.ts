@@ -1,6 +1,7 @@
 /**
- * What an object file asks of the kernel, read before libbpf opens it: the file is a stranger's. It follows what libbpf makes of such a file
- * (src/libbpf.c), and where the two could differ it looks at more: libbpf loads a program from its own section and from `.text`.
+ * The requirements of an object file, read before libbpf opens it: the file is untrusted. It follows libbpf's
+ * reading of such a file (src/libbpf.c), and where the two could differ it examines more: libbpf loads a
+ * program from its own section and from `.text`.
  */
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 
@@ -16,7 +17,7 @@ const SHF_EXECINSTR = 4n;
 const SHN_UNDEF = 0;
 
 const SHT_NOBITS = 8;
-/** Of symbols and sections. The kernel's own have up to 512 bytes. */
+/** Limit of names of symbols and sections. The kernel's own have up to 512 bytes. */
 const LONGEST_NAME = 4096;
 const MOST_EXTERNS = 1000;
 
@@ -24,7 +25,7 @@ interface Section {
   readonly name: string;
   readonly type: number;
   readonly isExecutable: boolean;
-  /** Of a table of relocations: the section that they change. */
+  /** For a table of relocations: the section that they change. */
   readonly info: number;
   readonly link: number;
   /** In place. */

@@ -17,7 +17,7 @@ export const defaultTenantRules: TenantRules = {
   mapMemoryBytes: defaultMapMemoryMiB * 1024 * 1024,
 };
 
-/** What a program asks of the kernel, by name. */
+/** A program's requirements, by name. */
 export interface Uses {
   /** Helpers. */
   readonly calls: readonly string[];
@@ -44,7 +44,7 @@ function usesRefused(names: readonly string[], type: AttachType): ProgramFailure
   );
 }
 
-/** What no option allows, or not to this program. `code` is for tools: it stays the same. */
+/** A refusal that no option lifts, or not for this program. `code` is for tools: it never changes. */
 export function notAllowed(code: string, what: string, next: string, mayPass = false): ProgramFailure {
   return new ProgramFailure('not-allowed', `${what} (${code}). ${next}`, mayPass);
 }

@@ -11,7 +11,7 @@ const FUNC = 12;
 const STATIC = 0;
 const GLOBAL = 1;
 
-/** What follows a type, by its kind: bytes in all, and for each member. */
+/** The size of the data after a type, by its kind: in total, and for each member. */
 const restOf: readonly (readonly [number, number])[] = [
   [0, 0],
   [4, 0], // int

@@ -1,4 +1,4 @@
-// What a program of a namespaced kind may ask of the kernel, in the kernel of this machine.
+// The permissions of a program of a namespaced kind, in the kernel of this machine.
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -119,7 +119,7 @@ suite('programs of namespaced kinds', { skip: obstacle() ?? false }, () => {
     });
   }
 
-  test('what needs no more than its pod runs', async () => {
+  test('programs that need nothing outside their pod run', async () => {
     await using lab = new Lab();
     const host = await lab.host();
     const wanted = [
@@ -176,7 +176,7 @@ suite('programs of namespaced kinds', { skip: obstacle() ?? false }, () => {
     assert.deepEqual(pinned(lab), []);
   });
 
-  test('prints do nothing, and tell nothing; with the helper added they print', async () => {
+  test('prints do nothing and are not reported; with the helper allowed, they print', async () => {
     await using lab = new Lab();
     const wanted = program('xdp_prints', xdp('in0'));
     loaded(await (await lab.host()).apply([wanted]), wanted.id);
@@ -188,7 +188,7 @@ suite('programs of namespaced kinds', { skip: obstacle() ?? false }, () => {
     assert.equal(lab.counted(wanted.id), '12345'.length);
   });
 
-  test('a map of another program, by its descriptor in the agent, is no map of the program', async () => {
+  test("a descriptor in the agent does not give a program another program's map", async () => {
     await using lab = new Lab();
     const host = await lab.host();
     const owner = desired('owner', xdp('in0'));
@@ -248,9 +248,9 @@ suite('programs of namespaced kinds', { skip: obstacle() ?? false }, () => {
     assert.deepEqual(pinned(lab), []);
   });
 
-  test('of two maps of one name, only one would be shared: refused', async () => {
+  test('refuses two maps of one name, as only one would be shared', async () => {
     await using lab = new Lab();
-    // A name with a dot is none in C: such maps are pinned by number, each for itself.
+    // A name with a dot is invalid in C: such maps are pinned by number, each for itself.
     const owner = program('xdp_count', xdp('in0'), {
       id: 'acme/owner',
       bytecode: () => Promise.resolve(renamed(bytecode('count'), 'packets', 'pack.ts')),
@@ -305,7 +305,7 @@ suite('programs of namespaced kinds', { skip: obstacle() ?? false }, () => {
 
   test('maps of a program, and of all programs of a namespace, are bounded', async () => {
     await using lab = new Lab();
-    // Of the array `packets`: its value, in whole pages, and what the kernel keeps of a map.
+    // Size of the array `packets`: its value, in whole pages, and the kernel's data for a map.
     const bytes = 8192;
     const one = (name: string, namespace = 'acme') =>
       program('on_uprobe', uprobe, { file: 'probes', id: `${namespace}/${name}`, namespace });
@@ -328,7 +328,7 @@ suite('programs of namespaced kinds', { skip: obstacle() ?? false }, () => {
       /other programs of namespace acme have 0\.06 MiB .* \(map_memory_of_namespace\)\./,
     );
     assert.equal(pinned(lab).length, 9);
-    // What runs keeps its room, wherever it is in the list; and nobody reads again what has none.
+    // A running program keeps its room, wherever it is in the list; a program without room is not read again.
     const unread = {
       ...one('more'),
       bytecode: () => Promise.reject(new Error('the bytecode was asked for')),
