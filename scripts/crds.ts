@@ -3,7 +3,7 @@
  * `guards/<guard>/api.ts`, which the TypeScript types come from too.
  */
 import { existsSync, globSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
 import { crdYaml } from '../lib/kube/crd/manifest.ts';
@@ -21,7 +21,12 @@ export async function expectedManifests(top: string): Promise<Map<string, string
       const { plural, group } = resource;
       // The group is in the name only where it has to be: two groups may have the same resource.
       const isAlone = resources.filter((other) => other.plural === plural).length === 1;
-      const path = join(dirname(source), 'crd', `${isAlone ? plural : `${plural}.${group}`}.yaml`);
+      const path = join(
+        'deploy/guards',
+        basename(dirname(source)),
+        'crd',
+        `${isAlone ? plural : `${plural}.${group}`}.yaml`,
+      );
       if (manifests.has(path)) throw new Error(`${source} has two resources called ${plural}.${group}`);
       manifests.set(path, crdYaml(resource, source));
     }

@@ -114,8 +114,7 @@ suite('manifests of custom resources', () => {
 
   test('written once, then in order; an edited, a missing and a stray manifest are named', async () => {
     using guard = tree(things);
-    const path = 'guards/guard/crd/things.yaml';
-    const copy = 'deploy/guards/guard/crd/things.yaml';
+    const path = 'deploy/guards/guard/crd/things.yaml';
     const all = 'deploy/guards/kustomization.yaml';
     const component = 'deploy/guards/guard/kustomization.yaml';
     const file = join(guard.path, path);
@@ -129,7 +128,7 @@ suite('manifests of custom resources', () => {
       'service.yaml',
     ];
     const files = [
-      ...[path, all, copy, component, 'deploy/base/admission.yaml'],
+      ...[path, all, component, 'deploy/base/admission.yaml'],
       ...monitoring.map((name) => `deploy/monitoring/${name}`),
       'deploy/uninstall/role.yaml',
     ];
@@ -148,7 +147,7 @@ suite('manifests of custom resources', () => {
     ]);
     writeFileSync(file, `${text}more: true\n`);
     assert.match((await found()).join(), /things.yaml:\d+: is "more: true", the code says ""/);
-    const strays = ['deploy/guards/gone/kustomization.yaml', 'guards/guard/crd/old.yaml'];
+    const strays = ['deploy/guards/gone/kustomization.yaml', 'deploy/guards/guard/crd/old.yaml'];
     mkdirSync(join(guard.path, 'deploy/guards/gone'));
     for (const stray of strays) writeFileSync(join(guard.path, stray), text);
     assert.deepEqual(

@@ -2,9 +2,9 @@
  * The manifests that follow from the code, of custom resources and of deploy/. This checks that they are what the code says, or
  * writes them:
  *
- * - `guards/<guard>/crd/*.yaml`, from the schemas in `guards/<guard>/api.ts`;
- * - `deploy/guards/<guard>/`, a kustomize Component for each guard of apps/guards.ts, from its descriptor, with copies of its
- *   custom resources (a kustomization reads nothing outside of its directory), and one for each other variant of a resource;
+ * - `deploy/guards/<guard>/crd/*.yaml`, from the schemas in `guards/<guard>/api.ts`;
+ * - `deploy/guards/<guard>/`, a kustomize Component for each guard of apps/guards.ts, from its descriptor, and one for each other
+ *   variant of a resource;
  * - `deploy/base/admission.yaml`, from the limits of what is written;
  * - `deploy/monitoring/`, from alerting rules and metrics;
  * - `deploy/chart/`, from deploy/base/ and all of these components;
@@ -36,7 +36,7 @@ import { monitoringDirectory, monitoringFiles } from './monitoring.ts';
 
 /** Places for generated files only. */
 const written = [
-  ...['guards/*/crd/*.yaml', 'deploy/guards/**/*.yaml', 'deploy/monitoring/*'],
+  ...['deploy/guards/**/*.yaml', 'deploy/monitoring/*'],
   ...['deploy/chart/*.*', 'deploy/chart/templates/*'],
 ];
 
@@ -51,12 +51,9 @@ async function expectedFiles(top: string, guards: readonly Guard[]): Promise<Map
   await add('deploy/guards/kustomization.yaml', allYaml(guards));
   for (const guard of guards) {
     const directory = join('deploy/guards', guard.name);
-    const resources: string[] = [];
-    for (const [path, text] of crds) {
-      if (dirname(path) !== join('guards', guard.name, 'crd')) continue;
-      resources.push(join('crd', basename(path)));
-      files.set(join(directory, 'crd', basename(path)), text);
-    }
+    const resources = [...crds.keys()]
+      .filter((path) => dirname(path) === join(directory, 'crd'))
+      .map((path) => join('crd', basename(path)));
     const roles = rolesYaml(guard);
     if (roles !== undefined) {
       resources.push('roles.yaml');

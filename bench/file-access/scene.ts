@@ -16,7 +16,7 @@ import { type Lab, type LabContainer, startLab } from '../../test/lab/lab.ts';
 import { ServerProcess } from '../apiserver/server-process.ts';
 
 export const nodeName = 'bench-node';
-const CRDS = join(import.meta.dirname, '../../guards/file-access/crd');
+const CRDS = join(import.meta.dirname, '../../deploy/guards/file-access/crd');
 const CRD_WAIT_MS = 10_000;
 /** Pods that are started at a time. */
 const AT_A_TIME = 4;

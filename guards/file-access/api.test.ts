@@ -14,7 +14,7 @@ import { samples } from './policy/samples.fixture.ts';
 /** The schema of a committed manifest: the one that a cluster gets. */
 function committed(plural: string, version: string) {
   const manifest = parse(
-    readFileSync(join(import.meta.dirname, 'crd', `${plural}.yaml`), 'utf8'),
+    readFileSync(join(import.meta.dirname, '../../deploy/guards/file-access/crd', `${plural}.yaml`), 'utf8'),
   ) as CrdManifest;
   return compileSchema(manifest.spec.versions.find(({ name }) => name === version)?.schema.openAPIV3Schema);
 }

@@ -20,7 +20,7 @@ import {
 
 /** A committed manifest: the one that a cluster gets. */
 function committed(plural: string): CrdManifest {
-  const file = join(import.meta.dirname, 'crd', `${plural}.yaml`);
+  const file = join(import.meta.dirname, '../../deploy/guards/file-integrity/crd', `${plural}.yaml`);
   return parse(readFileSync(file, 'utf8')) as CrdManifest;
 }
 
