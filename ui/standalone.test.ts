@@ -7,7 +7,7 @@ import { request } from 'node:https';
 import { text } from 'node:stream/consumers';
 import { after, before, suite, test } from 'node:test';
 
-import type { UiReport } from '../apps/ui/report.ts';
+import type { UiPicture, UiReport } from '../apps/ui/report.ts';
 import { Standalone } from '../apps/standalone/standalone.fixture.ts';
 import { clusterAdmissionPolicyType } from '../guards/policy-audit/api.ts';
 import { clusterPolicy } from '../guards/policy-audit/scanner/scan.fixture.ts';
@@ -142,8 +142,15 @@ suite('rampart standalone --ui', { skip: sensorSkip }, () => {
     const headers = { cookie: await cookie() };
     const report = async (): Promise<UiReport> =>
       JSON.parse((await ask('/ui/status.json', { headers })).text) as UiReport;
-    const { status, failure } = await report();
-    assert.deepEqual([failure, status?.notRead], [null, []]);
+    const { status, failure, who, pictures } = await report();
+    assert.deepEqual([failure, status?.notRead, who], [null, [], 'rampart-viewer']);
+    assert.equal(pictures.length, 5);
+    for (const guard of pictures) {
+      const { text: answered } = await ask(`/ui/pictures/${guard}.json`, { headers });
+      const { picture, failure: why } = JSON.parse(answered) as UiPicture;
+      assert.equal(why, null, guard);
+      assert.doesNotMatch(picture?.notes.join(' ') ?? '', /You may not read/, guard);
+    }
     assert.deepEqual(
       status?.guards.filter(({ objects }) => objects !== 0).map(({ name, objects }) => [name, objects]),
       [['policy-audit', 1]],

@@ -7,6 +7,7 @@ import { readFinding } from '../../guard/stream/read-finding.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { PolicyApi } from '../../test/network-policy/policy-api.fixture.ts';
 import { guards } from '../guards.ts';
+import { RbacApi } from '../ui-server/rbac-api.fixture.ts';
 import { Pictures } from './pictures.ts';
 
 const hostile = '<img src=x onerror=alert(1)>';
@@ -84,5 +85,30 @@ suite('pictures of the guards, from an API', () => {
     await until('it is no longer live', async () =>
       (await pictures.read('file-access'))?.picture?.notes.includes(`New findings are not seen: ${hostile}`),
     );
+  });
+
+  test('what the user may not read is said, and nothing is drawn in its place', async () => {
+    await using api = await RbacApi.start(() => Promise.reject(new Error('no logs')));
+    api.tokens.set('ann', 'ann');
+    const pictures = new Pictures({
+      ...{ guards, choice: { kubeconfig: api.kubeconfigOf('ann') }, clusterWords: [], isThisMachine: false },
+      ...{
+        findingsOf: () => [],
+        live: () => ({ isLive: true, note: '' }),
+        signal: AbortSignal.timeout(60_000),
+      },
+    });
+    for (const [guard, resource] of [
+      ['network-policy', 'networkpolicies'],
+      ['bpf-programs', 'bpfman.io'],
+      ['file-integrity', 'fileintegritynodestatuses'],
+      ['policy-audit', 'policyreports'],
+    ] as const) {
+      const { picture, failure } = (await pictures.read(guard)) ?? {};
+      assert.deepEqual([picture?.items, failure], [[], null], guard);
+      const notes = picture?.notes.join('\n') ?? '';
+      assert.match(notes, new RegExp(`^You may not read ${resource}: .*forbidden`, 'm'), guard);
+      assert.doesNotMatch(notes, /Nothing has changed|No policy|No program|no pod/, guard);
+    }
   });
 });
