@@ -25,6 +25,7 @@ test('every errno has its name', () => {
   assert.equal(errnoName(2), 'ENOENT');
   assert.equal(errnoName(11), 'EAGAIN');
   assert.equal(errnoName(4711), 'errno 4711');
+  assert.equal(errnoName(4001), 'LIBBPF_ERRNO__FORMAT');
 });
 
 test('a failing call names the path, the errno and its text', () => {

@@ -36,8 +36,20 @@ const systemErrors = getSystemErrorMap();
 
 /** The name of an errno value, "ENOENT" for 2; "errno 4711" for a number without a name here. */
 export function errnoName(number: number): string {
-  return namesByNumber.get(number) ?? systemErrors.get(-number)?.[0] ?? `errno ${number}`;
+  return (
+    namesByNumber.get(number) ??
+    systemErrors.get(-number)?.[0] ??
+    libbpfErrors[number - LIBBPF_ERRNO_START] ??
+    `errno ${number}`
+  );
 }
+
+/** Errors of libbpf itself, in the order of `enum libbpf_errno` (bpf/libbpf.h). */
+const LIBBPF_ERRNO_START = 4000;
+const libbpfErrors = [
+  ...['LIBELF', 'FORMAT', 'KVERSION', 'ENDIAN', 'INTERNAL', 'RELOC', 'LOAD', 'VERIFY', 'PROG2BIG', 'KVER'],
+  ...['PROGTYPE', 'WRNGPID', 'INVSEQ', 'NLPARSE'],
+].map((name) => `LIBBPF_ERRNO__${name}`);
 
 /** For people: "no such file or directory (ENOENT)". */
 export function errnoText(number: number): string {
