@@ -66,21 +66,18 @@ suite('rampart standalone --ui', { skip: sensorSkip }, () => {
     const kubectl = (...args: string[]) =>
       one.kubectl('--kubeconfig', one.at('data/viewer.kubeconfig'), ...args);
     assert.match(kubectl('get', 'clusteradmissionpolicies').stdout, /named/);
-    for (const args of [
-      ['create', 'namespace', 'mine'],
-      ['delete', 'clusteradmissionpolicy', 'named'],
-      ['label', 'namespace', 'shop', 'a=b'],
-      ['get', 'secrets', '-A'],
-    ]) {
-      const { code, stderr } = kubectl(...args);
-      assert.equal(code, 1, stderr);
-      assert.match(stderr, /forbidden: User "rampart-viewer" cannot/, args.join(' '));
-    }
+    // A start of kubectl takes long: what else there is to write goes without it.
+    const { code, stderr } = kubectl('create', 'namespace', 'mine');
+    assert.equal(code, 1, stderr);
+    assert.match(stderr, /forbidden: User "rampart-viewer" cannot create resource "namespaces"/);
     const headers = { authorization: `Bearer ${token()}`, 'content-type': 'application/json' };
     const shop = '/api/v1/namespaces/shop';
     for (const [method, path] of [
       ['GET', `${shop}/secrets/key`],
       ['GET', `${shop}/secrets?watch=1`],
+      ['GET', '/api/v1/secrets'],
+      ['PATCH', shop],
+      ['DELETE', '/apis/policies.kubewarden.io/v1/clusteradmissionpolicies/named'],
       ['GET', `${shop}/configmaps`],
       ['POST', '/api/v1/namespaces'],
       ['POST', '/apis/policies.kubewarden.io/v1/clusteradmissionpolicies'],
