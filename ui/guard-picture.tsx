@@ -1,5 +1,5 @@
 /** What is behind the card of a guard: its picture, the part of it that was chosen, and the same as a table. */
-import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 
 import type { DrawnItem, DrawnPicture } from '../apps/ui/report.ts';
 import { CopiedCommand } from './copied-command.tsx';
@@ -28,8 +28,14 @@ interface GuardPictureProps {
 
 export function GuardPicture({ guard, close }: GuardPictureProps) {
   const { picture, failure } = usePicture(guard);
+  const section = useRef<HTMLElement>(null);
+  const isThere = picture !== undefined;
+  // On a phone it is below all cards.
+  useEffect(() => {
+    if (isThere) section.current?.scrollIntoView({ block: 'nearest' });
+  }, [guard, isThere]);
   return (
-    <section class="card picture" id={pictureId} aria-labelledby="picture-title">
+    <section ref={section} class="card picture" id={pictureId} aria-labelledby="picture-title">
       <div class="head">
         <h2 id="picture-title">{picture?.title ?? shown(guard)}</h2>
         {picture !== undefined && <span class="tag">{shown(guard)}</span>}
