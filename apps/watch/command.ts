@@ -54,9 +54,10 @@ export function watchCommand(): Command {
         .conflicts('only'),
     )
     .addOption(
-      new Option('--only <programs>', 'programs whose accesses alone are reported, likewise').argParser(
-        words,
-      ),
+      new Option(
+        '--only <programs>',
+        'the only programs whose accesses are reported, in the same form',
+      ).argParser(words),
     )
     .addOption(optionOf(sensorModeOption))
     .option('--create', 'create missing files; existing files are never changed')
@@ -68,7 +69,7 @@ export function watchCommand(): Command {
     .option('--root <dir>', 'directory that the paths are relative to, such as /proc/PID/root', '/')
     .option(
       '--rate <number>',
-      'accesses reported per second, process, file and kind; the rest is only counted. 0: no limit',
+      'report at most this many a second for each process, file and kind; count the others. 0: no limit',
       wholeNumber,
       1000,
     )

@@ -28,7 +28,7 @@ export const bpffsOption: GuardOption = {
 
 export const bpfStateOption: GuardOption = {
   flags: '--bpf-state <dir>',
-  description: 'where to keep the state of eBPF programs that the kernel does not; use a tmpfs',
+  description: 'directory for state of eBPF programs that the kernel does not keep; use a tmpfs',
   on: ['agent', 'standalone'],
   default: '/run/rampart/bpf-programs',
 };

@@ -15,7 +15,8 @@ export interface FileIntegrityOptions {
 export const fileIntegrityOptions: readonly GuardOption[] = [
   {
     flags: '--integrity-read-rate <bytes>',
-    description: 'bytes that scans of FileIntegrities read per second at most: 500k, 20M; default: no limit',
+    description:
+      'limit of what scans of FileIntegrities read, in bytes per second: 500k, 20M; default: no limit',
     on: ['agent', 'standalone'],
     parse: byteCount,
   },

@@ -60,13 +60,13 @@ export const operations: readonly Operation[] = [
     name: 'check',
     what: 'access(2), faccessat(2): a check only',
     seen: permissionModes(20),
-    unseenBecause: 'it yields no descriptor',
+    unseenBecause: 'the call opens nothing that this mode could see',
   },
   {
     name: 'link',
     what: 'link(2), while fs.protected_hardlinks is on',
     seen: permissionModes(6),
-    unseenBecause: 'it yields no descriptor',
+    unseenBecause: 'the call opens nothing that this mode could see',
   },
   {
     name: 'script',

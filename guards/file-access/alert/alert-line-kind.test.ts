@@ -38,12 +38,12 @@ suite('an alert as a line for a person', () => {
   for (const [json, words] of [
     [undefined, ''],
     [accessor('owner', 'nginx-pod'), ''],
-    [accessor('host'), ', by the host'],
+    [accessor('host'), ', accessed from the host'],
     [accessor('unknown'), ', by an unknown container'],
     [accessor('container', 'debug'), ', by shop/debug/sh'],
     [host({ mounts: 'own' }), ', by the host, mount namespace of its own'],
     [host({ mounts: 'own', unit: 'system.slice/x.service' }), ', by system.slice/x.service'],
-    [host({ unit: 'system.slice/x.service' }), ', by the host'],
+    [host({ unit: 'system.slice/x.service' }), ', accessed from the host'],
     [unknown, ', by unknown container 0123456789ab'],
   ] as const) {
     test(`accessed by ${json ?? 'nobody known'}`, () =>
@@ -52,7 +52,7 @@ suite('an alert as a line for a person', () => {
 
   test('shows a file that is no longer at its path', () => {
     const moved = new AlertEncoder({ ...context, moved: true }).encode(access, accessor('host'));
-    assert.equal(shown(moved), `${base}, by the host, the file was moved`);
+    assert.equal(shown(moved), `${base}, accessed from the host, the file was moved`);
   });
 
   test('of another day: with its date', () => {

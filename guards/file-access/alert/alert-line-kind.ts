@@ -38,7 +38,7 @@ function decisionOf(alert: KiveAlert): Decision {
  * whether the file is no longer at that path.
  *
  * @example
- * // 10:00:00.123   read          shop/nginx-pod/nginx:/secret.txt  /usr/bin/cat /secret.txt  (pid 41, uid 0)  secrets, by the host
+ * // 10:00:00.123   read          shop/nginx-pod/nginx:/secret.txt  /usr/bin/cat /secret.txt  (pid 41, uid 0)  secrets, accessed from the host
  */
 function formatAlert(alert: KiveAlert, { colour, nowMs }: PrettyLineOptions): string {
   const { metadata, process: by, pod } = alert;
@@ -97,7 +97,7 @@ function accessorWords({ accessor, pod: owner }: KiveAlert): string {
     }
     case 'host':
       // A file without a pod is the host's own.
-      if (accessor.mounts === undefined) return owner.name === '' ? '' : 'by the host';
+      if (accessor.mounts === undefined) return owner.name === '' ? '' : 'accessed from the host';
       return `by ${accessor.unit === undefined ? 'the host, mount namespace of its own' : printable(accessor.unit)}`;
     case 'unknown': {
       const { id } = accessor.container;

@@ -82,7 +82,7 @@ suite('rampart integrity accept', () => {
     assert.doesNotMatch(stdout, /new\.so/);
     assert.match(stdout, /^n1: accepted \(1\); 1 finding is left$/m);
     assert.match(stdout, /^n2: accepted \(1\); no differences from the baseline are left$/m);
-    assert.match(stderr, /requested acceptance on n1, n2 as /);
+    assert.match(stderr, /asked n1, n2 to accept them, as /);
     // In an event, with who and why; and without -n the only one of this name is meant.
     await until('the event', async () =>
       (await cluster.notes('NodeIntegrityAccepted')).some((note) => note.includes('the update')),

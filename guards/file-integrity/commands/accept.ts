@@ -81,7 +81,7 @@ async function accept(name: string, options: AcceptOptions, told: Told): Promise
     told.asked = asked;
     const missed = plans.length - asked.length;
     if (asked.length === 0) return 2;
-    say(`requested acceptance on ${asked.map(({ plan }) => plan.nodeName).join(', ')} as ${author}`);
+    say(`asked ${asked.map(({ plan }) => plan.nodeName).join(', ')} to accept them, as ${author}`);
     if (options.timeout === 0) return missed === 0 ? 0 : 1;
     const onOutcome = (nodeName: string, text: string): void => {
       told.outcomes.set(nodeName, text);

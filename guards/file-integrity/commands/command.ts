@@ -77,7 +77,7 @@ function checkCommand(): Command {
     .option('--workers <number>', 'threads that read files; default: 2', argument(threadCount))
     .option(
       '--read-rate <bytes>',
-      'bytes to read per second at most: 500k, 20M; default: no limit',
+      'limit of what is read, in bytes per second: 500k, 20M; default: no limit',
       argument(byteCount),
     )
     .addOption(

@@ -84,7 +84,7 @@ suite('a finding as a line for a person', () => {
     const removed: Finding = { ...alone, change: 'removed', attributes: [], seenBy: 'scan' };
     const line = integrityLine({ state: 'found', path: '', finding: removed }, where);
     assert.match(shown(line), /^\S+ {3}removed {7}n1:\/etc\/passwd +found by a scan {2}guard\/workers$/);
-    assert.match(shown(lineOf({}, 'gone')), /^\S+ {3}as before {5}n1:/);
+    assert.match(shown(lineOf({}, 'gone')), /^\S+ {3}restored {6}n1:/);
     assert.match(shown(lineOf({}, 'accepted')), /^\S+ {3}accepted {6}n1:/);
     assert.match(shown(lineOf(), seenMs + 2 * 86_400_000), /^2026-11-2\d \S+ {3}changed/);
   });

@@ -99,7 +99,7 @@ function findingOf({ keys }: ReadFinding): FindingLine | undefined {
 export function formatFinding(finding: FindingLine, { colour, nowMs }: PrettyLineOptions): string {
   const { fileIntegrity, node, path, change, attributes, author, time, seenBy, state, explained } = finding;
   const timeMs = Date.parse(time);
-  const word = state === 'gone' ? 'as before' : state === 'accepted' ? 'accepted' : change;
+  const word = state === 'gone' ? 'restored' : state === 'accepted' ? 'accepted' : change;
   const place = `${printable(node.name)}:${escaped(path)}`;
   const subject = `  ${printable(word).padEnd(12)}  ${place.padEnd(PATH_COLUMNS)}`;
   const who =

@@ -105,6 +105,6 @@ export function explainRefusal(refusal: Refusal, needs: Needs, context: ProbeCon
       `${answer}: this kernel was built without it (no ${needs.builtWith}).`,
     );
   }
-  const allowed = aboutPrivileges ? ', though the process has the capabilities' : '';
-  return unavailable('refused', `The kernel answers ${answer}${allowed}.`);
+  const allowed = aboutPrivileges ? ' although the process has the required capabilities' : '';
+  return unavailable('refused', `The kernel returns ${answer}${allowed}.`);
 }
