@@ -1,6 +1,7 @@
 /** The chains of this machine's kernel, with how often and how long they run. */
 import type { Picture, PictureItem } from '../../../guard/picture.ts';
 import { messageOf } from '../../../lib/errors/errors.ts';
+import { counted } from '../../../lib/output/words.ts';
 import { sleep, systemClock } from '../../../lib/time/clock.ts';
 import { enableStatistics } from '../kernel/info.ts';
 import type { ChainMember, ChainView } from '../kernel/read/chains.ts';
@@ -11,6 +12,8 @@ import { readingPlace } from '../node/locked-host.ts';
 import { bpffsOption, bpfStateOption } from '../options.ts';
 
 const MEASURE_MS = 500;
+/** A node has many pods, each of which may have its own. */
+const MOST_CHAINS = 24;
 
 interface Counts {
   readonly runs: bigint;
@@ -31,11 +34,28 @@ export async function kernelChains(signal: AbortSignal): Promise<KernelChains> {
     return { items: [], notes: [messageOf(error)] };
   }
   const { before, now, note } = await measure(reading, signal);
-  const chains = now.chains.map(({ chain, ...counts }) =>
-    chainItems(chain, before, now, rateOf(counts, chainCounts(before, chain))),
-  );
-  const tcx = tcxViews(readKept(reading)).map((chain) => chainItems(chain, before, now, undefined));
-  return { items: [...chains, ...tcx].flat(), notes: note === undefined ? [] : [note] };
+  const composed = now.chains.map(({ chain, ...counts }) => ({
+    chain,
+    rate: rateOf(counts, chainCounts(before, chain)),
+  }));
+  const tcx = tcxViews(readKept(reading)).map((chain) => ({ chain, rate: undefined }));
+  // Those of the node itself before those of its pods.
+  const all = [...composed, ...tcx].toSorted((a, b) => Number(isOfPod(a.chain)) - Number(isOfPod(b.chain)));
+  const shown = all.slice(0, MOST_CHAINS);
+  const left = all.length - shown.length;
+  return {
+    items: shown.flatMap(({ chain, rate }) => chainItems(chain, before, now, rate)),
+    notes: [
+      ...(left > 0
+        ? [`${counted(left, 'chain')} left out, those of pods first: rampart bpf chain has all.`]
+        : []),
+      ...(note === undefined ? [] : [note]),
+    ],
+  };
+}
+
+function isOfPod({ container }: ChainView): boolean {
+  return container !== undefined;
 }
 
 /** The kernel counts time only on request: this costs each run a few ns, for half a second. */
