@@ -68,7 +68,7 @@ function examples(guards: readonly Guard[]): readonly string[] {
 export async function runProgram(guards: readonly Guard[]): Promise<void> {
   // Also for what is thrown outside of the command's own promise: an event handler, a stream.
   process.on('uncaughtException', fail);
-  // A reader that went away (`| head`) is not a failure; without its stderr, there is no one to tell.
+  // A reader that went away (`| head`) is not a failure; without stderr, a message has no reader.
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error) => (isBrokenPipe(error) ? process.exit() : fail(outputFailure(error))));
   }

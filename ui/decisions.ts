@@ -1,4 +1,4 @@
-/** What a person has to decide on, of what was found in the last 24 hours. */
+/** Findings of the last 24 hours that need a person's decision. */
 import type { ListedFinding } from './use-findings.ts';
 
 export interface Decisions {

@@ -12,7 +12,7 @@ const headKeys: ReadonlySet<string> = new Set([
 
 interface FindingRowProps {
   readonly listed: ListedFinding;
-  /** Somebody has to decide on it. */
+  /** It waits for a decision. */
   readonly isWaiting: boolean;
 }
 

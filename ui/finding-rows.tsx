@@ -26,7 +26,7 @@ export function FindingRows({ findings, decisions }: FindingRowsProps) {
 
 interface PartProps {
   readonly rows: readonly ListedFinding[];
-  /** Whether somebody has to decide on each. */
+  /** Whether each waits for a decision. */
   readonly waiting: readonly boolean[];
 }
 

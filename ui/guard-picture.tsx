@@ -1,4 +1,4 @@
-/** What is behind the card of a guard: its picture, the part of it that was chosen, and the same as a table. */
+/** The panel behind the card of a guard: its picture, the chosen part of it, and the same as a table. */
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 
 import type { DrawnItem, DrawnPicture } from '../apps/ui/report.ts';
@@ -166,13 +166,13 @@ function AsTable({ picture: { items, axes, unit, title } }: { readonly picture: 
   );
 }
 
-/** Of a path, the parts are one name. */
+/** The parts of a path are one name. */
 function namesOf({ at }: DrawnItem, axes: number): string[] {
   if (axes !== 1) return at.slice(0, axes);
   return [at.join('/').replace(/^\/\//, '/')];
 }
 
-/** Of the content of an element, in CSS pixels; 0 before it is known. */
+/** The width of an element's content, in CSS pixels; 0 before it is known. */
 function useWidth() {
   const place = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(0);

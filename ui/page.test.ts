@@ -32,7 +32,7 @@ function answer(page: Page, question: string) {
   return page.locator('.answers > div', { hasText: question }).locator('.answer');
 }
 
-/** Scrolls through 10,000 rows, so many pixels a frame. */
+/** Scrolls through 10,000 rows by this many pixels a frame. */
 async function frames(page: Page, pixels: number): Promise<string> {
   const times = await page.evaluate(async (by) => {
     const between: number[] = [];
@@ -87,7 +87,7 @@ suite('the page of rampart ui, in a browser', { skip: browserObstacle() }, () =>
     assert.equal(await page.locator('img').count(), 0);
     assert.notEqual(await page.title(), 'run');
 
-    // What the guard has audited, behind its card.
+    // The panel behind its card shows the audited objects.
     await create('good');
     await page.locator('.guard', { hasText: 'policy-audit' }).click();
     await page.locator('#picture .item[aria-label^="named in shop"]').waitFor();
@@ -165,7 +165,7 @@ suite('the page of rampart ui, in a browser', { skip: browserObstacle() }, () =>
       for (const pixels of [120, 900])
         t.diagnostic(`ms between frames, ${pixels} pixels each: ${await frames(page, pixels)}`);
     }
-    // Of findings alone, so it is there without an API, too.
+    // Made of findings alone, so it is shown without an API, too.
     await page.locator('.guard', { hasText: 'file-access' }).click();
     await page.locator('#picture').getByText('No access was found in the last 24 hours.').waitFor();
     // No API answers there.

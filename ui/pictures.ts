@@ -47,7 +47,7 @@ for (const guard of guards) {
   await page.locator('#picture .tag', { hasText: guard }).waitFor();
   const drawing = page.locator('#picture .drawing');
   await drawing.waitFor();
-  // What says most: a refused flow, a policy that fails, a program.
+  // The items that matter most: a refused flow, a failing policy, a program.
   for (const tone of ['.bad', '[class*=level]', '.warn', '']) {
     const telling = drawing.locator(`[role=button]${tone}`);
     if ((await telling.count()) === 0) continue;

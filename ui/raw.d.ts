@@ -1,4 +1,4 @@
-/** Of vite: the text of a file. */
+/** The text of a file, as vite imports it. */
 declare module '*?raw' {
   const text: string;
   export default text;

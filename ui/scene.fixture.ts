@@ -18,7 +18,7 @@ for try in $(seq 60); do
   sleep 1
 done`;
 
-/** A second program on the interface of the example, so that there is a chain. */
+/** A second program on the interface of the example, so that they form a chain. */
 const secondProgram = `
 sed -e 's/^  name: count/  name: sample/' -e 's/priority: 50/priority: 60/' examples/bpf-programs.yaml | kubectl apply -f -
 `;
@@ -44,7 +44,7 @@ export interface Scene extends AsyncDisposable {
   readonly browser: Browser;
   /** The address of the page with its token, which works once. */
   readonly link: string;
-  /** What the events printed. */
+  /** The lines that the events printed. */
   readonly printed: string;
 }
 

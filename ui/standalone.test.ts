@@ -66,7 +66,7 @@ suite('rampart standalone --ui', { skip: sensorSkip }, () => {
     const kubectl = (...args: string[]) =>
       one.kubectl('--kubeconfig', one.at('data/viewer.kubeconfig'), ...args);
     assert.match(kubectl('get', 'clusteradmissionpolicies').stdout, /named/);
-    // A start of kubectl takes long: what else there is to write goes without it.
+    // A start of kubectl takes long: other objects are written without it.
     const { code, stderr } = kubectl('create', 'namespace', 'mine');
     assert.equal(code, 1, stderr);
     assert.match(stderr, /forbidden: User "rampart-viewer" cannot create resource "namespaces"/);

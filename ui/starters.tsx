@@ -1,4 +1,4 @@
-/** What is shown as long as nothing is asked for: an example for each guard, to copy. */
+/** Shown as long as no guard has objects: an example for each guard, to copy. */
 import bpfPrograms from '../examples/bpf-programs.yaml?raw';
 import fileAccess from '../examples/file-access.yaml?raw';
 import fileIntegrity from '../examples/file-integrity.yaml?raw';

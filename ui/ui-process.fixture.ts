@@ -45,7 +45,7 @@ export async function openPage(
 
 let axeSource: string | undefined;
 
-/** What axe finds wrong with the page, or with a part of it, as it is now. */
+/** Faults that axe finds in the page, or in a part of it, at this time. */
 export async function violations(page: Page, part = 'html'): Promise<string[]> {
   axeSource ??= readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
   const isThere = await page.evaluate(() => 'axe' in globalThis);

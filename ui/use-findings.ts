@@ -38,7 +38,7 @@ export function useFindings(): Findings {
       waiting = [];
       setFindings(({ list }) => ({ list: [...came, ...list].slice(0, MOST), isComplete }));
     };
-    /** All is told anew. */
+    /** The server sends all findings again. */
     const forget = (): void => {
       waiting = [];
       isComplete = false;
@@ -54,7 +54,7 @@ export function useFindings(): Findings {
         waiting.push({ ...parsed, number, timeMs, text: data.toLowerCase() });
         timer ??= setTimeout(flush, GATHER_MS);
       });
-      // Of another process than before.
+      // The findings of another process follow.
       events.addEventListener('anew', forget);
       events.addEventListener('live', () => {
         isComplete = true;

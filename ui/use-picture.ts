@@ -27,7 +27,7 @@ export function usePicture(guard: string): PolledPicture {
           if (response.ok) {
             tag = response.headers.get('ETag') ?? '';
             const { picture, failure } = (await response.json()) as UiPicture;
-            // What was seen before stays, with why there is nothing newer.
+            // The earlier picture stays, with the reason why it is not newer.
             setPolled((last) => ({
               picture: picture === null ? last.picture : withVisibleNames(picture),
               failure: failure ?? '',

@@ -13,7 +13,7 @@ import { labObstacle } from '../../test/lab/obstacle.ts';
 import { Standalone } from './standalone.fixture.ts';
 import { deepTest } from '../../lib/testing/depth.fixture.ts';
 
-/** Prints numbered lines, one each time that a file appears, and continues until it is told to end. */
+/** Prints numbered lines, one each time that a file appears, and continues until it is asked to end. */
 const speaker = [
   'sh',
   '-c',

@@ -1,4 +1,4 @@
-/** What a user may do, as the API server says. */
+/** The rights of a user, as the API server reviews them. */
 import { createHash } from 'node:crypto';
 
 import type { KubeClient } from '../../lib/kube/client/client.ts';
@@ -31,7 +31,7 @@ const subjectAccessReviews = clusterKind<SubjectAccessReview>(
   'SubjectAccessReview',
 );
 
-/** A right that is taken away is good for so long after. */
+/** A right that is taken away still counts for this long. */
 const KEPT_MS = 30_000;
 const MOST_KEPT = 20_000;
 

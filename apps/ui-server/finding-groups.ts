@@ -33,7 +33,7 @@ export class FindingGroups implements Disposable {
     group.hours.add(finding, Date.parse(finding.time));
   }
 
-  /** Of the last 24 hours, oldest first. @throws what `mayAll` throws */
+  /** The last 24 hours, oldest first. @throws what `mayAll` throws */
   async hours(
     mayAll: (rights: readonly AccessQuestion[]) => Promise<boolean>,
     nowMs = Date.now(),

@@ -60,7 +60,7 @@ export class RbacApi implements AsyncDisposable {
   readonly client: KubeClient;
   /** User names by token. */
   readonly tokens = new Map<string, string>();
-  /** What was refused, and each review: `USER VERB RESOURCE.GROUP/SUBRESOURCE in NAMESPACE`. */
+  /** Refused requests, and each review: `USER VERB RESOURCE.GROUP/SUBRESOURCE in NAMESPACE`. */
   readonly refused: string[] = [];
   readonly reviews: string[] = [];
   /** Reviews are answered with an error. */
@@ -141,7 +141,7 @@ export class RbacApi implements AsyncDisposable {
   #tokenReview({ token }: Readonly<Record<string, unknown>>): object {
     const username = this.tokens.get(String(token));
     this.reviews.push(`token of ${username}`);
-    // What is said of a user means nothing then.
+    // The user in the answer means nothing then.
     if (username === undefined) return { authenticated: false, user: { username: 'root' } };
     return {
       authenticated: true,

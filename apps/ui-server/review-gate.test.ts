@@ -43,7 +43,7 @@ suite('the users of a cluster', () => {
     for (let times = 0; times < 20; times++) last = await sessionOf(gate, 'ann');
     assert.equal(await viewOf(gate, first), undefined);
     for (const session of [bob, last]) assert.ok(await viewOf(gate, session));
-    // Of another server on this host, beside ours.
+    // The cookie of another server on this host, beside ours.
     assert.ok(await viewOf(gate, { cookie: `rampart-ui=other; ${last.cookie}` }));
     nowMs = 12 * HOUR_MS;
     for (const session of [bob, last]) assert.equal(await viewOf(gate, session), undefined);

@@ -29,7 +29,7 @@ const site: Site = {
 const cookie = 'rampart-ui';
 /** A working day; the token may end before. */
 const SESSION_MS = 12 * 3_600_000;
-/** Whoever opens more ends their own oldest, and nobody else's. */
+/** A user who opens more ends their own oldest session, not those of others. */
 const sessionLimits = { total: 1_000, perSource: 20 };
 /** Each has thousands of findings on the way while it begins. */
 const streamLimits = { total: 400, perSource: 16 };
@@ -66,7 +66,7 @@ export class ReviewGate implements Gate {
     return `${cookie}=${secret}; HttpOnly; Secure; SameSite=Strict`;
   }
 
-  /** A token in the request is of a proxy that has asked who it is, and knows better than a cookie of before. */
+  /** A token in the request comes from a proxy that has authenticated the user: it counts more than an earlier cookie. */
   async admit(headers: IncomingHttpHeaders): Promise<View | Refusal> {
     const token = bearerIn(headers.authorization) || this.#tokenOf(headers.cookie);
     const user = await this.#userOf(token);

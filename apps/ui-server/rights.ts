@@ -38,7 +38,7 @@ export const ofNodes: readonly AccessQuestion[] = [
 ];
 
 /**
- * What shows objects of this kind of the guard.
+ * The rights that show objects of this kind of the guard.
  *
  * @param namespace - '' : of all namespaces, or of a kind that is in none.
  * @returns undefined for a kind that its viewers may not list.
@@ -58,7 +58,7 @@ export function listOf(
   return undefined;
 }
 
-/** What shows the picture of a guard: it is of the whole cluster, and has no part for one namespace. */
+/** The rights that show the picture of a guard: it is of the whole cluster, and has no part for one namespace. */
 export function pictureOf({ rights: { viewer = [] } }: Guard): readonly AccessQuestion[] {
   const lists = viewer.filter(({ verbs }) => verbs.includes('list'));
   const questions = lists.flatMap(({ apiGroups, resources, inSystem }) =>
@@ -79,10 +79,10 @@ function pluralOf(kind: string): string {
 }
 
 /**
- * What shows a finding to somebody who may not see all.
+ * The rights that show a finding to a user who may not see all.
  *
  * @param keys - All of its line.
- * @returns undefined if nothing does: it is about the cluster, or nothing is known of it.
+ * @returns undefined if none do: it is about the cluster, or nothing is known of it.
  */
 export function rightsFor(
   guards: readonly Guard[],

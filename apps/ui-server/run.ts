@@ -31,7 +31,7 @@ const MOST_CONNECTIONS = 2_000;
 /**
  * Serves the page until SIGINT or SIGTERM.
  *
- * @throws {RampartError} `INPUT` without a cluster or for an address that is none, `SYSTEM` where the page is missing or the address is taken.
+ * @throws {RampartError} `INPUT` without a cluster or for an invalid address, `SYSTEM` if the page is missing or the address is in use.
  */
 export async function runUiServer(guards: readonly Guard[], options: UiServerCommandOptions): Promise<void> {
   const address = addressOf(options.listen);

@@ -30,10 +30,10 @@ interface TokenReview extends KubeObject {
 
 const tokenReviews = clusterKind<TokenReview>('authentication.k8s.io', 'tokenreviews', 'TokenReview');
 
-/** A token that is revoked is good for so long after. */
+/** A revoked token still works for this long. */
 const KEPT_MS = 30_000;
 const MOST_KEPT = 1_000;
-/** Whoever sends tokens that nobody has must not take all that the API server can do. */
+/** A client that sends invalid tokens must not use up the API server. */
 const MOST_AT_ONCE = 32;
 
 export class TokenReviews {
@@ -47,7 +47,7 @@ export class TokenReviews {
   }
 
   /**
-   * @returns undefined for a token that nobody has.
+   * @returns undefined for an invalid token.
    * @throws {KubeError} or {RampartError} `API_UNREACHABLE`, `LIMIT` if it cannot be found out
    */
   userOf(token: string): Promise<ApiUser | undefined> {

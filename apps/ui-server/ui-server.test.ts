@@ -41,7 +41,7 @@ function refusal(namespace: string, name: string, other = namespace): string {
   );
 }
 
-/** Of the node. */
+/** A finding of the node. */
 const ofNode = findingLine({
   ...{ guard: 'file-integrity', kind: 'IntegrityFinding', time: new Date().toISOString(), object: null },
   ...{ node: { name: 'n1' }, severity: 'high', verdict: 'changed', message: '/etc/passwd of n1' },
@@ -63,7 +63,7 @@ suite('rampart ui-server', () => {
   let api: RbacApi;
   let child: ChildProcess;
   let port = 0;
-  /** What comes in the log of the agent. */
+  /** Lines of the agent's log. */
   let more = Promise.withResolvers<string>();
 
   async function* log(signal: AbortSignal, follow: boolean): AsyncIterable<Uint8Array> {
@@ -91,7 +91,7 @@ suite('rampart ui-server', () => {
   const bearer = (user: string) => ({ authorization: `Bearer token-${user}` });
   const reportOf = async (user: string): Promise<UiReport> =>
     JSON.parse((await ask('/status.json', bearer(user))).text) as UiReport;
-  /** What the stream tells of what is kept. */
+  /** Kept findings, as the stream sends them. */
   async function findingsOf(user: string): Promise<string> {
     let told = '';
     for await (const chunk of (await open('/findings', bearer(user))).setEncoding(
@@ -268,7 +268,7 @@ suite('rampart ui-server', () => {
     await untilTold(/"name":"new"/);
     assert.doesNotMatch(told, /bank/);
     stream.destroy();
-    // What is asked for again is not asked of the API server again.
+    // A repeated request does not ask the API server again.
     const asked = api.reviews.length;
     for (let times = 0; times < 3; times++) assert.equal((await ask('/status.json', session)).status, 200);
     assert.deepEqual(

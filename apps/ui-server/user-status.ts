@@ -27,7 +27,7 @@ export async function statusFor({ examined, found }: Asked, may: May): Promise<S
   };
 }
 
-/** What the user sees of a guard. Of what the section says beside its objects, nobody knows whom it is about. */
+/** The part of a guard's status that the user may see. It is unknown whom the section's texts beside its objects are about. */
 async function partOf(
   read: ReadGuard,
   may: May,
@@ -36,7 +36,7 @@ async function partOf(
   if (section === undefined) return { read, isWhole: true };
   const { nodes: _nodes, ...ofAll } = section;
   const all = section.objects ?? [];
-  // Of thousands of objects in hundreds of namespaces, each place is asked about once.
+  // Asks about each place once: there may be thousands of objects in hundreds of namespaces.
   const places = new Map(all.map((object) => [placeOf(object), object]));
   const shown = new Set<string>();
   await Promise.all(

@@ -1,4 +1,4 @@
-/** What one user of the cluster sees: nothing of which the API server does not say that they may read it. */
+/** The view of one user of the cluster: only objects that the API server allows them to read. */
 import type { Guard } from '../../guard/guard.ts';
 import { messageOf } from '../../lib/errors/errors.ts';
 import type { Asked } from '../status/ask.ts';
@@ -10,7 +10,7 @@ import type { FindingGroups } from './finding-groups.ts';
 import { type AccessQuestion, allFindings, pictureOf, rightsFor } from './rights.ts';
 import { type May, statusFor } from './user-status.ts';
 
-/** What is read for all, with the rights of the pod. */
+/** The status that is read once for all users, with the rights of the pod. */
 export interface Sources {
   readonly guards: readonly Guard[];
   /** Why it cannot be read, if it cannot. Never rejects. */
@@ -107,7 +107,7 @@ export class UserView implements View {
     return rights !== undefined && (await this.#mayAll(rights));
   }
 
-  /** In order, although each line waits for answers. Without an answer it ends: what is not told yet is told to whoever comes back. */
+  /** Sends lines in order, although each waits for answers. Without an answer it ends: the next stream sends the rest. */
   #follow(after: number, reader: FindingReader): Disposable {
     let waiting: (() => Promise<void> | void)[] = [];
     let isOver = false;

@@ -1,4 +1,4 @@
-/** What the page gets of a finding: the whole of it, the command to go on with, and whether a person has to decide on it. */
+/** A finding as the page gets it: the whole of it, the command to go on with, and whether a person has to decide on it. */
 import type { Guard } from '../../guard/guard.ts';
 import type { LineKind } from '../../guard/line-kind.ts';
 import type { ReadFinding } from '../../guard/stream/read-finding.ts';

@@ -9,7 +9,7 @@ import type { UiPicture, UiReport } from './report.ts';
 export interface View {
   /** Never rejects. */
   report(): Promise<UiReport>;
-  /** Of a guard; undefined if it has none. Never rejects. */
+  /** The picture of a guard; undefined for guards without one. Never rejects. */
   picture(guard: string): Promise<UiPicture> | undefined;
   readonly findings: FindingFeed;
 }

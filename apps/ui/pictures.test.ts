@@ -79,7 +79,7 @@ suite('pictures of the guards, from an API', () => {
     });
     assert.equal(gone.picture, null);
     assert.match(gone.failure ?? '', /does not answer|refused|ECONNREFUSED/i);
-    // Of findings alone: the API is not asked.
+    // Made of findings alone: the API is not asked.
     const accesses = await pictures.read('file-access');
     assert.equal(accesses?.failure, null);
     await until('it is no longer live', async () =>

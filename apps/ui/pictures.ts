@@ -45,7 +45,7 @@ export class Pictures {
     this.guards = options.guards.filter(({ picture }) => picture !== undefined).map(({ name }) => name);
   }
 
-  /** Reads each at most once at a time; undefined if the guard has none. What cannot be read is in the answer: never rejects. */
+  /** Reads each at most once at a time; undefined if the guard has none. Failures are in the answer: never rejects. */
   read(name: string): Promise<UiPicture> | undefined {
     const known = this.#last.get(name);
     if (known !== undefined && performance.now() < known.freshUntilMs) return known.answer;

@@ -1,4 +1,4 @@
-/** What the page gets: `status.json`, `pictures/GUARD.json`, and the data of each event of `findings`. */
+/** The data of the page: `status.json`, `pictures/GUARD.json`, and the data of each event of `findings`. */
 import type { Decision } from '../../guard/line-kind.ts';
 import type { Picture, PictureItem } from '../../guard/picture.ts';
 import type { HourCount } from '../../guard/stream/finding-counts.ts';
@@ -30,9 +30,9 @@ export interface FindingsState {
 export interface UiFinding {
   /** All of the line, beside the keys that findings have in common. */
   readonly finding: FindingHead & Readonly<Record<string, unknown>>;
-  /** To go on with; `null` if there is none. */
+  /** The next command; `null` if there is nothing left to do. */
   readonly command: NextCommand | null;
-  /** `null` if nobody has to decide on it. */
+  /** `null` if no decision is needed. */
   readonly decision: Decision | null;
 }
 

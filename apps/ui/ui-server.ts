@@ -18,7 +18,7 @@ export interface UiServerOptions {
   readonly page: PageFiles;
   /** Never rejects. */
   readonly report: () => Promise<UiReport>;
-  /** Of a guard; undefined if it has none. Never rejects. */
+  /** The picture of a guard; undefined for guards without one. Never rejects. */
   readonly picture: (guard: string) => Promise<UiPicture> | undefined;
   /** Each line is JSON of a `UiFinding`. */
   readonly findings: LineFeed;

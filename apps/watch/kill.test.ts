@@ -49,7 +49,7 @@ test('what ends npm ends the watcher that it started', { skip: sensorSkip, timeo
   const file = directory.at('file');
   writeFileSync(file, 'content\n');
   await using watching = await Watching.startByNpm(file);
-  // Resolves when no process has its stdout and stderr open any more.
+  // Resolves when no process has its stdout and stderr open.
   const { stderr } = await watching.stop('SIGTERM');
   assert.match(stderr, /0 accesses: 0 reported/);
 });

@@ -55,7 +55,7 @@ export function gridLayout({ items, axes }: Pick<DrawnPicture, 'axes' | 'items'>
   };
 }
 
-/** Of `shop/web`, the namespace is in the row or column beside it, too. */
+/** Cuts `shop/web` at its start: the namespace is in the row or column beside it, too. */
 function keepOf(name: string): 'end' | 'start' {
   return name.includes('/') ? 'end' : 'start';
 }

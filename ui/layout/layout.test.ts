@@ -39,7 +39,7 @@ function overlap(a: Box, b: Box): boolean {
   return !apart;
 }
 
-/** What holds of every picture that is drawn. */
+/** Checks that hold for every picture. */
 function assertDrawn(
   { shapes, labels, width, height }: Layout,
   items: readonly DrawnItem[],

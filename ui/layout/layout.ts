@@ -1,4 +1,4 @@
-/** What all layouts of pictures have in common. They are pure: from items and a width to places, in CSS pixels. */
+/** The common parts of all layouts of pictures. They are pure: from items and a width to places, in CSS pixels. */
 import type { DrawnItem } from '../../apps/ui/report.ts';
 
 export interface Box {
@@ -8,7 +8,7 @@ export interface Box {
   readonly height: number;
 }
 
-/** What a person can choose. */
+/** An item that a person can choose. */
 export interface Shape extends Box {
   readonly item: DrawnItem;
   readonly isRound?: true;
@@ -20,10 +20,10 @@ export interface Shape extends Box {
 
 export interface Label {
   readonly x: number;
-  /** Of the middle of its line. */
+  /** The middle of its line. */
   readonly y: number;
   readonly text: string;
-  /** The text as it was before it was cut. */
+  /** The text before it was cut. */
   readonly full?: string;
   readonly anchor?: 'end' | 'middle';
   /** From below to above. */
@@ -47,9 +47,9 @@ export interface Layout {
   readonly shapes: readonly Shape[];
 }
 
-/** Of a character of the monospaced font, at 11 pixels. */
+/** Width of a character of the monospaced font, at 11 pixels. */
 export const CHARACTER = 6.7;
-/** What fonts draw twice as wide: East Asian characters, and pictures. */
+/** Characters that fonts draw twice as wide: East Asian characters, and pictures. */
 const wide = /[\u1100-\u115f\u2e80-\uffdc\u{1f000}-\u{3ffff}]/u;
 
 function columnsOf(character: string): number {
@@ -62,9 +62,9 @@ export function widthOf(text: string): number {
 }
 
 /**
- * The text as far as there is room for it, with an ellipsis in place of the rest; empty if there is none.
+ * The text as far as there is room for it, with an ellipsis in place of the rest; empty without room.
  *
- * @param keep - Of names below others, the end says more.
+ * @param keep - The end, for names below others: it says more.
  */
 export function cut(text: string, width: number, keep: 'end' | 'start' = 'start'): string {
   if (widthOf(text) <= width) return text;
@@ -79,7 +79,7 @@ export function cut(text: string, width: number, keep: 'end' | 'start' = 'start'
   }
   if (kept.length === 0) return '';
   if (keep === 'start') return `${kept.join('').trimEnd()}…`;
-  // Of a path, whole names.
+  // Keeps whole names of a path.
   const end = kept.reverse().join('');
   return `…${end.slice(Math.max(end.indexOf('/'), 0))}`;
 }

@@ -7,10 +7,10 @@ const directions: Readonly<Record<string, readonly [x: number, y: number]>> = {
   ArrowDown: [0, 1],
   ArrowUp: [0, -1],
 };
-/** What is beside the way is further than what is on it. */
+/** Distance aside counts more than distance along the direction of the key. */
 const ASIDE = 3;
 
-/** The index of the next one; the same if there is none, undefined for a key that does not move. */
+/** The index of the next shape; the same at the edge, undefined for a key that does not move. */
 export function neighbourOf(shapes: readonly Box[], from: number, key: string): number | undefined {
   if (key === 'Home') return 0;
   if (key === 'End') return shapes.length - 1;

@@ -1,4 +1,7 @@
-/** The chains as objects of the API tell of them: which programs are on which interface, in their order. How often they run, no object says. */
+/**
+ * The chains as objects of the API describe them: which programs are on which interface, in their order. The objects do
+ * not say how often they run.
+ */
 import type { Picture, PictureItem } from '../../../guard/picture.ts';
 import { counted, someOf } from '../../../lib/output/words.ts';
 import type { ParentKind, ParentObject } from '../api.ts';

@@ -20,7 +20,7 @@ interface Counts {
   readonly runTimeNs: bigint | undefined;
 }
 
-/** What can be drawn, or why nothing can. */
+/** The picture, or why it cannot be drawn. */
 export type KernelChains = Pick<Picture, 'items' | 'notes'>;
 
 export async function kernelChains(signal: AbortSignal): Promise<KernelChains> {

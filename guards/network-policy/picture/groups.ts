@@ -1,4 +1,4 @@
-/** The pods of a cluster by workload, or by namespace where there are too many workloads for one picture. */
+/** The pods of a cluster by workload, or by namespace if one picture cannot show that many workloads. */
 import { parseAddress } from '../engine/addresses.ts';
 import { objectKey, type PodObject } from '../engine/objects.ts';
 
@@ -28,7 +28,7 @@ export interface PodGroups {
 
 const MOST_WORKLOADS = 16;
 const MOST_KINDS = 3;
-/** Labels that tell the pods of one workload, or its versions, apart. */
+/** Labels that distinguish the pods of one workload, or its versions. */
 const ownLabels: ReadonlySet<string> = new Set([
   ...['pod-template-hash', 'controller-revision-hash', 'pod-template-generation', 'controller-uid'],
   ...['statefulset.kubernetes.io/pod-name', 'apps.kubernetes.io/pod-index', 'job-name'],

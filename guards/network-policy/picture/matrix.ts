@@ -234,7 +234,7 @@ function summary(answers: readonly Answer[]): {
     if (isOpen) return 'all';
     const open = ports.filter(([, verdict]) => verdict !== 'refused');
     if (open.length === ports.length) return 'all';
-    // What no one names is open, and some port is not.
+    // Ports that no policy names are open, but some named port is not.
     if (ports.at(-1)?.[1] !== 'refused') return 'most';
     return open.map(([port]) => nameOfPort(port)).join(', ');
   });

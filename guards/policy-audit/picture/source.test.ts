@@ -38,7 +38,7 @@ suite('which policies fail where', () => {
       '6 namespaces left out: those that fail least.',
     ]);
     assert.deepEqual(pictureOf([], true).notes, ['No policy has been evaluated for an object yet.']);
-    // What may not be read says so itself.
+    // A source without read rights says so itself.
     assert.deepEqual(pictureOf([], false).notes, []);
   });
 });
