@@ -6,7 +6,7 @@ import { spawnSync } from 'node:child_process';
 import { cpSync, globSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-import { writeProvenance } from './provenance.ts';
+import { writeProvenance } from './release/provenance.ts';
 
 const top = dirname(import.meta.dirname);
 const dist = join(top, 'dist');

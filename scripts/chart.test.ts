@@ -16,7 +16,7 @@ import { ChartTemplate } from './chart-template.ts';
 import { camelCase, valueOptions } from './chart-values.ts';
 import { type DeployChoice, extras, kustomizationOf, objectsOf, policyReports } from './deploy-choice.ts';
 import { kubernetesPrograms } from './kubernetes-programs.ts';
-import { writeChart } from './package/archives.ts';
+import { writeChart } from './release/archives.ts';
 import { kustomizeOf, type Manifest, objectsIn } from './kustomize.ts';
 
 const deploy = join(import.meta.dirname, '../deploy');

@@ -40,7 +40,7 @@ export function runVersion({ output }: VersionOptions): void {
 }
 
 function versionReport(): VersionReport {
-  // Written by scripts/provenance.ts beside what was built.
+  // Written by scripts/release/provenance.ts beside what was built.
   const provenance = join(top, 'provenance.json');
   const isBuilt = existsSync(provenance);
   return {

@@ -2,10 +2,10 @@
 
 /** A test that runs it, or what it says. */
 const by = (file: string): string => file;
-const packages = by('scripts/package.deep.test.ts');
+const packages = by('scripts/release/package.deep.test.ts');
 const chart = by('scripts/chart.test.ts');
 const manifest = by('scripts/manifest.test.ts');
-const image = by('scripts/image.test.ts');
+const image = by('scripts/release/image.test.ts');
 const removal = by('apps/uninstall/uninstall.test.ts');
 const takeover = by('guards/network-policy/commands/cleanup.test.ts');
 
@@ -73,8 +73,8 @@ export const notRun: Readonly<Record<string, readonly (readonly [firstLine: stri
     ['kubectl get policyreports -A -o json | jq', jq],
   ],
   'docs/release.md': [
-    ['npm run release', by('scripts/release.test.ts')],
-    ['gpg --verify', by('scripts/release.test.ts')],
+    ['npm run release', by('scripts/release/release.test.ts')],
+    ['gpg --verify', by('scripts/release/release.test.ts')],
   ],
   'docs/standalone.md': [
     ['cat > pod.json', 'needs crictl, and a network of the container runtime'],

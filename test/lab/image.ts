@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { arch } from 'node:process';
 
-import { OciLayout } from '../../scripts/oci-layout.ts';
+import { OciLayout } from '../../scripts/release/oci-layout.ts';
 import { tar, type TarEntry } from '../../scripts/tar.ts';
 
 /** Where Debian's busybox-static puts it. */

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 
 import manifest from '../../../package.json' with { type: 'json' };
-import { writeImage } from '../../../scripts/image.ts';
+import { writeImage } from '../../../scripts/release/image.ts';
 import { labObstacle } from '../obstacle.ts';
 import { TemporaryDirectory } from '../../../lib/testing/temporary-directory.fixture.ts';
 import { Deployed } from './deployed.fixture.ts';

@@ -4,7 +4,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 
-import { tar } from './tar.ts';
+import { tar } from '../tar.ts';
 
 export interface Descriptor {
   readonly mediaType: string;

@@ -5,16 +5,16 @@ import { copyFileSync, globSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 
-import { isDeep } from '../lib/testing/depth.fixture.ts';
-import { TemporaryDirectory } from '../lib/testing/temporary-directory.fixture.ts';
-import { until } from '../lib/testing/until.fixture.ts';
+import { isDeep } from '../../lib/testing/depth.fixture.ts';
+import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
+import { until } from '../../lib/testing/until.fixture.ts';
 import { type Packages, writePackages } from './package.ts';
-import { assertFinding } from '../guard/stream/finding-schema.fixture.ts';
-import { labObstacle } from '../test/lab/obstacle.ts';
-import { Machine, machineObstacle } from './package/machine.fixture.ts';
-import { type MachinePod, runPods } from './package/pods.fixture.ts';
+import { assertFinding } from '../../guard/stream/finding-schema.fixture.ts';
+import { labObstacle } from '../../test/lab/obstacle.ts';
+import { Machine, machineObstacle } from './machine.fixture.ts';
+import { type MachinePod, runPods } from './pods.fixture.ts';
 
-const guide = readFileSync(join(import.meta.dirname, '../docs/install.md'), 'utf8');
+const guide = readFileSync(join(import.meta.dirname, '../../docs/install.md'), 'utf8');
 const log = '/var/log/rampart/findings.jsonl';
 const obstacle = (): string | undefined =>
   isDeep ? (machineObstacle() ?? labObstacle()) : 'only in npm run test:deep';

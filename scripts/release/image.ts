@@ -22,16 +22,16 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 
-import { errorCodes, messageOf, RampartError } from '../lib/errors/errors.ts';
-import { formatReference, parseReference } from '../lib/oci/reference.ts';
-import manifest from '../package.json' with { type: 'json' };
-import { releaseStanzas } from './debian-sources.ts';
+import { errorCodes, messageOf, RampartError } from '../../lib/errors/errors.ts';
+import { formatReference, parseReference } from '../../lib/oci/reference.ts';
+import manifest from '../../package.json' with { type: 'json' };
+import { releaseStanzas } from '../debian-sources.ts';
 import { OciLayout } from './oci-layout.ts';
-import { sourceDate } from './package/source-date.ts';
-import { settle, stageFiles } from './package/stage.ts';
-import { withoutEntries } from './tar-entries.ts';
+import { sourceDate } from './source-date.ts';
+import { settle, stageFiles } from './stage.ts';
+import { withoutEntries } from '../tar-entries.ts';
 
-const top = dirname(import.meta.dirname);
+const top = dirname(dirname(import.meta.dirname));
 /** As Node.js and as Debian and Go name it. */
 const architectures = { x64: 'amd64', arm64: 'arm64' } as const;
 

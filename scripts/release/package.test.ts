@@ -13,14 +13,14 @@ import {
 import { dirname, join } from 'node:path';
 import { suite, test } from 'node:test';
 
-import { guards } from '../apps/guards.ts';
-import { deepTest } from '../lib/testing/depth.fixture.ts';
-import { TemporaryDirectory } from '../lib/testing/temporary-directory.fixture.ts';
+import { guards } from '../../apps/guards.ts';
+import { deepTest } from '../../lib/testing/depth.fixture.ts';
+import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 import { writePackages } from './package.ts';
-import { writeDeb, writeTarball } from './package/archives.ts';
-import { settle } from './package/stage.ts';
+import { writeDeb, writeTarball } from './archives.ts';
+import { settle } from './stage.ts';
 
-const debian = join(import.meta.dirname, '../deploy/debian');
+const debian = join(import.meta.dirname, '../../deploy/debian');
 const read = (name: string): string => readFileSync(join(debian, name), 'utf8');
 const has = (program: string): boolean =>
   spawnSync(program, ['--version'], { stdio: 'ignore' }).error === undefined;

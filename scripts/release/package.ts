@@ -15,12 +15,12 @@ import { cpSync, existsSync, mkdirSync, mkdtempDisposableSync, readFileSync, wri
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 
-import manifest from '../package.json' with { type: 'json' };
-import { writeDeb, writeTarball } from './package/archives.ts';
-import { sourceDate } from './package/source-date.ts';
-import { settle, stageFiles, stageNpm } from './package/stage.ts';
+import manifest from '../../package.json' with { type: 'json' };
+import { writeDeb, writeTarball } from './archives.ts';
+import { sourceDate } from './source-date.ts';
+import { settle, stageFiles, stageNpm } from './stage.ts';
 
-const top = dirname(import.meta.dirname);
+const top = dirname(dirname(import.meta.dirname));
 const debian = join(top, 'deploy/debian');
 /** As Node.js and as dpkg name it. */
 const architectures = { x64: 'amd64', arm64: 'arm64' } as const;

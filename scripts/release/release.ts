@@ -10,13 +10,13 @@ import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } fr
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 
-import manifest from '../package.json' with { type: 'json' };
+import manifest from '../../package.json' with { type: 'json' };
 import { writeImage } from './image.ts';
 import { writePackages, writeSums } from './package.ts';
-import { writeChart } from './package/archives.ts';
-import { sourceDate } from './package/source-date.ts';
+import { writeChart } from './archives.ts';
+import { sourceDate } from './source-date.ts';
 
-const top = dirname(import.meta.dirname);
+const top = dirname(dirname(import.meta.dirname));
 
 /** Files of the build that are published beside the packages. */
 const statements = ['sbom.cdx.json', 'provenance.json'];

@@ -7,11 +7,11 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 
-import { TemporaryDirectory } from '../lib/testing/temporary-directory.fixture.ts';
+import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 import { imageConfig, imagePackages } from './image.ts';
 import { type Descriptor, OciLayout } from './oci-layout.ts';
 
-const dockerfile = readFileSync(join(import.meta.dirname, '../deploy/Dockerfile'), 'utf8');
+const dockerfile = readFileSync(join(import.meta.dirname, '../../deploy/Dockerfile'), 'utf8');
 
 test('what npm run image writes is to its users what the Dockerfile makes', () => {
   const last = (instruction: string): string =>

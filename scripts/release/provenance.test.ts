@@ -6,10 +6,10 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 
-import { deepTest } from '../lib/testing/depth.fixture.ts';
+import { deepTest } from '../../lib/testing/depth.fixture.ts';
 import { writeProvenance } from './provenance.ts';
 
-const top = dirname(import.meta.dirname);
+const top = dirname(dirname(import.meta.dirname));
 
 interface Statement {
   readonly subject: readonly { readonly name: string; readonly digest: { readonly sha256: string } }[];
