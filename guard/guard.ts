@@ -113,7 +113,7 @@ export interface Guard<Options = unknown> {
   /** Whether it works on this machine, for `rampart doctor`. */
   readonly examine?: () => Promise<ExamineMachine>;
   readonly status?: () => Promise<StatusSection>;
-  /** What is drawn behind its card of `rampart ui`. */
+  /** The picture behind its card of `rampart ui`. */
   readonly picture?: () => Promise<PictureSource>;
   /** The kinds of lines that its node part gives to the sink, for `rampart alerts`. */
   readonly lines?: () => Promise<readonly LineKind[]>;

@@ -1,6 +1,6 @@
 /**
- * What a guard draws behind its card of `rampart ui`. All guards have one shape, so that the page draws, and tells as a table, what it
- * knows nothing of.
+ * The picture of a guard behind its card of `rampart ui`. All guards use one shape, so that the page can draw it, and
+ * show it as a table, without knowing the guard.
  */
 import type { StatusContext } from './status-section.ts';
 import type { ReadFinding } from './stream/read-finding.ts';
@@ -12,7 +12,7 @@ export interface PictureSource {
 }
 
 export interface PictureContext extends StatusContext {
-  /** What is kept of the guard's findings, oldest first. */
+  /** The kept findings of the guard, oldest first. */
   readonly findings: readonly ReadFinding[];
   /** The API is that of a `rampart standalone` on this machine: the kernel of the one node is that of this process. */
   readonly isThisMachine: boolean;
@@ -35,11 +35,11 @@ export type PictureTone =
 
 export interface Picture {
   readonly form: PictureForm;
-  /** What it shows, without a full stop: `Who may talk to whom`. */
+  /** Its title, without a full stop: `Who may talk to whom`. */
   readonly title: string;
-  /** What the names in `at` are: `from`, `to`. */
+  /** The kinds of the names in `at`: `from`, `to`. */
   readonly axes: readonly string[];
-  /** What `value` counts: `packets refused`. */
+  /** The unit of `value`: `packets refused`. */
   readonly unit: string;
   readonly items: readonly PictureItem[];
   readonly legend: readonly { readonly tone: PictureTone; readonly words: string }[];
@@ -59,9 +59,9 @@ export interface PictureItem {
   readonly tone: PictureTone;
   /** A few characters that are drawn in it; may be empty. */
   readonly mark: string;
-  /** What leads from an item of a chain to the next one. */
+  /** The verdict that leads from an item of a chain to the next one. */
   readonly proceedOn?: string;
-  /** All that there is to say of it, in sentences. */
+  /** Its details, in sentences. */
   readonly text: string;
   /** The words of a `rampart` command that says more of it, without those that name the cluster. */
   readonly next?: readonly string[];

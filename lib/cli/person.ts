@@ -22,7 +22,7 @@ const selfSubjectReviews = clusterKind<SelfSubjectReview>(
 /**
  * As the API knows this user; otherwise what the kubeconfig and the machine say, unchecked.
  *
- * @throws what the API throws but for its own refusals
+ * @throws what the API throws, except for its refusals
  */
 export async function personOf(
   client: KubeClient,

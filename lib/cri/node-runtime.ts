@@ -89,7 +89,7 @@ export class NodeRuntime implements ContainerSource {
     return 'unavailable' in state ? state.unavailable : undefined;
   }
 
-  /** One that has answered this process is not absent any more: it is known to have been there. */
+  /** A runtime that has answered this process is never called absent: it may be restarting. */
   get absence(): string | undefined {
     if (this.#options.isOptional !== true || this.#hasAnswered || this.#unavailable === notQueried)
       return undefined;

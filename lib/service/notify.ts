@@ -25,7 +25,7 @@ const END_TRIES = 20;
 export interface ServiceState {
   /** Why it is not up yet; undefined: it is. Not asked again after that. */
   readonly notUp: () => string | undefined;
-  /** What is wrong since the start, or else worth knowing; undefined if there is nothing. */
+  /** A problem since the start, or else a remark; undefined without either. */
   readonly remark: () => string | undefined;
   /** False where only a new process helps. */
   readonly isAlive: () => boolean;

@@ -31,7 +31,7 @@ export interface DriverOptions {
   readonly onFailure: (method: MethodName, error: unknown) => void;
 }
 
-/** Identity and Node. */
+/** The methods of CSI's services Identity and Node. */
 export function driverMethods({
   volumes,
   nodeName,

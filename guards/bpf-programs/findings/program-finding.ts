@@ -60,7 +60,7 @@ export const programFindings: LineKind = {
 /** Kinds whose programs run on interfaces of the node itself. */
 const onInterfaces = /^(?:Tc|Tcx|Xdp)Program$/;
 
-/** What is on the interface, whoever has put it there; otherwise what runs on the node at all. */
+/** The command that shows the programs on the interface, also those of others; otherwise all programs of the node. */
 function nextWords({ policy }: FindingHead, attachPoint: string): string[] {
   const [name = ''] = attachPoint.split(' ');
   const isInterface = name !== '' && onInterfaces.test(policy?.kind ?? '');

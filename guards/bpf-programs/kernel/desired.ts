@@ -200,7 +200,7 @@ export interface RunningProgram {
   /** Undefined also where it is attached for all containers of the pod. */
   readonly container: string | undefined;
   readonly mapIds: readonly number[];
-  /** Not there where what runs is what is asked for. */
+  /** Undefined if the running version is the requested one. */
   readonly refused?: RefusedVersion | undefined;
 }
 

@@ -45,7 +45,7 @@ export function oncePerPod(
       const candidates = [...programs.known.values()].filter(
         (record) => !wanted.has(record.id) && isSuccessor(chosen, record, chains),
       );
-      // Another version of it is one that goes on until this one is attached.
+      // Prefer the record of the same version: another one would run on until this one is attached.
       const left = candidates.find(({ loadKey }) => loadKey === loadKeyOf(chosen)) ?? candidates[0];
       if (left !== undefined) programs.handOver(left, chosen.id);
     }

@@ -224,7 +224,7 @@ suite('the status of a policy', () => {
   });
 });
 
-test('the operator creates the namespace of KiveData, also after somebody deleted it', async () => {
+test('the operator creates the namespace of KiveData, also after it was deleted', async () => {
   await using cluster = await TestCluster.start({ namespace: false });
   cluster.startOperator();
   const get = () => cluster.client.get(namespaces, { name: kiveDataNamespace });

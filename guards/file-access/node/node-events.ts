@@ -33,7 +33,7 @@ const notes: Readonly<Record<FileEvent, (path: string, where: string) => string>
 /** How many policies get the event of one loss, or of one callback. */
 const MAX_POLICIES = 20;
 
-/** Tells what people want to know of a policy; the recorder folds what repeats. */
+/** Writes events about a policy's files, losses and callbacks; the recorder folds repeated ones. */
 export class NodeEvents {
   readonly #options: NodeEventsOptions;
 

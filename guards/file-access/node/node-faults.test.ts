@@ -238,7 +238,7 @@ suite('faults of Kive', { skip: sensorSkip }, () => {
     await alertOf(node, join(root, 'secret.txt'), () => true);
   });
 
-  deepTest('KiveData that somebody deletes or changes are restored', async () => {
+  deepTest('deleted or changed KiveData are restored', async () => {
     await using cluster = await TestCluster.start();
     const node = await cluster.startNode('n1');
     const { root } = only(await cluster.createPod(node, { name: 'a', files }));

@@ -20,9 +20,9 @@ export interface ConvertedExpression {
 }
 
 /**
- * @param meant groups as the file defines them
- * @param converted the same after the conversion
- * @param rename for groups
+ * @param meant the value of each group before the conversion
+ * @param converted the value of each group after the conversion
+ * @param rename the new names of groups whose value changes
  */
 export function convertExpression(
   expression: Expression,

@@ -106,7 +106,7 @@ suite('updates of packages', { skip: dpkgSkip, timeout: 300_000 }, () => {
       assert.equal(outcome.kind, 'failed');
     });
 
-    await t.test('a later write by somebody else is not explained by the update', async () => {
+    await t.test('a later write by another author is not explained by the update', async () => {
       followed.mark();
       await followed.shell('echo evil >> "$1"', '../usr/bin/tool');
       const line = await followed.line(

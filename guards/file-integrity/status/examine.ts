@@ -120,7 +120,7 @@ function problemsOf(integrity: FileIntegrity, known: readonly NodeView[]): OwnPr
   const reasons = reasonsOf(status);
   const nowhere = nowhereOf(spec, known);
   if (nowhere !== undefined) return [...reasons, nowhere];
-  // Where it is one of the nodes, that says so itself.
+  // If the error is one of a node, that node reports it itself.
   const isOfNode = status?.nodeStatus?.some(({ condition }) => condition === 'Errored') === true;
   if (status?.phase === 'Error' && reasons.length === 0 && !isOfNode) {
     return [

@@ -16,7 +16,7 @@ export interface Authority extends KeyAndCertificate {
   readonly before: string | undefined;
 }
 
-/** As the Secret has it, if it has. */
+/** Texts of the Secret; undefined for those that it lacks. */
 export type Kept<T> = { readonly [Name in keyof T]: T[Name] | undefined };
 
 interface WantedCertificate {

@@ -42,7 +42,7 @@ export class StatusWriter {
   }
 
   /**
-   * Writes that it is being opened.
+   * Writes the status of a policy that is being opened.
    *
    * @param sinceMs - Since 1970.
    * @throws as {@link tell}

@@ -32,7 +32,7 @@ const EXPIRED_LISTS = 2;
  */
 const STALE_LISTS = 3;
 /** After this many watches in a row that brought only an error, a list may help. */
-const VAIN_WATCHES = 10;
+const FAILED_WATCHES = 10;
 /** Watches end between 5 and 10 minutes, at random, so that not all clients come back at once. */
 const WATCH_SECONDS = 300;
 /** Where a list brings no byte for this long, its connection is dead. */
@@ -92,7 +92,7 @@ class Reflector<T extends KubeObject> {
   #listNeeded = true;
   #expiredLists = 0;
   #staleLists = 0;
-  #vainWatches = 0;
+  #failedWatches = 0;
   #toldMs = -Infinity;
 
   constructor(options: ReflectorOptions<T> & { readonly name: string }) {
@@ -167,7 +167,7 @@ class Reflector<T extends KubeObject> {
     this.#listNeeded = false;
     this.#expiredLists = 0;
     this.#staleLists = 0;
-    this.#vainWatches = 0;
+    this.#failedWatches = 0;
     this.#counts.lists++;
     this.#toldMs = this.#clock.monotonicMs();
     const { name, logger } = this.#options;
@@ -245,9 +245,9 @@ class Reflector<T extends KubeObject> {
         if (!fresh && stale >= STALE_EVENTS) break;
         if (loopSlice.over) await loopSlice.next();
       }
-      this.#vainWatches = 0;
+      this.#failedWatches = 0;
     } catch (error) {
-      this.#vainWatches = fresh ? 0 : this.#vainWatches + 1;
+      this.#failedWatches = fresh ? 0 : this.#failedWatches + 1;
       if (error !== ended) throw error;
     } finally {
       // Only old events: the server's history may have been put back, which only a list can show.
@@ -308,7 +308,7 @@ class Reflector<T extends KubeObject> {
       if (this.#listNeeded) this.#expiredLists++;
       this.#listNeeded = true;
     }
-    if (asksForList(error) || this.#vainWatches >= VAIN_WATCHES) this.#listNeeded = true;
+    if (asksForList(error) || this.#failedWatches >= FAILED_WATCHES) this.#listNeeded = true;
     this.#note(error, this.#listNeeded ? 'will list' : 'will watch from where it was');
   }
 

@@ -308,7 +308,7 @@ suite('chains of programs', { skip: obstacle() ?? false }, () => {
     }
   });
 
-  test('a clsact qdisc that somebody deletes is created again', async () => {
+  test('a deleted clsact qdisc is created again', async () => {
     await using lab = new Lab();
     const host = await lab.host();
     const wanted = [desired('t', tc('in0', 'ingress'))];

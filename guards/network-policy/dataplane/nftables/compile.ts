@@ -156,7 +156,7 @@ function directionChain(direction: Direction, hasUnknown: boolean): Chain {
       rule({ kind: 'connection state', states: ['established'] }, accept),
       rule(related, direction === 'egress' ? { kind: 'jump', chain: relatedChain.name } : accept),
       ...ofPods(4),
-      // Packets of IPv4 need not pass them.
+      // After the rules of IPv4, whose packets need not pass these.
       ...ofLink,
       ...ofPods(6),
       ...(hasUnknown ? unknownRules(direction) : []),
