@@ -14,13 +14,16 @@ import type { IndexedCache } from '../lib/kube/cache/indexed-cache.ts';
 import { keyQueue } from '../lib/kube/controller/key-queue.ts';
 import { type KubeObject, type Node, nodes as nodeType } from '../lib/kube/object/object.ts';
 
-/** Objects of a kind, each of which is of one node. */
+/** Objects of a kind, each of which belongs to one node. */
 export interface ObjectsOfNodes<T extends KubeObject> {
-  /** With the index `node`: what {@link nodeOf} says. */
+  /** Has the index `node`, whose values are those of {@link nodeOf}. */
   readonly cache: IndexedCache<T>;
-  /** The name of its node, or that as the value of a label. */
+  /**
+   * The name of the object's node, either as it is or in the form that `labelValue()` gives it (with a digest
+   * if the name is too long for a label).
+   */
   nodeOf(object: T): string;
-  /** Finalizers by which the agent of the node holds it: only that agent takes them off. */
+  /** Whether the node's agent holds the object by this finalizer, which only that agent takes off. */
   isHold?(finalizer: string): boolean;
 }
 

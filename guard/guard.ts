@@ -143,7 +143,7 @@ export type CleanSwitchedOff<Options = unknown> = (
 ) => Promise<readonly string[]>;
 
 /**
- * Resources of one name.
+ * Resources that share one name, of which the API has one.
  *
  * @example
  * resources: [bpfApplications],
@@ -152,7 +152,10 @@ export type CleanSwitchedOff<Options = unknown> = (
 export interface ResourceVariants {
   /** The option that chooses where the API is our own, by the name that commander makes of its flag: `bpfmanApi`. */
   readonly option: string;
-  /** By its values. The first is that of `resources`, and the default where the API has no object of another one. */
+  /**
+   * Keyed by the option's values. The first is the variant listed in {@link Guard.resources}; it is the
+   * default unless the API already holds objects of another variant.
+   */
   readonly resources: Readonly<Record<string, Resource>>;
 }
 

@@ -8,7 +8,10 @@ import { totalOf } from './hours.ts';
 import { counted, shown } from './text.ts';
 import type { Findings } from './use-findings.ts';
 
-/** A page of 10,000 rows would take seconds to draw; more are added as one scrolls. */
+/**
+ * How many rows are drawn at first, and added each time one scrolls to the end: 10,000 at once would take
+ * seconds.
+ */
 const ROWS = 100;
 const HOUR_MS = 3_600_000;
 const ranges = [
@@ -101,7 +104,7 @@ function emptyText({ isComplete, list }: Findings, isFiltered: boolean): string 
   return isFiltered || list.length > 0 ? 'Nothing matches.' : 'Nothing was found.';
 }
 
-/** Shows more rows once it comes into view, or is pressed. */
+/** A button that shows more rows once it comes near the view, or is pressed. */
 function More({ onSeen, left }: { readonly onSeen: () => void; readonly left: number }) {
   const end = useRef<HTMLParagraphElement>(null);
   useEffect(() => {
@@ -111,7 +114,8 @@ function More({ onSeen, left }: { readonly onSeen: () => void; readonly left: nu
     );
     if (end.current !== null) observer.observe(end.current);
     return () => observer.disconnect();
-    // Once for each number: one that stays in view is announced once.
+    // Observe anew whenever `left` changes: an IntersectionObserver reports an element that stays in
+    // view only once.
   }, [left]);
   return (
     <p class="end" ref={end}>

@@ -102,7 +102,7 @@ export function Nodes({ status }: { readonly status: StatusReport }) {
   );
 }
 
-/** The columns are as narrow as the words of their names. */
+/** Allows a line break after each hyphen: a column is then no wider than the longest word of its name. */
 function breakable(name: string) {
   return shown(name)
     .split(/(?<=-)/)

@@ -85,14 +85,14 @@ export interface NodeReport {
 export interface NodeGuardReport {
   readonly state: GuardState;
   readonly reason: string;
-  /** Its means: the sensor's mode, the dataplane; `null` if it has only one. */
+  /** The sensor's mode, or the dataplane; `null` if the guard has only one. */
   readonly mode: string | null;
-  /** Its limits by these means. */
+  /** What it cannot see in this mode. */
   readonly blindSpots: readonly string[];
 }
 
 export interface LossReport {
-  /** `null`: of all. */
+  /** `null`: a loss that concerns all guards. */
   readonly guard: string | null;
   /** `accesses`, `lines`, ... */
   readonly what: string;

@@ -29,7 +29,7 @@ import {
 /** Priority of links without one. */
 export const DEFAULT_PRIORITY = 1000;
 const MAX_LINKS = 256;
-/** Names of interfaces in one link. */
+/** How many names of interfaces one link may have. */
 const MAX_INTERFACES = 1024;
 
 const symbol = (description: string) => string(description, { minLength: 1, maxLength: MAX_SYMBOL });
@@ -216,14 +216,17 @@ interface MemberRow {
   readonly name: string;
   readonly link: (scope: Scope) => Fields;
   readonly rules?: readonly Rule[];
-  /** Upstream's word for it in the message of its rule. */
+  /**
+   * How upstream's validation message names this type, where that is not the field's name:
+   * `tcx configuration is required when type is TCX, ...`.
+   */
   readonly inMessage?: string;
-  /** Its function belongs to the program, which is loaded for it. */
+  /** The program itself, not its links, names the kernel function: it is loaded for that function. */
   readonly isTrace?: true;
   readonly isNamespaced?: true;
 }
 
-/** By the field of a program. */
+/** The types of programs, each by the field of a program that holds its links. */
 export const applicationMembers: Readonly<Record<LinkType, MemberRow>> = {
   xdp: { name: 'XDP', link: xdpLink, isNamespaced: true },
   tc: { name: 'TC', link: tcLink, isNamespaced: true },
@@ -243,7 +246,7 @@ export function isLinkType(field: string): field is LinkType {
 
 type MemberEntry = readonly [field: LinkType, row: MemberRow];
 
-/** Those that a kind of this scope has. */
+/** The types of programs that a kind of this scope has. */
 export function membersIn(scope: Scope): readonly MemberEntry[] {
   return (Object.entries(applicationMembers) as unknown as MemberEntry[]).filter(
     ([, { isNamespaced }]) => scope === 'Cluster' || isNamespaced === true,

@@ -1,8 +1,9 @@
 /**
  * Where a process is, by what the kernel says of it: in a container, or on the node itself.
  *
- * The path of its cgroup has the id of the container from the first moment on, and keeps it whatever mounts the process makes
- * its own. Who enters the mount namespace of a container from outside is in it, too.
+ * The path of the process's cgroup has the id of the container from the first moment on, and keeps it whatever
+ * mounts the process makes its own. A process that enters a container's mount namespace from outside (nsenter)
+ * counts as in that container, too.
  */
 import { type CgroupPlace, cgroupPlace } from './cgroup-place.ts';
 
@@ -51,7 +52,7 @@ interface Entry<V> {
   readonly place: KernelPlace;
 }
 
-/** Containers that ended within the last seconds, for which changes and accesses may still arrive. */
+/** How many ended containers are remembered: changes and accesses of their last seconds may still arrive. */
 const mostGone = 256;
 const mostPaths = 4096;
 const mostElsewhere = 1024;
@@ -90,7 +91,7 @@ export class ContainerIndex<V> {
     if (place.mountNamespace !== undefined) this.#byMountNamespace.set(place.mountNamespace, entry);
   }
 
-  /** Its earlier actions can still be found by its cgroup for a while: ids are never reused. */
+  /** What the container did before is still found by its cgroup for a while: ids are never reused. */
   delete(containerId: string): void {
     const id = bareId(containerId);
     const entry = this.#remove(id);

@@ -28,7 +28,10 @@ interface LogSource {
 }
 
 const READ_BYTES = 64 * 1024;
-/** A runtime that is in the midst of a rotation. */
+/**
+ * How long to wait before moving to the next file: during a rotation the runtime may still write to the
+ * old one.
+ */
 const ROTATION_MS = 100;
 const ASK_MS = 1_000;
 /** How long a line that does not end may hold up the other stream. */
@@ -151,7 +154,7 @@ class FollowedFile {
     return buffer.subarray(0, bytesRead);
   }
 
-  /** Goes on with what comes after the file, at whose end it is. @returns whether there is something to read. */
+  /** At the end of the file: moves on to what comes after it. @returns whether there is something to read. */
   async toNext(decoder: LogDecoder): Promise<boolean> {
     const next = await successorOf(this.#file, this.#source.path, this.#positionBytes);
     if (next === undefined) return false;
@@ -170,7 +173,7 @@ class FollowedFile {
       if (error instanceof RampartError && error.code === errorCodes.NOT_FOUND) return undefined;
       throw error;
     });
-    // Rotated again in this moment.
+    // The runtime has just rotated again.
     if (file === undefined) {
       this.#next = undefined;
       return false;

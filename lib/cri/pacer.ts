@@ -1,9 +1,12 @@
-/** When to look: after events, on demand, from time to time, and with growing pauses while looking fails. */
+/**
+ * Decides when to query the runtime: after events, on demand, periodically, and with growing pauses
+ * while queries fail.
+ */
 import { Backoff } from '../time/backoff.ts';
 
 interface PacerOptions {
   readonly signal: AbortSignal;
-  /** Looks; whether that went well. Never rejects. */
+  /** Queries the runtime. Resolves to whether that went well; never rejects. */
   readonly look: () => Promise<boolean>;
   /** How long to wait when nothing asks for a look. */
   readonly idleMs: () => number;
@@ -14,7 +17,7 @@ interface PacerOptions {
  * that the last of many events is followed by a look that comes clearly after it.
  */
 const SETTLE_MS: readonly number[] = [0, 150, 1_000];
-/** Between two looks, however many events there are. */
+/** The least time between two looks, however many events there are. */
 const APART_MS = 100;
 const FAILED_PAUSE = { baseMs: 100, maxMs: 2_000 };
 
@@ -32,7 +35,7 @@ export class Pacer {
   readonly #waiters = new Set<Waiter>();
   #begun = 0;
   readonly #backoff = new Backoff(FAILED_PAUSE);
-  /** After a look that failed; undefined after one that went well. */
+  /** The pause after a look that failed; undefined after one that went well. */
   #pauseMs: number | undefined;
   #endedAtMs = -Infinity;
   /** Ends the present wait, so that it is planned anew. */
@@ -42,7 +45,7 @@ export class Pacer {
     this.#options = options;
   }
 
-  /** Something happened. */
+  /** Call it after an event: plans the looks of SETTLE_MS. */
   settle(): void {
     const nowMs = performance.now();
     this.#wanted = [...new Set([...this.#wanted.slice(0, 1), ...SETTLE_MS.map((ms) => nowMs + ms)])].sort(
@@ -51,12 +54,12 @@ export class Pacer {
     this.#wake();
   }
 
-  /** `idleMs` may be shorter now. */
+  /** Call it when `idleMs` may be shorter than before. */
   replan(): void {
     this.#wake();
   }
 
-  /** The end of a look that begins after this call and goes well. */
+  /** Asks for a look. Resolves when one that began after this call has gone well. */
   async lookNow(signal?: AbortSignal): Promise<void> {
     const looked = this.#wait(this.#begun + 1, signal);
     this.#wanted.unshift(performance.now());
@@ -64,12 +67,12 @@ export class Pacer {
     await looked;
   }
 
-  /** The end of the next look that goes well, this one if it is under way. */
+  /** Resolves when the next look has gone well; one that is under way counts. */
   async looked(signal?: AbortSignal): Promise<void> {
     await this.#wait(0, signal);
   }
 
-  /** Until the signal aborts. */
+  /** Looks until the signal aborts. */
   async run(): Promise<void> {
     const { signal, look } = this.#options;
     while (!signal.aborted) {

@@ -67,7 +67,7 @@ interface ErrorParts {
  * throw new RampartError(errorCodes.NOT_FOUND, {
  *   what: `cannot watch ${path}`,
  *   why: 'there is no such directory',
- *   next: 'Make it first, or watch the directory above',
+ *   next: 'Create it first, or watch the directory above',
  *   cause: error,
  * });
  * // cannot watch /srv/data: there is no such directory. Create it first, or watch the directory above

@@ -14,7 +14,10 @@ export interface FeedPosition {
 }
 
 export type FeedEvent =
-  /** Comes first. `isOther`: not the feed that the given position is of. */
+  /**
+   * Comes first. `isOther`: this is a different feed from the one the given position refers to, or none
+   * was given.
+   */
   | { readonly kind: 'begin'; readonly id: string; readonly isOther: boolean }
   /** The process's description of its lines. */
   | { readonly kind: 'about'; readonly about: unknown }

@@ -41,21 +41,25 @@ export interface Answer {
 
 /** No response: no connection, a broken one, or silence. */
 export class ExchangeError extends Error {
-  /** It failed in TLS: another way of access may work. */
+  /** Whether the connection failed in TLS: another way of access may work. */
   readonly tls: boolean;
-  /** To which the connection failed, or which broke off: the message says what listens there. Undefined: it never got that far, or came through. */
+  /**
+   * The host to which the connection failed or broke off, if the message reveals what listens there.
+   * Undefined: no host was called, or the reason may be shown to a tenant.
+   */
   readonly failedHost: string | undefined;
 
   /**
-   * @param host - Undefined: it was not called.
-   * @param proxy - Its host, if it was called through one.
+   * @param host - The host that was called; undefined: none was.
+   * @param proxy - The proxy's host, if `host` was called through one.
    */
   constructor(cause: Error, host?: string, proxy?: string) {
     const why = describeConnectionFailure(cause);
     super(proxy === undefined ? why : `through the proxy ${proxy}: ${why}`, { cause });
     this.name = 'ExchangeError';
     const code = (cause as NodeJS.ErrnoException).code ?? '';
-    // A name that cannot be resolved, an address that is refused, a certificate that can be read and is not trusted.
+    // Failures whose reason a tenant may see: an unresolvable name, a refused address, a certificate that is
+    // not trusted. The reasons of all others would tell which ports are open.
     const isTold =
       /^(ENOTFOUND|EAI_AGAIN|RAMPART_|CERT_|UNABLE_TO|DEPTH_ZERO|SELF_SIGNED|HOSTNAME_MISMATCH|ERR_TLS_CERT)/.test(
         code,
@@ -212,7 +216,7 @@ export class Exchange implements Disposable {
 
   #agent(url: URL, security: Security, isNamed: boolean, proxy: URL | undefined): Agent {
     const secure = url.protocol === 'https:';
-    // A connection that one may have is not for the other.
+    // A connection to a named host may be to an address that requests for other hosts must not reach.
     const key = `${isNamed} ${proxy?.href} ${secure ? `${security} ${url.host}` : 'plain'}`;
     let agent = this.#agents.get(key);
     if (agent === undefined) {

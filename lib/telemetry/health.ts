@@ -28,13 +28,17 @@ export class Health {
   readonly #alive = new Map<string, Part>();
   readonly #ready = new Map<string, Part>();
 
-  /** A part that only a new process mends. Dispose what is returned when it is over. */
+  /**
+   * Registers a liveness check, for failures that only a restart repairs. Dispose the result when the
+   * part ends.
+   */
   alive(part: string, ask: Ask): Disposable {
     return add(this.#alive, part, { problem: ask });
   }
 
   /**
-   * A part that has to be there for the process to do its work.
+   * Registers a readiness check, for a part that the process needs to do its work. Dispose the result when the
+   * part ends.
    *
    * @param remark - What else there is to know while it is ready; undefined: nothing.
    */
@@ -42,7 +46,7 @@ export class Health {
     return add(this.#ready, part, { problem: ask, remark });
   }
 
-  /** Why one of these parts is not ready. One that is not there has not begun. */
+  /** Why one of these parts is not ready. A part that is not registered has not begun. */
   notReady(parts: Iterable<string>): string | undefined {
     for (const part of parts) {
       const asked = this.#ready.get(part);

@@ -51,7 +51,7 @@ export function membersOfApplication({ programs, mapOwnerSelector }: Application
   });
 }
 
-/** Its member. */
+/** The spec field that belongs to a program's type: `xdp` for `XDP`. Undefined for an unknown type. */
 export function fieldOf({ type }: Pick<ApplicationProgram, 'type'>): LinkType | undefined {
   return (Object.keys(applicationMembers) as LinkType[]).find(
     (field) => applicationMembers[field].name === type,

@@ -7,11 +7,14 @@ export interface Told {
   readonly condition: NodeCondition;
   /** Id of the running version. */
   readonly programId: number | undefined;
-  /** Whether the last version that ran does, because this one cannot. */
+  /** Whether the last version that ran still runs, because the wanted one cannot. */
   readonly isKept: boolean;
-  /** Whether it does not run because what is not Rampart's is in its place. */
+  /**
+   * Whether it does not run because something that is not Rampart's (a program, filter or qdisc)
+   * occupies its attach point.
+   */
   readonly isDisplaced: boolean;
-  /** The lost contents of its maps, in complete sentences. */
+  /** Which contents of the program's maps were lost, in complete sentences. */
   readonly lost: readonly string[];
   /** The failed step, if any: loading, attaching, or finding the place. */
   readonly trouble: 'attach' | 'load' | 'place' | undefined;

@@ -50,7 +50,7 @@ export interface RefusedAlert {
   readonly error: RampartError;
 }
 
-/** The agent's interface to it. */
+/** The agent's interface to the sensor. */
 export type PlannedSensor = Disposable &
   Pick<
     LocalSensor,
@@ -67,7 +67,10 @@ export type PlannedSensor = Disposable &
     | 'stats'
   >;
 
-/** The sensor with the plan in it. Dispose it to stop; what is in the ring is handed out before. */
+/**
+ * A sensor that watches what the plan says. Disposing it first delivers what is still in the ring
+ * buffer, then stops.
+ */
 export class LocalSensor implements Disposable {
   #sensor: Sensor<PlanWatcher>;
   readonly #options: SensorOptions<PlanWatcher>;
@@ -76,8 +79,8 @@ export class LocalSensor implements Disposable {
   readonly #directories: DirectoryTargets;
   readonly #refused = new Map<string, RefusedAlert>();
   /**
-   * How many of these are for files besides the present one of a KiveData, and moved. Metrics read this
-   * often, so it is not counted each time.
+   * How many of the watchers are for files besides the present one of a KiveData, and how many for moved files.
+   * Metrics read this often, so it is not counted each time.
    */
   #beside = 0;
   #moved = 0;
@@ -155,7 +158,7 @@ export class LocalSensor implements Disposable {
     return this.#directories.size;
   }
 
-  /** How many of those in place are of files that were moved. */
+  /** How many of the alerts in place are of files that were moved. */
   get moved(): number {
     return this.#moved;
   }
@@ -235,7 +238,7 @@ export class LocalSensor implements Disposable {
     this.#directories.retry();
   }
 
-  /** Takes out what is in place then. */
+  /** Puts planned alerts in place and removes them from `waiting`: those that failed stay in it. */
   #putAll(waiting: Map<string, PlannedAlert>): void {
     const added: { place: string; identity: FileIdentity; watcher: FileWatcher }[] = [];
     const directories: [string, PlannedAlert][] = [];
@@ -257,7 +260,7 @@ export class LocalSensor implements Disposable {
     }
   }
 
-  /** Why it could not be done. */
+  /** Puts one alert in place. Returns the error if that was refused. */
   #put(place: string, planned: PlannedAlert): RampartError | undefined {
     if (this.#watchers.has(place)) return undefined;
     const watcher = new FileWatcher(planned);

@@ -34,7 +34,10 @@ export interface Snapshot {
   readonly pods: readonly RunningPod[] | undefined;
   /** Accesses that raised no alert because of the process, as all agents have counted since they started. */
   readonly filtered: number;
-  /** Those that a trap for the node itself is for: all that are known, by their objects or their agents. */
+  /**
+   * The nodes that a trap for the node itself is for: all that have a Node object or an agent with this
+   * guard.
+   */
   readonly hosts: readonly string[];
 }
 
@@ -42,7 +45,7 @@ export interface RunningPod {
   readonly view: PodView;
   readonly nodeName: string;
   readonly containers: readonly string[];
-  /** Those of them that its agent has had the time to look at. */
+  /** Those of the containers that the node's agent has had the time to look at. */
   readonly settled: readonly string[];
 }
 
@@ -51,7 +54,7 @@ export interface DataView {
   readonly policy: string;
   readonly nodeName: string;
   readonly kernel: string;
-  /** With its runtime; empty for a file of the node itself. */
+  /** Container id with its runtime prefix (`containerd://...`); empty for a file of the node itself. */
   readonly container: string;
 }
 

@@ -13,14 +13,20 @@ export function isInside(written: string, root: string): boolean {
   );
 }
 
-/** The expression `/etc/.*` in the root: `/hostroot/etc/.*`. Itself when it is there already. */
+/**
+ * The expression `/etc/.*` in the root: `/hostroot/etc/.*`. An expression that lies there already is
+ * unchanged.
+ */
 export function insideRoot(written: string, root: string): string {
   if (isInside(written, root)) return written;
   // The root itself has no slash at its end.
   return escaped(root) + (written === '/$' ? '$' : written);
 }
 
-/** Whether a path begins with a macro that is a directory of the mounted host, which the conversion makes of two. */
+/**
+ * Whether a path begins with a macro that stands for a directory in the mounted host. DBDIR and LOGDIR always
+ * do if they are defined: the conversion redefines them so.
+ */
 export function leadsToHost(
   written: string,
   source: string,
@@ -35,12 +41,12 @@ export function leadsToHost(
   return defines.length > 0 && defines.every(({ value }) => isOfHost(value));
 }
 
-/** With the backslashes that aide.conf asks for. */
+/** A path with the backslashes that aide.conf asks for. */
 export function writtenPath(path: string): string {
   return path.replace(/[\\@ ]/g, String.raw`\$&`);
 }
 
-/** As an expression that matches it, in aide.conf. */
+/** A path as the expression of aide.conf that matches it. */
 export function escaped(path: string): string {
   return writtenPath(path.replace(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`));
 }

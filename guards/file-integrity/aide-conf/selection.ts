@@ -35,7 +35,10 @@ interface Directory {
   readonly isReached: boolean;
 }
 
-/** Directories that are remembered, at some 300 bytes each; forgotten all at once. */
+/**
+ * How many directories are remembered, at some 300 bytes each; when there are more, all are forgotten at
+ * once.
+ */
 const maxDirectories = 16_384;
 const slash = 0x2f;
 
@@ -203,7 +206,10 @@ export class Selection {
     return list.some((index) => matched.includes(index) || alive.includes(index));
   }
 
-  /** The directory that a path lies in. Often it is that of the path before, which is seen without making its name. */
+  /**
+   * The directory that a path lies in. Often the same as for the previous path; this is checked without
+   * building the directory's name.
+   */
   #directoryFor(path: ByteString): Directory {
     const last = this.#last;
     if (last !== undefined && last.path !== '/') {

@@ -79,7 +79,7 @@ export async function* withUnreadKept(
   yield rest;
 }
 
-/** The same; the problems of a path are in the batch of its entry. */
+/** Yields the same batches, but with the problems of a path moved into the batch of its entry. */
 async function* withTheirProblems(batches: Batches<Seen>): AsyncGenerator<Batch<Seen>, void, undefined> {
   let held: Batch<Seen> = [];
   for await (const batch of batches) {

@@ -29,7 +29,7 @@ export interface TakenResult {
   readonly notes: readonly Note[];
 }
 
-/** Who is that much ahead of us had a wrong clock. */
+/** A time further in the future than this comes from a wrong clock. */
 const MAX_AHEAD_MS = 10 * 60_000;
 
 /**
@@ -209,13 +209,16 @@ function noteOf({ nodeName, outcome }: NodeResult, latest: ScanResult): Note {
   }
 }
 
-/** Told when it begins and when it ends: how many they are changes with every scan where files are being written to. */
+/**
+ * An event when files become unreadable, and one when all can be read again. None for each change of the
+ * count, which varies from scan to scan while files are being written.
+ */
 function notesOfUnread(
   { nodeName, outcome, unread }: NodeResult,
   known: FileIntegrityNodeStatus | undefined,
 ): Note[] {
   const reason = 'NodeIntegrityUnread';
-  // Nothing is known of any file: whether they can be read says a result after this one.
+  // After an error nothing is known of any file: a later result says whether all can be read.
   if (outcome.kind === 'errored' || (unread === undefined) === (known?.unread === undefined)) return [];
   if (unread === undefined)
     return [{ type: 'Normal', reason, note: `all files of node ${nodeName} can be read again` }];

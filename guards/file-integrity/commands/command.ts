@@ -41,9 +41,12 @@ export interface AcceptOptions {
   readonly output: PrettyFormat;
 }
 
-/** AIDE's, for an argument that it does not know. */
+/** AIDE's exit code for an unknown argument. */
 const BAD_ARGUMENT = 15;
-/** AIDE's for what cannot be read or written: nothing is known then, and 1 would say that files were added. */
+/**
+ * AIDE's exit code for what cannot be read or written: nothing is known of the files then, and 1 would say
+ * that some were added.
+ */
 const IO_ERROR = 18;
 function duration(text: string): number {
   const [, digits = '', unit = 's'] = /^(\d{1,6})([smh]?)$/.exec(text) ?? [];

@@ -17,11 +17,11 @@ import { type LiveOptions, maxQueuedPaths } from './options.ts';
 import type { LiveJob } from './live-job.ts';
 import { readFileSync, realpathSync } from 'node:fs';
 
-/** How long a tree is followed without a job: a baseline is made, and the job goes on with it. */
+/** How long a tree is followed without a job: a job that makes a baseline meanwhile takes its tree back. */
 const parkMs = 120_000;
-/** Directories in one turn of the event loop. */
+/** How many directories are looked at in one turn of the event loop. */
 const unwatchAtOnce = 500;
-/** The kernel's clock of files is behind by one tick, at most this. */
+/** File timestamps come from a clock that lags by up to one kernel tick; at most this long. */
 const tickMs = 10;
 
 /** Closes itself after the last job. */
@@ -89,7 +89,7 @@ export class NodeWatch implements Disposable {
     return this.#refused ?? this.#watch.reason;
   }
 
-  /** Begins at once; the directories follow. */
+  /** Returns at once; the directories are then watched one by one. */
   follow(job: LiveJob): AsyncDisposable {
     const tree = this.#unpark(job) ?? this.#newTree(job);
     const watch = new JobWatch(job, tree);
@@ -264,14 +264,17 @@ export class NodeWatch implements Disposable {
   }
 }
 
-/** Reported when they change, except for lost events, which are reported at once. */
+/**
+ * Counts whose changes are reported at most every `countsMs`. A change of `lostEvents`, or of one of these
+ * (except `watchedDirectories`) from or to zero, does not wait for that: it is reported after a second.
+ */
 const paced = [
   'watchedDirectories',
   'unwatchedDirectories',
   'lostAuthors',
   'directoriesWithoutAuthors',
 ] as const;
-/** Small changes of numbers are reported this often. */
+/** The least time from one report to the next one that has only changed counts. */
 const countsMs = 30_000;
 
 /** Disposing it ends the reports. */
@@ -295,7 +298,7 @@ class ToldDetection implements Disposable {
     this.#tell(this.#told);
   }
 
-  /** The detection may have changed since its last report. */
+  /** Call it when the detection may have changed since its last report. */
   tellSoon(): void {
     if (this.#timer !== undefined || this.#told === undefined) return;
     const [told, now] = [this.#told, this.#now()];
@@ -313,7 +316,10 @@ class ToldDetection implements Disposable {
   }
 }
 
-/** Directories that the kernel generates as they are read: /proc, /sys. It reports no changes in them. */
+/**
+ * Types of file systems that the kernel generates as they are read: /proc, /sys. It reports no changes
+ * in them.
+ */
 const types: ReadonlySet<string> = new Set(
   (
     'proc sysfs debugfs tracefs securityfs selinuxfs smackfs cgroup cgroup2 resctrl pstore bpf configfs efivarfs ' +
@@ -323,7 +329,7 @@ const types: ReadonlySet<string> = new Set(
 /** The mounts are read again after this long; a node has thousands of them. */
 const freshMs = 10_000;
 
-/** Whether a path below the root is such a mount. */
+/** Returns a function that tells whether a path below the root is a mount of one of these types. */
 function madeUpMounts(root: string): (path: ByteString) => boolean {
   let paths: ReadonlySet<ByteString> = new Set();
   let readMs = -Infinity;
@@ -350,7 +356,7 @@ function read(root: string): ReadonlySet<ByteString> {
   } catch {
     return found;
   }
-  // proc_pid_mountinfo(5): the mount point is the fifth field, the type the first behind ' - '.
+  // proc_pid_mountinfo(5): the mount point is the fifth field, the type the first after ' - '.
   for (const line of mounts.split('\n')) {
     const [before = '', after = ''] = line.split(' - ');
     const point = before

@@ -11,11 +11,11 @@ export interface Explanation {
 export interface PackageUpdate {
   /** {@link explanationText} */
   readonly update: string;
-  /** How many files differ from the baseline by it, or did. */
+  /** How many files differ from the baseline because of this update, or did until they were accepted. */
   readonly files: number;
-  /** When the latest of them was seen, or when they were accepted, ms since 1970. */
+  /** When the latest of these files was seen, or when they were accepted, ms since 1970. */
   readonly atMs: number;
-  /** They are part of the baseline now. */
+  /** Whether the files were accepted into the baseline. */
   readonly accepted: boolean;
 }
 

@@ -31,7 +31,7 @@ import { explanationText } from '../model/explanation.ts';
 import { pathsThatFit } from './accepted-entries.ts';
 import type { FindingChange } from '../model/finding.ts';
 
-/** Characters of a reason that names updates. */
+/** How many characters a reason that names updates may have. */
 const maxReason = 1000;
 
 export class Job implements AsyncDisposable {
@@ -205,7 +205,7 @@ export class Job implements AsyncDisposable {
   }
 
   async look(): Promise<void> {
-    // Perhaps the key was another, and is back.
+    // The key may have been replaced for a while and may now be the right one again.
     if (this.#baseline === 'broken') await this.#key.ask();
     const [provider, job] = [await this.#provider(), await this.#job()];
     if (await this.#record.read(job.signingKey)) {
@@ -257,7 +257,7 @@ export class Job implements AsyncDisposable {
       provider.init(job, { signal, onProgress: counts.progress(), request });
     let made = await make();
     while (job.signingKey !== this.#signingKey) {
-      // It was replaced meanwhile.
+      // The key was replaced meanwhile.
       job = await this.#job();
       made = await make();
     }
@@ -375,7 +375,7 @@ export class Job implements AsyncDisposable {
   /** A step was aborted, because something else has to be done. */
   superseded(): void {
     this.#findings.abortScan();
-    // It was begun for a reason.
+    // The scan was begun for a reason, which still stands.
     if (this.#isChecking) this.#wantsScan = true;
     this.#isChecking = false;
   }

@@ -215,7 +215,12 @@ export async function runNetworkPolicyNode(
   });
 }
 
-/** Until it has succeeded; once the caches are synced, that is for the first turn. */
+/**
+ * Calls `enforcement.begin()` until it succeeds. Gives up once the caches are synced: the first turn of the
+ * main loop then programs the rules itself, and reports a failure.
+ *
+ * @throws the kernel's refusal, where retrying cannot help
+ */
 async function begin(
   enforcement: Enforcement,
   caches: FollowedObjects['caches'],

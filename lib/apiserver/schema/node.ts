@@ -3,7 +3,10 @@ import { formatCheck } from '../../cel/formats.ts';
 import { additionalOf, itemsOf, type JsonSchema, type ValidationRule } from './json-schema.ts';
 import { Regex, RegexBudgetError, RegexSyntaxError } from '../../regex/regex.ts';
 
-/** How two revisions of a list are compared: by position never, `map` by its keys. */
+/**
+ * x-kubernetes-list-type: how items of the new list are matched with those of the old one. `map`: by the
+ * list's keys; `set`: by value, for ratcheting only; `atomic`: not at all. Never by position.
+ */
 export type ListType = 'atomic' | 'set' | 'map';
 
 /** Compiled when first needed: most patterns of a CustomResourceDefinition never meet a string, and compiling takes long. */

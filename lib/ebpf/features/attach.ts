@@ -113,8 +113,9 @@ export const attachProbes: Readonly<
           'It attaches, but never runs: "bpf" is not in the kernel\'s list lsm=.',
         );
   },
-  // The answer to an unknown interface is EINVAL, as is that to an unknown request. In hardware mode
-  // the loopback interface, which has none, answers EOPNOTSUPP (net/core/dev.c, dev_xdp_attach).
+  // An unknown interface gives EINVAL, and so does an unsupported request; so ask for hardware mode on
+  // loopback. It has no hardware offload, so a kernel with XDP links answers EOPNOTSUPP (net/core/dev.c,
+  // dev_xdp_attach).
   xdp: (btf, context) =>
     withProgram('xdp', btf, context, (program) => {
       const outcome = createLink(program, loopbackIndex, attachTypes.XDP, XDP_FLAGS_HW_MODE);

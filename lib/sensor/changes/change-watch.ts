@@ -16,11 +16,17 @@ import { defaultPaceMs, defaultSettleMs, type ChangeWatchOptions, type ChangeWat
 import { PendingChanges, type PendingChange } from './pending.ts';
 import type { SeenChange } from './records.ts';
 
-/** While events come, they are read this often: the kernel's queue has room for 16,384. */
+/** How often events are read while they keep coming: the kernel's queue has room for 16,384. */
 const READ_EVERY_MS = 10;
-/** Told in one turn of the event loop, some ms; the rest waits for the next. */
+/**
+ * How many changes are reported in one turn of the event loop, which takes some ms; the rest waits for
+ * the next.
+ */
 const MOST_AT_ONCE = 1000;
-/** Records are kept for one to two of these, and as long as changes of that time wait to be reported. */
+/**
+ * Records are kept for one to two of these periods, and as long as changes of that time wait to be
+ * reported.
+ */
 const ROTATE_MS = 2500;
 /**
  * An event arrives at most this long after its change was seen, whichever process is kept from running
@@ -56,7 +62,7 @@ export class ChangeWatch implements Disposable {
   #overflowed = false;
   #busy = false;
   #disposed = false;
-  /** Wall clock: the events that are still to be read are of changes since then. */
+  /** Wall-clock time; events not read yet stem from changes after it. */
   #sinceMs = 0;
   #authorsLost = 0;
   #lossInRound = false;
@@ -327,7 +333,7 @@ export class ChangeWatch implements Disposable {
     if (this.#options.onBatchEnd !== undefined) this.#guarded(this.#options.onBatchEnd);
   }
 
-  /** Returns whether its author is known. */
+  /** Reports a change. Returns whether its author is known. */
   #tell({ path, bits, below }: PendingChange, found: Found): boolean {
     const { author, contentAuthor, atMs, others, otherAuthors = [] } = found;
     this.#told += 1;

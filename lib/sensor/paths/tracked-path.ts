@@ -52,7 +52,7 @@ class Ear implements WalkVisitor<Watched> {
     this.#listener = listener;
   }
 
-  /** Runs `refresh`; what it did not listen to again is given up after it. */
+  /** Runs `refresh`, then gives up the interests that it did not ask for again. */
   renew<T>(context: RefreshContext, refresh: () => T): T {
     this.#context = context;
     try {
@@ -90,7 +90,7 @@ class Ear implements WalkVisitor<Watched> {
     this.#context!.watches.addInterest(interest, this.#listener);
   }
 
-  /** Walks; what stops the walk for a passing reason is retried. */
+  /** Walks the path. A walk that fails for a temporary reason is scheduled again. */
   walk(fd: Fd, path: string): WalkEnd<Watched> | undefined {
     return this.attempt(() => walk<Watched>(fd, path, this));
   }

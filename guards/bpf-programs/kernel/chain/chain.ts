@@ -22,15 +22,18 @@ import {
 import type { ChainPlace, WantedMember } from './chain-member.ts';
 
 export interface ChainResult {
-  /** Those that cannot join it, by the ids of their programs. */
+  /** Why members cannot join the chain, by the ids of their programs. */
   readonly failures: ReadonlyMap<number, ProgramFailure>;
   /** The running versions, by id: the requested or the previous one. */
   readonly running: ReadonlyMap<string, ProgramRecord>;
-  /** For all that are. */
+  /** Notes that apply to every running version. */
   readonly notes: readonly string[];
 }
 
-/** Counters in the runs map: 512 bytes for each CPU. It grows with the number of members. */
+/**
+ * The least number of counters in the runs map: 512 bytes for each CPU. It grows with the number of
+ * members.
+ */
 const LEAST_SLOTS = 64;
 
 /** By priority, then by name: for ties too, so that the order does not depend on who came first. */
@@ -75,9 +78,10 @@ export class Chains {
   }
 
   /**
-   * Within a visit of the hook's network namespace. Members that already run see every packet meanwhile.
+   * Makes the chain consist of these members. Call it inside `network.visit()` for the hook's namespace.
+   * Members that already run miss no packet during the change.
    *
-   * @throws {ProgramFailure} for all of them: the hook is not available.
+   * @throws {ProgramFailure} for all members: the hook is not available.
    * @throws {KernelRefusal}
    */
   settle(place: ChainPlace, members: readonly WantedMember[]): ChainResult {
@@ -252,14 +256,14 @@ function isSame(before: ChainRecord, state: HookState, members: readonly WantedM
   );
 }
 
-/** Pins it in place of whatever had that name: rename(2) on bpffs is atomic. */
+/** Pins an object in place of whatever had that name: rename(2) on bpffs is atomic. */
 function pinOver(object: Descriptor, path: string): void {
   rmSync(`${path}-new`, { force: true });
   pin(object.fd, `${path}-new`);
   renameSync(`${path}-new`, path);
 }
 
-/** If there is something to move. */
+/** Does nothing if there is nothing to move. */
 function moveOver(from: string, to: string): void {
   try {
     renameSync(from, to);

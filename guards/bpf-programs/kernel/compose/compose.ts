@@ -1,5 +1,5 @@
 /**
- * One program out of many: each becomes a function behind a generated main, which calls them in turn. It is as fast as tail calls or
+ * One program out of many: each becomes a function; a generated main before them calls them in turn. It is as fast as tail calls or
  * faster, works where the kernel refuses freplace (BPF_PROG_TYPE_EXT), and is changed by one atomic replacement.
  *
  * Pure: from instructions to instructions. Members name maps by descriptors of the process that is going to load the result.
@@ -38,7 +38,7 @@ export type Gate =
 
 /** XDP_PASS of include/uapi/linux/bpf.h. */
 const XDP_PASS = 2;
-/** TC_ACT_UNSPEC: filters of others behind ours run too. */
+/** TC_ACT_UNSPEC: filters of others after ours run too. */
 const TC_ACT_UNSPEC = -1;
 const helpers = { mapLookup: 1, tailCall: 12, nsCurrentPidTgid: 120, currentAncestorCgroupId: 123 } as const;
 
@@ -66,7 +66,7 @@ const op = {
 } as const;
 const PSEUDO_MAP_FD = 1;
 const PSEUDO_CALL = 1;
-/** Return codes that a mask of 32 bits can name. */
+/** The last return code that a mask of 32 bits can name. */
 const LAST_CODE = 31;
 
 /** A jump to the end of main, or a call of a member, which are known when all of main is. */
@@ -77,16 +77,16 @@ interface Unfinished extends InstructionParts {
 
 interface ChainOptions {
   /**
-   * A per-CPU array of one value: at 8 * slot stands how often a member ran. Without it nothing is counted, and a packet takes
-   * about 4 ns less.
+   * A per-CPU array of one value, which holds at byte 8 * slot how often a member ran. Without it nothing is
+   * counted, and a packet takes about 4 ns less.
    */
   readonly runsFd?: number;
-  /** Where the chain goes on behind the last member: a place in a program array. */
+  /** Where the chain goes on after the last member: an entry of a program array. */
   readonly next?: { readonly arrayFd: number; readonly index: number } | undefined;
 }
 
 /**
- * A chain. A member's return code outside of its mask ends it with that code; behind the last one it is XDP_PASS or TC_ACT_UNSPEC.
+ * A chain. A member's return code outside of its mask ends it with that code; after the last one it is XDP_PASS or TC_ACT_UNSPEC.
  */
 export function composeChain(
   kind: ChainKind,
@@ -185,7 +185,7 @@ function setTo64(register: number, value: bigint): readonly Unfinished[] {
   ];
 }
 
-/** Main, whose last instruction is its exit, with the members behind it. */
+/** Main, whose last instruction is its exit, followed by the members. */
 function joined(
   main: readonly Unfinished[],
   members: readonly Omit<Member, 'proceedOn' | 'slot'>[],
@@ -225,7 +225,7 @@ function joined(
 const kind = { INT: 1 << 24, FUNC: 12 << 24, FUNC_PROTO: 13 << 24 } as const;
 /** BTF_INT_SIGNED, of 32 bits. */
 const SIGNED_32 = (1 << 24) | 32;
-/** Type ids: the int, and the prototype behind it. */
+/** The type id of the prototype, which comes after the int. */
 const PROTOTYPE = 2;
 const STATIC = 0;
 

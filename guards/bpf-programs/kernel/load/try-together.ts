@@ -26,7 +26,10 @@ export interface Accepted {
 export type UseLoaded<P extends ProgramRequest> = (loaded: Opened<P>, accepted: ReadonlySet<P>) => void;
 
 const LOG_BYTES = 64 * 1024;
-/** libbpf stops at the first program that is refused, and unloads all: this often the others are loaded without it. */
+/**
+ * libbpf stops at the first refused program and unloads them all. The rest are then tried without it, at most
+ * this many attempts in total.
+ */
 const ATTEMPTS = 4;
 
 /**
@@ -49,7 +52,7 @@ export function tryTogether<P extends ProgramRequest>(
   return new Map();
 }
 
-/** The failure, if the kernel refused one of them. */
+/** Returns the failure if the kernel refused one of the programs. */
 function loadOnce<P extends ProgramRequest>(
   request: LoadRequest<P>,
   use: UseLoaded<P> | undefined,
@@ -88,7 +91,7 @@ function isAllowed(check: () => unknown): boolean {
   }
 }
 
-/** As libbpf says it: `prog 'xdp_count': failed to load: -13`. */
+/** The program that libbpf names in its message: `prog 'xdp_count': failed to load: -13`. */
 function culpritOf({ message }: ProgramFailure): string | undefined {
   return /prog '(.+)': failed to load/.exec(message)?.[1];
 }

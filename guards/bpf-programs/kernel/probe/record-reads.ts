@@ -1,5 +1,5 @@
 /**
- * Why the kernel does not attach a program to a tracepoint: it reads behind the end of the record (EACCES, perf_event_set_bpf_prog of
+ * Why the kernel does not attach a program to a tracepoint: it reads past the end of the record (EACCES, perf_event_set_bpf_prog of
  * kernel/events/core.c). The kernel does not say where; instructions and types do.
  */
 import { INSTRUCTION_BYTES, type Instructions } from '../../../../lib/ebpf/instructions.ts';
@@ -35,7 +35,7 @@ const writing: ReadonlySet<number> = new Set([0x01, 0x04, 0x07]);
 /** The program's own reads of its context, as far as they can be found without following its jumps. */
 export function contextReads(instructions: Instructions): readonly Read[] {
   const { bytes, count } = instructions;
-  // Behind the next beginning are functions with other parameters.
+  // The functions that follow have other parameters.
   const end = instructions.functionStarts()[1] ?? count;
   /**
    * Pointers into the context: registers by their numbers, and places on the stack (r10 - 8 and so on), with
@@ -75,7 +75,8 @@ function move<K>(pointers: Map<K, number>, to: K, value: number | undefined): vo
 }
 
 /**
- * A sentence that names what is read behind the record, and what the record has; undefined where nothing is found.
+ * A sentence that names what is read past the end of the record, and which fields the record has; undefined if
+ * there is no such read.
  *
  * @param types - The BTF of the program.
  */

@@ -25,7 +25,7 @@ import { type CheckedPod, sourceRules, takenSets } from './source-rules.ts';
 import { type ListedTable, parseListing } from './source-listing.ts';
 import type { TakenAddresses } from './taken-addresses.ts';
 
-/** Before what others have at the same place. */
+/** Runs the chains before those that other programs have at the same hook. */
 const PRIORITY = -500;
 
 /** The chain of a pod, as it should be. */
@@ -53,7 +53,7 @@ export class SourceTable implements Disposable {
   readonly #logGroups: readonly number[];
   readonly #verdict: RefusalVerdict;
   readonly #taken: TakenAddresses;
-  /** As they should be, by name. */
+  /** The chains as they should be, by name. */
   readonly #chains = new Map<string, PodChain>();
   /** `unknown`: there is a table, but not as it should be. */
   #state: 'none' | 'programmed' | 'unknown' = 'none';
@@ -100,8 +100,10 @@ export class SourceTable implements Disposable {
   }
 
   /**
-   * @param changes - Pods that are different since the last call. Undefined: one is not checked.
-   * @throws {RampartError} as nft refuses it; what was there stays, and the next call programs everything.
+   * @param changes - Pods that are different since the last call. Undefined: the pod's packets are no longer
+   *   checked.
+   * @throws {RampartError} if nft refuses the change; the previous rules stay in place, and the next call
+   *   programs everything.
    */
   program(changes: ReadonlyMap<PodKey, CheckedPod | undefined>): void {
     const before = new Map<string, PodChain | undefined>();
@@ -242,7 +244,7 @@ export class SourceTable implements Disposable {
     return pod === undefined || logged === undefined ? undefined : { pod, verdict: logged.verdict };
   }
 
-  /** Whether there was something. */
+  /** Deletes the table. Returns whether it existed. */
   remove(): boolean {
     this.#state = 'none';
     this.#chains.clear();
@@ -273,7 +275,7 @@ export class SourceTable implements Disposable {
     batch.send(this.#netlink);
   }
 
-  /** Two interfaces may have the same address. */
+  /** Interfaces may share a MAC address: it is deleted only when no interface has it any more. */
   #macCommands(before: ReadonlyMap<string, PodChain | undefined>): string[] {
     const are = new Set([...this.#chains.values()].map(({ mac }) => mac));
     const changed = new Set(before.keys());
@@ -327,7 +329,7 @@ export class SourceTable implements Disposable {
     ];
   }
 
-  /** By the names of the counters, which are those of the chains. */
+  /** Counts by the names of the counters, from which `parseCounterName()` tells the chain. */
   #counts(): ReadonlyMap<string, Count> {
     return readCounters(this.#netlink, 'netdev', bareSourceTableName);
   }
@@ -345,7 +347,10 @@ export class SourceTable implements Disposable {
     ]);
   }
 
-  /** With a separate context: libnftables keeps all that it has read for as long as a context is open. */
+  /**
+   * Runs `work` with a context of its own: libnftables keeps all that it has read for as long as one is
+   * open.
+   */
   #nft<T>(work: (nft: Nftables) => T): T {
     return this.#inNetwork(() => {
       using nft = new Nftables();
@@ -354,7 +359,7 @@ export class SourceTable implements Disposable {
   }
 }
 
-/** In the network namespace of the calling thread. Returns whether it existed. */
+/** Deletes the table in the network namespace of the calling thread. Returns whether it existed. */
 export function removeSourceTable(nft: Nftables): boolean {
   try {
     nft.run(`delete table ${sourceTableName}`);

@@ -35,7 +35,7 @@ export class PolicyThread {
   /** Policies, and the version of the data that each was last sent. */
   readonly #known = new Map<number, number | undefined>();
   readonly #onEnd: () => void;
-  /** Resolves when it is ready, or has ended. */
+  /** Resolves when the thread is ready, or has ended. */
   readonly ready: Promise<void>;
   #isReady: () => void;
   /** The outcome of all further jobs. */
@@ -43,7 +43,7 @@ export class PolicyThread {
   #running: Running | undefined;
   #ended: Promise<void> | undefined;
 
-  /** @param onEnd called once when it has ended, for whatever reason. */
+  /** @param onEnd called once when the thread has ended, for whatever reason. */
   constructor(onEnd: () => void) {
     const { port1, port2 } = new MessageChannel();
     const answered = new SharedArrayBuffer(4);
@@ -58,9 +58,9 @@ export class PolicyThread {
       name: 'policies',
       workerData: data,
       transferList: [port2],
-      // Not those of this process, which may be of its own entry point.
+      // Do not inherit this process's Node flags: they may be meant for its own entry point.
       execArgv: [],
-      // No policy reads them, and no secret of this process should be within their reach.
+      // No policy reads environment variables, and policies must not reach the secrets of this process.
       env: {},
       resourceLimits: { maxOldGenerationSizeMb: heapMb, maxYoungGenerationSizeMb: 8 },
     });
@@ -94,7 +94,7 @@ export class PolicyThread {
     if (this.#known.delete(policy)) this.#post({ do: 'remove', policy });
   }
 
-  /** Whatever it does, including a guest that spins or waits. The current job gets `outcome`. */
+  /** Ends the thread whatever it does, even in a guest that spins or waits. The current job gets `outcome`. */
   end(outcome: Outcome): Promise<void> {
     this.#over(outcome);
     this.#ended ??= this.#worker.terminate().then(() => undefined);
