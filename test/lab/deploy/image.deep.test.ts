@@ -20,6 +20,8 @@ suite('the image', { skip: labObstacle() ?? false, timeout }, () => {
     assert.ok(readFileSync(first.archive).equals(readFileSync(second.archive)));
 
     await using deployed = await Deployed.start(undefined, first.archive);
+    // As systemd has it on a node.
+    await deployed.onNode('mount -t bpf bpf /sys/fs/bpf');
     await using operator = await deployed.runWorkload('rampart-operator');
     await using agent = await deployed.runWorkload('rampart-agent');
     for (const pod of [operator, agent])
