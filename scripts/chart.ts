@@ -125,7 +125,8 @@ function addComponent(
     patches = [],
     ...more
   } = kustomizationIn(directory, read);
-  const unknown = Object.keys(more).filter((key) => !['apiVersion', 'kind'].includes(key));
+  // Its images are those of the values.
+  const unknown = Object.keys(more).filter((key) => !['apiVersion', 'kind', 'images'].includes(key));
   if (unknown.length > 0) throw new Error(`the chart cannot express ${unknown.join(', ')} of ${directory}`);
   const at = join('deploy', directory);
   const objects = resources.flatMap((resource) => objectsIn(join(at, resource), read));
