@@ -8,11 +8,17 @@ interface RecentAnswersOptions {
   readonly clock?: Pick<Clock, 'monotonicMs'>;
 }
 
+interface Asked<Answer> {
+  readonly answer: Promise<Answer>;
+  readonly untilMs: number;
+  isPending: boolean;
+}
+
 export class RecentAnswers<Answer> {
   readonly #options: RecentAnswersOptions;
   readonly #clock: Pick<Clock, 'monotonicMs'>;
   /** The oldest first. */
-  readonly #known = new Map<string, { readonly answer: Promise<Answer>; readonly untilMs: number }>();
+  readonly #known = new Map<string, Asked<Answer>>();
 
   constructor(options: RecentAnswersOptions) {
     this.#options = options;
@@ -28,14 +34,17 @@ export class RecentAnswers<Answer> {
     const { forMs, most } = this.#options;
     const known = this.#known.get(key);
     const nowMs = this.#clock.monotonicMs();
-    if (known !== undefined && nowMs < known.untilMs) return known.answer;
+    if (known !== undefined && (known.isPending || nowMs < known.untilMs)) return known.answer;
     this.#known.delete(key);
     // From when it was asked: what has changed since may not be in the answer.
-    const asked = { answer: ask(), untilMs: nowMs + forMs };
+    const asked: Asked<Answer> = { answer: ask(), untilMs: nowMs + forMs, isPending: true };
     this.#known.set(key, asked);
-    asked.answer.catch(() => {
-      if (this.#known.get(key) === asked) this.#known.delete(key);
-    });
+    asked.answer.then(
+      () => (asked.isPending = false),
+      () => {
+        if (this.#known.get(key) === asked) this.#known.delete(key);
+      },
+    );
     for (const oldest of this.#known.keys()) {
       if (this.#known.size <= most) break;
       this.#known.delete(oldest);

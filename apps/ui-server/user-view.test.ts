@@ -6,7 +6,6 @@ import { LineFeed } from '../../lib/feed/line-feed.ts';
 import { guards } from '../guards.ts';
 import { feedOf } from '../ui/finding-feed.ts';
 import { FindingGroups } from './finding-groups.ts';
-import { RecentAnswers } from './recent-answers.ts';
 import { keyOf, rightsFor } from './rights.ts';
 import { UserView } from './user-view.ts';
 
@@ -121,22 +120,5 @@ suite('what one user sees', () => {
     );
     assert.equal(viewOf(() => true).picture('file-access'), undefined);
     assert.equal((await viewOf(() => true).report()).who, 'jane');
-  });
-
-  test('answers are kept for a short time, failures are not, and no more than so many', async () => {
-    let nowMs = 0;
-    const answers = new RecentAnswers<number>({ forMs: 10, most: 2, clock: { monotonicMs: () => nowMs } });
-    let asked = 0;
-    const ask = (key: string): Promise<number> => answers.get(key, async () => ++asked);
-    assert.deepEqual(await Promise.all([ask('a'), ask('a')]), [1, 1]);
-    nowMs = 9;
-    assert.equal(await ask('a'), 1);
-    nowMs = 10;
-    assert.equal(await ask('a'), 2);
-    await assert.rejects(answers.get('b', () => Promise.reject(new Error('none'))));
-    assert.equal(await ask('b'), 3);
-    await ask('c');
-    assert.equal(answers.size, 2);
-    assert.equal(await ask('a'), 5);
   });
 });
