@@ -63,7 +63,7 @@ async function notes(node: PolicyNode, policy: string, wanted = 'NotExpressed'):
 
 /** Makes the kernel's sets hold a few members only: of the others it says that the set is full. */
 const holdFew: Readonly<Record<string, (t: TestContext, directory: string) => void>> = {
-  // All that is made as a set or map asks for that size; the maps have room for two addresses of each of the nine pods.
+  // All that is made as a set or map asks for that size; there is room for each pair of the two addresses of nine pods.
   nftables: (t) => {
     const { message } = NftablesBatch.prototype;
     t.mock.method(
@@ -74,7 +74,7 @@ const holdFew: Readonly<Record<string, (t: TestContext, directory: string) => vo
         message.call(this, kind, () => {
           write?.();
           // NFTA_SET_DESC, NFTA_SET_DESC_SIZE
-          if (isSet) this.nest(9, () => this.number(1, 24));
+          if (isSet) this.nest(9, () => this.number(1, 36));
         });
       },
     );
@@ -150,7 +150,7 @@ suite('policies that cannot be expressed', { timeout: 300_000 }, () => {
       async (t) => {
         await using node = await PolicyNode.create({ open });
         holdFew[backend]?.(t, node.directory);
-        const blocks = Array.from({ length: 40 }, (_, at) => ({
+        const blocks = Array.from({ length: 60 }, (_, at) => ({
           ipBlock: { cidr: `10.${2 * at + 1}.0.0/24` },
         }));
         await node.apply('x/large', {
@@ -165,7 +165,7 @@ suite('policies that cannot be expressed', { timeout: 300_000 }, () => {
         assert.match(note, /^spec\.ingress\[0\]: the kernel rejects this rule, so it allows nothing: /);
         assert.match(note, fullWords[backend]!);
         // And as more comes to it.
-        await node.apply('x/more', { ...isolates('b'), ingress: [{ from: blocks.slice(0, 30) }] });
+        await node.apply('x/more', { ...isolates('b'), ingress: [{ from: blocks.slice(0, 50) }] });
         await until('the next event', () => notes(node, 'more'));
         assert.deepEqual(await reached(node, 'x/a', 'x/b'), answers);
         await node.apply('x/large', {
