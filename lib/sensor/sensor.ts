@@ -55,6 +55,8 @@ export class Sensor<W extends Watcher> implements Disposable {
   readonly targets: Targets<W>;
   /** Directories, see {@link expectFilesIn}. */
   readonly #expected: Targets<W>;
+  /** Made once: each record goes through it. */
+  readonly #allTargets: readonly Targets<W>[];
   readonly #options: SensorOptions<W>;
   readonly #object: BpfObject;
   #links: readonly BpfLink[] = [];
@@ -88,6 +90,7 @@ export class Sensor<W extends Watcher> implements Disposable {
     const ids = { next: 1 };
     this.targets = new Targets<W>(this.#object.map('targets'), () => this.drain(), ids);
     this.#expected = new Targets<W>(this.#object.map('directories'), () => this.drain(), ids);
+    this.#allTargets = [this.targets, this.#expected];
     this.#ring = openRingBuffer({
       mapFd: this.#object.map('ring').fd,
       sizeBytes: options.ringSizeBytes ?? defaultRingSizeBytes,
@@ -281,7 +284,7 @@ export class Sensor<W extends Watcher> implements Disposable {
         record.foldedTotal,
       );
     }
-    for (const targets of [this.targets, this.#expected]) {
+    for (const targets of this.#allTargets) {
       const watchers =
         mask & ANY_OPERATION
           ? targets.watchersAt(targetId, record.monotonicNs)

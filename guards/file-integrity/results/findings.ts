@@ -2,6 +2,8 @@
  * What differs from the baseline of a job right now. A full scan determines it for all paths, events for
  * single ones; listeners get the changes. An event is later than a running scan: for a path that was compared
  * individually since the scan began, the scan's result is ignored.
+ *
+ * Longer than other files: findings, their counts and what is accepted change together, in one class.
  */
 import { type ByteString, isAtOrBelow, isAtOrBelowAny } from '../model/entry.ts';
 import {

@@ -1,4 +1,6 @@
 /** Who may talk to whom: asked of the judge, pod by pod, with the packets that were refused. */
+import { setImmediate as nextTurn } from 'node:timers/promises';
+
 import type { Picture, PictureItem } from '../../../guard/picture.ts';
 import { RampartError } from '../../../lib/errors/errors.ts';
 import { counted, someOf } from '../../../lib/output/words.ts';
@@ -50,7 +52,7 @@ export async function matrixOf(cluster: PicturedCluster, refusals: readonly Refu
       const told = refused.get(JSON.stringify([from.name, to.name])) ?? [];
       items.push(itemOf(from, to, asked, told));
     }
-    await new Promise((resolve) => setImmediate(resolve));
+    await nextTurn();
   }
   const shown = new Set([outside, ...groups.map(({ name }) => name)]);
   let undrawn = 0;
