@@ -83,7 +83,7 @@ suite('faults of Kive', { skip: sensorSkip || labObstacle() }, () => {
   test('3: address, whole path, working directory and arguments, also of a process that is long gone', async () => {
     const { pod, container } = await guarded.run({ name: 'gone' });
     const binary = '/opt/tools/a-name-of-more-than-sixteen-bytes';
-    await guarded.sh(container, `mkdir -p /opt/tools; cp ${busybox} ${binary}`);
+    await guarded.sh(container, `mkdir -p /opt/tools; cp ${busybox} ${binary}; chmod 644 ${path}`);
     await guarded.setPolicy('gone', [{ path, matchAny: [{ pod: 'gone' }] }]);
     await guarded.dataCount('gone', 1);
     const alerts = await guarded.alertsOf(async () => {
@@ -92,7 +92,7 @@ suite('faults of Kive', { skip: sensorSkip || labObstacle() }, () => {
       try {
         await guarded.sh(container, `cd /usr/share/nginx && exec -a cat ${binary} -u ${path}`);
         await guarded.sh(container, `rm ${binary}`);
-        await guarded.sh(container, `chmod 644 ${path}; su -s /bin/sh nginx -c '/bin/cat ${path}'`);
+        await guarded.sh(container, `su -s /bin/sh nginx -c '/bin/cat ${path}'`);
       } finally {
         process.kill(guarded.standalone.pid, 'SIGCONT');
       }
