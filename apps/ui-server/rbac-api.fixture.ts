@@ -1,6 +1,6 @@
 /**
  * An API server with RBAC, TokenReviews and SubjectAccessReviews, which the embedded one has not: in front of that, it decides by the
- * objects of RBAC that it has. For tests.
+ * objects of RBAC that it has, and answers as Kubernetes 1.36 does. For tests.
  */
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -45,6 +45,17 @@ interface Attributes {
   readonly subresource?: string;
   readonly namespace?: string;
   readonly name?: string;
+}
+
+interface User {
+  readonly user: string;
+  readonly groups: readonly string[];
+}
+
+/** Those of TokenReview, SubjectAccessReview and SelfSubjectAccessReview together. */
+interface ReviewSpec extends Partial<User> {
+  readonly token?: string;
+  readonly resourceAttributes?: Attributes;
 }
 
 const group = 'rbac.authorization.k8s.io';
@@ -112,8 +123,8 @@ export class RbacApi implements AsyncDisposable {
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const user = this.tokens.get(/^Bearer (.*)$/.exec(request.headers.authorization ?? '')?.[1] ?? '');
-    if (user === undefined) return refuse(response, 401, 'Unauthorized', 'Unauthorized');
+    const name = this.tokens.get(/^Bearer (.*)$/.exec(request.headers.authorization ?? '')?.[1] ?? '');
+    if (name === undefined) return refuse(response, 401, 'Unauthorized', 'Unauthorized');
     const url = new URL(request.url ?? '/', 'http://api');
     const path = readPath(url.pathname);
     if (path.kind === 'plain') return this.#forward(request, response);
@@ -121,41 +132,41 @@ export class RbacApi implements AsyncDisposable {
       ...{ verb: verbOf(request.method, url, path.name), group: path.group, resource: path.plural },
       ...{ subresource: path.subresource, namespace: path.namespace, name: path.name },
     };
+    const user: User = { user: name, groups: groupsOf(name) };
     const isSelf = path.plural === 'selfsubjectaccessreviews';
     if (!isSelf && !(await this.#allows(user, attributes))) {
-      this.refused.push(told(user, attributes));
-      return refuse(response, 403, 'Forbidden', `${told(user, attributes)} is forbidden`);
+      this.refused.push(told(name, attributes));
+      return refuse(response, 403, 'Forbidden', forbidden(name, attributes));
     }
     if (!/^(?:token|(?:self)?subjectaccess)reviews$/.test(path.plural))
       return this.#forward(request, response);
     if (this.isFailing) return refuse(response, 500, 'InternalError', 'it fails');
-    const { spec } = (await json(request)) as { readonly spec: Readonly<Record<string, unknown>> };
+    const { spec, ...given } = (await json(request)) as { readonly spec: ReviewSpec };
     const status =
       path.plural === 'tokenreviews'
         ? this.#tokenReview(spec)
-        : await this.#accessReview(isSelf ? { ...spec, user } : spec);
+        : await this.#accessReview(isSelf ? { ...spec, ...user } : spec);
     response.writeHead(201, { 'Content-Type': 'application/json' });
-    response.end(JSON.stringify({ metadata: {}, spec, status }));
+    response.end(JSON.stringify({ ...given, spec, status }));
   }
 
-  #tokenReview({ token }: Readonly<Record<string, unknown>>): object {
-    const username = this.tokens.get(String(token));
+  #tokenReview({ token = '' }: ReviewSpec): object {
+    const username = this.tokens.get(token);
     this.reviews.push(`token of ${username}`);
-    // The user in the answer means nothing then.
-    if (username === undefined) return { authenticated: false, user: { username: 'root' } };
+    if (username === undefined) return { user: {}, error: 'invalid bearer token' };
     return {
       authenticated: true,
-      user: { username, uid: `uid of ${username}`, groups: ['system:authenticated'] },
+      user: { username, uid: `uid of ${username}`, groups: groupsOf(username), extra: extraOf(username) },
+      audiences: ['https://kubernetes.default.svc'],
     };
   }
 
-  async #accessReview({ user, resourceAttributes }: Readonly<Record<string, unknown>>): Promise<object> {
-    const attributes = resourceAttributes as Attributes;
-    this.reviews.push(told(String(user), attributes));
-    return { allowed: await this.#allows(String(user), attributes) };
+  async #accessReview({ user = '', groups = [], resourceAttributes = {} }: ReviewSpec): Promise<object> {
+    this.reviews.push(told(user, resourceAttributes));
+    return { allowed: await this.#allows({ user, groups }, resourceAttributes) };
   }
 
-  async #allows(user: string, wanted: Attributes): Promise<boolean> {
+  async #allows({ user, groups }: User, wanted: Attributes): Promise<boolean> {
     this.#rbac ??= Promise.all([
       this.client.list(clusterRoles).then(({ items }) => items),
       this.client.list(clusterRoleBindings).then(({ items }) => items),
@@ -166,7 +177,11 @@ export class RbacApi implements AsyncDisposable {
     const granted = [
       ...ofAll,
       ...inNamespaces.filter(({ metadata }) => metadata.namespace === (wanted.namespace ?? '')),
-    ].filter(({ subjects = [] }) => subjects.some((subject) => nameOf(subject) === user));
+    ].filter(({ subjects = [] }) =>
+      subjects.some((subject) =>
+        subject.kind === 'Group' ? groups.includes(subject.name) : nameOf(subject) === user,
+      ),
+    );
     return granted.some(({ roleRef, metadata }) =>
       (roleRef.kind === 'Role' ? ofNamespaces : ofCluster)
         .filter(
@@ -210,6 +225,23 @@ function nameOf({ kind, name, namespace = '' }: NonNullable<Binding['subjects']>
   return kind === 'ServiceAccount' ? `system:serviceaccount:${namespace}:${name}` : name;
 }
 
+const ofServiceAccount = /^system:serviceaccount:([^:]+):/;
+
+/** As authenticators say. */
+function groupsOf(user: string): readonly string[] {
+  const [, namespace] = ofServiceAccount.exec(user) ?? [];
+  return [
+    ...(namespace === undefined ? [] : ['system:serviceaccounts', `system:serviceaccounts:${namespace}`]),
+    'system:authenticated',
+  ];
+}
+
+function extraOf(user: string): object {
+  return ofServiceAccount.test(user)
+    ? { 'authentication.kubernetes.io/credential-id': [`JTI=of ${user}`] }
+    : {};
+}
+
 function matches(rule: NonNullable<Role['rules']>[number], wanted: Attributes): boolean {
   const { apiGroups = [], resources = [], verbs, resourceNames } = rule;
   const resource = wanted.subresource ? `${wanted.resource}/${wanted.subresource}` : (wanted.resource ?? '');
@@ -228,6 +260,16 @@ function verbOf(method: string | undefined, url: URL, name: string): string {
 
 function told(user: string, { verb, group: of = '', resource, subresource, namespace }: Attributes): string {
   return `${user} ${verb} ${resource}.${of}${subresource ? `/${subresource}` : ''} in ${namespace ?? ''}`;
+}
+
+/** k8s.io/apiserver pkg/endpoints/handlers/responsewriters/errors.go, and NewForbidden of k8s.io/apimachinery. */
+function forbidden(user: string, wanted: Attributes): string {
+  const { verb, group: of = '', resource, subresource, namespace, name } = wanted;
+  const where = namespace ? `in the namespace "${namespace}"` : 'at the cluster scope';
+  return (
+    `${resource}${of && `.${of}`}${name ? ` "${name}"` : ''} is forbidden: User "${user}" cannot ${verb} resource ` +
+    `"${resource}${subresource ? `/${subresource}` : ''}" in API group "${of}" ${where}`
+  );
 }
 
 function refuse(response: ServerResponse, code: number, reason: string, message: string): void {

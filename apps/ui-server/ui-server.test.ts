@@ -59,6 +59,15 @@ const binding = (namespace: string, user: string, role: string) => ({
   subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name: user }],
 });
 
+const ofGroup = (given: ReturnType<typeof binding>) => {
+  const [{ apiGroup, name } = { apiGroup: '', name: '' }] = given.subjects;
+  return {
+    ...given,
+    metadata: { ...given.metadata, name: given.metadata.name.replaceAll(':', '-') },
+    subjects: [{ apiGroup, kind: 'Group', name }],
+  };
+};
+
 suite('rampart ui-server', () => {
   let api: RbacApi;
   let child: ChildProcess;
@@ -153,6 +162,8 @@ suite('rampart ui-server', () => {
         binding('shop', 'ann', 'rampart-viewer'),
         binding('shop', 'ann', 'view'),
         binding('shop', 'bob', 'rampart-viewer'),
+        ofGroup(binding('shop', 'system:serviceaccounts:ci', 'rampart-viewer')),
+        ofGroup(binding('shop', 'system:serviceaccounts:ci', 'view')),
       ],
       {
         ...binding('rampart-system', 'root', 'rampart-viewer'),
@@ -165,6 +176,7 @@ suite('rampart ui-server', () => {
     ]);
     for (const user of ['ann', 'bob', 'root', 'eve', 'system:anonymous'])
       api.tokens.set(`token-${user}`, user);
+    api.tokens.set('token-ci', 'system:serviceaccount:ci:builder');
     api.tokens.set('pod', 'system:serviceaccount:rampart-system:rampart-ui');
     const args = ['ui-server', '--kubeconfig', api.kubeconfigOf('pod'), '--listen', '127.0.0.1:0'];
     child = spawn(rampart, args, { stdio: ['ignore', 'ignore', 'pipe'] });
@@ -236,6 +248,16 @@ suite('rampart ui-server', () => {
     assert.match(told, /"name":"web"/);
     assert.equal(told.match(/^data: \{/gm)?.length, 1);
     assert.doesNotMatch(JSON.stringify(report) + told, /bank|everywhere|till|passwd/);
+  });
+
+  test('shows a service account what groups that its token says may read', async () => {
+    const { status, who } = await reportOf('ci');
+    assert.equal(who, 'system:serviceaccount:ci:builder');
+    assert.deepEqual(
+      status?.problems.map(({ object: { namespace, name } }) => `${namespace}/${name}`).toSorted(),
+      ['shop/closed', 'shop/of-shop'],
+    );
+    assert.match(await findingsOf('ci'), /"name":"web"/);
   });
 
   test('shows no finding to a tenant who may not read logs, and nothing to who may read nothing', async () => {
