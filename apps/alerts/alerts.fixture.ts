@@ -1,41 +1,15 @@
 /** `rampart alerts` as a user starts it, for tests. */
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { join } from 'node:path';
 
+import { Running } from '../../lib/testing/running.fixture.ts';
 import type { KiveAlert } from '../../guards/file-access/alert/alert.ts';
 
 const rampart = join(import.meta.dirname, '../../bin/rampart');
-const PATIENCE_MS = 60_000;
 
 /** One process; killed at the end. */
-export class Alerts implements AsyncDisposable {
-  readonly #child: ChildProcess;
-  readonly #ended: Promise<unknown>;
-  #wake = Promise.withResolvers<void>();
-  stdout = '';
-  stderr = '';
-
-  constructor(args: readonly string[], environment: NodeJS.ProcessEnv = process.env) {
-    const child = spawn(rampart, ['alerts', ...args], {
-      stdio: ['ignore', 'pipe', 'pipe'],
-      env: environment,
-    });
-    this.#child = child;
-    this.#ended = once(child, 'close').then(() => this.#wake.resolve());
-    child.stdout.setEncoding('utf8').on('data', (text: string) => {
-      this.stdout += text;
-      this.#wake.resolve();
-    });
-    child.stderr.setEncoding('utf8').on('data', (text: string) => {
-      this.stderr += text;
-      this.#wake.resolve();
-    });
-  }
-
-  /** Whole lines of stdout. */
-  get lines(): string[] {
-    return this.stdout.split('\n').slice(0, -1);
+export class Alerts extends Running {
+  constructor(args: readonly string[], env: NodeJS.ProcessEnv = process.env) {
+    super([rampart, 'alerts', ...args], { env });
   }
 
   /** With `-o json`. */
@@ -45,43 +19,23 @@ export class Alerts implements AsyncDisposable {
 
   /** Stops to read stdout, or goes on. */
   read(isReading: boolean): void {
-    if (isReading) this.#child.stdout?.resume();
-    else this.#child.stdout?.pause();
+    if (isReading) this.child.stdout?.resume();
+    else this.child.stdout?.pause();
   }
 
   /** As `| head` does. */
   closeStdout(): void {
-    this.#child.stdout?.destroy();
-  }
-
-  /** Resolves when something that it printed makes this hold. */
-  async until(holds: () => boolean): Promise<void> {
-    const patience = AbortSignal.timeout(PATIENCE_MS);
-    patience.addEventListener('abort', () => this.#wake.resolve(), { once: true });
-    while (!holds()) {
-      if (patience.aborted || this.#child.exitCode !== null || this.#child.signalCode !== null) {
-        throw new Error(
-          `waited in vain (exit code ${this.#child.exitCode}):\n${this.stderr}\n${this.stdout}`,
-        );
-      }
-      await this.#wake.promise;
-      this.#wake = Promise.withResolvers<void>();
-    }
-  }
-
-  async untilSaid(pattern: RegExp): Promise<void> {
-    await this.until(() => pattern.test(this.stderr));
+    this.child.stdout?.destroy();
   }
 
   /** Waits for its end; of itself, or by a signal. */
   async end(signal?: NodeJS.Signals): Promise<number | null> {
-    if (signal !== undefined) this.#child.kill(signal);
-    await this.#ended;
-    return this.#child.exitCode;
+    return (await (signal === undefined ? this.ended : this.stop(signal))).code;
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#child.stdout?.destroy();
-    await this.end('SIGKILL');
+  override async [Symbol.asyncDispose](): Promise<void> {
+    // One that is paused would never close.
+    this.closeStdout();
+    await super[Symbol.asyncDispose]();
   }
 }

@@ -1,6 +1,5 @@
 /** `rampart standalone` as a user starts it, with kubectl beside it; for tests. */
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,6 +7,7 @@ import { join } from 'node:path';
 import { type ClusterAccess, findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
 import { KubeClient } from '../../lib/kube/client/client.ts';
 import { namespaces } from '../../lib/kube/object/object.ts';
+import { Running } from '../../lib/testing/running.fixture.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import { testMode } from '../../lib/sensor/sensor.fixture.ts';
 import { assertFinding } from '../../guard/stream/finding-schema.fixture.ts';
@@ -27,13 +27,9 @@ export interface Ran {
 /** One process with a directory of its own; killed and removed at the end. */
 export class Standalone implements AsyncDisposable {
   readonly directory = mkdtempSync(join(tmpdir(), 'rampart-standalone-test-'));
-  #child: ChildProcess | undefined;
-  #ended: Promise<unknown> = Promise.resolve();
+  #running: Running | undefined;
   /** Its variables besides the environment of this process. */
   env: NodeJS.ProcessEnv = {};
-  stdout = '';
-  stderr = '';
-  #wake: (() => void) | undefined;
   readonly #alerts: KiveAlert[] = [];
   #client: KubeClient | undefined;
   /** How much of stdout these are of. */
@@ -50,24 +46,21 @@ export class Standalone implements AsyncDisposable {
   /** Starts it and returns when its API serves. */
   async start(...args: readonly string[]): Promise<void> {
     const data = ['--data', this.at('data'), '--listen', '127.0.0.1:0', '--mode', testMode()];
-    [this.stdout, this.stderr, this.#parsed] = ['', '', 0];
+    this.#parsed = 0;
     this.#alerts.length = 0;
     this.#forgetClient();
-    const child = spawn(rampart, ['standalone', ...data, ...args], {
-      stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...process.env, ...this.env },
-    });
-    this.#child = child;
-    this.#ended = once(child, 'close').then(() => this.#wake?.());
-    child.stdout.setEncoding('utf8').on('data', (text: string) => {
-      this.stdout += text;
-      this.#wake?.();
-    });
-    child.stderr.setEncoding('utf8').on('data', (text: string) => {
-      this.stderr += text;
-      this.#wake?.();
-    });
+    const env = { ...process.env, ...this.env };
+    this.#running = new Running([rampart, 'standalone', ...data, ...args], { env });
     await this.untilSaid(/guarding this machine with sensor mode|serving https/);
+  }
+
+  /** What the one that was started last printed. */
+  get stdout(): string {
+    return this.#running?.stdout ?? '';
+  }
+
+  get stderr(): string {
+    return this.#running?.stderr ?? '';
   }
 
   /** Client of the server that was started last. It costs a small part of starting kubectl. */
@@ -77,7 +70,7 @@ export class Standalone implements AsyncDisposable {
   }
 
   get pid(): number {
-    return this.#child?.pid ?? 0;
+    return this.#running?.pid ?? 0;
   }
 
   /** Whole lines of stdout. */
@@ -94,19 +87,8 @@ export class Standalone implements AsyncDisposable {
 
   /** Resolves when something that it printed makes this hold. */
   async until(holds: () => boolean): Promise<void> {
-    const patience = AbortSignal.timeout(PATIENCE_MS);
-    while (!holds()) {
-      const { exitCode = 0, signalCode = null } = this.#child ?? {};
-      if (exitCode !== null || signalCode !== null || patience.aborted) {
-        throw new Error(
-          `waited in vain (exit code ${exitCode ?? signalCode}):\n${this.stderr}\n${this.stdout}`,
-        );
-      }
-      const { promise, resolve } = Promise.withResolvers<void>();
-      this.#wake = resolve;
-      patience.addEventListener('abort', () => resolve(), { once: true });
-      await promise;
-    }
+    if (this.#running === undefined) throw new Error('rampart was not started');
+    await this.#running.until(holds);
   }
 
   async untilSaid(pattern: RegExp): Promise<void> {
@@ -150,9 +132,7 @@ export class Standalone implements AsyncDisposable {
   }
 
   async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number | null> {
-    this.#child?.kill(signal);
-    await this.#ended;
-    return this.#child?.exitCode ?? null;
+    return (await this.#running?.stop(signal))?.code ?? null;
   }
 
   #forgetClient(): void {

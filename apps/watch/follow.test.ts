@@ -19,9 +19,9 @@ import { Watching } from './watch.fixture.ts';
 async function untilFollowed(watching: Watching, file: string, t: TestContext): Promise<void> {
   const signal = AbortSignal.timeout(30_000);
   const changedMs = performance.timeOrigin + performance.now();
-  const before = watching.lines().length;
+  const before = watching.lines.length;
   let rounds = 0;
-  while (watching.lines().length === before) {
+  while (watching.lines.length === before) {
     signal.throwIfAborted();
     rounds += 1;
     const child = spawn('cat', [file], { stdio: 'ignore' });

@@ -1,6 +1,6 @@
 // A killed watcher leaves nothing behind: the kernel releases everything that its descriptors held.
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { test } from 'node:test';
@@ -11,38 +11,41 @@ import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixtur
 import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
 import { Watching } from './watch.fixture.ts';
 
-const skip = sensorSkip || (spawnSync('bpftool', ['version']).error ? 'bpftool is not installed' : false);
 const ROUNDS = isDeep ? scaled(100) : 1;
 
-test(`${ROUNDS} kill -9 of the watcher under load: no program, map or link stays`, { skip }, async (t) => {
-  using directory = new TemporaryDirectory();
-  const file = directory.at('file');
-  writeFileSync(file, 'content\n');
-  const load = spawn('perl', ['-e', 'while (-e $ARGV[0]) { open(my $f, "<", $ARGV[0]); close $f }', file]);
-  const held = { prog: new Set<number>(), map: new Set<number>(), link: new Set<number>() };
-  try {
-    for (let round = 0; round < ROUNDS; round++) {
-      await using watching = await Watching.start('--rate', '0', file);
-      const now = heldBy(watching.pid);
-      for (const kind of ['prog', 'map', 'link'] as const) {
-        assert.ok(now[kind].size > 0, `no ${kind} in round ${round}`);
-        for (const id of now[kind]) {
-          assert.ok(!held[kind].has(id), `the kernel gave ${kind} ${id} again`);
-          held[kind].add(id);
+test(
+  `${ROUNDS} kill -9 of the watcher under load: no program, map or link stays`,
+  { skip: sensorSkip },
+  async (t) => {
+    using directory = new TemporaryDirectory();
+    const file = directory.at('file');
+    writeFileSync(file, 'content\n');
+    const load = spawn('perl', ['-e', 'while (-e $ARGV[0]) { open(my $f, "<", $ARGV[0]); close $f }', file]);
+    const held = { prog: new Set<number>(), map: new Set<number>(), link: new Set<number>() };
+    try {
+      for (let round = 0; round < ROUNDS; round++) {
+        await using watching = await Watching.start('--rate', '0', file);
+        const now = heldBy(watching.pid);
+        for (const kind of ['prog', 'map', 'link'] as const) {
+          assert.ok(now[kind].size > 0, `no ${kind} in round ${round}`);
+          for (const id of now[kind]) {
+            assert.ok(!held[kind].has(id), `the kernel gave ${kind} ${id} again`);
+            held[kind].add(id);
+          }
         }
+        if (round === 0) assert.ok(leftOf(now).length > 0, 'while it runs its objects are there');
+        const ended = await watching.stop('SIGKILL');
+        assert.equal(ended.signal, 'SIGKILL');
       }
-      if (round === 0) assert.ok(leftOf(now).length > 0, 'while it runs its objects are there');
-      const ended = await watching.stop('SIGKILL');
-      assert.equal(ended.signal, 'SIGKILL');
+      assert.equal(load.exitCode, null, 'the load has ended early');
+      await untilGone(held);
+    } finally {
+      load.kill('SIGKILL');
+      if (load.exitCode === null && load.signalCode === null) await once(load, 'exit');
     }
-    assert.equal(load.exitCode, null, 'the load has ended early');
-    await untilGone(held);
-  } finally {
-    load.kill('SIGKILL');
-    if (load.exitCode === null && load.signalCode === null) await once(load, 'exit');
-  }
-  t.diagnostic(`${held.prog.size} programs, ${held.map.size} maps, ${held.link.size} links, all gone`);
-});
+    t.diagnostic(`${held.prog.size} programs, ${held.map.size} maps, ${held.link.size} links, all gone`);
+  },
+);
 
 test('what ends npm ends the watcher that it started', { skip: sensorSkip, timeout: 60_000 }, async () => {
   using directory = new TemporaryDirectory();

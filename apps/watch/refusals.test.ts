@@ -16,10 +16,11 @@ import { after, suite, test } from 'node:test';
 
 import { run } from '../../lib/sensor/file-systems.fixture.ts';
 import { asNobody, publicPath } from '../../lib/testing/public-checkout.fixture.ts';
+import type { Ended } from '../../lib/testing/running.fixture.ts';
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
 import { Commands } from '../commands.fixture.ts';
-import { rampart, refused, Watching, type Ended } from './watch.fixture.ts';
+import { rampart, refused, Watching } from './watch.fixture.ts';
 import { deepTest } from '../../lib/testing/depth.fixture.ts';
 
 /** One line that says what and, behind it, what to do; nothing on stdout. */

@@ -1,6 +1,10 @@
-/** Which eBPF objects a process holds and whether the kernel still has them, for tests. */
-import { spawnSync } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+/** Which eBPF objects a process holds and whether the kernel still has them, for tests and the demo. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { constants } from 'node:os';
+import { join } from 'node:path';
+
+import { until } from '../testing/until.fixture.ts';
+import { bpf, command, Descriptor, Structure } from './bpf-call.ts';
 
 /** Ids of eBPF objects. The kernel gives an id once only, until it has counted through all of them. */
 export interface KernelObjects {
@@ -9,15 +13,21 @@ export interface KernelObjects {
   readonly link: ReadonlySet<number>;
 }
 
+const openById = {
+  prog: command.PROG_GET_FD_BY_ID,
+  map: command.MAP_GET_FD_BY_ID,
+  link: command.LINK_GET_FD_BY_ID,
+} as const;
 const kinds = ['prog', 'map', 'link'] as const;
 
-/** The eBPF objects that a process holds: each is behind a descriptor of its own. */
+/** The eBPF objects that a process holds: each is behind a descriptor of its own. None if it has ended. */
 export function heldBy(pid: number): KernelObjects {
   const held = { prog: new Set<number>(), map: new Set<number>(), link: new Set<number>() };
-  for (const fd of readdirSync(`/proc/${pid}/fdinfo`)) {
+  const directory = `/proc/${pid}/fdinfo`;
+  for (const fd of existsSync(directory) ? readdirSync(directory) : []) {
     let info = '';
     try {
-      info = readFileSync(`/proc/${pid}/fdinfo/${fd}`, 'utf8');
+      info = readFileSync(join(directory, fd), 'utf8');
     } catch {
       continue; // closed meanwhile
     }
@@ -29,36 +39,22 @@ export function heldBy(pid: number): KernelObjects {
   return held;
 }
 
-/** How often bpftool is asked again: it fails when an object goes away while it lists, as others' do at any time. */
-const LISTINGS = 10;
-
-function list(kind: (typeof kinds)[number]): readonly { readonly id: number }[] {
-  let failure = '';
-  for (let attempt = 0; attempt < LISTINGS; attempt++) {
-    const { stdout, status, stderr } = spawnSync('bpftool', ['-j', kind, 'show'], {
-      encoding: 'utf8',
-      maxBuffer: 64 * 1024 * 1024,
-    });
-    if (status === 0) return JSON.parse(stdout || '[]') as { id: number }[];
-    failure = stderr || stdout;
-  }
-  throw new Error(`bpftool ${kind} show: ${failure}`);
+/** The kernel is asked for the object itself: it may be held without any process, by a pin. */
+function isThere(kind: (typeof kinds)[number], id: number): boolean {
+  const opened = bpf(openById[kind], new Structure(12).u32(0, id));
+  if (!(opened instanceof Descriptor)) return opened.errno !== constants.errno.ENOENT;
+  opened[Symbol.dispose]();
+  return true;
 }
 
 /** Those of these objects that the kernel still has, as "prog 4711". */
 export function leftOf(objects: KernelObjects): string[] {
   return kinds.flatMap((kind) =>
-    list(kind)
-      .filter(({ id }) => objects[kind].has(id))
-      .map(({ id }) => `${kind} ${id}`),
+    [...objects[kind]].filter((id) => isThere(kind, id)).map((id) => `${kind} ${id}`),
   );
 }
 
 /** Resolves when the kernel has freed all of them, which is a little after their process ended. */
 export async function untilGone(objects: KernelObjects): Promise<void> {
-  const signal = AbortSignal.timeout(20_000);
-  for (let left = leftOf(objects); left.length > 0; left = leftOf(objects)) {
-    if (signal.aborted) throw new Error(`still in the kernel: ${left.join(', ')}`);
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
+  await until('the eBPF objects to be gone', () => leftOf(objects).length === 0);
 }

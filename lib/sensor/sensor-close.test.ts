@@ -12,14 +12,12 @@ import { openTestSensor, sensorSkip } from './sensor.fixture.ts';
 import { Sensor } from './sensor.ts';
 import { deepTest, scaled } from '../testing/depth.fixture.ts';
 
-const skip = sensorSkip || (spawnSync('bpftool', ['version']).error ? 'bpftool is not installed' : false);
-
 const descriptors = (): number => readdirSync('/proc/self/fd').length;
 const countOf = (objects: KernelObjects): number => objects.prog.size + objects.map.size + objects.link.size;
 const isDisposed = (error: unknown): boolean =>
   error instanceof RampartError && error.code === 'RAMPART_DISPOSED';
 
-suite('a sensor that is closed', { skip }, () => {
+suite('a sensor that is closed', { skip: sensorSkip }, () => {
   test('leaves no program, map, link or descriptor', async () => {
     openTestSensor().close(); // what the first one loads for good is not its leak
     const before = descriptors();

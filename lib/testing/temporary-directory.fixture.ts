@@ -4,7 +4,11 @@ import { join } from 'node:path';
 
 /** A fresh directory, removed at the end with everything in it. */
 export class TemporaryDirectory implements Disposable {
-  readonly path = mkdtempSync(join(tmpdir(), 'rampart-test-'));
+  readonly path: string;
+
+  constructor(prefix = 'rampart-test-') {
+    this.path = mkdtempSync(join(tmpdir(), prefix));
+  }
 
   at(...names: string[]): string {
     return join(this.path, ...names);

@@ -1,175 +1,132 @@
 /** The demo's second part: a pod, a KivePolicy, two accesses, and their alerts, by `rampart standalone`. */
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { readFileSync } from 'node:fs';
 
-import { runCommand } from './commands.ts';
-import { breakJson } from './json-text.ts';
-import { shownKubectl } from './kubectl.ts';
-import { leavingNothing } from './leaving-nothing.ts';
-import { accessLine, ownerWords, renderDeliveries, renderParties } from './pod-alerts.ts';
-import { samplePolicyWithCallback } from './policy.ts';
-import type { Heard } from './rampart-process.ts';
-import type { Received } from './receiver.ts';
-import type { Shown } from './shown.ts';
-import { orAborted, type PodsOptions, setUp, type Stage, wanted } from './stage.ts';
+import type { KiveAlert } from '../../guards/file-access/alert/alert.ts';
+import { Receiver } from '../../guards/file-access/delivery/receiver.fixture.ts';
+import { kubectl, type Part } from './stage.ts';
 
-/** The names in the policy. */
-const [path, policyName] = ['/secret.txt', 'kive-sample-policy'];
-const namespace = 'kivebpf-system';
-const inSystem = ['-n', namespace] as const;
-const policyFile = ['-f', 'policy.yaml'] as const;
-/** An alert takes milliseconds; this is for a machine that is busy. */
-const ALERT_MS = 20_000;
 /** How long to wait when no alert is expected. */
 const NO_ALERT_MS = 500;
+/** The sample of Kive's design document, byte for byte. */
+export const samplePolicy = new URL('./kive-sample-policy.yaml', import.meta.url);
+/** What it is for. */
+const [ip, owner] = ['192.168.0.3', 'nginx in default/nginx-pod, 192.168.0.3, severity critical'];
 
-/**
- * All that it starts is gone when this settles, and it has looked whether it is.
- *
- * @throws {RampartRefused} where files cannot be watched.
- */
-export async function showPods(options: PodsOptions): Promise<Shown> {
-  return leavingNothing(options, async ({ stack, traces, checks }) => {
-    const stage = await setUp(options, stack, traces, checks);
-    const watched = await applyPolicy(stage);
-    const heard = await readFile(stage, watched ? ALERT_MS : NO_ALERT_MS);
-    await compare(stage, heard);
-    await deletePolicy(stage, heard.length);
-  });
-}
+export const pods: Part = {
+  name: 'pods',
+  title: 'Pods',
+  hasPods: true,
+  packages: kubectl,
+  async play(stage) {
+    const { screen, signal } = stage;
+    screen.step(
+      'containerd with directories, mounts and a network of its own, and an image made on the spot:',
+    );
+    const lab = await stage.lab();
+    const { name, version } = await lab.cri.version({ signal });
+    const spec = { name: 'nginx-pod', labels: { 'security-level': stage.securityLevel } };
+    const pod = await screen.during('the pod starts', lab.runPod(spec));
+    screen.answer(`${name} ${version} runs the pod ${pod.name} at ${pod.ip}`);
+    stage.check('address of the pod', ip, pod.ip);
 
-/** @returns whether a file is watched for it. */
-async function applyPolicy(stage: Stage): Promise<boolean> {
-  const { screen, checks, directory, receiver } = stage;
-  const policy = samplePolicyWithCallback(receiver.url);
-  writeFileSync(join(directory, 'policy.yaml'), policy);
-  screen.step(
-    "The sample policy of Kive's design document. Only its callback is another: a receiver in this demo.",
-  );
-  screen.command('cat policy.yaml');
-  screen.answer(policy.trimEnd());
-  await stage.kubectl.until(
-    ['get', 'namespace', namespace, '--ignore-not-found', '-o', 'name'],
-    (answer) => answer !== '',
-  );
-  await shownKubectl(stage, 'apply', ...policyFile);
-  const timeout = stage.securityLevel === wanted.label ? '30s' : '3s';
-  await shownKubectl(stage, 'wait', ...policyFile, '--for=condition=Ready', `--timeout=${timeout}`);
-  await shownKubectl(stage, 'get', 'kivepolicies', ...inSystem);
-  const data = await shownKubectl(stage, 'get', 'kivedata', ...inSystem);
-  const status = await stage.kubectl.run(
-    ...['get', 'kivepolicy', policyName, ...inSystem, '-o'],
-    'jsonpath={.status.watchedFiles} file in {.status.matchedContainers} container',
-  );
-  checks.add('watched for the policy', '1 file in 1 container', status);
-  checks.add('KiveData', '1', String(rowsOf(data)));
-  return rowsOf(data) > 0;
-}
+    const receiver = await stage.use('the receiver starts', Receiver.start());
+    screen.step('Rampart for one machine: Kubernetes API, operator and agent. Alerts go to its stdout.');
+    const standalone = await stage.standalone(
+      `--mode ${stage.mode} --allow-callback 127.0.0.1 --cri-socket ${lab.socketPath}`,
+      /guarding this machine with sensor mode /,
+    );
+    await stage.type('kubectl get pods --show-labels', { until: /Running/ });
 
-/** Reads the file in the pod and on the host. @returns the alerts. */
-async function readFile(stage: Stage, waitMs: number): Promise<readonly Heard[]> {
-  const { screen, checks, signal, nginx } = stage;
-  const heard: Heard[] = [];
-  const hear = async (what: string, expected: string): Promise<void> => {
-    const found = await screen.during('the alert', stage.standalone.next(waitMs));
-    if (found === undefined) {
-      screen.answer('no alert');
-      checks.add(what, expected, 'no alert');
-      return;
+    screen.step(
+      "The sample policy of Kive's design document. Only its callback is another: a receiver in this demo.",
+    );
+    const sample = readFileSync(samplePolicy, 'utf8');
+    stage.write('policy.yaml', sample.replace('http://my-callback.com/alerts', receiver.url('/alerts')));
+    await stage.type('cat policy.yaml');
+    const inSystem = '-n kivebpf-system';
+    await stage.run('kubectl get namespace kivebpf-system', { until: /Active/ });
+    await stage.type('kubectl apply -f policy.yaml');
+    const isFor = stage.securityLevel === 'high';
+    await stage.type(`kubectl wait -f policy.yaml --for=condition=Ready --timeout=${isFor ? 30 : 3}s`);
+    await stage.type(`kubectl get kivepolicies ${inSystem}`);
+    const data = rowsOf(await stage.type(`kubectl get kivedata ${inSystem}`));
+    const counts = '{.status.watchedFiles} file in {.status.matchedContainers} container';
+    const status = await stage.run(
+      `kubectl get kivepolicy kive-sample-policy ${inSystem} -o jsonpath='${counts}'`,
+    );
+    stage.check('watched for the policy', '1 file in 1 container', status);
+    stage.check('KiveData', '1', String(data));
+
+    screen.step(
+      'The file was not in the image: the policy had it created. It is read in the pod, and by root on the host.',
+    );
+    const alerts: { readonly line: string; readonly keys: KiveAlert }[] = [];
+    const hear = async (what: string, expected: string): Promise<void> => {
+      const heard = await stage.hear<KiveAlert>(standalone, () => true, data > 0 ? undefined : NO_ALERT_MS);
+      if (heard !== undefined) alerts.push(heard);
+      const { metadata, accessor } = heard?.keys ?? {};
+      stage.check(
+        what,
+        expected,
+        metadata ? `${metadata.access.join()} by ${accessor?.relation}` : 'no alert',
+      );
+    };
+    const [permissions, , user] = (await stage.inPod(lab, pod, 'ls -l /secret.txt')).split(/\s+/);
+    stage.check('/secret.txt in the pod', '-r--r--r-- root', `${permissions} ${user}`);
+    await stage.inPod(lab, pod, 'cat /secret.txt');
+    await hear('read in the pod', 'read by owner');
+    const container = pod.containers.get('nginx');
+    await stage.type(`cat /proc/${container?.pid}/root/secret.txt`, { prompt: 'host #' });
+    await hear('read on the host', 'read by host');
+    const last = alerts.at(-1);
+    if (last !== undefined) {
+      screen.step('The second alert as it is at stdout, where it is one line:');
+      screen.json(last.line);
     }
-    heard.push(found);
-    const { alert } = found;
-    screen.answer(accessLine(alert, screen));
-    checks.add(what, expected, `${alert.metadata.access.join()} by ${alert.accessor?.relation ?? 'nobody'}`);
-  };
+    stage.check(
+      'owner in the alerts',
+      owner,
+      [...new Set(alerts.map(({ keys }) => ownerIn(keys)))].join(' and '),
+    );
+    const ids = new Set(alerts.map(({ keys }) => shortId(keys.pod.container.id)));
+    stage.check('its container', shortId(`containerd://${container?.id}`), [...ids].join(' and '));
 
-  screen.step(
-    'The file was not in the image: the policy had it created. It is read in the pod, and by root on the host.',
-  );
-  const listed = await inPod(stage, 'ls', '-l', path);
-  const [permissions = '', , owner = ''] = listed.split(/\s+/);
-  checks.add(`${path} in the pod`, '-r--r--r-- root', `${permissions} ${owner}`);
-  await inPod(stage, 'cat', path);
-  await hear('read in the pod', 'read by owner');
+    const { received } = receiver;
+    await stage.until(
+      async () => received.length >= alerts.length,
+      (isAll) => isAll,
+    );
+    screen.step(`The same alerts at the receiver, ${receiver.url('/alerts')}:`);
+    for (const { path, id, line } of received)
+      screen.answer(`POST ${path}  X-Rampart-Alert-Id: ${id}  ${Buffer.byteLength(line)} bytes`);
+    const same = received.filter(({ line }, index) => line === alerts[index]?.line).length;
+    stage.check(
+      'at the receiver',
+      '2 alerts with 2 ids, 2 of them as at stdout',
+      `${received.length} alerts with ${new Set(received.map(({ id }) => id)).size} ids, ${same} of them as at stdout`,
+    );
 
-  const command = ['cat', `/proc/${nginx.pid}/root${path}`];
-  screen.command(command.join(' '), 'host #');
-  try {
-    await runCommand(command, { cwd: '/', exitCode: 0, signal });
-  } catch (error) {
-    signal.throwIfAborted();
-    screen.answer(error instanceof Error ? error.message : String(error));
-  }
-  await hear('read on the host', 'read by host');
-  return heard;
+    screen.step('The policy is deleted, and with it what it had watched:');
+    await stage.type('kubectl delete -f policy.yaml');
+    stage.check('KiveData after deletion', '0', String(rowsOf(await stage.type('kubectl get kivedata -A'))));
+    await stage.inPod(lab, pod, 'cat /secret.txt');
+    await stage.end();
+    const late = standalone.rest();
+    for (const line of late) stage.show(line);
+    if (late.length === 0) screen.answer('no alert');
+    stage.check('alerts after deletion', '0', String(late.length + received.length - alerts.length));
+  },
+};
+
+/** Which container the file is of, by all that an alert says of it. */
+function ownerIn({ pod, 'custom-metadata': metadata }: KiveAlert): string {
+  const { container, name, namespace, ip: address } = pod;
+  const also = Object.entries(metadata).map(([key, value]) => `, ${key} ${value}`);
+  return `${container.name} in ${namespace}/${name}, ${address}${also.join('')}`;
 }
 
-async function inPod({ screen, lab, nginx, signal }: Stage, ...command: readonly string[]): Promise<string> {
-  screen.command(command.join(' '), `${wanted.pod} #`);
-  const { stdout, stderr } = await orAborted(lab.exec(nginx, command), signal);
-  const said = (stdout || stderr).trimEnd();
-  screen.answer(said);
-  return said;
-}
-
-/** Compares the alerts on stdout and at the receiver. */
-async function compare(stage: Stage, heard: readonly Heard[]): Promise<void> {
-  const { screen, checks, nginx, receiver, signal } = stage;
-  const alerts = heard.map(({ alert }) => alert);
-  const last = heard.at(-1);
-  if (last !== undefined) {
-    screen.step('Whose file it is, and who accessed it:');
-    screen.answer(renderParties(alerts, screen));
-    screen.step('The second alert as it is at stdout, where it is one line:');
-    screen.answer(breakJson(last.line, screen.widthColumns - 2));
-  }
-  const owner = `${wanted.container} in ${wanted.namespace}/${wanted.pod}, ${wanted.ip}, severity critical`;
-  checks.add('owner in the alerts', owner, [...new Set(alerts.map(ownerWords))].join(' and '));
-  const shortId = (id: string): string => id.slice(0, 'containerd://'.length + 12);
-  const containers = new Set(alerts.map(({ pod }) => shortId(pod.container.id)));
-  checks.add('its container', shortId(`containerd://${nginx.id}`), [...containers].join(' and '));
-
-  const requests: Received[] = [];
-  const patience = AbortSignal.any([signal, AbortSignal.timeout(ALERT_MS)]);
-  try {
-    while (requests.length < heard.length) {
-      const next = receiver.requests.takeUntil(() => true, patience);
-      requests.push(...(await screen.during('the callback', next)));
-    }
-  } catch {
-    // Alerts so far have been shown.
-    signal.throwIfAborted();
-  }
-  const lines = heard.map(({ line }) => line);
-  if (requests.length > 0) {
-    screen.step(`The same alerts at the receiver, ${receiver.url}:`);
-    screen.answer(renderDeliveries(requests, lines, screen));
-  }
-  const ids = new Set(requests.map(({ headers }) => headers['x-rampart-alert-id'] ?? ''));
-  ids.delete('');
-  const same = requests.filter(({ body }, index) => body === lines[index]).length;
-  checks.add(
-    'at the receiver',
-    '2 alerts with 2 ids, 2 of them as at stdout',
-    `${requests.length} alerts with ${ids.size} ids, ${same} of them as at stdout`,
-  );
-}
-
-/** Deletes the policy, reads once more, and ends `rampart standalone`, after which every alert has come. */
-async function deletePolicy(stage: Stage, alertsBefore: number): Promise<void> {
-  const { screen, checks, traces, standalone, receiver } = stage;
-  screen.step('The policy is deleted, and with it what it had watched:');
-  await shownKubectl(stage, 'delete', ...policyFile);
-  const data = await shownKubectl(stage, 'get', 'kivedata', '-A');
-  checks.add('KiveData after deletion', '0', String(rowsOf(data)));
-  await inPod(stage, 'cat', path);
-  traces.addProcess(standalone.pid, 'rampart');
-  const exitCode = await screen.during('rampart ends', standalone.stop());
-  const unheard = standalone.unheard();
-  screen.answer(unheard.map(({ alert }) => accessLine(alert, screen)).join('\n') || 'no alert');
-  const more = unheard.length + receiver.count - alertsBefore;
-  checks.add('alerts after deletion', '0', String(more));
-  checks.add('end of rampart', 'exit code 0', `exit code ${exitCode}`);
+function shortId(id: string): string {
+  return id.slice(0, 'containerd://'.length + 12);
 }
 
 /** Rows of a table printed by kubectl. */

@@ -1,79 +1,55 @@
-/**
- * The demo's sixth part: eBPF programs from an image, in a chain on an interface, over the end of the agent.
- */
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+/** The demo's sixth part: eBPF programs from an image, in a chain on an interface, over the end of the agent. */
+import { mkdirSync, readdirSync } from 'node:fs';
 
-import { RegistryFixture } from '../../lib/oci/registry.fixture.ts';
 import { bytecodeImage, countObject } from '../../guards/bpf-programs/image.fixture.ts';
-import { answerOf, find, runCommand } from './commands.ts';
-import { Kubectl, kubectlObstacle, shownKubectl } from './kubectl.ts';
-import { leavingNothing } from './leaving-nothing.ts';
-import { RampartProcess, rampartProgram } from './rampart-process.ts';
-import type { PartOptions, Shown } from './shown.ts';
-import { TemporaryDirectory } from './temporary-directory.ts';
+import { RegistryFixture } from '../../lib/oci/registry.fixture.ts';
+import { Running } from '../../lib/testing/running.fixture.ts';
+import { kubectl, type Part } from './stage.ts';
 
 /** A cable on this machine: what is sent into one end comes out of the other. */
 const [near, far] = ['rmp-demo0', 'rmp-demo1'];
 const probesObject = countObject.replace('count.bpf.o', 'probes.bpf.o');
+const place = '--bpffs bpffs --bpf-state state';
 
-const xdpProgram = (name: string, priority: number, image: string): string => `apiVersion: bpfman.io/v1alpha1
-kind: XdpProgram
+const program = (
+  kind: string,
+  name: string,
+  image: string,
+  more: string,
+): string => `apiVersion: bpfman.io/v1alpha1
+kind: ${kind}
 metadata:
   name: ${name}
 spec:
-  bpffunctionname: xdp_count
   nodeselector: {}
+${more}
+  bytecode:
+    image:
+      url: ${image}
+`;
+const xdpProgram = (name: string, priority: number, image: string): string =>
+  program(
+    'XdpProgram',
+    name,
+    image,
+    `  bpffunctionname: xdp_count
   interfaceselector:
-    interfaces:
-      - ${near}
-  priority: ${priority}
-  bytecode:
-    image:
-      url: ${image}
-`;
+    interfaces: [${near}]
+  priority: ${priority}`,
+  );
 
-const kprobeProgram = (image: string): string => `apiVersion: bpfman.io/v1alpha1
-kind: KprobeProgram
-metadata:
-  name: wakeups
-spec:
-  bpffunctionname: on_kprobe
-  nodeselector: {}
-  func_name: try_to_wake_up
-  bytecode:
-    image:
-      url: ${image}
-`;
-
-/** Why it cannot be shown on this machine; undefined when it can. */
-export function programsObstacle(): string | undefined {
-  if (process.geteuid?.() !== 0) return 'it needs root';
-  const obstacle = kubectlObstacle();
-  if (obstacle !== undefined) return obstacle;
-  try {
-    for (const name of ['ip', 'mount', 'umount']) find(name);
-    return undefined;
-  } catch {
-    return 'missing packages: apt-get install iproute2 mount';
-  }
-}
-
-/** All that it starts is gone when this settles, and it has looked whether it is. */
-export async function showPrograms(options: PartOptions): Promise<Shown> {
-  const { screen, signal } = options;
-  return leavingNothing(options, async ({ stack, traces, checks }) => {
-    screen.heading('6. eBPF programs');
-    const directory = stack.use(new TemporaryDirectory()).path;
-    traces.addDirectory(directory);
-    const at = (name: string): string => join(directory, name);
-    const run = (...command: string[]): Promise<void> =>
-      runCommand(command, { cwd: directory, exitCode: 0, signal });
-    const registry = stack.use(await screen.during('a registry starts', RegistryFixture.start()));
-    traces.addProcess(registry.pid ?? 0, 'docker-registry');
-    const push = async (name: string, object: string, programs: Record<string, string>): Promise<string> =>
-      (await registry.push(`demo/${name}`, 'v1', bytecodeImage(object, programs, { packets: 'array' })))
-        .reference;
+export const programs: Part = {
+  name: 'programs',
+  title: 'eBPF programs',
+  packages: { ...kubectl, iproute2: ['ip'], mount: ['mount', 'umount'] },
+  async play(stage) {
+    const { screen } = stage;
+    const registry = await stage.use('a registry starts', RegistryFixture.start());
+    stage.traces.addProcess(registry.pid ?? 0, 'docker-registry');
+    const push = async (name: string, object: string, types: Record<string, string>): Promise<string> => {
+      const image = bytecodeImage(object, types, { packets: 'array' });
+      return (await registry.push(`demo/${name}`, 'v1', image)).reference;
+    };
     const count = await push('count', countObject, { xdp_count: 'xdp', tc_count: 'tc' });
     const probes = await push('probes', probesObject, { on_kprobe: 'kprobe' });
     screen.step(
@@ -81,48 +57,32 @@ export async function showPrograms(options: PartOptions): Promise<Shown> {
     );
     screen.answer(`${count}\n${probes}`);
 
-    mkdirSync(at('bpffs'));
-    await run('mount', '-t', 'bpf', 'bpf', 'bpffs');
-    stack.defer(() =>
-      runCommand(['umount', at('bpffs')], { cwd: '/', exitCode: 0, signal: AbortSignal.timeout(10_000) }),
-    );
-    await run('ip', 'link', 'add', near, 'type', 'veth', 'peer', 'name', far);
-    stack.defer(() =>
-      runCommand(['ip', 'link', 'delete', near], {
-        cwd: '/',
-        exitCode: 0,
-        signal: AbortSignal.timeout(10_000),
-      }),
-    );
-    for (const name of [near, far]) await run('ip', 'link', 'set', name, 'up');
+    // Commands of the stage end with its signal; these are to run then.
+    const undo = (command: string): void =>
+      stage.defer(async () => await new Running(command.split(' '), { cwd: stage.directory }).ended);
+    mkdirSync(stage.at('bpffs'));
+    undo('umount bpffs');
+    undo(`ip link delete ${near}`);
+    await stage.run('mount -t bpf bpf bpffs');
+    await stage.run(`ip link add ${near} type veth peer name ${far}`);
+    await stage.run(`ip link set ${near} up; ip link set ${far} up`);
 
-    const place = ['--bpffs', 'bpffs', '--bpf-state', 'state'];
-    const words = [
-      ...['standalone', '--guards', 'bpf-programs', '--data', 'data', '--listen', '127.0.0.1:0', ...place],
-      ...['--bpf-insecure-registry', registry.host],
-    ];
-    const start = async (): Promise<RampartProcess> => {
-      screen.command(`rampart ${words.join(' ')}`);
-      const started = new RampartProcess({ words, directory, signal });
-      stack.use(started);
-      await screen.during('the API starts', started.says(/serving https/));
-      return started;
-    };
+    const start = async () =>
+      await stage.standalone(`--guards bpf-programs ${place} --bpf-insecure-registry ${registry.host}`);
     const first = await start();
-    const kubectl = new Kubectl({ kubeconfig: at('data/kubeconfig'), directory, signal });
-    const apply = async (file: string, text: string): Promise<void> => {
-      writeFileSync(at(file), text);
-      screen.command(`cat ${file}`);
-      screen.answer(text.trimEnd());
-      await shownKubectl({ screen, kubectl }, 'apply', '-f', file);
+    const apply = async (kind: string, name: string, text: string): Promise<string> => {
+      stage.write(`${name}.yaml`, text);
+      await stage.type(`cat ${name}.yaml`);
+      await stage.type(`kubectl apply -f ${name}.yaml`);
+      return await reconciled(kind, name);
     };
-    const until = async (
-      kind: string,
-      name: string,
-      holds: (condition: string) => boolean,
-    ): Promise<string> => {
-      const path = 'jsonpath={.status.conditions[0].type}: {.status.conditions[0].message}';
-      return await screen.during(name, kubectl.until(['get', kind, name, '-o', path], holds));
+    const reconciled = async (kind: string, name: string): Promise<string> => {
+      const path = '{.status.conditions[0].type}: {.status.conditions[0].message}';
+      const until = kind === 'xdpprogram' ? /^ReconcileSuccess/ : /^Reconcile/;
+      return await screen.during(
+        name,
+        stage.run(`kubectl get ${kind} ${name} -o 'jsonpath=${path}'`, { until }),
+      );
     };
     // Only here: it loads what eBPF programs need, which the other parts leave to rampart.
     const { send } = await import('../../guards/bpf-programs/kernel/lab.fixture.ts');
@@ -130,74 +90,53 @@ export async function showPrograms(options: PartOptions): Promise<Shown> {
       send(far, 100);
       screen.answer(`100 frames sent out of ${far}`);
     };
-    const rampart = async (...rest: string[]): Promise<string> => {
-      screen.command(`rampart ${rest.join(' ')}`);
-      const env = { PATH: process.env['PATH'], HOME: directory };
-      const { said } = await answerOf([rampartProgram, ...rest], { cwd: directory, env, signal });
-      screen.answer(said);
-      return said;
-    };
-    const counted = async (): Promise<string> => {
-      const said = await rampart('bpf', 'map', 'dump', 'XdpProgram/count', 'packets', ...place);
-      return /^0 +(\d+)$/m.exec(said)?.[1] ?? said;
+    const counted = async (expected: number): Promise<void> => {
+      const said = await stage.type(`rampart bpf map dump XdpProgram/count packets ${place}`);
+      stage.check('frames counted', String(expected), /^0 +(\d+)$/m.exec(said)?.[1] ?? said);
     };
 
     screen.step(`A program that counts frames, on one end of a cable, ${near}:`);
-    await apply('count.yaml', xdpProgram('count', 50, count));
-    const ran = await until('xdpprogram', 'count', (text) => text.startsWith('ReconcileSuccess'));
-    checks.add('count.yaml', 'ReconcileSuccess', ran.split(':')[0] ?? '');
+    const ran = await apply('xdpprogram', 'count', xdpProgram('count', 50, count));
+    stage.check('count.yaml', 'ReconcileSuccess', ran.split(':')[0] ?? '');
     sendFrames();
-    checks.add('frames counted', '100', await counted());
+    await counted(100);
 
     screen.step(
       'Another one, before it by its priority. Both are one program for the kernel, exchanged at once:',
     );
-    await apply('first.yaml', xdpProgram('first', 10, count));
-    await until('xdpprogram', 'first', (text) => text.startsWith('ReconcileSuccess'));
+    await apply('xdpprogram', 'first', xdpProgram('first', 10, count));
     sendFrames();
-    const chain = await rampart('bpf', 'chain', near, ...place);
+    const chain = await stage.type(`rampart bpf chain ${near} ${place}`);
     const order = [...chain.matchAll(/^\d+ +XdpProgram\/(\w+)/gm)].map(([, name]) => name).join(', ');
-    checks.add('order of the chain', 'first, count', order);
-    checks.add('frames counted', '200', await counted());
+    stage.check('order of the chain', 'first, count', order);
+    await counted(200);
 
     screen.step('A kprobe, which some kernels refuse:');
-    await apply('wakeups.yaml', kprobeProgram(probes));
-    const probed = await until('kprobeprogram', 'wakeups', (text) => text.startsWith('Reconcile'));
+    const more = '  bpffunctionname: on_kprobe\n  func_name: try_to_wake_up';
+    const probed = await apply('kprobeprogram', 'wakeups', program('KprobeProgram', 'wakeups', probes, more));
     screen.answer(probed);
     const isSaid =
       probed.startsWith('ReconcileSuccess: ') || /^ReconcileError: .*NotLoaded: .{40}/s.test(probed);
-    checks.add('the kprobe', 'runs, or the reason', isSaid ? 'runs, or the reason' : probed);
+    stage.check('the kprobe', 'runs, or the reason', isSaid ? 'runs, or the reason' : probed);
 
     screen.step(
       'The agent is killed. The programs stay, and count on; the agent that comes next adopts them:',
     );
-    traces.addProcess(first.pid, 'rampart');
-    process.kill(first.pid, 'SIGKILL');
-    screen.command(`kill -9 ${first.pid}`);
-    await first.stop();
+    stage.look();
+    stage.ramparts.delete(first);
+    await stage.type(`kill -9 ${first.pid}`);
+    await first.ended;
     sendFrames();
-    const second = await start();
-    await until('xdpprogram', 'count', (text) => text.startsWith('ReconcileSuccess'));
+    await start();
+    await reconciled('xdpprogram', 'count');
     sendFrames();
-    traces.addProcess(second.pid, 'rampart');
-    checks.add('frames counted', '400', await counted());
+    await counted(400);
 
     screen.step('Deleted, and nothing is left:');
-    await shownKubectl(
-      { screen, kubectl },
-      'delete',
-      '-f',
-      'count.yaml',
-      '-f',
-      'first.yaml',
-      '-f',
-      'wakeups.yaml',
-    );
-    const list = await rampart('bpf', 'list', ...place);
-    checks.add('programs in the kernel', 'none', list.startsWith('No eBPF programs') ? 'none' : list);
-    const kept = readdirSync(at('bpffs'), { recursive: true, encoding: 'utf8' }).filter(
-      (path) => path.split('/').length > 2,
-    );
-    checks.add('pins', 'none', kept.join(', ') || 'none');
-  });
-}
+    await stage.type('kubectl delete -f count.yaml -f first.yaml -f wakeups.yaml');
+    const list = await stage.type(`rampart bpf list ${place}`);
+    stage.check('programs in the kernel', 'none', list.startsWith('No eBPF programs') ? 'none' : list);
+    const kept = readdirSync(stage.at('bpffs'), { recursive: true, encoding: 'utf8' });
+    stage.check('pins', 'none', kept.filter((path) => path.split('/').length > 2).join(', ') || 'none');
+  },
+};

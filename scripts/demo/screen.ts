@@ -26,16 +26,18 @@ export class Screen {
     this.#out.write(`${text}\n`);
   }
 
-  /** The title of a part. */
   heading(text: string): void {
-    this.line();
-    this.line(paint(['bold', 'underline'], text, this.colour));
+    this.line(`\n${paint(['bold', 'underline'], text, this.colour)}`);
   }
 
   /** The next step, in a sentence. */
   step(text: string): void {
-    this.line();
-    this.line(wrapText(text, this.widthColumns).join('\n'));
+    this.line(`\n${wrapText(text, this.widthColumns).join('\n')}`);
+  }
+
+  /** The end of all: green or red. */
+  verdict(isWell: boolean, text: string): void {
+    this.line(paint(isWell ? 'green' : 'red', text, this.colour));
   }
 
   /** A command as typed at `prompt`; a long one on several lines, in shell syntax. */
@@ -47,6 +49,18 @@ export class Screen {
   /** The output of a command. */
   answer(text: string): void {
     if (text !== '') this.line(text.replaceAll(/^/gm, '  '));
+  }
+
+  /** A line of JSON, each member of the object on a line of its own, and long ones on several. */
+  json(line: string): void {
+    const width = this.widthColumns - 8;
+    const tooLong = new RegExp(`(?=.{${width}})(.{1,${width}},)(?=")`, 'g');
+    const members = Object.entries(JSON.parse(line) as object).map(([key, value]) =>
+      JSON.stringify({ [key]: value as unknown })
+        .slice(1, -1)
+        .replaceAll(tooLong, '$1\n     '),
+    );
+    this.answer(`{${members.join(',\n ')}}`);
   }
 
   /** Waits, and says for what when it takes more than a second. */

@@ -1,110 +1,326 @@
-/** The parts of the demo's second part: a pod, `rampart standalone`, kubectl and a receiver of alerts. */
+/** What a part of the demo plays on: a directory, commands as a person types them, and what is compared. */
+import { chmodSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 
-import { type Lab, type LabContainer, startLab } from '../../test/lab/lab.ts';
-import { labObstacle } from '../../test/lab/obstacle.ts';
-import type { Checks } from './checks.ts';
-import { Kubectl, kubectlObstacle } from './kubectl.ts';
-import { RampartProcess } from './rampart-process.ts';
-import { Receiver } from './receiver.ts';
-import type { PartOptions } from './shown.ts';
-import { TemporaryDirectory } from './temporary-directory.ts';
-import type { Traces } from './traces.ts';
+import { alertLines } from '../../guards/file-access/alert/alert-line-kind.ts';
+import { findingLines } from '../../guards/file-integrity/status/finding-line-kind.ts';
+import { readFinding } from '../../guard/stream/read-finding.ts';
+import { renderTable, type Row } from '../../lib/output/table.ts';
+import { NOBODY } from '../../lib/testing/public-checkout.fixture.ts';
+import { Running } from '../../lib/testing/running.fixture.ts';
+import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
+import { orAborted } from '../../lib/time/abort.ts';
+import { type Lab, type LabPod, startLab } from '../../test/lab/lab.ts';
+import { findProgram, type Packages } from '../../test/lab/obstacle.ts';
+import type { Screen } from './screen.ts';
+import { Traces } from './traces.ts';
 
-export interface PodsOptions extends PartOptions {
-  /** The pod's label `security-level`; the policy is for `high`. */
+const top = join(import.meta.dirname, '../..');
+/** Loading and verifying the programs takes a second here, and half a minute on an emulated machine. */
+const START_MS = 120_000;
+/** What is waited for takes a second at most; this is for a machine that is busy. */
+const WAIT_MS = 30_000;
+/** Most questions start a process. */
+const PACE_MS = 200;
+
+export interface Part {
+  /** For `--only`. */
+  readonly name: string;
+  readonly title: string;
+  /** Whether it needs what the lab of `test/lab` does. */
+  readonly hasPods?: true;
+  readonly packages: Packages;
+  play(stage: Stage): Promise<void>;
+}
+
+/** @throws {Error} where there is no such program. */
+export function programPath(name: string): string {
+  const path = findProgram(name);
+  if (path === undefined) throw new Error(`the demo needs the command ${name}, which is not in PATH`);
+  return realpathSync(path);
+}
+
+export const kubectl: Packages = { 'kubernetes-client': ['kubectl'] };
+
+export interface StageOptions {
+  /** A sensor mode, or `auto`. */
+  readonly mode: string;
+  /** Label of the pod. */
   readonly securityLevel: string;
+  readonly screen: Screen;
+  /** Ends the part at once; what it started is cleaned up all the same. */
+  readonly signal: AbortSignal;
 }
 
-/** All that plays a part. */
-export interface Stage extends PodsOptions {
-  readonly checks: Checks;
-  /** Told of everything before it ends. */
-  readonly traces: Traces;
-  /** Where the commands are run. */
-  readonly directory: string;
-  readonly lab: Lab;
-  readonly nginx: LabContainer;
-  readonly receiver: Receiver;
-  readonly standalone: RampartProcess;
-  readonly kubectl: Kubectl;
+export interface Check {
+  readonly what: string;
+  readonly expected: string;
+  /** In the same words: it is right when they are the same. */
+  readonly seen: string;
+  readonly note?: string | undefined;
 }
 
-/** The pod that the sample policy is for. */
-export const wanted = {
-  pod: 'nginx-pod',
-  namespace: 'default',
-  container: 'nginx',
-  label: 'high',
-  ip: '192.168.0.3',
-} as const;
+/** A `rampart` that runs, and how many of its lines were taken. */
+export class Rampart extends Running {
+  #taken = 0;
 
-/** Why pods cannot be shown on this machine; undefined when they can. */
-export function podsObstacle(): string | undefined {
-  const obstacle = labObstacle();
-  if (obstacle !== undefined) return obstacle;
-  return kubectlObstacle();
-}
+  /** The lines up to the first one that fits, from where the ones before ended. */
+  async take(fits: (line: string) => boolean, signal: AbortSignal): Promise<readonly string[]> {
+    const waiting = (): string[] => this.lines.slice(this.#taken);
+    await this.until(() => waiting().some(fits), signal);
+    const lines = waiting().slice(0, waiting().findIndex(fits) + 1);
+    this.#taken += lines.length;
+    return lines;
+  }
 
-/** Rejects as soon as `signal` is aborted, whatever becomes of the work. */
-export async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const stop = (): void => reject(signal.reason);
-  signal.addEventListener('abort', stop, { once: true });
-  if (signal.aborted) stop();
-  try {
-    return await Promise.race([work, aborted]);
-  } finally {
-    signal.removeEventListener('abort', stop);
+  /** All others. */
+  rest(): readonly string[] {
+    return this.lines.slice(this.#taken);
   }
 }
 
-/** Starts all of it. `stack` gets what ends it, and `traces` the remains to check for afterwards. */
-export async function setUp(
-  options: PodsOptions,
-  stack: AsyncDisposableStack,
-  traces: Traces,
-  checks: Checks,
-): Promise<Stage> {
-  const { mode, screen, signal, securityLevel } = options;
-  const directory = stack.use(new TemporaryDirectory()).path;
-  traces.addDirectory(directory);
+interface Typed {
+  readonly prompt?: string;
+  /** Run without the rights of root. */
+  readonly asNobody?: boolean;
+  /** Typed again until the output is so. */
+  readonly until?: RegExp;
+}
 
-  screen.heading('2. Pods');
-  screen.step('containerd with directories, mounts and a network of its own, and an image made on the spot:');
-  const startMs = performance.now();
-  const lab = stack.use(await screen.during('containerd starts', startLab({ firstIp: wanted.ip, signal })));
-  traces.addLab(lab.directory);
-  stack.defer(() => traces.look());
-  const { name, version } = await lab.cri.version({ signal });
-  const spec = { name: wanted.pod, labels: { 'security-level': securityLevel } };
-  const pod = await screen.during('the pod starts', orAborted(lab.runPod(spec), signal));
-  const nginx = pod.containers.get(wanted.container);
-  if (nginx === undefined) throw new TypeError(`pod ${pod.name} has no container ${wanted.container}`);
-  const seconds = ((performance.now() - startMs) / 1000).toFixed(1);
-  screen.answer(`${name} ${version} runs the pod ${pod.name} at ${pod.ip}, after ${seconds} s`);
-  checks.add('address of the pod', wanted.ip, pod.ip);
+export class Stage implements AsyncDisposable {
+  readonly mode: string;
+  readonly securityLevel: string;
+  readonly screen: Screen;
+  readonly signal: AbortSignal;
+  readonly directory: string;
+  readonly traces = new Traces();
+  readonly checks: Check[] = [];
+  /** Those that run. */
+  readonly ramparts = new Set<Rampart>();
+  /** Commands are run in the network of this process. */
+  networkOf: number | undefined;
+  readonly #stack = new AsyncDisposableStack();
+  readonly #env: NodeJS.ProcessEnv;
 
-  const receiver = stack.use(await Receiver.listen());
-  screen.step('Rampart for one machine: Kubernetes API, operator and agent. Alerts go to its stdout.');
-  screen.command(`cd ${directory}`);
-  const words = [
-    ...['standalone', '--data', 'data', '--listen', '127.0.0.1:0', '--mode', mode],
-    ...['--allow-callback', '127.0.0.1', '--cri-socket', lab.socketPath],
-  ];
-  screen.command(`rampart ${words.join(' ')}`);
-  const standalone = stack.use(new RampartProcess({ words, directory, signal }));
-  stack.defer(() => traces.addProcess(standalone.pid, 'rampart'));
-  const ready = standalone.saysMode(/ guarding this machine with sensor mode /);
-  await screen.during('rampart loads its programs', ready);
-  screen.answer(standalone.said.filter((line) => /^rampart: (kubeconfig|guarding) /.test(line)).join('\n'));
+  constructor({ mode, securityLevel, screen, signal }: StageOptions) {
+    [this.mode, this.securityLevel, this.screen, this.signal] = [mode, securityLevel, screen, signal];
+    this.directory = realpathSync(this.#stack.use(new TemporaryDirectory('rampart-demo-')).path);
+    chmodSync(this.directory, 0o755);
+    symlinkSync(join(top, 'examples'), this.at('examples'));
+    this.traces.addDirectory(this.directory);
+    const PATH = `${join(top, 'bin')}:${process.env['PATH'] ?? ''}:/usr/sbin:/sbin`;
+    this.#env = { ...process.env, PATH, HOME: this.directory, KUBECONFIG: this.at('data/kubeconfig') };
+  }
 
-  const kubeconfig = join(directory, 'data/kubeconfig');
-  screen.command(`export KUBECONFIG=${kubeconfig}`);
-  const kubectl = new Kubectl({ kubeconfig, directory, signal });
-  const list = ['get', 'pods', '--show-labels'];
-  screen.command(`kubectl ${list.join(' ')}`);
-  const pods = kubectl.until(list, (answer) => answer.includes('Running'));
-  screen.answer(await screen.during('the API lists the pod', pods));
-  return { ...options, checks, traces, directory, lab, nginx, receiver, standalone, kubectl };
+  at(name: string): string {
+    return join(this.directory, name);
+  }
+
+  write(name: string, text: string, mode = 0o644): void {
+    writeFileSync(this.at(name), text);
+    chmodSync(this.at(name), mode); // whatever the umask is
+  }
+
+  check(what: string, expected: string, seen: string, note?: string): void {
+    this.checks.push({ what, expected, seen, note });
+  }
+
+  /** Waits for it to start; it is ended with the stage, also when that ends before. */
+  async use<T extends AsyncDisposable>(what: string, starting: Promise<T>): Promise<T> {
+    this.#stack.defer(async () => {
+      const started = await starting.catch(() => undefined);
+      await started?.[Symbol.asyncDispose]();
+    });
+    return await this.screen.during(what, starting);
+  }
+
+  /** Done at the end, before what was started earlier is ended. */
+  defer(undo: () => Promise<unknown>): void {
+    this.#stack.defer(async () => void (await undo()));
+  }
+
+  async lab(): Promise<Lab> {
+    const lab = await this.use('containerd starts', startLab({ signal: this.signal }));
+    this.traces.addLab(lab.directory);
+    return lab;
+  }
+
+  /** Starts `rampart` as shown, and returns when it says that it is ready. */
+  async rampart(words: string, ready: RegExp): Promise<Rampart> {
+    this.screen.command(`rampart ${words}`);
+    // setpriv becomes rampart: the process id is the same.
+    const command = ['setpriv', '--pdeathsig', 'TERM', 'rampart', ...words.split(' ')];
+    const rampart = this.#start(Rampart, command);
+    this.defer(() => rampart.stop());
+    this.ramparts.add(rampart);
+    await this.screen.during('rampart starts', rampart.untilSaid(ready, this.patience(START_MS)));
+    return rampart;
+  }
+
+  async standalone(words: string, ready = /serving https/): Promise<Rampart> {
+    this.screen.command(`cd ${this.directory}`);
+    const started = await this.rampart(`standalone --data data --listen 127.0.0.1:0 ${words}`, ready);
+    for (const [, text] of started.stderr.matchAll(/"msg":"((?:kubeconfig|guarding) [^"]*)"/g))
+      this.screen.answer(`rampart: ${text}`);
+    this.screen.command('export KUBECONFIG=$PWD/data/kubeconfig');
+    return started;
+  }
+
+  /** Runs a shell command as shown; returns its output, and shows that. */
+  async type(command: string, how: Typed = {}): Promise<string> {
+    this.screen.command(command, how.prompt);
+    const said = await this.screen.during(command.split(' ')[0] ?? '', this.run(command, how));
+    this.screen.answer(said);
+    return said;
+  }
+
+  /** Also compares its exit code. */
+  async typeChecked(what: string, command: string, exitCode: number): Promise<void> {
+    const said = await this.type(`${command}; echo $?`);
+    this.check(what, `exit code ${exitCode}`, `exit code ${said.split('\n').at(-1)}`);
+  }
+
+  /** Its output on stdout; on stderr where that is nothing. */
+  async run(command: string, { asNobody = false, until }: Typed = {}): Promise<string> {
+    const user = asNobody ? `setpriv --reuid=${NOBODY} --regid=${NOBODY} --clear-groups`.split(' ') : [];
+    return await this.until(
+      async () => {
+        await using running = this.#start(Running, [...user, 'sh', '-c', command]);
+        this.#stack.use(running);
+        const { stdout, stderr } = await running.ended;
+        return (stdout || stderr).trimEnd();
+      },
+      (said) => until?.test(said) ?? true,
+    );
+  }
+
+  /** Asks until the answer is so; the last one where that does not come. */
+  async until<T>(ask: () => Promise<T>, holds: (answer: T) => boolean): Promise<T> {
+    const endsAtMs = performance.now() + WAIT_MS;
+    for (;;) {
+      const answer = await ask();
+      if (holds(answer) || performance.now() > endsAtMs) return answer;
+      await sleep(PACE_MS, undefined, { signal: this.signal });
+    }
+  }
+
+  async inPod(lab: Lab, pod: LabPod, command: string): Promise<string> {
+    this.screen.command(command, `${pod.name} #`);
+    const [container] = pod.containers.values();
+    if (container === undefined) throw new TypeError(`pod ${pod.name} has no container`);
+    const { stdout, stderr } = await lab.exec(container, ['sh', '-c', command]);
+    const said = (stdout || stderr).trim();
+    this.screen.answer(said);
+    return said;
+  }
+
+  /** Waits for a finding, and shows it; undefined when it does not come in time. */
+  async hear<T>(from: Rampart, fits: (keys: T) => boolean, waitMs = WAIT_MS) {
+    const hasCome = from.take((line) => fits(JSON.parse(line) as T), this.patience(waitMs));
+    try {
+      const line = (await this.screen.during('the finding', hasCome)).at(-1) ?? '';
+      this.show(line);
+      return { line, keys: JSON.parse(line) as T };
+    } catch {
+      this.signal.throwIfAborted();
+      this.screen.answer('no alert');
+      return undefined;
+    }
+  }
+
+  /** A line of stdout as `rampart alerts` shows it, without the directory. */
+  show(line: string): void {
+    const short = line.replaceAll(`"${this.directory}"`, '""').replaceAll(`${this.directory}/`, '');
+    const read = readFinding(short);
+    const kind = [alertLines, findingLines].find((one) => one.kind === read?.head.kind);
+    const options = { colour: this.screen.colour, nowMs: Date.now() };
+    this.screen.answer((read && kind?.view(read)?.pretty(options)) ?? short);
+  }
+
+  patience(waitMs = WAIT_MS): AbortSignal {
+    return AbortSignal.any([this.signal, AbortSignal.timeout(waitMs)]);
+  }
+
+  /** What runs now has to be gone later. */
+  look(): void {
+    for (const { pid } of this.ramparts) this.traces.addProcess(pid, 'rampart');
+    this.traces.look();
+  }
+
+  /** Ends each `rampart`: all that it had to say was said then. */
+  async end(): Promise<void> {
+    this.look();
+    for (const rampart of this.ramparts) {
+      this.ramparts.delete(rampart);
+      const { code } = await this.screen.during('rampart ends', rampart.stop());
+      this.check('end of rampart', 'exit code 0', `exit code ${code}`);
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#stack.disposeAsync();
+  }
+
+  #start<T extends Running>(
+    type: new (...given: ConstructorParameters<typeof Running>) => T,
+    command: readonly string[],
+  ): T {
+    this.signal.throwIfAborted();
+    const network =
+      this.networkOf === undefined ? [] : ['nsenter', '--target', String(this.networkOf), '--net', '--'];
+    return new type([...network, ...command], { cwd: this.directory, env: this.#env });
+  }
+}
+
+/**
+ * Plays a part, cleans up, looks for what is left, and shows what was as expected.
+ *
+ * @throws what the part throws, after that.
+ */
+export async function show(part: Part, title: string, options: StageOptions): Promise<readonly Check[]> {
+  const { screen, signal } = options;
+  const stage = new Stage(options);
+  const { checks, traces } = stage;
+  let failure: { readonly error: unknown } | undefined;
+  screen.heading(title);
+  try {
+    await orAborted(part.play(stage), signal);
+    await stage.end();
+  } catch (error) {
+    failure = { error };
+  }
+  stage.look();
+  await screen.during('cleaning up', stage[Symbol.asyncDispose]());
+  const left = (await screen.during('looking for what is left', traces.remains())).join(', ');
+  if (failure !== undefined) {
+    if (left !== '') screen.line(`Left on this machine: ${left}`);
+    throw failure.error;
+  }
+  signal.throwIfAborted();
+  stage.check('left on the machine', 'nothing', left || 'nothing');
+  screen.step(
+    left === '' ? `Cleaned up. Looked for, and gone: ${traces.description}.` : 'Not all of it is gone.',
+  );
+  const rows = checks.map(({ what, expected, seen, note }): Row => {
+    const isWell = expected === seen;
+    const result = isWell
+      ? ({ text: 'ok', style: 'green' } as const)
+      : ({ text: 'FAILED', style: 'red' } as const);
+    return { cells: [what, expected, result], note: isWell ? note : `seen: ${seen}` };
+  });
+  const { widthColumns, colour } = screen;
+  screen.line(`\n${renderTable(rows, { head: ['CHECKED', 'EXPECTED', ''], widthColumns, colour })}\n`);
+  const failed = failedOf(checks);
+  screen.verdict(
+    failed === 0,
+    failed === 0
+      ? `All ${checks.length} are as expected.`
+      : `${failed} of ${checks.length} are not as expected.`,
+  );
+  return checks;
+}
+
+export function failedOf(checks: readonly Check[]): number {
+  return checks.filter(({ expected, seen }) => expected !== seen).length;
 }

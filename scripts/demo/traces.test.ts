@@ -1,71 +1,48 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtempSync, readlinkSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
-import { createMap, Descriptor } from '../../lib/ebpf/bpf-call.ts';
+import { createMap, type Descriptor } from '../../lib/ebpf/bpf-call.ts';
+import { Running } from '../../lib/testing/running.fixture.ts';
+import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 import { Traces } from './traces.ts';
 
 const skip = process.geteuid?.() === 0 ? false : 'needs root';
 const BPF_MAP_TYPE_RINGBUF = 27;
+const waits = ['sh', '-c', 'echo ready; exec sleep 1000'] as const;
 
 suite('remains of the demo', { skip }, () => {
-  test('a directory, a process, its namespace, and another process in that', async () => {
+  test('a directory, a process, and another process in its namespace', async () => {
     const traces = new Traces();
-    const directory = mkdtempSync(join(tmpdir(), 'rampart-traces-'));
-    traces.addDirectory(directory);
-    const first = spawn('unshare', ['--net', 'sh', '-c', 'echo ready; exec sleep 1000'], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
-    await once(first.stdout, 'readable');
-    const pid = first.pid ?? 0;
-    const namespace = readlinkSync(`/proc/${pid}/ns/net`);
-    const script = ['--target', String(pid), '--net', 'sh', '-c', 'echo ready; exec sleep 1000'];
-    const second = spawn('nsenter', script, { stdio: ['ignore', 'pipe', 'inherit'] });
-    try {
-      await once(second.stdout, 'readable');
-      traces.addProcess(pid, 'first');
-      traces.look();
-      const left = await traces.remains(0);
-      assert.equal(left[0], `process ${pid} (first)`);
-      assert.equal(left[1], directory);
-      const residents = new Set(left.slice(2).map((line) => line.split(' (')[0]));
-      assert.deepEqual(residents, new Set([pid, second.pid].map((who) => `${namespace} of process ${who}`)));
-      const ended = once(first, 'exit');
-      first.kill('SIGKILL');
-      await ended;
-      rmSync(directory, { recursive: true });
-      const [other, ...none] = await traces.remains(0);
-      assert.ok(other?.startsWith(`${namespace} of process ${second.pid} (`), other);
-      assert.deepEqual(none, []);
-    } finally {
-      for (const child of [first, second]) {
-        if (child.exitCode !== null || child.signalCode !== null) continue;
-        const ended = once(child, 'exit');
-        child.kill('SIGKILL');
-        await ended;
-      }
-      rmSync(directory, { recursive: true, force: true });
-    }
-    assert.deepEqual(await traces.remains(), []);
+    using directory = new TemporaryDirectory();
+    traces.addDirectory(directory.path);
+    await using first = new Running(['unshare', '--net', ...waits]);
+    await first.until(() => first.lines.length > 0);
+    await using second = new Running(['nsenter', '--target', String(first.pid), '--net', ...waits]);
+    await second.until(() => second.lines.length > 0);
+    traces.addProcess(first.pid, 'first');
+    traces.look();
+    assert.match(traces.description, /^2 processes \(first, sleep\), 1 namespace, 1 directory$/);
+    const left = async (): Promise<string> => (await traces.remains(0)).join();
+    const [one, other] = [`process ${first.pid} (first)`, `process ${second.pid} (sleep)`];
+    assert.equal(await left(), `${one},${other},${directory.path}`);
+    await first.stop('SIGKILL');
+    directory[Symbol.dispose]();
+    assert.equal(await left(), other);
+    await second.stop('SIGKILL');
+    assert.equal(await left(), '');
   });
 
   test('an eBPF map that another process keeps', async () => {
-    const map = createMap(BPF_MAP_TYPE_RINGBUF, 4096);
-    assert.ok(map instanceof Descriptor);
+    using map = createMap(BPF_MAP_TYPE_RINGBUF, 4096) as Descriptor;
     const traces = new Traces();
     traces.addProcess(process.pid, 'this');
-    const left = async (patienceMs?: number) =>
-      (await traces.remains(patienceMs)).filter((line) => line.startsWith('eBPF'));
-    try {
-      assert.match((await left(0)).join(), /^eBPF map \d+$/);
-    } finally {
-      map[Symbol.dispose]();
-    }
-    // The process itself stays, so it waits as long as it may.
-    assert.deepEqual(await left(1_000), []);
+    const left = async (): Promise<string> =>
+      (await traces.remains(0)).filter((line) => line.startsWith('eBPF')).join();
+    assert.match(await left(), /^eBPF map \d+$/);
+    map[Symbol.dispose]();
+    // The process itself stays, so `remains` would wait as long as it may.
+    for (let tries = 0; (await left()) !== '' && tries < 100; tries++)
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    assert.equal(await left(), '');
   });
 });

@@ -1,5 +1,5 @@
 /** The lab's requirements for a machine. */
-import { existsSync, readFileSync } from 'node:fs';
+import { accessSync, constants, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { busyboxPath } from './image.ts';
@@ -7,8 +7,10 @@ import { busyboxPath } from './image.ts';
 /** Debian's directory of the network plugins. */
 export const cniDirectory = '/usr/lib/cni';
 
-/** By Debian package: what has to be there. */
-const wanted: Readonly<Record<string, readonly string[]>> = {
+/** By Debian package: the programs that have to be there. */
+export type Packages = Readonly<Record<string, readonly string[]>>;
+
+const packages: Packages = {
   containerd: ['containerd', 'ctr', 'containerd-shim-runc-v2'],
   runc: ['runc'],
   'containernetworking-plugins': ['bridge', 'host-local', 'loopback'].map((name) => join(cniDirectory, name)),
@@ -23,13 +25,29 @@ export function labObstacle(): string | undefined {
   if (process.platform !== 'linux') return 'containers need Linux';
   if (process.getuid?.() !== 0) return 'needs root, for containerd';
   if (cgroup2Directory() === undefined) return 'no cgroup2 file system is mounted';
-  const path = (process.env['PATH'] ?? '').split(':').concat('/usr/bin', '/usr/sbin', '/sbin', '/bin');
-  const isThere = (program: string): boolean =>
-    program.startsWith('/')
-      ? existsSync(program)
-      : path.some((directory) => existsSync(join(directory, program)));
-  const missing = Object.keys(wanted).filter((name) => wanted[name]?.every(isThere) === false);
+  return packagesObstacle(packages);
+}
+
+/** Which packages this machine misses; undefined when it has all of their programs. */
+export function packagesObstacle(wanted: Packages): string | undefined {
+  const missing = Object.keys(wanted).filter((name) =>
+    wanted[name]?.some((program) => !findProgram(program)),
+  );
   return missing.length === 0 ? undefined : `missing packages: apt-get install ${missing.join(' ')}`;
+}
+
+/** Where a program is: in PATH, or where those of root are; undefined when it is nowhere. */
+export function findProgram(name: string): string | undefined {
+  const path = `${process.env['PATH'] ?? ''}:/usr/bin:/usr/sbin:/sbin:/bin`.split(':');
+  const places = name.startsWith('/') ? [name] : path.map((directory) => join(directory, name));
+  return places.find((place) => {
+    try {
+      accessSync(place, constants.X_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  });
 }
 
 /** Where cgroup2 is mounted: the only hierarchy, or beside those of version 1. */

@@ -78,18 +78,23 @@ export async function startThrowawayNode(
     const errors = settling.stderr === null ? '' : await text(settling.stderr);
     const [code] = await exited;
     if (code !== 0) throw new Error(`no mounts for the node: ${errors}`);
-    const pods: LabPod[] = [];
-    for (const name of podNames) {
-      options.signal?.throwIfAborted();
-      const script = `while true; do echo here is ${name} | nc -l -p ${PORT}; done`;
-      const container = { name: 'main', command: ['sh', '-c', script] };
-      pods.push(await lab.runPod({ name, labels: { app: name }, containers: [container] }));
-    }
-    return new ThrowawayNode(lab, pods);
+    return new ThrowawayNode(lab, await runExamplePods(lab, options.signal));
   } catch (error) {
     await lab[Symbol.asyncDispose]();
     throw error;
   }
+}
+
+/** Starts the pods that `examples/` is about: each says its name at port 5432. */
+export async function runExamplePods(lab: Lab, signal?: AbortSignal): Promise<LabPod[]> {
+  const pods: LabPod[] = [];
+  for (const name of podNames) {
+    signal?.throwIfAborted();
+    const script = `while true; do echo here is ${name} | nc -l -p ${PORT}; done`;
+    const container = { name: 'main', command: ['sh', '-c', script] };
+    pods.push(await lab.runPod({ name, labels: { app: name }, containers: [container] }));
+  }
+  return pods;
 }
 
 /** In the container's namespaces and cgroup, as `kubectl exec` runs it. A command has no input: it would read the lines that are pasted behind it. */

@@ -1,6 +1,5 @@
 // After a change watch is closed, its process keeps nothing of it.
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 
@@ -12,7 +11,6 @@ import { sensorSkip } from '../sensor.fixture.ts';
 import { changeTestMode } from './change-watch.fixture.ts';
 import { ChangeWatch } from './change-watch.ts';
 
-const skip = sensorSkip || (spawnSync('bpftool', ['version']).error ? 'bpftool is not installed' : false);
 const descriptors = (): number => readdirSync('/proc/self/fd').length;
 const countOf = (objects: KernelObjects): number => objects.prog.size + objects.map.size + objects.link.size;
 
@@ -27,7 +25,7 @@ function open(root: string): ChangeWatch {
   });
 }
 
-suite('a change watch that is closed', { skip }, () => {
+suite('a change watch that is closed', { skip: sensorSkip }, () => {
   test('leaves no program, map, link, watch or descriptor, also in the middle of changes', async () => {
     using scratch = new TemporaryDirectory();
     mkdirSync(scratch.at('w'));
