@@ -1,5 +1,6 @@
 import type { AgentGuardState, Coverage, GuardFacts, Losses } from './agent-lease-names.ts';
 import type { MetricsRegistry } from './guard.ts';
+import { Listeners } from '../lib/time/listeners.ts';
 
 /**
  * - `waiting`: for what the API does not serve yet.
@@ -21,7 +22,7 @@ export class GuardStates {
   readonly #notReady = new Map<string, () => string | undefined>();
   readonly #obstacles = new Map<string, () => string | undefined>();
   readonly #coverage = new Map<string, () => Coverage>();
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Listeners();
   /** Losses of the process besides its guards. */
   losses: () => Losses = () => ({});
 
@@ -63,7 +64,7 @@ export class GuardStates {
     const before = this.#states.get(guard);
     if (before?.state === state.state && before.reason === state.reason) return false;
     this.#states.set(guard, state);
-    for (const listener of this.#listeners) listener();
+    this.#listeners.tell();
     return true;
   }
 
@@ -80,7 +81,7 @@ export class GuardStates {
       const [was, is] = [before?.[name], facts[name]];
       return was !== is && !(typeof was === 'number' && typeof is === 'number');
     });
-    if (isNews) for (const listener of this.#listeners) listener();
+    if (isNews) this.#listeners.tell();
   }
 
   /** How much the guard sees; called each time the lease is written. */
@@ -127,9 +128,7 @@ export class GuardStates {
 
   /** Tells of each change, right after it. Dispose what is returned to end that. */
   onChange(listener: () => void): Disposable {
-    const own = (): void => listener();
-    this.#listeners.add(own);
-    return { [Symbol.dispose]: () => void this.#listeners.delete(own) };
+    return this.#listeners.add(listener);
   }
 }
 

@@ -4,6 +4,7 @@ import type { NodeContainer } from './node-container.ts';
 import { type ContainerWatch, watchContainers } from './watch.ts';
 import { Backoff } from '../time/backoff.ts';
 import { sleep, systemClock } from '../time/clock.ts';
+import { Listeners } from '../time/listeners.ts';
 import type { Logger } from '../telemetry/log.ts';
 import type { IndexedContainer } from './container-index.ts';
 import type { ContainerSource, SourceContainer } from './container-source.ts';
@@ -39,8 +40,8 @@ type RuntimeState =
 /** Runs from `run` on; ends with its signal. */
 export class NodeRuntime implements ContainerSource {
   readonly #options: NodeRuntimeOptions;
-  readonly #listeners = new Set<(id: string) => void>();
-  readonly #stateListeners = new Set<() => void>();
+  readonly #listeners = new Listeners<[id: string]>();
+  readonly #stateListeners = new Listeners();
   readonly #synced = Promise.withResolvers<void>();
   #cri: Cri | undefined;
   #watch: ContainerWatch | undefined;
@@ -70,8 +71,7 @@ export class NodeRuntime implements ContainerSource {
   }
 
   subscribe(listener: (id: string) => void): Disposable {
-    this.#listeners.add(listener);
-    return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
+    return this.#listeners.add(listener);
   }
 
   /** All containers in any state, or why they are not known. */
@@ -97,8 +97,7 @@ export class NodeRuntime implements ContainerSource {
   }
 
   onState(listener: () => void): Disposable {
-    this.#stateListeners.add(listener);
-    return { [Symbol.dispose]: () => void this.#stateListeners.delete(listener) };
+    return this.#stateListeners.add(listener);
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -144,13 +143,11 @@ export class NodeRuntime implements ContainerSource {
     await watch.synced(signal);
     [this.#cri, this.#watch, this.#unavailable] = [cri, watch, undefined];
     this.#source = criSource(watch, this.#runtime.name, signal);
-    this.#source.subscribe((id) => {
-      for (const listener of this.#listeners) listener(id);
-    });
+    this.#source.subscribe((id) => this.#listeners.tell(id));
     // Also of those that do not run, which are no source of anything.
-    watch.onChange(() => this.#tellState());
+    watch.onChange(() => this.#stateListeners.tell());
     this.#synced.resolve();
-    this.#tellState();
+    this.#stateListeners.tell();
     for (;;) {
       await sleep(systemClock, CHECK_MS, signal);
       if (watch.stats().ageMs < STALE_MS) {
@@ -173,10 +170,6 @@ export class NodeRuntime implements ContainerSource {
 
   #setUnavailable(why: string | undefined): void {
     this.#unavailable = why;
-    this.#tellState();
-  }
-
-  #tellState(): void {
-    for (const listener of this.#stateListeners) listener();
+    this.#stateListeners.tell();
   }
 }

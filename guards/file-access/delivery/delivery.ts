@@ -15,6 +15,7 @@ import { AddressRules } from '../../../lib/net/address-rules.ts';
 import type { QueueLog } from '../../../lib/spool/queue-log.ts';
 import { MAX_ID_BYTES } from '../../../lib/spool/record.ts';
 import { openSpool, type Spool, type SpoolObserver } from '../../../lib/spool/spool.ts';
+import { Listeners } from '../../../lib/time/listeners.ts';
 import { type CallbackQueue, isSecretName, keyOf, parseQueueName, queueName } from './callback-queue.ts';
 import { callbackException, displayName, parseCallback } from './callback-url.ts';
 import { Lane, type LaneObserver } from './lane.ts';
@@ -53,8 +54,8 @@ export class Delivery implements AsyncDisposable {
   readonly #rules: AddressRules;
   readonly #spool: Spool;
   readonly #lanes = new LaneTable();
-  readonly #troubleListeners = new Set<(callback: CallbackStats) => void>();
-  readonly #lastingListeners = new Set<(callback: CallbackState) => void>();
+  readonly #troubleListeners = new Listeners<[callback: CallbackStats]>();
+  readonly #lastingListeners = new Listeners<[callback: CallbackState]>();
   readonly #acquireSlot: AcquireSlot;
   readonly #counts = newCounts();
   readonly #refusalLoggedMs = new Map<Refusal, number>();
@@ -128,8 +129,7 @@ export class Delivery implements AsyncDisposable {
 
   /** Calls `listener` when credentials are missing or not taken: once for each reason. Dispose what it returns. */
   onCredentialsTrouble(listener: (callback: CallbackStats) => void): Disposable {
-    this.#troubleListeners.add(listener);
-    return { [Symbol.dispose]: () => void this.#troubleListeners.delete(listener) };
+    return this.#troubleListeners.add(listener);
   }
 
   /** Whether a callback takes alerts; undefined where none was queued for it lately and one would be. */
@@ -142,8 +142,7 @@ export class Delivery implements AsyncDisposable {
    * something is delivered again. Dispose what it returns.
    */
   onLastingTrouble(listener: (callback: CallbackState) => void): Disposable {
-    this.#lastingListeners.add(listener);
-    return { [Symbol.dispose]: () => void this.#lastingListeners.delete(listener) };
+    return this.#lastingListeners.add(listener);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -247,11 +246,9 @@ export class Delivery implements AsyncDisposable {
         'a callback does not accept alerts; they are queued and retried',
       );
       if (lastError?.aboutCredentials !== true) return;
-      for (const listener of this.#troubleListeners) listener(lane.stats);
+      this.#troubleListeners.tell(lane.stats);
     },
-    lasting: ({ state }) => {
-      for (const listener of this.#lastingListeners) listener(state);
-    },
+    lasting: ({ state }) => this.#lastingListeners.tell(state),
     recovered: (callback, failures, waiting) =>
       this.#options.log?.info({ callback, failures, waiting }, 'a callback accepts alerts again'),
     unwanted: (callback, id, why) =>

@@ -14,6 +14,7 @@ import type {
   Unwatched,
 } from '../../../lib/sensor/paths/directory-tree.ts';
 import { counted } from '../../../lib/output/words.ts';
+import { Listeners } from '../../../lib/time/listeners.ts';
 import { PARTLY_WATCHED } from '../policy-status-schema.ts';
 import type { DirectoryPath } from '../directory-path.ts';
 import type { ContainerFile, ContainerFilesOptions, FileRequest } from './container-files.ts';
@@ -24,7 +25,7 @@ class ContainerDirectory implements ContainerFile, DirectoryFiles {
   readonly request: FileRequest;
   readonly root: SharedRoot | undefined;
   readonly #leave: (directory: ContainerDirectory) => void;
-  readonly #listeners = new Set<(changes: DirectoryChanges) => void>();
+  readonly #listeners = new Listeners<[changes: DirectoryChanges]>();
   tracked: TrackedDirectory | undefined;
   state: FileState = unseen;
 
@@ -52,12 +53,11 @@ class ContainerDirectory implements ContainerFile, DirectoryFiles {
   }
 
   subscribe(listener: (changes: DirectoryChanges) => void): Disposable {
-    this.#listeners.add(listener);
-    return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
+    return this.#listeners.add(listener);
   }
 
   tell(changes: DirectoryChanges): void {
-    for (const listener of this.#listeners) listener(changes);
+    this.#listeners.tell(changes);
   }
 
   [Symbol.dispose](): void {

@@ -2,6 +2,7 @@
 import { resolve } from 'node:path';
 
 import { RampartError } from '../../../lib/errors/errors.ts';
+import { Listeners } from '../../../lib/time/listeners.ts';
 import { ContainerRoot } from './container-root.ts';
 
 /** A root, as long as something in it is followed. */
@@ -16,14 +17,13 @@ export class SharedRoot {
 
 export class ContainerRoots {
   readonly #byPath = new Map<string, SharedRoot>();
-  readonly #listeners = new Set<(evicted: SharedRoot) => void>();
+  readonly #listeners = new Listeners<[evicted: SharedRoot]>();
   /** By their path as written: those whose process was there, as of the running {@link ContainerRoots.together}. */
   #seen: Map<string, SharedRoot> | undefined;
 
   /** Calls `listener` with a root that is another container's now: it ends what it follows there, and releases it. */
   onEvicted(listener: (evicted: SharedRoot) => void): Disposable {
-    this.#listeners.add(listener);
-    return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
+    return this.#listeners.add(listener);
   }
 
   /** For many {@link ContainerRoots.take} in `action`: whether a process is there is looked at once for all of them. */
@@ -97,6 +97,6 @@ export class ContainerRoots {
   }
 
   #evict(shared: SharedRoot): void {
-    for (const listener of this.#listeners) listener(shared);
+    this.#listeners.tell(shared);
   }
 }

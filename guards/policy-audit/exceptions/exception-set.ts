@@ -10,6 +10,7 @@ import { setCondition } from '../../../lib/kube/object/conditions.ts';
 import { objectKey } from '../../../lib/kube/object/object.ts';
 import { aborted } from '../../../lib/time/abort.ts';
 import { type Clock, systemClock } from '../../../lib/time/clock.ts';
+import { Listeners } from '../../../lib/time/listeners.ts';
 import { type PolicyException, policyExceptionType } from '../api.ts';
 import type { PolicyOrigin } from '../policies/policy.ts';
 import {
@@ -46,7 +47,7 @@ export class ExceptionSet {
   readonly #cache: IndexedCache<PolicyException>;
   readonly #read = new Map<string, Exception>();
   #byPolicy: Exceptions = noExceptions;
-  readonly #listeners = new Set<(change: ExceptionChange) => void>();
+  readonly #listeners = new Listeners<[change: ExceptionChange]>();
   readonly #complete = Promise.withResolvers<void>();
 
   constructor(options: ExceptionSetOptions) {
@@ -82,9 +83,7 @@ export class ExceptionSet {
 
   /** Called when an exception has begun, changed or ended. */
   onChange(listener: (change: ExceptionChange) => void): Disposable {
-    const own = (change: ExceptionChange): void => listener(change);
-    this.#listeners.add(own);
-    return { [Symbol.dispose]: () => void this.#listeners.delete(own) };
+    return this.#listeners.add(listener);
   }
 
   /** Runs until the signal of the context aborts. */
@@ -117,7 +116,7 @@ export class ExceptionSet {
       const [namespace = ''] = key.split('/');
       const about = namespace === systemNamespace ? undefined : namespace;
       const exceptions = [before, now].filter((one) => one !== undefined);
-      for (const listener of this.#listeners) listener({ namespace: about, exceptions });
+      this.#listeners.tell({ namespace: about, exceptions });
     }
     const object = this.#cache.get(key);
     if (object !== undefined && this.#options.writesStatus)

@@ -5,6 +5,7 @@
 import type { GuardContext } from '../../../guard/context.ts';
 import type { CacheChange } from '../../../lib/kube/cache/indexed-cache.ts';
 import { isOlder } from '../../../lib/kube/object/resource-version.ts';
+import { Listeners } from '../../../lib/time/listeners.ts';
 import { loopSlice } from '../../../lib/time/loop-slice.ts';
 import { Part, type Pending } from './part.ts';
 import { partNumber } from './part-name.ts';
@@ -41,7 +42,7 @@ export class NamespaceReports extends CachedReports<CachedPart['facts']> impleme
   readonly #parts = new Map<string, Part[]>();
   /** The most recently read; the oldest is evicted first. */
   readonly #read = new Map<Part, Promise<Content | undefined>>();
-  readonly #listeners = new Set<(change: ReportChange) => void>();
+  readonly #listeners = new Listeners<[change: ReportChange]>();
   /** The current write of each part: one at a time. */
   readonly #writes = new Map<Part, Promise<void>>();
   /** Parts that were deleted while being written, and the deleted version. */
@@ -134,8 +135,7 @@ export class NamespaceReports extends CachedReports<CachedPart['facts']> impleme
   }
 
   subscribe(listener: (change: ReportChange) => void): Disposable {
-    this.#listeners.add(listener);
-    return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
+    return this.#listeners.add(listener);
   }
 
   #cached({ namespace, key }: Part): CachedPart | undefined {
@@ -195,7 +195,7 @@ export class NamespaceReports extends CachedReports<CachedPart['facts']> impleme
   }
 
   #tell(change: ReportChange): void {
-    for (const listener of this.#listeners) listener(change);
+    this.#listeners.tell(change);
   }
 
   /** The contents of a part in the API; undefined if it does not exist. */

@@ -1,4 +1,5 @@
 import { errorCodes, RampartError } from '../../errors/errors.ts';
+import { Listeners } from '../../time/listeners.ts';
 import { apiVersionOf, type Resource } from './resource.ts';
 
 /** All versions of one kind, which may be of several groups: events are shown by two. */
@@ -12,7 +13,7 @@ interface ResourceSet {
 export class Registry {
   readonly #sets = new Map<string, ResourceSet>();
   readonly #byPath = new Map<string, Resource>();
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Listeners();
   #all: readonly Resource[] | undefined;
   #generation = 0;
 
@@ -74,14 +75,13 @@ export class Registry {
 
   /** Calls back after each change, until what is returned is disposed. */
   onChange(listener: () => void): Disposable {
-    this.#listeners.add(listener);
-    return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
+    return this.#listeners.add(listener);
   }
 
   #changed(): void {
     this.#all = undefined;
     this.#generation++;
-    for (const listener of this.#listeners) listener();
+    this.#listeners.tell();
   }
 }
 
