@@ -1,46 +1,38 @@
 /**
  * The audit of a cluster: evaluates existing objects once, and then those that change. A namespace is the unit of work: several are
  * audited at the same time, independently of each other.
- *
- * Longer than other files: what is followed, what must be done and what is known change together, in one class.
  */
 import { randomUUID } from 'node:crypto';
 
-import { systemNamespace } from '../../../guard/guard.ts';
-import { isGone, isNotFound } from '../../../lib/kube/client/client-errors.ts';
+import { isNotFound } from '../../../lib/kube/client/client-errors.ts';
 import { done, runController } from '../../../lib/kube/controller/controller.ts';
-import type { CacheChange, IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
+import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import { keyQueue } from '../../../lib/kube/controller/key-queue.ts';
 import {
-  apiVersionOf,
   type KubeObject,
   type Namespace,
   namespaces as namespaceType,
   objectKey,
-  type ResourceType,
 } from '../../../lib/kube/object/object.ts';
-import { isOlder } from '../../../lib/kube/object/resource-version.ts';
 import type { WorkQueue } from '../../../lib/kube/controller/workqueue.ts';
 import { Backoff } from '../../../lib/time/backoff.ts';
 import { type Clock, sleep, systemClock } from '../../../lib/time/clock.ts';
 import { eachOf } from '../../../lib/time/each-of.ts';
-import { loopSlice } from '../../../lib/time/loop-slice.ts';
-import type { Exception } from '../exceptions/exception.ts';
-import { auditAnnotation } from '../policies/read-policy.ts';
-import type { PolicyChange } from '../policies/policies-in-use.ts';
+import { Listeners } from '../../../lib/time/listeners.ts';
 import { NamespaceReports } from '../reports/namespace-reports.ts';
 import { reportsRemedy, reportTypes } from '../reports/report.ts';
 import { ReportStore } from '../reports/report-store.ts';
-import type { ReportChange, Reports } from '../reports/reports.ts';
+import type { Reports } from '../reports/reports.ts';
 import { AuditPass, type PassProgress, type PassSummary } from './audit-pass.ts';
-import { type DirtyNames, DirtyObjects } from './dirty-objects.ts';
+import type { DirtyNames } from './dirty-objects.ts';
+import { eachListed } from './each-listed.ts';
 import { type FollowedKind, FollowedKinds } from './followed-kinds.ts';
 import { collectGarbage } from './garbage.ts';
 import { ObjectAudit } from './object-audit.ts';
-import { splitKey, withoutManagedFields } from './object-facts.ts';
-import { type Change, ObjectStates } from './object-states.ts';
+import { withoutManagedFields } from './object-facts.ts';
+import { ObjectStates } from './object-states.ts';
 import type { ScannerOptions } from './scanner-options.ts';
-import { auditsKind } from './served-kinds.ts';
+import { Triggers } from './triggers.ts';
 import { allSynced, until, untilListed, untilWithin } from './waits.ts';
 
 /** How long a kind that cannot be listed, for lack of permission, delays a pass; one that is being listed delays it as long as it takes. */
@@ -54,13 +46,11 @@ export class Scanner {
   readonly #options: ScannerOptions;
   readonly #clock: Clock;
   readonly #namespaces: IndexedCache<Namespace>;
-  readonly #dirty: DirtyObjects;
   readonly #queue: WorkQueue;
   readonly #kinds: FollowedKinds;
-  /** Namespaces whose objects must all be evaluated, whatever is known. */
-  readonly #forced = new Set<string>();
-  readonly #passListeners = new Set<() => void>();
-  readonly #unservedListeners = new Set<() => void>();
+  readonly #triggers: Triggers;
+  readonly #passListeners = new Listeners();
+  readonly #unservedListeners = new Listeners();
   #pass: AuditPass | undefined;
   evaluations = 0;
   /** Objects that a full pass found different from what was known. */
@@ -76,21 +66,15 @@ export class Scanner {
       policies: options.policies,
       states: this.states,
       clock,
-      onSynced: (followed) => {
-        this.#markAll(followed);
-        // Objects requested before the kind was followed may have changed since.
-        const { type } = followed.kind;
-        this.#markAskers({ apiVersion: apiVersionOf(type), kind: type.kind });
-      },
-      onObject: (followed, change) => this.#onObject(followed, change),
-      onUnserved: () => {
-        for (const listener of this.#unservedListeners) listener();
-      },
+      onSynced: (followed) => this.#triggers.onSynced(followed),
+      onObject: (followed, change) => this.#triggers.onObject(followed, change),
+      onUnserved: () => this.#unservedListeners.tell(),
     });
     options.asked.isFollowed = ({ apiVersion, kind }) => this.#kinds.has(apiVersion, kind);
     this.#clock = clock;
     this.#queue = keyQueue();
-    this.#dirty = new DirtyObjects(options.pageSize);
+    const { states } = this;
+    this.#triggers = new Triggers({ ...options, kinds: this.#kinds, states, queue: this.#queue });
     this.#namespaces = context.cache<Namespace>({ type: namespaceType }, 'namespaces');
     const types = reportTypes[reportKind];
     const runUid = randomUUID();
@@ -136,9 +120,7 @@ export class Scanner {
 
   /** Called with each change of {@link unserved}. */
   onUnserved(listener: () => void): Disposable {
-    const own = (): void => listener();
-    this.#unservedListeners.add(own);
-    return { [Symbol.dispose]: () => void this.#unservedListeners.delete(own) };
+    return this.#unservedListeners.add(listener);
   }
 
   /** Runs until the signal of the context aborts. */
@@ -156,17 +138,10 @@ export class Scanner {
     if (!(await until(allSynced(needed), signal))) return;
     this.#obstacle = undefined;
     if (!(await until(Promise.all([policies.complete, exceptions?.complete]), signal))) return;
-    if (exceptions !== undefined) {
-      subscriptions.use(
-        exceptions.onChange(({ namespace, exceptions: changed }) => {
-          for (const followed of this.#kinds)
-            if (changed.some((one) => concerns(one, followed))) this.#markAll(followed, namespace);
-        }),
-      );
-    }
-    subscriptions.use(this.#namespaces.subscribe((change) => this.#onNamespace(change)));
-    subscriptions.use(this.store.subscribe((change) => this.#onReport(change)));
-    subscriptions.use(policies.onChange((change) => this.#onPolicy(change)));
+    subscriptions.use(exceptions?.onChange((change) => this.#triggers.onExceptions(change)));
+    subscriptions.use(this.#namespaces.subscribe((change) => this.#triggers.onNamespace(change)));
+    subscriptions.use(this.store.subscribe((change) => this.#triggers.onReport(change)));
+    subscriptions.use(policies.onChange((change) => this.#triggers.onPolicy(change)));
     await Promise.all([
       this.#kinds.discover(signal, subscriptions),
       this.#passes(signal),
@@ -204,13 +179,7 @@ export class Scanner {
 
   /** Called when a full pass begins, and when it has ended. */
   onPassChange(listener: () => void): Disposable {
-    const own = (): void => listener();
-    this.#passListeners.add(own);
-    return { [Symbol.dispose]: () => void this.#passListeners.delete(own) };
-  }
-
-  #tellPass(): void {
-    for (const listener of this.#passListeners) listener();
+    return this.#passListeners.add(listener);
   }
 
   /** Resolves at the end of a full pass that starts now, or after the current one. */
@@ -233,13 +202,13 @@ export class Scanner {
     const names = new Set<string>();
     for (const { kind, cache } of this.#kinds) {
       for (const namespace of cache.indexValues('namespace')) {
-        if (!this.#isAudited(namespace)) continue;
-        this.#dirty.addAll(namespace, kind.key);
+        if (!this.#triggers.isAudited(namespace)) continue;
+        this.#triggers.dirty.addAll(namespace, kind.key);
         names.add(namespace);
       }
     }
     pass.begin(names);
-    this.#tellPass();
+    this.#passListeners.tell();
     for (const name of names) this.#queue.add(`/${name}`, { level: 1 });
     await until(pass.ended, signal);
     signal.throwIfAborted();
@@ -254,14 +223,14 @@ export class Scanner {
     this.missed += summary.missed;
     this.lastPass = summary;
     this.#options.onPass?.(summary);
-    this.#tellPass();
+    this.#passListeners.tell();
     return summary;
   }
 
   /** As often as it takes: a pass that leaves reports behind has not ended. */
   async #collectGarbage(signal: AbortSignal): Promise<void> {
     const backoff = new Backoff(GARBAGE_RETRY);
-    const isAudited = (namespace: string): boolean => this.#isAudited(namespace);
+    const isAudited = (namespace: string): boolean => this.#triggers.isAudited(namespace);
     for (;;) {
       const { store, states, audit } = this;
       const kinds = this.#kinds;
@@ -295,103 +264,19 @@ export class Scanner {
     }
   }
 
-  #isAudited(namespace: string): boolean {
-    const { onlyNamespaces, ignoredNamespaces, cluster = true } = this.#options;
-    if (namespace === '') return cluster;
-    if (namespace === systemNamespace || ignoredNamespaces?.has(namespace) === true) return false;
-    return onlyNamespaces?.has(namespace) ?? true;
-  }
-
-  #mark(namespace: string, kind: string, name?: string): void {
-    if (!this.#isAudited(namespace)) return;
-    if (name === undefined) this.#dirty.addAll(namespace, kind);
-    else this.#dirty.add(namespace, kind, name);
-    this.#queue.add(`/${namespace}`);
-  }
-
-  #markAll({ kind, cache }: FollowedKind, only?: string): void {
-    for (const namespace of cache.indexValues('namespace')) {
-      if (only === undefined || only === namespace || namespace === '') this.#mark(namespace, kind.key);
-    }
-  }
-
-  #onNamespace({ type, object, previous }: CacheChange<Namespace>): void {
-    const { name = '' } = object.metadata;
-    if (type === 'deleted') return;
-    const asked = (one: Namespace | undefined): string => one?.metadata.annotations?.[auditAnnotation] ?? '';
-    const labels = (one: Namespace | undefined): string => JSON.stringify(one?.metadata.labels ?? {});
-    const isForced = type === 'modified' && asked(object) !== asked(previous);
-    if (type === 'modified' && !isForced && labels(object) === labels(previous)) return;
-    if (isForced) this.#forced.add(name);
-    for (const { kind, cache } of this.#kinds) {
-      if (cache.keysByIndex('namespace', name).length > 0) this.#mark(name, kind.key);
-    }
-  }
-
-  #onReport({ uid, digest, version }: ReportChange): void {
-    const state = this.states.get(uid);
-    if (state?.digest === undefined) return;
-    if (digest === state.digest) {
-      if (!isOlder(version, state.reportVersion)) state.reportVersion = version;
-      return;
-    }
-    if (digest !== undefined && version === state.reportVersion) return;
-    if (isOlder(version, state.reportVersion)) return;
-    state.isForged = true;
-    const [namespace, name] = splitKey(state.key);
-    this.#mark(namespace, state.kind, name);
-  }
-
-  #onPolicy({ before, now }: PolicyChange): void {
-    const changed = [before, now].filter((one) => one !== undefined);
-    this.#kinds.follow();
-    for (const followed of this.#kinds) {
-      const about = changed.filter((policy) => auditsKind(policy, followed.kind));
-      if (about.length === 0 || !followed.cache.isSynced) continue;
-      const [first, second = first] = about.map(({ origin }) => origin.namespace);
-      this.#markAll(followed, first === second ? first : undefined);
-    }
-  }
-
-  #onObject({ kind }: FollowedKind, { type, object, previous }: CacheChange<KubeObject>): void {
-    const { namespace = '', name = '', uid = '' } = object.metadata;
-    if (type === 'deleted') this.#markGone(namespace, uid);
-    else {
-      // One that was deleted and recreated in between.
-      const before = previous?.metadata.uid ?? uid;
-      if (before !== uid) this.#markGone(namespace, before);
-      this.#mark(namespace, kind.key, name);
-    }
-    const apiVersion = apiVersionOf(kind.type);
-    this.#options.asked.changed({ apiVersion, kind: kind.type.kind });
-    this.#markAskers({ apiVersion, kind: kind.type.kind, namespace, name });
-  }
-
-  #markAskers(change: Change): void {
-    for (const { key, kind } of this.states.changed(change)) {
-      const [namespace, name] = splitKey(key);
-      this.#mark(namespace, kind, name);
-    }
-  }
-
-  #markGone(namespace: string, uid: string): void {
-    if (!this.#isAudited(namespace)) return;
-    this.#dirty.addGone(namespace, uid);
-    this.#queue.add(`/${namespace}`);
-  }
-
   async #auditNamespace(namespace: string, signal: AbortSignal): Promise<void> {
     const pass = this.#pass;
+    const { dirty, forced } = this.#triggers;
     // Without work, earlier results are left that could not be written.
-    const work = this.#dirty.take(namespace) ?? { kinds: new Map(), gone: new Set() };
-    const isForced = this.#forced.delete(namespace);
+    const work = dirty.take(namespace) ?? { kinds: new Map(), gone: new Set() };
+    const isForced = forced.delete(namespace);
     const failures: unknown[] = [];
     for (const uid of work.gone) {
       try {
         await this.audit.forget(namespace, uid, signal);
       } catch (error) {
         failures.push(error);
-        this.#dirty.addGone(namespace, uid);
+        dirty.addGone(namespace, uid);
       }
     }
     for (const [key, names] of work.kinds) {
@@ -401,12 +286,12 @@ export class Scanner {
         const left = await this.#auditKind(followed, namespace, names, isForced, signal);
         for (const [name, error] of left) {
           failures.push(error);
-          this.#dirty.add(namespace, key, name);
+          dirty.add(namespace, key, name);
         }
       } catch (error) {
         failures.push(error);
-        this.#dirty.putBack(namespace, key, names);
-        if (isForced) this.#forced.add(namespace);
+        dirty.putBack(namespace, key, names);
+        if (isForced) forced.add(namespace);
       }
     }
     if (this.states.takeNewKinds()) this.#kinds.follow();
@@ -424,7 +309,8 @@ export class Scanner {
     isForced: boolean,
     signal: AbortSignal,
   ): Promise<ReadonlyMap<string, unknown>> {
-    const { client } = this.#options.context;
+    const { parallelResources: parallel, pageSize, context } = this.#options;
+    const { client } = context;
     const { kind, cache } = followed;
     const inNamespace = namespace === '' ? {} : { namespace };
     const failed = new Map<string, unknown>();
@@ -437,7 +323,7 @@ export class Scanner {
           isPass,
         });
         // An answer to its requests has changed during the audit.
-        if (this.states.get(uid)?.isStale === true) this.#mark(namespace, kind.key, name);
+        if (this.states.get(uid)?.isStale === true) this.#triggers.mark(namespace, kind.key, name);
         if (!isPass || audited !== 'audited' || known === undefined || known.isStale || isForced) return;
         // The watch had reported it, but it was not audited.
         const isTold = cache.versionOf(objectKey(object)) === resourceVersion;
@@ -448,7 +334,7 @@ export class Scanner {
       }
     };
     if (names !== 'all') {
-      await eachOf(names, this.#options.parallelResources, async (name) => {
+      await eachOf(names, parallel, async (name) => {
         let object: KubeObject;
         try {
           object = await client.get(kind.type, { ...inNamespace, name }, { signal });
@@ -470,50 +356,8 @@ export class Scanner {
       }
       return failed;
     }
-    await this.#eachListed(kind.type, namespace, signal, (object) => one(object, isPass));
+    const listed = { client, namespace, pageSize, parallel, signal };
+    await eachListed(kind.type, listed, (object) => one(object, isPass));
     return failed;
   }
-
-  /** Objects of a kind, a page at a time, some concurrently. @throws if the kind cannot be listed. */
-  async #eachListed(
-    type: ResourceType,
-    namespace: string,
-    signal: AbortSignal,
-    take: (object: KubeObject) => Promise<void>,
-  ): Promise<void> {
-    const { pageSize, parallelResources, context } = this.#options;
-    let token: string | undefined;
-    do {
-      let page;
-      try {
-        page = await context.client.list<KubeObject>(type, namespace === '' ? {} : { namespace }, {
-          limit: pageSize,
-          continue: token,
-          signal,
-        });
-      } catch (error) {
-        if (!isGone(error) || token === undefined) throw error;
-        token = undefined;
-        continue;
-      }
-      await eachOf(page.items, parallelResources, async (item) => {
-        if (loopSlice.over) await loopSlice.next();
-        const typed = {
-          apiVersion: apiVersionOf(type),
-          kind: type.kind,
-          ...withoutManagedFields(item),
-        };
-        await take(typed);
-      });
-      token = page.metadata.continue;
-    } while (token !== undefined && token !== '');
-  }
-}
-
-/** Whether an exception is from policies that objects of the kind are audited with. */
-function concerns(exception: Exception, { kind, policies }: FollowedKind): boolean {
-  if (!exception.matchesKind(kind.type)) return false;
-  return policies.some(({ policy: { origin } }) =>
-    exception.policies.includes(`${origin.kind}/${origin.name}`),
-  );
 }
