@@ -7,9 +7,10 @@ import { messageOf } from '../../../lib/errors/errors.ts';
 import { isDeleting, removeFinalizer } from '../../../lib/kube/controller/finalizers.ts';
 import type { AnyKubewardenPolicy } from '../api.ts';
 import { aborted } from '../../../lib/time/abort.ts';
-import { KeyedBackoff } from '../../../lib/time/backoff.ts';
 import { type Clock, systemClock } from '../../../lib/time/clock.ts';
+import { Listeners } from '../../../lib/time/listeners.ts';
 import type { PolicyFindings } from '../findings/policy-findings.ts';
+import { FailedVersions } from './failed-versions.ts';
 import type { KeptPolicies } from './kept-policies.ts';
 import type { OpenPolicy, Runtimes } from './open-policy.ts';
 import { PoliciesInUse, type PolicyChange } from './policies-in-use.ts';
@@ -44,15 +45,6 @@ interface Trial {
   readonly refusal: string;
 }
 
-/** Why a version of a policy cannot be opened, and when to try again, on the monotonic clock. */
-interface Failure {
-  readonly version: string;
-  readonly problem: string;
-  readonly retryMs: number;
-}
-
-/** A module that is unavailable now may be available later. */
-const RETRY = { baseMs: 5000, maxMs: 60_000 };
 /** A policy that is being opened for longer says so in its status. */
 const SLOW_MS = 5000;
 /** Kubewarden's controller adds one to each policy, the first one before 1.14. Without the controller, policies would stay forever. */
@@ -74,13 +66,12 @@ export class PolicySet {
   /** By source: why it is not active as written. */
   readonly #problems = new Map<string, string>();
   readonly #trials = new Map<string, Trial>();
-  readonly #failures = new Map<string, Failure>();
-  readonly #backoff = new KeyedBackoff<string>(RETRY);
+  readonly #failed: FailedVersions;
   /** By ID: since when its module is fetched and compiled. */
   readonly #opening = new Map<string, number>();
-  readonly #listeners = new Set<(change: PolicyChange) => void>();
+  readonly #listeners = new Listeners<[change: PolicyChange]>();
   readonly #clock: Clock;
-  readonly #triers = new Set<(object: AnyKubewardenPolicy) => void>();
+  readonly #triers = new Listeners<[object: AnyKubewardenPolicy]>();
   readonly #complete = Promise.withResolvers<void>();
   readonly #decided = Promise.withResolvers<void>();
 
@@ -88,11 +79,10 @@ export class PolicySet {
     this.#options = options;
     const { context, runtimes } = options;
     this.#clock = options.clock ?? systemClock;
+    this.#failed = new FailedVersions(this.#clock);
     this.#sources = new PolicySources(context, options.mutates ?? options.writesStatus);
     this.#status = options.writesStatus ? new StatusWriter(context) : undefined;
-    this.#inUse = new PoliciesInUse(runtimes, context.logger, (change) => {
-      for (const listener of this.#listeners) listener(change);
-    });
+    this.#inUse = new PoliciesInUse(runtimes, context.logger, (change) => this.#listeners.tell(change));
     this.#opener = new PolicyOpener({ ...options, logger: context.logger, inUse: this.#inUse });
   }
 
@@ -151,15 +141,11 @@ export class PolicySet {
 
   /** Called with each policy that was tried, or is being opened and that takes long. */
   onTried(listener: (object: AnyKubewardenPolicy) => void): Disposable {
-    const own = (object: AnyKubewardenPolicy): void => listener(object);
-    this.#triers.add(own);
-    return { [Symbol.dispose]: () => void this.#triers.delete(own) };
+    return this.#triers.add(listener);
   }
 
   onChange(listener: (change: PolicyChange) => void): Disposable {
-    const own = (change: PolicyChange): void => listener(change);
-    this.#listeners.add(own);
-    return { [Symbol.dispose]: () => void this.#listeners.delete(own) };
+    return this.#listeners.add(listener);
   }
 
   /** Runs until the signal of the context aborts; then all are closed. */
@@ -250,7 +236,7 @@ export class PolicySet {
     if (object !== undefined) {
       const { generation } = object.metadata;
       this.#trials.set(key, { generation, refusal: problem ?? '' });
-      for (const listener of this.#triers) listener(object);
+      this.#triers.tell(object);
       // Its status may have been written meanwhile.
       const latest = this.#sources.object(source) ?? object;
       const told = latest.metadata.generation === generation ? latest : object;
@@ -266,9 +252,7 @@ export class PolicySet {
     }
     for (const id of this.#ids.get(key) ?? []) this.#inUse.announce(id);
     if (problem === undefined) return done;
-    const dueMs = wanted.map(({ id }) => this.#failures.get(id)?.retryMs ?? Infinity);
-    const waitMs = Math.min(...dueMs) - this.#clock.monotonicMs();
-    return requeueAfter(Math.min(RETRY.maxMs, Math.max(1, waitMs)));
+    return requeueAfter(this.#failed.waitMs(wanted.map(({ id }) => id)));
   }
 
   /**
@@ -281,11 +265,10 @@ export class PolicySet {
     object: AnyKubewardenPolicy | undefined,
     signal: AbortSignal,
   ): Promise<string | undefined> {
-    const { id, version } = policy;
+    const { id } = policy;
     if (this.#isOpen(policy)) return undefined;
-    const failed = this.#failures.get(id);
-    if (failed?.version !== version) this.#backoff.forget(id);
-    else if (this.#clock.monotonicMs() < failed.retryMs) return failed.problem;
+    const known = this.#failed.problemOf(policy);
+    if (known !== undefined) return known;
     let meanwhile: Promise<void> | undefined;
     const cancel = this.#clock.schedule(
       SLOW_MS,
@@ -308,8 +291,7 @@ export class PolicySet {
       return undefined;
     }
     problem ??= 'it was changed meanwhile';
-    const retryMs = this.#clock.monotonicMs() + this.#backoff.nextMs(id);
-    this.#failures.set(id, { version, problem, retryMs });
+    this.#failed.add(policy, problem);
     // A ValidatingAdmissionPolicy is in use from its creation: what does not compile is decided by its failurePolicy.
     this.#inUse.substitute(policy, object === undefined || isInUse(object), problem);
     return problem;
@@ -345,7 +327,7 @@ export class PolicySet {
       if (this.#inUse.get(policy.id) === undefined) await this.#opener.useKept(source.type, policy, signal);
       const object = this.#sources.object(source);
       if (object === undefined || isDeleting(object)) return;
-      for (const listener of this.#triers) listener(object);
+      this.#triers.tell(object);
       if (this.#inUse.get(policy.id) !== undefined) return;
       await this.#status?.tellOpening(source.type, object, this.#opening.get(policy.id), signal);
     } catch (err) {
@@ -378,8 +360,7 @@ export class PolicySet {
 
   #forgetFailures(id: string): void {
     this.#opener.forget(id);
-    this.#failures.delete(id);
-    this.#backoff.forget(id);
+    this.#failed.forget(id);
   }
 
   #remove(id: string): void {
