@@ -22,20 +22,10 @@ import {
 import { type AnyKubewardenPolicy, kubewardenTypes, type PolicyServer, policyServerType } from '../api.ts';
 import type { PolicySet } from '../policies/policy-set.ts';
 import type { Scanner } from '../scanner/scanner.ts';
-import {
-  activeStatus,
-  isMissingOnPods,
-  missingOnPods,
-  openingStatus,
-  policyActive,
-  refusedStatus,
-  type Status,
-  waiting,
-  withAnswers,
-} from '../policies/policy-status.ts';
 import { type ExceptionSet, exceptionsFile } from '../exceptions/exception-set.ts';
 import { entriesOf, policiesFileOf } from './policies-entry.ts';
-import { canRun, pending, type Scheduled, scheduled } from './scheduled-policies.ts';
+import { canRun, type Scheduled, scheduled } from './scheduled-policies.ts';
+import { ServedPolicies } from './served-policies.ts';
 import { currentCertificate, trusted } from './server-certificates.ts';
 import { fieldManager, StoredCertificates } from './stored-certificates.ts';
 import {
@@ -53,8 +43,6 @@ import {
 import { serverLabel } from '../server-label.ts';
 import { askPods, type PodStates } from './server-pods.ts';
 import { serverReady, withAudit, withPart, withPodStates, withReadiness } from './server-status.ts';
-import { ServerWebhooks } from './server-webhooks.ts';
-import { webhookOf } from './webhooks.ts';
 
 export interface PolicyServersOptions {
   /** Where the servers run. */
@@ -122,7 +110,7 @@ class PolicyServers {
   readonly #deployments: IndexedCache<KubeObject>;
   readonly #recorder: EventRecorder;
   readonly #certificates: StoredCertificates;
-  readonly #webhooks: ServerWebhooks;
+  readonly #served: ServedPolicies;
   readonly #policies: readonly (readonly [ResourceType, IndexedCache<AnyKubewardenPolicy>])[];
 
   constructor(context: GuardContext, options: PolicyServersOptions) {
@@ -136,7 +124,7 @@ class PolicyServers {
     });
     this.#recorder = context.recorder();
     this.#certificates = new StoredCertificates(context.client, options.namespace);
-    this.#webhooks = new ServerWebhooks(context.client);
+    this.#served = new ServedPolicies(context.client, this.#recorder, options.trials);
     this.#policies = kubewardenTypes.map(
       (type) => [type, context.cache<AnyKubewardenPolicy>({ type })] as const,
     );
@@ -191,31 +179,13 @@ class PolicyServers {
 
   /** Servers whose webhooks exist, including those deleted while no operator ran. */
   leftBehind(signal = this.#context.signal): Promise<Set<string>> {
-    return this.#webhooks.servers(signal);
+    return this.#served.servers(signal);
   }
 
   /** Rampart is being removed, and all servers with it. */
   async withdrawAll(why: string, signal: AbortSignal): Promise<void> {
     for (const name of await this.leftBehind(signal))
-      await this.#withdraw(name, this.#policiesOf(name), why, signal);
-  }
-
-  /** First the webhooks: one whose server is gone would refuse everything that it is called for. */
-  async #withdraw(
-    name: string,
-    policies: readonly Scheduled[],
-    why: string,
-    signal: AbortSignal,
-  ): Promise<void> {
-    await this.#webhooks.remove(name, new Set(), signal);
-    for (const { object, type } of policies) {
-      await this.#tell(
-        type,
-        object,
-        waiting(object, 'scheduled', 'NotEnforced', `not enforced: ${why}`),
-        signal,
-      );
-    }
+      await this.#served.withdraw(name, this.#policiesOf(name), why, signal);
   }
 
   async reconcile(name: string, signal: AbortSignal): Promise<Result> {
@@ -226,7 +196,7 @@ class PolicyServers {
         server === undefined
           ? `there is no PolicyServer ${name}`
           : `the PolicyServer ${name} is being deleted`;
-      await this.#withdraw(name, policies, why, signal);
+      await this.#served.withdraw(name, policies, why, signal);
       if (server !== undefined) {
         await removeFinalizer(this.#context.client, policyServerType, server, finalizer, {
           signal,
@@ -237,7 +207,7 @@ class PolicyServers {
     }
     const hasReplicas = server.spec.replicas > 0;
     if (!hasReplicas)
-      await this.#withdraw(name, policies, `the PolicyServer ${name} has no replicas`, signal);
+      await this.#served.withdraw(name, policies, `the PolicyServer ${name} has no replicas`, signal);
     await addFinalizer(this.#context.client, policyServerType, server, finalizer, { signal, fieldManager });
     const { namespace } = this.#options;
     const image = await this.#options.image(signal);
@@ -259,46 +229,13 @@ class PolicyServers {
     if (!hasReplicas) return requeueAfter(this.#resyncMs());
     const resyncMs = this.#resyncMs(states, ids);
     if (!isRolledOut(deployment)) {
-      await this.#whileRollingOut(policies, states, signal);
-      await this.#webhooks.remove(name, new Set(policies.map(({ id }) => id)), signal);
+      await this.#served.whileRollingOut(name, policies, states, signal);
       return requeueAfter(resyncMs);
     }
-    const service = serviceReference(server, namespace);
-    for (const { id, object, policy, type, problem, isTried } of policies) {
-      const missing = states?.missing(id);
-      if (!isTried) {
-        const isActive = object.status?.policyStatus === 'active';
-        if (isActive && missing !== undefined)
-          await this.#tell(type, object, servedStatus(object, states, missing), signal);
-        // Its server answers for an active one.
-        if (isActive || isMissingOnPods(object)) continue;
-        await this.#tell(type, object, openingStatus(object, this.#options.trials.opening.get(id)), signal);
-        continue;
-      }
-      if (policy === undefined || problem !== '') {
-        await this.#tell(type, object, await this.#refused(object, problem, missing, signal), signal);
-        continue;
-      }
-      if (missing !== undefined && !(await this.#webhooks.has(object, signal))) {
-        // As one that cannot run: what was never active refuses nothing.
-        await this.#tell(type, object, refusedStatus(object, missingOnPods(missing), undefined), signal);
-        continue;
-      }
-      const webhook = webhookOf({
-        ...{ object, policy, service },
-        authorities: trusted(authority),
-        systemNamespace: namespace,
-      });
-      const refusal = await this.#webhooks.apply(webhook, signal);
-      const status =
-        refusal === ''
-          ? servedStatus(object, states, missing)
-          : await this.#refused(object, refusal, missing, signal);
-      await this.#tell(type, object, status, signal);
-    }
-    // A policy that cannot run keeps its previous version: without its webhook, everything would be allowed.
-    const kept = policies.map((one) => (canRun(one) ? `${one.id} ${one.policy?.isMutating}` : one.id));
-    await this.#webhooks.remove(name, new Set(kept), signal);
+    await this.#served.serve(name, policies, states, {
+      ...{ service: serviceReference(server, namespace), authorities: trusted(authority), signal },
+      systemNamespace: namespace,
+    });
     return requeueAfter(resyncMs);
   }
 
@@ -410,37 +347,6 @@ class PolicyServers {
     );
   }
 
-  /** That it cannot run as written: its webhook stays, if it has one, and its pods answer with the previous version if they have it. */
-  async #refused(
-    object: AnyKubewardenPolicy,
-    problem: string,
-    missing: string | undefined,
-    signal: AbortSignal,
-  ): Promise<Status> {
-    const isCalled = await this.#webhooks.has(object, signal);
-    if (!isCalled || missing === undefined)
-      return refusedStatus(object, problem, isCalled ? 'former' : undefined);
-    return refusedStatus(object, `${problem}; its previous version: ${missingOnPods(missing)}`, 'pods');
-  }
-
-  /** Active policies stay active on the previous pods, if there are any; the others wait. */
-  async #whileRollingOut(
-    policies: readonly Scheduled[],
-    states: PodStates | undefined,
-    signal: AbortSignal,
-  ): Promise<void> {
-    for (const { id, object, type, problem } of policies) {
-      const missing = states?.missing(id);
-      let next: Status;
-      if (problem !== '') next = await this.#refused(object, problem, missing, signal);
-      else if (object.status?.policyStatus !== 'active' && !isMissingOnPods(object)) next = pending(object);
-      else if (missing !== undefined) next = servedStatus(object, states, missing);
-      else next = object.status ?? pending(object);
-      if (next.policyStatus === 'active') next = withAnswers(object, next, states !== undefined);
-      await this.#tell(type, object, next, signal);
-    }
-  }
-
   #policiesOf(server: string): Scheduled[] {
     return this.#policies.flatMap(([type, cache]) =>
       [...cache.list()]
@@ -452,40 +358,4 @@ class PolicyServers {
   #apply(type: ResourceType, object: KubeObject, signal: AbortSignal): Promise<KubeObject> {
     return this.#context.client.apply(type, object, { fieldManager, force: true, signal });
   }
-
-  async #tell(
-    type: ResourceType,
-    object: AnyKubewardenPolicy,
-    status: Status,
-    signal: AbortSignal,
-  ): Promise<void> {
-    if (status === object.status || JSON.stringify(status) === JSON.stringify(object.status)) return;
-    if (isMissingOnPods({ status }) && !isMissingOnPods(object)) {
-      this.#recorder.record({
-        regarding: referenceTo(type, object),
-        type: 'Warning',
-        reason: 'PolicyNotActive',
-        action: 'Serving',
-        note: findCondition(status.conditions, policyActive)?.message ?? '',
-      });
-    }
-    const { name = '', namespace } = object.metadata;
-    const target = { name, namespace, subresource: 'status' };
-    const patch = { type: 'merge', body: { status } } as const;
-    await orUndefined(this.#context.client.patch(type, target, patch, { fieldManager, signal }));
-  }
-}
-
-/** The status of a policy with a webhook. @param missing - where it is not evaluated, and why */
-function servedStatus(
-  object: AnyKubewardenPolicy,
-  states: PodStates | undefined,
-  missing: string | undefined,
-): Status {
-  if (missing !== undefined) return refusedStatus(object, missingOnPods(missing), 'pods');
-  // If a pod does not answer, its last known states are used.
-  const { status } = object;
-  return status !== undefined && isMissingOnPods(object) && states?.unread.length !== 0
-    ? status
-    : activeStatus(object);
 }
