@@ -5,7 +5,7 @@
 import { lstatSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type ByteString, defaultLargeBytes, type Entry, isAtOrBelowAny } from '../model/entry.ts';
-import type { PathUpdate } from '../results/findings.ts';
+import type { PathUpdate } from '../results/held-finding.ts';
 import { withoutPrefix } from '../scan/scan-path.ts';
 import type { ChangedPath } from './change-queue.ts';
 import type { FollowedTree } from './followed-tree.ts';

@@ -5,7 +5,7 @@
 import { type Batch, type Batches, unpack } from '../model/batches.ts';
 import type { ByteString, Entry } from '../model/entry.ts';
 import { pathGlob } from '../../../lib/regex/glob.ts';
-import { hostPath } from '../results/findings.ts';
+import { hostPath } from '../results/held-finding.ts';
 
 /**
  * @param paths to accept in their present state, sorted by their bytes

@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import type { SigningKey } from '../database/signature.ts';
 import { type NoteKind, readNote, writeNote } from '../signed-notes/note-file.ts';
-import type { CurrentFindings, HeldFinding } from '../results/findings.ts';
+import type { CurrentFindings } from '../results/findings.ts';
+import type { HeldFinding } from '../results/held-finding.ts';
 
 /** Limit for all findings as JSON; beyond it, the earliest ones are omitted. */
 const maxCharacters = 16 * 1024 * 1024;

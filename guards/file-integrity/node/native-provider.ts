@@ -30,7 +30,7 @@ import type { LargeFile } from '../model/report.ts';
 import { collectReport } from '../report/collect.ts';
 import { MovesWithin } from '../live/moves-within.ts';
 import { recheckPaths } from '../live/recheck.ts';
-import { isSame } from '../results/findings.ts';
+import { isSame } from '../results/held-finding.ts';
 import { runFacts } from '../check/run-facts.ts';
 import { Scanner, type ScanOptions } from '../scan/scanner.ts';
 import { ReadRate } from '../scan/shared-state.ts';

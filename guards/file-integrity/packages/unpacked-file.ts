@@ -1,7 +1,7 @@
 /** Whether what is at a path can be what dpkg has unpacked there. Pure. */
 import { setOf } from '../model/attributes.ts';
 import type { Entry } from '../model/entry.ts';
-import type { PathUpdate } from '../results/findings.ts';
+import type { PathUpdate } from '../results/held-finding.ts';
 import type { ContentSums } from './node-files.ts';
 
 const ownership = setOf('p', 'u', 'g');

@@ -3,7 +3,8 @@ import { suite, test } from 'node:test';
 
 import type { ChangeAuthor, Finding } from '../model/finding.ts';
 import type { ReportedChange } from '../model/report.ts';
-import { CurrentFindings, type PathUpdate } from './findings.ts';
+import { CurrentFindings } from './findings.ts';
+import type { PathUpdate } from './held-finding.ts';
 
 const path = '/hostroot/etc/x';
 

@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import * as fc from '../../../lib/testing/fast-check.fixture.ts';
 import type { ChangeAuthor, FindingChange } from '../model/finding.ts';
 import { CountedPaths } from '../model/counted-paths.ts';
-import { CurrentFindings, hostPath } from './findings.ts';
+import { CurrentFindings } from './findings.ts';
+import { hostPath } from './held-finding.ts';
 import type { Report, ReportedChange } from '../model/report.ts';
 
 const author: ChangeAuthor = {

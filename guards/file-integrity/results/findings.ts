@@ -2,56 +2,19 @@
  * What differs from the baseline of a job right now. A full scan determines it for all paths, events for
  * single ones; listeners get the changes. An event is later than a running scan: for a path that was compared
  * individually since the scan began, the scan's result is ignored.
- *
- * Longer than other files: findings, their counts and what is accepted change together, in one class.
  */
-import { type ByteString, isAtOrBelow, isAtOrBelowAny } from '../model/entry.ts';
-import {
-  type ChangeAuthor,
-  type Finding,
-  type FindingChange,
-  lastSeenMs,
-  type Reading,
-  type Sighting,
-  type Unread,
-} from '../model/finding.ts';
-import { printable } from '../report/printable.ts';
+import { type ByteString, isAtOrBelowAny } from '../model/entry.ts';
+import { type Finding, type FindingChange, lastSeenMs, type Reading, type Unread } from '../model/finding.ts';
 import { compareInTree } from '../report/report.ts';
 import { type ChangeCounts, type ChangeKind, CountedPaths } from '../model/counted-paths.ts';
-import type { Explanation, PackageUpdate } from '../model/explanation.ts';
-import { bothHands, type Hand } from '../model/hand.ts';
-import { differing, extentOf, extentOfFinding } from './extent.ts';
-import type { LargeFile, Report, ReportCounts, ReportedChange } from '../model/report.ts';
+import type { PackageUpdate } from '../model/explanation.ts';
+import { findingOf, type HeldFinding, hostPath, isSame, type PathUpdate, refined } from './held-finding.ts';
+import type { LargeFile, Report, ReportCounts } from '../model/report.ts';
 
 /** Findings of one job that are held, at some kilobytes each at the most; more are counted. */
 const maxHeldFindings = 10_000;
 /** Paths that are remembered while a scan runs. */
 const maxTouched = 300_000;
-
-/** The present facts about one path. */
-export interface PathUpdate {
-  /** With the prefix of the root. */
-  readonly path: ByteString;
-  /** Undefined where it is as in the baseline. */
-  readonly change: ReportedChange | undefined;
-  /** Who changed its content or name last. */
-  readonly author?: ChangeAuthor;
-  /** Who changed attributes alone, after that. */
-  readonly touchedBy?: ChangeAuthor;
-  /** When the last of these changes was made; default: now. */
-  readonly changedMs?: number;
-  /** All that happened is known to have changed attributes alone. */
-  readonly isTouch?: boolean;
-  /** Whose hand it was; undefined where this says nothing of it. */
-  readonly hand?: Hand | undefined;
-  /** When it was seen first, where it had to wait since. */
-  readonly seenMs?: number;
-  /** Default: an event. */
-  readonly seenBy?: Finding['seenBy'];
-  /** The update of a package that it comes from, and in words. */
-  readonly explanation?: Explanation;
-  readonly explained?: string;
-}
 
 export interface CurrentFindingsOptions {
   /** Prefix of the scanned root; findings have paths without it. */
@@ -60,14 +23,6 @@ export interface CurrentFindingsOptions {
   readonly onChange: (changes: readonly FindingChange[]) => void;
   /** Default: {@link maxHeldFindings}. */
   readonly limit?: number;
-}
-
-export interface HeldFinding {
-  readonly change: ReportedChange;
-  readonly finding: Finding;
-  /** The hand that made all its changes since the baseline; undefined if it was not seen. */
-  readonly hand?: Hand | undefined;
-  readonly explanation?: Explanation;
 }
 
 export class CurrentFindings {
@@ -246,12 +201,13 @@ export class CurrentFindings {
     const fresh: [ByteString, HeldFinding][] = [];
     const kept = new Map<ByteString, HeldFinding>();
     const omitted = counted ?? unknownOf(report);
+    const seen = { seenMs: atMs, seenBy: 'scan' } as const;
     for (const change of report.changes) {
       const { path } = change;
       if (touched.has(path)) continue;
       const known = before.get(path);
       if (known !== undefined && isSame(known.change, change)) kept.set(path, known);
-      else fresh.push([path, this.#hold(known, { path, change }, { seenMs: atMs, seenBy: 'scan' })]);
+      else fresh.push([path, findingOf(known, { path, change }, seen, this.#prefix)]);
     }
     const unread = new Set(report.problems.map(({ path }) => path));
     for (const [path, known] of before) {
@@ -302,8 +258,7 @@ export class CurrentFindings {
     for (const update of updates) {
       const { path, change } = update;
       const known = this.#held.get(path);
-      this.#waiting.delete(path);
-      if (this.#touched !== undefined && this.#touched.size < maxTouched) this.#touched.add(path);
+      this.#touch(path);
       if (this.#omitted.delete(path) !== undefined) isCounted = true;
       if (change === undefined) {
         if (known === undefined) continue;
@@ -312,24 +267,16 @@ export class CurrentFindings {
         continue;
       }
       const seen = { seenMs: update.seenMs ?? atMs, seenBy: update.seenBy ?? 'event' } as const;
-      let held: HeldFinding;
-      if (known !== undefined && isSame(known.change, change)) {
-        const author = foundOut(known, update);
-        const hand = bothHands(known.hand, update.hand);
-        // Nothing of it is another, but who else has had a hand in it.
-        const isDoubted = known.finding.explained !== undefined && hand !== known.hand;
-        if (author === undefined && update.explained === undefined && !isDoubted) {
-          if (hand !== known.hand) this.#held.set(path, { ...known, hand });
-          continue;
-        }
-        const { explained: _explained, ...finding } = known.finding;
-        held = {
-          change,
-          hand,
-          finding: { ...finding, ...(author && { ...seen, author }), ...explainedBy(update) },
-          ...(update.explanation && { explanation: update.explanation }),
-        };
-      } else held = this.#hold(known, { ...update, change }, seen);
+      const found = { ...update, change };
+      const isKnown = known !== undefined && isSame(known.change, change);
+      const { held, isNew } = isKnown
+        ? refined(known, found, seen)
+        : { held: findingOf(known, found, seen, this.#prefix), isNew: true };
+      if (!isNew) {
+        this.#held.set(path, held);
+        continue;
+      }
+      // As the last one seen.
       this.#held.delete(path);
       this.#held.set(path, held);
       changes.push({ state: 'found', path, finding: held.finding });
@@ -355,8 +302,7 @@ export class CurrentFindings {
       const known = this.#held.get(path);
       if (known === undefined) continue;
       this.#held.delete(path);
-      if (known.change.kind === 'added') more++;
-      else if (known.change.kind === 'removed') more--;
+      more += moreEntries[known.change.kind];
       changes.push({ state: 'accepted', path, finding: known.finding });
     }
     this.#scanned = { ...this.#scanned, unchangedTotal: this.#scanned.unchangedTotal + more };
@@ -369,13 +315,11 @@ export class CurrentFindings {
     let more = 0;
     for (const update of updates) {
       const { path, change } = update;
-      this.#waiting.delete(path);
-      if (this.#touched !== undefined && this.#touched.size < maxTouched) this.#touched.add(path);
+      this.#touch(path);
       if (change === undefined || this.#held.has(path)) continue;
       const seen = { seenMs: update.seenMs ?? atMs, seenBy: 'event' } as const;
-      if (change.kind === 'added') more++;
-      else if (change.kind === 'removed') more--;
-      const { finding } = this.#hold(undefined, { ...update, change }, seen);
+      more += moreEntries[change.kind];
+      const { finding } = findingOf(undefined, { ...update, change }, seen, this.#prefix);
       unheld.push({ state: 'accepted', path, finding });
     }
     this.#scanned = { ...this.#scanned, unchangedTotal: this.#scanned.unchangedTotal + more };
@@ -408,40 +352,10 @@ export class CurrentFindings {
     return { counts: this.counts, changes, redefined, problems, omitted: this.#omitted.size + omittedOthers };
   }
 
-  /** Sets the held finding of a path, replacing an earlier one. */
-  #hold(
-    known: HeldFinding | undefined,
-    update: FoundUpdate,
-    seen: Pick<Finding, 'seenMs' | 'seenBy'>,
-  ): HeldFinding {
-    const { change, author, touchedBy } = update;
-    // The state before this change counts too.
-    const hand =
-      known === undefined ? update.hand : bothHands(known.hand ?? 'unseen', update.hand ?? 'unseen');
-    const of = { change, hand, ...(update.explanation && { explanation: update.explanation }) };
-    const who = by(touchedBy ?? author);
-    const isTouch = isTouchOf(update);
-    const extent = known && extentOf(known.change, change, isTouch);
-    const made = (first: Sighting, last?: Sighting): HeldFinding => ({
-      ...of,
-      finding: { ...this.#finding(change, first, last), ...explainedBy(update) },
-    });
-    if (known !== undefined && (extent === 'touch' || (extent === 'attributes' && isOfContent(known)))) {
-      const { seenMs, seenBy, author: first } = known.finding;
-      return made({ seenMs, seenBy, ...by(first) }, { ...seen, ...who });
-    }
-    if (extentOfFinding(change, isTouch) !== 'content') return made({ ...seen, ...who });
-    return made({ ...seen, ...by(author) }, touchedBy && { ...seen, author: touchedBy });
-  }
-
-  #finding(change: ReportedChange, first: Sighting, last?: Sighting): Finding {
-    return {
-      path: hostPath(change.path, this.#prefix),
-      change: change.kind,
-      attributes: change.kind === 'changed' ? differing(change) : [],
-      ...first,
-      ...(last && { last }),
-    };
+  /** Its state is known: a running scan may have looked at it earlier. */
+  #touch(path: ByteString): void {
+    this.#waiting.delete(path);
+    if (this.#touched !== undefined && this.#touched.size < maxTouched) this.#touched.add(path);
   }
 
   /** The ones that were seen first are only counted then. */
@@ -463,6 +377,8 @@ export class CurrentFindings {
   }
 }
 
+/** Entries that a baseline gains when a change is accepted. */
+const moreEntries: ChangeCounts = { added: 1, removed: -1, changed: 0 };
 const nothing = { redefined: [], problems: [], unchangedTotal: 0, omittedOthers: 0 };
 
 function sum({ added, removed, changed }: ChangeCounts): number {
@@ -481,48 +397,4 @@ function unknownOf(report: Report): CountedPaths {
   const unnamed = unnamedOf(report);
   for (const kind of ['added', 'removed', 'changed'] as const) omitted.count(kind, unnamed[kind]);
   return omitted;
-}
-
-/** The path on the host, as text: `/etc/passwd`. */
-export function hostPath(path: ByteString, prefix: ByteString): string {
-  const host = isAtOrBelow(path, prefix) ? path.slice(prefix.length) : path;
-  return printable(host === '' ? '/' : host);
-}
-
-type FoundUpdate = PathUpdate & { readonly change: ReportedChange };
-
-function by(author: ChangeAuthor | undefined): Pick<Finding, 'author'> {
-  return author === undefined ? {} : { author };
-}
-
-function explainedBy({ explained }: PathUpdate): Pick<Finding, 'explained'> {
-  return explained === undefined ? {} : { explained };
-}
-
-function isTouchOf({ author, isTouch = false }: PathUpdate): boolean {
-  return isTouch && author === undefined;
-}
-
-function isOfContent({ change }: HeldFinding): boolean {
-  return extentOfFinding(change, false) === 'content';
-}
-
-/**
- * The scan found it before the event was read: now the author is known. Later actions have changed nothing.
- */
-function foundOut({ finding, change }: HeldFinding, update: PathUpdate): ChangeAuthor | undefined {
-  if (finding.author !== undefined || (update.changedMs ?? 0) > finding.seenMs) return undefined;
-  const { author, touchedBy } = update;
-  const ofContent = extentOfFinding(change, isTouchOf(update)) === 'content';
-  return author ?? (ofContent ? undefined : touchedBy);
-}
-
-/** Whether two changes of a path are the same difference from the baseline. */
-export function isSame(one: ReportedChange | undefined, other: ReportedChange | undefined): boolean {
-  if (one === undefined || one.kind !== other?.kind || one.summary !== other.summary) return false;
-  return textOf(one) === textOf(other);
-}
-
-function textOf({ details }: ReportedChange): string {
-  return details.map(({ name, now }) => `${name}\0${now.join('\0')}`).join('\0\0');
 }

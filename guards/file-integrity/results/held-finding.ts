@@ -1,0 +1,150 @@
+/**
+ * The finding about one path: made from the present difference, what was known before, and who made the
+ * change. No state.
+ */
+import { type ByteString, isAtOrBelow } from '../model/entry.ts';
+import type { Explanation } from '../model/explanation.ts';
+import type { ChangeAuthor, Finding, Sighting } from '../model/finding.ts';
+import { bothHands, type Hand } from '../model/hand.ts';
+import type { ReportedChange } from '../model/report.ts';
+import { printable } from '../report/printable.ts';
+import { differing, extentOf, extentOfFinding } from './extent.ts';
+
+/** The present facts about one path. */
+export interface PathUpdate {
+  /** With the prefix of the root. */
+  readonly path: ByteString;
+  /** Undefined where it is as in the baseline. */
+  readonly change: ReportedChange | undefined;
+  /** Who changed its content or name last. */
+  readonly author?: ChangeAuthor;
+  /** Who changed attributes alone, after that. */
+  readonly touchedBy?: ChangeAuthor;
+  /** When the last of these changes was made; default: now. */
+  readonly changedMs?: number;
+  /** All that happened is known to have changed attributes alone. */
+  readonly isTouch?: boolean;
+  /** Whose hand it was; undefined where this says nothing of it. */
+  readonly hand?: Hand | undefined;
+  /** When it was seen first, where it had to wait since. */
+  readonly seenMs?: number;
+  /** Default: an event. */
+  readonly seenBy?: Finding['seenBy'];
+  /** The update of a package that it comes from, and in words. */
+  readonly explanation?: Explanation;
+  readonly explained?: string;
+}
+
+export interface HeldFinding {
+  readonly change: ReportedChange;
+  readonly finding: Finding;
+  /** The hand that made all its changes since the baseline; undefined if it was not seen. */
+  readonly hand?: Hand | undefined;
+  readonly explanation?: Explanation;
+}
+
+/** An update of a path that differs from the baseline. */
+type FoundUpdate = PathUpdate & { readonly change: ReportedChange };
+type Seen = Pick<Finding, 'seenMs' | 'seenBy'>;
+
+/**
+ * The finding of a difference that is another one than before.
+ *
+ * @param known the finding that it replaces
+ * @param prefix of the scanned root; findings have paths without it
+ */
+export function findingOf(
+  known: HeldFinding | undefined,
+  update: FoundUpdate,
+  seen: Seen,
+  prefix: ByteString,
+): HeldFinding {
+  const { change, author, touchedBy } = update;
+  // The state before this change counts too.
+  const hand = known === undefined ? update.hand : bothHands(known.hand ?? 'unseen', update.hand ?? 'unseen');
+  const of = { change, hand, ...(update.explanation && { explanation: update.explanation }) };
+  const who = by(touchedBy ?? author);
+  const isTouch = isTouchOf(update);
+  const extent = known && extentOf(known.change, change, isTouch);
+  const made = (first: Sighting, last?: Sighting): HeldFinding => ({
+    ...of,
+    finding: {
+      ...{ path: hostPath(change.path, prefix), change: change.kind },
+      attributes: change.kind === 'changed' ? differing(change) : [],
+      ...{ ...first, ...(last && { last }), ...explainedBy(update) },
+    },
+  });
+  if (known !== undefined && (extent === 'touch' || (extent === 'attributes' && isOfContent(known)))) {
+    const { seenMs, seenBy, author: first } = known.finding;
+    return made({ seenMs, seenBy, ...by(first) }, { ...seen, ...who });
+  }
+  if (extentOfFinding(change, isTouch) !== 'content') return made({ ...seen, ...who });
+  return made({ ...seen, ...by(author) }, touchedBy && { ...seen, author: touchedBy });
+}
+
+/**
+ * The finding of a difference that is the same as before: the update may say who made it, or which package it
+ * comes from, or that another hand took part.
+ *
+ * @returns the finding, and whether it says anything new
+ */
+export function refined(
+  known: HeldFinding,
+  update: FoundUpdate,
+  seen: Seen,
+): { readonly held: HeldFinding; readonly isNew: boolean } {
+  const author = foundOut(known, update);
+  const hand = bothHands(known.hand, update.hand);
+  const isDoubted = known.finding.explained !== undefined && hand !== known.hand;
+  if (author === undefined && update.explained === undefined && !isDoubted)
+    return { held: hand === known.hand ? known : { ...known, hand }, isNew: false };
+  const { explained: _explained, ...finding } = known.finding;
+  const held = {
+    ...{ change: update.change, hand },
+    finding: { ...finding, ...(author && { ...seen, author }), ...explainedBy(update) },
+    ...(update.explanation && { explanation: update.explanation }),
+  };
+  return { held, isNew: true };
+}
+
+/** Whether two changes of a path are the same difference from the baseline. */
+export function isSame(one: ReportedChange | undefined, other: ReportedChange | undefined): boolean {
+  if (one === undefined || one.kind !== other?.kind || one.summary !== other.summary) return false;
+  return textOf(one) === textOf(other);
+}
+
+/** The path on the host, as text: `/etc/passwd`. */
+export function hostPath(path: ByteString, prefix: ByteString): string {
+  const host = isAtOrBelow(path, prefix) ? path.slice(prefix.length) : path;
+  return printable(host === '' ? '/' : host);
+}
+
+function by(author: ChangeAuthor | undefined): Pick<Finding, 'author'> {
+  return author === undefined ? {} : { author };
+}
+
+function explainedBy({ explained }: PathUpdate): Pick<Finding, 'explained'> {
+  return explained === undefined ? {} : { explained };
+}
+
+function isTouchOf({ author, isTouch = false }: PathUpdate): boolean {
+  return isTouch && author === undefined;
+}
+
+function isOfContent({ change }: HeldFinding): boolean {
+  return extentOfFinding(change, false) === 'content';
+}
+
+/**
+ * The scan found it before the event was read: now the author is known. Later actions have changed nothing.
+ */
+function foundOut({ finding, change }: HeldFinding, update: PathUpdate): ChangeAuthor | undefined {
+  if (finding.author !== undefined || (update.changedMs ?? 0) > finding.seenMs) return undefined;
+  const { author, touchedBy } = update;
+  const ofContent = extentOfFinding(change, isTouchOf(update)) === 'content';
+  return author ?? (ofContent ? undefined : touchedBy);
+}
+
+function textOf({ details }: ReportedChange): string {
+  return details.map(({ name, now }) => `${name}\0${now.join('\0')}`).join('\0\0');
+}
