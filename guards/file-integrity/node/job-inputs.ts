@@ -9,18 +9,29 @@ import type { NodeRequest } from '../results/node-result.ts';
 
 export class JobInputs {
   readonly #nodeName: string;
-  integrity: FileIntegrity;
+  readonly #onReleased: () => void;
+  #integrity: FileIntegrity;
   #machineConfig: MachineConfig | undefined;
   #conf: string | undefined;
   #confVersion = 0;
 
-  constructor(nodeName: string, integrity: FileIntegrity) {
+  /** @param onReleased called when scans are no longer held: one finds the changes made meanwhile */
+  constructor(nodeName: string, integrity: FileIntegrity, onReleased: () => void = () => undefined) {
     this.#nodeName = nodeName;
-    this.integrity = integrity;
+    this.#integrity = integrity;
+    this.#onReleased = onReleased;
+  }
+
+  get integrity(): FileIntegrity {
+    return this.#integrity;
+  }
+
+  set integrity(integrity: FileIntegrity) {
+    this.#changeHeld(() => (this.#integrity = integrity));
   }
 
   get spec(): FileIntegrity['spec'] {
-    return this.integrity.spec;
+    return this.#integrity.spec;
   }
 
   get schedule(): ReturnType<typeof scheduleOf> {
@@ -29,7 +40,7 @@ export class JobInputs {
 
   /** The Node object; undefined if it does not exist. */
   set node(node: Node | undefined) {
-    this.#machineConfig = machineConfigOf(node);
+    this.#changeHeld(() => (this.#machineConfig = machineConfigOf(node)));
   }
 
   /** The name of the Machine Config Operator's configuration, if there is one. */
@@ -52,7 +63,7 @@ export class JobInputs {
   }
 
   get isHeld(): boolean {
-    return isHeldOn(this.integrity, this.#nodeName) || this.#machineConfig?.isUpdating === true;
+    return isHeldOn(this.#integrity, this.#nodeName) || this.#machineConfig?.isUpdating === true;
   }
 
   /** Whether the Machine Config Operator has changed the node since it had this configuration. */
@@ -67,5 +78,11 @@ export class JobInputs {
     if (kind !== 'check') return parts.join();
     const inits = requests.filter((request) => request.kind === 're-init');
     return [...parts, this.isHeld, ...inits.map(({ id }) => id)].join();
+  }
+
+  #changeHeld(change: () => void): void {
+    const { isHeld } = this;
+    change();
+    if (isHeld && !this.isHeld) this.#onReleased();
   }
 }

@@ -1,36 +1,45 @@
+/**
+ * What compares the files of a job with its baseline between its steps: events of changes, and the reading of large files after a
+ * scan. Both use the present baseline, so they are stopped before another takes its place.
+ */
 import { readAideConf } from '../aide-conf/evaluate.ts';
 import { reportOptionsOf } from '../aide-conf/report-options.ts';
 import { nodeEnvironment } from '../aide-conf/conf-environment.ts';
 import { type Detection, noDetection } from '../model/finding.ts';
+import type { PackageUpdates } from '../packages/package-updates.ts';
 import type { IntegrityJob, IntegrityProvider } from '../provider/provider.ts';
 import type { LiveJob, StartLive } from '../live/live-job.ts';
+import { LargeFiles, type LargeFilesOptions } from './large-files.ts';
 
-export type LiveFacts = Pick<
+/** What a {@link LiveJob} has besides its baseline. */
+type LiveFacts = Pick<
   LiveJob,
-  | 'key'
-  | 'nodeName'
-  | 'findings'
-  | 'containers'
-  | 'logger'
-  | 'packages'
-  | 'largeBytes'
-  | 'isHeld'
-  | 'requestScan'
+  'key' | 'nodeName' | 'findings' | 'containers' | 'logger' | 'largeBytes' | 'isHeld' | 'requestScan'
 >;
 
-export class JobLive implements AsyncDisposable {
-  readonly #start: StartLive | undefined;
-  readonly #facts: LiveFacts;
-  readonly #onDetection: () => void;
+export interface JobLiveOptions extends LiveFacts, Pick<LargeFilesOptions, 'nowMs' | 'progress'> {
+  /** Starts to watch the files; without it, only scans find changes. */
+  readonly start: StartLive | undefined;
+  readonly packages: PackageUpdates;
+  /** Nothing is started once it aborts. */
+  readonly signal: AbortSignal;
+  /** The detection has changed. */
+  readonly onDetection: () => void;
+  /** A large file has been read. */
+  readonly onLargeRead: () => void;
+}
+
+/** Whoever starts it stops it. */
+export class JobLive {
+  readonly large: LargeFiles;
+  readonly #options: JobLiveOptions;
   #stack: AsyncDisposableStack | undefined;
   #detection: Detection = noDetection;
   #stoppedMs: number | undefined;
 
-  /** @param onDetection called when the detection has changed */
-  constructor(start: StartLive | undefined, facts: LiveFacts, onDetection: () => void) {
-    this.#start = start;
-    this.#facts = facts;
-    this.#onDetection = onDetection;
+  constructor(options: JobLiveOptions) {
+    this.#options = options;
+    this.large = new LargeFiles({ ...options, onRead: options.onLargeRead });
   }
 
   get isRunning(): boolean {
@@ -38,37 +47,61 @@ export class JobLive implements AsyncDisposable {
   }
 
   get detection(): Detection {
-    return this.#detection;
+    const detection = this.#detection;
+    const packagesReason =
+      detection.events === 'sensor'
+        ? this.#options.packages.unrecognized
+        : 'the author of changes is unknown';
+    return this.isRunning && packagesReason !== undefined ? { ...detection, packagesReason } : detection;
   }
 
-  /** Uses the present baseline. Failures are logged, and scans continue. */
+  /** Starts both, with the present baseline. If changes cannot be followed, that is logged, and scans continue. */
   async start(job: IntegrityJob, provider: IntegrityProvider): Promise<void> {
-    await this.stop();
-    if (this.#start === undefined || provider.openBaseline === undefined) return;
+    if (this.#options.signal.aborted) return;
+    await this.#stopWatch();
+    await this.#startWatch(job, provider);
+    this.large.start(job, provider);
+  }
+
+  /** After a scan: what runs goes on, and the files that the scan left out are read. */
+  async resume(job: IntegrityJob, provider: IntegrityProvider): Promise<void> {
+    // It was stopped if the baseline was broken.
+    if (!this.isRunning) await this.start(job, provider);
+    else this.large.start(job, provider);
+  }
+
+  async stop(): Promise<void> {
+    await this.large.stop();
+    await this.#stopWatch();
+  }
+
+  async #startWatch(job: IntegrityJob, provider: IntegrityProvider): Promise<void> {
+    const { start, logger, onDetection } = this.#options;
+    if (start === undefined || provider.openBaseline === undefined) return;
     const stack = new AsyncDisposableStack();
     try {
       const baseline = stack.use(await provider.openBaseline(job));
       const conf = readAideConf(job.conf.name, job.conf.text, nodeEnvironment(job.root));
       this.#stack = stack;
       stack.use(
-        this.#start({
-          ...this.#facts,
+        start({
+          ...this.#options,
           ...{ root: job.root, conf, reportOptions: reportOptionsOf(conf), baseline },
           unfollowedSinceMs: this.#stoppedMs,
           tell: (detection) => {
             this.#detection = detection;
-            this.#onDetection();
+            onDetection();
           },
         }),
       );
     } catch (err) {
-      this.#facts.logger.error({ err }, 'changes are unknown until the next scan');
+      logger.error({ err }, 'changes are unknown until the next scan');
       this.#stack = undefined;
       await stack.disposeAsync();
     }
   }
 
-  async stop(): Promise<void> {
+  async #stopWatch(): Promise<void> {
     const stack = this.#stack;
     if (stack !== undefined) this.#stoppedMs = Date.now();
     this.#stack = undefined;
@@ -76,11 +109,7 @@ export class JobLive implements AsyncDisposable {
     try {
       await stack?.disposeAsync();
     } catch (err) {
-      this.#facts.logger.error({ err }, 'the file watch did not stop cleanly');
+      this.#options.logger.error({ err }, 'the file watch did not stop cleanly');
     }
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.stop();
   }
 }

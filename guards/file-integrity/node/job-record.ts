@@ -72,9 +72,14 @@ export class JobRecord {
     return madeFor === undefined || madeFor.uid === this.#uid ? undefined : madeFor.atMs;
   }
 
-  /** The operator's knowledge of this node. */
-  set status(status: FileIntegrityNodeStatus | undefined) {
+  /**
+   * @param status the operator's knowledge of this node; undefined if it has none
+   * @returns whether there is a new request
+   */
+  takeStatus(status: FileIntegrityNodeStatus | undefined): boolean {
+    const before = new Set(this.requests.map(({ id }) => id));
     this.#status = status;
+    return this.requests.some(({ id }) => !before.has(id));
   }
 
   /** The newest baseline that the operator knows. */
@@ -98,6 +103,12 @@ export class JobRecord {
     const owners = metadata?.ownerReferences ?? [];
     if (owners.length > 0 && !owners.some(({ uid }) => uid === this.#uid)) return false;
     return sequence !== undefined && results.some(({ condition }) => condition !== 'Errored');
+  }
+
+  /** Whether there was a baseline of this provider: if it is not there, it is missing. */
+  hadBaselineOf(provider: IntegrityProvider['name']): boolean {
+    const { madeBy } = this.#notes;
+    return madeBy === undefined ? this.wasSeenByOperator : madeBy === provider;
   }
 
   /** True when they were not read before. @throws BaselineError where they are not ours */

@@ -38,6 +38,8 @@ export interface JobResultsOptions {
   readonly logger: Logger;
   readonly signal: AbortSignal;
   readonly findings: CurrentFindings;
+  /** What a result says besides the findings, at the time of the result. */
+  readonly facts: () => ResultFacts;
   readonly onSent: () => void;
 }
 
@@ -112,7 +114,7 @@ export class JobResults {
   }
 
   /** After a scan: its whole report is the log. */
-  async reportScan({ report, options, facts }: CheckResult, more: ResultFacts): Promise<void> {
+  async reportScan({ report, options, facts }: CheckResult): Promise<void> {
     this.#last = { options, facts };
     const log = [...plainReport(report, options, facts)].join('');
     await this.#writeLog(log);
@@ -120,29 +122,30 @@ export class JobResults {
     const now = this.#options.findings.counts;
     const { added, removed, changed } = report.counts;
     const isSame = now.added === added && now.removed === removed && now.changed === changed;
-    await this.#send(this.#outcome(isSame ? log : undefined), more);
+    await this.#send(this.#outcome(isSame ? log : undefined));
   }
 
   /**
    * Reports the present state. Without known differences and without a possible scan, that is not a success.
    */
-  async report(more: ResultFacts): Promise<void> {
+  async report(): Promise<void> {
     const outcome = this.#outcome(undefined);
-    if (outcome.kind === 'succeeded' && more.failure !== undefined) {
+    const { failure } = this.#options.facts();
+    if (outcome.kind === 'succeeded' && failure !== undefined) {
       this.#error = undefined;
-      await this.reportError(more.failure, more);
-    } else await this.#send(outcome, more);
+      await this.reportError(failure);
+    } else await this.#send(outcome);
   }
 
   /** The same soon, once for all that comes until then. */
-  soon(more: () => ResultFacts): void {
+  soon(): void {
     const { clock, signal, logger } = this.#options;
     if (this.#cancelSoon !== undefined || signal.aborted) return;
     const delayMs = Math.max(gatherMs, this.#soonestMs - clock.monotonicMs());
     this.#cancelSoon = clock.schedule(delayMs, () => {
       this.#cancelSoon = undefined;
       const before = process.threadCpuUsage();
-      this.report(more()).catch((err: unknown) => logger.error({ err }, 'cannot create a result'));
+      this.report().catch((err: unknown) => logger.error({ err }, 'cannot create a result'));
       // CPU time instead of elapsed time: waiting for a CPU on a busy machine is not our work.
       const { user, system } = process.threadCpuUsage(before);
       const workMs = (user + system) / 1000;
@@ -151,12 +154,13 @@ export class JobResults {
   }
 
   /** Nothing is known of the files. */
-  async reportError(error: unknown, more: ResultFacts): Promise<void> {
+  async reportError(error: unknown): Promise<void> {
     const message = messageOf(error);
-    const nowMs = this.#options.clock.monotonicMs();
-    if (this.#error?.message === message && nowMs - this.#error.atMs < more.periodMs) return;
+    const { clock, facts } = this.#options;
+    const nowMs = clock.monotonicMs();
+    if (this.#error?.message === message && nowMs - this.#error.atMs < facts().periodMs) return;
     const reason = reasonOf(error);
-    await this.#send({ kind: 'errored', message, ...(reason !== undefined && { reason }) }, more);
+    await this.#send({ kind: 'errored', message, ...(reason !== undefined && { reason }) });
     this.#error = { message, atMs: nowMs };
   }
 
@@ -188,9 +192,10 @@ export class JobResults {
     return [...plainReport(report, options, run)].join('');
   }
 
-  async #send(outcome: NodeOutcome, more: ResultFacts): Promise<void> {
+  async #send(outcome: NodeOutcome): Promise<void> {
+    const { fileIntegrity, nodeName, findings, clock, facts } = this.#options;
+    const more = facts();
     const { detection, doneRequests, continuedFromMs, key, baseline, configuration } = more;
-    const { fileIntegrity, nodeName, findings, clock } = this.#options;
     const atMs = clock.wallMs();
     if (outcome.kind !== 'errored') this.#error = undefined;
     // The clock makes it grow even if the last sent number is unknown.

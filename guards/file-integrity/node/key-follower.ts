@@ -1,6 +1,7 @@
 /** The key of a job: queried until it exists, and periodically after that, since it may be replaced. */
 import { createPrivateKey, createPublicKey } from 'node:crypto';
 
+import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { Backoff } from '../../../lib/time/backoff.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { type Clock, sleep } from '../../../lib/time/clock.ts';
@@ -57,10 +58,10 @@ export interface KeyFollowerOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly signal: AbortSignal;
-  /** There is a key, or another one. */
-  readonly onKey: (key: SigningKey) => void;
+  /** There is a key, or another one: {@link KeyFollower.key}. */
+  readonly onKey: () => void;
   /** There has been none for a while. */
-  readonly onMissing: (why: string) => Promise<void>;
+  readonly onMissing: (error: RampartError) => Promise<void>;
 }
 
 /** The operator makes it when the first FileIntegrity comes: then it is there soon. */
@@ -73,11 +74,17 @@ const askMs = 5000;
 
 export class KeyFollower {
   readonly #options: KeyFollowerOptions;
+  #key: SigningKey | undefined;
   #known: string | undefined;
   #told: string | undefined;
 
   constructor(options: KeyFollowerOptions) {
     this.#options = options;
+  }
+
+  /** The last usable key; undefined before the first. */
+  get key(): SigningKey | undefined {
+    return this.#key;
   }
 
   async run(): Promise<void> {
@@ -87,7 +94,9 @@ export class KeyFollower {
     while (!signal.aborted) {
       const why = await this.ask();
       if (why !== undefined && this.#known === undefined && clock.monotonicMs() - startedMs >= patienceMs)
-        await onMissing(why);
+        await onMissing(
+          new RampartError(errorCodes.NOT_FOUND, { what: 'there is no key for signing baselines', why }),
+        );
       const waitMs = this.#known === undefined ? backoff.nextMs() : knownMs;
       await sleep(clock, waitMs, signal).catch(() => undefined);
     }
@@ -115,7 +124,10 @@ export class KeyFollower {
       const id = keyId(key);
       const isOther = id !== this.#known;
       this.#known = id;
-      if (isOther && !signal.aborted) onKey(key);
+      if (isOther && !signal.aborted) {
+        this.#key = key;
+        onKey();
+      }
     } catch (err) {
       logger.debug({ err }, 'cannot read the baseline signing key');
     }

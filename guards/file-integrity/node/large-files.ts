@@ -19,7 +19,7 @@ export interface LargeFilesOptions {
   readonly onRead: () => void;
 }
 
-export class LargeFiles implements AsyncDisposable {
+export class LargeFiles {
   readonly #options: LargeFilesOptions;
   /** To be read; the first is being read. */
   readonly #paths = new Set<ByteString>();
@@ -82,10 +82,6 @@ export class LargeFiles implements AsyncDisposable {
     } finally {
       this.#running = undefined;
     }
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.stop();
   }
 }
 

@@ -15,6 +15,7 @@ import type { CurrentFindings } from '../results/findings.ts';
 import { isSame, type PathUpdate } from '../results/held-finding.ts';
 import { withoutPrefix } from '../scan/scan-path.ts';
 import { type NoteKind, readNote, writeNote } from '../signed-notes/note-file.ts';
+import { AcceptableUpdates, type UpdatesToAccept } from './acceptable-updates.ts';
 import { DpkgDatabase, dpkgDirectories, type PackageSnapshot } from './dpkg-database.ts';
 import { type Explanation, explanationText, type PackageUpdate } from '../model/explanation.ts';
 import type { Hand } from '../model/hand.ts';
@@ -32,11 +33,6 @@ interface Waiting extends SeenUpdate {
   readonly sinceMs: number;
   /** Checksums of the content of `entry`; `other`: it has changed by now, and an event follows. */
   sums?: ContentSums | 'other';
-}
-
-interface Explained {
-  readonly update: PathUpdate;
-  readonly explanation: Explanation;
 }
 
 export interface PackageUpdatesOptions {
@@ -87,7 +83,7 @@ export class PackageUpdates implements Disposable {
   readonly #files: NodeFiles;
   readonly #path: string;
   readonly #waiting = new Map<ByteString, Waiting>();
-  readonly #acceptable = new Map<ByteString, Explained>();
+  readonly #acceptable = new AcceptableUpdates();
   #database: DpkgDatabase | undefined;
   /** Why there is no database; undefined before the first baseline. */
   #absent: string | undefined;
@@ -232,7 +228,7 @@ export class PackageUpdates implements Disposable {
   /** Changes are not reported for a while: a scan follows. */
   forget(): void {
     clearTimeout(this.#timer);
-    for (const path of [...this.#waiting.keys(), ...this.#acceptable.keys()])
+    for (const path of [...this.#waiting.keys(), ...this.#acceptable.paths()])
       this.#options.findings.unwait(path);
     this.#waiting.clear();
     this.#acceptable.clear();
@@ -255,32 +251,20 @@ export class PackageUpdates implements Disposable {
     if (this.hasAcceptable) this.#options.onAcceptable();
   }
 
-  /** Changes that can be accepted, by path. */
-  acceptable(): ReadonlyMap<ByteString, Explained> {
-    return new Map(this.#acceptable);
+  /** Changes that can be accepted now. */
+  acceptable(): UpdatesToAccept {
+    return this.#acceptable.toAccept();
   }
 
   /** @param left paths that were not accepted: they are reported unchanged */
-  async wereAccepted(all: ReadonlyMap<ByteString, Explained>, left: ReadonlySet<ByteString>): Promise<void> {
+  async wereAccepted({ all }: UpdatesToAccept, left: ReadonlySet<ByteString>): Promise<void> {
     const { findings } = this.#options;
-    const files = new Map<string, number>();
-    const taken: PathUpdate[] = [];
-    const others: PathUpdate[] = [];
-    for (const [path, { update, explanation }] of all) {
-      if (this.#acceptable.get(path)?.update === update) this.#acceptable.delete(path);
-      if (left.has(path)) others.push(update);
-      else {
-        const explained = explanationText(explanation);
-        files.set(explained, (files.get(explained) ?? 0) + 1);
-        taken.push({ ...update, explained, explanation });
-      }
-    }
     const atMs = Date.now();
-    findings.acceptUpdates(taken, atMs);
-    findings.update(others, atMs);
-    this.#database?.accept(new Set(taken.flatMap(({ explanation }) => explanation?.package ?? [])));
-    const accepted = [...files].map(([update, count]) => ({ update, files: count, atMs, accepted: true }));
-    this.#accepted = [...this.#accepted, ...accepted].slice(-mostAccepted);
+    const settled = this.#acceptable.settle(all, left, atMs);
+    findings.acceptUpdates(settled.taken, atMs);
+    findings.update(settled.left, atMs);
+    this.#database?.accept(new Set(settled.taken.flatMap(({ explanation }) => explanation?.package ?? [])));
+    this.#accepted = [...this.#accepted, ...settled.accepted].slice(-mostAccepted);
     await this.#save();
   }
 
