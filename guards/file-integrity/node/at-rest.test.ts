@@ -24,6 +24,7 @@ test('nothing of scans, baselines and configurations is loaded before there is a
     'api.ts',
     'live/start-live.ts',
     'model/finding.ts',
+    'node-status-schema.ts',
     'node/node-counts.ts',
     'node/node-health.ts',
     'node/old-jobs.ts',
