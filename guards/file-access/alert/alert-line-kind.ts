@@ -4,7 +4,8 @@ import { apiTimeNs } from '../../../lib/kube/object/api-time.ts';
 import { dateBefore } from '../../../lib/output/date-before.ts';
 import { printable } from '../../../lib/output/printable.ts';
 import { paint } from '../../../lib/output/table.ts';
-import { formatPretty, type KiveAlert, maskOf } from './alert.ts';
+import { type KiveAlert, maskOf } from './alert.ts';
+import { formatPretty } from './pretty.ts';
 
 export const alertLines: LineKind = {
   kind: 'KiveAlert',

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import * as fc from '../../../lib/testing/fast-check.fixture.ts';
 import type { Access } from '../../../lib/sensor/access.ts';
 import { access, anyAccess, text } from './alert.fixture.ts';
-import { formatPretty } from './alert.ts';
+import { formatPretty } from './pretty.ts';
 
 suite('formatPretty', () => {
   const pad = (value: number, width = 2): string => String(value).padStart(width, '0');
