@@ -6,7 +6,7 @@ import { suite, test } from 'node:test';
 import { nodes } from '../../../lib/kube/object/object.ts';
 import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
-import type { FileAccessKernel } from '../node/file-access-node.ts';
+import type { FileAccessKernel } from '../node/node-options.ts';
 import { kiveDataNamespace, kiveNodeStatusType, kivePolicyType, type KivePolicy } from '../api.ts';
 import { TestCluster, type TestNode } from '../node/node.fixture.ts';
 

@@ -20,19 +20,18 @@ import { Loader } from './loader.ts';
 import { runLoaderElection } from './loader-election.ts';
 import { loaderLeaseQuery } from './loader-lease.ts';
 import type { PlannedAlert } from './loader-plan.ts';
-import { LocalSensor, type LocalSensorOptions, type PlannedSensor } from './local-sensor.ts';
-import { type CallbackTroubles, NodeEvents } from './node-events.ts';
-import { defaultScope, type PolicyScope } from '../policy/policy-scope.ts';
+import { LocalSensor, type PlannedSensor } from './local-sensor.ts';
+import { NodeEvents } from './node-events.ts';
+import type { FileAccessKernel, FileAccessNodeOptions } from './node-options.ts';
+import { defaultScope } from '../policy/policy-scope.ts';
 import { refusedFacts } from '../status/refused-files.ts';
 import { registerNodeHealth, withoutRuntime } from './node-health.ts';
 import { NodeCounts, registerNodeMetrics } from './node-metrics.ts';
 import { NodeReporter } from './node-reporter.ts';
 import { PlanApplier } from './plan-applier.ts';
-import { type FollowedFiles, TrapFiles, type TrapFilesOptions } from './trap-files.ts';
-import type { Spool } from '../../../lib/spool/spool.ts';
-import { blindSpots, type SensorModeName } from '../../../lib/sensor/modes.ts';
+import { type FollowedFiles, TrapFiles } from './trap-files.ts';
+import { blindSpots } from '../../../lib/sensor/modes.ts';
 import type { Coverage } from '../../../guard/agent-lease-names.ts';
-import type { Delivery } from '../delivery/delivery.ts';
 import { sleep, systemClock } from '../../../lib/time/clock.ts';
 import { warnOfSlowStart } from '../../../guard/slow-start.ts';
 
@@ -43,47 +42,10 @@ const WORKERS = 8;
  */
 const CONTAINERS_WAIT_MS = 3000;
 
-/** The guard's requirements for a kernel. */
-export interface FileAccessKernel {
-  openSensor(options: LocalSensorOptions): PlannedSensor;
-  openFiles(options: TrapFilesOptions): FollowedFiles;
-}
-
 const machineKernel: FileAccessKernel = {
   openSensor: (options) => new LocalSensor(options),
   openFiles: (options) => new TrapFiles(options),
 };
-
-export interface FileAccessNodeOptions {
-  /** Default: that of this machine. */
-  readonly kernelId?: string;
-  /** Default: that of this machine. */
-  readonly kernel?: FileAccessKernel;
-  readonly sensor?: {
-    readonly mode?: SensorModeName | 'auto';
-    readonly capacity?: number;
-    readonly ratePerSecond?: number;
-    readonly ringSizeBytes?: number;
-  };
-  /** Takes alerts of traps with a callback too. Without it they are lines only. */
-  readonly delivery?: Pick<Delivery, 'enqueue'> & Partial<Pick<Delivery, 'stats'>> & CallbackTroubles;
-  /** Queue of openHeldAlerts: keeps alerts whose container is not known yet. Without it, none waits. */
-  readonly held?: Spool | undefined;
-  /** Default: only policies of the system namespaces match pods of others. */
-  readonly policyScope?: PolicyScope;
-  /** In the lease of its kernel. Default: that of the context. */
-  readonly identity?: string;
-  /** Called once when what there is has been looked at, and each time it becomes the loader of its kernel or not. */
-  readonly onState?: (state: NodeState) => void;
-}
-
-/** For health endpoints. */
-export interface NodeState {
-  /** Policies, pods and containers are known, and have been looked at. */
-  readonly ready: boolean;
-  readonly isLoader: boolean;
-  readonly sensorMode: SensorModeName;
-}
 
 /**
  * Finds the files of the policies in the containers of this node, writes them as KiveData, and alerts

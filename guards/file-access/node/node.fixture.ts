@@ -37,7 +37,8 @@ import { fileAccess } from '../guard.ts';
 import type { NodePart } from '../policy-status-schema.ts';
 import { GivenContainers } from '../../../lib/cri/containers.fixture.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
-import { type FileAccessNodeOptions, type NodeState, runFileAccessNode } from './file-access-node.ts';
+import { runFileAccessNode } from './file-access-node.ts';
+import type { FileAccessNodeOptions, NodeState } from './node-options.ts';
 
 /** A node of the test's cluster. */
 export interface TestNode {
