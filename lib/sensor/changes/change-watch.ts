@@ -8,6 +8,7 @@ import { errorCodes, RampartError } from '../../errors/errors.ts';
 import type { FileIdentity } from '../access.ts';
 import { inotifyBits, type InotifyEvent } from '../paths/inotify.ts';
 import { Adoptions } from './adoptions.ts';
+import { AuthorLoss } from './author-loss.ts';
 import { Authors, IS_NEW, NAMES_COME_AND_GO, pathIn, type Found } from './authors.ts';
 import { kindBits, kindsOf, kindsOfMask, type ByteString, type WatchOutcome } from './change.ts';
 import { ChangeSensor, type ChangeSensorMode } from './change-sensor.ts';
@@ -54,6 +55,7 @@ export class ChangeWatch implements Disposable {
   readonly #directories: Directories;
   readonly #pending: PendingChanges;
   readonly #authors = new Authors();
+  readonly #loss = new AuthorLoss(EVENT_LATE_MS);
   readonly #adoptions: Adoptions;
   /** Directories whose file system was unmounted: other ones may have come to light. */
   readonly #unmounted = new Set<ByteString>();
@@ -64,13 +66,6 @@ export class ChangeWatch implements Disposable {
   #disposed = false;
   /** Wall-clock time; events not read yet stem from changes after it. */
   #sinceMs = 0;
-  #authorsLost = 0;
-  #lossInRound = false;
-  /** When a record was lost last. */
-  #lostMs = -Infinity;
-  /** How often records were let go before their time, and when last. */
-  #drops = 0;
-  #droppedMs = -Infinity;
   #rotatedMs = performance.now();
   #told = 0;
   #own = 0;
@@ -312,11 +307,11 @@ export class ChangeWatch implements Disposable {
     this.#sensor?.nextEpoch();
     this.#busy = this.#drain() > 0 || this.#busy;
     this.#sensor?.drain();
-    this.#tellLostAuthors();
+    const lost = this.#loss.look(this.#sensor?.stats().lost ?? 0, this.#authors.drops);
+    if (lost > 0) this.#guarded(() => this.#options.onLost({ what: 'authors', count: lost }));
     this.#adoptUncovered();
     let dropped = 0;
-    // The lost record may belong to these events.
-    const isComplete = performance.now() > this.#lostMs + EVENT_LATE_MS;
+    const isComplete = !this.#loss.mayConcernNow;
     // All authors are looked up before the first report: meanwhile more may be read, which belongs to other
     // events.
     const due = this.#pending.take(performance.now(), MOST_AT_ONCE).map((change) => ({
@@ -325,7 +320,7 @@ export class ChangeWatch implements Disposable {
     }));
     for (const { change, found } of due) {
       const isKnown = this.#tell(change, this.#authorOf(change, found));
-      if (!isKnown && change.bits !== kindBits.closed && change.addedMs < this.#droppedMs + EVENT_LATE_MS)
+      if (!isKnown && change.bits !== kindBits.closed && this.#loss.mayBeDropped(change.addedMs))
         dropped += 1;
     }
     if (this.#pending.takeOverflow()) this.#guarded(() => this.#options.onLost({ what: 'changes' }));
@@ -359,7 +354,7 @@ export class ChangeWatch implements Disposable {
     if (this.sensorMode !== 'raw_tracepoint' || !(bits & IS_NEW)) return found;
     if (found.contentAuthor !== undefined && !(bits & IS_GONE)) return found;
     // The lost record may be another process's change of the same inode.
-    if (this.#lossInRound) return found;
+    if (this.#loss.inRound) return found;
     const identity = this.#directories.identify(path) ?? this.#goneFrom(path);
     if (identity === undefined) return found;
     const named = this.#authors.ofName(identity, sinceMs);
@@ -380,18 +375,6 @@ export class ChangeWatch implements Disposable {
   #goneFrom(path: ByteString): FileIdentity | undefined {
     this.#sensor?.drain();
     return this.#authors.goneFrom(path);
-  }
-
-  #tellLostAuthors(): void {
-    const nowMs = performance.now();
-    if (this.#authors.drops > this.#drops) this.#droppedMs = nowMs;
-    this.#drops = this.#authors.drops;
-    const lost = this.#sensor?.stats().lost ?? 0;
-    const count = lost - this.#authorsLost;
-    this.#authorsLost = lost;
-    this.#lossInRound = count > 0 || this.#droppedMs === nowMs;
-    if (this.#lossInRound) this.#lostMs = nowMs;
-    if (count > 0) this.#guarded(() => this.#options.onLost({ what: 'authors', count }));
   }
 
   #guarded(call: () => void): void {
