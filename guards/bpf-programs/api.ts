@@ -22,6 +22,7 @@ import type { KubeObject, ResourceType } from '../../lib/kube/object/object.ts';
 import { defineApplication, defineConfig, defineState } from './application-api.ts';
 import { inGroup, statusColumn, version } from './group.ts';
 import { tenantTypes } from './kernel/tenant/allowed.ts';
+import type { Scope } from './schema-parts.ts';
 import {
   applicationTcxFields,
   commonFields,
@@ -30,7 +31,6 @@ import {
   kprobeRules,
   type KprobeSpec,
   kretprobeRules,
-  type Scope,
   tcFields,
   type TcSpec,
   tcxFields,

@@ -5,7 +5,7 @@ import { object, optional } from '../../lib/kube/crd/schema.ts';
 import { applicationFields } from './application-schema.ts';
 import { configFields } from './config-schema.ts';
 import { inGroup, statusColumn } from './group.ts';
-import type { Scope } from './spec-schema.ts';
+import type { Scope } from './schema-parts.ts';
 import { stateFields } from './state-schema.ts';
 
 export const applicationKinds = { Cluster: 'ClusterBpfApplication', Namespaced: 'BpfApplication' } as const;

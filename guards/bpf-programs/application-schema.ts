@@ -6,7 +6,6 @@
 import {
   boolean,
   type Fields,
-  integer,
   list,
   object,
   oneOf,
@@ -17,30 +16,12 @@ import {
   type Rule,
   string,
 } from '../../lib/kube/crd/schema.ts';
-import {
-  commonFields,
-  labelSelector,
-  MAX_INTERFACE_NAME,
-  MAX_PATH,
-  MAX_SYMBOL,
-  type Scope,
-} from './spec-schema.ts';
+import * as parts from './schema-parts.ts';
+import type { Scope } from './schema-parts.ts';
 
 /** Priority of links without one. */
 export const DEFAULT_PRIORITY = 1000;
 const MAX_LINKS = 256;
-/** How many names of interfaces one link may have. */
-const MAX_INTERFACES = 1024;
-
-const symbol = (description: string) => string(description, { minLength: 1, maxLength: MAX_SYMBOL });
-const offset = () =>
-  integer('Offset in bytes from the start of the function.', { format: 'int64', minimum: 0, default: 0 });
-const interfaceNames = (description: string, more: object = {}) =>
-  list(string({ minLength: 1, maxLength: MAX_INTERFACE_NAME, pattern: '^[^/\\s]+$' }), {
-    description,
-    maxItems: MAX_INTERFACES,
-    ...more,
-  });
 
 const discovery = object(
   {
@@ -48,13 +29,13 @@ const discovery = object(
     excludeInterfaces: list(string(), {
       description: 'Interfaces to leave out.',
       default: ['lo'],
-      maxItems: MAX_INTERFACES,
+      maxItems: parts.MAX_INTERFACES,
     }),
     allowedInterfaces: optional(
       list(string({ minLength: 1, maxLength: 1024 }), {
         description:
           'Only these interfaces: names, or regular expressions between slashes, which may match a part of the name: /^veth/. Default: all.',
-        maxItems: MAX_INTERFACES,
+        maxItems: parts.MAX_INTERFACES,
       }),
     ),
   },
@@ -70,13 +51,8 @@ const discovery = object(
 
 const interfaceSelector = object(
   {
-    interfaces: optional(interfaceNames('Interfaces by name.', { minItems: 1 })),
-    primaryNodeInterface: optional(
-      boolean(
-        'Selects the interface that has the InternalIP of the Node, or else the one of the default route. The only valid value is true.',
-        { rules: [rule('self', 'only true is accepted; to name interfaces, use interfaces')] },
-      ),
-    ),
+    interfaces: parts.interfaceNames,
+    primaryNodeInterface: parts.primaryInterface,
     interfacesDiscoveryConfig: optional(discovery),
   },
   {
@@ -91,52 +67,12 @@ const interfaceSelector = object(
   },
 );
 
-const pods = { pods: labelSelector('Selects pods; {} selects all.') };
-const namespace = { namespace: string('The namespace of the pods; empty for all.', { default: '' }) };
-
-const networkNamespaces = {
-  Cluster: object(
-    'The pods to whose networks to attach. Without it, the program is attached on the node itself.',
-    { ...namespace, ...pods },
-  ),
-  Namespaced: object('The pods of this namespace to whose networks to attach.', pods),
-} as const;
-
-const containerNames = {
-  containerNames: optional(
-    list(string(), { description: 'The names of containers in these pods; default: all.' }),
-  ),
-};
-const containers = {
-  Cluster: object('The containers to attach to. Without it, the program is attached on the node itself.', {
-    ...namespace,
-    ...pods,
-    ...containerNames,
-  }),
-  Namespaced: object('The containers of this namespace to attach to.', { ...pods, ...containerNames }),
-} as const;
-
-/** One type for both scopes: what reads a link asks the object for its scope. */
-function networkField(scope: Scope) {
-  return {
-    networkNamespaces:
-      scope === 'Cluster' ? optional(networkNamespaces.Cluster) : networkNamespaces.Namespaced,
-  } as { networkNamespaces: ReturnType<typeof optional<typeof networkNamespaces.Cluster>> };
-}
-
-function containersField(scope: Scope) {
-  return {
-    containers: scope === 'Cluster' ? optional(containers.Cluster) : containers.Namespaced,
-  } as { containers: ReturnType<typeof optional<typeof containers.Cluster>> };
-}
-
-const priority = () =>
-  optional(
-    integer(
-      `The position among the programs of its hook: 0 runs first. Equal priorities are ordered by name. Default: ${DEFAULT_PRIORITY}.`,
-      { format: 'int32', minimum: 0, maximum: 1000 },
-    ),
-  );
+const networkField = (scope: Scope) => ({
+  networkNamespaces: parts.inPods(scope, 'pods', 'to whose networks to attach', {}),
+});
+const containersField = (scope: Scope) => ({
+  containers: parts.inPods(scope, 'containers', 'to attach to', { containerNames: parts.containerNames }),
+});
 
 /** XDP's return codes, by their number; libxdp's own last. */
 export const xdpActions = ['Aborted', 'Drop', 'Pass', 'TX', 'ReDirect', 'DispatcherReturn'] as const;
@@ -145,44 +81,28 @@ export const tcActions = [
   ...(['UnSpec', 'OK', 'ReClassify', 'Shot', 'Pipe', 'Stolen', 'Queued', 'Repeat'] as const),
   ...(['ReDirect', 'Trap', 'DispatcherReturn'] as const),
 ] as const;
-const proceedOnText = 'The return codes after which the next program runs.';
+const direction = oneOf(['Ingress', 'Egress'], parts.directionOf);
 
-const xdpProceedOn = () =>
-  list(oneOf(xdpActions), {
-    description: proceedOnText,
-    maxItems: xdpActions.length,
-    default: ['Pass', 'DispatcherReturn'],
-  });
-const tcProceedOn = () =>
-  list(oneOf(tcActions), {
-    description: proceedOnText,
-    maxItems: tcActions.length,
-    default: ['Pipe', 'DispatcherReturn'],
-  });
-const direction = () =>
-  oneOf(['Ingress', 'Egress'], { description: 'The direction of packets, as seen from the interface.' });
-
-const interfaceLink = (scope: Scope) => ({ interfaceSelector, ...networkField(scope), priority: priority() });
-const xdpLink = (scope: Scope) => ({ ...interfaceLink(scope), proceedOn: xdpProceedOn() });
-const tcxLink = (scope: Scope) => ({ ...interfaceLink(scope), direction: direction() });
-const tcLink = (scope: Scope) => ({ ...tcxLink(scope), proceedOn: tcProceedOn() });
-const kretprobeLink = () => ({ function: symbol('The kernel function.') });
-const kprobeLink = () => ({ ...kretprobeLink(), offset: offset() });
+const interfaceLink = (scope: Scope) => ({
+  ...{ interfaceSelector, ...networkField(scope) },
+  priority: optional(parts.priority(` Default: ${DEFAULT_PRIORITY}.`)),
+});
+const xdpLink = (scope: Scope) => ({
+  ...interfaceLink(scope),
+  proceedOn: list(oneOf(xdpActions), parts.proceedOn(xdpActions, ['Pass', 'DispatcherReturn'])),
+});
+const tcxLink = (scope: Scope) => ({ ...interfaceLink(scope), direction });
+const tcLink = (scope: Scope) => ({
+  ...tcxLink(scope),
+  proceedOn: list(oneOf(tcActions), parts.proceedOn(tcActions, ['Pipe', 'DispatcherReturn'])),
+});
+const kretprobeLink = () => ({ function: parts.kernelFunction });
+const kprobeLink = () => ({ ...kretprobeLink(), offset: parts.offset });
 const tracepointLink = () => ({
-  name: string('The tracepoint: syscalls/sys_enter_openat.', {
-    minLength: 3,
-    maxLength: 256,
-    pattern: '^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$',
-  }),
+  name: string('The tracepoint: syscalls/sys_enter_openat.', parts.tracepoint),
 });
 const uprobeLink = (scope: Scope) => ({
-  function: optional(symbol('The function. Without it, offset is relative to the file.')),
-  offset: offset(),
-  target: string('The executable or library: an absolute path, or the name of a library, such as libc.', {
-    minLength: 1,
-    maxLength: MAX_PATH,
-  }),
-  pid: optional(integer('Only this process; 0: all.', { format: 'int32', minimum: 0 })),
+  ...{ function: parts.probedFunction, offset: parts.offset, target: parts.probedFile, pid: parts.onlyPid },
   ...containersField(scope),
 });
 const traceLink = () => ({
@@ -277,76 +197,36 @@ function member(field: LinkType, row: MemberRow, scope: Scope) {
     }),
   );
   return optional(
-    object(row.isTrace === true ? { function: symbol('The kernel function.'), links } : { links }, {
+    object(row.isTrace === true ? { function: parts.kernelFunction, links } : { links }, {
       description: `The links of the program, where type is ${applicationMembers[field].name}.`,
     }),
   );
 }
 
-const pullSecret = object('The credentials for the registry.', {
-  name: string('The name of a Secret of type kubernetes.io/dockerconfigjson.', { minLength: 1 }),
-  namespace: string('Its namespace. A namespaced application can use only its own.', { minLength: 1 }),
+const image = object('An OCI image with the object file.', {
+  url: parts.imageUrl,
+  imagePullPolicy: parts.pullPolicy,
+  imagePullSecret: optional(parts.pullSecret('application')),
 });
-
-const pathRules: Readonly<Record<Scope, Rule>> = {
-  Cluster: rule("!has(self.path) || self.path.startsWith('/')", 'path must be absolute', {
-    fieldPath: '.path',
-  }),
-  Namespaced: rule(
-    '!has(self.path)',
-    'path is a file of the node, which a namespaced application must not read: use image, or ClusterBpfApplication',
-    { fieldPath: '.path', reason: 'FieldValueForbidden' },
-  ),
-};
-
-function byteCode(scope: Scope) {
-  return object(
-    {
-      image: optional(
-        object('An OCI image with the object file.', {
-          url: string(
-            'The image with the bytecode, in the form of `podman pull`: registry.example/team/count:v1.',
-            { minLength: 1, maxLength: 2048 },
-          ),
-          imagePullPolicy: oneOf(['Always', 'Never', 'IfNotPresent'], {
-            description: 'When to pull the image.',
-            default: 'IfNotPresent',
-          }),
-          imagePullSecret: optional(pullSecret),
-        }),
-      ),
-      path: optional(
-        string('An object file on the node; only in ClusterBpfApplication.', {
-          minLength: 1,
-          maxLength: MAX_PATH,
-        }),
-      ),
-    },
-    {
-      description: 'The location of the object file.',
-      rules: [
-        rule('has(self.image) != has(self.path)', 'exactly one of image and path is required'),
-        pathRules[scope],
-      ],
-    },
-  );
-}
 
 export function applicationFields(scope: Scope) {
   const program = object(
     {
-      name: string('The function in the object file.', { minLength: 1, maxLength: MAX_SYMBOL }),
+      name: parts.functionName,
       type: oneOf(memberNames(scope), { description: 'The type of the program.' }),
       ...Object.fromEntries(membersIn(scope).map(([field, row]) => [field, member(field, row, scope)])),
     },
     { rules: memberRules(scope) },
   );
   return {
-    nodeSelector: labelSelector('The nodes to run on; {} selects all.'),
-    byteCode: byteCode(scope),
-    globalData: commonFields(scope).globaldata,
+    nodeSelector: parts.labelSelector('The nodes to run on; {} selects all.'),
+    byteCode: parts.bytecodeLocation(image, scope, {
+      whose: 'application',
+      instead: 'ClusterBpfApplication',
+    }),
+    globalData: parts.globalData,
     mapOwnerSelector: optional(
-      labelSelector('Labels of exactly one other application, whose maps to share, by name and shape.'),
+      parts.labelSelector('Labels of exactly one other application, whose maps to share, by name and shape.'),
     ),
     programs: list(program, {
       description: 'The programs, which are loaded together from one object file and share its maps.',

@@ -1,6 +1,6 @@
 /** Common to all kinds of the API group. */
 import { defineResource, type PrinterColumn, type Resource } from '../../lib/kube/crd/resource.ts';
-import type { Scope } from './spec-schema.ts';
+import type { Scope } from './schema-parts.ts';
 
 export const group = 'bpfman.io';
 export const version = 'v1alpha1';

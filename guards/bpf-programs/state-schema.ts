@@ -22,7 +22,7 @@ import {
   tcActions,
   xdpActions,
 } from './application-schema.ts';
-import type { Scope } from './spec-schema.ts';
+import type { Scope } from './schema-parts.ts';
 
 export const loadStatuses = [
   ...(['NotLoaded', 'LoadSuccess', 'LoadError', 'UnloadSuccess', 'UnloadError', 'NotSelected'] as const),

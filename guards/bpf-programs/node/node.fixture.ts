@@ -41,7 +41,7 @@ import { runBpfProgramsNode } from './run.ts';
 import type { PullBytecode } from './bytecode.ts';
 import type { BytecodeVerification } from './bytecode-verification.ts';
 import type { FixtureKernel } from '../program-host.fixture.ts';
-import type { Scope } from '../spec-schema.ts';
+import type { Scope } from '../schema-parts.ts';
 
 /** With any content: what a manifest of ours is like, its own type says. */
 const crdType: ResourceType = customResourceDefinitions;
