@@ -3,7 +3,6 @@
  */
 import { labelValue } from '../../../lib/kube/selectors/label-names.ts';
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
-import { setCondition } from '../../../lib/kube/object/conditions.ts';
 import {
   type ControllerContext,
   done,
@@ -23,6 +22,7 @@ import type { Node } from '../../../lib/kube/object/object.ts';
 import { controllerOf } from '../../../lib/kube/object/owner-references.ts';
 import { isOfKind, type NodeObject, type ParentKind, type ParentObject } from '../api.ts';
 import { parentFinalizer } from '../engine/names.ts';
+import { withCondition } from '../engine/node-condition.ts';
 import { isHeld, parentCondition } from '../engine/parent-condition.ts';
 
 export interface ParentControllerOptions extends ControllerContext {
@@ -115,14 +115,10 @@ class ParentController {
   ): Promise<void> {
     const { generation = 0, name = '', namespace } = parent.metadata;
     const facts = { kind, deleting: isDeleting(parent), generation };
-    const { type, reason, message } = parentCondition(facts, objects, this.#nodeLabels());
-    const before = parent.status?.conditions ?? [];
-    const conditions = setCondition(
-      before.filter((one) => one.type === type),
-      { type, reason, message, status: 'True', observedGeneration: generation },
-    );
-    if (before.length === 1 && conditions[0] === before[0]) return;
-    const patch = { type: 'merge', body: { status: { conditions } } } as const;
+    const condition = parentCondition(facts, objects, this.#nodeLabels());
+    const status = withCondition(parent.status, condition, generation);
+    if (status === parent.status) return;
+    const patch = { type: 'merge', body: { status } } as const;
     const target = { name, namespace, subresource: 'status' };
     await orUndefined(this.#options.client.patch(kind.type, target, patch, { signal }));
   }

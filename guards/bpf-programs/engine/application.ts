@@ -14,6 +14,7 @@ import {
 import type { TypedProgram } from '../api.ts';
 import type { Bytecode, ContainerSelector } from '../spec-schema.ts';
 import type { AnyInterfaceSelector, Member, MemberFields } from './member.ts';
+import { distinctIds } from './names.ts';
 
 export function bytecodeOf({ image, path }: ApplicationSpec['byteCode']): Bytecode {
   if (image === undefined) return path === undefined ? {} : { path };
@@ -23,15 +24,12 @@ export function bytecodeOf({ image, path }: ApplicationSpec['byteCode']): Byteco
 }
 
 export function membersOfApplication({ programs, mapOwnerSelector }: ApplicationSpec): Member[] {
-  const seen = new Map<string, number>();
+  const idOf = distinctIds();
   return programs.flatMap((program, index) => {
     const field = fieldOf(program);
     // The schema rejects it; an object that was stored before the schema did so has nothing to run.
     if (field === undefined) return [];
-    const own = `${field}-${program.name}`;
-    const count = (seen.get(own) ?? 0) + 1;
-    seen.set(own, count);
-    const appProgramId = count === 1 ? own : `${own}-${count}`;
+    const appProgramId = idOf(`${field}-${program.name}`);
     const common = { bpffunctionname: program.name, mapownerselector: mapOwnerSelector };
     const { function: kernelFunction, links } = program[field] ?? {};
     const path = `spec.programs[${index}]`;

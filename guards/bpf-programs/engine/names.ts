@@ -50,6 +50,19 @@ export function ofNode(nodeName: string): string {
 }
 
 /**
+ * Numbers IDs that come more than once: `a`, `a-2`. bpfman gives two programs of one type and function the same ID,
+ * and loses one.
+ */
+export function distinctIds(): (id: string) => string {
+  const counts = new Map<string, number>();
+  return (id) => {
+    const count = (counts.get(id) ?? 0) + 1;
+    counts.set(id, count);
+    return count === 1 ? id : `${id}-${count}`;
+  };
+}
+
+/**
  * `<name>-<8 hex>`. bpfman chooses the digits at random; here they follow from `identity`, so an agent that was killed while it
  * created the object does not create a second one.
  */

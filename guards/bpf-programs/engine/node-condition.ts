@@ -1,4 +1,6 @@
-/** The one condition of a per-node object. */
+/** The one condition of an object: of a per-node object, from the outcome there. */
+import { type Condition, setCondition } from '../../../lib/kube/object/conditions.ts';
+import type { NodeObject } from '../api.ts';
 import type { Failure, Outcome } from '../kernel/desired.ts';
 import type { Wanted } from './wanted.ts';
 
@@ -26,6 +28,20 @@ export interface NodeCondition {
 
 export function nodeCondition(type: NodeConditionType, message: string): NodeCondition {
   return { type, reason: reasons[type], message };
+}
+
+/** The status with this condition alone; the same status if nothing changes. */
+export function withCondition(
+  before: NodeObject['status'],
+  { type, reason, message }: Pick<Condition, 'message' | 'reason' | 'type'>,
+  observedGeneration: number | undefined,
+): NodeObject['status'] {
+  const all = before?.conditions ?? [];
+  const conditions = setCondition(
+    all.filter((one) => one.type === type),
+    { type, reason, message, status: 'True', observedGeneration },
+  );
+  return all.length === 1 && conditions[0] === all[0] ? before : { conditions };
 }
 
 type Kept = Extract<Outcome, { state: 'kept' }>;

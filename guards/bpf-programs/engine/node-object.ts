@@ -4,11 +4,12 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 
-import { type Condition, setCondition } from '../../../lib/kube/object/conditions.ts';
+import type { Condition } from '../../../lib/kube/object/conditions.ts';
 import type { ResourceType } from '../../../lib/kube/object/object.ts';
 import { labelValue } from '../../../lib/kube/selectors/label-names.ts';
 import { type NodeObject, nodeTypes, stateTypes } from '../api.ts';
 import type { ApplicationStatus } from '../state-schema.ts';
+import { withCondition } from './node-condition.ts';
 import { annotations as names, labels, nodeFinalizer, nodeObjectName } from './names.ts';
 import type { Parent } from './parent.ts';
 import { failureCode, linkUuid, type State, type StateCondition, stateOf } from './state.ts';
@@ -98,18 +99,6 @@ function stateAfter(
   return isDeepStrictEqual(now, was)
     ? before
     : ({ ...now, updateCount: updateCount + 1 } as NodeObject['status']);
-}
-
-/** The one condition; the same status if nothing changes. */
-function withCondition(
-  before: NodeObject['status'],
-  condition: Pick<Condition, 'message' | 'reason' | 'type'>,
-  observedGeneration: number | undefined,
-): NodeObject['status'] {
-  const all = before?.conditions ?? [];
-  const same = all.filter(({ type }) => type === condition.type);
-  const conditions = setCondition(same, { ...condition, status: 'True', observedGeneration });
-  return all.length === 1 && conditions[0] === all[0] ? before : { conditions };
 }
 
 /** A State object has one condition for all its links. */

@@ -2,6 +2,7 @@
 import { labelValue } from '../../../lib/kube/selectors/label-names.ts';
 import { isDeleting } from '../../../lib/kube/controller/finalizers.ts';
 import {
+  type Api,
   memberTypes,
   type ParentKind,
   type ParentObject,
@@ -12,7 +13,7 @@ import type { ApplicationSpec } from '../application-schema.ts';
 import type { Bytecode, CommonSpec, ProgramSpec } from '../spec-schema.ts';
 import { bytecodeOf, membersOfApplication } from './application.ts';
 import { type Member, programFields } from './member.ts';
-import { sanitized } from './names.ts';
+import { distinctIds, sanitized } from './names.ts';
 
 /** How its API spells the fields that messages name. */
 interface ParentFields {
@@ -50,44 +51,53 @@ export function parentOf(kind: ParentKind, object: ParentObject): Parent {
     namespace: isNamespaced ? (namespace ?? '') : undefined,
     uid,
     deleting: isDeleting(object),
-    ...(kind.api === 'v0.5' ? programsOf(kind, object) : applicationOf(object)),
+    nodeSelector: nodeSelection(kind, object).nodeSelector,
+    fields: spellings[kind.api],
+    ...programsOf(kind, object),
   };
 }
 
-type Requested = Pick<Parent, 'bytecode' | 'fields' | 'globals' | 'members' | 'nodeSelector'>;
-
-function programsOf({ single: type }: ParentKind, object: ParentObject): Requested {
-  const { nodeselector, bytecode, globaldata } = object.spec;
-  const fields = {
+const spellings: Readonly<Record<Api, ParentFields>> = {
+  'v0.5': {
     nodeSelector: 'spec.nodeselector',
     bytecode: 'spec.bytecode',
     globalData: 'spec.globaldata',
     pullSecret: 'imagepullsecret',
-  };
-  return {
-    nodeSelector: nodeselector,
-    bytecode,
-    fields,
-    globals: readGlobalData(globaldata, fields.globalData),
-    members: type === undefined ? membersOf(object) : [single(type, object)],
-  };
-}
-
-function applicationOf(object: ParentObject): Requested {
-  const spec = object.spec as unknown as ApplicationSpec;
-  const fields = {
+  },
+  'v0.6': {
     nodeSelector: 'spec.nodeSelector',
     bytecode: 'spec.byteCode',
     globalData: 'spec.globalData',
     pullSecret: 'imagePullSecret',
-  };
-  return {
-    nodeSelector: spec.nodeSelector,
-    bytecode: bytecodeOf(spec.byteCode),
-    fields,
-    globals: readGlobalData(spec.globalData, fields.globalData),
-    members: membersOfApplication(spec),
-  };
+  },
+};
+
+/** Which nodes an object selects, and the field that says so. */
+export function nodeSelection(
+  { api }: ParentKind,
+  { spec }: ParentObject,
+): { readonly nodeSelector: Parent['nodeSelector']; readonly field: string } {
+  const { nodeSelector } = api === 'v0.5' ? { nodeSelector: spec.nodeselector } : applicationSpec(spec);
+  return { nodeSelector, field: spellings[api].nodeSelector };
+}
+
+function programsOf(
+  { single: type, api }: ParentKind,
+  object: ParentObject,
+): Pick<Parent, 'bytecode' | 'globals' | 'members'> {
+  const { globalData: field } = spellings[api];
+  if (api === 'v0.6') {
+    const spec = applicationSpec(object.spec);
+    const globals = readGlobalData(spec.globalData, field);
+    return { bytecode: bytecodeOf(spec.byteCode), globals, members: membersOfApplication(spec) };
+  }
+  const { bytecode, globaldata } = object.spec;
+  const members = type === undefined ? membersOf(object) : [single(type, object)];
+  return { bytecode, globals: readGlobalData(globaldata, field), members };
+}
+
+function applicationSpec(spec: ParentObject['spec']): ApplicationSpec {
+  return spec as unknown as ApplicationSpec;
 }
 
 /** Where its object says its bytecode is. */
@@ -105,22 +115,18 @@ function single(type: ProgramType, { spec }: ParentObject): Member {
 
 function membersOf({ spec }: ParentObject): Member[] {
   const programs = (spec['programs'] ?? []) as readonly Readonly<Record<string, unknown>>[];
-  const seen = new Map<string, number>();
+  const idOf = distinctIds();
   return programs.flatMap((program, index) => {
     const type = memberTypes.get(String(program['type']));
     const written = type === undefined ? undefined : program[type];
     // The schema rejects both; an object that was stored before the schema did so has nothing to run.
     if (type === undefined || written === undefined) return [];
     const member = typed(type, written as ProgramSpec);
-    const id = appProgramId(member);
-    // bpfman gives two programs of one type and function the same id, and loses one.
-    const count = (seen.get(id) ?? 0) + 1;
-    seen.set(id, count);
     const field = `spec.programs[${index}].${type}`;
     return [
       {
         ...member,
-        appProgramId: labelValue(count === 1 ? id : `${id}-${count}`),
+        appProgramId: labelValue(idOf(appProgramId(member))),
         ...{ field, fields: programFields(field) },
       },
     ];

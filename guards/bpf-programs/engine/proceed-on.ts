@@ -1,20 +1,27 @@
-/** Masks of return codes after which the next program of a chain runs. */
-import { tcActions, type TcSpec, type XdpSpec } from '../spec-schema.ts';
+/**
+ * Masks of return codes after which the next program of a chain runs. Each word has the bit of its place in the list of its type: XDP's
+ * are by number (include/uapi/linux/bpf.h), TC's from -1 on. The last is libxdp's `dispatcher_return`, bit 31.
+ */
+import { tcActions, type TcSpec, xdpActions, type XdpSpec } from '../spec-schema.ts';
 
-/** `XDP_ABORTED` to `XDP_REDIRECT` (include/uapi/linux/bpf.h); `dispatcher_return` is libxdp's, bit 31. */
-const xdpBits = { aborted: 0, drop: 1, pass: 2, tx: 3, redirect: 4, dispatcher_return: 31 } as const;
-
-/** Bit 1 << action for each. */
 export function xdpMask(actions: XdpSpec['proceedon']): number {
-  return maskOf(actions.map((action) => xdpBits[action]));
+  return maskOf(actions, xdpActions);
 }
 
-/** Bit 1 << (action + 1) for each: `TC_ACT_UNSPEC` is -1. */
 export function tcMask(actions: TcSpec['proceedon']): number {
-  return maskOf(actions.map((action) => (action === 'dispatcher_return' ? 31 : tcActions.indexOf(action))));
+  return maskOf(actions, tcActions);
 }
 
-function maskOf(bits: readonly number[]): number {
+/** The words of a mask, by the list of a type. */
+export function actionsOf(mask: number, words: readonly string[]): string[] {
+  return words.filter((_, index) => ((mask >>> bitOf(index, words)) & 1) === 1);
+}
+
+function maskOf<Word extends string>(actions: readonly Word[], words: readonly Word[]): number {
   // JavaScript's bit operators return a negative number if bit 31 is set.
-  return bits.reduce((mask, bit) => mask | (1 << bit), 0) >>> 0;
+  return actions.reduce((mask, action) => mask | (1 << bitOf(words.indexOf(action), words)), 0) >>> 0;
+}
+
+function bitOf(index: number, { length }: readonly string[]): number {
+  return index === length - 1 ? 31 : index;
 }

@@ -6,6 +6,7 @@ import type { Attach, InterfaceHook } from '../kernel/desired.ts';
 import type { ApplicationStatus, LinkStatus, LoadStatus, StateLink, StateProgram } from '../state-schema.ts';
 import { fieldOf } from './application.ts';
 import type { Parent } from './parent.ts';
+import { actionsOf } from './proceed-on.ts';
 import type { Told } from './told.ts';
 
 export interface StateCondition {
@@ -128,12 +129,14 @@ export function linkUuid({ wanted }: Pick<Told, 'wanted'>, uid: string): string 
 function placeOf(attach: Exclude<Attach, { type: 'nowhere' }>): Record<string, unknown> {
   switch (attach.type) {
     case 'xdp':
-      return { ...hookOf(attach.hook), ...orderOf(attach.order, xdpActions) };
+      return {
+        ...{ ...hookOf(attach.hook), priority: attach.order.priority },
+        proceedOn: actionsOf(attach.order.proceedOn, xdpActions),
+      };
     case 'tc':
       return {
-        ...hookOf(attach.hook),
-        direction: capital(attach.direction),
-        ...orderOf(attach.order, tcActions),
+        ...{ ...hookOf(attach.hook), direction: capital(attach.direction), priority: attach.order.priority },
+        proceedOn: actionsOf(attach.order.proceedOn, tcActions),
       };
     case 'tcx':
       return { ...hookOf(attach.hook), direction: capital(attach.direction), priority: attach.priority };
@@ -164,18 +167,6 @@ function hookOf({ interface: interfaceName, container, namespacePath }: Interfac
   // Below where the agent has the root of the node.
   const netnsPath = namespacePath?.slice(namespacePath.lastIndexOf('/run/netns/'));
   return { interfaceName, ...(netnsPath !== undefined && { netnsPath }) };
-}
-
-/** Bit 31 is libxdp's `dispatcher_return`, the last word of each list. */
-function orderOf(
-  { priority, proceedOn }: { readonly priority: number; readonly proceedOn: number },
-  actions: readonly string[],
-): object {
-  const isSet = (bit: number): boolean => ((proceedOn >>> bit) & 1) === 1;
-  return {
-    priority,
-    proceedOn: actions.filter((_, index) => isSet(index === actions.length - 1 ? 31 : index)),
-  };
 }
 
 const capital = (word: string): string => word.slice(0, 1).toUpperCase() + word.slice(1);

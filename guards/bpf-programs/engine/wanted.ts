@@ -4,7 +4,7 @@
  */
 import { labelValue } from '../../../lib/kube/selectors/label-names.ts';
 import type { Member } from './member.ts';
-import { annotations, kindAnnotation, labels, nodeFinalizer, nodeObjectName } from './names.ts';
+import { annotations, distinctIds, kindAnnotation, labels, nodeFinalizer, nodeObjectName } from './names.ts';
 import type { NodeView } from './node-view.ts';
 import type { Parent } from './parent.ts';
 import { type Goal, type PlaceName, placesOf } from './places.ts';
@@ -72,7 +72,7 @@ function wantedOfMember(parent: Parent, member: Member, node: NodeView): Wanted[
  */
 function linksOf(all: readonly Wanted[]): Wanted[] {
   const links = new Set<string>();
-  const counts = new Map<string, number>();
+  const distinct = distinctIds();
   const kept = all.flatMap((one): Wanted[] => {
     const { goal, member, id, name } = one;
     if ('sameAs' in goal) return [];
@@ -84,9 +84,8 @@ function linksOf(all: readonly Wanted[]): Wanted[] {
       links.add(link);
     }
     // Two at one place, with other priorities.
-    const count = (counts.get(id) ?? 0) + 1;
-    counts.set(id, count);
-    return count === 1 ? [one] : [{ ...one, id: `${id}-${count}`, name: `${name}-${count}` }];
+    const own = distinct(id);
+    return own === id ? [one] : [{ ...one, id: own, name: name + own.slice(id.length) }];
   });
   const linked = new Set(
     kept.flatMap(({ goal, member }) =>

@@ -15,7 +15,7 @@ import {
   parentKinds,
   type ParentObject,
 } from '../api.ts';
-import type { ApplicationSpec } from '../application-schema.ts';
+import { nodeSelection, type Parent } from '../engine/parent.ts';
 import { nodeOf, unreachedIn } from '../engine/parent-condition.ts';
 import { countsOf } from '../engine/state-counts.ts';
 
@@ -94,21 +94,18 @@ export async function readPrograms(
 /** The agents of the nodes that it selects; a machine without a Node object is selected. */
 function needsOf({ kind, parent, objects }: ProgramView, nodes: readonly NodeView[]): Need[] {
   const byNode = Map.groupBy(objects, nodeOf);
-  const names = nodes.length > 0 ? nodes.filter((node) => isSelected(kind, parent, node)) : undefined;
+  const { nodeSelector, field } = nodeSelection(kind, parent);
+  const names = nodes.length > 0 ? nodes.filter((node) => isSelected(nodeSelector, node)) : undefined;
   const labels = names?.map(({ name }) => name) ?? [...byNode.keys()];
   return labels.map((node) => ({
     process: 'agent',
     node,
-    why: `${selectorField(kind)} selects it`,
+    why: `${field} selects it`,
     seen: seenOf(byNode.get(labelValue(node)) ?? [], parent),
   }));
 }
 
-const selectorField = ({ api }: ParentKind): string =>
-  api === 'v0.6' ? 'spec.nodeSelector' : 'spec.nodeselector';
-
-function isSelected({ api }: ParentKind, { spec }: ParentObject, { labels = {} }: NodeView): boolean {
-  const selector = api === 'v0.6' ? (spec as unknown as ApplicationSpec).nodeSelector : spec.nodeselector;
+function isSelected(selector: Parent['nodeSelector'], { labels = {} }: NodeView): boolean {
   try {
     return labelsMatch(labelSelectorOf(selector), labels);
   } catch {
@@ -159,7 +156,7 @@ function guardedObject(view: ProgramView, nodes: readonly NodeView[]): GuardedOb
     ];
   });
   if (needs.length === 0) {
-    const field = selectorField(kind);
+    const { field } = nodeSelection(kind, parent);
     const next = `Compare ${field} with the labels of the nodes`;
     problems.push({ kind: 'no-node', field, why: 'it selects no node', next });
   } else if (problems.length === 0 && objects.length > 0 && !objects.some(isLoaded)) {
