@@ -23,7 +23,7 @@ export async function eachListed(
   take: (object: KubeObject) => Promise<void>,
 ): Promise<void> {
   let token: string | undefined;
-  do {
+  for (;;) {
     let page;
     try {
       page = await client.list<KubeObject>(type, namespace === '' ? {} : { namespace }, {
@@ -41,5 +41,6 @@ export async function eachListed(
       await take({ apiVersion: apiVersionOf(type), kind: type.kind, ...withoutManagedFields(item) });
     });
     token = page.metadata.continue;
-  } while (token !== undefined && token !== '');
+    if (token === undefined || token === '') return;
+  }
 }
