@@ -16,7 +16,7 @@ import { pods } from './demo/pods.ts';
 import { policies } from './demo/policies.ts';
 import { programs } from './demo/programs.ts';
 import { Screen } from './demo/screen.ts';
-import { failedOf, type Part, show, type StageOptions } from './demo/stage.ts';
+import { failedOf, type Part, resultCell, show, type StageOptions } from './demo/stage.ts';
 
 const parts: readonly Part[] = [files, pods, integrity, network, policies, programs];
 const modes = [...sensorModeNames, 'auto'];
@@ -58,8 +58,8 @@ function titleOf(part: Part): string {
 async function demo(shown: readonly Part[], options: StageOptions): Promise<number> {
   const { screen } = options;
   if (shown.every(obstacleOf)) {
-    for (const part of shown)
-      process.stderr.write(`demo: ${part.name} cannot be shown here: ${obstacleOf(part)}\n`);
+    const why = shown.map((part) => `demo: ${part.name} cannot be shown here: ${obstacleOf(part)}\n`);
+    process.stderr.write(why.join(''));
     return 2;
   }
   const startMs = performance.now();
@@ -75,9 +75,9 @@ async function demo(shown: readonly Part[], options: StageOptions): Promise<numb
     const checks = await show(part, title, options);
     const wrong = failedOf(checks);
     failed += wrong;
-    const result =
-      wrong === 0 ? ({ text: 'ok', style: 'green' } as const) : ({ text: 'FAILED', style: 'red' } as const);
-    rows.push({ cells: [title, result, `${checks.length - wrong} of ${checks.length} as expected`] });
+    rows.push({
+      cells: [title, resultCell(wrong === 0), `${checks.length - wrong} of ${checks.length} as expected`],
+    });
   }
   screen.heading(`The demo, in ${((performance.now() - startMs) / 1000).toFixed(1)} s`);
   screen.line(renderTable(rows, screen));

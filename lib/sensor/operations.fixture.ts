@@ -68,7 +68,8 @@ export class Holder implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#child.stdin?.end();
-    if (this.#child.exitCode === null) await once(this.#child, 'exit');
+    const { exitCode, signalCode } = this.#child;
+    if (exitCode === null && signalCode === null) await once(this.#child, 'exit');
   }
 }
 

@@ -7,7 +7,7 @@ import { attributesOf, describeMask, kernelBits } from '../../lib/sensor/access.
 import { operations, type SensorModeName } from '../../lib/sensor/modes.ts';
 import { Holder } from '../../lib/sensor/operations.fixture.ts';
 import { NOBODY } from '../../lib/testing/public-checkout.fixture.ts';
-import { type Part, programPath, type Stage } from './stage.ts';
+import { type Check, type Part, programPath, type Stage } from './stage.ts';
 
 /** Reading it proves that every alert of the step before has arrived. */
 const marker = 'marker';
@@ -26,6 +26,7 @@ interface Step {
   readonly sees?: readonly string[];
 }
 
+const NONE = 'no alert';
 const heldOpen = 'sysread of what was opened before the watch';
 
 const steps: readonly Step[] = [
@@ -60,10 +61,8 @@ export const files: Part = {
   async play(stage) {
     const { screen, directory } = stage;
     createFiles(stage);
-    const holder = await stage.use(
-      'a process opens a file',
-      Holder.open(stage.at('held'), 'sysread($h, my $b, 1)'),
-    );
+    const opening = Holder.open(stage.at('held'), 'sysread($h, my $b, 1)');
+    const holder = await stage.use('a process opens a file', opening);
     screen.command(`cd ${directory}`);
     const words = `watch -o json --mode ${stage.mode} ${watched.join(' ')}`;
     const watch = await stage.rampart(words, /watching \d+ paths? by /);
@@ -79,25 +78,18 @@ export const files: Part = {
         line.includes(`"path":"${stage.at(marker)}"`) && line.includes(`"tgid":${process.pid},`);
       const lines = (await watch.take(isMarker, stage.patience())).slice(0, -1);
       for (const line of lines) stage.show(line);
-      if (lines.length === 0) screen.answer('no alert');
+      if (lines.length === 0) screen.answer(NONE);
       seen.push(...lines.map((line) => accessOf(JSON.parse(line) as KiveAlert, directory)));
       if (sees === undefined || sees.length > 0) {
-        judge(
-          stage,
-          (sees ?? []).map((access) => expectedOf(stage, access, mode, asNobody)),
-          seen,
-        );
+        const expected = sees?.map((access) => expectedOf(stage, access, mode, asNobody));
+        stage.checks.push(...judge(expected ?? [], seen));
         seen = [];
       }
     }
     await stage.end();
     const totals = watch.stderr.trimEnd().split('\n').at(-1) ?? '';
     screen.line(`\n${totals}`);
-    stage.check(
-      'totals of the watch',
-      '0 folded, 0 lost',
-      /\d+ folded, \d+ lost$/.exec(totals)?.[0] ?? totals,
-    );
+    stage.check('totals of the watch', '0 folded, 0 lost', totals.endsWith(' 0 folded, 0 lost') || totals);
   },
 };
 
@@ -109,44 +101,32 @@ function createFiles(stage: Stage): void {
   copyFileSync(programPath('true'), stage.at('tool'));
 }
 
-export interface Expected {
-  readonly what: string;
-  /** Undefined if it is not seen here. */
-  readonly access: string | undefined;
-  readonly why?: string | undefined;
-}
-
 /**
  * Every access that is seen here must be reported once, exactly as expected; the others not at all. What is reported besides counts
  * against the last one.
  */
-export function judge(
-  stage: Pick<Stage, 'check'>,
-  expected: readonly Expected[],
-  seen: readonly string[],
-): void {
+export function judge(expected: readonly Omit<Check, 'seen'>[], seen: readonly string[]): Check[] {
   const others = [...seen];
-  const found = expected.map(({ access = '' }) => {
+  const found = expected.map(({ expected: access }) => {
     const at = others.indexOf(access);
     return at < 0 ? [] : others.splice(at, 1);
   });
   found.at(-1)?.push(...others);
-  for (const [index, { what, access = 'no alert', why }] of expected.entries())
-    stage.check(what, access, found[index]?.join(' and ') || 'no alert', why);
+  return expected.map((check, index) => ({ ...check, seen: found[index]?.join(' and ') || NONE }));
 }
 
-function expectedOf(stage: Stage, access: string, mode: SensorModeName, asNobody: boolean): Expected {
+function expectedOf(stage: Stage, access: string, mode: SensorModeName, asNobody: boolean) {
   const [name = '', file = '', program = '', ...label] = access.split(' ');
   const what = label.join(' ') || name;
   const operation = operations.find((one) => one.name === name);
   if (operation === undefined) throw new Error(`lib/sensor/modes.ts has no operation ${name}`);
   const mask = operation.seen[mode];
-  const why = mask === undefined ? operation.unseenBecause : unseenHere(name, mode, stage.directory);
-  if (mask === undefined || why !== undefined) return { what, access: undefined, why };
+  const note = mask === undefined ? operation.unseenBecause : unseenHere(name, mode, stage.directory);
+  if (mask === undefined || note !== undefined) return { what, expected: NONE, note };
   // A program becomes itself at the exec tracepoint; when its permission is asked it is still the caller.
   const own = program === 'tool' && (mode === 'raw_tracepoint' ? program : programPath('sh'));
   const who = `${own || programPath(program)}${asNobody ? ` as uid ${NOBODY}, denied` : ''}`;
-  return { what, access: `${wordsOf(mask)} of ${file} by ${who}` };
+  return { what, expected: `${wordsOf(mask)} of ${file} by ${who}` };
 }
 
 function accessOf({ metadata, process: { uid, binary } }: KiveAlert, directory: string): string {

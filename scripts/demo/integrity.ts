@@ -11,14 +11,9 @@ const get = `kubectl get fins ${inNamespace}`;
 
 /** By a script the kernel runs the interpreter, with the script as its argument (execve(2)). */
 const tamperings = [
-  { command: './tamper.sh', asNobody: true, path: '/etc/passwd', by: ['sh', './tamper.sh'] },
-  {
-    command: 'mv -f sudoers.new host/etc/sudoers',
-    asNobody: false,
-    path: '/etc/sudoers',
-    by: ['mv', '-f sudoers.new host/etc/sudoers'],
-  },
-] as const;
+  { path: '/etc/passwd', program: 'sh', words: './tamper.sh', asNobody: true },
+  { path: '/etc/sudoers', program: 'mv', words: '-f sudoers.new host/etc/sudoers', asNobody: false },
+];
 const paths = tamperings.map(({ path }) => path);
 
 export const integrity: Part = {
@@ -34,49 +29,37 @@ export const integrity: Part = {
     stage.write('sudoers.new', 'eve ALL=(ALL:ALL) NOPASSWD: ALL\n', 0o440);
     stage.write('tamper.sh', "#!/bin/sh\necho 'eve::0:0::/:/bin/sh' >> host/etc/passwd\n", 0o755);
 
-    screen.step(
-      'Rampart for one machine. Its files are those in the directory host. Findings go to its stdout.',
-    );
+    screen.step('Rampart for one machine. Its files are those in the directory host.');
     const standalone = await stage.standalone(`--mode ${stage.mode} --host-root host --node-name machine`);
     screen.step('A FileIntegrity with an aide.conf, as people have it for the File Integrity Operator:');
     await stage.type('cat examples/file-integrity.yaml');
     await stage.type('kubectl apply -f examples/file-integrity.yaml');
     await result(stage, 'the first result', 'Succeeded');
     // The watch of the files begins when there is a baseline.
-    const detection = await stage.type(`${get} -o 'jsonpath={.items[*].detection}'`, {
-      until: /"events":"(?!none")/,
-    });
+    const until = /"events":"(?!none")/;
+    const detection = await stage.type(`${get} -o 'jsonpath={.items[*].detection}'`, { until });
     const hasAuthors = detection.includes('"events":"sensor"');
 
     screen.step(
       hasAuthors
-        ? 'Two files are changed: by nobody, one that everybody may write by mistake; by root, one of the rights of users.'
+        ? 'Two files are changed: by nobody, one that everybody may write by mistake; by root, one about rights.'
         : 'Two files are changed. Who does it cannot be seen on this machine; the reason is above.',
     );
     await stage.type('cat tamper.sh');
     let first: string | undefined;
-    for (const {
-      command,
-      path,
-      by: [program, words],
-      asNobody,
-    } of tamperings) {
-      await stage.type(command, { asNobody, prompt: asNobody ? `uid ${NOBODY} $` : '#' });
-      const found = await stage.hear<FindingLine>(
-        standalone,
-        (finding) => finding.state === 'found' && finding.path === path,
-      );
+    for (const { path, program, words, asNobody } of tamperings) {
+      const prompt = asNobody ? `uid ${NOBODY} $` : '#';
+      await stage.type(program === 'sh' ? words : `${program} ${words}`, { asNobody, prompt });
+      const isIt = (finding: FindingLine): boolean => finding.state === 'found' && finding.path === path;
+      const found = await stage.hear(standalone, isIt);
       first ??= found?.line;
       const { change, seenBy, author } = found?.keys ?? {};
       const how = seenBy === 'event' ? 'at once' : 'by a scan';
       stage.check(path, 'changed, known at once', found ? `${change}, known ${how}` : 'no finding');
-      const who = author ? `${author.binary} ${author.arguments}, uid ${author.uid}` : 'not known here';
+      const by = author ? `${author.binary} ${author.arguments}, uid ${author.uid}` : 'not known here';
       const expected = `${programPath(program)} ${words}, uid ${asNobody ? NOBODY : 0}`;
-      stage.check(
-        `who changed ${path}`,
-        hasAuthors ? expected : 'not known here',
-        found ? who : 'no finding',
-      );
+      const who = hasAuthors ? expected : 'not known here';
+      stage.check(`who changed ${path}`, who, found ? by : 'no finding');
     }
     if (first !== undefined) {
       screen.step('The first finding as it is at stdout, where it is one line:');

@@ -19,9 +19,7 @@ export const pods: Part = {
   packages: kubectl,
   async play(stage) {
     const { screen, signal } = stage;
-    screen.step(
-      'containerd with directories, mounts and a network of its own, and an image made on the spot:',
-    );
+    screen.step('containerd with directories, mounts and a network of its own, and an image made here:');
     const lab = await stage.lab();
     const { name, version } = await lab.cri.version({ signal });
     const spec = { name: 'nginx-pod', labels: { 'security-level': stage.securityLevel } };
@@ -38,7 +36,7 @@ export const pods: Part = {
     await stage.type('kubectl get pods --show-labels', { until: /Running/ });
 
     screen.step(
-      "The sample policy of Kive's design document. Only its callback is another: a receiver in this demo.",
+      "The sample policy of Kive's design document. Only its callback is another: a receiver here.",
     );
     const sample = readFileSync(samplePolicy, 'utf8');
     stage.write('policy.yaml', sample.replace('http://my-callback.com/alerts', receiver.url('/alerts')));
@@ -51,25 +49,19 @@ export const pods: Part = {
     await stage.type(`kubectl get kivepolicies ${inSystem}`);
     const data = rowsOf(await stage.type(`kubectl get kivedata ${inSystem}`));
     const counts = '{.status.watchedFiles} file in {.status.matchedContainers} container';
-    const status = await stage.run(
-      `kubectl get kivepolicy kive-sample-policy ${inSystem} -o jsonpath='${counts}'`,
-    );
+    const get = `kubectl get kivepolicy kive-sample-policy ${inSystem}`;
+    const status = await stage.run(`${get} -o jsonpath='${counts}'`);
     stage.check('watched for the policy', '1 file in 1 container', status);
     stage.check('KiveData', '1', String(data));
 
-    screen.step(
-      'The file was not in the image: the policy had it created. It is read in the pod, and by root on the host.',
-    );
+    screen.step('The file, which the policy had created, is read in the pod, and by root on the host:');
     const alerts: { readonly line: string; readonly keys: KiveAlert }[] = [];
     const hear = async (what: string, expected: string): Promise<void> => {
       const heard = await stage.hear<KiveAlert>(standalone, () => true, data > 0 ? undefined : NO_ALERT_MS);
       if (heard !== undefined) alerts.push(heard);
       const { metadata, accessor } = heard?.keys ?? {};
-      stage.check(
-        what,
-        expected,
-        metadata ? `${metadata.access.join()} by ${accessor?.relation}` : 'no alert',
-      );
+      const seen = metadata && `${metadata.access.join()} by ${accessor?.relation}`;
+      stage.check(what, expected, seen ?? 'no alert');
     };
     const [permissions, , user] = (await stage.inPod(lab, pod, 'ls -l /secret.txt')).split(/\s+/);
     stage.check('/secret.txt in the pod', '-r--r--r-- root', `${permissions} ${user}`);
@@ -83,28 +75,20 @@ export const pods: Part = {
       screen.step('The second alert as it is at stdout, where it is one line:');
       screen.json(last.line);
     }
-    stage.check(
-      'owner in the alerts',
-      owner,
-      [...new Set(alerts.map(({ keys }) => ownerIn(keys)))].join(' and '),
-    );
+    const owners = new Set(alerts.map(({ keys }) => ownerIn(keys)));
+    stage.check('owner in the alerts', owner, [...owners].join(' and '));
     const ids = new Set(alerts.map(({ keys }) => shortId(keys.pod.container.id)));
     stage.check('its container', shortId(`containerd://${container?.id}`), [...ids].join(' and '));
 
     const { received } = receiver;
-    await stage.until(
-      async () => received.length >= alerts.length,
-      (isAll) => isAll,
-    );
+    const isAll = (count: number): boolean => count >= alerts.length;
+    await stage.until(async () => received.length, isAll);
     screen.step(`The same alerts at the receiver, ${receiver.url('/alerts')}:`);
     for (const { path, id, line } of received)
       screen.answer(`POST ${path}  X-Rampart-Alert-Id: ${id}  ${Buffer.byteLength(line)} bytes`);
     const same = received.filter(({ line }, index) => line === alerts[index]?.line).length;
-    stage.check(
-      'at the receiver',
-      '2 alerts with 2 ids, 2 of them as at stdout',
-      `${received.length} alerts with ${new Set(received.map(({ id }) => id)).size} ids, ${same} of them as at stdout`,
-    );
+    const told = `${received.length} alerts with ${new Set(received.map(({ id }) => id)).size} ids`;
+    stage.check('at the receiver', '2 alerts with 2 ids, 2 as at stdout', `${told}, ${same} as at stdout`);
 
     screen.step('The policy is deleted, and with it what it had watched:');
     await stage.type('kubectl delete -f policy.yaml');

@@ -60,35 +60,26 @@ export const policies: Part = {
     screen.step('A policy of CEL that protects, and one of WebAssembly that monitors:');
     await stage.type('cat policies.yaml');
     await stage.type('kubectl apply -f policies.yaml');
-    const audited = await screen.during(
-      'the reports',
-      stage.until(evaluations, (count) => count >= 4),
-    );
-    stage.check('objects evaluated', 'all', audited >= 4 ? 'all' : 'not all');
+    const isAll = (count: number): boolean => count >= 4;
+    const audited = await screen.during('the reports', stage.until(evaluations, isAll));
+    stage.check('objects evaluated', 'all', isAll(audited));
     await stage.type('kubectl get clusteradmissionpolicies', { until: / active [^]* active / });
     screen.step('What was there before has its report:');
     const reports = await stage.type('kubectl get policyreports -n shop -o wide');
-    for (const [name, pass, fail] of [
-      ['old', 0, 2],
-      ['fine', 1, 1],
-    ] as const) {
-      const [, passed, failed] = new RegExp(`ConfigMap +${name} +(\\d+) +(\\d+) `).exec(reports) ?? [];
-      stage.check(`report of ${name}`, `${pass} pass, ${fail} fail`, `${passed} pass, ${failed} fail`);
+    for (const [name, expected] of Object.entries({ old: '0 pass, 2 fail', fine: '1 pass, 1 fail' })) {
+      const [, pass, fail] = new RegExp(`ConfigMap +${name} +(\\d+) +(\\d+) `).exec(reports) ?? [];
+      stage.check(`report of ${name}`, expected, `${pass} pass, ${fail} fail`);
     }
 
     screen.step('A new one is refused:');
-    const refused = (await create('new', 'db-password=secret')).includes(
-      'admission webhook "clusterwide-no-passwords.kubewarden.admission" denied the request: passwords belong in a Secret',
-    );
-    stage.check('kubectl create', 'refused', refused ? 'refused' : 'not refused');
+    const said = await create('new', 'db-password=secret');
+    const refusal = /"clusterwide-no-passwords\S+" denied the request: passwords belong in a Secret$/;
+    stage.check('kubectl create', 'refused', refusal.test(said));
 
     screen.step('A label is changed: that object alone is evaluated again, by both policies.');
     const before = await evaluations();
     await stage.type('kubectl label configmap fine -n shop team=blue');
-    await screen.during(
-      'the report',
-      stage.until(evaluations, (count) => count > before + 1),
-    );
+    await stage.until(evaluations, (count) => count > before + 1);
     await sleep(300, undefined, { signal });
     const evaluated = (await evaluations()) - before;
     screen.answer(`${evaluated} evaluations more in rampart_policy_audit_evaluations_total at ${metrics}`);

@@ -11,32 +11,21 @@ const [near, far] = ['rmp-demo0', 'rmp-demo1'];
 const probesObject = countObject.replace('count.bpf.o', 'probes.bpf.o');
 const place = '--bpffs bpffs --bpf-state state';
 
-const program = (
-  kind: string,
-  name: string,
-  image: string,
-  more: string,
-): string => `apiVersion: bpfman.io/v1alpha1
+const program = (kind: string, name: string, image: string, more: readonly string[]): string => `\
+apiVersion: bpfman.io/v1alpha1
 kind: ${kind}
-metadata:
-  name: ${name}
+metadata: { name: ${name} }
 spec:
   nodeselector: {}
-${more}
-  bytecode:
-    image:
-      url: ${image}
+  ${more.join('\n  ')}
+  bytecode: { image: { url: ${image} } }
 `;
-const xdpProgram = (name: string, priority: number, image: string): string =>
-  program(
-    'XdpProgram',
-    name,
-    image,
-    `  bpffunctionname: xdp_count
-  interfaceselector:
-    interfaces: [${near}]
-  priority: ${priority}`,
-  );
+const placeOf = (priority: number): string[] => [
+  'bpffunctionname: xdp_count',
+  `interfaceselector: { interfaces: [${near}] }`,
+  `priority: ${priority}`,
+];
+const probe = ['bpffunctionname: on_kprobe', 'func_name: try_to_wake_up'];
 
 export const programs: Part = {
   name: 'programs',
@@ -53,36 +42,35 @@ export const programs: Part = {
     const count = await push('count', countObject, { xdp_count: 'xdp', tc_count: 'tc' });
     const probes = await push('probes', probesObject, { on_kprobe: 'kprobe' });
     screen.step(
-      'A registry on this machine, and images made on the spot: an object file, and what programs are in it.',
+      'A registry on this machine, and images made on the spot: object files with what is in them.',
     );
     screen.answer(`${count}\n${probes}`);
 
     // Commands of the stage end with its signal; these are to run then.
     const undo = (command: string): void =>
-      stage.defer(async () => await new Running(command.split(' '), { cwd: stage.directory }).ended);
+      stage.stack.defer(
+        async () => void (await new Running(command.split(' '), { cwd: stage.directory }).ended),
+      );
     mkdirSync(stage.at('bpffs'));
     undo('umount bpffs');
     undo(`ip link delete ${near}`);
-    await stage.run('mount -t bpf bpf bpffs');
-    await stage.run(`ip link add ${near} type veth peer name ${far}`);
+    await stage.run(`mount -t bpf bpf bpffs; ip link add ${near} type veth peer name ${far}`);
     await stage.run(`ip link set ${near} up; ip link set ${far} up`);
 
     const start = async () =>
       await stage.standalone(`--guards bpf-programs ${place} --bpf-insecure-registry ${registry.host}`);
     const first = await start();
-    const apply = async (kind: string, name: string, text: string): Promise<string> => {
-      stage.write(`${name}.yaml`, text);
+    const reconciled = async (kind: string, name: string): Promise<string> => {
+      const path = '{.status.conditions[0].type}: {.status.conditions[0].message}';
+      const until = kind === 'XdpProgram' ? /^ReconcileSuccess/ : /^Reconcile/;
+      const asked = stage.run(`kubectl get ${kind} ${name} -o 'jsonpath=${path}'`, { until });
+      return await screen.during(name, asked);
+    };
+    const apply = async (kind: string, name: string, image: string, more: string[]): Promise<string> => {
+      stage.write(`${name}.yaml`, program(kind, name, image, more));
       await stage.type(`cat ${name}.yaml`);
       await stage.type(`kubectl apply -f ${name}.yaml`);
       return await reconciled(kind, name);
-    };
-    const reconciled = async (kind: string, name: string): Promise<string> => {
-      const path = '{.status.conditions[0].type}: {.status.conditions[0].message}';
-      const until = kind === 'xdpprogram' ? /^ReconcileSuccess/ : /^Reconcile/;
-      return await screen.during(
-        name,
-        stage.run(`kubectl get ${kind} ${name} -o 'jsonpath=${path}'`, { until }),
-      );
     };
     // Only here: it loads what eBPF programs need, which the other parts leave to rampart.
     const { send } = await import('../../guards/bpf-programs/kernel/lab.fixture.ts');
@@ -96,15 +84,13 @@ export const programs: Part = {
     };
 
     screen.step(`A program that counts frames, on one end of a cable, ${near}:`);
-    const ran = await apply('xdpprogram', 'count', xdpProgram('count', 50, count));
+    const ran = await apply('XdpProgram', 'count', count, placeOf(50));
     stage.check('count.yaml', 'ReconcileSuccess', ran.split(':')[0] ?? '');
     sendFrames();
     await counted(100);
 
-    screen.step(
-      'Another one, before it by its priority. Both are one program for the kernel, exchanged at once:',
-    );
-    await apply('xdpprogram', 'first', xdpProgram('first', 10, count));
+    screen.step('Another one, before it by its priority. Both are one program for the kernel:');
+    await apply('XdpProgram', 'first', count, placeOf(10));
     sendFrames();
     const chain = await stage.type(`rampart bpf chain ${near} ${place}`);
     const order = [...chain.matchAll(/^\d+ +XdpProgram\/(\w+)/gm)].map(([, name]) => name).join(', ');
@@ -112,30 +98,26 @@ export const programs: Part = {
     await counted(200);
 
     screen.step('A kprobe, which some kernels refuse:');
-    const more = '  bpffunctionname: on_kprobe\n  func_name: try_to_wake_up';
-    const probed = await apply('kprobeprogram', 'wakeups', program('KprobeProgram', 'wakeups', probes, more));
+    const probed = await apply('KprobeProgram', 'wakeups', probes, probe);
     screen.answer(probed);
-    const isSaid =
-      probed.startsWith('ReconcileSuccess: ') || /^ReconcileError: .*NotLoaded: .{40}/s.test(probed);
-    stage.check('the kprobe', 'runs, or the reason', isSaid ? 'runs, or the reason' : probed);
+    const isSaid = /^ReconcileSuccess: |^ReconcileError: .*NotLoaded: .{40}/s.test(probed);
+    stage.check('the kprobe', 'runs, or the reason', isSaid || probed);
 
-    screen.step(
-      'The agent is killed. The programs stay, and count on; the agent that comes next adopts them:',
-    );
+    screen.step('The agent is killed. The programs stay, and count on; the next agent adopts them:');
     stage.look();
     stage.ramparts.delete(first);
     await stage.type(`kill -9 ${first.pid}`);
     await first.ended;
     sendFrames();
     await start();
-    await reconciled('xdpprogram', 'count');
+    await reconciled('XdpProgram', 'count');
     sendFrames();
     await counted(400);
 
     screen.step('Deleted, and nothing is left:');
     await stage.type('kubectl delete -f count.yaml -f first.yaml -f wakeups.yaml');
     const list = await stage.type(`rampart bpf list ${place}`);
-    stage.check('programs in the kernel', 'none', list.startsWith('No eBPF programs') ? 'none' : list);
+    stage.check('programs in the kernel', 'none', list.startsWith('No eBPF programs') || list);
     const kept = readdirSync(stage.at('bpffs'), { recursive: true, encoding: 'utf8' });
     stage.check('pins', 'none', kept.filter((path) => path.split('/').length > 2).join(', ') || 'none');
   },

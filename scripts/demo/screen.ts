@@ -35,11 +35,6 @@ export class Screen {
     this.line(`\n${wrapText(text, this.widthColumns).join('\n')}`);
   }
 
-  /** The end of all: green or red. */
-  verdict(isWell: boolean, text: string): void {
-    this.line(paint(isWell ? 'green' : 'red', text, this.colour));
-  }
-
   /** A command as typed at `prompt`; a long one on several lines, in shell syntax. */
   command(command: string, prompt = '$'): void {
     const lines = wrapText(command, this.widthColumns - prompt.length - continued.length);

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { alertLines } from '../../guards/file-access/alert/alert-line-kind.ts';
 import { findingLines } from '../../guards/file-integrity/status/finding-line-kind.ts';
 import { readFinding } from '../../guard/stream/read-finding.ts';
-import { renderTable, type Row } from '../../lib/output/table.ts';
+import { type Cell, paint, renderTable, type Row } from '../../lib/output/table.ts';
 import { NOBODY } from '../../lib/testing/public-checkout.fixture.ts';
 import { Running } from '../../lib/testing/running.fixture.ts';
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
@@ -88,7 +88,7 @@ interface Typed {
   readonly until?: RegExp;
 }
 
-export class Stage implements AsyncDisposable {
+export class Stage implements StageOptions {
   readonly mode: string;
   readonly securityLevel: string;
   readonly screen: Screen;
@@ -100,12 +100,13 @@ export class Stage implements AsyncDisposable {
   readonly ramparts = new Set<Rampart>();
   /** Commands are run in the network of this process. */
   networkOf: number | undefined;
-  readonly #stack = new AsyncDisposableStack();
+  /** Ends what was started, in the reverse order. */
+  readonly stack = new AsyncDisposableStack();
   readonly #env: NodeJS.ProcessEnv;
 
   constructor({ mode, securityLevel, screen, signal }: StageOptions) {
     [this.mode, this.securityLevel, this.screen, this.signal] = [mode, securityLevel, screen, signal];
-    this.directory = realpathSync(this.#stack.use(new TemporaryDirectory('rampart-demo-')).path);
+    this.directory = realpathSync(this.stack.use(new TemporaryDirectory('rampart-demo-')).path);
     chmodSync(this.directory, 0o755);
     symlinkSync(join(top, 'examples'), this.at('examples'));
     this.traces.addDirectory(this.directory);
@@ -122,22 +123,16 @@ export class Stage implements AsyncDisposable {
     chmodSync(this.at(name), mode); // whatever the umask is
   }
 
-  check(what: string, expected: string, seen: string, note?: string): void {
-    this.checks.push({ what, expected, seen, note });
+  /** @param seen - Or whether it is as expected. */
+  check(what: string, expected: string, seen: string | boolean, note?: string): void {
+    const words = typeof seen === 'string' ? seen : seen ? expected : `not ${expected}`;
+    this.checks.push({ what, expected, seen: words, note });
   }
 
   /** Waits for it to start; it is ended with the stage, also when that ends before. */
   async use<T extends AsyncDisposable>(what: string, starting: Promise<T>): Promise<T> {
-    this.#stack.defer(async () => {
-      const started = await starting.catch(() => undefined);
-      await started?.[Symbol.asyncDispose]();
-    });
+    this.stack.defer(async () => (await starting.catch(() => undefined))?.[Symbol.asyncDispose]());
     return await this.screen.during(what, starting);
-  }
-
-  /** Done at the end, before what was started earlier is ended. */
-  defer(undo: () => Promise<unknown>): void {
-    this.#stack.defer(async () => void (await undo()));
   }
 
   async lab(): Promise<Lab> {
@@ -151,8 +146,8 @@ export class Stage implements AsyncDisposable {
     this.screen.command(`rampart ${words}`);
     // setpriv becomes rampart: the process id is the same.
     const command = ['setpriv', '--pdeathsig', 'TERM', 'rampart', ...words.split(' ')];
-    const rampart = this.#start(Rampart, command);
-    this.defer(() => rampart.stop());
+    const rampart = this.#start(command);
+    this.stack.defer(async () => void (await rampart.stop()));
     this.ramparts.add(rampart);
     await this.screen.during('rampart starts', rampart.untilSaid(ready, this.patience(START_MS)));
     return rampart;
@@ -186,9 +181,7 @@ export class Stage implements AsyncDisposable {
     const user = asNobody ? `setpriv --reuid=${NOBODY} --regid=${NOBODY} --clear-groups`.split(' ') : [];
     return await this.until(
       async () => {
-        await using running = this.#start(Running, [...user, 'sh', '-c', command]);
-        this.#stack.use(running);
-        const { stdout, stderr } = await running.ended;
+        const { stdout, stderr } = await this.stack.use(this.#start([...user, 'sh', '-c', command])).ended;
         return (stdout || stderr).trimEnd();
       },
       (said) => until?.test(said) ?? true,
@@ -258,18 +251,11 @@ export class Stage implements AsyncDisposable {
     }
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#stack.disposeAsync();
-  }
-
-  #start<T extends Running>(
-    type: new (...given: ConstructorParameters<typeof Running>) => T,
-    command: readonly string[],
-  ): T {
+  #start(command: readonly string[]): Rampart {
     this.signal.throwIfAborted();
     const network =
-      this.networkOf === undefined ? [] : ['nsenter', '--target', String(this.networkOf), '--net', '--'];
-    return new type([...network, ...command], { cwd: this.directory, env: this.#env });
+      this.networkOf === undefined ? [] : ['nsenter', `--target=${this.networkOf}`, '--net', '--'];
+    return new Rampart([...network, ...command], { cwd: this.directory, env: this.#env });
   }
 }
 
@@ -281,7 +267,7 @@ export class Stage implements AsyncDisposable {
 export async function show(part: Part, title: string, options: StageOptions): Promise<readonly Check[]> {
   const { screen, signal } = options;
   const stage = new Stage(options);
-  const { checks, traces } = stage;
+  const { checks, traces, stack } = stage;
   let failure: { readonly error: unknown } | undefined;
   screen.heading(title);
   try {
@@ -291,7 +277,7 @@ export async function show(part: Part, title: string, options: StageOptions): Pr
     failure = { error };
   }
   stage.look();
-  await screen.during('cleaning up', stage[Symbol.asyncDispose]());
+  await screen.during('cleaning up', stack.disposeAsync());
   const left = (await screen.during('looking for what is left', traces.remains())).join(', ');
   if (failure !== undefined) {
     if (left !== '') screen.line(`Left on this machine: ${left}`);
@@ -299,26 +285,22 @@ export async function show(part: Part, title: string, options: StageOptions): Pr
   }
   signal.throwIfAborted();
   stage.check('left on the machine', 'nothing', left || 'nothing');
-  screen.step(
-    left === '' ? `Cleaned up. Looked for, and gone: ${traces.description}.` : 'Not all of it is gone.',
-  );
+  const gone = `Cleaned up. Looked for, and gone: ${traces.description}.`;
+  screen.step(left === '' ? gone : 'Not all of it is gone.');
   const rows = checks.map(({ what, expected, seen, note }): Row => {
     const isWell = expected === seen;
-    const result = isWell
-      ? ({ text: 'ok', style: 'green' } as const)
-      : ({ text: 'FAILED', style: 'red' } as const);
-    return { cells: [what, expected, result], note: isWell ? note : `seen: ${seen}` };
+    return { cells: [what, expected, resultCell(isWell)], note: isWell ? note : `seen: ${seen}` };
   });
   const { widthColumns, colour } = screen;
   screen.line(`\n${renderTable(rows, { head: ['CHECKED', 'EXPECTED', ''], widthColumns, colour })}\n`);
   const failed = failedOf(checks);
-  screen.verdict(
-    failed === 0,
-    failed === 0
-      ? `All ${checks.length} are as expected.`
-      : `${failed} of ${checks.length} are not as expected.`,
-  );
+  const summary = failed === 0 ? `All ${checks.length} are` : `${failed} of ${checks.length} are not`;
+  screen.line(paint(failed === 0 ? 'green' : 'red', `${summary} as expected.`, colour));
   return checks;
+}
+
+export function resultCell(isWell: boolean): Cell {
+  return isWell ? { text: 'ok', style: 'green' } : { text: 'FAILED', style: 'red' };
 }
 
 export function failedOf(checks: readonly Check[]): number {
