@@ -119,6 +119,7 @@ function notingRules(note: (policies: ReadonlySet<string>) => void): Dataplane {
     isEnforcing: async () => false,
     idle: async () => note(new Set()),
     verify: async () => [],
+    isUndisturbed: () => true,
     disturbed: (signal) =>
       new Promise((resolve) => signal.addEventListener('abort', () => resolve(false), { once: true })),
     counters: async () => [],

@@ -163,6 +163,10 @@ class Replacing implements Dataplane {
     return this.#own.verify(signal);
   }
 
+  isUndisturbed(): boolean {
+    return this.#own.isUndisturbed();
+  }
+
   disturbed(signal: AbortSignal): Promise<boolean> {
     return this.#own.disturbed(signal);
   }

@@ -67,6 +67,7 @@ export function changeTests(lab: DataplaneLab): void {
         ]);
         await dataplane.sync(rules);
         damage(lab.network.node);
+        assert.equal(dataplane.isUndisturbed(), false);
         const drift = await dataplane.verify();
         assert.match(drift.map(({ what, how }) => `${what} ${how}`).join('\n'), found);
         await dataplane.sync(rules);

@@ -110,6 +110,13 @@ export interface Dataplane extends Disposable {
   /** The differences between the kernel and the programmed rules. */
   verify(signal?: AbortSignal): Promise<readonly Drift[]>;
   /**
+   * Whether the kernel has reported every change since {@link sync} or {@link verify} compared last, and none of our objects by another
+   * program. Where it cannot tell: false.
+   *
+   * @throws {RampartError} `SYSTEM`, `PRIVILEGE`.
+   */
+  isUndisturbed(): boolean;
+  /**
    * Whether the kernel reports that another program has changed one of our objects: true as soon as it does,
    * false on the signal. If the kernel does not report this, {@link verify} has to be called now and then.
    */

@@ -122,7 +122,9 @@ export class Enforcement {
     const { dataplane, counts, logger, sources, signal } = this.#options;
     sources.look(true);
     if (!sources.verify()) counts.driftRepaired++;
-    const drift = this.#isProgrammed ? await dataplane.verify(signal) : [];
+    // Events wait while the rules are read.
+    const isRead = this.#isProgrammed && !dataplane.isUndisturbed();
+    const drift = isRead ? await dataplane.verify(signal) : [];
     if (drift.length === 0) return await this.programChange();
     counts.driftRepaired += drift.length;
     logger.warn(

@@ -149,6 +149,11 @@ class IptablesDataplane implements Dataplane {
     this.#targets = new Map();
   }
 
+  /** Neither xt_tables nor ipset reports changes. */
+  isUndisturbed(): boolean {
+    return false;
+  }
+
   async verify(signal?: AbortSignal): Promise<readonly Drift[]> {
     const actual = await (await this.#open(signal)).read(signal);
     return driftBetween(merged(this.#owned.values()), actual, (chain) => this.#owners.get(chain)?.key);

@@ -99,10 +99,13 @@ suite('nftables dataplane, messages of the kernel', { skip: namespaceObstacle() 
     await dataplane.apply(second, changeBetween(first, second));
     namespace.nft('add table inet other');
     assert.equal(await dataplane.disturbed(AbortSignal.timeout(1)), false);
+    assert.equal(dataplane.isUndisturbed(), true);
     namespace.nft(`flush chain ${tableName} ${classChain('ingress', 'refused', ['x/p'])}`);
     assert.equal(await dataplane.disturbed(AbortSignal.timeout(60_000)), true);
+    assert.equal(dataplane.isUndisturbed(), false);
     assert.equal((await dataplane.verify()).length, 1);
     await dataplane.sync(second);
+    assert.equal(dataplane.isUndisturbed(), true);
     assert.equal(await dataplane.disturbed(AbortSignal.timeout(1)), false);
   });
 });

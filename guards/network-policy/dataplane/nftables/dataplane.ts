@@ -132,6 +132,7 @@ class NftablesDataplane implements Dataplane {
     const classes = this.#classes.change([], rules.pods.values());
     for (const of of classes.come) owned.set(classOwner(of), this.#classObjects(of));
     for (const key of rules.policies.keys()) owned.set(key, policyObjects(rules, key));
+    this.#changes?.follow();
     const programmed = this.#replace(this.#read(), flat(owned.values(), mapObjects(rules.pods)));
     this.#owned = owned;
     this.#rules = rules;
@@ -253,6 +254,7 @@ class NftablesDataplane implements Dataplane {
 
   verify(signal?: AbortSignal): Promise<readonly Drift[]> {
     return promised(() => {
+      this.#changes?.follow();
       const wanted = flat(this.#owned.values(), mapObjects(this.#rules.pods));
       const actual = this.#read() ?? new Map<string, TableObject>();
       const drift: Drift[] = [];
@@ -266,6 +268,10 @@ class NftablesDataplane implements Dataplane {
       }
       return drift;
     }, signal);
+  }
+
+  isUndisturbed(): boolean {
+    return !this.#isUnknown && this.#changes?.isFollowed() === true;
   }
 
   async disturbed(signal: AbortSignal): Promise<boolean> {

@@ -43,6 +43,43 @@ suite('changes of an nftables table', { skip: namespaceObstacle() ?? false }, ()
     assert.equal(changes.take(), false);
   });
 
+  test('a table is followed through changes of ours and of other tables, until another program changes it', () => {
+    using namespace = new NetworkNamespace();
+    using nft = namespace.run(() => new Nftables());
+    using changes = namespace.run(() => new NftablesChanges('mine'));
+    assert.equal(changes.isFollowed(), false, 'before it was compared');
+    changes.own(() => nft.run('add table inet mine'));
+    changes.follow();
+    assert.equal(changes.isFollowed(), true);
+    changes.own(() => nft.run('add chain inet mine one\nadd set inet mine some { type ipv4_addr; }'));
+    namespace.nft('add table inet theirs');
+    changes.own(() => nft.run('add element inet mine some { 192.0.2.1 }'));
+    assert.equal(changes.isFollowed(), true);
+    namespace.nft('add rule inet mine one accept');
+    assert.equal(changes.isFollowed(), false);
+    assert.equal(changes.take(), true);
+    assert.equal(changes.isFollowed(), false, 'until it is compared again');
+    changes.follow();
+    assert.equal(changes.isFollowed(), true);
+  });
+
+  test('a table is not followed any more once reports of changes are lost', () => {
+    using namespace = new NetworkNamespace();
+    using nft = namespace.run(() => new Nftables());
+    using changes = namespace.run(() => new NftablesChanges('mine'));
+    changes.own(() => nft.run('add table inet mine'));
+    changes.follow();
+    const rules = Array.from(
+      { length: 20_000 },
+      (_, at) => `add rule inet theirs one ip saddr 10.0.0.${at % 256} accept`,
+    );
+    namespace.nft(['add table inet theirs', 'add chain inet theirs one', ...rules].join('\n'));
+    namespace.nft('add chain inet mine two');
+    // What does not fit is lost, also where it is a change of this table.
+    changes.own(() => undefined);
+    assert.equal(changes.isFollowed(), false);
+  });
+
   test('a large change of another table is not taken for one of ours', () => {
     using namespace = new NetworkNamespace();
     using changes = namespace.run(() => new NftablesChanges('mine'));

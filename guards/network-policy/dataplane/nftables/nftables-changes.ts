@@ -1,12 +1,15 @@
 /**
  * Notices changes of an nftables table, as reported by the kernel to a group of netlink (NFNLGRP_NFTABLES).
  */
-import { messagesOf, type NetlinkMessage, textOf } from '../../../../lib/netlink/message.ts';
+import { attributesOf, messagesOf, type NetlinkMessage, textOf } from '../../../../lib/netlink/message.ts';
 import { NETLINK_NETFILTER, NetlinkSocket } from '../../../../lib/netlink/socket.ts';
 
 const NFNLGRP_NFTABLES = 7;
 const NFNL_SUBSYS_NFTABLES = 10;
 const NFT_MSG_NEWGEN = 15;
+const NFT_MSG_GETGEN = 16;
+const NFTA_GEN_ID = 1;
+const MAX_GENERATION = 0xffff_ffff;
 /** Size of nfnetlink's header before the attributes of a message, and of an attribute's header. */
 const NFGEN_BYTES = 4;
 const ATTRIBUTE_BYTES = 4;
@@ -26,6 +29,8 @@ export class NftablesChanges implements Disposable {
   /** The port of the socket that the owner's changes came from. */
   #ownPort: number | undefined;
   #isChanged = false;
+  /** The last one of which the kernel has reported all changes since {@link follow}; undefined: some were missed. */
+  #generation: number | undefined;
 
   /**
    * Bound to the present network namespace of the calling thread.
@@ -60,6 +65,44 @@ export class NftablesChanges implements Disposable {
     }
   }
 
+  /**
+   * To be called before the table is read and compared: from then on {@link isFollowed} answers for it.
+   *
+   * @throws {RampartError} `PRIVILEGE` without CAP_NET_ADMIN; `SYSTEM`.
+   */
+  follow(): void {
+    this.#read(undefined);
+    this.#generation = this.#askGeneration();
+  }
+
+  /**
+   * Whether the kernel has reported every change of its ruleset since {@link follow}, and none of the table by another program. Each
+   * transaction, of whatever table, makes the next generation and reports its number (net/netfilter/nf_tables_api.c,
+   * nf_tables_commit): a lost report leaves a gap. Much cheaper than to read the table, which takes half a second with 10,000 addresses.
+   *
+   * @throws as {@link follow}.
+   */
+  isFollowed(): boolean {
+    this.#read(undefined);
+    return this.#generation !== undefined && this.#askGeneration() === this.#generation;
+  }
+
+  #askGeneration(): number | undefined {
+    let generation: number | undefined;
+    // Reports of changes may come before the answer.
+    this.#socket.request(
+      'cannot ask for the generation of nftables',
+      { type: (NFNL_SUBSYS_NFTABLES << 8) | NFT_MSG_GETGEN },
+      [Buffer.alloc(NFGEN_BYTES)],
+      (message) => {
+        if (isGeneration(message)) generation = generationOf(message);
+        else this.#isChanged ||= this.#isOfTable(message) && message.port !== this.#ownPort;
+      },
+    );
+    if (this.#isChanged) this.#generation = undefined;
+    return generation;
+  }
+
   #read(during: 'own' | undefined): void {
     for (let bytes = this.#socket.receive(); bytes !== 'nothing'; bytes = this.#socket.receive()) {
       if (bytes === 'overrun') {
@@ -68,6 +111,7 @@ export class NftablesChanges implements Disposable {
         continue;
       }
       for (const message of messagesOf(bytes)) {
+        if (isGeneration(message)) this.#reach(generationOf(message));
         // From one transaction, as all messages of one read are (net/netfilter/nf_tables_api.c,
         // nf_tables_commit_notify).
         if (message.port === this.#ownPort) break;
@@ -76,11 +120,20 @@ export class NftablesChanges implements Disposable {
         if (message.port !== this.#ownPort) this.#isChanged = true;
       }
     }
+    if (this.#isChanged) this.#generation = undefined;
+  }
+
+  #reach(generation: number | undefined): void {
+    const before = this.#generation;
+    // The kernel leaves 0 out.
+    if (before !== undefined)
+      this.#generation = generation === (before === MAX_GENERATION ? 1 : before + 1) ? generation : undefined;
   }
 
   /** All messages but that of a new generation begin with the name of the table. */
-  #isOfTable({ type, body }: NetlinkMessage): boolean {
-    if (type >> 8 !== NFNL_SUBSYS_NFTABLES || (type & 255) === NFT_MSG_NEWGEN) return false;
+  #isOfTable(message: NetlinkMessage): boolean {
+    const { type, body } = message;
+    if (type >> 8 !== NFNL_SUBSYS_NFTABLES || isGeneration(message)) return false;
     if (body.length < NFGEN_BYTES + ATTRIBUTE_BYTES) return false;
     const end = NFGEN_BYTES + body.readUInt16LE(NFGEN_BYTES);
     return textOf(body.subarray(NFGEN_BYTES + ATTRIBUTE_BYTES, end)) === this.#table;
@@ -89,4 +142,12 @@ export class NftablesChanges implements Disposable {
   [Symbol.dispose](): void {
     this.#socket[Symbol.dispose]();
   }
+}
+
+function isGeneration({ type }: NetlinkMessage): boolean {
+  return type === ((NFNL_SUBSYS_NFTABLES << 8) | NFT_MSG_NEWGEN);
+}
+
+function generationOf({ body }: NetlinkMessage): number | undefined {
+  return attributesOf(body.subarray(NFGEN_BYTES)).get(NFTA_GEN_ID)?.readUInt32BE(0);
 }
