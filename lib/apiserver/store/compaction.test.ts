@@ -44,6 +44,34 @@ suite('compaction', () => {
     assert.equal(store.list('pods').items.length, 2500);
   });
 
+  test('memory keeps no change that nobody can ask for', async () => {
+    using database = openDatabase(':memory:');
+    const writer = new InlineWriter(database);
+    const history = new History(new Reader(database, ':memory:'), { count: 100, size: 1_000_000 });
+    const create = async (name: string): Promise<void> => {
+      const write = { verb: 'create', ...key(name), uid: name, before: '"', after: '"' } as const;
+      const [outcome] = await writer.apply([write]);
+      assert.ok(outcome?.done);
+      history.publish([{ ...key(name), object: undefined, ...outcome }]);
+    };
+    for (const name of ['a', 'b', 'c', 'd']) await create(name);
+    assert.equal(history.recentCount, 4);
+    const { version } = history;
+    history.compactTo(version - 1n);
+    assert.equal(history.recentCount, 1);
+    // It has been compacted further.
+    history.compactTo(version - 3n);
+    assert.deepEqual([history.recentCount, history.compacted], [1, version - 1n]);
+    history.compactTo(version);
+    assert.equal(history.recentCount, 0);
+    await create('e');
+    assert.deepEqual([history.recentCount, history.version], [1, version + 1n]);
+    assert.equal(
+      history.changesAfter(version, { resource: 'nodes', namespace: undefined, withPrevious: false }).upTo,
+      version + 1n,
+    );
+  });
+
   test('one that fails is counted, and made up for by the next', async () => {
     using database = openDatabase(':memory:');
     const writer = new InlineWriter(database);

@@ -69,6 +69,11 @@ export class History {
     return this.#compacted;
   }
 
+  /** How many changes are in memory. */
+  get recentCount(): number {
+    return this.#recent.length;
+  }
+
   /** Takes committed changes, whose versions continue those before. */
   publish(changes: readonly Revision[]): void {
     for (const committed of changes) {
@@ -82,7 +87,10 @@ export class History {
 
   /** From now on, nothing before this version can be asked for; the rows may be removed afterwards. */
   compactTo(version: bigint): void {
-    if (version > this.#compacted) this.#compacted = version;
+    if (version <= this.#compacted) return;
+    this.#compacted = version;
+    // With few changes, the limits of memory are reached in hours, and the process grows until then.
+    this.#forget(Number(version + 1n - this.#firstVersion));
   }
 
   /** @throws {ExpiredError} when the changes after a version are no longer kept. */
