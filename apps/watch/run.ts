@@ -175,6 +175,9 @@ function tellTotals(stats: SensorStats, filtered: number, dropped: number, reade
       `${stats.received - filtered} reported, ` +
       (filtered > 0 ? `${filtered} not because of their program, ` : '') +
       `${stats.folded} folded, ${lost} lost` +
-      (dropped > 0 ? `; ${counted(dropped, 'line')} not written because ${why}` : ''),
+      (dropped > 0 ? `; ${counted(dropped, 'line')} not written because ${why}` : '') +
+      (stats.refusedDirectories > 0
+        ? `; new files of ${counted(stats.refusedDirectories, 'directory', 'directories')} watched late, as 131,072 others were watched`
+        : ''),
   );
 }

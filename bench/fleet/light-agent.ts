@@ -137,7 +137,12 @@ function notingFiles(note: (policies: ReadonlySet<string>) => void): FileAccessK
   let inode = 0n;
   const stats = {
     ...{ produced: 0, received: 0, folded: 0, recycled: 0, own: 0, verdictUnknown: 0, hookMisses: 0 },
-    ...{ targets: 0, capacity: 65_536, lost: { ringFull: 0, noReturn: 0, consumer: 0 } },
+    ...{
+      targets: 0,
+      capacity: 65_536,
+      refusedDirectories: 0,
+      lost: { ringFull: 0, noReturn: 0, consumer: 0 },
+    },
   };
   return {
     openSensor: () => {

@@ -56,6 +56,11 @@ export function registerSensorCounts(
     'Times the kernel skipped a program because it was already running.',
     (counts) => counts.hookMisses,
   );
+  counter(
+    'refused_directories',
+    'Directories beyond the limit of 131,072: files that come in them are watched some milliseconds later than in others.',
+    (counts) => counts.refusedDirectories,
+  );
   const lost = () => {
     const { ringFull = 0, noReturn = 0, consumer = 0 } = stats()?.lost ?? {};
     return byLabel('reason', { ring_full: ringFull, no_return: noReturn, consumer });

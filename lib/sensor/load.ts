@@ -7,6 +7,7 @@ import { settings as settingsAt } from './layout.ts';
 import type { SensorMode } from './modes.ts';
 import {
   defaultCapacity,
+  defaultDirectoryCapacity,
   defaultRatePerSecond,
   defaultRingSizeBytes,
   type SensorOptions,
@@ -17,9 +18,6 @@ import type { Watcher } from './targets.ts';
 const OBJECT_FILE = new URL('./bpf/sensor.bpf.o', import.meta.url);
 /** How far a bucket may run ahead: one second's worth of accesses at once. */
 const BURST_NS = 1_000_000_000n;
-
-/** Directories of which files are expected; files that come in others are seen as soon as they are targets. */
-const mostDirectories = 131_072;
 
 /** A loaded object that is not attached yet. */
 export interface LoadedSensor {
@@ -40,7 +38,7 @@ export function loadSensor<W extends Watcher>(mode: SensorMode, options: SensorO
     const wanted = new Set([...mode.programs, 'identify']);
     for (const program of object.programs()) program.autoload = wanted.has(program.name);
     object.map('targets').maxEntries = options.capacity ?? defaultCapacity;
-    object.map('directories').maxEntries = mostDirectories;
+    object.map('directories').maxEntries = options.directoryCapacity ?? defaultDirectoryCapacity;
     object.map('ring').maxEntries = options.ringSizeBytes ?? defaultRingSizeBytes;
     writeSettings(object.initialValue('.rodata'), options.ratePerSecond ?? defaultRatePerSecond);
     object.load();

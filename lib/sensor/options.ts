@@ -7,6 +7,7 @@ import type { AccessRecord } from './record.ts';
 import type { Watcher } from './targets.ts';
 
 export const defaultCapacity = 65_536;
+export const defaultDirectoryCapacity = 131_072;
 /** Accesses per second of one process to one file of one kind; see {@link SensorOptions.ratePerSecond}. */
 export const defaultRatePerSecond = 1000;
 export const defaultRingSizeBytes: number = 8 * 1024 * 1024;
@@ -21,6 +22,8 @@ export interface SensorOptions<W extends Watcher> {
   readonly mode?: SensorModeName | 'auto';
   /** Most files that can be watched; default {@link defaultCapacity}. */
   readonly capacity?: number;
+  /** Most directories for Sensor.expectFilesIn; default {@link defaultDirectoryCapacity}. */
+  readonly directoryCapacity?: number;
   /**
    * Accesses a process may raise per second on one target with one mask and verdict, with as many
    * in advance; what exceeds it is folded and counted. 0: no limit. Default {@link defaultRatePerSecond}.
@@ -70,6 +73,8 @@ export interface SensorStats {
   readonly hookMisses: number;
   readonly targets: number;
   readonly capacity: number;
+  /** Directories for which there was no room: files that come in them are watched once they are targets, some milliseconds later. */
+  readonly refusedDirectories: number;
 }
 
 /** Why a better mode than the one in use was refused. */

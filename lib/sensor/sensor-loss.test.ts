@@ -272,4 +272,14 @@ suite('accesses filtered in the kernel', { skip }, () => {
     run('cat', [directory.at('10'), directory.at('9')]);
     assert.equal(sensor.accesses().length, 1);
   });
+
+  test('directories beyond the room for them are counted', () => {
+    using sensor = openTestSensor({ attached: false, directoryCapacity: 2 });
+    const watcher = { filter: everyAccess, path: '/d' };
+    const expects = (inode: bigint, by = watcher) =>
+      sensor.sensor.expectFilesIn({ inode, device: 1, generation: 0 }, by);
+    assert.deepEqual([expects(1n), expects(2n), expects(3n), expects(4n)], [true, true, false, false]);
+    assert.equal(expects(1n, { ...watcher }), true);
+    assert.equal(sensor.sensor.stats().refusedDirectories, 2);
+  });
 });

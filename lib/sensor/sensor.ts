@@ -71,6 +71,7 @@ export class Sensor<W extends Watcher> implements Disposable {
   #ringMemory: Uint8Array | undefined;
   #received = 0;
   #toldLost = 0;
+  #refusedDirectories = 0;
   #foldedAtSweep = 0n;
   #foldsWaiting = false;
   #reading = false;
@@ -196,11 +197,12 @@ export class Sensor<W extends Watcher> implements Disposable {
    * Files that come in this directory are watched for `watcher` from that moment on, for ten seconds: put them in `targets` before then.
    * An access to such a file has its name in `to`, or in `from`.
    *
-   * @returns false without room: they are watched once they are targets.
+   * @returns false without room, which is counted: they are watched once they are targets.
    */
   expectFilesIn(directory: FileIdentity, watcher: W): boolean {
     const [failure] = this.#expected.addAll([{ identity: directory, watcher }]);
     this.#tellExpected();
+    if (failure !== undefined) this.#refusedDirectories++;
     return failure === undefined;
   }
 
@@ -250,6 +252,7 @@ export class Sensor<W extends Watcher> implements Disposable {
         ) + count(counterAt.busy),
       targets: this.targets.size,
       capacity: this.targets.capacity,
+      refusedDirectories: this.#refusedDirectories,
     };
   }
 

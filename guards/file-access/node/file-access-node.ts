@@ -261,7 +261,8 @@ export class FileAccessNode implements Disposable {
 
   #coverage(): Coverage {
     const { mode } = this.#sensor;
-    const { ringFull, noReturn, consumer } = this.#sensor.stats().lost;
+    const { lost, refusedDirectories } = this.#sensor.stats();
+    const { ringFull, noReturn, consumer } = lost;
     const { delivery } = this.#options;
     const dropped = Object.values(delivery?.stats?.dropped ?? {});
     return {
@@ -273,6 +274,7 @@ export class FileAccessNode implements Disposable {
       losses: {
         accesses: ringFull + noReturn + consumer,
         'moved files': this.#files.droppedMoved,
+        'watches for new files': refusedDirectories,
         'alerts for callbacks': dropped.reduce((sum, count) => sum + count, 0),
       },
     };

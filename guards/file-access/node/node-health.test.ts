@@ -19,6 +19,7 @@ const idle: SensorStats = {
   hookMisses: 0,
   targets: 1,
   capacity: 10,
+  refusedDirectories: 0,
 };
 
 suite('how an agent is', () => {
