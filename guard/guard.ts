@@ -79,6 +79,8 @@ export interface Guard<Options = unknown> {
    * `Served` says so.
    */
   readonly guarded?: readonly ResourceType[];
+  /** Kinds of Kubernetes itself by which users ask for it. */
+  readonly builtinKinds?: readonly ResourceType[];
   readonly commands?: readonly OwnCommand[];
   readonly options?: readonly GuardOption[];
   /**

@@ -48,14 +48,19 @@ export function listOf(
   kind: string,
   namespace: string,
 ): AccessQuestion | undefined {
-  const plural = pluralOf(kind);
-  for (const { apiGroups, resources, verbs, inSystem } of guard?.rights.viewer ?? []) {
-    const [group = ''] = apiGroups;
-    // Those of the core group are not of the guard.
-    if (group !== '' && inSystem !== true && verbs.includes('list') && resources.includes(plural))
-      return { verb: 'list', group, resource: plural, namespace };
-  }
-  return undefined;
+  if (guard === undefined) return undefined;
+  const { resources, builtinKinds = [], rights } = guard;
+  const type = [...resources, ...builtinKinds].find((one) => one.kind === kind);
+  if (type === undefined) return undefined;
+  const { group, plural } = type;
+  const isListed = rights.viewer?.some(
+    (right) =>
+      right.inSystem !== true &&
+      right.verbs.includes('list') &&
+      right.apiGroups.includes(group) &&
+      right.resources.includes(plural),
+  );
+  return isListed === true ? { verb: 'list', group, resource: plural, namespace } : undefined;
 }
 
 /** The rights that show the picture of a guard: it is of the whole cluster, and has no part for one namespace. */
@@ -69,13 +74,6 @@ export function pictureOf({ rights: { viewer = [] } }: Guard): readonly AccessQu
     ),
   );
   return [allFindings, ...ofNodes, ...questions];
-}
-
-/** The rule by which Kubernetes guesses resources (k8s.io/apimachinery pkg/api/meta, UnsafeGuessKindToResource), which all of ours follow. */
-function pluralOf(kind: string): string {
-  const name = kind.toLowerCase();
-  if (name.endsWith('s')) return `${name}es`;
-  return name.endsWith('y') ? `${name.slice(0, -1)}ies` : `${name}s`;
 }
 
 /**

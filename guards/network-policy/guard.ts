@@ -1,5 +1,6 @@
 /** The descriptor of the network policy guard: all that the rest of Rampart knows about it. */
 import { defineGuard } from '../../guard/guard.ts';
+import { networkPolicies } from './api.ts';
 import { networkCommand } from './commands/command.ts';
 import { pod, rights } from './deployment.ts';
 import { networkPolicyOptions, parseNetworkPolicyOptions } from './options.ts';
@@ -7,8 +8,8 @@ import { networkPolicyOptions, parseNetworkPolicyOptions } from './options.ts';
 export const networkPolicy = defineGuard({
   name: 'network-policy',
   summary: "enforces NetworkPolicies in the node's kernel",
-  // NetworkPolicy is Kubernetes' own.
   resources: [],
+  builtinKinds: [networkPolicies],
   commands: [
     {
       create: networkCommand,
