@@ -148,7 +148,7 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
     socketPath: ownSocket,
   };
   page?.serve({
-    ...{ guards: all, signal, port: new URL(server.url ?? '').port },
+    ...{ guards: all, port: new URL(server.url ?? '').port },
     ...{ feed: feed.lines, hours: () => stream.counts.hours() },
     ...{ kubeconfig: join(directory, 'viewer.kubeconfig'), file: join(directory, 'viewer.token') },
     clusterWords: options.data === undefined ? ['--kubeconfig', kubeconfig] : ['--data', options.data],

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import type { KubeClient } from '../../lib/kube/client/client.ts';
 import { clusterKind, type KubeObject } from '../../lib/kube/object/object.ts';
 import type { Clock } from '../../lib/time/clock.ts';
-import { RecentAnswers } from './recent-answers.ts';
+import { SingleFlightCache } from '../../lib/time/single-flight-cache.ts';
 import { type AccessQuestion, keyOf } from './rights.ts';
 import type { ApiUser } from './token-reviews.ts';
 
@@ -37,13 +37,15 @@ const MOST_KEPT = 20_000;
 
 export class AccessReviews {
   readonly #client: Pick<KubeClient, 'create'>;
-  readonly #known: RecentAnswers<boolean>;
+  readonly #known: SingleFlightCache<boolean>;
   /** A user with a hundred groups asks thousands of questions for one page. */
   readonly #keys = new WeakMap<ApiUser, string>();
 
   constructor(client: Pick<KubeClient, 'create'>, clock?: Pick<Clock, 'monotonicMs'>) {
     this.#client = client;
-    this.#known = new RecentAnswers({ forMs: KEPT_MS, most: MOST_KEPT, ...(clock && { clock }) });
+    this.#known = new SingleFlightCache({
+      ...{ fresh: { sinceStartMs: KEPT_MS }, maxEntries: MOST_KEPT, ...(clock && { clock }) },
+    });
   }
 
   /** @throws {KubeError} or {RampartError} if it cannot be found out */

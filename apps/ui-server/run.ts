@@ -9,6 +9,7 @@ import { type Address, parseAddress } from '../../lib/net/address.ts';
 import { listen } from '../../lib/net/listen.ts';
 import { createServer } from '../../lib/net/node-http.ts';
 import { createLogger } from '../../lib/telemetry/log.ts';
+import { SingleFlightCache } from '../../lib/time/single-flight-cache.ts';
 import { type Asked, ask } from '../status/ask.ts';
 import { feedOf } from '../ui/finding-feed.ts';
 import { FindingSource } from '../ui/finding-source.ts';
@@ -19,11 +20,10 @@ import { AccessReviews } from './access-reviews.ts';
 import type { UiServerCommandOptions } from './command.ts';
 import { FindingGroups } from './finding-groups.ts';
 import { readableGuards } from './readable-guards.ts';
-import { RecentAnswers } from './recent-answers.ts';
 import { ReviewGate } from './review-gate.ts';
 import { TokenReviews } from './token-reviews.ts';
 
-/** A look at the status is for all who ask within that time. */
+/** A look at the status is for all who ask until then. */
 const STATUS_MS = 3_000;
 /** Browsers hold a connection each for findings, and some more for a moment. */
 const MOST_CONNECTIONS = 2_000;
@@ -49,23 +49,25 @@ export async function runUiServer(guards: readonly Guard[], options: UiServerCom
     clusterWords: [],
   });
   using groups = new FindingGroups(guards, source.feed);
-  const looks = new RecentAnswers<Asked | { readonly failure: string }>({ forMs: STATUS_MS, most: 1 });
-  const look = async (): Promise<Asked | { readonly failure: string }> => {
+  const looks = new SingleFlightCache<Asked | { readonly failure: string }>({
+    ...{ fresh: { sinceEndMs: () => STATUS_MS }, maxEntries: 1 },
+  });
+  const look = async (waiting: AbortSignal): Promise<Asked | { readonly failure: string }> => {
     try {
-      return await ask(await readableGuards(client, guards, signal), choice, signal);
+      return await ask(await readableGuards(client, guards, waiting), choice, waiting);
     } catch (error) {
       return { failure: messageOf(error) };
     }
   };
   const pictures = new Pictures({
-    ...{ guards, choice, clusterWords: [], signal, isThisMachine: false },
+    ...{ guards, choice, clusterWords: [], isThisMachine: false },
     findingsOf: (guard) => source.of(guard),
     live: () => source.state(),
   });
   const gate = new ReviewGate({
     sources: {
       ...{ guards, groups, pictures, findings: feedOf(source.feed), state: () => source.state() },
-      status: () => looks.get('', look),
+      status: (waiting) => looks.get('', look, { signal: waiting }),
     },
     tokens: new TokenReviews(client),
     access: new AccessReviews(client),

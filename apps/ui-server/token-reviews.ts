@@ -5,7 +5,7 @@ import type { KubeClient } from '../../lib/kube/client/client.ts';
 import { clusterKind, type KubeObject } from '../../lib/kube/object/object.ts';
 import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
 import type { Clock } from '../../lib/time/clock.ts';
-import { RecentAnswers } from './recent-answers.ts';
+import { SingleFlightCache } from '../../lib/time/single-flight-cache.ts';
 
 /** As the API server knows them: https://kubernetes.io/docs/reference/access-authn-authz/authentication/ */
 export interface ApiUser {
@@ -38,12 +38,14 @@ const MOST_AT_ONCE = 32;
 
 export class TokenReviews {
   readonly #client: Pick<KubeClient, 'create'>;
-  readonly #known: RecentAnswers<ApiUser | undefined>;
+  readonly #known: SingleFlightCache<ApiUser | undefined>;
   #asking = 0;
 
   constructor(client: Pick<KubeClient, 'create'>, clock?: Pick<Clock, 'monotonicMs'>) {
     this.#client = client;
-    this.#known = new RecentAnswers({ forMs: KEPT_MS, most: MOST_KEPT, ...(clock && { clock }) });
+    this.#known = new SingleFlightCache({
+      ...{ fresh: { sinceStartMs: KEPT_MS }, maxEntries: MOST_KEPT, ...(clock && { clock }) },
+    });
   }
 
   /**

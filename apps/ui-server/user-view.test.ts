@@ -23,6 +23,7 @@ function lineOf(namespace: string, keys: object = {}): string {
 }
 
 suite('what one user sees', () => {
+  const waiting = new AbortController().signal;
   test('the rights that a finding needs: of all namespaces that it names, and of its policy', () => {
     const rights = (line: string): string[] | undefined => {
       const { finding } = JSON.parse(line) as { finding: Parameters<typeof rightsFor>[1] };
@@ -87,7 +88,7 @@ suite('what one user sees', () => {
     feed.push(lineOf('a'));
     await followed.until(5);
     assert.deepEqual(followed.told, [1, 3, 'live', 5]);
-    const [hour] = (await viewOf(ofA).report()).findings.hours;
+    const [hour] = (await viewOf(ofA).report(waiting)).findings.hours;
     assert.deepEqual([hour?.guard, hour?.findings], ['file-access', { low: 3 }]);
   });
 
@@ -103,13 +104,13 @@ suite('what one user sees', () => {
     feed.push(lineOf('a'));
     await revoked.until('failed');
     assert.equal(revoked.told.at(-1), 'failed');
-    const { status, failure, findings } = await viewOf(() => new Error('no answer')).report();
+    const { status, failure, findings } = await viewOf(() => new Error('no answer')).report(waiting);
     assert.deepEqual([status, findings.hours, findings.isLive], [null, [], false]);
     assert.match(failure ?? '', /cannot be found out: no answer/);
   });
 
   test('a picture is of the whole cluster: it is for whoever may read all of that', async () => {
-    const failureOf = async (view: UserView) => (await view.picture('network-policy'))?.failure;
+    const failureOf = async (view: UserView) => (await view.picture('network-policy', waiting))?.failure;
     const missing = (one: string) => viewOf((right) => right !== one);
     assert.equal(await failureOf(viewOf(() => true)), 'read');
     for (const right of ['get /pods/log rampart-system', 'list /nodes/ ', 'list /pods/ ', 'list /services/ '])
@@ -118,7 +119,7 @@ suite('what one user sees', () => {
       (await failureOf(viewOf(() => new Error('no answer')))) ?? '',
       /cannot be found out: no answer/,
     );
-    assert.equal(viewOf(() => true).picture('file-access'), undefined);
-    assert.equal((await viewOf(() => true).report()).who, 'jane');
+    assert.equal(viewOf(() => true).picture('file-access', waiting), undefined);
+    assert.equal((await viewOf(() => true).report(waiting)).who, 'jane');
   });
 });

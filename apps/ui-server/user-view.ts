@@ -13,8 +13,8 @@ import { type May, statusFor } from './user-status.ts';
 /** The status that is read once for all users, with the rights of the pod. */
 export interface Sources {
   readonly guards: readonly Guard[];
-  /** Why it cannot be read, if it cannot. Never rejects. */
-  readonly status: () => Promise<Asked | { readonly failure: string }>;
+  /** Why it cannot be read, if it cannot. @throws the reason of the signal alone */
+  readonly status: (signal: AbortSignal) => Promise<Asked | { readonly failure: string }>;
   readonly findings: FindingFeed;
   readonly state: () => FindingsState;
   readonly groups: Pick<FindingGroups, 'hours'>;
@@ -53,33 +53,35 @@ export class UserView implements View {
     };
   }
 
-  async report(): Promise<UiReport> {
+  async report(signal: AbortSignal): Promise<UiReport> {
     const { sources, may, who } = this.#options;
     const common = { who, pictures: sources.pictures.guards };
     try {
-      const asked = await sources.status();
+      const asked = await sources.status(signal);
       const findings = await this.#state();
       if ('failure' in asked) return { ...common, status: null, failure: asked.failure, findings };
       return { ...common, status: await statusFor(asked, may), failure: null, findings };
     } catch (error) {
+      signal.throwIfAborted();
       const failure = `what you may read cannot be found out: ${messageOf(error)}`;
       const findings = { isLive: false, note: failure, missed: 0, hours: [] };
       return { ...common, status: null, failure, findings };
     }
   }
 
-  picture(name: string): Promise<UiPicture> | undefined {
+  picture(name: string, signal: AbortSignal): Promise<UiPicture> | undefined {
     const { guards, pictures } = this.#options.sources;
     const guard = guards.find((one) => one.name === name);
-    return guard && pictures.guards.includes(name) ? this.#picture(guard) : undefined;
+    return guard && pictures.guards.includes(name) ? this.#picture(guard, signal) : undefined;
   }
 
-  async #picture(guard: Guard): Promise<UiPicture> {
+  async #picture(guard: Guard, signal: AbortSignal): Promise<UiPicture> {
     try {
       if (await this.#mayAll(pictureOf(guard)))
-        return (await this.#options.sources.pictures.read(guard.name)) ?? hidden;
+        return (await this.#options.sources.pictures.read(guard.name, signal)) ?? hidden;
       return hidden;
     } catch (error) {
+      signal.throwIfAborted();
       return { picture: null, failure: `what you may read cannot be found out: ${messageOf(error)}` };
     }
   }

@@ -5,12 +5,11 @@ import type { FindingFeed } from './finding-feed.ts';
 import type { Refusal, Site } from './refusal.ts';
 import type { UiPicture, UiReport } from './report.ts';
 
-/** A user's view. */
+/** A user's view. What cannot be read is in it: only the reason of a signal is thrown, which aborts when the user no longer waits. */
 export interface View {
-  /** Never rejects. */
-  report(): Promise<UiReport>;
-  /** The picture of a guard; undefined for guards without one. Never rejects. */
-  picture(guard: string): Promise<UiPicture> | undefined;
+  report(signal: AbortSignal): Promise<UiReport>;
+  /** The picture of a guard; undefined for guards without one. */
+  picture(guard: string, signal: AbortSignal): Promise<UiPicture> | undefined;
   readonly findings: FindingFeed;
 }
 

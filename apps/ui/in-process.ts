@@ -25,17 +25,16 @@ export interface InProcessOptions extends TokenGateOptions {
   readonly hours: () => HourCount[];
   /** The options that name this machine, for the commands to go on with. */
   readonly clusterWords: readonly string[];
-  readonly signal: AbortSignal;
   readonly failed: UiPart['failed'];
 }
 
 /** Findings are those of the process: none is kept twice. @throws {RampartError} `SYSTEM` where the page is missing. */
 export async function inProcessUi(options: InProcessOptions): Promise<UiPart> {
-  const { guards, kubeconfig, feed, hours, clusterWords, signal, failed } = options;
-  const status = new StatusPoll(guards, { kubeconfig }, signal);
+  const { guards, kubeconfig, feed, hours, clusterWords, failed } = options;
+  const status = new StatusPoll(guards, { kubeconfig });
   const shown = await findingLines(guards, clusterWords);
   const pictures = new Pictures({
-    ...{ guards, choice: { kubeconfig }, clusterWords, signal, isThisMachine: true },
+    ...{ guards, choice: { kubeconfig }, clusterWords, isThisMachine: true },
     findingsOf: (guard) =>
       feed.kept().flatMap(({ line }) => {
         const isOfGuard = line.startsWith(`${headStart}${guard}"`);
@@ -48,9 +47,9 @@ export async function inProcessUi(options: InProcessOptions): Promise<UiPart> {
       const read = readFinding(line);
       return read && shown(read);
     }),
-    picture: (guard) => pictures.read(guard),
-    report: async () => ({
-      ...(await status.read()),
+    picture: (guard, signal) => pictures.read(guard, signal),
+    report: async (signal) => ({
+      ...(await status.read(signal)),
       who: viewerName,
       pictures: pictures.guards,
       findings: { isLive: true, note: '', missed: 0, hours: hours() },

@@ -5,12 +5,13 @@ import type { ReadFinding } from '../../guard/stream/read-finding.ts';
 import { clusterAccess } from '../../lib/cli/cluster.ts';
 import { messageOf } from '../../lib/errors/errors.ts';
 import { KubeClient } from '../../lib/kube/client/client.ts';
+import { SingleFlightCache } from '../../lib/time/single-flight-cache.ts';
 import type { StatusChoice } from '../status/ask.ts';
 import { StatusReader } from '../status/reader.ts';
 import { nextCommand } from './next-command.ts';
 import type { DrawnPicture, FindingsState, UiPicture } from './report.ts';
 
-/** Answers younger than that are good enough. */
+/** A picture that old is good enough for a second page. */
 const FRESH_MS = 2_000;
 /** At most a tenth of the time is spent on reading: a large cluster has many pods and reports. */
 const FRESH_TIMES = 10;
@@ -25,44 +26,32 @@ interface PicturesOptions {
   /** The API is that of a `rampart standalone` on this machine. */
   readonly isThisMachine: boolean;
   readonly clusterWords: readonly string[];
-  readonly signal: AbortSignal;
-}
-
-interface Last {
-  readonly answer: Promise<UiPicture>;
-  /** Infinite while it is read. */
-  freshUntilMs: number;
 }
 
 export class Pictures {
   /** Those that have one. */
   readonly guards: readonly string[];
   readonly #options: PicturesOptions;
-  readonly #last = new Map<string, Last>();
+  readonly #answers: SingleFlightCache<UiPicture>;
 
   constructor(options: PicturesOptions) {
     this.#options = options;
     this.guards = options.guards.filter(({ picture }) => picture !== undefined).map(({ name }) => name);
+    this.#answers = new SingleFlightCache({
+      fresh: { sinceEndMs: (tookMs) => Math.max(FRESH_MS, FRESH_TIMES * tookMs) },
+      maxEntries: this.guards.length,
+    });
   }
 
-  /** Reads each at most once at a time; undefined if the guard has none. Failures are in the answer: never rejects. */
-  read(name: string): Promise<UiPicture> | undefined {
-    const known = this.#last.get(name);
-    if (known !== undefined && performance.now() < known.freshUntilMs) return known.answer;
+  /** Reads each at most once at a time; undefined if the guard has none. Failures are in the answer. @throws the reason of the signal alone */
+  read(name: string, signal: AbortSignal): Promise<UiPicture> | undefined {
     const guard = this.#options.guards.find((one) => one.name === name);
     if (guard?.picture === undefined) return undefined;
-    const beganMs = performance.now();
-    const last: Last = { answer: this.#read(guard), freshUntilMs: Infinity };
-    void last.answer.then(() => {
-      const endedMs = performance.now();
-      last.freshUntilMs = endedMs + Math.max(FRESH_MS, FRESH_TIMES * (endedMs - beganMs));
-    });
-    this.#last.set(name, last);
-    return last.answer;
+    return this.#answers.get(name, (untilNobodyWaits) => this.#read(guard, untilNobodyWaits), { signal });
   }
 
-  async #read(guard: Guard): Promise<UiPicture> {
-    const { choice, findingsOf, live, isThisMachine, signal } = this.#options;
+  async #read(guard: Guard, signal: AbortSignal): Promise<UiPicture> {
+    const { choice, findingsOf, live, isThisMachine } = this.#options;
     try {
       const drawn = await guard.picture?.();
       if (drawn === undefined) throw new TypeError(`${guard.name} has no picture`);

@@ -23,7 +23,7 @@ export async function runUi(guards: readonly Guard[], options: UiOptions): Promi
   // The kubeconfig of a stopped standalone process stays.
   const { server } = clusterAccess(choice);
   const { signal } = stopSignal();
-  const status = new StatusPoll(guards, choice, signal);
+  const status = new StatusPoll(guards, choice);
   const clusterWords = [
     ...(data === undefined ? [] : ['--data', data]),
     ...(kubeconfig === undefined ? [] : ['--kubeconfig', kubeconfig]),
@@ -38,19 +38,19 @@ export async function runUi(guards: readonly Guard[], options: UiOptions): Promi
     clusterWords,
   });
   const pictures = new Pictures({
-    ...{ guards, choice, clusterWords, signal, isThisMachine: data !== undefined },
+    ...{ guards, choice, clusterWords, isThisMachine: data !== undefined },
     findingsOf: (guard) => source.of(guard),
     live: () => source.state(),
   });
   await using page = await serveUi({
     port,
     page: readPageFiles(),
-    report: async () => ({
-      ...(await status.read()),
+    report: async (waiting) => ({
+      ...(await status.read(waiting)),
       pictures: pictures.guards,
       findings: source.state(),
     }),
-    picture: (guard) => pictures.read(guard),
+    picture: (guard, waiting) => pictures.read(guard, waiting),
     findings: source.feed,
   });
   say(`status and findings of ${data ?? server.href}, until Ctrl-C. The link works once:`);

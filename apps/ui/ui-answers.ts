@@ -40,9 +40,13 @@ export async function answerUi(
   path: string | undefined,
   part: UiPart,
 ): Promise<void> {
+  const left = new AbortController();
+  response.on('close', () => left.abort());
   try {
-    await answer(request, response, path, part);
+    await answer(request, response, path, { ...part, signal: left.signal });
   } catch (error) {
+    // The browser no longer waits for the answer.
+    if (left.signal.aborted) return;
     part.failed(error);
     if (response.headersSent) response.destroy();
     else refuse(response, { status: 500, why: 'a fault of the program: the log says more' });
@@ -53,7 +57,7 @@ async function answer(
   request: IncomingMessage,
   response: ServerResponse,
   path: string | undefined,
-  { page, gate, known }: UiPart,
+  { page, gate, known, signal }: UiPart & { readonly signal: AbortSignal },
 ): Promise<void> {
   for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
   const refusal = refusalOf(request, gate.site);
@@ -71,7 +75,7 @@ async function answer(
   if (isRefusal(view)) return refuse(response, view, gate);
   known?.();
   if (path === '/findings') return streamFindings(request, response, view.findings);
-  const answered = await (pictured === undefined ? view.report() : view.picture(pictured));
+  const answered = await (pictured === undefined ? view.report(signal) : view.picture(pictured, signal));
   if (answered === undefined) return refuse(response, { status: 404, why: 'this guard has no picture' });
   answerReport(request, response, answered);
 }

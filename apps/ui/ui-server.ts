@@ -7,8 +7,8 @@ import { say } from '../../lib/cli/process.ts';
 import { listen } from '../../lib/net/listen.ts';
 import { createServer } from '../../lib/net/node-http.ts';
 import { feedOf } from './finding-feed.ts';
+import type { View } from './gate.ts';
 import type { PageFiles } from './page-files.ts';
-import type { UiPicture, UiReport } from './report.ts';
 import { LinkGate } from './session.ts';
 import { answerUi, pathOf } from './ui-answers.ts';
 
@@ -16,10 +16,8 @@ export interface UiServerOptions {
   /** 0: a free one. */
   readonly port: number;
   readonly page: PageFiles;
-  /** Never rejects. */
-  readonly report: () => Promise<UiReport>;
-  /** The picture of a guard; undefined for guards without one. Never rejects. */
-  readonly picture: (guard: string) => Promise<UiPicture> | undefined;
+  readonly report: View['report'];
+  readonly picture: View['picture'];
   /** Each line is JSON of a `UiFinding`. */
   readonly findings: LineFeed;
 }

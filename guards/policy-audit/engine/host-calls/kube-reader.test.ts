@@ -5,6 +5,8 @@ import { startTestApi, TestApi } from '../../../../lib/apiserver/test-api.fixtur
 import type { KubeClient } from '../../../../lib/kube/client/client.ts';
 import { configMaps } from '../../../../lib/kube/object/object.ts';
 import { createLogger } from '../../../../lib/telemetry/log.ts';
+import { until } from '../../../../lib/testing/until.fixture.ts';
+import { aborted } from '../../../../lib/time/abort.ts';
 import type { JsonObject, Verdict } from '../evaluator.ts';
 import { openPolicy, podRequest } from '../wasm/policies.fixture.ts';
 import { PolicyPool } from '../wasm/pool.ts';
@@ -41,7 +43,7 @@ function counting() {
 test('the same request is sent once in five seconds, unless it has to be fresh', async () => {
   const { asked, client } = counting();
   let nowMs = 0;
-  const reader = new KubeClusterReader(client, () => nowMs);
+  const reader = new KubeClusterReader(client, { monotonicMs: () => nowMs });
   const read = async (options = {}) => (await reader.get(kind, one, options))?.['data'];
   assert.deepEqual(await Promise.all([read(), read(), read()]), [
     { app: 'web' },
@@ -78,13 +80,40 @@ test('a missing object is an answer too; a failure is not kept', async () => {
 
 test('no more than 256 answers are kept', async () => {
   const { asked, client } = counting();
-  const reader = new KubeClusterReader(client, () => 0);
+  const reader = new KubeClusterReader(client, { monotonicMs: () => 0 });
   const names = Array.from({ length: 257 }, (_, at) => `none-${at}`);
   for (const name of names) await reader.get(kind, { ...one, name });
   await reader.get(kind, { ...one, name: 'none-256' });
   assert.equal(asked.count, 257);
   await reader.get(kind, { ...one, name: 'none-0' });
   assert.equal(asked.count, 258);
+});
+
+test('a request ends when no policy waits for it any more', async () => {
+  let ended: AbortSignal | undefined;
+  const client = new Proxy(api.client, {
+    get(of, name: keyof KubeClient) {
+      if (name === 'get')
+        return (_type: unknown, _target: unknown, { signal }: { signal?: AbortSignal }) => {
+          ended = signal;
+          return aborted(signal ?? AbortSignal.abort());
+        };
+      const value: unknown = of[name];
+      return typeof value === 'function' ? (value as () => unknown).bind(of) : value;
+    },
+  });
+  const reader = new KubeClusterReader(client);
+  // Else each looks it up first.
+  await reader.plural(kind);
+  const deadlines = [new AbortController(), new AbortController()];
+  const reads = deadlines.map(({ signal }) => reader.get(kind, one, { signal }));
+  await until('it is asked', () => ended);
+  deadlines[0]?.abort(new Error('too late'));
+  await assert.rejects(reads[0] ?? Promise.resolve(), { message: 'too late' });
+  assert.equal(ended?.aborted, false);
+  deadlines[1]?.abort(new Error('too late'));
+  await assert.rejects(reads[1] ?? Promise.resolve(), { message: 'too late' });
+  assert.equal(ended?.aborted, true);
 });
 
 test('a subject access review is made, and its status is the answer', async () => {
@@ -127,7 +156,7 @@ test('policies in Rego see all present objects of the kinds that they were grant
     capabilities: everyCapability,
     resources,
     logger: createLogger({ level: 'silent' }),
-    cluster: new KubeClusterReader(api.client, () => (nowMs += 10_000)),
+    cluster: new KubeClusterReader(api.client, { monotonicMs: () => (nowMs += 10_000) }),
   });
   const shown = async (runtime: 'gatekeeper' | 'opa', show: string): Promise<Verdict> => {
     await using policy = await openPolicy('inventory', runtime, { show }, { pool, hostCalls, resources });

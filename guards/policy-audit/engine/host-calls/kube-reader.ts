@@ -6,6 +6,8 @@ import { apiResources } from '../../../../lib/kube/client/discovery.ts';
 import type { KubeClient } from '../../../../lib/kube/client/client.ts';
 import { orUndefined } from '../../../../lib/kube/client/client-errors.ts';
 import { clusterKind, type KubeObject, type ResourceType } from '../../../../lib/kube/object/object.ts';
+import type { Clock } from '../../../../lib/time/clock.ts';
+import { SingleFlightCache } from '../../../../lib/time/single-flight-cache.ts';
 import type { JsonObject } from '../evaluator.ts';
 import type { ClusterReader, KindName, ListSelection, ReadOptions } from './cluster-reader.ts';
 
@@ -22,24 +24,19 @@ const subjectAccessReviews = clusterKind(
   'SubjectAccessReview',
 );
 
-interface Kept {
-  readonly untilMs: number;
-  readonly answer: Promise<unknown>;
-}
-
 type Client = Pick<KubeClient, 'get' | 'getPath' | 'list' | 'create'>;
 
 export class KubeClusterReader implements ClusterReader {
   readonly #client: Client;
-  readonly #now: () => number;
-  readonly #kept = new Map<string, Kept>();
+  readonly #answers: SingleFlightCache<unknown>;
   /** The served kinds rarely change; those not found are looked up again. */
   readonly #types = new Map<string, ResourceType>();
 
-  /** @param now in milliseconds, for tests. */
-  constructor(client: Client, now: () => number = () => performance.now()) {
+  constructor(client: Client, clock?: Pick<Clock, 'monotonicMs'>) {
     this.#client = client;
-    this.#now = now;
+    this.#answers = new SingleFlightCache({
+      ...{ fresh: { sinceStartMs: keptMs }, maxEntries: keptAnswers, ...(clock && { clock }) },
+    });
   }
 
   async get(
@@ -52,10 +49,14 @@ export class KubeClusterReader implements ClusterReader {
       throw new Error(`Resource ${named(kind)} is namespaced, but no namespace was provided`);
     }
     const target = { name, namespace: type.namespaced ? namespace : undefined };
-    return this.#once(['get', kind.apiVersion, kind.kind, target.namespace, name], options, async () => {
-      const object = await orUndefined(this.#client.get(type, target));
-      return object && withType(object, kind);
-    });
+    return this.#once(
+      ['get', kind.apiVersion, kind.kind, target.namespace, name],
+      options,
+      async (signal) => {
+        const object = await orUndefined(this.#client.get(type, target, { signal }));
+        return object && withType(object, kind);
+      },
+    );
   }
 
   async list(
@@ -68,14 +69,14 @@ export class KubeClusterReader implements ClusterReader {
       throw new Error(`resource ${named(kind)} is cluster wide. Cannot search for it inside of a namespace`);
     }
     const key = ['list', kind.apiVersion, kind.kind, namespace, labelSelector, fieldSelector];
-    return this.#once(key, options, async () => {
+    return this.#once(key, options, async (signal) => {
       const found: JsonObject[] = [];
       let next: string | undefined;
       do {
         const page = await this.#client.list(
           type,
           { namespace },
-          { labelSelector, fieldSelector, limit: pageSize, continue: next },
+          { labelSelector, fieldSelector, limit: pageSize, continue: next, signal },
         );
         for (const object of page.items) found.push(withType(object, kind));
         next = page.metadata.continue === '' ? undefined : page.metadata.continue;
@@ -89,33 +90,21 @@ export class KubeClusterReader implements ClusterReader {
   }
 
   async canI(spec: JsonObject, options: ReadOptions = {}): Promise<JsonObject> {
-    return this.#once(['can_i', JSON.stringify(spec)], options, async () => {
+    return this.#once(['can_i', JSON.stringify(spec)], options, async (signal) => {
       const review = { metadata: {}, spec } as unknown as KubeObject;
-      const { status } = (await this.#client.create(subjectAccessReviews, review)) as KubeObject & {
-        readonly status?: JsonObject;
-      };
+      const made = await this.#client.create(subjectAccessReviews, review, { signal });
+      const { status } = made as KubeObject & { readonly status?: JsonObject };
       if (status === undefined) throw new Error('SubjectAccessReview did not return a response');
       return status;
     });
   }
 
-  /** One request for all callers within the time that its answer is cached. A failure is not cached. */
-  #once<T>(key: readonly unknown[], { fresh = false }: ReadOptions, ask: () => Promise<T>): Promise<T> {
-    const name = JSON.stringify(key);
-    const kept = this.#kept.get(name);
-    if (kept !== undefined && !fresh && kept.untilMs > this.#now()) return kept.answer as Promise<T>;
-    const answer = ask();
-    const own: Kept = { untilMs: this.#now() + keptMs, answer };
-    this.#kept.delete(name);
-    this.#kept.set(name, own);
-    answer.catch(() => {
-      if (this.#kept.get(name) === own) this.#kept.delete(name);
-    });
-    for (const [oldest, { untilMs }] of this.#kept) {
-      if (this.#kept.size <= keptAnswers && untilMs > this.#now()) break;
-      this.#kept.delete(oldest);
-    }
-    return answer;
+  #once<T>(
+    key: readonly unknown[],
+    { fresh: isAnew = false, signal }: ReadOptions,
+    ask: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    return this.#answers.get(JSON.stringify(key), ask, { isAnew, signal }) as Promise<T>;
   }
 
   async #typeOf(kind: KindName): Promise<ResourceType> {
