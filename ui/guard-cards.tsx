@@ -59,7 +59,8 @@ function stateOf(guard: GuardReport | undefined): [tone: string, word: string] {
   if (state === 'off') return ['', '– off'];
   if (state === 'not-installed') return ['', '– not in use'];
   if (state === 'not-running') return ['bad', '✕ not running'];
-  if (state === 'unknown' || !guarded || objects === null) return ['warn', '? unknown'];
+  if (objects === null) return ['warn', '? may not be read'];
+  if (state === 'unknown' || !guarded) return ['warn', '? unknown'];
   return objects === 0 ? ['', '– nothing asked'] : ['ok', '✓ guarded'];
 }
 

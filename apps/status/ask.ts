@@ -95,8 +95,9 @@ export interface Asked {
 }
 
 /**
- * @throws {KubeError} if the users' objects may not be read; {@link RampartError} `API_UNREACHABLE` without
- * an answer, `NOT_FOUND` if no guard is installed.
+ * Guards whose objects may not be read are in the answer without them.
+ *
+ * @throws {@link RampartError} `API_UNREACHABLE` without an answer, `NOT_FOUND` if no guard is installed; {@link KubeError}
  */
 export async function askCluster({ guards, server, start, ...options }: AskOptions): Promise<Asked> {
   const { namespace } = options;

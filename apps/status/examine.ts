@@ -145,7 +145,7 @@ function timeOf(ms: number | null | undefined): string | null {
 }
 
 /** Whether the objects of the guard may not be read: then it is unknown whether they are guarded. */
-function isUnread({ installed, section }: ReadGuard): boolean {
+export function isUnread({ installed, section }: ReadGuard): boolean {
   return installed !== false && section !== undefined && section.objects === undefined;
 }
 

@@ -14,9 +14,10 @@ import { processWith, running } from '../../guard/processes.fixture.ts';
 import type { Found } from './examine.ts';
 import type { NodeReport, StatusReport } from './report.ts';
 
-/** The output of `-o json`. */
-export type JsonReport = Omit<StatusReport, 'nodes'> &
-  FileAccessFields &
+/** The output of `-o json`, of a user who may read policies. */
+export type JsonReport = Omit<StatusReport, 'nodes'> & {
+  readonly policies: NonNullable<FileAccessFields['policies']>;
+} & Omit<FileAccessFields, 'policies'> &
   FileIntegrityFields & { readonly nodes: readonly (NodeReport & FileAccessNodeFields)[] };
 
 export interface Change extends Partial<Found> {

@@ -85,11 +85,52 @@ test('policies are enough: other forbidden resources are reported, each once', a
   ]);
 });
 
-test('without policies, or with an API that fails in another way, there is no report', async () => {
-  await assert.rejects(
-    askOf(() => refusal(403, 'Forbidden')),
-    { status: 403, message: /cannot list kivepolicies/ },
+test('a guard whose objects may not be read is in the report without them', async () => {
+  const { report } = await askOf((path) => {
+    if (path === '/apis/kivebpf.san7o.github.io/v1')
+      return { status: 200, body: { resources: [{ name: 'kivepolicies' }, { name: 'kivedata' }] } };
+    return path.endsWith('/kivepolicies') ? refusal(403, 'Forbidden') : listOf();
+  });
+  assert.deepEqual(
+    report.guards.map(({ state, objects, guarded }) => [state, objects, guarded]),
+    [
+      ['not-running', null, false],
+      ['not-running', 0, true],
+    ],
   );
+  assert.deepEqual(
+    [report.guarded, report.policies, report.kiveData],
+    [false, null, { total: 0, orphans: null }],
+  );
+  assert.deepEqual(
+    report.notRead.map(({ resource }) => resource),
+    ['kivepolicies'],
+  );
+});
+
+test('an API server refuses what it does not serve, too: a guard of such kinds is not installed', async () => {
+  const group = '/apis/fileintegrity.openshift.io/v1alpha1';
+  const { asked, report } = await askOf((path) =>
+    path === group
+      ? { status: 200, body: { resources: [{ name: 'somethingelse' }] } }
+      : path.startsWith('/apis/fileintegrity.') || path.startsWith('/apis/file-integrity.')
+        ? path.split('/').length === 4
+          ? refusal(404, 'NotFound')
+          : refusal(403, 'Forbidden')
+        : listOf(),
+  );
+  assert.deepEqual(
+    report.guards.map(({ state, objects }) => [state, objects]),
+    [
+      ['not-running', 0],
+      ['not-installed', 0],
+    ],
+  );
+  assert.deepEqual([report.guarded, report.notRead], [true, []]);
+  assert.equal(asked.filter((path) => path === group).length, 1);
+});
+
+test('with an API that fails in another way, there is no report', async () => {
   await assert.rejects(
     askOf((path) => (path.endsWith('/leases') ? refusal(500, 'InternalError') : listOf())),
     { status: 500 },

@@ -12,6 +12,7 @@ import { type LeaseView, nodeOfHolder } from '../../guard/lease-holder.ts';
 import type { AgentView, NodeView, SectionReport, StatusContext } from '../../guard/status-section.ts';
 import type { ReadApi } from './stored-api.ts';
 import { isForbidden, isNotFound } from '../../lib/kube/client/client-errors.ts';
+import { apiResources } from '../../lib/kube/client/discovery.ts';
 import { sleep, systemClock } from '../../lib/time/clock.ts';
 import {
   type KubeObject,
@@ -60,15 +61,17 @@ export class StatusReader {
   readonly #options: StatusReaderOptions;
   #leases: Promise<Leases | undefined> | undefined;
   #nodes: Promise<readonly NodeView[] | undefined> | undefined;
+  /** By group and version, of kinds that were refused: the plurals that the API serves; undefined if it does not say. */
+  readonly #served = new Map<string, Promise<ReadonlySet<string> | undefined>>();
 
   constructor(options: StatusReaderOptions) {
     this.#options = options;
   }
 
   /**
-   * The guard's section.
+   * The guard's section. Without its objects if they may not be read, which is in `notRead` then.
    *
-   * @throws as its section does, and {@link KubeError} if the API does not answer.
+   * @throws {KubeError} if the API does not answer.
    */
   async guard(guard: Guard): Promise<ReadGuard> {
     const section = await guard.status?.();
@@ -87,13 +90,11 @@ export class StatusReader {
       signal,
       timeMs: this.timeMs,
       list: async (type, onItem, target) => {
-        try {
-          await this.#list(type, onItem, target);
-          served.set(keyOf(type), true);
-        } catch (error) {
-          served.set(keyOf(type), isNotFound(error) ? false : null);
-          if (!isNotFound(error)) throw error;
-        }
+        const isServed = await this.#listServed(type, onItem, target).catch((error: unknown) => {
+          served.set(keyOf(type), null);
+          throw error;
+        });
+        served.set(keyOf(type), isServed);
       },
       orForbidden: (resource, read) => this.#orForbidden(resource, read),
       leases: async () => (await this.#readLeases())?.locks,
@@ -140,6 +141,45 @@ export class StatusReader {
     return this.#leases;
   }
 
+  /** Whether the API serves the kind. Of one that it does not serve there are no objects. */
+  async #listServed<T extends KubeObject>(
+    type: ResourceType<T>,
+    onItem: (object: T) => void,
+    target: Parameters<StatusContext['list']>[2],
+  ): Promise<boolean> {
+    // Another kind of the same group was refused.
+    if (this.#served.has(groupOf(type)) && (await this.#isAbsent(type))) return false;
+    try {
+      await this.#list(type, onItem, target);
+      return true;
+    } catch (error) {
+      if (isNotFound(error) || (isForbidden(error) && (await this.#isAbsent(type)))) return false;
+      throw error;
+    }
+  }
+
+  /**
+   * An API server looks at the rights before it looks whether it serves a kind: who has no right to list it gets 403 either way. The kinds that
+   * it serves may be read by all users (the ClusterRole system:discovery).
+   */
+  async #isAbsent(type: ResourceType): Promise<boolean> {
+    const key = groupOf(type);
+    let served = this.#served.get(key);
+    if (served === undefined) this.#served.set(key, (served = this.#askServed(type)));
+    return (await served)?.has(type.plural) === false;
+  }
+
+  async #askServed(type: ResourceType): Promise<ReadonlySet<string> | undefined> {
+    const { client, signal } = this.#options;
+    try {
+      return new Set((await apiResources(client, type, { signal })).map(({ name }) => name));
+    } catch (error) {
+      if (isNotFound(error)) return new Set();
+      if (isForbidden(error)) return undefined;
+      throw error;
+    }
+  }
+
   async #list<T extends KubeObject>(
     type: ResourceType<T>,
     onItem: (object: T) => void,
@@ -163,6 +203,10 @@ export class StatusReader {
       return undefined;
     }
   }
+}
+
+function groupOf({ group, version }: ResourceType): string {
+  return `${group}/${version}`;
 }
 
 function keyOf({ group, plural }: { readonly group: string; readonly plural: string }): string {

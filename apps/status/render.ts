@@ -10,7 +10,7 @@ import {
   wrapText,
   type RenderOptions,
 } from '../../lib/output/table.ts';
-import { type Examined, verdictOf } from './examine.ts';
+import { type Examined, isUnread, verdictOf } from './examine.ts';
 import type { ReadGuard } from './reader.ts';
 import type { GuardReport, NodeReport, StatusReport } from './report.ts';
 import { counted, someOf } from '../../lib/output/words.ts';
@@ -47,7 +47,10 @@ function headline(
     .filter((line) => line !== '');
   if (lines.length === 0) {
     const where = namespace === null ? '' : ` in namespace ${namespace}`;
-    lines.push(paint('yellow', `There are no policies${where}: nothing is guarded.`, colour));
+    const text = guards.some(isUnread)
+      ? `There are no policies${where} that you may read: whether anything is guarded is unknown.`
+      : `There are no policies${where}: nothing is guarded.`;
+    lines.push(paint('yellow', text, colour));
   }
   const [first = '', ...more] = lines;
   // On a line of its own where both do not fit.
@@ -142,6 +145,11 @@ function foot(
   if (off.length > 0) lines.push({ text: `Switched off by --guards: ${off.join(', ')}.` });
   if (missing.length > 0) {
     lines.push({ text: `Not in use here: ${missing.join(', ')}. The API does not serve their resources.` });
+  }
+  const unread = guards.filter(isUnread).map(({ guard }) => guard.name);
+  if (unread.length > 0) {
+    const text = `Unknown: what ${unread.join(', ')} ${unread.length === 1 ? 'is' : 'are'} asked for may not be read.`;
+    lines.push({ text, isDoubtful: true });
   }
   for (const { resource, why } of report.notRead) {
     lines.push({ text: `Not read: ${resource}. ${printable(why)}`, isDoubtful: true });

@@ -9,7 +9,7 @@ import type { KubeObject, ResourceType } from '../../lib/kube/object/object.ts';
 import { labelsMatch, parseLabelSelector } from '../../lib/kube/selectors/selectors.ts';
 
 /** The report's access to an API. */
-export type ReadApi = Pick<KubeClient, 'get' | 'list' | 'listItems'>;
+export type ReadApi = Pick<KubeClient, 'get' | 'getPath' | 'list' | 'listItems'>;
 
 type Target = Parameters<ReadApi['listItems']>[1];
 
@@ -26,6 +26,11 @@ export class StoredApi implements ReadApi, Disposable {
     return text === undefined
       ? Promise.reject(notFound(`get ${type.plural} ${target.name}`))
       : Promise.resolve(JSON.parse(text) as T);
+  }
+
+  /** It has objects alone. */
+  getPath(path: string): Promise<never> {
+    return Promise.reject(notFound(`get ${path}`));
   }
 
   async list<T extends KubeObject>(

@@ -133,19 +133,14 @@ export class RbacApi implements AsyncDisposable {
       ...{ subresource: path.subresource, namespace: path.namespace, name: path.name },
     };
     const user: User = { user: name, groups: groupsOf(name) };
-    const isSelf = path.plural === 'selfsubjectaccessreviews';
-    if (!isSelf && !(await this.#allows(user, attributes))) {
+    if (!(await this.#allows(user, attributes))) {
       this.refused.push(told(name, attributes));
       return refuse(response, 403, 'Forbidden', forbidden(name, attributes));
     }
-    if (!/^(?:token|(?:self)?subjectaccess)reviews$/.test(path.plural))
-      return this.#forward(request, response);
+    if (!/^(?:token|subjectaccess)reviews$/.test(path.plural)) return this.#forward(request, response);
     if (this.isFailing) return refuse(response, 500, 'InternalError', 'it fails');
     const { spec, ...given } = (await json(request)) as { readonly spec: ReviewSpec };
-    const status =
-      path.plural === 'tokenreviews'
-        ? this.#tokenReview(spec)
-        : await this.#accessReview(isSelf ? { ...spec, ...user } : spec);
+    const status = path.plural === 'tokenreviews' ? this.#tokenReview(spec) : await this.#accessReview(spec);
     response.writeHead(201, { 'Content-Type': 'application/json' });
     response.end(JSON.stringify({ ...given, spec, status }));
   }

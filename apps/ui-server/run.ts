@@ -19,7 +19,6 @@ import { answerUi, pathOf } from '../ui/ui-answers.ts';
 import { AccessReviews } from './access-reviews.ts';
 import type { UiServerCommandOptions } from './command.ts';
 import { FindingGroups } from './finding-groups.ts';
-import { readableGuards } from './readable-guards.ts';
 import { ReviewGate } from './review-gate.ts';
 import { TokenReviews } from './token-reviews.ts';
 
@@ -54,7 +53,7 @@ export async function runUiServer(guards: readonly Guard[], options: UiServerCom
   });
   const look = async (waiting: AbortSignal): Promise<Asked | { readonly failure: string }> => {
     try {
-      return await ask(await readableGuards(client, guards, waiting), choice, waiting);
+      return await ask(guards, choice, waiting);
     } catch (error) {
       return { failure: messageOf(error) };
     }

@@ -7,6 +7,8 @@ import { text } from 'node:stream/consumers';
 import { after, before, suite, test } from 'node:test';
 
 import { findingLine } from '../../guard/stream/finding.ts';
+import { kivePolicies } from '../../guards/file-access/api.ts';
+import { crdManifest } from '../../lib/kube/crd/manifest.ts';
 import { namespaces, nodes, pods } from '../../lib/kube/object/object.ts';
 import { request } from '../../lib/net/node-http.ts';
 import { deepTest } from '../../lib/testing/depth.fixture.ts';
@@ -16,11 +18,15 @@ import { kustomizeOf, type Manifest } from '../../scripts/kustomize.ts';
 import { browserObstacle, openBrowser } from '../../ui/ui-process.fixture.ts';
 import { applyManifest } from '../agent/apply.fixture.ts';
 import { deploy } from '../agent/deploy.fixture.ts';
+import { Commands } from '../commands.fixture.ts';
+import type { StatusReport } from '../status/report.ts';
 import type { UiReport } from '../ui/report.ts';
 import { RbacApi } from './rbac-api.fixture.ts';
 
 const rampart = join(import.meta.dirname, '../../bin/rampart');
 const installed = ['network-policy', 'policy-audit'];
+const notInstalled =
+  /^\S+ list \w+\.(?:kivebpf\.san7o\.github\.io|file-?integrity\.openshift\.io|bpfman\.io) in /;
 
 interface Answered {
   readonly status: number;
@@ -69,6 +75,7 @@ const ofGroup = (given: ReturnType<typeof binding>) => {
 };
 
 suite('rampart ui-server', () => {
+  const commands = new Commands();
   let api: RbacApi;
   let child: ChildProcess;
   let port = 0;
@@ -188,6 +195,7 @@ suite('rampart ui-server', () => {
     await until('the findings', async () => (await reportOf('root')).findings.isLive);
   });
   after(async () => {
+    await commands[Symbol.asyncDispose]();
     child?.kill();
     if (child?.exitCode === null) await once(child, 'exit');
     await api?.[Symbol.asyncDispose]();
@@ -331,7 +339,11 @@ suite('rampart ui-server', () => {
   });
 
   test('the pod needs no more than deploy/ui gives it, and less would not do', () => {
-    assert.deepEqual(api.refused, []);
+    // Guards that are not installed: the API server says so only to users who may list their kinds.
+    assert.deepEqual(
+      api.refused.filter((one) => !notInstalled.test(one)),
+      [],
+    );
     const [deployment] = kustomizeOf(kustomizationOf({ guards: [], extras: ['ui'] }), deploy).filter(
       ({ kind, metadata }) => kind === 'Deployment' && metadata.name === 'rampart-ui',
     );
@@ -344,5 +356,50 @@ suite('rampart ui-server', () => {
       ...{ privileged: false, allowPrivilegeEscalation: false, readOnlyRootFilesystem: true },
       capabilities: { drop: ['ALL'] },
     });
+  });
+
+  test('guards that are not installed are told from those that may not be read, here and by rampart status', async () => {
+    const commandOf = async (
+      ...args: readonly string[]
+    ): Promise<{ stdout: string; code: number | null }> => {
+      const { stdout, stderr, code } = await commands.run(
+        ['status', '--kubeconfig', api.kubeconfigOf('token-root'), ...args],
+        { HOME: '/nonexistent', KUBECONFIG: undefined },
+      );
+      assert.equal(stderr, '');
+      return { stdout, code };
+    };
+    const statesOf = ({ guards, notRead, problems }: StatusReport) => ({
+      guards: Object.fromEntries(guards.map(({ name, state, objects }) => [name, [state, objects]])),
+      notRead: notRead.map(({ resource }) => resource),
+      problems: problems.length,
+    });
+    const reported = async (): Promise<StatusReport> =>
+      JSON.parse((await commandOf('-o', 'json')).stdout) as StatusReport;
+    const known = statesOf(await reported());
+    assert.deepEqual(known.notRead, []);
+    assert.deepEqual(known.guards['file-access'], ['not-installed', 0]);
+    assert.deepEqual(known.guards['network-policy']?.[1], 2);
+    const { stdout, code } = await commandOf();
+    assert.equal(code, 1);
+    assert.match(stdout, /^Not in use here: (?=.*file-access)(?=.*file-integrity)(?=.*bpf-programs)/m);
+    assert.doesNotMatch(stdout, /Not read/);
+    assert.deepEqual(statesOf((await reportOf('root')).status!), known);
+
+    await applyManifest(api.client, crdManifest(kivePolicies));
+    const unread = await until('the page says it', async () => {
+      const { status } = await reportOf('root');
+      return status?.notRead.length === 1 && statesOf(status);
+    });
+    assert.deepEqual(unread, {
+      ...known,
+      guards: { ...known.guards, 'file-access': ['not-running', null] },
+      notRead: ['kivepolicies'],
+    });
+    assert.deepEqual(statesOf(await reported()), unread);
+    const told = (await commandOf()).stdout;
+    assert.match(told, /^Unknown: what file-access is asked for may not be read\.$/m);
+    assert.match(told, /^Not read: kivepolicies\. cannot list kivepolicies:$/m);
+    assert.match(told, /^Not in use here: /m);
   });
 });

@@ -31,7 +31,7 @@ export function examine(snapshot: Snapshot): Examined {
     if (loader === undefined) loaders.set(node, (loader = nodeOf(node).loader));
     return loader;
   };
-  const compiled = snapshot.policies.map((policy) => ({
+  const compiled = (snapshot.policies ?? []).map((policy) => ({
     policy,
     compiled: compilePolicy(policy, scopeOf(policy)),
   }));
@@ -210,7 +210,7 @@ function totalsOf(
 }
 
 function orphans({ data, policies, namespace }: Snapshot): number | null {
-  if (data === undefined || namespace !== undefined) return null;
+  if (data === undefined || policies === undefined || namespace !== undefined) return null;
   const known = new Set(policies.map(({ metadata }) => `${metadata.namespace ?? ''}/${metadata.name ?? ''}`));
   return data.filter(({ policy }) => !known.has(policy)).length;
 }

@@ -3,8 +3,8 @@ import type { HolderReport } from '../../../guard/lease-holder.ts';
 
 /** At the top level. */
 export interface FileAccessFields {
-  /** By namespace and name. */
-  readonly policies: readonly PolicyReport[];
+  /** By namespace and name; `null` if they may not be read. */
+  readonly policies: readonly PolicyReport[] | null;
   /** `null` where it may not be read. */
   readonly kiveData: {
     readonly total: number | null;

@@ -8,6 +8,7 @@ import {
   policyHeadline,
   policyTable,
 } from './render.ts';
+import type { FileAccessFields } from './report.ts';
 import { type Snapshot, takeSnapshot } from './snapshot.ts';
 
 export const fileAccessStatus: StatusSection = {
@@ -17,15 +18,19 @@ export const fileAccessStatus: StatusSection = {
 /** The section for the snapshot; ages count from `timeMs`. */
 export function fileAccessSection(snapshot: Snapshot, timeMs: number): SectionReport {
   const { policies, objects, kiveData, filteredAccesses, nodeNames, nodeOf } = examine(snapshot);
+  const isReadable = snapshot.policies !== undefined;
   return {
-    objects,
-    fields: (verdict) => ({
-      policies: policies.map((policy) => ({
-        ...policy,
-        guarded: policy.deleting || verdict.of({ kind: 'KivePolicy', ...policy }).length === 0,
-      })),
-      ...{ kiveData, filteredAccesses },
-    }),
+    objects: isReadable ? objects : undefined,
+    fields: (verdict) =>
+      ({
+        policies: isReadable
+          ? policies.map((policy) => ({
+              ...policy,
+              guarded: policy.deleting || verdict.of({ kind: 'KivePolicy', ...policy }).length === 0,
+            }))
+          : null,
+        ...{ kiveData, filteredAccesses },
+      }) satisfies FileAccessFields,
     headline: ({ failing }, { colour }) =>
       policyHeadline(objects.length, failing, snapshot.namespace, colour),
     table: (verdict, options) => policyTable(policies, verdict, timeMs, options),

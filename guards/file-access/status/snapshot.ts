@@ -21,7 +21,7 @@ import { readRefused, type RefusedFiles } from './refused-files.ts';
 export interface Snapshot {
   /** Whose policies these are; `undefined`: all. */
   readonly namespace: string | undefined;
-  readonly policies: readonly KivePolicy[];
+  readonly policies: readonly KivePolicy[] | undefined;
   /** The nodes' reports on the listed policies. */
   readonly parts: readonly NodePart[] | undefined;
   /** Nodes whose agent that runs now has reported, and not only the one before it; undefined: leases may not be read. */
@@ -61,14 +61,16 @@ export interface DataView {
 /**
  * Reads all of it; forbidden parts are omitted and reported.
  *
- * @throws {KubeError} if the policies may not be read; {@link RampartError} `API_UNREACHABLE` without an
- * answer.
+ * @throws {RampartError} `API_UNREACHABLE` without an answer; {@link KubeError}
  */
 export async function takeSnapshot(context: StatusContext): Promise<Snapshot> {
   const { namespace } = context;
-  const policies: KivePolicy[] = [];
-  await context.list(kivePolicyType, (policy) => policies.push(policy), { namespace });
-  const uids = new Set(policies.map(({ metadata }) => metadata.uid));
+  const policies = await context.orForbidden('kivepolicies', async () => {
+    const found: KivePolicy[] = [];
+    await context.list(kivePolicyType, (policy) => found.push(policy), { namespace });
+    return found;
+  });
+  const uids = new Set(policies?.map(({ metadata }) => metadata.uid));
   const inSystem = { namespace: kiveDataNamespace };
   const [parts, data, leases, agents, nodes, pods] = await Promise.all([
     context.orForbidden(`kivenodestatuses in ${kiveDataNamespace}`, async () => {
@@ -93,7 +95,7 @@ export async function takeSnapshot(context: StatusContext): Promise<Snapshot> {
     context.nodes(),
     context.orForbidden('pods', async () => {
       const found: RunningPod[] = [];
-      if (policies.length === 0) return found;
+      if (policies === undefined || policies.length === 0) return found;
       await context.list(podType, (pod) => {
         const running = runningPod(pod, context.timeMs);
         if (running !== undefined) found.push(running);

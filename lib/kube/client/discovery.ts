@@ -15,7 +15,7 @@ export async function apiGroups(
 
 /** Subresources as `pods/status`. @throws {KubeError} `isNotFound` for a version that is not served. */
 export async function apiResources(
-  client: KubeClient,
+  client: Pick<KubeClient, 'getPath'>,
   { group, version }: Pick<ResourceType, 'group' | 'version'>,
   options?: CallOptions,
 ): Promise<readonly ApiResource[]> {
