@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -26,6 +26,26 @@ import { kustomize } from '../../scripts/kustomize.ts';
 import { statusOf } from '../../guards/file-access/policy-status-schema.ts';
 
 const deploy = join(import.meta.dirname, '../../deploy');
+
+/** TCP ports on which a process listens. */
+function portsOf(pid: number): number[] {
+  const links = readdirSync(`/proc/${pid}/fd`).map((fd) => {
+    try {
+      return readlinkSync(`/proc/${pid}/fd/${fd}`);
+    } catch {
+      return ''; // closed meanwhile
+    }
+  });
+  return ['tcp', 'tcp6'].flatMap((table) =>
+    readFileSync(`/proc/${pid}/net/${table}`, 'utf8')
+      .split('\n')
+      .slice(1)
+      .map((line) => line.trim().split(/\s+/))
+      // LISTEN, in include/net/tcp_states.h
+      .filter(([, , , state, , , , , , inode]) => state === '0A' && links.includes(`socket:[${inode}]`))
+      .map(([, local = '']) => Number.parseInt(local.slice(local.indexOf(':') + 1), 16)),
+  );
+}
 
 suite('rampart agent and rampart operator', () => {
   const commands = new Commands();
@@ -164,6 +184,8 @@ suite('a cluster with one node', { skip: sensorSkip || labObstacle() }, () => {
       await (await fetch(`${url}/healthz`)).text(),
       '[+] file-access-node-sensor\n[+] file-integrity-node-scan\nok\n',
     );
+    // Who only looks does not ask the agent.
+    assert.deepEqual(portsOf(agent.pid ?? 0), [Number(new URL(url).port)]);
     const readyz = await fetch(`${url}/readyz`);
     assert.equal(readyz.status, 200);
     const guardParts = {

@@ -17,11 +17,14 @@ function loadedWith(file: string, found = new Set<string>()): Set<string> {
   return found;
 }
 
-test('standalone loads nothing of the page before somebody opens it', () => {
-  const loaded = [...loadedWith(join(import.meta.dirname, 'run.ts'))];
-  assert.ok(loaded.includes('apps/standalone/page.ts') && loaded.length > 100, String(loaded.length));
-  assert.deepEqual(
-    loaded.filter((file) => /^apps\/(?:ui|status)\//.test(file)),
-    [],
-  );
-});
+for (const name of ['agent', 'operator', 'standalone']) {
+  test(`${name} loads nothing of the page; standalone does when somebody opens it`, () => {
+    const loaded = [...loadedWith(join(top, 'apps', name, 'run.ts'))];
+    assert.ok(loaded.length > 100, String(loaded.length));
+    assert.equal(loaded.includes('apps/standalone/page.ts'), name === 'standalone');
+    assert.deepEqual(
+      loaded.filter((file) => /^(?:apps\/(?:ui|ui-server|status)|ui)\//.test(file)),
+      [],
+    );
+  });
+}
