@@ -24,6 +24,9 @@ const parts: Readonly<Record<string, Readonly<Record<string, () => Promise<Part>
     watches: async () => (await import('./apiserver/watches.ts')).watches,
     reflector: async () => (await import('./apiserver/reflector.ts')).reflector,
   },
+  standalone: {
+    hour: async () => (await import('./standalone/hour.ts')).hour,
+  },
   'file-access': {
     watched: async () => (await import('./file-access/watched.ts')).watched,
     'new-pod': async () => (await import('./file-access/new-pod.ts')).newPod,
