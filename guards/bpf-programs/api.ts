@@ -5,13 +5,10 @@
  *
  * The manifests in `crd/` are generated from this file: `node scripts/manifests.ts --write`.
  */
-import { conditionList } from '../../lib/kube/crd/condition-list.ts';
 import { ageColumn, type PrinterColumn, type Resource, resourceType } from '../../lib/kube/crd/resource.ts';
 import {
   type Fields,
-  list,
   object,
-  oneOf,
   optional,
   type ReadOf,
   rule,
@@ -20,9 +17,9 @@ import {
 } from '../../lib/kube/crd/schema.ts';
 import type { KubeObject, ResourceType } from '../../lib/kube/object/object.ts';
 import { defineApplication, defineConfig, defineState } from './application-api.ts';
-import { inGroup, statusColumn, version } from './group.ts';
+import { inGroup, status, statusColumn, version } from './group.ts';
 import { tenantTypes } from './kernel/tenant/allowed.ts';
-import type { Scope } from './schema-parts.ts';
+import { programList, type Scope } from './schema-parts.ts';
 import {
   applicationTcxFields,
   commonFields,
@@ -59,8 +56,6 @@ export type TypedProgram =
 /** The program types of single objects: the field `retprobe` says whether a probe is a return probe. */
 export type SingleType = Exclude<ProgramType, 'kretprobe' | 'uretprobe'>;
 export type ProgramType = TypedProgram['type'];
-
-const status = optional(object({ conditions: optional(conditionList()) }));
 
 interface TypeRow {
   readonly fields: (scope: Scope) => Fields;
@@ -167,38 +162,19 @@ function define({ kind, scope, single }: KindRow): Resource {
 
 function application(scope: Scope): TypeRow {
   const allowed = members.filter(({ type }) => scope === 'Cluster' || tenantTypes.has(type));
-  const fields = Object.fromEntries(
-    allowed.map(({ name, type, rules, fields: of }) => [
-      type,
-      optional(
-        object(of(scope), { description: `The program, where type is ${name}.`, ...(rules && { rules }) }),
-      ),
-    ]),
-  );
-  const program = object(
-    {
-      type: oneOf(
-        allowed.map(({ name }) => name),
-        { description: 'The type of the program.' },
-      ),
-      ...fields,
-    },
-    {
-      rules: allowed.map(({ name, type }) =>
-        rule(
-          `has(self.${type}) == (self.type == '${name}')`,
-          `${type} is required when type is ${name}, and forbidden otherwise`,
-          { fieldPath: `.${type}` },
-        ),
-      ),
-    },
-  );
-  return {
-    fields: () => ({
-      programs: list(program, { description: 'The programs.', minItems: 1, maxItems: 256 }),
+  const schemas = allowed.map(({ name, type, rules, fields }) => ({
+    ...{ name, field: type },
+    schema: object(fields(scope), {
+      description: `The program, where type is ${name}.`,
+      ...(rules && { rules }),
     }),
-    columns: [],
-  };
+    rule: rule(
+      `has(self.${type}) == (self.type == '${name}')`,
+      `${type} is required when type is ${name}, and forbidden otherwise`,
+      { fieldPath: `.${type}` },
+    ),
+  }));
+  return { fields: () => ({ programs: programList({}, schemas, 'The programs.') }), columns: [] };
 }
 
 /** A kind for nodes: one program at one attach point of one node. */
@@ -238,8 +214,7 @@ const rows: readonly KindRow[] = [
   namespaced('XdpNsProgram', 'xdp'),
 ];
 
-type Conditions = ReadOf<ReturnType<typeof conditionList>>;
-type Status = { readonly conditions?: Conditions };
+type Status = ReadOf<typeof status>;
 
 /** An object of any of the kinds that users write. */
 export interface ParentObject extends KubeObject {

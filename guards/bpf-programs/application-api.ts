@@ -1,10 +1,9 @@
 /** The kinds of bpfman-operator v0.6 beside those of v0.5.5, which api.ts has. */
-import { conditionList } from '../../lib/kube/crd/condition-list.ts';
 import { ageColumn, type Resource } from '../../lib/kube/crd/resource.ts';
 import { object, optional } from '../../lib/kube/crd/schema.ts';
 import { applicationFields } from './application-schema.ts';
 import { configFields } from './config-schema.ts';
-import { inGroup, statusColumn } from './group.ts';
+import { inGroup, status, statusColumn } from './group.ts';
 import type { Scope } from './schema-parts.ts';
 import { stateFields } from './state-schema.ts';
 
@@ -16,7 +15,7 @@ export function defineApplication(scope: Scope): Resource {
     description: `eBPF programs from one object file, and the links that attach them${where}.`,
     fields: {
       spec: object(applicationFields(scope), { description: 'The desired state.' }),
-      status: optional(object({ conditions: optional(conditionList()) })),
+      status,
     },
     columns: [
       // Upstream's is misspelt, so that it shows nothing.

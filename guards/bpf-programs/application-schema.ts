@@ -173,19 +173,14 @@ export function membersIn(scope: Scope): readonly MemberEntry[] {
   );
 }
 
-/** Upstream's rules: each type has the field of its name. */
-export function memberRules(scope: Scope): Rule[] {
-  return membersIn(scope).map(([field, { name, inMessage = field }]) =>
-    rule(
-      `has(self.type) && self.type == '${name}' ? has(self.${field}) : !has(self.${field})`,
-      `${field} configuration is required when type is ${inMessage}, and forbidden otherwise`,
-    ),
+/** Upstream's rule: each type has the field of its name. */
+export const memberRule = ([field, { name, inMessage = field }]: MemberEntry): Rule =>
+  rule(
+    `has(self.type) && self.type == '${name}' ? has(self.${field}) : !has(self.${field})`,
+    `${field} configuration is required when type is ${inMessage}, and forbidden otherwise`,
   );
-}
 
-export const memberNames = (scope: Scope): string[] => membersIn(scope).map(([, { name }]) => name);
-
-function member(field: LinkType, row: MemberRow, scope: Scope) {
+function member(row: MemberRow, scope: Scope) {
   const link = object(row.link(scope), {
     description: `Where the program is attached.`,
     ...(row.rules && { rules: row.rules }),
@@ -196,11 +191,9 @@ function member(field: LinkType, row: MemberRow, scope: Scope) {
       maxItems: row.isTrace === true ? 1 : MAX_LINKS,
     }),
   );
-  return optional(
-    object(row.isTrace === true ? { function: parts.kernelFunction, links } : { links }, {
-      description: `The links of the program, where type is ${applicationMembers[field].name}.`,
-    }),
-  );
+  return object(row.isTrace === true ? { function: parts.kernelFunction, links } : { links }, {
+    description: `The links of the program, where type is ${row.name}.`,
+  });
 }
 
 const image = object('An OCI image with the object file.', {
@@ -210,14 +203,10 @@ const image = object('An OCI image with the object file.', {
 });
 
 export function applicationFields(scope: Scope) {
-  const program = object(
-    {
-      name: parts.functionName,
-      type: oneOf(memberNames(scope), { description: 'The type of the program.' }),
-      ...Object.fromEntries(membersIn(scope).map(([field, row]) => [field, member(field, row, scope)])),
-    },
-    { rules: memberRules(scope) },
-  );
+  const members = membersIn(scope).map((entry) => {
+    const [field, row] = entry;
+    return { name: row.name, field, schema: member(row, scope), rule: memberRule(entry) };
+  });
   return {
     nodeSelector: parts.labelSelector('The nodes to run on; {} selects all.'),
     byteCode: parts.bytecodeLocation(image, scope, {
@@ -228,11 +217,11 @@ export function applicationFields(scope: Scope) {
     mapOwnerSelector: optional(
       parts.labelSelector('Labels of exactly one other application, whose maps to share, by name and shape.'),
     ),
-    programs: list(program, {
-      description: 'The programs, which are loaded together from one object file and share its maps.',
-      minItems: 1,
-      maxItems: 256,
-    }),
+    programs: parts.programList(
+      { name: parts.functionName },
+      members,
+      'The programs, which are loaded together from one object file and share its maps.',
+    ),
   };
 }
 

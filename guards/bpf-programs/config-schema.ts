@@ -1,6 +1,6 @@
 /** The schema of Config, with which bpfman-operator v0.6 installs bpfman. Rampart serves it, and says that it does not use it. */
-import { conditionList } from '../../lib/kube/crd/condition-list.ts';
 import { boolean, integer, list, object, optional, string } from '../../lib/kube/crd/schema.ts';
+import { status } from './group.ts';
 
 const image = { image: string('The image.', { minLength: 1 }), logLevel: optional(string('The log level.')) };
 const override = object({
@@ -33,5 +33,5 @@ export const configFields = {
     },
     { description: 'How bpfman-operator installs bpfman. Rampart does not use it.' },
   ),
-  status: optional(object({ conditions: optional(conditionList()) })),
+  status,
 };

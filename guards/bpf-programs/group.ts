@@ -1,9 +1,14 @@
 /** Common to all kinds of the API group. */
+import { conditionList } from '../../lib/kube/crd/condition-list.ts';
+import { object, optional } from '../../lib/kube/crd/schema.ts';
 import { defineResource, type PrinterColumn, type Resource } from '../../lib/kube/crd/resource.ts';
 import type { Scope } from './schema-parts.ts';
 
 export const group = 'bpfman.io';
 export const version = 'v1alpha1';
+
+/** The status of an object that has conditions alone. */
+export const status = optional(object({ conditions: optional(conditionList()) }));
 
 export const statusColumn: PrinterColumn = {
   name: 'Status',

@@ -168,6 +168,31 @@ export const proceedOn = <const Action extends string>(
 
 export const directionOf = { description: 'The direction of packets, as seen from the interface.' } as const;
 
+/** A type of program, with the field that has what belongs to it. */
+export interface MemberSchema {
+  readonly name: string;
+  readonly field: string;
+  readonly schema: Fields[string];
+  readonly rule: Rule;
+}
+
+/** The list `programs` of an application. @param more fields of each program, whatever its type */
+export const programList = (more: Fields, members: readonly MemberSchema[], description: string) =>
+  list(
+    object(
+      {
+        ...more,
+        type: oneOf(
+          members.map(({ name }) => name),
+          { description: 'The type of the program.' },
+        ),
+        ...Object.fromEntries(members.map(({ field, schema }) => [field, optional(schema)])),
+      },
+      { rules: members.map((one) => one.rule) },
+    ),
+    { description, minItems: 1, maxItems: 256 },
+  );
+
 const symbol = (description: string) => string(description, { minLength: 1, maxLength: MAX_SYMBOL });
 export const functionName = symbol('The function in the object file.');
 export const kernelFunction = symbol('The kernel function.');

@@ -14,14 +14,7 @@ import {
   type ReadFields,
   string,
 } from '../../lib/kube/crd/schema.ts';
-import {
-  type LinkType,
-  memberNames,
-  memberRules,
-  membersIn,
-  tcActions,
-  xdpActions,
-} from './application-schema.ts';
+import { type LinkType, memberRule, membersIn, tcActions, xdpActions } from './application-schema.ts';
 import type { Scope } from './schema-parts.ts';
 
 export const loadStatuses = [
@@ -77,7 +70,8 @@ const programFields = {
 };
 
 function programs(scope: Scope) {
-  const members = membersIn(scope).map(([field, { isTrace }]) => {
+  const all = membersIn(scope);
+  const members = all.map(([field, { isTrace }]) => {
     const links = optional(
       list(object({ ...linkFields, ...placeFields[field] }), { description: 'Its links.' }),
     );
@@ -87,10 +81,13 @@ function programs(scope: Scope) {
     object(
       {
         ...programFields,
-        type: oneOf(memberNames(scope), { description: 'Its type.' }),
+        type: oneOf(
+          all.map(([, { name }]) => name),
+          { description: 'Its type.' },
+        ),
         ...Object.fromEntries(members),
       },
-      { rules: memberRules(scope) },
+      { rules: all.map(memberRule) },
     ),
     { description: 'The programs of the application.' },
   );

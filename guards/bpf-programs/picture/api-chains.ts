@@ -68,26 +68,46 @@ function itemOf(
   } satisfies PictureItem;
 }
 
+/** As both APIs have it. */
+interface Hook {
+  readonly interfaceName?: string | undefined;
+  readonly priority?: number;
+  readonly direction?: string;
+  readonly proceedOn?: readonly string[] | undefined;
+}
+
+function onHook(
+  type: 'tc' | 'tcx' | 'xdp',
+  { interfaceName: name, priority, direction, proceedOn = [] }: Hook,
+  of: Pick<Member, 'node' | 'owner' | 'problem'>,
+): Member[] {
+  if (name === undefined || priority === undefined) return [];
+  const hook = [name, type, direction?.toLowerCase()].filter((part) => part !== undefined).join(' · ');
+  return [
+    {
+      ...{ ...of, hook, priority, interface: name },
+      proceedOn: type === 'tcx' ? 'next' : proceedOn.join(', '),
+    },
+  ];
+}
+
 /** v0.5: an object for each place; its parent has the priority. */
 function placed({ kind, parent, objects }: ProgramView): Member[] {
-  const { priority, direction, proceedon } = parent.spec as {
-    readonly priority?: number;
-    readonly direction?: string;
-    readonly proceedon?: readonly string[];
-  };
+  const { proceedon: proceedOn, ...hook } = parent.spec as Hook & { readonly proceedon?: readonly string[] };
   const type = kind.single;
-  if ((type !== 'xdp' && type !== 'tc' && type !== 'tcx') || priority === undefined) return [];
+  if (type !== 'xdp' && type !== 'tc' && type !== 'tcx') return [];
   return objects.flatMap((object) => {
-    const annotations = object.metadata.annotations ?? {};
-    const name = Object.entries(annotations).find(([key]) => key.endsWith('controller/interface'))?.[1];
-    if (name === undefined) return [];
+    const annotations = Object.entries(object.metadata.annotations ?? {});
+    const interfaceName = annotations.find(([key]) => key.endsWith('controller/interface'))?.[1];
     const [condition] = object.status?.conditions ?? [];
-    return {
-      hook: [name, type, direction].filter((part) => part !== undefined).join(' · '),
-      ...{ node: nodeOf(object), interface: name, owner: ownerOf(kind, parent), priority },
-      proceedOn: type === 'tcx' ? 'next' : (proceedon ?? []).join(', '),
-      problem: condition?.type === 'Loaded' ? '' : (condition?.message ?? 'the agent has not said so'),
-    };
+    return onHook(
+      type,
+      { ...hook, interfaceName, proceedOn },
+      {
+        ...{ node: nodeOf(object), owner: ownerOf(kind, parent) },
+        problem: condition?.type === 'Loaded' ? '' : (condition?.message ?? 'the agent has not said so'),
+      },
+    );
   });
 }
 
@@ -97,31 +117,12 @@ function linked({ kind, parent, objects }: ProgramView): Member[] {
     const { programs = [], conditions } = (object.status ?? {}) as Partial<ApplicationStatus>;
     return programs.flatMap(({ name: program, ...places }): Member[] =>
       (['xdp', 'tc', 'tcx'] as const).flatMap((type) =>
-        (places[type]?.links ?? []).flatMap((link): Member[] => {
-          const {
-            interfaceName,
-            priority,
-            direction,
-            proceedOn = [],
-          } = link as typeof link & {
-            readonly interfaceName?: string;
-            readonly priority?: number;
-            readonly direction?: string;
-            readonly proceedOn?: readonly string[];
-          };
-          if (interfaceName === undefined || priority === undefined) return [];
-          return [
-            {
-              hook: [interfaceName, type, direction?.toLowerCase()]
-                .filter((part) => part !== undefined)
-                .join(' · '),
-              ...{ node: nodeOf(object), interface: interfaceName, priority },
-              owner: `${ownerOf(kind, parent)} ${program}`,
-              proceedOn: type === 'tcx' ? 'next' : proceedOn.join(', '),
-              problem: link.linkStatus === 'Attached' ? '' : (conditions?.[0]?.message ?? link.linkStatus),
-            },
-          ];
-        }),
+        (places[type]?.links ?? []).flatMap((link) =>
+          onHook(type, link as typeof link & Hook, {
+            ...{ node: nodeOf(object), owner: `${ownerOf(kind, parent)} ${program}` },
+            problem: link.linkStatus === 'Attached' ? '' : (conditions?.[0]?.message ?? link.linkStatus),
+          }),
+        ),
       ),
     );
   });

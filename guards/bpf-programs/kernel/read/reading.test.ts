@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { before, suite, test } from 'node:test';
 
+import { enableStatistics } from '../info.ts';
 import { possibleCpus } from './map-entries.ts';
 import { bytecode, cable, desired, Lab, NAME, obstacle, ownNetwork, send, tc, xdp } from '../lab.fixture.ts';
 import { actionNames, readChain } from './chains.ts';
 import { dumpMap } from './maps.ts';
 import { readPrograms } from './programs.ts';
-import { readStats } from './statistics.ts';
+import { countersOf } from './statistics.ts';
 import { verifyBytecode } from '../load/verify-bytecode.ts';
 
 suite('reading what is in the kernel', { skip: obstacle() ?? false }, () => {
@@ -49,10 +50,9 @@ suite('reading what is in the kernel', { skip: obstacle() ?? false }, () => {
     );
     assert.deepEqual(readChain(options, 'out0'), []);
     assert.deepEqual(readPrograms(options), await host.list());
-    const { programs, chains } = await readStats(options, () => {
-      send('out0', 100);
-      return Promise.resolve();
-    });
+    using _statistics = enableStatistics();
+    send('out0', 100);
+    const { programs, chains } = countersOf(options, false);
     assert.deepEqual(
       new Map(programs.map(({ program, runs }) => [program.id, runs])),
       new Map([

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 
 import type { Descriptor } from '../../../../lib/ebpf/bpf-call.ts';
 import type { RunningProgram } from '../desired.ts';
-import { enableStatistics, programInfo } from '../info.ts';
+import { programInfo } from '../info.ts';
 import { openPin } from '../pins/pin.ts';
 import { openProgram } from '../pins/pins.ts';
 import { runningProgram } from '../records.ts';
@@ -47,21 +47,7 @@ export interface Statistics {
   readonly others: readonly OtherStatistics[];
 }
 
-/**
- * Runs of every program, and time if the kernel counts it: it does so during `during`, at a few ns per run.
- *
- * @throws {KernelRefusal} EPERM: enabling statistics requires CAP_SYS_ADMIN.
- */
-export async function readStats(
-  options: ReadOptions,
-  during: () => Promise<void> = () => Promise.resolve(),
-): Promise<Statistics> {
-  using _statistics = enableStatistics();
-  await during();
-  return countersOf(options, false);
-}
-
-/** The present counters. They are constant unless the kernel's statistics are enabled. */
+/** The present counters. They are constant unless the kernel's statistics are enabled (`enableStatistics`). */
 export function countersOf(options: ReadOptions, isAll: boolean): Statistics {
   const kept = readKept(options);
   const chains = kept.chains.map((chain): ChainStatistics => {
