@@ -11,7 +11,7 @@ import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixtur
 import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
 import { Watching } from './watch.fixture.ts';
 
-const ROUNDS = isDeep ? scaled(100) : 1;
+const ROUNDS = isDeep ? scaled(50) : 1;
 
 test(
   `${ROUNDS} kill -9 of the watcher under load: no program, map or link stays`,

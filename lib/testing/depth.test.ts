@@ -32,10 +32,10 @@ function run(environment: Readonly<Record<string, string>>): {
 }
 
 suite('the depth of the tests', () => {
-  test('by default a tenth, never fewer than the least', () => {
+  test('by default a twentieth, never fewer than the least', () => {
     const { told } = run({});
-    assert.deepEqual(told?.scaled, [100, 10, 3, 700]);
-    assert.deepEqual([told.sampled.length, told.given.length, told.runs], [10, 52, 400]);
+    assert.deepEqual(told?.scaled, [50, 10, 3, 700]);
+    assert.deepEqual([told.sampled.length, told.given.length, told.runs], [10, 27, 400]);
     assert.deepEqual(told.given.slice(0, 2), [1, 2]);
   });
   test('all, and more than all', () => {

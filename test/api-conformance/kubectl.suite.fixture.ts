@@ -164,7 +164,7 @@ spec:
         );
       });
 
-      test('--server-side', async () => {
+      deepTest('--server-side', async () => {
         const text = web('web:1').replaceAll('name: web\n', 'name: server-side\n');
         const made = await kubectlWith(text, 'apply', '--server-side', '-f', '-');
         assert.match(made, /deployment\.apps\/server-side serverside-applied/);
@@ -230,7 +230,7 @@ spec:
         );
       });
 
-      test('patch, of all kinds', async () => {
+      deepTest('patch, of all kinds', async () => {
         await kubectl('create', 'configmap', 'patched', '--from-literal=a=1');
         await kubectl('patch', 'cm', 'patched', '-p', '{"data":{"b":"2"}}');
         await kubectl('patch', 'cm', 'patched', '--type=merge', '-p', '{"data":{"c":"3"}}');
@@ -251,7 +251,7 @@ spec:
         assert.equal(await kubectl('get', 'cm', 'edited', '-o', 'jsonpath={.data.a}'), 'after');
       });
 
-      test('replace, scale, delete', async () => {
+      deepTest('replace, scale, delete', async () => {
         await kubectl('create', 'deployment', 'scaled', '--image=web:1', '--replicas=0');
         await kubectl('scale', 'deployment', 'scaled', '--replicas=2', '--current-replicas=0');
         assert.equal(await kubectl('get', 'deploy', 'scaled', '-o', 'jsonpath={.spec.replicas}'), '2');
@@ -264,7 +264,7 @@ spec:
         assert.notEqual((await cluster.tryKubectl(['-n', namespace, 'get', 'deploy', 'scaled'])).code, 0);
       });
 
-      test('wait for a deletion', async () => {
+      deepTest('wait for a deletion', async () => {
         await kubectl('create', 'configmap', 'waited', '--from-literal=a=1');
         const finalizers = (value: unknown) =>
           kubectl(

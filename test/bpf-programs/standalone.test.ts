@@ -147,41 +147,44 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     ip('link delete count0');
   });
 
-  test('a file that is half-written leaves what runs, over a kill too, and the next version counts on', async () => {
-    using directory = new TemporaryDirectory();
-    const object = directory.at('count.bpf.o');
-    const whole = readFileSync(countObject);
-    writeFileSync(object, whole);
-    cable('half0', 'half1');
-    machine.apply(xdp('half', 'half0').replace(countObject, object));
-    await machine.untilCondition('ReconcileSuccess', 'xdpprogram', 'half');
-    const id = machine.objectOf('half');
-    send('half1', 10);
-    writeFileSync(object, whole.subarray(0, 1000));
-    const says = await machine.untilCondition('ReconcileError', 'xdpprogram', 'half');
-    assert.match(
-      says,
-      /cannot open eBPF object.*\nThe last version that ran, sha256:\S+, keeps running as program \d+/s,
-    );
-    const listed = async (): Promise<string> => (await machine.bpf('list')).stdout.replaceAll(/\s+/g, ' ');
-    assert.match(
-      await listed(),
-      /XdpProgram\/half .* Not what is requested: xdp_count of \S+ sha256:\w+ is refused: .*cannot open eBPF object/,
-    );
-    await machine.process.stop('SIGKILL');
-    await machine.start();
-    await machine.untilCondition('ReconcileError', 'xdpprogram', 'half');
-    send('half1', 10);
-    assert.equal(machine.counted(id), 20);
-    // Another file, by one byte behind its end.
-    writeFileSync(object, Buffer.concat([whole, Buffer.alloc(1)]));
-    await machine.untilCondition('ReconcileSuccess', 'xdpprogram', 'half');
-    send('half1', 10);
-    assert.equal(machine.counted(id), 30);
-    assert.doesNotMatch(await listed(), /Not what is requested/);
-    assert.equal(machine.process.kubectl('delete', 'xdpprogram', 'half', '--timeout=60s').code, 0);
-    ip('link delete half0');
-  });
+  deepTest(
+    'a file that is half-written leaves what runs, over a kill too, and the next version counts on',
+    async () => {
+      using directory = new TemporaryDirectory();
+      const object = directory.at('count.bpf.o');
+      const whole = readFileSync(countObject);
+      writeFileSync(object, whole);
+      cable('half0', 'half1');
+      machine.apply(xdp('half', 'half0').replace(countObject, object));
+      await machine.untilCondition('ReconcileSuccess', 'xdpprogram', 'half');
+      const id = machine.objectOf('half');
+      send('half1', 10);
+      writeFileSync(object, whole.subarray(0, 1000));
+      const says = await machine.untilCondition('ReconcileError', 'xdpprogram', 'half');
+      assert.match(
+        says,
+        /cannot open eBPF object.*\nThe last version that ran, sha256:\S+, keeps running as program \d+/s,
+      );
+      const listed = async (): Promise<string> => (await machine.bpf('list')).stdout.replaceAll(/\s+/g, ' ');
+      assert.match(
+        await listed(),
+        /XdpProgram\/half .* Not what is requested: xdp_count of \S+ sha256:\w+ is refused: .*cannot open eBPF object/,
+      );
+      await machine.process.stop('SIGKILL');
+      await machine.start();
+      await machine.untilCondition('ReconcileError', 'xdpprogram', 'half');
+      send('half1', 10);
+      assert.equal(machine.counted(id), 20);
+      // Another file, by one byte behind its end.
+      writeFileSync(object, Buffer.concat([whole, Buffer.alloc(1)]));
+      await machine.untilCondition('ReconcileSuccess', 'xdpprogram', 'half');
+      send('half1', 10);
+      assert.equal(machine.counted(id), 30);
+      assert.doesNotMatch(await listed(), /Not what is requested/);
+      assert.equal(machine.process.kubectl('delete', 'xdpprogram', 'half', '--timeout=60s').code, 0);
+      ip('link delete half0');
+    },
+  );
 
   deepTest(
     'the reason why a program does not run is a finding, and so are its return and a repair',

@@ -59,7 +59,7 @@ export function changeTests(lab: DataplaneLab): void {
       }
     }));
 
-  for (const { name, do: damage, found } of sampled(under.damages, 2)) {
+  for (const { name, do: damage, found } of sampled(under.damages, 1)) {
     test(`drift is reported and repaired: ${name}`, () =>
       withDataplane(async (dataplane) => {
         const rules = nodeRules(lab.network.pods, [

@@ -117,7 +117,7 @@ suite('the rules of a node', () => {
           }
         }
       }),
-      { numRuns: 10_000 },
+      { numRuns: 4000 },
     );
   });
 

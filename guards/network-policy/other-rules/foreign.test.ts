@@ -110,7 +110,7 @@ function policiesOf(round: number): readonly GivenPolicy[] {
 }
 
 /** With iptables each starts a dozen programs. */
-const rounds = isDeep ? scaled(1000) : 8;
+const rounds = isDeep ? scaled(400) : 8;
 
 suite(
   'objects of other programs in the kernel',

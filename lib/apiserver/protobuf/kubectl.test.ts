@@ -186,7 +186,7 @@ describe('kubectl create', { skip: noKubectl }, () => {
     assert.deepEqual(comparable(stored.json), comparable(posted.json));
   };
 
-  for (const [path, ...args] of sampled(namespaced, 5)) {
+  for (const [path, ...args] of sampled(namespaced, 2)) {
     test(args.slice(0, 3).join(' '), (t) => compare(t, path, args, true));
   }
   for (const [path, ...args] of sampled(clusterScoped, 1)) {

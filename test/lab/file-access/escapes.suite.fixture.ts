@@ -124,7 +124,7 @@ export function escapeCases(lab: () => GuardedLab): void {
       typeof ordinary,
     ][]) {
       suite(`${kind} container`, () => {
-        const cases = sampled(Object.entries(variants), 6).map(([name, variant], number) => {
+        const cases = sampled(Object.entries(variants), 3).map(([name, variant], number) => {
           const [policy, directory] = [`${kind}-${number}`, `/p/${number}`];
           const fill = (text: string): string =>
             text.replaceAll('$D', directory).replaceAll('$O', outside).replaceAll('$N', `${TOKEN}-${policy}`);

@@ -27,7 +27,7 @@ export function firstMomentCases(lab: () => GuardedLab): void {
       `${accessor?.relation} ${accessor?.pod.namespace}/${accessor?.pod.name}/${accessor?.container.name}`;
 
     test('the first access of a container, and the only one of a short one, are reported with its name', async () => {
-      const count = Math.max(4, scaled(30));
+      const count = scaled(30, 4);
       const names = Array.from({ length: count }, (_, at) => `job-${at}`);
       const alerts = await guarded.alertsOf(async () => {
         for (const name of names) {

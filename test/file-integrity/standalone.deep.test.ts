@@ -10,7 +10,6 @@ import { type ScanResult, released } from '../../guards/file-integrity/api.ts';
 import { findClusterAccess } from '../../lib/kube/access/cluster-access.ts';
 import { KubeClient } from '../../lib/kube/client/client.ts';
 import { sensorSkip } from '../../lib/sensor/sensor.fixture.ts';
-import { deepTest } from '../../lib/testing/depth.fixture.ts';
 import { until } from '../../lib/testing/until.fixture.ts';
 import type { FindingLine } from './integrity-cluster.fixture.ts';
 
@@ -106,7 +105,7 @@ suite('rampart standalone', { skip: sensorSkip }, () => {
     assert.equal(await machine.standalone.stop(), 0);
   });
 
-  deepTest('also after a kill', async () => {
+  test('also after a kill', async () => {
     await using machine = await Machine.start();
     await machine.untilLast(({ condition }) => condition === 'Succeeded');
     machine.write('etc/passwd', 'root\neve\n');
