@@ -50,4 +50,6 @@ async function run({ args, environment }: Asked): Promise<Answered> {
   return { code, ...said };
 }
 
+// Whatever a command left open.
+process.once('disconnect', () => process.exit());
 process.on('message', (asked: Asked) => void run(asked).then((answered) => process.send?.(answered)));

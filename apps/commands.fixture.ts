@@ -4,6 +4,8 @@
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
+import { readlinkSync } from 'node:fs';
+import type { Socket } from 'node:net';
 import { join } from 'node:path';
 
 import type { Answered, Asked } from './commands-host.fixture.ts';
@@ -15,11 +17,21 @@ export interface CommandEnded extends Answered {
   readonly signal: null;
 }
 
-/** Disposing it ends the process. */
+/** Processes that have loaded their modules and are not used now, by {@link placeOf}. */
+const idle = new Map<string, ChildProcess[]>();
+
+/** A test file may have namespaces of its own, and so have the processes that it starts. */
+function placeOf(directory: string): string {
+  return [directory, ...['net', 'mnt'].map((name) => readlinkSync(`/proc/thread-self/ns/${name}`))].join(' ');
+}
+
+/** Disposing it leaves its process to the next one of this process, with which it ends. */
 export class Commands implements AsyncDisposable {
   readonly #directory: string;
+  #place = '';
   #child: ChildProcess | undefined;
   #last: Promise<unknown> = Promise.resolve();
+  #isAsked = false;
 
   /** @param directory - The current one of the commands. Default: this process's. */
   constructor(directory = process.cwd()) {
@@ -40,20 +52,14 @@ export class Commands implements AsyncDisposable {
   }
 
   async #ask(asked: Asked): Promise<CommandEnded> {
-    const child = (this.#child ??= fork(join(import.meta.dirname, 'commands-host.fixture.ts'), {
-      // Not the flags of the test runner.
-      execArgv: [],
-      cwd: this.#directory,
-      // Output to a socket goes through process.stdout there, which is captured; to a file it would not.
-      stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
-    }));
-    child.stdout?.resume();
+    const child = (this.#child ??= this.#take());
     const line = `rampart ${asked.args.join(' ')}`;
     const done = new AbortController();
     const signal = AbortSignal.any([done.signal, AbortSignal.timeout(PATIENCE_MS)]);
     try {
       const answered = once(child, 'message', { signal });
       const died = once(child, 'exit', { signal });
+      this.#isAsked = true;
       child.send(asked);
       const [answer] = (await Promise.race([
         answered,
@@ -61,21 +67,51 @@ export class Commands implements AsyncDisposable {
           throw new Error(`${line}: its process ended with ${String(code ?? by)}`);
         }),
       ])) as [Answered];
+      this.#isAsked = false;
       return { ...answer, signal: null };
     } catch (error) {
-      await this[Symbol.asyncDispose]();
+      this.#child = undefined;
+      await kill(child);
       throw new Error(`${line} did not end`, { cause: error });
     } finally {
       done.abort();
     }
   }
 
+  #take(): ChildProcess {
+    this.#place = placeOf(this.#directory);
+    const found = idle.get(this.#place)?.pop();
+    const child =
+      found ??
+      fork(join(import.meta.dirname, 'commands-host.fixture.ts'), {
+        // Not the flags of the test runner.
+        execArgv: [],
+        cwd: this.#directory,
+        // Output to a socket goes through process.stdout there, which is captured; to a file it would not.
+        stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+      });
+    if (found === undefined) child.stdout?.resume();
+    child.ref();
+    child.channel?.ref();
+    return child;
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     const child = this.#child;
     this.#child = undefined;
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
-    const gone = once(child, 'exit');
-    child.kill('SIGKILL');
-    await gone;
+    if (child === undefined) return;
+    // Other directories go with their test.
+    if (this.#isAsked || !child.connected || this.#directory !== process.cwd()) return await kill(child);
+    child.unref();
+    child.channel?.unref();
+    (child.stdout as Socket | null)?.unref();
+    idle.set(this.#place, [...(idle.get(this.#place) ?? []), child]);
   }
+}
+
+async function kill(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const gone = once(child, 'exit');
+  child.kill('SIGKILL');
+  await gone;
 }

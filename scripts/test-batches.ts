@@ -24,11 +24,11 @@ const LONGEST_IN_A_BATCH_S = 12;
 const UNRECORDED_S = 0.4;
 
 /**
- * Effects of a file on everything that runs in its process, or counts of it: hooks of the whole run, the
+ * Effects of a file on everything that runs in its process, or counts of it: hooks of the whole run (but for one at its end), the
  * environment, the current directory, the umask, signals, the memory and the descriptors of the process.
  */
 const needsOwnProcess =
-  /^(?:before|after|beforeEach|afterEach)\(|process\.(?:env\[[^\]]+\] \??\??=[^=]|chdir|umask|exitCode =|sete?[ug]id|on\(|once\(|memoryUsage|getActiveResourcesInfo)|delete process\.env|Object\.assign\(process|\/proc\/self\/(?:fd|fdinfo|io|maps|task)['"`]|\bgc\(|mock\.method\(/m;
+  /^(?:before|beforeEach|afterEach)\(|process\.(?:env\[[^\]]+\] \??\??=[^=]|chdir|umask|exitCode =|sete?[ug]id|on\(|once\(|memoryUsage|getActiveResourcesInfo)|delete process\.env|Object\.assign\(process|\/proc\/self\/(?:fd|fdinfo|io|maps|task)['"`]|\bgc\(|mock\.method\(/m;
 
 /** Puts its process into a network of its own, and a new one for each file: those that do may share a process. */
 const changesNetwork = /\bownNetwork\b/;

@@ -41,13 +41,6 @@ const start = (): Promise<RampartProcess> =>
   RampartProcess.apiServer('--data', directory.at('data'), '--socket', socket);
 let server: RampartProcess;
 const http = Http.onSocket(socket);
-before(async () => void (server = await start()));
-after(async () => {
-  http[Symbol.dispose]();
-  // It may not have started.
-  await (server as RampartProcess | undefined)?.[Symbol.asyncDispose]();
-  directory[Symbol.dispose]();
-});
 
 const storeVersion = async (): Promise<string> =>
   (await http.json<List>('/api/v1/nodes?limit=1')).metadata.resourceVersion;
@@ -149,6 +142,13 @@ function listen(heard: Heard, body: unknown): void {
 }
 
 describe(`${REQUESTS} requests at random (RAMPART_TEST_SEED=${seed})`, () => {
+  before(async () => void (server = await start()));
+  after(async () => {
+    http[Symbol.dispose]();
+    // It may not have started.
+    await (server as RampartProcess | undefined)?.[Symbol.asyncDispose]();
+    directory[Symbol.dispose]();
+  });
   test('each is answered; one that is refused has changed nothing', async (t) => {
     const heard: Heard = { tokens: [], versions: ['1'], uids: ['none'] };
     const codes = new Map<number, number>();

@@ -23,12 +23,6 @@ import { deepTest } from '../../../lib/testing/depth.fixture.ts';
 
 const added: Finding = { ...changedFile, path: '/usr/lib/new.so', change: 'added', attributes: [] };
 let cluster: TestCluster;
-before(async () => {
-  cluster = await TestCluster.start();
-  cluster.startOperator();
-  for (const name of ['n1', 'n2', 'n3']) await cluster.createNode(name);
-});
-after(() => cluster[Symbol.asyncDispose]());
 
 const accept = (...args: string[]): Promise<Ended> =>
   integrity('accept', '--kubeconfig', cluster.kubeconfig, ...args);
@@ -51,6 +45,12 @@ async function refused(running: Promise<Ended>, told: RegExp): Promise<Ended> {
 }
 
 suite('rampart integrity accept', () => {
+  before(async () => {
+    cluster = await TestCluster.start();
+    cluster.startOperator();
+    for (const name of ['n1', 'n2', 'n3']) await cluster.createNode(name);
+  });
+  after(() => cluster[Symbol.asyncDispose]());
   test('asks each node with findings, waits, and says what became of each', async () => {
     await cluster.createIntegrity('one');
     await cluster.report('one', 'n1', failed(1, 1, 0), {
