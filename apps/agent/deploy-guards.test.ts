@@ -56,7 +56,7 @@ function kustomizeObstacle(): string | undefined {
   return programs === undefined ? 'needs the kubectl that scripts/setup test fetches' : undefined;
 }
 
-/** Of these components, kubectl is asked: each start of it takes a second of CPU time. */
+/** Components that kubectl is asked for, too: each start of it takes a second of CPU time. */
 const asked = sampled(['network-policy-iptables', 'bpf-verification', 'bpf-programs-csi'], 1);
 
 function expectSameOfKubectl(directory: string): void {
