@@ -1,4 +1,4 @@
-/* connect ADDRESS PORT COUNT: the time of each TCP connect in nanoseconds, a line each. */
+/* connect ADDRESS PORT COUNT: prints how long each TCP connect took, in nanoseconds, one per line. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ int main(int argc, char **argv) {
       return 1;
     }
     printf("%lld\n", now() - began);
-    /* No TIME_WAIT: there are not that many ports. */
+    /* A reset leaves no TIME_WAIT, which would use up the local ports. */
     struct linger none = {1, 0};
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
     close(fd);

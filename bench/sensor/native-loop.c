@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The measured loops, in C so that nothing but the system call and the hooks behind it is timed.
+ * The measured loops, in C so that only the system call and its hooks are timed.
  *
  *   native-loop CPU FILE
  *
- * reads commands from stdin, one a line, and answers each with one line:
+ * reads commands from stdin, one per line, and answers each with one line:
  *
  *   open|getppid|read ITERATIONS BURSTS   nanoseconds of each burst that was not preempted (or, when
  *                                         all were, of all)
@@ -25,7 +25,7 @@
 
 #define MOST_BURSTS 4096
 
-/* Below 4 GiB in a program that is not position independent: the 32-bit gate cuts pointers. */
+/* In a non-PIE program this is below 4 GiB, as the 32-bit gate truncates pointers. */
 static char file[4096];
 
 static long long now_ns(void)

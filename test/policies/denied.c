@@ -1,4 +1,4 @@
-// Refuses objects whose name is among {"denied": [...]}, which must not be empty.
+// Rejects objects with a name in its settings, {"denied": [...]}; the list must not be empty.
 // runtimes: wapc wasi opa gatekeeper
 #include "policy.h"
 

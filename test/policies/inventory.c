@@ -1,4 +1,4 @@
-// Refuses with what it finds in its data at the path that its settings name: {"show": "inventory.namespace.shop"}.
+// Rejects each object, with the part of its data that the settings name as message: {"show": "inventory.namespace.shop"}.
 // runtimes: opa gatekeeper
 #include "policy.h"
 

@@ -1,4 +1,4 @@
-// Wants the labels that its settings name: {"required": ["team", ...]}; tells by warnings which it found.
+// Requires the labels in its settings, {"required": ["team", ...]}, and warns of each that it found.
 // runtimes: wapc wasi opa gatekeeper
 #include "policy.h"
 

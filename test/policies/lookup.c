@@ -1,5 +1,5 @@
-// Asks the host what its settings say, {"calls": [{"namespace": "kubernetes", "operation": "get_resource", "payload": ...}]}, and
-// answers what it got, a message for each.
+// Makes the host calls in its settings, {"calls": [{"namespace": "kubernetes", "operation": "get_resource", "payload": ...}]}, and
+// returns their answers, one message for each.
 // runtimes: wapc wasi
 #include "policy.h"
 
@@ -13,7 +13,7 @@ METADATA({
 
 static const char *c_string(text value) { return format("%.*s", SHOW(json_unquoted(value))).at; }
 
-// As the text of a JSON string.
+// Escapes a text for a JSON string.
 static text escaped(text value) {
   char *at = malloc(2 * value.size + 1);
   size_t size = 0;

@@ -1,5 +1,5 @@
-// Remembers: how often it was called, and the name of the object before, in memory and in a global of its own. A policy that is
-// given each request by itself always says "call 1 after nobody, global 1".
+// Keeps state in memory and in a WebAssembly global: how often it was called, and the previous object's name. A policy whose
+// instance is reset for each request always says "call 1 after nobody, global 1".
 // runtimes: wapc wasi opa gatekeeper
 #include "policy.h"
 
@@ -24,7 +24,7 @@ static int calls;
 static char before[256] = "nobody";
 
 answer validate(text request, text settings) {
-  // {"grow": true}: takes memory that it never gives back.
+  // {"grow": true}: allocates memory that it never frees.
   if (equals(json_get(settings, "grow"), "true")) __builtin_wasm_memory_grow(0, 2);
   answer no = reject(format("call %d after %s, global %d", ++calls, before, count_in_global()));
   text name = json_unquoted(json_get(request, "object.metadata.name"));

@@ -1,4 +1,4 @@
-// Sets the label owner, to the name of who asks, where there is none. {"copy": true}: answers the object also where it is as it was.
+// Sets the label `owner` to the requesting user's name if it is missing. {"copy": true}: returns the object even if unchanged.
 // runtimes: wapc wasi opa
 #include "policy.h"
 
@@ -14,7 +14,7 @@ answer validate(text request, text settings) {
   bool is_set = there(json_get(object, "metadata.labels.owner"));
   if (is_set && !equals(json_get(settings, "copy"), "true")) return yes;
 #ifdef REGO
-  // In base64: [{"op":"add","path":"/metadata/labels/owner","value":"rego"}]
+  // Base64 of [{"op":"add","path":"/metadata/labels/owner","value":"rego"}]
   yes.mutated = text_of("\"W3sib3AiOiJhZGQiLCJwYXRoIjoiL21ldGFkYXRhL2xhYmVscy9vd25lciIsInZhbHVlIjoicmVnbyJ9XQ==\"");
 #else
   if (is_set) {

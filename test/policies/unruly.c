@@ -1,4 +1,4 @@
-// Does what it must not: {"do": "spin"}. For each annotation "do" of an object too, so that one policy meets good and bad requests.
+// Misbehaves as its settings say, {"do": "spin"}, or an object's annotation "do", so that one policy gets good and bad requests.
 // runtimes: wapc wasi opa gatekeeper
 #include "policy.h"
 
@@ -17,7 +17,7 @@ static answer misbehave(text what) {
   if (equals(what, "\"recurse\"")) return raw(format("%d", deep(0)).at);
   if (equals(what, "\"outside\"")) return raw(*(const char *volatile *)0xfffffff0);
   if (equals(what, "\"grow\"")) {
-    // A page at a time up to 4 GiB, each one written to.
+    // Grows by a page at a time up to 4 GiB, and writes to each.
     for (size_t pages; (pages = __builtin_wasm_memory_grow(0, 1)) != (size_t)-1;) {
       *(volatile char *)(pages * 65536) = 1;
     }

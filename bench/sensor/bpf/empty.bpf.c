@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
- * The sensor's hooks with nothing behind them: what the kernel itself charges for being hooked. Programs
- * are named and attached as in sensor.bpf.c, so that the sensor's own code attaches them.
+ * The sensor's hooks with empty programs: measures what the hooks alone cost. The programs have the names and
+ * sections of those in sensor.bpf.c, so that the sensor's own code attaches them.
  */
 #include <linux/bpf.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
- * What the sensor does at raw_tp/sys_exit, done at one tracepoint per system call instead
- * (perf events; they need tracefs). A call without such a tracepoint then runs no program of ours.
+ * Does the sensor's work of raw_tp/sys_exit at one tracepoint per system call instead (perf events, which
+ * need tracefs), so that other system calls run no program of the sensor.
  */
 #include "../../../lib/sensor/bpf/sensor.bpf.c"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* What every hook does once it has a watched inode: filter, then rate limit, then record. */
+/* What every hook does with an access to a watched inode: filter, rate limit, record. */
 #ifndef RAMPART_ADMIT_H
 #define RAMPART_ADMIT_H
 
@@ -7,7 +7,7 @@
 #include "buckets.h"
 #include "record.h"
 
-/* Whether the target asks for this kind of access; see accessFilter in access.ts for the words. */
+/* Whether the target's filter includes this kind of access; accessFilter in access.ts builds the filter. */
 static __always_inline int wanted(u32 filter, u32 mask)
 {
 	if (mask & ANY_OPERATION)
@@ -19,7 +19,7 @@ static __always_inline int wanted(u32 filter, u32 mask)
 	return filter & MAY_OPEN;
 }
 
-/* Whether the rate limit lets work->access through; when not, it is folded into its bucket. */
+/* Whether the rate limit admits work->access; otherwise the access is only counted in its bucket. */
 static __always_inline int take_token(struct work *work)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
@@ -37,7 +37,7 @@ static __always_inline int take_token(struct work *work)
 	key.pid = bpf_get_current_pid_tgid() >> 32;
 	key.target_id = work->access.target_id;
 	key.mask_and_verdict = work->access.mask | work->access.verdict << 16;
-	/* Files that share the target of their directory do not share its limit. */
+	/* Files that share their directory's target have a rate limit each. */
 	if (work->access.name)
 		key.mask_and_verdict |= (u32)work->access.inode << 18;
 	bucket = bpf_map_lookup_elem(&buckets, &key);
@@ -58,7 +58,7 @@ static __always_inline int take_token(struct work *work)
 	return 1;
 }
 
-/* Global for the verifier's sake, see put_path. */
+/* A global function, so that the verifier checks it only once: see put_path. */
 __noinline int finish(void)
 {
 	struct work *work = this_work();
@@ -74,7 +74,7 @@ __noinline int finish(void)
 	return 0;
 }
 
-/* From here on the access counts as produced: it ends as emitted, folded or lost. */
+/* Unless the buffer is busy, the access is counted as produced, and then as emitted, folded or lost. */
 static __always_inline int emit_named(struct access *access, struct names *names)
 {
 	struct work *work = this_work();
@@ -82,8 +82,8 @@ static __always_inline int emit_named(struct access *access, struct names *names
 	if (!work) /* an array of one entry: never */
 		return 0;
 	/*
-	 * Tracing programs can be preempted, and another may then want the same buffer: better one that is lost and counted than
-	 * two that are mixed.
+	 * Tracing programs can be preempted by others that use the same buffer. Drop and count the second access rather than
+	 * mix the two.
 	 */
 	if (__sync_lock_test_and_set(&work->busy, 1)) {
 		__sync_fetch_and_add(&state.counters.busy, 1);
@@ -102,8 +102,8 @@ static __always_inline int emit(struct access *access)
 }
 
 /*
- * Whether this is the kernel's own question, in the middle of an exec, if the program may be read and so
- * dumped later (fs/exec.c, would_dump). The exec itself has been reported; this is no access of anybody.
+ * Whether this is the kernel's own check during an exec: a program that its user cannot read must not be dumped
+ * (fs/exec.c, would_dump). The exec itself is already reported, and no process reads the file here.
  */
 static __always_inline int is_dump_check(u32 mask)
 {
@@ -114,7 +114,7 @@ static __always_inline int is_dump_check(u32 mask)
 	return BPF_CORE_READ_BITFIELD_PROBED(task, in_execve);
 }
 
-/* Fills `access` when the inode's file is a target that wants this mask; the slow path behind the lookup. */
+/* Completes `access` and returns 1 if the target's filter admits its mask. The slow path, after the lookup. */
 static __always_inline int admit(struct target *target, struct inode *inode, struct access *access)
 {
 	if (!wanted(target->filter, access->mask) || is_dump_check(access->mask))
@@ -132,7 +132,7 @@ static __always_inline int admit(struct target *target, struct inode *inode, str
 		}
 	}
 	access->target_id = target->id;
-	/* The target is that of its directory: which of its files it is, a name says. */
+	/* All files of a directory share its target, so the record needs a name to identify this file. */
 	access->name = target->lent && inode ? alias_of(inode) : 0;
 	access->time_ns = bpf_ktime_get_ns();
 	return 1;

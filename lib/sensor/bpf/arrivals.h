@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Files that come in a watched directory. User space learns of them some milliseconds later and puts each in `targets`; until
- * then a file stands here, as a target that its directory lends it.
+ * Files that are created in or moved into a watched directory. User space adds each to `targets`, but some milliseconds later.
+ * Until then, the file is in `arrivals`, with a copy of its directory's target (`lent`).
  */
 #ifndef RAMPART_ARRIVALS_H
 #define RAMPART_ARRIVALS_H
@@ -29,7 +29,7 @@ struct arrival {
 	u64 came_ns;
 };
 
-/* The oldest goes where more come at once than user space reads. */
+/* LRU: if files arrive faster than user space reads, the oldest entries are evicted. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
@@ -41,13 +41,13 @@ static __noinline struct target *arrival_of(struct target_key *key)
 {
 	struct arrival *arrival = bpf_map_lookup_elem(&arrivals, key);
 
-	/* One that nobody wanted, or that is gone: its inode number may be another file's by now. */
+	/* Expired: user space did not add it, or it is deleted and its inode number may belong to another file. */
 	if (!arrival || bpf_ktime_get_ns() - arrival->came_ns > ARRIVAL_NS)
 		return 0;
 	return &arrival->target;
 }
 
-/* The hot path of every hook: a second lookup only while files come. */
+/* The hot path of every hook: the second lookup is needed only while files arrive. */
 static __always_inline struct target *find_target(struct target_key *key)
 {
 	struct target *target = bpf_map_lookup_elem(&targets, key);
@@ -57,7 +57,7 @@ static __always_inline struct target *find_target(struct target_key *key)
 	return arrival_of(key);
 }
 
-/* A file came in `directory`: its target from now on, 0 where the directory is not watched. */
+/* A file arrived in `directory`. Returns its target from now on; 0 if the directory is not watched. */
 static __noinline struct target *arrived(struct inode *directory, struct inode *inode, struct target_key *key)
 {
 	struct arrival arrival = {};
@@ -84,7 +84,7 @@ static __noinline struct target *arrived(struct inode *directory, struct inode *
 	known = bpf_map_lookup_elem(&targets, key);
 	if (known && (!known->generation || known->generation == arrival.target.generation))
 		return known;
-	if (known) /* a file that is gone, of which user space has not heard yet */
+	if (known) /* of a deleted file with this inode number; user space has not removed it yet */
 		bpf_map_delete_elem(&targets, key);
 	arrival.came_ns = bpf_ktime_get_ns();
 	if (bpf_map_update_elem(&arrivals, key, &arrival, BPF_ANY))
@@ -93,7 +93,7 @@ static __noinline struct target *arrived(struct inode *directory, struct inode *
 	return arrival_of(key);
 }
 
-/* A name of the file: the one that it was opened by last. */
+/* The first name in the inode's list: the one whose dentry was added last. */
 static __always_inline struct dentry *alias_of(struct inode *inode)
 {
 	struct hlist_node *node = BPF_CORE_READ(inode, i_dentry.first);
@@ -103,12 +103,12 @@ static __always_inline struct dentry *alias_of(struct inode *inode)
 
 #define MOVED_FILES 4
 
-/* The regular files that a rename concerns: the one that moves, the one behind its new name, and those of the layers below. */
+/* The regular files of one rename: the one that moves, the one that it replaces, and those of the layers below an overlay. */
 struct moved {
 	struct inode *inodes[MOVED_FILES];
 };
 
-/* By thread, in the middle of a rename. */
+/* Keyed by thread; an entry exists during a rename. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1024);
@@ -116,7 +116,7 @@ struct {
 	__type(value, struct moved);
 } moving SEC(".maps");
 
-/* A file that may come in a watched directory, at the end of this rename. */
+/* Notes a file of this rename: when the rename ends, it may be in a watched directory. */
 static __noinline int moves(struct inode *inode)
 {
 	u64 thread = bpf_get_current_pid_tgid();
@@ -141,7 +141,7 @@ static __noinline int moves(struct inode *inode)
 	return 0;
 }
 
-/* The rename is over. */
+/* The rename has ended: files that are in a watched directory now have arrived. */
 static __noinline int moved_in(int succeeded)
 {
 	u64 thread = bpf_get_current_pid_tgid();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* The rate limit's state: one bucket per process, target and kind of access. */
+/* State of the rate limit: one bucket per process, target and kind of access. */
 #ifndef RAMPART_BUCKETS_H
 #define RAMPART_BUCKETS_H
 
@@ -13,7 +13,7 @@ struct bucket_key {
 	u32 mask_and_verdict;
 };
 
-/* Generic cell rate algorithm: one time stamp holds the whole state of the limit. */
+/* Generic cell rate algorithm: one timestamp, next_ns, is the whole state of the limit. */
 struct bucket {
 	u64 next_ns;
 	u64 born_ns;

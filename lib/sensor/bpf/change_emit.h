@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* From a change to records in the ring: the process when it is new, then the change when it is new. */
+/* Writes a change to the ring: first the process, then the change, each unless it was reported already. */
 #ifndef RAMPART_CHANGE_EMIT_H
 #define RAMPART_CHANGE_EMIT_H
 
@@ -15,8 +15,9 @@ struct {
 } directories SEC(".maps");
 
 /*
- * What was told since user space last read all (state.epoch): a process and what it changed are told once in that time.
- * So a file that is written a million times costs a look-up each time, and user space gets some twenty records a second.
+ * What was reported in this epoch. User space increments state.epoch each time it has read the whole ring; a process, and each
+ * of its changes, is reported once per epoch. So a file that is written a million times costs one lookup per write, and user
+ * space gets some twenty records a second.
  */
 struct process_key {
 	u64 born;
@@ -57,7 +58,7 @@ struct {
 	__type(value, u8);
 } told SEC(".maps");
 
-/* A change under construction; one per CPU for the same reasons as struct work. */
+/* The change that is being built; one per CPU, for the same reasons as struct work. */
 struct change_work {
 	struct told_key key;
 	u32 zero[2];
@@ -79,7 +80,7 @@ static __always_inline struct change_work *this_change(void)
 	return bpf_map_lookup_elem(&change_works, &zero);
 }
 
-/* Tells who the current process is. Returns 0 when the ring was full. */
+/* Reports the current process. Returns 0 if the ring was full. */
 __noinline int send_process(u32 facts)
 {
 	struct task_struct *task = (void *)bpf_get_current_task(), *parent;
@@ -111,7 +112,7 @@ __noinline int send_process(u32 facts)
 	return 1;
 }
 
-/* The number that names the current process as it is now, told before; 0 when it could not be told. */
+/* The number that identifies the current process in its present state, which it reports first if necessary; 0 if that failed. */
 __noinline int facts_of_current(void)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
@@ -128,7 +129,7 @@ __noinline int facts_of_current(void)
 	known = bpf_map_lookup_elem(&processes, &key);
 	if (known && known->epoch == fresh.epoch && known->cwd == fresh.cwd && known->owner == fresh.owner)
 		return known->facts;
-	/* Together with the pid unique for half an hour; user space forgets in seconds. 31 bits, never 0. */
+	/* Unique together with the pid for half an hour; user space needs it for seconds. 31 bits, never 0. */
 	fresh.facts = (now >> 10 & 0x7fffffff) | 1;
 	if (!send_process(fresh.facts))
 		return 0;
@@ -136,7 +137,7 @@ __noinline int facts_of_current(void)
 	return fresh.facts;
 }
 
-/* Sends the change of this CPU, unless the same was told already. */
+/* Sends the change of this CPU, unless the same change was reported already in this epoch. */
 __noinline int send_change(u32 name_hash)
 {
 	struct change_work *work = this_change();
@@ -182,7 +183,7 @@ full:
 	return 0;
 }
 
-/* Puts a kernel string behind the change; what is no name leaves it without one. */
+/* Appends the name to the change; an empty or unreadable string adds none. */
 static __always_inline void put_name(struct change_work *work, const unsigned char *name)
 {
 	long length = bpf_probe_read_kernel_str(work->name, NAME_BYTES, name);

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* Where changes are seen. */
+/* The hooks that see changes. */
 #ifndef RAMPART_CHANGE_HOOKS_H
 #define RAMPART_CHANGE_HOOKS_H
 
 #include "change_emit.h"
 #include "registers.h"
 
-/* include/linux/fsnotify_backend.h: modify, attributes, closed after writing, moved, created, deleted */
+/* include/linux/fsnotify_backend.h: FS_MODIFY, FS_ATTRIB, FS_CLOSE_WRITE, FS_MOVED_FROM, FS_MOVED_TO, FS_CREATE, FS_DELETE */
 #define CHANGE_EVENTS 0x3ce
 
 #define FIELD(type, pointer, field)                                                                          \
 	(bpf_rdonly_cast ? TYPED(type, pointer)->field : BPF_CORE_READ((type *)(pointer), field))
 
 /*
- * A new name is seen as two changes by one thread, of the inode and of the directory: here they meet. One that is made or
- * linked comes before its directory, one that is renamed behind it. Two that do not belong together do no harm: both
- * were changed by this thread.
+ * A new name shows as two changes by one thread, of the inode and of the directory; they are paired here. An inode that is
+ * created or linked changes before its directory, one that is renamed after it. Pairing two unrelated changes does no harm:
+ * this thread made both.
  */
 struct pair_key {
 	u64 thread;
-	u32 device; /* below an overlay other inodes change in between */
+	u32 device; /* inodes of an overlay's layers change in between */
 	u32 zero;
 };
 
 struct pair {
-	u64 inode; /* where it is; 0: none waits */
+	u64 inode; /* its address; 0: no inode waits for its directory */
 	u64 number;
 	u64 inode_ns;
 	u64 directory_ns;
@@ -32,7 +32,7 @@ struct pair {
 	u32 flags; /* of the inode: CHANGE_MADE or CHANGE_NAMED */
 };
 
-/* Both changes are within one system call. */
+/* Both changes are made within one system call. */
 #define PAIR_NS 10000000
 
 struct {
@@ -42,7 +42,7 @@ struct {
 	__type(value, struct pair);
 } pairs SEC(".maps");
 
-/* Devices of watched directories: pipes and their kin have inodes without names too. */
+/* Devices of watched directories. Skips the nameless inodes of other devices, such as pipes and sockets. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
@@ -60,7 +60,7 @@ static __always_inline struct directory *directory_of(struct inode *inode, u32 d
 	return bpf_map_lookup_elem(&directories, &key);
 }
 
-/* enum change_call of the system call that is running; a page fault, which is none, is a write to a mapping. */
+/* enum change_call of the running system call. Outside of one (number -1), this is a page fault: a write to a mapping. */
 static __always_inline u32 current_call(void)
 {
 	s32 number;
@@ -76,7 +76,7 @@ static __always_inline u32 current_call(void)
 	return is_compat() ? settings.compat_syscalls[number] : settings.native_syscalls[number];
 }
 
-/* Whether the call can put an inode under a name; what is not known (io_uring, bind) can. */
+/* Whether the call can give an inode a name. Unknown calls can: io_uring_enter and bind do. */
 static __always_inline int gives_names(u32 call)
 {
 	return call == CHANGE_CALL_NAMES || call == CHANGE_CALL_UNKNOWN;
@@ -113,7 +113,7 @@ static __always_inline struct pair *pair_of_thread(u32 device)
 	return bpf_map_lookup_elem(&pairs, &key);
 }
 
-/* Sends that a directory changed, and which inode was put into it where that is known. */
+/* Sends a change of a directory, with the inode that got a name in it if that is known. */
 static __always_inline int send_pair(struct inode *inode, u64 number, u32 flags, u32 device, u32 directory, u32 call)
 {
 	struct change_work *work = this_change();
@@ -121,7 +121,7 @@ static __always_inline int send_pair(struct inode *inode, u64 number, u32 flags,
 	if (!work)
 		return 0;
 	__builtin_memset(&work->change, 0, sizeof(work->change));
-	/* The number of a new inode is given out before the generation: only now both are there. */
+	/* A new inode gets its number before its generation; by now it has both. */
 	if (inode && BPF_CORE_READ(inode, i_ino) == number) {
 		work->change.inode = number;
 		work->change.generation = generation_of(inode);
@@ -133,7 +133,7 @@ static __always_inline int send_pair(struct inode *inode, u64 number, u32 flags,
 	return send_change(0);
 }
 
-/* A watched directory itself changed; most of the time because of a name in it. */
+/* A watched directory itself changed, usually because a name in it did. */
 static __noinline int directory_changed(struct inode *inode, u32 device, u32 directory, u32 call)
 {
 	struct pair *pair = gives_names(call) ? pair_of_thread(device) : 0;
@@ -148,7 +148,7 @@ static __noinline int directory_changed(struct inode *inode, u32 device, u32 dir
 			number = pair->number;
 			flags = pair->flags;
 		}
-		/* It may be the one that is renamed. */
+		/* This directory may itself be what was renamed. */
 		if (pair->directory != directory && pair->directory && now - pair->directory_ns < PAIR_NS)
 			send_pair(inode, FIELD(struct inode, inode, i_ino), CHANGE_NAMED, device, pair->directory, call);
 		pair->inode = 0;
@@ -158,7 +158,7 @@ static __noinline int directory_changed(struct inode *inode, u32 device, u32 dir
 	return send_pair(child, number, flags, device, directory, call);
 }
 
-/* An inode on a device with watched directories changed in a call that gives names. */
+/* An inode on a device with watched directories changed, in a call that can give it a name. */
 static __noinline int maybe_named(struct inode *inode, u32 device, u32 made, u32 call)
 {
 	struct pair *pair = pair_of_thread(device);
@@ -175,14 +175,14 @@ static __noinline int maybe_named(struct inode *inode, u32 device, u32 made, u32
 	return send_pair(inode, pair->number, CHANGE_NAMED, device, pair->directory, call);
 }
 
-/* The kernel sets the inode's change time, in the process that changes it. */
+/* The kernel sets the inode's change time, in the context of the process that changes it. */
 static __always_inline int inode_changed(struct inode *inode, u32 call)
 {
 	unsigned long alias = bpf_core_field_offset(struct dentry, d_u.d_alias);
 	struct super_block *sb = FIELD(struct inode, inode, i_sb);
 	u32 device = FIELD(struct super_block, sb, s_dev);
 	struct directory *directory = directory_of(inode, device);
-	/* Not a typed load: the verifier of some kernels allows no arithmetic on what that gives. */
+	/* Not a typed load: the verifier of some kernels allows no arithmetic on pointers from typed loads. */
 	struct hlist_node *node = BPF_CORE_READ(inode, i_dentry.first);
 
 	if (directory)
@@ -199,7 +199,7 @@ static __always_inline int inode_changed(struct inode *inode, u32 call)
 		parent = FIELD(struct dentry, dentry, d_parent);
 		above = FIELD(struct dentry, parent, d_inode);
 		directory = parent == dentry || !above ? 0 : directory_of(above, device);
-		/* A name that was deleted is nobody's, whatever is still written to the file. */
+		/* An unhashed dentry is a deleted name: later writes to the file are not changes in this directory. */
 		if (directory && FIELD(struct dentry, dentry, d_hash.pprev))
 			name_changed(inode, dentry, device, directory->id, call);
 		node = BPF_CORE_READ(node, next);
@@ -208,14 +208,14 @@ static __always_inline int inode_changed(struct inode *inode, u32 call)
 }
 
 /*
- * Whether a new change time may be a copy: of what another machine or process answered, or of the layer below, in
- * whoever happens to ask, who need not have changed anything.
+ * Whether the new change time may be a copy: from a server, or from the layer below an overlay. The kernel copies it in the
+ * context of any process that uses the file, so the current process need not have changed anything.
  */
 static __always_inline int copies_times(struct inode *inode, u32 call)
 {
 	switch (BPF_CORE_READ(inode, i_sb, s_magic)) {
 	case OVERLAYFS_SUPER_MAGIC:
-		/* Readers copy it too, by many calls; in those that change files it is what they changed. */
+		/* Many calls of mere readers copy it too; in a call that changes files, that call made the change. */
 		return call == CHANGE_CALL_UNKNOWN;
 	case FUSE_SUPER_MAGIC:
 	case NFS_SUPER_MAGIC:
@@ -234,7 +234,7 @@ static __always_inline int copies_times(struct inode *inode, u32 call)
 	return 0;
 }
 
-/* Attached to the tracepoints of the change time, since 6.13 (include/trace/events/timestamp.h). */
+/* Attached to the tracepoints of the change time, which exist since 6.13 (include/trace/events/timestamp.h). */
 SEC("raw_tp")
 int change_time(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -251,9 +251,9 @@ struct inode___mode {
 #define S_IFLNK 0120000
 
 /*
- * Attached to writeback_mark_inode_dirty where there are none of those. Readers dirty an inode too, by its access time:
- * so only within system calls that are known to change files, and not to read others meanwhile. But each of them may
- * follow a symbolic link on its way: of one that has a name already it says nothing.
+ * Attached to writeback_mark_inode_dirty on kernels without those tracepoints. Readers dirty an inode too, by its access
+ * time, so only system calls count that change files and read no others meanwhile. Any of them may still follow a symbolic
+ * link on its way, so a symbolic link that already has a name is ignored.
  */
 SEC("raw_tp")
 int inode_dirty(struct bpf_raw_tracepoint_args *ctx)
@@ -268,8 +268,8 @@ int inode_dirty(struct bpf_raw_tracepoint_args *ctx)
 }
 
 /*
- * inotify_handle_inode_event(mark, mask, inode, directory, name, cookie), since 5.11: runs for each event that some inotify
- * watch asked for, in the process that made it. What it has is exactly what the reader of that watch will get.
+ * inotify_handle_inode_event(mark, mask, inode, directory, name, cookie), since 5.11: runs for each event that any inotify
+ * watch requests, in the process that caused it. Its arguments are exactly what the reader of that watch will get.
  */
 SEC("kprobe/inotify_handle_inode_event")
 int inotify_event(void *ctx)

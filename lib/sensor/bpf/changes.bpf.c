@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 /*
- * Who changes what is in a watched directory. inotify tells what changed; these programs tell who it was.
+ * Who makes changes in a watched directory. inotify reports what changed; these programs report which process did it.
  *
- * An object of its own, so that whoever only watches accesses does not load it.
+ * A separate object, so that users who watch only accesses do not load it.
  */
 #include "change_hooks.h"
 #include "identify.h"
 
-/* The kernel asks for a GPL-compatible word before it lends the tracing helpers. */
+/* The verifier allows tracing helpers only to programs with a GPL-compatible license. */
 char LICENSE[] SEC("license") = "GPL";

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * What the programs that see changes and the files of lib/sensor/changes agree on; layout.ts there mirrors it.
- * Processes and directories are told once and named by numbers then, because changes come in thousands.
+ * Layouts that the programs for changes share with lib/sensor/changes, where layout.ts mirrors them.
+ * Changes come by the thousand, so they refer by number to processes and directories that are described once.
  */
 #ifndef RAMPART_CHANGES_H
 #define RAMPART_CHANGES_H
 
 #include "sensor.h"
 
-#define NAME_ALIASES 4 /* names of one inode that are looked at */
+#define NAME_ALIASES 4 /* how many names of one inode are examined */
 
 struct directory {
 	u32 id; /* never reused while the watch is open */
@@ -20,22 +20,22 @@ enum change_record_type {
 	CHANGE_RECORD_CHANGE,
 };
 
-/* Then struct record (only what is about the process) with its texts, then the components of the parent's executable. */
+/* Followed by struct record (only its fields about the process) with its texts, then the components of the parent's executable. */
 struct process_record {
 	u32 type;
-	u32 facts; /* names the process at that moment, together with its pid */
+	u32 facts; /* identifies, together with the pid, the process in its present state */
 	u32 parent_bytes;
 	u32 zero;
 };
 
-/* Of the directory itself when there is no name. The inode is then of what was put into it, whatever its name. */
+/* Without CHANGE_OF_NAME, the directory itself changed; `inode` is then what got a name in it, whatever that name is. */
 enum change_flags {
 	CHANGE_OF_NAME = 1,
 	CHANGE_MADE = 2,  /* the inode is new */
 	CHANGE_NAMED = 4, /* it had a name before: renamed or linked */
 };
 
-/* How the system call changes files: settings.native_syscalls holds these. 0: it is not known to change any. */
+/* How a system call changes files; the values of settings.native_syscalls. 0: it is not known to change files. */
 enum change_call {
 	CHANGE_CALL_UNKNOWN,
 	CHANGE_CALL_CONTENT,
@@ -51,12 +51,12 @@ struct change {
 	u32 device;
 	u32 generation;
 	u32 directory;
-	u32 mask; /* of the inotify event; 0: the inode was seen to change, how is not known */
+	u32 mask; /* of the inotify event; 0: the inode changed, but how is not known */
 	u32 pid;
 	u16 name_bytes;
 	u8 flags;
 	u8 call;
-	/* then the name, without NUL */
+	/* followed by the name, without NUL */
 };
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* What a descriptor stands for, read where the hooks read it. */
+/* Identifies the file behind a descriptor, from the same fields that the hooks read. */
 #ifndef RAMPART_IDENTIFY_H
 #define RAMPART_IDENTIFY_H
 
@@ -7,8 +7,8 @@
 
 /*
  * Never attached: user space runs it (BPF_PROG_TEST_RUN, raw tracepoints since 5.10) with a descriptor
- * as argument and reads `identity`. What the hooks will see is read where they will see it, so file
- * systems whose st_dev or st_ino differ from the inode's own (btrfs, overlay over several) need no care.
+ * as argument and reads `identity`. It has the very values that the hooks will see, so file systems whose st_dev
+ * or st_ino differ from the inode's own (btrfs, overlay over several) need no special case.
  */
 SEC("raw_tp")
 int identify(struct bpf_raw_tracepoint_args *ctx)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * The few kernel types the sensor reads, each with only the fields it uses. CO-RE relocates every
- * access to where the running kernel keeps the field (preserve_access_index), so the order and the
- * gaps here mean nothing. A name with three underscores is a flavour: the part behind them is
- * ignored when libbpf looks the type up in the kernel's BTF.
+ * The few kernel types that the sensor reads, each with only the fields it uses. CO-RE relocates every
+ * access to the field's offset in the running kernel (preserve_access_index), so order and gaps do not
+ * matter here. A name with three underscores is a flavour: libbpf ignores them and what follows when it
+ * looks up the type in the kernel's BTF.
  */
 #ifndef RAMPART_KERNEL_H
 #define RAMPART_KERNEL_H
@@ -76,7 +76,7 @@ typedef __s32 s32;
 #define GFS2_MAGIC 0x01161970 /* gfs2_ondisk.h */
 #define VBOXSF_SUPER_MAGIC 0x786f4256 /* fs/vboxsf */
 #define LUSTRE_SUPER_MAGIC 0x0bd00bd0 /* not in the kernel's tree */
-/* arch/x86/include/asm/thread_info.h: the system call came in by a 32-bit gate */
+/* arch/x86/include/asm/thread_info.h: a 32-bit system call */
 #define TS_COMPAT 2
 /* arch/arm64/include/asm/thread_info.h: a 32-bit task */
 #define TIF_32BIT 22
@@ -125,10 +125,10 @@ struct inode {
 	struct super_block *i_sb;
 	unsigned long i_ino;
 	u32 i_generation;
-	struct hlist_head i_dentry; /* the names it is known by */
+	struct hlist_head i_dentry; /* its cached names */
 };
 
-/* fs/overlayfs/ovl_entry.h; a module's type: there only once the module is loaded */
+/* fs/overlayfs/ovl_entry.h; a module's type, which has BTF only once the module is loaded */
 struct ovl_inode {
 	unsigned long flags;
 	struct inode vfs_inode;
@@ -140,7 +140,7 @@ struct vfsmount {
 	struct super_block *mnt_sb;
 };
 
-/* 5.12 put the mount's owner in front of inode_permission's arguments and into vfsmount; 6.2 renamed it. */
+/* 5.12 added the mount's user namespace to vfsmount, and as first argument to inode_permission; 6.2 renamed it. */
 struct vfsmount___since_5_12 {
 	void *mnt_userns;
 };
@@ -277,7 +277,7 @@ struct linux_binprm {
 	struct file *file;
 };
 
-/* io_uring/io_uring.h; cqe in this place since 5.19, when the tracepoint began to carry the request */
+/* io_uring/io_uring.h; `cqe` is here since 5.19, when the tracepoint got the request as an argument */
 struct io_cqe {
 	s32 res;
 };
@@ -301,12 +301,12 @@ struct pt_regs___arm64 {
 
 #pragma clang attribute pop
 
-/* include/linux/cgroup_subsys.h: which there are, and so their numbers, depends on the configuration. */
+/* include/linux/cgroup_subsys.h: which controllers exist, and so their numbers, depends on the configuration. */
 enum cgroup_subsys_id {
 	pids_cgrp_id = 11,
 };
 
-/* fs/overlayfs/overlayfs.h; numbers of bits, since 4.15 */
+/* fs/overlayfs/overlayfs.h; bit numbers, since 4.15 */
 enum ovl_inode_flag {
 	OVL_CONST_INO = 4,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* fentry mode: a fexit program has the arguments and the verdict; what an operation changes is read before it. */
+/* fentry mode: a fexit program has the arguments and the verdict; fentry programs read what an operation is about to change. */
 #ifndef RAMPART_MODE_FENTRY_H
 #define RAMPART_MODE_FENTRY_H
 
@@ -10,8 +10,8 @@
 	 bpf_core_field_exists(struct vfsmount___since_6_2, mnt_idmap))
 
 /*
- * In assembly, because the compiler folds the two orders into one load at a computed offset, and the
- * verifier wants every offset into the context to be a constant.
+ * In assembly, because the compiler would fold the two argument orders into one load at a computed offset, and the
+ * verifier accepts only constant offsets into the context.
  */
 #define ARGUMENT_WORD(ctx, index)                                                                            \
 	({                                                                                                   \
@@ -44,7 +44,7 @@ int permission_exit(u64 *ctx)
 	target = find_target(&key);
 	if (!target)
 		return 0;
-	if (result == -ECHILD) /* the path walk will ask again, ready to sleep */
+	if (result == -ECHILD) /* RCU walk gave up; the kernel repeats the walk, and this check, in ref walk */
 		return 0;
 	access.inode = key.inode;
 	access.device = key.device;
@@ -63,7 +63,7 @@ int open_entry(u64 *ctx)
 	return state.directories ? open_created(path->dentry, (void *)ARGUMENT_WORD(ctx, 1)) : 0;
 }
 
-/* The word at one place since 5.12, and at another before. */
+/* The argument at `index` since 5.12, at `before` on older kernels. */
 #define ARGUMENT_SINCE_5_12(ctx, index, before)                                                              \
 	(OWNER_COMES_FIRST ? ARGUMENT_WORD(ctx, index) : ARGUMENT_WORD(ctx, before))
 
@@ -81,7 +81,7 @@ int unlink_exit(u64 *ctx)
 	return end_operation(0, ARGUMENT_SINCE_5_12(ctx, 4, 3), ARGUMENT_SINCE_5_12(ctx, 2, 1), 0);
 }
 
-/* vfs_rename(struct renamedata *) since 5.12, (old_dir, old_dentry, new_dir, new_dentry, ...) before. */
+/* vfs_rename(struct renamedata *) since 5.12; (old_dir, old_dentry, new_dir, new_dentry, ...) on older kernels. */
 SEC("fentry/vfs_rename")
 int rename_entry(u64 *ctx)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* kprobe mode: the entry knows the arguments, the return knows the verdict. */
+/* kprobe mode: the entry has the arguments, the return has the verdict. */
 #ifndef RAMPART_MODE_KPROBE_H
 #define RAMPART_MODE_KPROBE_H
 
@@ -7,8 +7,8 @@
 #include "registers.h"
 
 /*
- * The access a thread is in the middle of: put there at the entry, taken at the return. On overlay
- * inode_permission calls itself for the real inode; the stack pointer tells the two apart.
+ * The access that a thread has begun: stored at the entry, removed at the return. On overlay,
+ * inode_permission calls itself for the real inode; the stack pointer distinguishes the two.
  */
 struct pending {
 	u64 sp;
@@ -23,8 +23,8 @@ struct {
 } pending SEC(".maps");
 
 /*
- * At the return the trampoline reports a stack pointer within 16 bytes of the entry's (it differs
- * by kernel version, arch/x86/kernel/rethook.c); an inner call's is lower by whole frames.
+ * At the return, the trampoline reports a stack pointer within 16 bytes of the entry's (how far depends on the
+ * kernel version, arch/x86/kernel/rethook.c); that of an inner call is lower by whole frames.
  */
 #define TRAMPOLINE_BYTES 16
 
@@ -62,14 +62,14 @@ int permission_entry(void *ctx)
 	if (outer) {
 		struct access stale = outer->access;
 
-		/* Inside another watched access (a file and the layer below it): this one goes without verdict. */
+		/* Nested in another watched access (an overlay file and its layer): report this one without a verdict. */
 		if (outer->sp > entered.sp)
 			return emit(&entered.access);
-		/* Not inside it: its return was never seen (kretprobe instances ran out, nmissed). */
+		/* Not nested: the other's return was missed (no free kretprobe instance, nmissed). */
 		bpf_map_delete_elem(&pending, &thread);
 		emit(&stale);
 	}
-	/* No room to wait for the verdict: better an access without one than none. */
+	/* The map is full: report the access now, without a verdict, rather than lose it. */
 	if (bpf_map_update_elem(&pending, &thread, &entered, BPF_ANY))
 		emit(&entered.access);
 	return 0;

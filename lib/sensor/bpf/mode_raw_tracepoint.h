@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* raw tracepoint mode: system calls that succeeded, and exec. */
+/* raw tracepoint mode: successful system calls, and exec. */
 #ifndef RAMPART_MODE_RAW_TRACEPOINT_H
 #define RAMPART_MODE_RAW_TRACEPOINT_H
 
@@ -7,8 +7,8 @@
 #include "registers.h"
 
 /*
- * Descriptors of targets that were opened before the watch began are reported at their first read
- * and their first write by each process; later opens are seen as opens and marked here (pid 0).
+ * A file that was open before the watch began is reported at each process's first read and first write.
+ * A file that is opened later is reported by its open, and marked here (pid 0).
  */
 struct descriptor_key {
 	u64 file;
@@ -23,7 +23,7 @@ struct {
 	__type(value, u32);
 } descriptors SEC(".maps");
 
-/* The target a given inode is, and its key; the hot path of this mode. */
+/* The inode's target, and its key; the hot path of this mode. */
 static __always_inline struct target *target_of(struct inode *inode, struct target_key *key)
 {
 	if (bpf_rdonly_cast) {
@@ -45,13 +45,13 @@ static __always_inline int touched(struct inode *inode, struct target *target, s
 	access.inode = key->inode;
 	access.device = key->device;
 	access.mask = mask;
-	access.verdict = VERDICT_ALLOWED; /* what was refused never gets this far */
+	access.verdict = VERDICT_ALLOWED; /* these hooks see no failed calls */
 	if (admit(target, inode, &access))
 		emit(&access);
 	return 0;
 }
 
-/* Of a file that came in a watched directory after it was opened, or while: see opened(). No process has the last pid. */
+/* Mark of a file that arrived in a watched directory during or after its open: see opened(). No process has pid -1. */
 static __always_inline struct descriptor_key mark_of_arrival(struct file *file, struct target_key *key)
 {
 	struct descriptor_key mark = {};
@@ -84,8 +84,8 @@ static __noinline int opened(u32 fd, u32 flags)
 	if (!target)
 		return 0;
 	if (BPF_CORE_READ(file, f_mode) & FMODE_PATH)
-		return 0; /* a handle on the name: nothing of the file can be touched through it */
-	if (target->lent) { /* it gets a target of its own: its use is no news then either */
+		return 0; /* O_PATH: gives no access to the content */
+	if (target->lent) { /* user space will give it its own target; its reads and writes are not reported then either */
 		mark = mark_of_arrival(file, &key);
 		bpf_map_update_elem(&descriptors, &mark, &one, BPF_ANY);
 		mark.pid = 0;
@@ -93,7 +93,7 @@ static __noinline int opened(u32 fd, u32 flags)
 	mark.file = (u64)file;
 	mark.target_id = target->id;
 	bpf_map_update_elem(&descriptors, &mark, &one, BPF_ANY);
-	/* The kernel drops O_TRUNC from f_flags, and the caller's flags may lack what open() adds. */
+	/* The kernel drops O_TRUNC from f_flags; the caller's flags may lack what the kernel adds. */
 	return touched(inode, target, &key, open_mask(BPF_CORE_READ(file, f_flags) | (flags & O_TRUNC)));
 }
 
@@ -136,7 +136,7 @@ static __noinline int used(u32 fd, u32 mask)
 	return used_file(file_of(fd), mask);
 }
 
-/* The system calls that touch files, after they succeeded. `result` is what they returned. */
+/* A system call that accesses a file has succeeded. `result` is its return value. */
 static __noinline int file_syscall(void *regs, u32 kind, u32 result)
 {
 	u32 compat = is_compat();
@@ -177,7 +177,7 @@ static __noinline int file_syscall(void *regs, u32 kind, u32 result)
 	return 0;
 }
 
-/* Which of the names that the file had is another one now, or gone; SEEN_ALIASES where none is. */
+/* Index of the first of the file's earlier names that has changed or is gone; SEEN_ALIASES if none has. */
 static __always_inline u32 changed_alias(struct operation *operation, u32 *gone)
 {
 	for (u32 i = 0; i < SEEN_ALIASES; i++) {
@@ -194,7 +194,7 @@ static __always_inline u32 changed_alias(struct operation *operation, u32 *gone)
 	return SEEN_ALIASES;
 }
 
-/* The system call is over in whose middle a watched file was seen to change. */
+/* A system call has ended in which a watched file was seen to change. */
 static __noinline int changed(u32 slot, u32 kind, int succeeded)
 {
 	struct operation_key key = {};
@@ -210,7 +210,7 @@ static __noinline int changed(u32 slot, u32 kind, int succeeded)
 		goto out;
 	if (kind == SYSCALL_UNLINK || kind == SYSCALL_RENAME) {
 		which = changed_alias(operation, &gone);
-		if (which) /* the name of the first only was kept */
+		if (which) /* only the first name was saved */
 			operation->names.from_parent = 0;
 		if (kind == SYSCALL_RENAME) {
 			operation->access.mask = gone ? OPERATION_REPLACE : OPERATION_RENAME;
@@ -228,7 +228,7 @@ out:
 	return 0;
 }
 
-/* Runs after every system call of the machine: a call that touches no file must get out in a few loads. */
+/* Runs after every system call of the machine, so one that accesses no file must leave after a few loads. */
 SEC("raw_tp/sys_exit")
 int syscall_exit(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -247,7 +247,7 @@ int syscall_exit(struct bpf_raw_tracepoint_args *ctx)
 		changed(0, kind, result == 0);
 		return changed(1, kind, result == 0);
 	}
-	/* -4095..-1 is an error; a mapping's address may look negative. */
+	/* Only -4095..-1 are errors: the address that mmap returns may look negative. */
 	if ((unsigned long)result >= (unsigned long)-4095L)
 		return 0;
 	return file_syscall(regs, kind, result);
@@ -260,7 +260,7 @@ static __always_inline u32 mask_of_kind(u32 kind)
 		return MAY_WRITE;
 	case SYSCALL_UNLINK:
 		return OPERATION_DELETE;
-	case SYSCALL_RENAME: /* which of them is known at the end of the call */
+	case SYSCALL_RENAME: /* changed() decides which of the two, at the end of the call */
 		return OPERATION_RENAME | OPERATION_REPLACE;
 	case SYSCALL_MODE:
 		return OPERATION_ATTRIBUTES | ATTRIBUTES_MODE;
@@ -274,7 +274,7 @@ static __always_inline u32 mask_of_kind(u32 kind)
 	return 0;
 }
 
-/* A watched file changes in a system call that ends in changed(). It passes here more than once. */
+/* A watched file changes in a system call that changed() will complete. Called more than once per system call. */
 static __noinline int changing(struct inode *inode, u32 kind)
 {
 	struct operation_key key = {};
@@ -308,8 +308,8 @@ static __noinline int changing(struct inode *inode, u32 kind)
 }
 
 /*
- * Calls that reach a file by a path, or change what it is called: on their way every file system sets the inode's change
- * time, which has tracepoints since 6.13, or marks it dirty: attached to whichever exist.
+ * Calls that change a file by its path, or change its name. In each of them, the file system sets the inode's change time,
+ * which has tracepoints since 6.13, or marks the inode dirty; attached to whichever tracepoints exist.
  */
 SEC("raw_tp")
 int inode_changes(struct bpf_raw_tracepoint_args *ctx)
@@ -333,8 +333,8 @@ int inode_changes(struct bpf_raw_tracepoint_args *ctx)
 }
 
 /*
- * What io_uring does never returns from a system call of its own. Requests complete in a task that
- * has the submitter's files: itself, its worker or its polling thread.
+ * A request of io_uring has no system call of its own that returns. It completes in a task that shares the
+ * submitter's files: the submitter, its worker, or its polling thread.
  */
 SEC("raw_tp/io_uring_complete")
 int uring_complete(struct bpf_raw_tracepoint_args *ctx)
@@ -342,7 +342,7 @@ int uring_complete(struct bpf_raw_tracepoint_args *ctx)
 	struct io_kiocb *request = (void *)ctx->args[1];
 	s32 result;
 
-	/* Before 5.19 the tracepoint carried no request. Completions that belong to none carry 0. */
+	/* Before 5.19, the tracepoint has no request as argument. It is 0 for completions without a request. */
 	if (!bpf_core_field_exists(struct io_kiocb, cqe) || !request)
 		return 0;
 	result = BPF_CORE_READ(request, cqe.res);

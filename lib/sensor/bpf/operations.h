@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * Operations on a file's names and attributes. What they concern is known before they are done, and how they end after it: here
- * it waits in between.
+ * Operations on a file's names and attributes. The file and its names are known before the operation, the result only after
+ * it: `operations` keeps them in between.
  */
 #ifndef RAMPART_OPERATIONS_H
 #define RAMPART_OPERATIONS_H
@@ -10,7 +10,7 @@
 
 #define SEEN_ALIASES 4
 
-/* A name of the file, as it was before. */
+/* A name of the file before the operation. */
 struct alias {
 	struct dentry *dentry;
 	struct dentry *parent;
@@ -19,22 +19,22 @@ struct alias {
 
 struct operation_key {
 	u64 thread;
-	u32 slot; /* a rename may concern two files: 0, and 1 the other one */
+	u32 slot; /* a rename may affect two files: 0 is the one that is renamed, 1 the other */
 	u32 zero;
 };
 
 struct operation {
-	u64 token; /* names the call: an inner one of the same kind ends before it */
+	u64 token; /* identifies the call, because a nested call of the same kind ends before it */
 	struct access access;
-	struct dentry *to_denied; /* in place of names.to, where it was not done */
+	struct dentry *to_denied; /* replaces names.to if the operation was denied */
 	struct inode *inode;
-	u32 filter; /* of the target: it may be gone at the end, because its file is */
+	u32 filter; /* copied from the target, which may be removed with its file before the call ends */
 	u32 zero;
 	struct alias aliases[SEEN_ALIASES];
 	struct names names;
 };
 
-/* Each is taken out at the end of its call. The oldest goes where an end was never seen. */
+/* An entry is deleted when its call ends. LRU, because an end can be missed. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1024);
@@ -42,7 +42,7 @@ struct {
 	__type(value, struct operation);
 } operations SEC(".maps");
 
-/* All zero, because a new one is too large for the stack. */
+/* All zero: the initial value of an operation, which is too large for the stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -50,7 +50,7 @@ struct {
 	__type(value, struct operation);
 } no_operation SEC(".maps");
 
-/* Of the current thread: begins to wait where the file is a target that wants this; 0 where not. */
+/* Stores an operation of the current thread if the file is a target whose filter includes `mask`; otherwise returns 0. */
 static __always_inline struct operation *begin_operation(struct inode *inode, u32 mask, u32 slot, u64 token)
 {
 	struct operation_key key = {};
@@ -94,7 +94,7 @@ static __always_inline void name_before(struct operation *operation, struct dent
 	bpf_probe_read_kernel_str(operation->names.from_name, NAME_BYTES, BPF_CORE_READ(dentry, d_name.name));
 }
 
-/* The operation of a slot is over. `token` and `slack`: see TRAMPOLINE_BYTES; 0 for what has no inner calls. */
+/* The operation in a slot has ended. `token` and `slack`: see TRAMPOLINE_BYTES; slack 0: the tokens must be equal. */
 static __noinline int end_operation(u32 slot, int result, u64 token, u32 slack)
 {
 	struct operation_key key = {};
@@ -133,7 +133,7 @@ static __always_inline int begin_rename(struct dentry *from, struct dentry *to, 
 		moves(inode);
 	if (operation) {
 		name_before(operation, from);
-		/* The dentry that is renamed has the new name after it (fs/dcache.c, __d_move). */
+		/* After the rename, this dentry has the new name (fs/dcache.c, __d_move). */
 		operation->names.to = from;
 		operation->to_denied = to;
 	}
@@ -156,7 +156,7 @@ static __always_inline int begin_attributes(struct dentry *dentry, u32 which, u6
 	return 0;
 }
 
-/* Which attributes a struct iattr sets; none where it is a truncation, which is a write. */
+/* Which attributes a struct iattr sets; 0 for a truncation, which counts as a write. */
 static __always_inline u32 attributes_of(struct iattr *attributes)
 {
 	u32 valid = BPF_CORE_READ(attributes, ia_valid), which = 0;
@@ -172,7 +172,7 @@ static __always_inline u32 attributes_of(struct iattr *attributes)
 	return which;
 }
 
-/* What may_open would have been asked for these flags (fs/open.c, build_open_flags). */
+/* The mask that the kernel passes to may_open for these flags (fs/open.c, build_open_flags). */
 static __always_inline u32 open_mask(u32 flags)
 {
 	u32 mode = flags & O_ACCMODE, mask = MAY_OPEN;
@@ -186,8 +186,8 @@ static __always_inline u32 open_mask(u32 flags)
 }
 
 /*
- * A file is opened, by vfs_open(path, file). Of one that this open creates the kernel asks no permission (fs/namei.c, do_open): here
- * it comes in its directory, and is opened.
+ * A file is opened, by vfs_open(path, file). The kernel checks no permission of a file that this open creates (fs/namei.c,
+ * do_open), so both its arrival in the directory and its open are reported from here.
  */
 static __always_inline int open_created(struct dentry *dentry, struct file *file)
 {

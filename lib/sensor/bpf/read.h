@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* Reading kernel memory the cheapest way this kernel has. */
+/* Reads kernel memory in the cheapest way that the running kernel offers. */
 #ifndef RAMPART_READ_H
 #define RAMPART_READ_H
 
@@ -12,42 +12,42 @@ struct state state = {};
 const volatile struct settings settings = {};
 
 /*
- * Typed loads the JIT turns into plain instructions (a fault reads as zero), where the kernel has
- * this kfunc (6.2); elsewhere every field costs a helper call.
+ * With this kfunc (6.2), the JIT turns typed loads into plain load instructions, and a fault reads as zero.
+ * Without it, every field costs a helper call.
  */
 extern void *bpf_rdonly_cast(const void *object, u32 btf_id) __ksym __weak;
 #define TYPED(type, pointer) ((type *)bpf_rdonly_cast((pointer), bpf_core_type_id_kernel(type)))
 
 #define ON_X86 bpf_core_field_exists(struct pt_regs___x86, di)
 
-/* Stands for a generation: the number of a file of a lower layer, which never changes, is never given out again. */
+/* In place of a generation: lower layers never change, so the inode number of a lower file is never reused. */
 #define GENERATION_OF_LOWER 0xffffffff
 
 static __always_inline u32 generation_of(struct inode *inode)
 {
 	struct super_block *sb = BPF_CORE_READ(inode, i_sb);
 
-	/* An overlay inode has no generation of its own, and the number of a deleted upper file is given out again. */
+	/* An overlay inode has no generation of its own, and the inode number of a deleted upper file is reused. */
 	if (BPF_CORE_READ(sb, s_magic) == OVERLAYFS_SUPER_MAGIC && bpf_core_type_exists(struct ovl_inode)) {
 		struct ovl_inode *overlay =
 			(void *)inode - bpf_core_field_offset(struct ovl_inode, vfs_inode);
 		struct dentry *upper;
 
 		/*
-		 * Has the lower file's number, before and after it is copied up. With layers on several file systems a
-		 * file of the upper one may have the same number: this tells them apart.
+		 * OVL_CONST_INO: the inode keeps the lower file's number when it is copied up. With layers on several file
+		 * systems, a file of the upper layer may have the same number; this value distinguishes them.
 		 */
 		if (bpf_core_enum_value_exists(enum ovl_inode_flag, OVL_CONST_INO) &&
 		    BPF_CORE_READ(overlay, flags) >> bpf_core_enum_value(enum ovl_inode_flag, OVL_CONST_INO) & 1)
 			return GENERATION_OF_LOWER;
 		upper = BPF_CORE_READ(overlay, __upperdentry);
-		/* No upper file: one of several hard links in the lower layer, which a copy-up will part. */
+		/* No upper file: one of several hard links in the lower layer, which a copy-up will separate. */
 		return upper ? BPF_CORE_READ(upper, d_inode, i_generation) : 0;
 	}
 	return BPF_CORE_READ(inode, i_generation);
 }
 
-/* The open file behind a descriptor of the current process. 0 when there is none. */
+/* The open file behind a descriptor of the current process; 0 if the descriptor is not open. */
 static __always_inline struct file *file_of(u32 fd)
 {
 	struct file *file = 0;
@@ -61,7 +61,7 @@ static __always_inline struct file *file_of(u32 fd)
 		fdt = task->files->fdt;
 		if (!fdt || fd >= fdt->max_fds)
 			return 0;
-		/* A typed load needs a type: struct path is one of the kernel's that begin with a pointer. */
+		/* A typed load needs a structure to load from: struct path begins with a pointer. */
 		return (void *)TYPED(struct path, fdt->fd + fd)->mnt;
 	} else {
 		struct task_struct *task = (void *)bpf_get_current_task();

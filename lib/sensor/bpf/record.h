@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* From an access to a record in the ring: everything user space will want to say about the process. */
+/* Writes an access to the ring, with everything that user space needs to describe the process. */
 #ifndef RAMPART_RECORD_H
 #define RAMPART_RECORD_H
 
@@ -11,27 +11,27 @@ struct {
 } ring SEC(".maps");
 
 /*
- * Where one access is worked on: what it is, and the record under construction, which is copied
- * into the ring at the end because its length is known last. One per CPU is enough: a program is
- * never entered twice on one CPU (the kernel skips and counts, see recursionMisses), and programs
- * that could meet here run with preemption off.
+ * An access that is being processed, and its record, which is built here and then copied into the ring, because
+ * its length is known only at the end. One per CPU is enough: the kernel never enters a program twice on one CPU
+ * (it skips and counts the second run, see recursionMisses), and programs that share this buffer run with
+ * preemption off or are kept apart by `busy`.
  */
 struct work {
 	u64 busy;
 	struct access access;
-	struct dentry *from_parent; /* 0: there is no name before */
-	struct dentry *to;	    /* 0: there is no name behind */
+	struct dentry *from_parent; /* directory of the old name; 0: there is no old name */
+	struct dentry *to;	    /* the new name; 0: there is none */
 	u8 from_name[NAME_BYTES];
 	u64 bucket_born_ns;
 	u32 folded_total;
 	u32 cut; /* put_path did not reach a root */
 	struct path root;
 	struct path path;
-	u64 used; /* put_path has written so many bytes */
+	u64 used; /* bytes that put_path has written */
 	u8 record[8192];
 };
 
-/* The names that an operation concerns. */
+/* The names of a file before (`from`) and after (`to`) an operation. */
 struct names {
 	struct dentry *from_parent;
 	struct dentry *to;
@@ -53,13 +53,13 @@ static __always_inline struct work *this_work(void)
 }
 
 /*
- * Writes the names from work->path up to work->root into the record at `offset`, leaf first, and
- * returns how many bytes. Like d_path, it leaves a mount through its mountpoint.
+ * Writes the components from work->path up to work->root into the record at `offset`, leaf first, and
+ * returns their size in bytes. Like d_path, it leaves a mount through its mountpoint.
  *
- * A global function, so that the verifier looks at it once and not once per caller; and every round
- * of the loop must look to it like the one before: limits are constants, and where the walk is stands
- * in the map, of whose values it knows nothing. In registers it would tell apart how each of the 64
- * rounds was come to: 326,000 instructions to verify in place of 20,000 (Linux 6.18), in each program.
+ * A global function, so that the verifier checks it once rather than once per caller. Each iteration of the loop
+ * must also look the same to the verifier: the limits are constants, and the position is kept in the map, whose
+ * values the verifier does not track. With the position in registers, it would explore every path to each of the
+ * 64 iterations: 326,000 instructions to verify instead of 20,000 (Linux 6.18), in each program.
  */
 __noinline int put_path(u32 offset)
 {
@@ -102,7 +102,7 @@ __noinline int put_path(u32 offset)
 			continue;
 		}
 		parent = BPF_CORE_READ(dentry, d_parent);
-		if (!vfsmount && dentry == parent) { /* the root of its file system: see begin_at */
+		if (!vfsmount && dentry == parent) { /* the root of the file system: see begin_at */
 			work->cut = 0;
 			break;
 		}
@@ -114,7 +114,7 @@ __noinline int put_path(u32 offset)
 			break;
 		used = (used + length) & 2047;
 		work->used = used;
-		if (dentry == parent) { /* not in any tree: memfd and its kin */
+		if (dentry == parent) { /* not in any directory, such as a memfd */
 			work->cut = 0;
 			break;
 		}
@@ -139,8 +139,8 @@ static __always_inline u32 namespace_pid_inum(struct task_struct *task)
 }
 
 /*
- * The cgroup that tells containers and units apart: that of version 1 where the number of processes is limited there, since
- * container runtimes and systemd make one there for all that they start. They need not in the other hierarchy.
+ * The cgroup that identifies the container or unit. If the pids controller is in a version 1 hierarchy, it is the one there:
+ * container runtimes and systemd create one in it for everything they start, but not always in the unified hierarchy.
  */
 static __always_inline struct cgroup *cgroup_of(struct task_struct *task)
 {
@@ -159,7 +159,7 @@ static __always_inline struct cgroup *cgroup_of(struct task_struct *task)
 	return cgroup;
 }
 
-/* Writes the names of the cgroup up to the root into the record at `offset`, as put_path does. */
+/* Writes the components of the cgroup's path into the record at `offset`, leaf first, as put_path does. */
 __noinline int put_cgroup(u32 offset)
 {
 	struct cgroup *cgroup = cgroup_of((void *)bpf_get_current_task());
@@ -196,8 +196,8 @@ __noinline int put_cgroup(u32 offset)
 }
 
 /*
- * Fills in all but the access itself: who the current process is, its texts behind the fixed part. The record
- * is at `base` in work->record. Returns where it ends.
+ * Fills in the current process: the fields of the record at `base` in work->record, then its texts. The access
+ * itself is left to the caller. Returns the offset of the record's end.
  */
 static __always_inline u32 put_process(struct work *work, u32 base)
 {
@@ -221,7 +221,7 @@ static __always_inline u32 put_process(struct work *work, u32 base)
 	record->mount_namespace = BPF_CORE_READ(task, nsproxy, mnt_ns, ns.inum);
 	bpf_get_current_comm(record->comm, sizeof(record->comm));
 
-	/* A kernel thread has neither; what cannot be read stays zero and ends the walk at once. */
+	/* A kernel thread may lack them; failed reads give zero, which ends the walk at once. */
 	work->root.mnt = BPF_CORE_READ(fs, root.mnt);
 	work->root.dentry = BPF_CORE_READ(fs, root.dentry);
 
@@ -264,11 +264,11 @@ static __always_inline u32 put_process(struct work *work, u32 base)
 			size = ARGUMENT_BYTES;
 			flags |= ARGUMENTS_CUT;
 		}
-		/* The compiler knows that the mask changes nothing; the verifier must see it happen. */
+		/* The compiler would drop the mask as redundant, but the verifier needs it as a bound. */
 		asm volatile("" : "+r"(size));
 		bytes = size & 2047;
 		if (bpf_probe_read_user(work->record + (offset & 4095), bytes, (void *)from)) {
-			flags |= ARGUMENTS_UNREADABLE; /* paged out; a tracing program must not wait for the disk */
+			flags |= ARGUMENTS_UNREADABLE; /* paged out, and a tracing program must not sleep */
 			bytes = 0;
 		}
 	}
@@ -298,8 +298,8 @@ static __always_inline void put_names(struct work *work, struct names *names)
 }
 
 /*
- * A dentry has no mount: where the root or the working directory of the process is on the same file system, the name is
- * what the process sees; otherwise it begins at the root of the file system.
+ * A dentry belongs to a file system, not to a mount. If the root or the working directory of the process is on the same file
+ * system, its mount gives the path that the process sees; otherwise the path begins at the root of the file system.
  */
 static __always_inline void begin_at(struct work *work, struct dentry *dentry)
 {
@@ -315,7 +315,7 @@ static __always_inline void begin_at(struct work *work, struct dentry *dentry)
 		((struct record *)work->record)->flags |= NAMES_OF_FILE_SYSTEM;
 }
 
-/* Puts the names behind the process; returns where they end. Global for the verifier's sake, see put_path. */
+/* Appends the names at `offset`; returns the offset of their end. A global function for the verifier, see put_path. */
 __noinline int put_names_of_operation(u32 offset)
 {
 	struct work *work = this_work();
@@ -344,7 +344,7 @@ __noinline int put_names_of_operation(u32 offset)
 	return offset;
 }
 
-/* Takes work->access out of the kernel: ends it as emitted or lost. */
+/* Writes work->access to the ring, and counts it as emitted or lost. */
 __noinline int send(void)
 {
 	struct work *work = this_work();

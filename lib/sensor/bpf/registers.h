@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* Arguments out of registers: those of a probed function, and those of the current system call. */
+/* Arguments from registers: of a probed function, and of the current system call. */
 #ifndef RAMPART_REGISTERS_H
 #define RAMPART_REGISTERS_H
 
 #include "read.h"
 
-/* Read by helper: the verifier refuses loads from the context at an offset that CO-RE put in a register. */
+/* Reads with a helper: the verifier rejects loads from the context at an offset that CO-RE put in a register. */
 #define REGISTER(ctx, x86, arm64)                                                                            \
 	(ON_X86 ? (u64)BPF_CORE_READ((struct pt_regs___x86 *)(ctx), x86) :                                  \
 		  (u64)BPF_CORE_READ((struct pt_regs___arm64 *)(ctx), arm64))
 
-/* A field of the registers, by a typed load where the kernel has them: this is every system call's path. */
+/* A field of the registers, by a typed load where the kernel supports it: this runs in every system call. */
 #define REGS_FIELD(type, regs, field)                                                                        \
 	(bpf_rdonly_cast ? (u64)TYPED(type, regs)->field : (u64)BPF_CORE_READ((type *)(regs), field))
 
-/* One argument of the system call that `regs` belong to; `index` is a constant. */
+/* One argument of the system call with these registers. */
 #define ARGUMENT(regs, compat, x86, x86_compat, arm64)                                                       \
 	(ON_X86 ? ((compat) ? REGS_FIELD(struct pt_regs___x86, regs, x86_compat) :                          \
 			      REGS_FIELD(struct pt_regs___x86, regs, x86)) :                                \
@@ -31,10 +31,10 @@ static __always_inline u32 syscall_number(void *regs)
 			REGS_FIELD(struct pt_regs___arm64, regs, syscallno);
 }
 
-/* Whether the current system call uses the numbers of the 32-bit gate. */
+/* Whether the current system call uses the 32-bit system call numbers. */
 static __always_inline int is_compat(void)
 {
-	void *info = (void *)bpf_get_current_task(); /* the task begins with its thread_info */
+	void *info = (void *)bpf_get_current_task(); /* task_struct begins with thread_info */
 
 	if (bpf_core_field_exists(struct thread_info___x86, status)) {
 		if (bpf_rdonly_cast)

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * What the sensor's programs and the files of lib/sensor agree on. A change here is a change there:
- * layout.ts mirrors every offset, and layout.test.ts reads them back from the object's BTF.
+ * Layouts that the sensor's programs share with lib/sensor. layout.ts mirrors every offset and must change with this
+ * file; layout.test.ts compares it with the object's BTF.
  */
 #ifndef RAMPART_SENSOR_H
 #define RAMPART_SENSOR_H
 
 #include "kernel.h"
 
-/* Bounds of what one record can carry, in bytes; what is longer is cut and flagged. */
+/* Limits of the texts in one record, in bytes; longer texts are cut and flagged. */
 #define PATH_BYTES 1024
 #define NAME_BYTES 256 /* NAME_MAX + 1 */
 #define ARGUMENT_BYTES 1024
 #define PATH_STEPS 64 /* components and mount crossings */
 #define CGROUP_STEPS 16
 
-#define SYSCALLS 548 /* x86_64's last number (x32's 547) + 1; other tables are shorter */
+#define SYSCALLS 548 /* the highest number on x86_64 (547, of x32) + 1; other tables are shorter */
 
-/* What the filter and the record call a mask with no read, write, execute or append in it. */
+/* An access without any of these bits counts as a mere open: see wanted() in admit.h. */
 #define ANY_RWXA (MAY_READ | MAY_WRITE | MAY_EXEC | MAY_APPEND)
 
 struct target_key {
@@ -30,15 +30,15 @@ struct target {
 	u32 filter;
 	u32 generation; /* 0: not known, every generation matches */
 	u32 id;		/* never reused while the sensor is open */
-	u32 lent;	/* it is that of the file's directory, see arrivals.h */
+	u32 lent;	/* a copy of the directory's target, see arrivals.h */
 };
 
-/* So long user space has to put a file in `targets` that came in a watched directory. */
+/* How long user space has to add a file that arrived in a watched directory to `targets`. */
 #define ARRIVAL_NS 10000000000ULL
 
 /*
- * Operations that the kernel asks no permission of the file for; in the mask above the kernel's bits. The last four say
- * which attributes.
+ * Operations for which the kernel checks no permission of the file itself; in the mask, above the kernel's bits. The last
+ * four say which attributes are set.
  */
 enum operation_bits {
 	OPERATION_DELETE = 0x100,
@@ -68,11 +68,11 @@ struct record {
 	u64 time_ns; /* CLOCK_MONOTONIC */
 	u64 inode;
 	u64 cgroup_id;
-	u64 bucket_born_ns; /* names the rate limit's bucket together with target and pid; 0: none */
+	u64 bucket_born_ns; /* identifies the rate limit's bucket, together with target and pid; 0: no bucket */
 	u32 device;
 	u32 mask; /* MAY_* and enum operation_bits */
 	u32 target_id;
-	u32 folded_total; /* by the bucket, since it was born */
+	u32 folded_total; /* by the bucket, since its creation */
 	u32 tid;
 	u32 pid;
 	u32 ppid;
@@ -90,13 +90,13 @@ struct record {
 	char comm[16];
 	u16 to_bytes;
 	u16 zero[3];
-	u64 executable_inode; /* of the file itself, whatever names lead to it; 0: none */
+	u64 executable_inode; /* of the file itself, whatever its names; 0: no executable */
 	u32 executable_device;
 	u32 executable_generation;
 	/*
-	 * then: the executable's and the cwd's components, leaf first, each ended by NUL; argv as the kernel has it; the
-	 * components of the cgroup, none where they did not fit: who nests many may not hide the outermost;
-	 * of operations on names: the components of the name before, and of the one behind
+	 * followed by: the components of the executable and of the cwd, leaf first, each ended by NUL; argv as in memory; the
+	 * components of the cgroup, all or none, so that deep nesting cannot hide only the outermost ones; for operations on
+	 * names, the components of the old and of the new name
 	 */
 };
 
@@ -108,7 +108,7 @@ struct access {
 	u32 mask;
 	u32 target_id;
 	u32 verdict;
-	struct dentry *name; /* put behind the record as `to`; 0: none */
+	struct dentry *name; /* appended to the record as `to`; 0: no name */
 };
 
 /* Written by the programs, read by user space through the mapping of .bss. produced = emitted + folded + lost_*. */
@@ -117,19 +117,19 @@ struct counters {
 	u64 emitted;
 	u64 folded;
 	u64 lost_ring_full;
-	u64 lost_no_return; /* kprobe mode, filled by user space: the return was never seen */
+	u64 lost_no_return; /* kprobe mode, filled in by user space: the return was missed */
 	u64 recycled;	    /* not produced: the inode number now belongs to another file */
 	u64 own;	    /* not produced: the agent's own accesses */
 	u64 verdict_unknown;
-	u64 busy; /* not produced: another program's record was being made on this CPU */
+	u64 busy; /* not produced: another program was building a record on this CPU */
 };
 
-/* What the identify program found out about one file descriptor of the calling process. */
+/* The identify program's result for one file descriptor of the calling process. */
 struct identity {
 	u64 inode;
 	u32 device;
 	u32 generation;
-	u32 pid; /* of the caller, in the first pid namespace */
+	u32 pid; /* of the caller, in the initial pid namespace */
 	s32 error;
 };
 
@@ -137,24 +137,24 @@ struct identity {
 struct state {
 	struct counters counters;
 	struct identity identity;
-	u32 agent_pid; /* in the first pid namespace: its own accesses raise nothing */
-	u32 epoch;     /* of changes.bpf.c: moved on by user space each time it has read all */
-	u64 arrived_ns; /* a file came in a watched directory; set to 0 by user space when that is long ago */
-	u32 directories; /* how many are watched, set by user space */
+	u32 agent_pid; /* in the initial pid namespace; its accesses are not reported */
+	u32 epoch;     /* of changes.bpf.c: user space increments it each time it has read the whole ring */
+	u64 arrived_ns; /* when a file last arrived in a watched directory; user space resets it to 0 long after that */
+	u32 directories; /* how many are watched; set by user space */
 	u32 zero;
 };
 
 /* .rodata: set before loading. */
 struct settings {
-	/* The pace of one bucket and how far it may run ahead, both in nanoseconds; 0: no limit. */
+	/* Interval between accesses of one bucket, and how far it may run ahead, both in nanoseconds; interval 0: no limit. */
 	u64 nanoseconds_per_access;
 	u64 burst_ns;
-	/* enum syscall_kind by number, for this architecture and for its 32-bit gate */
+	/* enum syscall_kind by number, for native and for 32-bit system calls */
 	u8 native_syscalls[SYSCALLS];
 	u8 compat_syscalls[SYSCALLS];
 };
 
-/* How one system call can touch a file, and where its arguments say so. */
+/* How a system call accesses a file, with the arguments that identify it. */
 enum syscall_kind {
 	SYSCALL_NONE,
 	SYSCALL_OPEN,	  /* (path, flags) = fd */
@@ -165,7 +165,7 @@ enum syscall_kind {
 	SYSCALL_SENDFILE, /* (out, in) */
 	SYSCALL_COPY,	  /* (in, offset, out): copy_file_range, splice */
 	SYSCALL_MMAP,	  /* (address, length, prot, flags, fd) */
-	/* These reach the file by other hooks, in the middle of the call. */
+	/* For these, other hooks see the file during the call. */
 	SYSCALL_TRUNCATE,
 	SYSCALL_UNLINK,
 	SYSCALL_RENAME,

@@ -1,4 +1,4 @@
-// The answers of waPC and WASI policies, as Kubewarden has them.
+// The answers of waPC and WASI policies, in Kubewarden's format.
 #ifndef ANSWER_H
 #define ANSWER_H
 #include "policy.h"

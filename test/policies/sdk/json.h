@@ -1,4 +1,4 @@
-// JSON as text, read in place: enough for policies that look at a few fields. Nothing is allocated but what is written.
+// Reads JSON text in place: enough for policies that read a few fields. Only what is written is allocated.
 #ifndef JSON_H
 #define JSON_H
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 enum { false, true };
 
-// A value as it stands in the document, quotes included; size 0 where there is none.
+// A value as written in the document, with its quotes; size 0 if it is missing.
 typedef struct {
   const char *at;
   size_t size;
@@ -49,7 +49,7 @@ static inline const char *json_skip(const char *at, const char *end) {
   return at;
 }
 
-// The next member of an object or item of a list; `at` is 0 for the first.
+// The next member of an object, or item of a list; `at` is 0 for the first one.
 static inline bool json_next(text json, const char **at, text *key, text *value) {
   const char *end = json.at + json.size;
   if (json.size < 2 || (*json.at != '{' && *json.at != '[')) return false;
@@ -69,7 +69,7 @@ static inline bool json_next(text json, const char **at, text *key, text *value)
   return true;
 }
 
-// Without its quotes. Escapes stay as they are.
+// The string without its quotes. Escapes are not decoded.
 static inline text json_unquoted(text value) {
   return value.size >= 2 && *value.at == '"' ? (text){value.at + 1, value.size - 2} : value;
 }
@@ -84,7 +84,7 @@ static inline text json_member(text json, text name) {
   return (text){0, 0};
 }
 
-// By a path of members: "object.metadata.labels".
+// The value at a path of members: "object.metadata.labels".
 static inline text json_get(text json, const char *path) {
   while (*path && json.size > 0) {
     size_t size = strcspn(path, ".");
@@ -94,7 +94,7 @@ static inline text json_get(text json, const char *path) {
   return json;
 }
 
-// As printf; never freed, the instance ends first.
+// Like printf. The text is never freed, because the instance is short-lived.
 static inline text format(const char *how, ...) {
   va_list args, again;
   va_start(args, how);
@@ -107,6 +107,6 @@ static inline text format(const char *how, ...) {
   return (text){at, (size_t)size};
 }
 
-// For format's %.*s.
+// The two arguments of %.*s in format().
 #define SHOW(t) (int)(t).size, (t).at
 #endif

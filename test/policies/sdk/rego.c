@@ -1,5 +1,5 @@
-// A policy behind the ABI of modules that Open Policy Agent compiles from Rego (1.2 and later): values are JSON texts, the heap
-// only grows. With GATEKEEPER in the dialect of Gatekeeper, else in that of Open Policy Agent's own admission reviews.
+// A policy with the ABI of modules that Open Policy Agent compiles from Rego (1.2 and later): values are JSON texts, and the heap
+// only grows. With GATEKEEPER, it uses Gatekeeper's input and output, otherwise those of Open Policy Agent's admission reviews.
 #include "policy.h"
 
 #define EXPORT(name) __attribute__((export_name(#name)))
@@ -22,7 +22,7 @@ EXPORT(opa_malloc) void *opa_malloc(size_t size) {
   return at;
 }
 
-// Of the C library too.
+// Also used by the C library.
 void *malloc(size_t size) { return opa_malloc(size); }
 
 EXPORT(opa_heap_ptr_get) char *opa_heap_ptr_get(void) { return heap; }
@@ -41,7 +41,7 @@ EXPORT(opa_value_dump) const char *opa_value_dump(const text *value) { return fo
 EXPORT(builtins) const text *builtins(void) { return value_of(text_of("{\"sprintf\":0,\"hex.encode\":1}")); }
 EXPORT(entrypoints) const text *entrypoints(void) { return value_of(text_of("{\"policy/main\":0}")); }
 
-// By the builtin of the host.
+// Calls the host's builtin.
 text rego_sprintf(const char *how, text list) {
   return *opa_builtin2(0, 0, value_of(format("\"%s\"", how)), value_of(list));
 }
@@ -53,7 +53,7 @@ text host_call(const char *space, const char *operation, text payload, bool *fai
   return text_of("policies in Rego cannot ask the host");
 }
 
-// What the policy knows beside its input.
+// Data of the policy, beside its input.
 text rego_data;
 
 #ifdef GATEKEEPER
@@ -84,6 +84,6 @@ const char *opa_eval(void *reserved, int entrypoint, const text *data, const cha
   if (entrypoint != 0) opa_abort("there is one entrypoint");
   rego_data = *data;
   text found = result((text){input, size}, *data);
-  // Undefined is a set of no results.
+  // An undefined result is an empty result set.
   return found.size == 0 ? "[]" : format("[{\"result\":%.*s}]", SHOW(found)).at;
 }

@@ -1,4 +1,4 @@
-// A policy as a command of WASI: `policy.wasm validate`, the request on stdin, the answer on stdout.
+// A policy as a WASI command: `policy.wasm validate`, with the request on stdin and the answer on stdout.
 #include <unistd.h>
 
 #include "answer.h"
