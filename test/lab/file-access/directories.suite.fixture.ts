@@ -70,8 +70,8 @@ export function directoryCases(lab: () => GuardedLab): void {
       ]);
       await sh('umount /srv/tmp && rm -r /srv/tree');
       await files(3);
-      const part = await guarded.partOf(POLICY);
-      assert.deepEqual([part?.watchedFiles, part?.problemCount], [1, 0]);
+      const part = await until('the report of the node', () => guarded.partOf(POLICY));
+      assert.deepEqual([part.watchedFiles, part.problemCount], [1, 0]);
     });
   });
 }
