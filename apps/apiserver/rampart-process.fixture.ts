@@ -1,36 +1,24 @@
 /** `rampart` as its user runs it, and HTTP to the server that it is. */
-import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import type { Agent as HttpAgent, IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 
 import { parse } from 'yaml';
 import { Agent as PlainAgent, request as plainRequest } from '../../lib/net/node-http.ts';
+import { type Ended, Running } from '../../lib/testing/running.fixture.ts';
 import { TemporaryDirectory } from '../../lib/testing/temporary-directory.fixture.ts';
 
 export const rampart = join(import.meta.dirname, '../../bin/rampart');
 /** A longer wait means a hang, even on a busy machine. */
 const PATIENCE_MS = 60_000;
 
-export interface Ended {
-  readonly code: number | null;
-  readonly signal: NodeJS.Signals | null;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
 /** One `rampart` process; it is killed with the test. */
-export class RampartProcess implements AsyncDisposable {
+export class RampartProcess extends Running {
   /** The first line of stdout. */
   readonly ready: Promise<string>;
-  readonly ended: Promise<Ended>;
-  readonly #child: ChildProcess;
-  #stdout = '';
-  #stderr = '';
 
   /** @param program - The command and its first arguments; default: `rampart` itself. */
   constructor(
@@ -38,32 +26,11 @@ export class RampartProcess implements AsyncDisposable {
     environment: NodeJS.ProcessEnv = {},
     program: readonly [string, ...string[]] = [rampart],
   ) {
-    const [command, ...before] = program;
     // The remains of a killed process are removed with it.
     const temporary = new TemporaryDirectory();
-    const child = spawn(command, [...before, ...args], {
-      stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...process.env, TMPDIR: temporary.path, ...environment },
-    });
-    this.#child = child;
-    const { stdout, stderr } = child;
-    stdout.setEncoding('utf8').on('data', (text: string) => (this.#stdout += text));
-    stderr.setEncoding('utf8').on('data', (text: string) => (this.#stderr += text));
-    this.ended = once(child, 'close')
-      .finally(() => temporary[Symbol.dispose]())
-      .then(([code, signal]) => ({
-        code: code as number | null,
-        signal: signal as NodeJS.Signals | null,
-        stdout: this.#stdout,
-        stderr: this.#stderr,
-      }));
-    const lines = createInterface({ input: stdout });
-    this.ready = Promise.race([
-      once(lines, 'line', { signal: AbortSignal.timeout(PATIENCE_MS) }).then(([line]) => line as string),
-      this.ended.then(({ code, stderr: said }) => {
-        throw new Error(`rampart ${args.join(' ')} ended with ${String(code)}: ${said}`);
-      }),
-    ]);
+    super([...program, ...args], { env: { ...process.env, TMPDIR: temporary.path, ...environment } });
+    void this.ended.then(() => temporary[Symbol.dispose]());
+    this.ready = this.until(() => this.stdout.includes('\n')).then(() => this.lines[0] ?? '');
     // Whoever runs a command that fails does not wait for it to be ready.
     this.ready.catch(() => undefined);
   }
@@ -80,14 +47,6 @@ export class RampartProcess implements AsyncDisposable {
     return server;
   }
 
-  get pid(): number {
-    return this.#child.pid ?? 0;
-  }
-
-  get stderr(): string {
-    return this.#stderr;
-  }
-
   /** Resident memory in bytes, as proc_pid_status(5) has it. */
   get residentBytes(): number {
     const text = readFileSync(`/proc/${this.pid}/status`, 'utf8');
@@ -95,21 +54,11 @@ export class RampartProcess implements AsyncDisposable {
   }
 
   signal(name: NodeJS.Signals): void {
-    this.#child.kill(name);
+    this.child.kill(name);
   }
 
-  async stop(): Promise<Ended> {
-    this.signal('SIGTERM');
-    return await this.ended;
-  }
-
-  async kill(): Promise<Ended> {
-    this.signal('SIGKILL');
-    return await this.ended;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.kill();
+  kill(): Promise<Ended> {
+    return this.stop('SIGKILL');
   }
 }
 

@@ -28,7 +28,8 @@ import { type AuditReport, reportTypes } from '../../reports/report.ts';
 import { until } from '../../../../lib/testing/until.fixture.ts';
 import { policyAudit } from '../../guard.ts';
 import { type PolicyWish, ScanCluster } from '../../scanner/scan.fixture.ts';
-import { type Ended, rampart, RampartProcess } from '../../../../apps/apiserver/rampart-process.fixture.ts';
+import { rampart, RampartProcess } from '../../../../apps/apiserver/rampart-process.fixture.ts';
+import type { Ended } from '../../../../lib/testing/running.fixture.ts';
 import { type CommandEnded, Commands } from '../../../../apps/commands.fixture.ts';
 import { quote } from '../../../../test/kernel/quote.ts';
 
