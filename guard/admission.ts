@@ -1,5 +1,5 @@
 /**
- * A guard's say in writes, if the API server is in the same process. In a cluster, the guard registers
+ * Lets a guard reject or change writes, if the API server is in the same process. In a cluster, the guard registers
  * webhooks itself.
  */
 import type { ResourceModel } from '../lib/apiserver/resources/resource.ts';

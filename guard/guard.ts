@@ -93,7 +93,7 @@ export interface Guard<Options = unknown> {
   readonly parse: (values: OptionValues) => Options;
   /** Where its node part keeps what outlives a restart. */
   readonly directory?: GuardDirectory;
-  /** Whether its node part asks the container runtime, which is looked for only then. `needed`: readiness waits for it. */
+  /** Whether its node part uses the container runtime; otherwise none is looked for. `needed`: readiness waits for it. */
   readonly containers?: 'needed' | 'used';
   readonly rights: GuardRights;
   /** The node part's requirements for the agent's pod, besides the base. */
@@ -201,7 +201,7 @@ export const systemNamespace = 'rampart-system';
 export type GuardCommand = 'agent' | 'operator' | 'standalone';
 
 /**
- * `rampart network`: of one guard alone.
+ * A command that belongs to one guard, such as `rampart network`.
  *
  * @example
  * const door: OwnCommand = {

@@ -28,7 +28,7 @@ export interface NodeFacts extends Pick<
 
 /** The operator's parts, for all guards. */
 interface ClusterFacts extends Pick<ClusterContext, 'reports'> {
-  /** Undefined where the API is elsewhere. */
+  /** Undefined if the API server is another process. */
   readonly admissions?: GuardAdmissions;
 }
 

@@ -29,7 +29,7 @@ export interface Found {
   readonly agentPods: readonly AgentPodView[] | undefined;
   readonly nodes: readonly NodeView[] | undefined;
   readonly notRead: StatusReport['notRead'];
-  /** The command that starts the only process, if it does not run. */
+  /** On a single machine: the command that starts Rampart, if it does not run. */
   readonly start?: string | undefined;
 }
 

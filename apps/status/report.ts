@@ -16,13 +16,13 @@ export interface StatusReport {
   readonly time: string;
   /** The namespace that was asked for; `null`: all. */
   readonly namespace: string | null;
-  /** Whether all that is asked of the guards is guarded: without `problems`. The exit code is 0 then. */
+  /** Whether everything requested is guarded: there are no `problems`. The exit code is 0 then. */
   readonly guarded: boolean;
   /** In the order of the list of guards. */
   readonly guards: readonly GuardReport[];
   /** Why something is not guarded, by guard and object. */
   readonly problems: readonly Problem[];
-  /** All that are known; by name. */
+  /** All known nodes, sorted by name. */
   readonly nodes: readonly NodeReport[];
   /** Who holds the operator's lease. */
   readonly operator: HolderReport;

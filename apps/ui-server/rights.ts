@@ -1,5 +1,5 @@
 /**
- * Which rights show what: those by which `rampart-viewer` lets people read it with kubectl.
+ * Which rights show what: the same rights with which `rampart-viewer` lets users read it with kubectl.
  *
  * | what                                    | rights                                                                          |
  * | --------------------------------------- | ------------------------------------------------------------------------------- |

@@ -29,7 +29,7 @@ export interface UserViewOptions {
   readonly may: May;
   /** Whether the token is still good. @throws if it cannot be found out */
   readonly isKnown: () => Promise<boolean>;
-  /** A stream of findings begins, until it is disposed. `end` is called if it takes too much from others. */
+  /** Registers a stream of findings until the result is disposed. `end` is called if the user has too many streams. */
   readonly stream: (end: () => void) => Disposable;
 }
 

@@ -8,14 +8,14 @@ export interface FindingReader {
   line(number: number, line: string): void;
   /** All kept lines have been delivered; the following ones are new. */
   live(): void;
-  /** It ends here, although more may come: to be followed anew. */
+  /** The feed ends here although more may come; the reader has to follow it again. */
   fail(): void;
 }
 
 export interface FindingFeed {
-  /** Numbers mean something in this feed only: that of another process counts anew. */
+  /** Identifies this feed: line numbers are valid only in it, as each process counts from the start. */
   readonly epoch: string;
-  /** Tells what is kept after this number, then what comes, until it is disposed. */
+  /** Delivers the kept lines after this number, then new ones, until the result is disposed. */
   follow(after: number, reader: FindingReader): Disposable;
 }
 

@@ -27,7 +27,7 @@ export function isRefusal(answer: View | Refusal): answer is Refusal {
   return 'why' in answer;
 }
 
-/** The token in the header `Authorization`; empty without one. */
+/** The bearer token of an `Authorization` header; empty without one. */
 export function bearerIn(authorization = ''): string {
   return /^Bearer (\S+)$/i.exec(authorization)?.[1] ?? '';
 }

@@ -36,7 +36,7 @@ export class Remover {
 
   async delete(selected: Selected): Promise<void> {
     await eachOf(await this.find(selected), PARALLEL, async (object) => {
-      // Another object of this name is found by the last look.
+      // If another object has taken this name meanwhile, the final check finds it.
       const deleted = await deleteSame(this.#client, selected.type, object, { signal: this.#signal });
       if (deleted) this.removed.push(named(selected.type, object));
     });

@@ -36,7 +36,7 @@ export function plan(paths: readonly string[], options: WatchOptions): PlannedPa
   return unique.map((path) => ({ tracked: { path, root }, shown: path, told: false }));
 }
 
-/** Whose accesses are reported; undefined for those of all. */
+/** The processes whose accesses are reported; undefined for all. */
 export function plannedProcesses({
   except,
   only,

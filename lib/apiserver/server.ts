@@ -43,9 +43,9 @@ interface ApiServerOptions {
   readonly mounted?: MountedPart | undefined;
   /** The version of the product, for `/version`. */
   readonly version: string;
-  /** Who may object to writes. */
+  /** Admission checks, which may reject or change writes. */
   readonly admission?: readonly Admission[];
-  /** Where the logs of pods come from (`kubectl logs`). Without it they are refused: see `PodLogs`. */
+  /** Source of pod logs (`kubectl logs`). Without it, such requests are refused: see `PodLogs`. */
   readonly podLogs?: PodLogs;
   readonly logger: Logger;
   readonly metrics?: Metrics | undefined;

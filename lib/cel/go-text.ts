@@ -49,7 +49,7 @@ export function goFixed(value: number, digits: number): string {
   return halfToEven(value.toFixed(digits), value.toFixed(Math.min(100, digits + moreDigits)));
 }
 
-/** As {@link goFixed}, of `%.<digits>e`, with JavaScript's exponent. */
+/** Like {@link goFixed}, for `%.<digits>e`, with JavaScript's exponent. */
 export function goExponential(value: number, digits: number): string {
   const [mantissa = '', exponent] = value.toExponential(Math.min(100, digits + moreDigits)).split('e');
   const [rounded = '', power] = value.toExponential(digits).split('e');

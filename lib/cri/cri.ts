@@ -72,7 +72,7 @@ export class Cri implements Disposable {
     return pods;
   }
 
-  /** The addresses of a sandbox, and whose network it is in; undefined when it is gone. */
+  /** A sandbox's addresses, and whether it uses the node's network; undefined if it is gone. */
   async podNetwork(podId: string, options?: CallOptions): Promise<PodNetwork | undefined> {
     const answer = await orGone(this.call('PodSandboxStatus', { podSandboxId: podId }, options));
     return answer === undefined ? undefined : networkOf(answer.status);

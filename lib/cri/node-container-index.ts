@@ -6,7 +6,7 @@ import { ContainerIndex, type KernelPlace, type ProcessPlace } from './container
 import type { ContainerSource, SourceContainer } from './container-source.ts';
 import { processIdentity, tickMs } from './process.ts';
 
-/** Disposing it ends the following. */
+/** Follows the containers until it is disposed. */
 export class NodeContainerIndex<V> implements Disposable {
   readonly index: ContainerIndex<V>;
   readonly #hostMountNamespace: number;

@@ -59,7 +59,7 @@ function readProcFile(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8');
   } catch {
-    // Gone, at the latest while it was read (ESRCH).
+    // The process has exited, perhaps during the read (ESRCH).
     return undefined;
   }
 }

@@ -19,9 +19,9 @@ export interface WatchOptions {
    * reported each time.
    */
   readonly onError?: (error: unknown) => void;
-  /** How often to look where the runtime has no events. Default 1000. */
+  /** Interval of polling a runtime without events. Default 1000. */
   readonly pollMs?: number;
-  /** How often to look nevertheless where it has: events may be dropped. Default 30,000. */
+  /** Interval of polling a runtime with events, because it may drop some. Default 30,000. */
   readonly resyncMs?: number;
   /** Where the host's /proc is. Default `/proc`. */
   readonly procPath?: string;

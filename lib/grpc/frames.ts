@@ -23,7 +23,7 @@ export async function* messagesOf(stream: Readable, mostBytes: number): AsyncGen
   for await (const chunk of received) {
     chunks.push(chunk);
     haveBytes += chunk.length;
-    // Joined only when there is something whole in it: a long answer comes in many chunks.
+    // Chunks are joined only once a frame is complete: a long answer comes in many chunks.
     while (haveBytes >= needBytes) {
       const bytes = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
       chunks = [bytes];

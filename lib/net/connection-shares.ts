@@ -9,8 +9,8 @@ interface ConnectionLimits extends FairLimits {
 }
 
 /**
- * A new connection beyond the limits closes the oldest one of the address that has most: who opens thousands closes their
- * own. Sockets without addresses, unix sockets, are not counted.
+ * A new connection beyond the limits closes the oldest one of the address with the most connections, so a client that opens
+ * thousands closes its own. Unix sockets have no address and are not counted.
  */
 export class ConnectionShares {
   readonly #shares: FairShares;

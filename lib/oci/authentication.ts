@@ -106,7 +106,7 @@ export class Authenticator {
     const realm = parameters['realm'];
     if (realm === undefined || !URL.canParse(realm)) throw refused(subject, 'it names no token service');
     const url = new URL(realm);
-    // Otherwise a man in the middle could have passwords sent anywhere, in cleartext.
+    // Otherwise a man in the middle could redirect passwords anywhere, in cleartext.
     if (url.protocol !== 'https:' && (url.protocol !== 'http:' || subject.security !== 'plain')) {
       throw refused(subject, `it refers to ${url.protocol}//${url.host} for a token, which is not secure`);
     }

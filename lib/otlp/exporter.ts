@@ -70,7 +70,7 @@ export class OtlpExporter implements AsyncDisposable {
   #nextId = 0;
   #lastError: string | undefined;
   #running: Promise<void> | undefined;
-  /** Ends waiting, not a request that is under way. */
+  /** Aborts waiting, but not a request in progress. */
   readonly #leave = new AbortController();
   readonly #abort = new AbortController();
   #closed: Promise<void> | undefined;

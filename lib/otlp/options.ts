@@ -43,7 +43,7 @@ const refusals = [
 export type Refusal = (typeof refusals)[number];
 
 const drops = [
-  /** The receiver does not take the request, by an answer after which it must not be sent again. */
+  /** The receiver refused the request, with an answer after which it must not be sent again. */
   'refused',
   /** The receiver has taken the others of the request: a partial success. */
   'rejected',

@@ -23,7 +23,7 @@ export class MessageReader {
   #low = 0;
   #high = 0;
 
-  /** @param refuse the error for bytes that are no message, from words such as `unexpected EOF`. */
+  /** @param refuse makes the error for an invalid message, from words such as `unexpected EOF`. */
   constructor(bytes: Buffer, refuse: (why: string) => Error) {
     this.#bytes = bytes;
     this.#refuse = refuse;

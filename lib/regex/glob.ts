@@ -14,8 +14,8 @@ export function nameGlob(glob: string, option: string): TextTest {
 }
 
 /**
- * As {@link nameGlob}, of paths: `*`, `?` and `[...]` are no `/`, `**` is anything, and `**` with a slash is any
- * directories or none. Without a `/` in it, it is the last name of the path.
+ * Like {@link nameGlob}, for paths: `*`, `?` and `[...]` do not match `/`, `**` matches anything, and `**` with a slash
+ * matches zero or more directories. A glob without `/` matches the last name of the path.
  */
 export function pathGlob(glob: string, option: string): TextTest {
   return compile(glob, glob.includes('/') ? glob : `**/${glob}`, '[^/]', option);

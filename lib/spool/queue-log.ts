@@ -5,11 +5,11 @@ import type { StoredRecord } from './record.ts';
 import { headerBytes, type QueueName } from './segment-header.ts';
 import { Segment } from './segment.ts';
 
-/** Observes the files, to count bytes and to sync. */
+/** Observes the files, to count bytes and to know what needs a sync. */
 export interface LogObserver {
-  /** Takes the difference, also a negative one. */
+  /** The size changed by this many bytes, which may be negative. */
   resized(byBytes: number): void;
-  /** There is something to sync: in the file, or for a new one in the directory, too. */
+  /** The file needs a sync; if it is new, its directory does, too. */
   written(segment: Segment, isNew: boolean): void;
   /** This many records could not be read again; 0 when only their neighbours are damaged. */
   damaged(lostRecords: number): void;

@@ -15,7 +15,7 @@ export class TokenBucket {
   readonly #perSecond: number;
   readonly #burst: number;
   readonly #clock: Clock;
-  /** Negative when tokens of the future are taken. */
+  /** Negative if future tokens are already taken. */
   #tokens: number;
   #countedMs: number;
 

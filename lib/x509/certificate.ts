@@ -62,7 +62,7 @@ const oids = {
 /** Bits of KeyUsage. */
 const usages = { digitalSignature: 0, keyCertSign: 5, cRLSign: 6 };
 
-/** A new authority, which may sign servers and nothing that signs in turn. */
+/** A new authority that may sign server certificates, but no other authorities. */
 export function issueAuthority(name: string, { now, days }: Validity): KeyAndCertificate {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const keyId = keyIdentifier(publicKey);

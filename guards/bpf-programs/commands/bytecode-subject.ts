@@ -16,7 +16,7 @@ import type { VerifyOptions } from './command.ts';
 export interface Subject {
   readonly digest: string;
   readonly bytes: Uint8Array;
-  /** By the labels of the image, by function; undefined if it has none, as a file. */
+  /** Program types by function, from the labels of the image; undefined if there are no labels, as for a file. */
   readonly types: Readonly<Record<string, string>> | undefined;
 }
 

@@ -10,14 +10,14 @@ import type { Programs } from './load/programs.ts';
 import type { ChainRecord, ProgramRecord } from './records.ts';
 
 export interface OncePerPod {
-  /** Those to run. */
+  /** The programs to run. */
   readonly once: readonly DesiredProgram[];
-  /** Ids of the others: which one runs for it. */
+  /** For each other program, by its id: the id of the one that runs in its place. */
   readonly others: ReadonlyMap<string, string>;
 }
 
 /**
- * Changes only what `programs` records: the id that something was loaded for.
+ * Chooses one program per pod. Its only effect is on the records of `programs`: a loaded program may be handed over to another id.
  *
  * @param held - Ids of programs that stay, though they are not desired.
  */

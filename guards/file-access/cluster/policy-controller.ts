@@ -93,8 +93,8 @@ class PolicyController {
     if (isDeleting(policy)) {
       if (!hasFinalizer(policy, policyHolds)) return done;
       const left = data.keysByIndex('policy', key).length;
-      // The agents delete them, or the pod controller without an agent; the end of the last one queues this
-      // again.
+      // The agents delete them, or the pod controller on nodes without an agent. The deletion of the last one queues this
+      // policy again.
       if (left > 0) {
         logger.debug({ policy: key, left }, 'waiting for the KiveData of a deleted policy to be removed');
         return done;

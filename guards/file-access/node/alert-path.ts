@@ -16,9 +16,9 @@ export interface AlertPathOptions {
   /** Takes each line. */
   readonly sink: (line: string) => void;
   readonly counts: NodeCounts;
-  /** Takes alerts of traps with a callback too. Without it they are lines only. */
+  /** Also receives the alerts of traps with a callback. Without it, those alerts are only written as lines. */
   readonly delivery: Pick<Delivery, 'enqueue'> | undefined;
-  /** There was an alert of this policy (`namespace/name`). */
+  /** Called when this policy (`namespace/name`) has raised an alert. */
   readonly onAlerted: (policyKey: string, wallMs: number) => void;
 }
 

@@ -1,4 +1,4 @@
-/** The files of planned directories, as targets of the sensor: put in place as they come, and taken away as they go. */
+/** Watches the files of planned directories: adds each to the sensor's targets when it appears, and removes it when it is gone. */
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import type {
   DirectoryChanges,

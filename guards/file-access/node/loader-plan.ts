@@ -21,7 +21,7 @@ export interface PlannedAlert {
   readonly processes?: ProcessFilter | undefined;
 }
 
-/** By the name. Several may have the same file: each gives its own alert. */
+/** The planned alerts by name. Several may watch the same file; each raises its own alert. */
 export type LoaderPlan = ReadonlyMap<string, PlannedAlert>;
 
 /** One of the moved files of a KiveData, besides its present file. */
@@ -121,7 +121,7 @@ export interface PlanStep {
 /** The difference of two plans. */
 export function planChanges(before: LoaderPlan, after: LoaderPlan): PlanChanges {
   const [replace, move]: [PlanStep[], PlanStep[]] = [[], []];
-  /** By the file. */
+  /** Alerts that left their file, by that file. */
   const gone = new Map<string, PlannedAlert[]>();
   for (const [name, from] of before) {
     const to = after.get(name);

@@ -222,7 +222,7 @@ export class Loader implements Disposable {
     this.#attached = false;
   }
 
-  /** For this node, the guard itself knows the files best, and deletes the rest as soon as it can. */
+  /** Undefined for KiveData of this node: the guard finds those files itself, and deletes outdated KiveData as soon as it can. */
   #ofOtherNode(data: KiveData | undefined): AlertedFile | undefined {
     if (data === undefined) return undefined;
     const { on, policyScope } = this.#options;

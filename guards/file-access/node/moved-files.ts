@@ -60,16 +60,16 @@ export class MovedFiles<H extends object> implements Disposable {
     return 1;
   }
 
-  /** Takes over what another one for the same path has. */
+  /** Takes over the moved files of a predecessor for the same path. */
   inherit(from: MovedFiles<H>): void {
     for (const one of from.#moved) this.#lives.hold(one, this.#holder);
     this.#set(from.#moved);
   }
 
-  /** It is deleted. Returns whether it was one of them. */
+  /** The file is deleted. Returns whether it was one of the moved files. */
   ended(file: FileIdentity): boolean {
     const left = this.#moved.filter((one) => !sameFile(one, file));
-    // The path itself reports its present file, when that changes.
+    // If it is the present file of the path, the path tracker reports that change.
     if (left.length === this.#moved.length) return false;
     this.#lives.release(file, this.#holder);
     this.#set(left);

@@ -5,7 +5,7 @@
  * watch such a path without `create` is harmless.
  */
 
-/** Below them nothing is created, however deep. */
+/** Directories below which no file is created, at any depth. */
 const directories: Readonly<Record<string, readonly string[]>> = {
   'the dynamic linker': [
     ...['lib', 'lib32', 'lib64', 'libx32', 'libexec'].flatMap((name) => [

@@ -25,7 +25,7 @@ export function examine(snapshot: Snapshot): Examined {
   const kernels = kernelsOf(snapshot);
   const nodeOf = nodeFields(snapshot, kernels);
   const loaders = new Map<string, HolderReport>();
-  // Once for each node: of a thousand policies each may ask for a thousand nodes.
+  // Computed once per node, because each of a thousand policies may need a thousand nodes.
   const loaderOf = (node: string): HolderReport => {
     let loader = loaders.get(node);
     if (loader === undefined) loaders.set(node, (loader = nodeOf(node).loader));

@@ -39,10 +39,10 @@ const errors: Readonly<Record<number, string>> = {
 };
 
 /**
- * `aide --check`, `--compare` or `--update` that has ended so. `signal` names what killed it.
+ * Interprets how `aide --check`, `--compare` or `--update` ended. `signal` is the one that killed it.
  *
- * Codes 1 to 7 are made of bits: 1 added, 2 removed, 4 changed. Every other one that is not 0 is an error, and nothing of the
- * files is known then.
+ * Exit codes 1 to 7 are a bit mask: 1 added, 2 removed, 4 changed. Any other code but 0 is an error, after which nothing is
+ * known about the files.
  */
 export function aideOutcome(code: number | null, signal?: string | null): AideOutcome {
   if (signal !== undefined && signal !== null) {

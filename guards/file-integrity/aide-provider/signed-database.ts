@@ -272,7 +272,7 @@ async function keepBackup(directory: string, maxBackups: number): Promise<void> 
   }
 }
 
-/** Without a look at the signature: only to know which files are in use. `unknown` where it cannot be read. */
+/** Does not verify the signature: only for knowing which files are in use. `unknown` if it cannot be read. */
 async function idOf(path: string): Promise<string | undefined> {
   try {
     const [line = ''] = (await readFile(path, 'utf8')).split('\n');

@@ -54,7 +54,7 @@ interface Told {
   integrity?: FoundIntegrity;
   plans: readonly NodePlan[];
   asked: readonly Asked[];
-  /** By node; none of those that were not asked. */
+  /** Outcome by node, for the nodes that were asked. */
   readonly outcomes: Map<string, string>;
 }
 

@@ -264,7 +264,7 @@ export class JobWatch implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
     this.tree.onQueued = undefined;
-    // The next one of the tree asks for it.
+    // The tree's next watch then requests the scan.
     if (this.#lostSinceMs !== undefined) this.tree.lose(this.#scanWhy);
     clearTimeout(this.#scanTimer);
     await this.#quickLooks;

@@ -8,7 +8,7 @@ import type { LiveOptions } from './options.ts';
 import { messageOf } from '../../../lib/errors/errors.ts';
 import type { LiveJob, StartLive } from './live-job.ts';
 
-/** If watching cannot begin, it is retried after this long. */
+/** Delay before watching is tried again after it could not start. */
 const retryMs = 60_000;
 
 /**

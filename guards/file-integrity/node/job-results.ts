@@ -61,14 +61,15 @@ export interface ResultFacts {
   readonly accepted: readonly PackageUpdate[];
   /** The same error is reported once in this time. */
   readonly periodMs: number;
-  /** Why the last scan came to nothing; undefined where it did not. */
+  /** Why the last scan failed; undefined if it did not. */
   readonly failure: unknown;
 }
 
-/** Events come in groups: a file is written, its mode is set. */
+/** Events come in groups: a file is written, then its mode is set. */
 const gatherMs = 100;
-/** Between two results that events have led to: a change is in the status within a second. Making one takes at most a tenth of the time. */
+/** Least interval between two results caused by events; with it, a change is in the status within a second. */
 const paceMs = 500;
+/** The interval is at least this many times as long as making a result took. */
 const paceFactor = 10;
 
 export class JobResults {

@@ -27,7 +27,7 @@ export interface WantedJob {
 export interface NodeJobsOptions extends Omit<JobContext, 'wake'> {
   readonly signal: AbortSignal;
   readonly metrics?: SharedMetrics | undefined;
-  /** Told of each step: when it begins, with the key of its job, and when it has ended. */
+  /** Called when a step begins, with the key of its job, and with undefined when it has ended. */
   readonly onStep?: (step: Step['kind'] | undefined, job?: string) => void;
 }
 

@@ -13,7 +13,7 @@ import { secrets } from '../../../lib/kube/object/object.ts';
 export const keySecretName = 'file-integrity-baseline-key';
 /** 32 random bytes or more. */
 export const hmacDataKey = 'hmac-sha256';
-/** PKCS #8 in PEM. Goes before the other where both are there. */
+/** PKCS #8 in PEM. Preferred if both keys exist. */
 export const ed25519DataKey = 'ed25519';
 
 /**

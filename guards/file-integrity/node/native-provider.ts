@@ -50,7 +50,7 @@ export interface NativeProviderOptions {
   readonly niceness?: number;
 }
 
-/** Ids that a baseline remembers; who asks again for an older one gets it done again. */
+/** How many request ids a baseline remembers. A request older than these is carried out again if it is repeated. */
 const maxRequests = 100;
 
 /** Holds nothing but memory between two calls. */

@@ -24,7 +24,7 @@ export interface JobReading {
 }
 
 export class NodeCounts {
-  /** Checks and baselines that came to an end, by what they came to. */
+  /** Completed checks and baselines, by outcome. */
   readonly scans = { check: 0, init: 0, accept: 0, failed: 0 };
   readonly scanSeconds = new Histogram([0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800]);
   files = 0;

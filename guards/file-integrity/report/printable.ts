@@ -32,7 +32,7 @@ function decoded(bytes: string): string | undefined {
   try {
     return decoder.decode(Buffer.from(bytes, 'latin1'));
   } catch {
-    // Surrogates, and what is longer than it has to be.
+    // Not UTF-8: surrogates and overlong sequences.
     return undefined;
   }
 }

@@ -61,16 +61,16 @@ export class ContentReader {
   readonly #sha512 = Buffer.alloc(64);
   readonly #rate: ReadRate;
   readonly mayWait: boolean;
-  /** See {@link ThreadPoolOptions.restMs}; undefined where files are always looked at before they are read. */
+  /** See {@link ThreadPoolOptions.restMs}; undefined if files are always examined before they are read. */
   readonly restMs: number | undefined;
   /** From here on, this file was not in the page cache; -1 while all of it was. */
   #uncachedFrom = -1;
 
-  /** @param mayWait whether the thread may be held up, as for the rate; without it no file is read that was not looked at */
+  /** @param mayWait whether the thread may wait, as for the rate; otherwise it reads only files that were examined */
   constructor(rate: ReadRate, mayWait: boolean, restMs: number) {
     this.#rate = rate;
     this.mayWait = mayWait;
-    // The amount has to be known before a read that has to wait its turn.
+    // A limited rate needs the number of bytes before each read, so every file is examined first.
     this.restMs = mayWait && rate.isUnlimited ? restMs : undefined;
   }
 

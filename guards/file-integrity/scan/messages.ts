@@ -6,7 +6,7 @@ import type { PlainConf, Task, TaskResult } from './tasks.ts';
 /** The start data of a thread. */
 export interface ThreadData {
   readonly root: ScanRoot;
-  /** Its place among the threads. */
+  /** Index of the thread. */
   readonly thread: number;
   readonly note: SharedArrayBuffer;
   readonly rate: SharedArrayBuffer;

@@ -178,7 +178,7 @@ function nodeProblems(
   ];
 }
 
-/** Another configuration than the one that is asked for, or none. */
+/** Reasons why the requested configuration is not in use. */
 function reasonsOf({ conditions = [] }: FileIntegrityStatus = {}): OwnProblem[] {
   return conditions
     .filter(({ type, status }) => type === 'Configured' && status === 'False')

@@ -51,7 +51,7 @@ const eventKinds = {
 export class Refusals implements Disposable {
   readonly #options: RefusalsOptions;
   readonly #clock: Clock;
-  /** One a minute for a pod and verdict. */
+  /** At most one Event a minute for each pod and verdict. */
   readonly #events: FindingLimiter;
   #log: Nflog | undefined;
   #problem: string | undefined;

@@ -34,7 +34,7 @@ export class OtherRulesReport implements AsyncDisposable {
     this.#clock = options.clock ?? systemClock;
   }
 
-  /** Undefined: none, as far as is known. */
+  /** Undefined: no such rules are known. */
   get words(): string | undefined {
     return this.#words;
   }

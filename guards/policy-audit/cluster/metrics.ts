@@ -39,7 +39,7 @@ export interface TermReadings {
 /** By the name of a PolicyServer: its pods that answer. */
 export type ReadyPods = () => Iterable<readonly [server: string, ready: number]>;
 
-/** Registered once in a process; what only one that leads knows, it serves only in a term. */
+/** Registered once per process. Metrics that only the leader knows are served only while it leads. */
 export class PolicyMetrics {
   readonly #evaluations: Counts = new Map();
   readonly #admissions: Counts = new Map();
@@ -48,7 +48,7 @@ export class PolicyMetrics {
   #readyPods: ReadyPods = () => [];
   folded: () => number = () => 0;
 
-  /** Until what is returned is disposed. */
+  /** Serves the leader's readings until the result is disposed. */
   lead(readings: TermReadings): Disposable {
     this.#term = readings;
     return { [Symbol.dispose]: () => void (this.#term = undefined) };

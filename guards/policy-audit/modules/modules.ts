@@ -39,8 +39,8 @@ export interface FetchedModule {
 
 export interface Modules extends AsyncDisposable {
   /**
-   * The module, with its signatures verified if required. The source is queried each time for whether a name points at something
-   * else now; the bytes are fetched once, and are checked against their digest each time.
+   * The module, with its signatures verified if required. Each call asks the source which digest the name refers to now; the
+   * bytes are fetched once, and are checked against their digest each time.
    *
    * @param url - Without a scheme, `registry://` is assumed, as in Kubewarden.
    * @throws {RampartError} `INPUT` for a malformed URL or module; `NOT_FOUND`; `API_UNREACHABLE`; `PRIVILEGE` also

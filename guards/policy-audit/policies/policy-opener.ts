@@ -80,7 +80,7 @@ export class PolicyOpener {
     this.#logged.delete(id);
   }
 
-  /** Details that its condition omits; once, because it is opened again and again. */
+  /** Logs details that the condition omits; once, because opening is retried. */
   #log({ id }: Policy, error: unknown): void {
     if (this.#logged.get(id) === messageOf(error)) return;
     this.#logged.set(id, messageOf(error));

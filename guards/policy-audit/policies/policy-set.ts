@@ -321,7 +321,7 @@ export class PolicySet {
     return this.#inUse.get(id)?.policy.version === version;
   }
 
-  /** It takes long: the version that was evaluated last is used meanwhile, or its status says that it is being opened. */
+  /** Opening takes long: meanwhile, the last evaluated version is used; without one, the status says that it is being opened. */
   async #whileOpening(source: Source, policy: Policy, signal: AbortSignal): Promise<void> {
     try {
       if (this.#inUse.get(policy.id) === undefined) await this.#opener.useKept(source.type, policy, signal);
@@ -331,7 +331,7 @@ export class PolicySet {
       if (this.#inUse.get(policy.id) !== undefined) return;
       await this.#status?.tellOpening(source.type, object, this.#opening.get(policy.id), signal);
     } catch (err) {
-      // The line at its end has more information.
+      // The log line after the opening has more information.
       this.#options.context.logger.debug(
         { err, policy: policy.id },
         'cannot tell that a policy is being opened',

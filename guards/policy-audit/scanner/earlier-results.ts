@@ -27,9 +27,9 @@ export interface EarlierOptions {
   readonly store: Reports;
   /** Only results other than `pass` are in reports. */
   readonly failuresOnly: boolean;
-  /** Nothing of it holds: everything is evaluated again. */
+  /** No earlier result is reused: everything is evaluated again. */
   readonly isForced: boolean;
-  /** Whether, in this pass, something that it requested must be requested again. */
+  /** Whether a policy requested something whose changes are not reported, so that this pass must request it again. */
   readonly isUntold: (state: ObjectState, asked: readonly PolicyAsked[]) => boolean;
   readonly isPass: boolean;
   readonly signal: AbortSignal;
@@ -90,9 +90,9 @@ export class EarlierResults {
    */
   async kept({ policy, isEnforced }: OpenPolicy): Promise<Before | undefined> {
     const result = await this.#result(policy.id);
-    // An exception that has ended says nothing.
+    // `skip` came from an exception; once that has ended, it says nothing about the object.
     if (result !== undefined && result.result !== 'skip') return { letter: letterOf(result.result), result };
-    // Passes are not in reports of failures alone.
+    // A report of failures only has no passes, so the state has to tell.
     if (this.#options.failuresOnly)
       return { letter: (this.#state && this.#letterIn(this.#state, policy.id)) ?? skippedLetter };
     return isEnforced ? undefined : { letter: skippedLetter };

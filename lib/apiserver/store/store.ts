@@ -190,7 +190,7 @@ export class Store implements AsyncDisposable {
   }
 
   /**
-   * Follows the changes after a version. Hold on to nothing but the watch: dispose it, or abort its signal.
+   * Follows the changes after a version. The caller disposes the watch, or aborts its signal.
    *
    * @throws {ExpiredError} when that version is compacted; reading the watch throws it as well, see {@link Watch}
    * @throws {FutureVersionError}

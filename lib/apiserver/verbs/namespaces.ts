@@ -8,7 +8,7 @@ import type { JsonObject } from '../../json/json.ts';
 import type { Store } from '../store/store.ts';
 import type { Admission, AdmissionRequest } from './admission.ts';
 
-/** Under which the store has the namespaces. */
+/** Name of the resource in the store. */
 const namespacesName = 'namespaces';
 
 const immortal: ReadonlySet<string> = new Set(['default', 'kube-public', 'kube-system']);

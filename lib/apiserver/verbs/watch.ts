@@ -1,4 +1,4 @@
-/** GET of a collection with `watch`: what is there, where that is asked for, and then each change. */
+/** GET of a collection with `watch`: the present objects, if requested, and then each change. */
 import { apiErrors } from '../resources/api-error.ts';
 import { Item } from '../resources/item.ts';
 import type { PortionedList } from '../store/list.ts';

@@ -212,7 +212,7 @@ class Reflector<T extends KubeObject> {
       force,
     });
     if (written === 'stale') throw new StaleListError(version, this.#seen);
-    // Also from a list that is not completed.
+    // Counts as seen even if the rest of the list fails.
     this.#see(version);
   }
 

@@ -181,7 +181,7 @@ interface Counted {
 
 interface MapOptions<Written> extends Common<Readonly<Record<string, Written>>>, Counted {}
 
-/** Any keys, with values of one kind: labels. */
+/** A map with arbitrary keys and values of one type, such as labels. */
 export function mapOf<S extends AnySchema, const O extends MapOptions<WrittenOf<S>>>(
   values: S,
   options?: O,

@@ -165,7 +165,7 @@ export class Authors {
     return NOBODY;
   }
 
-  /** Forgets what was remembered before the call before this one. */
+  /** Starts a new generation of traces and drops the one before the last: traces live for one to two calls. */
   rotate(): void {
     this.#before = this.#now;
     this.#now = { traces: new Map(), size: 0 };

@@ -48,13 +48,13 @@ export class DirectoryFile {
   }
 }
 
-/** A symbolic link: where it leads is for a path tracker. */
+/** A symbolic link. A path tracker follows it. */
 export class DirectoryLink {
-  /** As a process of the root writes it. */
+  /** Path as seen by a process with this root directory. */
   readonly path: string;
-  /** The file at the name, if it is one and has room. */
+  /** The file that it leads to; undefined if it leads to another kind, or the limit of files is reached. */
   file: DirectoryFile | undefined;
-  /** It leads to a file for which there is no room. */
+  /** It leads to a file beyond the limit of files. */
   isCut = false;
 
   constructor(path: string) {

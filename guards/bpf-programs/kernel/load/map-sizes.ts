@@ -1,5 +1,5 @@
 /**
- * Sizes that the kernel takes from no object file. Sources for bpf2go give ring buffers and perf event arrays the type of their records
+ * Corrects key and value sizes of map types for which the kernel accepts only one size. Sources for bpf2go give ring buffers and perf event arrays the type of their records
  * (`__type(value, struct event)`), which cilium/ebpf reads to generate code and leaves out when it makes the map; libbpf does not.
  */
 import type { BpfMap } from '../../../../lib/ebpf/map.ts';

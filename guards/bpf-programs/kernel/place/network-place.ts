@@ -61,7 +61,7 @@ export class NetworkPlace implements Disposable {
     const own = NetworkPlace.own();
     if (own.inode === inode) return own;
     const processes = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
-    // Those of the node, and as an agent in a pod sees them.
+    // The node's named namespaces; the second path is for an agent in a pod.
     const names = ['/run/netns', '/proc/1/root/run/netns'].flatMap((directory) =>
       listed(directory).map((name) => join(directory, name)),
     );

@@ -1,6 +1,6 @@
 /**
- * The file that a uprobe goes into: a path or a library's name, resolved as a process in that root would. An absolute symbolic link
- * of a container leads to a file of the container.
+ * The file of a uprobe: a path or a library's name, resolved as a process with that root directory would resolve it. An absolute
+ * symbolic link in a container leads to a file of the container.
  */
 import { fstatSync, opendirSync } from 'node:fs';
 

@@ -30,8 +30,8 @@ interface Demands {
 }
 
 /**
- * Each eight bytes count as an instruction, also the second half of a load: behind one that is cut off another function may begin. In that
- * half the first byte is 0.
+ * Reads every eight bytes as an instruction, including the second half of a 64-bit load: in a truncated load, another function may begin
+ * there. A real second half does no harm, as its opcode is 0.
  */
 export function demandsOf(sections: readonly Buffer[]): Demands {
   const calls = new Set<string>();

@@ -31,14 +31,14 @@ export class Refusals {
     return [...this.#found.values()].flat();
   }
 
-  /** After a while it may be accepted: a module was loaded. */
+  /** Called before each full sync: the kernel may accept the rules by now, because a module was loaded. */
   forget(): void {
     this.#shapes.clear();
     this.#sets.clear();
     this.#found.clear();
   }
 
-  /** @returns whether there is something new to leave out */
+  /** @returns whether something more has to be left out */
   async learn(
     error: RefusedEdits,
     wanted: IptablesRules,

@@ -62,7 +62,7 @@ export function objectMap(holds: 'counters' | 'limits', direction: Direction, fa
   return `${holds}-${shortDirection[direction]}-${family}`;
 }
 
-/** For packets from or to an address of no known pod. */
+/** Chain for packets from or to an address that belongs to no known pod. */
 export function unknownChain(direction: Direction): string {
   return `unknown-${shortDirection[direction]}`;
 }

@@ -36,7 +36,7 @@ interface Answer {
 
 function evaluationError(error: unknown): EvaluationError {
   if (error instanceof EvaluationError) return error;
-  // Requests made before an expression ran: the namespace of the object.
+  // A CelError here comes from a request made before any expression ran, such as that for the object's namespace.
   const why = error instanceof CelError ? 'expression' : 'trap';
   return new EvaluationError(why, messageOf(error), { cause: error });
 }

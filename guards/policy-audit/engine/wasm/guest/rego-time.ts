@@ -90,7 +90,7 @@ const floorDiv = (a: bigint, b: bigint): bigint => (a >= 0n ? a / b : -((-a + b 
 /** Seconds east of UTC. */
 function zoneAt(ms: number, zone: string): { readonly offset: number; readonly abbreviation: string } {
   if (zone === 'UTC') return { offset: 0, abbreviation: 'UTC' };
-  // Offsets, which Intl accepts, are no names of zones.
+  // Intl accepts offsets, but Go does not accept them as zone names.
   if (/^[+-]/.test(zone)) throw new BuiltinError(`unknown time zone ${zone}`);
   const name = zone === 'Local' ? undefined : zone;
   try {
