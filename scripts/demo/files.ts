@@ -5,7 +5,6 @@ import { release } from 'node:os';
 import { type KiveAlert, maskOf } from '../../guards/file-access/alert/alert.ts';
 import { attributesOf, describeMask, kernelBits } from '../../lib/sensor/access.ts';
 import { operations, type SensorModeName } from '../../lib/sensor/modes.ts';
-import { Holder } from '../../lib/sensor/operations.fixture.ts';
 import { NOBODY } from '../../lib/testing/public-checkout.fixture.ts';
 import { type Check, type Part, programPath, type Stage } from './stage.ts';
 
@@ -27,7 +26,9 @@ interface Step {
 }
 
 const NONE = 'no alert';
-const heldOpen = 'sysread of what was opened before the watch';
+/** Open before the watch, by a process that reads it when something comes through the pipe `gate`. */
+const holds = 'exec 3< held; mkfifo gate; echo; read go < gate; exec cat <&3';
+const heldOpen = 'echo > gate # cat reads what it had open before the watch';
 
 const steps: readonly Step[] = [
   { command: 'cat secret', sees: ['read secret cat'] },
@@ -42,7 +43,7 @@ const steps: readonly Step[] = [
   { command: 'cat private', asNobody: true, sees: ['denied private cat'] },
   // Not the `test` of the shell, which may look at the mode alone.
   { command: 'env test -r private', asNobody: true, sees: ['check private test'] },
-  { command: heldOpen, sees: ['open-descriptor-read held perl'] },
+  { command: heldOpen, sees: ['open-descriptor-read held cat'] },
   { command: 'chmod 0600 secret', sees: ['chmod secret chmod'] },
   { command: 'echo new > new; mv -f new saved', says: /saved is now/, sees: ['replace saved mv'] },
   { command: 'cat saved', sees: ['read saved cat read after rename over'] },
@@ -61,8 +62,8 @@ export const files: Part = {
   async play(stage) {
     const { screen, directory } = stage;
     createFiles(stage);
-    const opening = Holder.open(stage.at('held'), 'sysread($h, my $b, 1)');
-    const holder = await stage.use('a process opens a file', opening);
+    const holder = stage.stack.use(stage.start(['setpriv', '--pdeathsig', 'TERM', 'sh', '-c', holds]));
+    await holder.until(() => holder.lines.length > 0, stage.patience());
     screen.command(`cd ${directory}`);
     const words = `watch -o json --mode ${stage.mode} ${watched.join(' ')}`;
     const watch = await stage.rampart(words, /watching \d+ paths? by /);
@@ -71,7 +72,8 @@ export const files: Part = {
     let seen: string[] = [];
     for (const { command, asNobody = false, says, sees } of steps) {
       screen.command(command, asNobody ? `uid ${NOBODY} $` : '$');
-      await (command === heldOpen ? holder.act() : stage.run(command, { asNobody }));
+      await stage.run(command, { asNobody });
+      if (command === heldOpen) await holder.ended;
       if (says !== undefined) await watch.untilSaid(says, stage.patience());
       readFileSync(stage.at(marker));
       const isMarker = (line: string): boolean =>

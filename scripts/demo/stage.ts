@@ -146,7 +146,7 @@ export class Stage implements StageOptions {
     this.screen.command(`rampart ${words}`);
     // setpriv becomes rampart: the process id is the same.
     const command = ['setpriv', '--pdeathsig', 'TERM', 'rampart', ...words.split(' ')];
-    const rampart = this.#start(command);
+    const rampart = this.start(command);
     this.stack.defer(async () => void (await rampart.stop()));
     this.ramparts.add(rampart);
     await this.screen.during('rampart starts', rampart.untilSaid(ready, this.patience(START_MS)));
@@ -181,7 +181,7 @@ export class Stage implements StageOptions {
     const user = asNobody ? `setpriv --reuid=${NOBODY} --regid=${NOBODY} --clear-groups`.split(' ') : [];
     return await this.until(
       async () => {
-        const { stdout, stderr } = await this.stack.use(this.#start([...user, 'sh', '-c', command])).ended;
+        const { stdout, stderr } = await this.stack.use(this.start([...user, 'sh', '-c', command])).ended;
         return (stdout || stderr).trimEnd();
       },
       (said) => until?.test(said) ?? true,
@@ -251,7 +251,8 @@ export class Stage implements StageOptions {
     }
   }
 
-  #start(command: readonly string[]): Rampart {
+  /** The caller sees to its end. */
+  start(command: readonly string[]): Rampart {
     this.signal.throwIfAborted();
     const network =
       this.networkOf === undefined ? [] : ['nsenter', `--target=${this.networkOf}`, '--net', '--'];
