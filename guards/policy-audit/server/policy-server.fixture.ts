@@ -26,6 +26,15 @@ export function modulePath(name: string): string {
   return `file://${join(policiesDirectory, `${name}.wasm`)}`;
 }
 
+/** A policy that refuses objects of a name. */
+export const refusing = (name: string, more: object = {}): object => ({
+  module: 'registry://registry.example/policies/cel-policy:v1',
+  settings: {
+    validations: [{ expression: `object.metadata.name != '${name}'`, message: `${name} is denied` }],
+  },
+  ...more,
+});
+
 export interface Answered {
   readonly status: number;
   /** Decoded. */

@@ -3,11 +3,13 @@
  *
  * `RAMPART_SENSOR_MODE` chooses the mode as for the sensor's tests; `fentry` has no twin here and means the best there is.
  */
+import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { release } from 'node:os';
 
+import { TemporaryDirectory } from '../../testing/temporary-directory.fixture.ts';
 import { testMode } from '../sensor.fixture.ts';
 import type { ByteString, Change, ChangeLoss } from './change.ts';
 import { ChangeWatch } from './change-watch.ts';
@@ -166,3 +168,28 @@ export function changeOf(changes: readonly Change[], path: ByteString): Change {
 export function describeChange(change: Change): string {
   return `${change.path} ${change.kinds.join(',')} by ${change.author?.pid ?? 'nobody'}`;
 }
+
+/** Under emulation everything is slower. */
+export const inGuest = process.env['RAMPART_KERNEL'] !== undefined;
+
+/** A watch of `w`, which is made, below a fresh directory. */
+export function watched(options?: ConstructorParameters<typeof TestChangeWatch>[1]) {
+  const stack = new DisposableStack();
+  const scratch = stack.use(new TemporaryDirectory());
+  mkdirSync(scratch.at('w'));
+  mkdirSync(scratch.at('out'));
+  const watch = stack.use(new TestChangeWatch(scratch.path, options));
+  assert.equal(watch.watch.watchDirectory('/w'), 'watched');
+  return {
+    scratch,
+    watch,
+    known: everyChangeHasAuthor(watch.watch),
+    [Symbol.dispose]: () => stack.dispose(),
+  };
+}
+
+/** Changes that have no author and could have one: that a descriptor was closed is in no record. */
+export const withoutNeed = (changes: readonly Change[]): string[] =>
+  changes
+    .filter(({ author, kinds }) => author === undefined && kinds.join() !== 'closed')
+    .map(describeChange);
