@@ -28,7 +28,7 @@ export interface GuardContext {
   readonly metrics: SharedMetrics | undefined;
   /** Takes a finding of the guard: a line of JSON as `findingLine` writes it, without a newline. Never waits. */
   readonly sink: (line: string) => void;
-  /** Tells events of this guard; it is stopped with the part. */
+  /** Writes Kubernetes Events of this guard; it is stopped with the part. */
   recorder(limits?: EventRecorderOptions['limits']): EventRecorder;
   /**
    * The objects of a query, kept by one reflector for all guards of the process that ask the same, as long as one of them
@@ -78,7 +78,7 @@ export interface NodeContext extends GuardContext {
   readonly tellFacts: TellFacts;
   /** How much it sees on this node, and what it has lost: `read` is called each time the lease of the agent is written. */
   readonly tellCoverage: (read: () => Coverage) => void;
-  /** Tells the person in front of it, if there is one, what is going on. */
+  /** Prints progress for the user at the terminal, if there is one. */
   readonly say: (text: string) => void;
 }
 

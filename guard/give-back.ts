@@ -82,7 +82,7 @@ async function giveBack(
   logger.info(count, 'removed what would be left of Rampart');
 }
 
-/** Aborts some time after the process is told to stop. */
+/** Aborts some time after the process is asked to stop. */
 function lateAfter(told: AbortSignal, afterMs: number): Disposable & { readonly signal: AbortSignal } {
   const late = new AbortController();
   let timer: NodeJS.Timeout | undefined;

@@ -81,7 +81,7 @@ export async function deleteObjectsOfGoneNodes<T extends KubeObject>(
   await runController({ ...options, queue, reconcile, workers: WORKERS });
 }
 
-/** Asks the API itself: the cache may be behind the agent of a new node. A label that is no name of a node is a digest of one. */
+/** Asks the API itself: the cache may be behind the agent of a new node. A label that is not a name of a node is a digest of one. */
 export async function nodeExists(client: KubeClient, name: string, signal: AbortSignal): Promise<boolean> {
   return (await orUndefined(client.get(nodeType, { name }, { signal }))) !== undefined;
 }

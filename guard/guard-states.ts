@@ -126,7 +126,7 @@ export class GuardStates {
     return typeof facts === 'function' ? facts() : facts;
   }
 
-  /** Tells of each change, right after it. Dispose what is returned to end that. */
+  /** Calls the listener after each change, until the result is disposed. */
   onChange(listener: () => void): Disposable {
     return this.#listeners.add(listener);
   }

@@ -22,7 +22,7 @@ export type Revision = number | string;
 export interface GuardedObject extends ObjectName {
   /** As it is now. */
   readonly revision: Revision;
-  /** When the user changed it last, if that is known. */
+  /** When the user changed it last, if known. */
   readonly changedMs?: number | undefined;
   readonly needs: readonly Need[];
   readonly problems: readonly OwnProblem[];
@@ -79,7 +79,7 @@ export interface ProcessView {
 }
 
 export interface Processes {
-  /** By node; undefined: leases may not be read. */
+  /** Agents by node; undefined: leases may not be read. */
   readonly agents: ReadonlyMap<string, ProcessView> | undefined;
   /** `null`: there is no lease. */
   readonly operator: ProcessView | null | undefined;

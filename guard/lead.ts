@@ -67,7 +67,7 @@ export class Leadership implements AsyncDisposable {
         await working;
         if (!term.aborted) return;
       } catch (error) {
-        // An error after it was told to end is meaningless.
+        // An error after the request to end has no meaning.
         if (!term.aborted && !signal.aborted) throw error;
       } finally {
         this.#working.delete(settled);

@@ -49,7 +49,7 @@ export async function deleteLeftLeases(options: LeftLeasesOptions): Promise<void
 
 export class LeftLeases {
   readonly #options: LeftLeasesOptions;
-  /** By name: the version that was first seen, and when. */
+  /** Leases by name: the version that was first seen, and when. */
   readonly #since = new Map<string, { readonly version: string; readonly ms: number }>();
 
   constructor(options: LeftLeasesOptions) {

@@ -11,7 +11,7 @@ export interface Machine {
   readonly dataDirectory: string;
   /** Free for this user on the file system of the data directory. */
   readonly freeBytes: number;
-  /** fs.inotify.max_user_watches and max_user_instances; undefined where this process may not read them. */
+  /** fs.inotify.max_user_watches and max_user_instances; undefined if this process may not read them. */
   readonly inotify: { readonly watches: number; readonly instances: number } | undefined;
   readonly signal: AbortSignal;
 }
@@ -38,7 +38,7 @@ export interface Diagnosis {
  */
 export type ExamineMachine = (machine: Machine) => Promise<Diagnosis>;
 
-/** Less is no room for baselines, bytecode and what waits to be sent. */
+/** With less free space, baselines, bytecode and queued alerts may not fit. */
 const LITTLE_BYTES = 256 * 1024 * 1024;
 
 /** A limit for guards that keep data; empty with enough space. */

@@ -35,7 +35,7 @@ export function removalOf({ reason }: AbortSignal): RampartRemoved | undefined {
 export interface RemovalOptions {
   readonly client: KubeClient;
   readonly caches: SharedCaches;
-  /** Aborts when this process is told to stop. */
+  /** Aborts when this process is asked to stop. */
   readonly told: AbortSignal;
   readonly workload: Workload;
 }

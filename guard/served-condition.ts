@@ -93,7 +93,7 @@ export async function followServed(
   );
 }
 
-/** `previous` is undefined where it is not known. */
+/** `previous` is undefined if it is not known. */
 type LeaseChange = Omit<CacheChange<Lease>, 'previous'> & { readonly previous?: Lease | undefined };
 
 /** On which nodes a guard cannot work, and why. An agent renews its lease all the time: a renewal costs a look at that lease. */
@@ -120,7 +120,7 @@ class UnavailableNodes {
     return true;
   }
 
-  /** Empty where it can work on all. */
+  /** Empty if it can work on all. */
   text(): string {
     const more = this.#texts.size - NAMED_NODES;
     const shown = [...this.#texts.values()].toSorted().slice(0, NAMED_NODES).join('; ');

@@ -30,7 +30,7 @@ export interface StatusSection {
 }
 
 export interface StatusContext {
-  /** Whose objects are asked for; undefined: of all. */
+  /** The namespace whose objects are requested; undefined: all. */
   readonly namespace: string | undefined;
   readonly signal: AbortSignal;
   /** When it was asked: ages in the report count from here. */
@@ -45,13 +45,13 @@ export interface StatusContext {
    * The result of `read`; undefined if this user may not read it, which the report then says under `notRead`.
    */
   orForbidden<T>(resource: string, read: () => Promise<T>): Promise<T | undefined>;
-  /** Locks in the system's namespace, read once; undefined where they may not be read. */
+  /** Locks in the system's namespace, read once; undefined if they may not be read. */
   leases(): Promise<readonly LeaseView[] | undefined>;
   /** The agents' reports on their nodes, read once for all sections; undefined if they may not be read. */
   agents(): Promise<readonly AgentView[] | undefined>;
   /** `null`: there is no operator; undefined if its lease may not be read. */
   operator(): Promise<ProcessView | null | undefined>;
-  /** Read once for all sections; undefined where they may not be read. */
+  /** Read once for all sections; undefined if they may not be read. */
   nodes(): Promise<readonly NodeView[] | undefined>;
 }
 
@@ -76,9 +76,9 @@ export interface SectionReport {
    * At the top level of `-o json`: names of its own. They are there also where nothing is asked of the guard.
    */
   fields(verdict: Verdict): Readonly<Record<string, unknown>>;
-  /** A sentence or two over all; empty where nothing is asked. */
+  /** A sentence or two over all; empty if nothing is asked. */
   headline(verdict: Verdict, options: RenderOptions): string;
-  /** Its table, without a newline at the end; empty where nothing is asked. */
+  /** Its table, without a newline at the end; empty if nothing is asked. */
   table(verdict: Verdict, options: RenderOptions): string;
   /** Lines at the end of the report: `KiveData: 12`. */
   readonly foot: readonly string[];

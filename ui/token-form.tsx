@@ -10,7 +10,7 @@ export function TokenForm({ why }: { readonly why: string }) {
   const submit = (form: HTMLFormElement): void => {
     const token = new FormData(form).get('token');
     void exchangeToken(typeof token === 'string' ? token.trim() : '').then((refused) => {
-      // With the session that it has now, all is asked for anew.
+      // Loads everything again, with the new session.
       if (refused === '') location.reload();
       else setRefusal(refused);
     });

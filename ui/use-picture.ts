@@ -1,4 +1,4 @@
-/** The picture of a guard, asked for again and again while it is shown. */
+/** The picture of a guard, polled while it is shown. */
 import { useEffect, useState } from 'preact/hooks';
 
 import type { DrawnItem, DrawnPicture, UiPicture } from '../apps/ui/report.ts';

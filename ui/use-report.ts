@@ -1,4 +1,4 @@
-/** The report of the server, asked for again and again. */
+/** The report of the server, polled. */
 import { useEffect, useRef, useState } from 'preact/hooks';
 
 import type { UiReport } from '../apps/ui/report.ts';

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 const LISTEN = '0A';
 const families = ['tcp', 'tcp6'] as const;
 
-/** Reads /proc/net/NAME; undefined where the kernel has no such protocol. */
+/** Reads /proc/net/NAME; undefined if the kernel has no such protocol. */
 type ReadSockets = (name: (typeof families)[number]) => string | undefined;
 
 /**

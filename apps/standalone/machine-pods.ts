@@ -18,7 +18,7 @@ const PAUSE_MS = 500;
 /** If containers end all the time, the known state is reported nevertheless. */
 const PATIENCE_MS = 1_000;
 
-/** Calls `tell` with the state of the machine, now and after each change, until it is disposed. */
+/** Calls `tell` with the state of the machine, at once and after each change, until the result is disposed. */
 export function followMachinePods(source: NodeRuntime, tell: (state: MachineState) => void): Disposable {
   /** By id. */
   const endings = new Map<string, Ending | 'asking'>();

@@ -2,7 +2,7 @@
 import type { MountedPart } from '../../lib/apiserver/http/server-options.ts';
 import type { InProcessOptions } from '../ui/in-process.ts';
 
-/** Where it is, of the API's address. */
+/** Path of the page at the API's address. */
 export const pagePath = '/ui';
 
 type Answer = MountedPart['take'];
@@ -15,7 +15,7 @@ export interface StandalonePage extends MountedPart {
 /** @throws {RampartError} `SYSTEM` where the page is missing, or cannot be built. */
 export async function standalonePage(): Promise<StandalonePage> {
   const { readPageFiles } = await import('../ui/page-files.ts');
-  // Told now, and not to whoever opens it first.
+  // Fails at the start rather than when a user first opens the page.
   readPageFiles();
   let options: InProcessOptions | undefined;
   let loaded: Promise<Answer> | undefined;

@@ -7,7 +7,7 @@ import type { Logger } from '../../lib/telemetry/log.ts';
 import { aborted } from '../../lib/time/abort.ts';
 
 export interface ReportServiceOptions {
-  /** Those that were asked for. */
+  /** The selected guards. */
   readonly guards: readonly Guard[];
   readonly health: Pick<Health, 'liveness' | 'notReady' | 'readiness'>;
   readonly logger: Pick<Logger, 'error'>;

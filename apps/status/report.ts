@@ -9,12 +9,12 @@ import type { AgentGuardState } from '../../guard/agent-lease-names.ts';
 import type { Problem } from '../../guard/guarded.ts';
 import type { HolderReport } from '../../guard/lease-holder.ts';
 
-/** All that is no guard's. Times are RFC 3339 in UTC. */
+/** The report without the guards' own parts. Times are RFC 3339 in UTC. */
 export interface StatusReport {
   readonly schema: 'rampart.dev/status/v2';
   readonly server: string;
   readonly time: string;
-  /** The namespace that was asked for; `null`: all. */
+  /** The requested namespace; `null`: all. */
   readonly namespace: string | null;
   /** Whether everything requested is guarded: there are no `problems`. The exit code is 0 then. */
   readonly guarded: boolean;
@@ -60,7 +60,7 @@ export interface GuardNodeReport {
   readonly name: string;
   /** `waiting` for what it needs; `unavailable` where the node cannot serve it. */
   readonly state: Exclude<GuardState, 'running'>;
-  /** A sentence or two; empty where the agent gives none. */
+  /** A sentence or two; empty if the agent gives none. */
   readonly reason: string;
 }
 

@@ -24,7 +24,7 @@ export interface PlannedPath {
  * Checks the request. Changes nothing.
  *
  * @throws {RampartError} `PRIVILEGE` without root; `INPUT` for an
- *   unknown access, a directory, a path that can't be followed, a root that is no directory.
+ *   unknown access, a directory, a path that can't be followed, a root that is not a directory.
  */
 export function plan(paths: readonly string[], options: WatchOptions): PlannedPath[] {
   accessFilter(options.access);

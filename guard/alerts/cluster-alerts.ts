@@ -245,7 +245,7 @@ export class LogPosition {
     return this.#lastNs === undefined ? undefined : apiTime(Number(this.#lastNs / 1_000_000n));
   }
 
-  /** The line without its time; undefined where it was taken before. */
+  /** The line without its time; undefined if it was taken before. */
   take(line: string): string | undefined {
     const space = line.indexOf(' ');
     const ns = space < 0 ? undefined : apiTimeNs(line.slice(0, space));

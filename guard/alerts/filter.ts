@@ -12,7 +12,7 @@ export interface AlertFilterOptions {
   /** In the same way. */
   readonly pod: readonly string[];
   readonly path: readonly string[];
-  /** The namespace of the object of a finding, or of the policy that asked for it. */
+  /** The namespace of the finding's object, or of its policy. */
   readonly namespace?: string | undefined;
   /** The least. */
   readonly severity?: Severity | undefined;

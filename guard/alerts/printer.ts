@@ -8,7 +8,7 @@ import type { AlertFilter } from './filter.ts';
 
 interface AlertPrinterOptions {
   readonly out: LineWriter;
-  /** By guard: lines of others are left out. */
+  /** Line kinds by guard; lines of other guards are left out. */
   readonly kinds: ReadonlyMap<string, readonly LineKind[]>;
   readonly filter: AlertFilter;
   readonly format: PrettyFormat;
@@ -46,7 +46,7 @@ export class AlertPrinter {
     this.#options = options;
   }
 
-  /** Takes any line; what is no guard's, or does not fit, is left out. Returns a promise where the reader is slow. */
+  /** Takes any line; skips lines of no guard, and those that the filter excludes. Returns a promise if the reader is slow. */
   line(line: string): Promise<void> | undefined {
     const { kinds, filter, format, colour, tail, isTailOfEach } = this.#options;
     const finding = readFinding(line);

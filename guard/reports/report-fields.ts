@@ -20,7 +20,7 @@ export function timestampOf(timeMs: number): { readonly seconds: number; readonl
   return { seconds, nanos: Math.round((timeMs - seconds * 1000) * 1e6) };
 }
 
-/** Half of a pair of surrogates is no JSON that a server takes. */
+/** Half of a pair of surrogates is not JSON that a server takes. */
 export function cut(text: string, maxCharacters: number): string {
   return text.length <= maxCharacters ? text : `${text.slice(0, maxCharacters - 1).toWellFormed()}…`;
 }

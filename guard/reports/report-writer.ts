@@ -55,7 +55,7 @@ export class ReportWriter {
     this.#clock = clock;
   }
 
-  /** Why no report is written, for a condition or a log; undefined where they are, and before it was asked. */
+  /** Why no report is written, for a condition or a log; undefined if they are, and before it was asked. */
   get missing(): string | undefined {
     return this.#served?.length === 0
       ? 'The API serves neither PolicyReport (wgpolicyk8s.io/v1alpha2) nor Report (openreports.io/v1alpha1): no reports are written.'

@@ -11,7 +11,7 @@ export interface HourCount {
   readonly guard: string;
   /** When it began: RFC 3339, UTC. */
   readonly hour: string;
-  /** By severity; those without any are left out. */
+  /** Number of findings by severity, without those that have none. */
   readonly findings: Readonly<Partial<Record<Severity, number>>>;
 }
 

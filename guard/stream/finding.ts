@@ -23,9 +23,9 @@ export interface FindingHead {
   readonly guard: string;
   /** Defines the other keys of the line: `KiveAlert`, `IntegrityFinding`, `NetworkPolicyRefusal`. */
   readonly kind: string;
-  /** RFC 3339, UTC, with nanoseconds where they are known. */
+  /** RFC 3339, UTC, with nanoseconds if known. */
   readonly time: string;
-  /** Where it happened; empty where it happened on no node. An object since Kive's alerts have it as one. */
+  /** Where it happened; empty if it happened on no node. An object since Kive's alerts have it as one. */
   readonly node: { readonly name: string };
   readonly severity: Severity;
   /**
@@ -33,7 +33,7 @@ export interface FindingHead {
    * object of the API.
    */
   readonly object: ObjectReference | null;
-  /** The user's policy that asked for it; `null` without a cluster. */
+  /** The user's policy that requests it; `null` without a cluster. */
   readonly policy: ObjectReference | null;
   /** The outcome, in one word: `allowed`, `refused`, `changed`. */
   readonly verdict: string;
@@ -41,7 +41,7 @@ export interface FindingHead {
   readonly message: string;
 }
 
-/** Undefined for a line that is no finding. Of all findings of a process, so without parsing them: quotes in texts are escaped. */
+/** Undefined for a line that is not a finding. Of all findings of a process, so without parsing them: quotes in texts are escaped. */
 export function severityOf(line: string): Severity | undefined {
   const start = line.indexOf(severityKey) + severityKey.length;
   const text = line.slice(start, line.indexOf('"', start));
@@ -50,7 +50,7 @@ export function severityOf(line: string): Severity | undefined {
 
 const severityKey = '"severity":"';
 
-/** Undefined for a line that is no finding; without parsing it, as {@link severityOf}. */
+/** Undefined for a line that is not a finding; without parsing it, as {@link severityOf}. */
 export function kindOf(line: string): string | undefined {
   return kindAtStart.exec(line)?.[1];
 }

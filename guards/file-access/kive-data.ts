@@ -194,7 +194,7 @@ export function podOf(data: KiveData): {
   };
 }
 
-/** The file; undefined where the object does not name one. */
+/** The file; undefined if the object does not name one. */
 export function identityOf(data: KiveData): FileIdentity | undefined {
   const { inode, device } = fileNumbersOf(data);
   if (inode === undefined || device === undefined) return undefined;
@@ -231,7 +231,7 @@ export function processesOf(data: KiveData): ProcessFilter | undefined {
 }
 
 /**
- * The Secret to send its alerts to the callback with, `namespace/name`; empty without one. Undefined where it is not of the
+ * The Secret to send its alerts to the callback with, `namespace/name`; empty without one. Undefined if it is not of the
  * namespace of the policy: whoever wrote that may not have it used, and nothing is sent without it either.
  */
 export function callbackSecretOf(data: KiveData): string | undefined {

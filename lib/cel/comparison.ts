@@ -56,7 +56,7 @@ function equalNumbers(a: unknown, b: unknown): boolean {
   return left !== undefined && right !== undefined && left === right;
 }
 
-/** Two numbers of one type: integers are compared with doubles as doubles. `undefined` for what is no number. */
+/** Two numbers of one type: integers are compared with doubles as doubles. `undefined` for what is not a number. */
 function numbersOf(
   a: unknown,
   b: unknown,

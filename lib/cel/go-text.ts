@@ -53,11 +53,11 @@ export function goFixed(value: number, digits: number): string {
 export function goExponential(value: number, digits: number): string {
   const [mantissa = '', exponent] = value.toExponential(Math.min(100, digits + moreDigits)).split('e');
   const [rounded = '', power] = value.toExponential(digits).split('e');
-  // Rounding up to the next power of ten is no tie.
+  // Rounding up to the next power of ten is not a tie.
   return `${power === exponent ? halfToEven(rounded, mantissa) : rounded}e${power}`;
 }
 
-/** Enough digits to tell a tie from the doubles next to it. */
+/** Enough digits to distinguish a tie from the doubles next to it. */
 const moreDigits = 25;
 
 /** @param rounded - Halves away from zero, as JavaScript rounds. @param exact - The same number with more digits. */

@@ -7,7 +7,7 @@ interface Width {
   readonly isWide?: boolean;
 }
 
-/** @param columns - Where stdout is no terminal. */
+/** @param columns - Where stdout is not a terminal. */
 export function outputOptions(
   columns: number,
   { most = Infinity, isWide = false }: Width = {},

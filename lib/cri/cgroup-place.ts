@@ -37,7 +37,7 @@ export function cgroupPlace(path: string): CgroupPlace {
   };
 }
 
-/** Without what users and services name themselves: the id of a container is no secret. */
+/** Without what users and services name themselves: the id of a container is not a secret. */
 function runtimeNames(names: readonly string[]): readonly string[] {
   if (names[0] === 'user.slice') return [];
   const serviceAt = names.findIndex((name) => name.endsWith('.service'));

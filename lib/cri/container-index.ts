@@ -33,7 +33,7 @@ export type ProcessPlace =
 export interface KernelProcess {
   /** The inode number of `/proc/PID/ns/mnt`. */
   readonly mountNamespace: number;
-  /** From the root of its hierarchy: `/` for the root; empty where it is not known. */
+  /** From the root of its hierarchy: `/` for the root; empty if it is not known. */
   readonly cgroup: string;
 }
 

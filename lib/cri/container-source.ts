@@ -32,7 +32,7 @@ export interface ContainerSource {
   get(id: string): SourceContainer | undefined;
   /** Also for a container that has not started yet or has ended. */
   told(id: string): IndexedContainer | undefined;
-  /** Tells the id of a container that came, changed or went, right after. Dispose what is returned to end it. */
+  /** Calls the listener with the id of each container that was added, changed or removed, until the result is disposed. */
   subscribe(listener: (id: string) => void): Disposable;
 }
 

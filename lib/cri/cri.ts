@@ -64,7 +64,7 @@ export class Cri implements Disposable {
       // All workers take from the one iterator.
       for (const item of waiting) {
         const network = item.state === 0 ? await this.podNetwork(item.id, options) : noNetwork;
-        // A sandbox that went since the list is no pod of this node.
+        // A sandbox that went since the list is not a pod of this node.
         if (network !== undefined) pods.push(podFrom(item, network));
       }
     };

@@ -40,7 +40,7 @@ const nothing = Buffer.alloc(0);
 
 /**
  * Opens the log of a container. Nothing is read before it is asked for, and one portion at a time. Ending the iteration
- * closes the file; so does the signal, which is no error.
+ * closes the file; so does the signal, which is not an error.
  *
  * @throws {RampartError} as `openLogFile`; reading may throw it too, where a file that comes next cannot be opened.
  */

@@ -273,7 +273,7 @@ export function inotifyAddWatch(
   throw new SystemCallError(what, number);
 }
 
-/** Ends a watch; one that the kernel ended already is no error. */
+/** Ends a watch; one that the kernel ended already is not an error. */
 export function inotifyRemoveWatch(inotify: Fd, watch: number): void {
   libc.inotifyRmWatch(inotify.number, watch);
 }

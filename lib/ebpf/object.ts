@@ -265,7 +265,7 @@ export class BpfObject implements Disposable {
     return found;
   }
 
-  /** Its raw BTF, a copy; undefined where it has none. */
+  /** Its raw BTF, a copy; undefined if it has none. */
   types(): Uint8Array | undefined {
     const lib = libbpf();
     const btf = lib.objectBtf(this.#alive());

@@ -31,7 +31,7 @@ export const errorCodes = {
   NOT_FOUND: 'RAMPART_NOT_FOUND',
   /** The object to change is not as expected: another process has changed it. */
   CONFLICT: 'RAMPART_CONFLICT',
-  /** The history that was asked for is no longer kept. */
+  /** The requested history is no longer kept. */
   EXPIRED: 'RAMPART_EXPIRED',
   /** There is no space on the file system. */
   FULL: 'RAMPART_FULL',

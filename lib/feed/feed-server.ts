@@ -18,7 +18,7 @@ interface FeedServerOptions {
    * more than the kept lines of six kinds.
    */
   readonly readerBytes?: number;
-  /** Told to each reader before the lines, as JSON. */
+  /** Sent to each reader before the lines, as JSON. */
   readonly about?: () => unknown;
   /** More readers at a time are sent away. Default: 8. */
   readonly maxReaders?: number;

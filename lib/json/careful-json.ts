@@ -5,7 +5,7 @@
  */
 import { jsonInteger, setField } from './json.ts';
 
-/** The text is no JSON. The message has the wording of Go's encoding/json (`scanner.go`). */
+/** The text is not JSON. The message has the wording of Go's encoding/json (`scanner.go`). */
 export class JsonSyntaxError extends SyntaxError {
   override readonly name = 'JsonSyntaxError';
 }

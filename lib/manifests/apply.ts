@@ -242,7 +242,7 @@ function keyOf({ group, plural }: ResourceType, { metadata }: KubeObject): strin
 /**
  * One problem for each field that the server names, at least one.
  *
- * @param sent the object with the namespace that it is in, where that is known.
+ * @param sent the object with the namespace that it is in, if known.
  */
 function problemsOf(source: ManifestObject, sent: KubeObject, error: unknown): Problem[] {
   const { file, document, object } = source;

@@ -81,7 +81,7 @@ export class AddressRules {
     }
   }
 
-  /** Why this address is not called, or undefined where it is: `169.254.169.254 is link-local`. */
+  /** Why this address is not called, or undefined if it is: `169.254.169.254 is link-local`. */
   refusal(address: string): string | undefined {
     const plain = address.split('%', 1)[0] ?? '';
     if (isIP(plain) === 0) return `${JSON.stringify(address)} is not an IP address`;

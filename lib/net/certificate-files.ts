@@ -62,7 +62,7 @@ export async function followCertificates(
   options: {
     readonly everyMs: number;
     readonly changed: (texts: CertificateTexts) => void;
-    /** Told once of each problem: the files are unusable, and the previous certificate stays. */
+    /** Called once per problem: the files are unusable, and the previous certificate stays in use. */
     readonly unusable: (error: unknown) => void;
     readonly clock: Clock;
     readonly signal: AbortSignal;

@@ -126,7 +126,7 @@ function revocableOf({ shares }: Source): number {
   return sum;
 }
 
-/** @returns false where the oldest is `asking`, or nothing can be taken away. */
+/** @returns false if the oldest is `asking`, or nothing can be taken away. */
 function revokeOldest({ shares }: Source, asking: Share): boolean {
   for (const share of shares) {
     if (share.isKept || (share.units === 0 && share !== asking)) continue;

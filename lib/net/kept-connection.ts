@@ -32,7 +32,7 @@ export interface PostRequest {
 export interface Answer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
-  /** Undefined where it was too long or did not come in time: then the connection was given up. */
+  /** Undefined if it was too long or did not come in time: then the connection was given up. */
   readonly body: Buffer | undefined;
 }
 

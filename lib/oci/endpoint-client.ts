@@ -47,7 +47,7 @@ const LONGEST_RETRY_AFTER_S = 5;
 export type GetFromEndpoint = (request: Request) => Promise<Answer>;
 
 export function endpointClient(options: EndpointClientOptions): GetFromEndpoint {
-  /** By host: what has worked. */
+  /** The kind of connection that has worked, by host. */
   const securityOf = new Map<string, Security>();
   const authenticator = new Authenticator(options.exchange, options.clock);
 

@@ -1,4 +1,4 @@
-/** Web pages in place of what was asked for: portals and servers of web pages answer everything with 200. */
+/** Web pages in place of the requested content: captive portals and web servers answer everything with 200. */
 
 /** Longer than what comes before the first element. */
 const HEAD_BYTES = 2048;

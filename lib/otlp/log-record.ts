@@ -17,7 +17,7 @@ export type AttributeValue =
 export type Attributes = Readonly<Record<string, AttributeValue | undefined>>;
 
 export interface LogRecord {
-  /** Nanoseconds since 1970: when it happened; 0 where that is not known. */
+  /** Nanoseconds since 1970: when it happened; 0 if that is not known. */
   readonly timeNs: bigint;
   /** When this program learnt of it. */
   readonly observedNs: bigint;

@@ -122,7 +122,7 @@ function describeDescriptor(fd: number): Stats {
   }
 }
 
-/** A descriptor of our own for the same pipe or terminal, or undefined where that is not allowed. */
+/** A descriptor of our own for the same pipe or terminal, or undefined if that is not allowed. */
 function reopenNonBlocking(fd: number): number | undefined {
   try {
     return openSync(`/proc/self/fd/${fd}`, constants.O_WRONLY | constants.O_NONBLOCK | constants.O_NOCTTY);

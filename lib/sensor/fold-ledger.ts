@@ -23,7 +23,7 @@ interface Sweep {
 const bucketName = (bornNs: bigint, pid: number, targetId: number, mask: number): string =>
   `${bornNs}:${pid}:${targetId}:${mask}`;
 
-/** Told counts, by bucket. Holds an entry only for buckets that folded something. */
+/** The counts reported so far, by bucket. Has an entry only for buckets that folded something. */
 export class FoldLedger {
   readonly #told = new Map<string, number>();
   /** Buckets of the last sweep: a record of theirs may have been on its way when they were taken out. */

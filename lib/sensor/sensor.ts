@@ -136,7 +136,7 @@ export class Sensor<W extends Watcher> implements Disposable {
         loaded?.memory[Symbol.dispose]();
         loaded?.object[Symbol.dispose]();
         if (!(error instanceof RampartError) || error.code !== errorCodes.EBPF) throw error;
-        // In a forced mode the verifier's last lines are what the reader asked for.
+        // In a forced mode, the reader needs the verifier's last lines.
         refused.push({
           mode: mode.name,
           reason: wanted === 'auto' ? firstLine(error.message) : error.message,

@@ -78,7 +78,7 @@ export class RecordEncoder {
 
 export interface FoundRecord {
   readonly record: StoredRecord;
-  /** Where the record begins; above what was asked for when damaged bytes lie before it. */
+  /** Where the record begins; beyond the requested position if damaged bytes precede it. */
   readonly at: number;
   /** Where the next one begins. */
   readonly next: number;

@@ -4,14 +4,14 @@ export interface MachineContainer {
   /** With the runtime: `containerd://da9e46...`. */
   readonly id: string;
   readonly name: string;
-  /** As it was asked for: `docker.io/library/nginx:1`. */
+  /** As requested: `docker.io/library/nginx:1`. */
   readonly image: string;
   /** Digest of the image. */
   readonly imageId: string;
   readonly state: 'created' | 'running' | 'exited' | 'unknown';
   /** How often one of this name was created before in this pod. */
   readonly attempt: number;
-  /** Wall clock, milliseconds; 0 where it has not happened. */
+  /** Wall clock, milliseconds; 0 if it has not happened. */
   readonly createdMs: number;
   readonly startedMs: number;
   readonly finishedMs: number;

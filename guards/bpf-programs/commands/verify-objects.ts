@@ -119,7 +119,7 @@ function labelProblems({ members }: Parent, { types }: Subject): readonly string
   return [...new Set(problems)];
 }
 
-/** Where the agent keeps what runs; undefined where it never ran. */
+/** Where the agent keeps what runs; undefined if it never ran. */
 function placeOf({ bpffs, bpfState }: VerifyOptions): ReadOptions | undefined {
   if (!isBpffs(bpffs)) return undefined;
   return { bpffs, name: pinDirectory, stateDirectory: programsDirectory(bpfState) };
@@ -174,7 +174,7 @@ interface Ordered {
   readonly proceedOn: number;
 }
 
-/** Undefined where it is no member of a chain. */
+/** Undefined if it is not a member of a chain. */
 function orderOf(member: Member): Ordered | undefined {
   if (member.unlinked !== undefined || (member.type !== 'xdp' && member.type !== 'tc')) return undefined;
   const { spec } = member;

@@ -15,7 +15,7 @@ export type Goal =
   /** Attached once for the pod, by the object with this id. */
   | { readonly sameAs: string }
   | { readonly noContainers: string }
-  /** `keeps`: where it belongs is unknown for now, which is no reason to remove it from where it is. */
+  /** `keeps`: the places are not known at present, so the program stays where it is. */
   | { readonly problem: string; readonly keeps?: boolean };
 
 /** One place, before it is an object. */
@@ -30,7 +30,7 @@ export interface Place {
   readonly goal: (idOf: (place: PlaceName) => string) => Goal;
 }
 
-/** Tells the places of one program apart. */
+/** Distinguishes the places of one program. */
 export type PlaceName = Pick<Place, 'apart' | 'attachPoint'>;
 
 /** Where a program is attached on a node. */

@@ -43,7 +43,7 @@ export interface DesiredProgram {
   readonly attach: Attach;
   /** The pod that it is attached in, `NAMESPACE/NAME`, to be shown. */
   readonly pod?: string | undefined;
-  /** The container in it; undefined where it is attached for all of them. */
+  /** The container in it; undefined if it is attached for all of them. */
   readonly container?: string | undefined;
 }
 

@@ -8,7 +8,7 @@ import type { Refusals } from './refusals.ts';
 
 export class Verdicts {
   readonly outcomes = new Map<string, Outcome>();
-  /** Why the version before takes the place of the one that was asked for, by id. */
+  /** Why the previous version runs instead of the requested one, by id. */
   readonly #kept = new Map<string, { readonly digest: string; readonly failure: ProgramFailure }>();
   readonly #refusals: Refusals;
   readonly #logger: Logger;

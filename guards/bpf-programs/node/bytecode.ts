@@ -77,7 +77,7 @@ interface ImageEntry {
 
 export class BytecodeSource implements Disposable {
   readonly #options: BytecodeOptions;
-  /** By path. */
+  /** Files of bytecode by path. */
   readonly #files = new Map<string, FileEntry>();
   /** By the key of the parent. */
   readonly #images = new Map<string, ImageEntry>();

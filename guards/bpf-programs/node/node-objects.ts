@@ -14,7 +14,7 @@ import { annotations as names, isNodeFinalizer } from '../engine/names.ts';
 import { keptStatus, objectsOf, type WantedObject } from '../engine/node-object.ts';
 import type { Told } from '../engine/told.ts';
 
-/** Told of each condition before it is written. */
+/** Called with each condition before it is written. */
 export interface ConditionListener {
   condition(told: Told, before: readonly Condition[] | undefined): void;
   /** Keeps the outcomes for all objects of this node; others are outdated. */

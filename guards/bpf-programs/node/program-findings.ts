@@ -1,4 +1,4 @@
-/** Tells, once for each change, which programs do not run, run again, or were repaired: as a finding, and an event on their object. */
+/** Reports programs that do not run, run again, or were repaired: once per change, as a finding and as an Event on their object. */
 import type { NodeContext } from '../../../guard/context.ts';
 import { FindingLimiter } from '../../../guard/stream/finding-limiter.ts';
 import { referenceTo } from '../../../lib/kube/events/event-object.ts';

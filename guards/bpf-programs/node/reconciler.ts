@@ -55,7 +55,7 @@ export interface PassResult {
   readonly loaded: number;
   /** Programs of which it runs nothing. */
   readonly failed: number;
-  /** Programs of which it runs the last version that ran, as the one that is asked for cannot. */
+  /** Programs whose last working version runs, because the requested one cannot. */
   readonly outdated: number;
 }
 

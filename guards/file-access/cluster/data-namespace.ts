@@ -8,10 +8,10 @@ import { whenSynced } from '../../../lib/kube/controller/run-parts.ts';
 import { namespaces } from '../../../lib/kube/object/object.ts';
 import { kiveDataNamespace as name } from '../api.ts';
 
-/** Tell one that was created here from Kive's own. */
+/** Labels that distinguish a namespace created here from Kive's own. */
 export const dataNamespaceLabels = managedLabels;
 
-/** Creates it where it is missing, until the signal aborts. */
+/** Creates the namespace whenever it is missing, until the signal aborts. */
 export async function keepDataNamespace(context: GuardContext): Promise<void> {
   const { client, signal, logger, metrics } = context;
   const cache = context.cache({ type: namespaces, fieldSelector: `metadata.name=${name}` });

@@ -17,7 +17,7 @@ export interface CallbackDefault {
 /**
  * Reads `[ORIGIN=]NAMESPACE/NAME`, one for each origin.
  *
- * @throws {RampartError} `INPUT` for what is no origin of https, no name of a Secret, or there twice.
+ * @throws {RampartError} `INPUT` for what is not an origin of https, no name of a Secret, or there twice.
  */
 export function parseCallbackDefaults(texts: readonly string[]): CallbackDefault[] {
   const defaults = new Map<string | undefined, CallbackDefault>();

@@ -132,7 +132,7 @@ export class Delivery implements AsyncDisposable {
     return this.#troubleListeners.add(listener);
   }
 
-  /** Whether a callback takes alerts; undefined where none was queued for it lately and one would be. */
+  /** Whether a callback takes alerts; undefined if none was queued for it lately and one would be. */
   stateOf(callback: string, secret: string): CallbackState | undefined {
     return this.#lanes.get(callback, secret)?.state ?? this.#refusedState(callback, secret);
   }

@@ -128,7 +128,7 @@ export interface CallbackState {
 
 export interface CallbackStats {
   readonly callback: string;
-  /** The Secret that its alerts are sent with, `namespace/name`; empty where the trap names none. */
+  /** The Secret that its alerts are sent with, `namespace/name`; empty if the trap names none. */
   readonly secret: string;
   /** Its name in logs and metrics: without path and query, which may be secret. */
   readonly name: string;

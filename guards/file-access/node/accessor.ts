@@ -6,7 +6,7 @@ import { hostId } from '../kive-data.ts';
 
 /** The JSON of the accessor, when the file is the container's own and when it is not. */
 export interface AccessorJson {
-  /** Empty where it is in no container that is known. */
+  /** Empty if it is in no container that is known. */
   readonly id: string;
   /** A container that no runtime has reported. */
   readonly isUnknown: boolean;

@@ -23,7 +23,7 @@ import { MovedFiles } from './moved-files.ts';
 export interface FileRequest {
   /** A directory of this machine; `/proc/PID/root` for a container's. */
   readonly root: string;
-  /** With its runtime or without; '' when `root` is no container's. See ContainerRoot. */
+  /** With its runtime or without; '' when `root` is not a container's. See ContainerRoot. */
   readonly containerId: string;
   /** As a process of the container would write it. */
   readonly path: string;
@@ -76,13 +76,13 @@ class Request implements ContainerFile {
   }
 }
 
-/** One path in one root, for all who asked for it. */
+/** One path in one root, shared by all who follow it. */
 interface Place {
   readonly root: SharedRoot;
   readonly path: string;
   readonly requests: Set<Request>;
   state: PathState | undefined;
-  /** Once it was asked for. */
+  /** Set once the file's creation was requested. */
   creation: FileCreation | undefined;
 }
 

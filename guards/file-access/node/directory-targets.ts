@@ -92,7 +92,7 @@ export class DirectoryTargets implements Disposable {
     this.#drop(one.watcher, one.watcher.files.keys());
   }
 
-  /** Puts in place what there was no room for. */
+  /** Retries the files for which there was no room. */
   retry(): void {
     for (const { watcher } of this.#planned.values())
       if (watcher.refused.size > 0) this.#put(watcher, [...watcher.refused]);

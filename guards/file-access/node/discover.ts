@@ -285,7 +285,7 @@ export class Discovery implements Disposable {
   }
 
   #policyChanged({ key, type, object, previous }: CacheChange<KivePolicy>): void {
-    // The status is changed far more often than what is asked for.
+    // The status changes far more often than the spec.
     if (type === 'modified' && sameGeneration(object, previous)) return;
     const concerned = new TrapIndex();
     if (type === 'deleted') this.#index.delete(key);

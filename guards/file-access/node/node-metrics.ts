@@ -13,7 +13,7 @@ export class NodeCounts {
   /** Given to the queues of callbacks, and refused by them. */
   callbacks = 0;
   callbacksRefused = 0;
-  /** Told without the name of the container. */
+  /** Accesses that were reported without the name of the container. */
   unknownAccessors = 0;
   /** Seconds from the access to the line. */
   readonly latencies = new Histogram([

@@ -111,7 +111,7 @@ export class ArrivalWatcher implements PlanWatcher {
     return this.planned.filter ?? everyAccess;
   }
 
-  /** The sensor tells the name of the file with each access. */
+  /** With each access, the sensor reports the name of the file. */
   encoderFor(access: Access): AlertEncoder {
     return this.#directory.encoderOf(this.#node.pathOf(access));
   }

@@ -212,7 +212,7 @@ type IndexEntry = readonly [CompiledTrap, MatchBlock];
 export class TrapIndex {
   readonly #entries = new Map<string, Set<IndexEntry>>();
   readonly #placed = new Map<string, (readonly [string, IndexEntry])[]>();
-  /** By policy. */
+  /** Traps for the node itself, by policy. */
   readonly #ofHost = new Map<string, readonly CompiledTrap[]>();
 
   /** Puts a policy in place of the one with its key. */

@@ -14,12 +14,12 @@
  */
 import type { KiveData, KiveMatch } from '../api.ts';
 
-/** Which container; empty where the match does not say. */
+/** Which container; empty if the match does not say. */
 export function containerNameOf({ containerName, 'container-name': older }: KiveMatch): string {
   return containerName || older || '';
 }
 
-/** The numbers of the file, undefined where the object does not say. JSON numbers: rounded above 2^53. */
+/** The numbers of the file, undefined if the object does not say. JSON numbers: rounded above 2^53. */
 export function fileNumbersOf({ spec }: KiveData): {
   readonly inode: number | undefined;
   readonly device: number | undefined;
@@ -27,12 +27,12 @@ export function fileNumbersOf({ spec }: KiveData): {
   return { inode: spec.inodeNo ?? spec['inode-no'], device: spec.devId ?? spec['dev-id'] };
 }
 
-/** The kernel that the file belongs to; empty where the object does not say. */
+/** The kernel that the file belongs to; empty if the object does not say. */
 export function kernelOf({ spec, metadata }: KiveData): string {
   return spec.kernelId ?? spec['kernel-id'] ?? metadata.labels?.['kernel-id'] ?? '';
 }
 
-/** An annotation, by its name with `-`; empty where it is not there. */
+/** An annotation, by its name with `-`; empty if it is not there. */
 export function annotationOf({ metadata }: KiveData, name: string): string {
   return metadata.annotations?.[name] ?? metadata.annotations?.[name.replaceAll('-', '_')] ?? '';
 }

@@ -38,7 +38,7 @@ export interface Surroundings {
   readonly loaderOf: (node: string) => HolderReport;
 }
 
-/** The operator says it; until then, as if nothing were asked for with `--kive-policy-namespaces`. */
+/** Published by the operator; until then, as without `--kive-policy-namespaces`. */
 export function scopeOf(policy: KivePolicy): PolicyScope {
   return statusOf(policy).scope === 'Cluster' ? unlimitedScope : defaultScope;
 }

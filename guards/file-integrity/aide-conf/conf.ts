@@ -49,7 +49,7 @@ export interface ConfEnvironment {
   /** Hostname of the node, without its domain; empty if unknown. */
   readonly hostname: string;
   readonly exists: (path: string) => boolean;
-  /** @throws when it cannot be read, may not be read, or is no regular file */
+  /** @throws when it cannot be read, may not be read, or is not a regular file */
   readonly readFile: (path: string) => string | Uint8Array;
   /**
    * Messages may have the text of included files: whoever writes the configuration may read these. Without this, a message

@@ -339,7 +339,7 @@ const levels: readonly (readonly [from: number, log: string, report: string])[] 
   [0, 'error', 'summary'],
 ];
 
-/** Two lines; `undefined` for what is no number from 0 to 255. As the File Integrity Operator has it. */
+/** Two lines; `undefined` for what is not a number from 0 to 255. As the File Integrity Operator has it. */
 function reportAndLogLevels(verbose: string): readonly string[] | undefined {
   if (!/^\d{1,3}$/.test(verbose) || Number(verbose) > 255) return undefined;
   const level = levels.find(([from]) => Number(verbose) >= from);

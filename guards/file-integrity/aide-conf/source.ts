@@ -9,7 +9,7 @@ export interface Source {
   /** As in messages. */
   readonly file: string;
   readonly text: string;
-  /** `text` has one character a byte: it came as bytes that are no UTF-8. */
+  /** `text` has one character a byte: it came as bytes that are not UTF-8. */
   readonly isBytes: boolean;
   /** It is a file of the node, and who writes the configuration may not read it: its text is in no message. */
   readonly isPrivate?: boolean;

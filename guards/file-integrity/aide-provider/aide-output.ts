@@ -70,7 +70,7 @@ export function aideOutcome(code: number | null, signal?: string | null): AideOu
  * @throws RampartError DECODE if it is not a report: empty, cut off, in another format
  */
 export function parseAideReport(output: Uint8Array, version?: string): Report {
-  // One character a byte, so that names that are no UTF-8 stay what they are.
+  // One character a byte, so that names that are not UTF-8 stay what they are.
   const text = Buffer.from(output).toString('latin1').trim();
   if (text === '') throw undecodable('it is empty');
   if (!text.startsWith('{'))

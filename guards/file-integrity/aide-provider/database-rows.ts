@@ -20,7 +20,7 @@ interface Row {
  *
  * AIDE ends with 0 also when the disk was full, and reads what is cut off without a word; so it is looked at here.
  *
- * @throws {RampartError} CORRUPT where it is not whole
+ * @throws {RampartError} CORRUPT if it is not whole
  */
 async function* readRows(path: string, signal: AbortSignal): AsyncGenerator<Rows, void, undefined> {
   let columns: string | undefined;
@@ -70,7 +70,7 @@ function notWhole(path: string, why: string, cause?: unknown): RampartError {
   });
 }
 
-/** The directories of all entries, with those that are entries themselves. @throws {RampartError} CORRUPT where it is not whole */
+/** The directories of all entries, with those that are entries themselves. @throws {RampartError} CORRUPT if it is not whole */
 export async function directoriesIn(path: string, signal: AbortSignal): Promise<Set<ByteString>> {
   const found = new Set<ByteString>();
   for await (const { columns, rows } of readRows(path, signal)) {
@@ -84,7 +84,7 @@ export async function directoriesIn(path: string, signal: AbortSignal): Promise<
   return found;
 }
 
-/** How many entries there are. @throws {RampartError} CORRUPT where it is not whole */
+/** How many entries there are. @throws {RampartError} CORRUPT if it is not whole */
 export async function countRows(path: string, signal: AbortSignal): Promise<number> {
   let count = 0;
   for await (const { rows } of readRows(path, signal)) count += rows.length;

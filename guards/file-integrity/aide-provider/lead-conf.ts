@@ -213,7 +213,7 @@ class Led {
     this.#edits.replace({ offset: pattern.at.end, end: prefix.at.end }, '');
   }
 
-  /** A path that is no expression. */
+  /** A path that is not an expression. */
   #path(at: Position): void {
     const written = this.#edits.written(at);
     if (!written.startsWith('/')) return;

@@ -195,7 +195,7 @@ export class AideProvider implements IntegrityProvider {
     onSigned: (digest: string) => Promise<void> = async () => undefined,
   ): Promise<number> {
     const entries = await countRows(databasePath(job.directory, id), signal).catch((cause: unknown) => {
-      // AIDE 0.18 ends with 0 where the disk was full; 0.19 says so.
+      // AIDE 0.18 ends with 0 if the disk was full; 0.19 says so.
       throw cause instanceof RampartError && cause.code === errorCodes.CORRUPT
         ? new RampartError(errorCodes.FULL, {
             what: `AIDE could not write the baseline in ${job.directory}`,

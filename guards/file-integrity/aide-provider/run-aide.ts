@@ -14,7 +14,7 @@ export interface AideCall {
   readonly reportLimitBytes: number;
   /** It is killed when it has used no CPU time for this long. */
   readonly stuckMs: number;
-  /** Told now and then of the CPU time that it has taken. */
+  /** Called at intervals with the CPU time used so far. */
   readonly onCpu: ((cpuMs: number) => void) | undefined;
   readonly signal: AbortSignal;
 }

@@ -38,7 +38,7 @@ export interface CheckJob {
   readonly threads: ThreadPool;
   /** Set if the progress is shown. */
   readonly onProgress: ((progress: ScanProgress) => void) | undefined;
-  /** Told before the scan starts. */
+  /** Called before the scan starts. */
   readonly onWarning: (text: string) => void;
   readonly signal: AbortSignal;
 }

@@ -29,7 +29,7 @@ export class ActiveConfigs {
   readonly #context: ClusterContext;
   readonly #users: UserConfigs;
   readonly #inTheWay: UserConfigs;
-  /** By FileIntegrity: the last conversion. It is called for with each result of each node. */
+  /** The last conversion by FileIntegrity, as it is needed for each result of each node. */
   readonly #converted = new Map<string, Converted>();
 
   /** @param inTheWay follows ConfigMaps of others that have the name of an active one: these may go */

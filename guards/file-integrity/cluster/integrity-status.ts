@@ -27,11 +27,11 @@ export const maxNamedNodes = 10;
 /** The result of reading the configuration. */
 export interface Configured {
   readonly isUsable: boolean;
-  /** Another configuration than the one that is asked for is used meanwhile. */
+  /** A substitute is in use until the requested configuration can be used. */
   readonly isSubstitute?: true;
   readonly reason: string;
   readonly message: string;
-  /** The converted text that agents have now; undefined where they have none. */
+  /** The converted text that agents have now; undefined if they have none. */
   readonly text?: string | undefined;
 }
 
@@ -76,7 +76,7 @@ export function initializingNodes({
   return nodeNames.filter((name) => !known.has(name)).toSorted(compareText);
 }
 
-/** Its baseline is about to be replaced: one was asked for, or the configuration is another. */
+/** Its baseline is about to be replaced: on request, or because the configuration has changed. */
 function isOutdated(
   { metadata, configuration }: FileIntegrityNodeStatus,
   wanted: IntegrityFacts['configuration'],
@@ -155,7 +155,7 @@ function progressText(progress: Progress | undefined): string {
   return ` (${what} since ${since}: ${entries} entries, ${entriesPerSecond} per second)`;
 }
 
-/** Whether the status says so already; undefined where it says nothing. */
+/** Whether the status says so already; undefined if it says nothing. */
 export function wasPaused({ status }: FileIntegrity): boolean | undefined {
   const found = status?.conditions?.find(({ type }) => type === 'Paused');
   return found && found.status === 'True';

@@ -23,7 +23,7 @@ interface Asked {
 
 export class NodeProgress {
   readonly #context: Pick<ClusterContext, 'client' | 'clock'>;
-  /** By node: since when its lease is unchanged. */
+  /** By node: how long its lease has been unchanged. */
   readonly #seen = new Map<string, Seen>();
   /** By FileIntegrity. */
   readonly #asked = new Map<string, Asked>();

@@ -13,7 +13,7 @@ export function isRefusal(error: unknown): error is KubeError {
   return !(error.details?.causes ?? []).some(({ reason }) => reason === 'NamespaceTerminating');
 }
 
-/** @returns why it was refused; undefined where it was not. @throws what is no refusal */
+/** @returns why it was refused; undefined if it was not. @throws what is not a refusal */
 export async function refusalOf(write: Promise<unknown>): Promise<KubeError | undefined> {
   try {
     await write;

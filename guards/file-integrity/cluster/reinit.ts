@@ -5,7 +5,7 @@ import { names, type FileIntegrity, type FileIntegrityNodeStatus } from '../api.
 import { listedNodes } from '../results/holdoff.ts';
 import type { NodeRequest } from '../results/node-result.ts';
 
-/** How many were asked for so far. It changes in the same write that takes the annotations away. */
+/** Number of requests so far. It changes in the same write that removes the annotations. */
 export const reinitCount = 'file-integrity.openshift.io/re-init-count';
 
 export interface Reinit {

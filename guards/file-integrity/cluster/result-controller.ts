@@ -142,7 +142,7 @@ class ResultController {
     return { result, found, isMalformed: true };
   }
 
-  /** The caches may be behind the agent that wrote it: what they do not know is asked for. */
+  /** The caches may be behind the agent that wrote it, so objects that they lack are read from the API. */
   async #isWanted(found: Found | undefined, nodeName: string, signal: AbortSignal): Promise<boolean> {
     const { client, caches } = this.#context;
     if (found === undefined) return false;

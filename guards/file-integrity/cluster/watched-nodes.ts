@@ -20,7 +20,7 @@ interface Chosen {
 export class WatchedNodes implements Disposable {
   readonly #context: ClusterContext;
   readonly #subscription: Disposable;
-  /** By FileIntegrity; of thousands of nodes it is not found out with each result. */
+  /** The chosen nodes by FileIntegrity, as choosing among thousands for each result would be slow. */
   readonly #chosen = new Map<string, Chosen>();
   #version = 0;
 

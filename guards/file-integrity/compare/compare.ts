@@ -76,7 +76,7 @@ export class Comparison implements AsyncIterable<readonly Difference[]> {
   /**
    * In the order of the paths, except where a directory has files that may be moved: these come at its end.
    *
-   * @throws RampartError INPUT where a stream is not sorted; what a stream throws; the reason of the signal
+   * @throws RampartError INPUT if a stream is not sorted; what a stream throws; the reason of the signal
    */
   async *[Symbol.asyncIterator](): AsyncGenerator<readonly Difference[], void, undefined> {
     const { signal } = this.#options;

@@ -4,7 +4,7 @@ import { setOfAideMask } from '../model/aide-mask.ts';
 import { type Draft, fileTypes } from '../model/entry.ts';
 import { decodeName, decodeOptionalName, decodeTime } from './aide-text.ts';
 
-/** Sets what a field says. Returns false where it says nothing that can be understood. */
+/** Sets what a field says. Returns false if it says nothing that can be understood. */
 type ReadAideField = (field: string, draft: Draft) => boolean;
 
 /** The types of `st_mode` (inode(7)), in the order of {@link fileTypes}. */

@@ -143,7 +143,7 @@ class AideParser {
     return this.#entry(line, this.#columns);
   }
 
-  /** @throws RampartError CORRUPT where the database has not ended */
+  /** @throws RampartError CORRUPT if the database has not ended */
   end(): void {
     if (this.#line === 0) throw damaged(this.#path, 'it is empty');
     if (this.#columns === undefined) throw this.fault('it ends without a @@db_spec');

@@ -65,7 +65,7 @@ export class Baseline implements AsyncDisposable {
   /**
    * All entries in the order of their paths' bytes, a block at a time. May be called any number of times.
    *
-   * @throws BaselineError where the file is written to meanwhile; the reason of `signal`
+   * @throws BaselineError if the file is written to meanwhile; the reason of `signal`
    */
   async *entries(signal?: AbortSignal): AsyncGenerator<EntryBlock, void, undefined> {
     for (const block of this.#blocks) {
@@ -78,7 +78,7 @@ export class Baseline implements AsyncDisposable {
    * The entries of these paths, as far as it has them. One block is read for each path, and for paths of one block
    * together, where they are sorted.
    *
-   * @throws BaselineError where the file is written to meanwhile; the reason of `signal`
+   * @throws BaselineError if the file is written to meanwhile; the reason of `signal`
    */
   async find(paths: readonly ByteString[], signal?: AbortSignal): Promise<Map<ByteString, Entry>> {
     const found = new Map<ByteString, Entry>();
@@ -99,7 +99,7 @@ export class Baseline implements AsyncDisposable {
   /**
    * The entries of all that lies below a directory, in their order; only the blocks that have them are read.
    *
-   * @throws BaselineError where the file is written to meanwhile; the reason of `signal`
+   * @throws BaselineError if the file is written to meanwhile; the reason of `signal`
    */
   async *below(
     directory: ByteString,

@@ -21,11 +21,11 @@ export interface ChangedPath {
   readonly isTouch: boolean;
   /** Who brought or took away all that is in it. */
   readonly authorBelow: ChangeAuthor | undefined;
-  /** Another name of a file that changed: the names of this one have been asked for already. */
+  /** Another name of a changed file, whose names have been looked up already. */
   readonly isLink: boolean;
   /** It says nothing of what has changed: who made the change before it stays its author. */
   readonly saysLittle: boolean;
-  /** Whose hand it was; undefined where nothing is said of that. */
+  /** Whose hand it was; undefined if nothing is said of that. */
   readonly hand: Hand | undefined;
 }
 

@@ -9,7 +9,7 @@ export interface Attribute {
   readonly bit: AttributeSet;
   /** Its place in the numeric mask of AIDE's databases (AIDE, src/attributes.c). */
   readonly aideBit: number;
-  /** The name of its column in AIDE's databases; empty where it has none. */
+  /** The name of its column in AIDE's databases; empty if it has none. */
   readonly column: string;
   /** As in the reports of AIDE; empty for those that only say how to compare. */
   readonly label: string;

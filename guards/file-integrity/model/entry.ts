@@ -53,7 +53,7 @@ export interface Entry {
   /** acl(5) in its long text form, without a comment: `user::rwx\n...`; the default ACL of a directory apart. */
   readonly acl: string;
   readonly defaultAcl: string;
-  /** `system_u:object_r:etc_t:s0`; empty where the file has none. */
+  /** `system_u:object_r:etc_t:s0`; empty if the file has none. */
   readonly selinux: string;
   /**
    * Name and value, sorted by name: `user.*`, `trusted.*` and `security.*`, as AIDE keeps them. So label and capabilities are

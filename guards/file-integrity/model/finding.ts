@@ -1,5 +1,5 @@
 /**
- * A finding as people and machines get it: one changed file of a node, and who changed it where that is known.
+ * A finding as people and machines get it: one changed file of a node, and who changed it if known.
  *
  * The same in the agent's lines of JSON, in the status of the node and in PolicyReports. Keys are stable.
  */
@@ -17,7 +17,7 @@ export interface ChangeAuthor {
   /** In the first pid namespace. */
   readonly pid: number;
   readonly ppid: number;
-  /** The executable of the parent; empty where it was gone. */
+  /** The executable of the parent; empty if it was gone. */
   readonly parentBinary: string;
   /** `host`: a process of the node itself; `unknown`: a container that no runtime has reported. */
   readonly relation: 'host' | 'container' | 'unknown';
@@ -51,7 +51,7 @@ export interface Finding {
   readonly explained?: string;
 }
 
-/** When a change was seen, how, and who made it where that is known. */
+/** When a change was seen, how, and who made it if known. */
 export type Sighting = Pick<Finding, 'seenMs' | 'seenBy' | 'author'>;
 
 /** Time of the latest change. */
@@ -78,7 +78,7 @@ export interface Reading {
 export interface Detection {
   /** `sensor`: events with their process; `inotify`: events without; `none`: scans alone. */
   readonly events: 'sensor' | 'inotify' | 'none';
-  /** Why it is not `sensor`; empty where it is. */
+  /** Why it is not `sensor`; empty if it is. */
   readonly reason: string;
   readonly watchedDirectories: number;
   /** Directories that scans alone look at, e.g. because fs.inotify.max_user_watches is reached. */

@@ -47,9 +47,9 @@ export interface AttributeDetail {
 export interface ReportedChange {
   readonly kind: 'added' | 'removed' | 'changed';
   readonly path: ByteString;
-  /** As it is now, or was. Undefined where a report of AIDE does not say it. */
+  /** As it is now, or was. Undefined if a report of AIDE does not say it. */
   readonly type: FileType | undefined;
-  /** AIDE's line: `f>....mc..H....`. Empty where a report of AIDE has none. */
+  /** AIDE's line: `f>....mc..H....`. Empty if a report of AIDE has none. */
   readonly summary: string;
   readonly details: readonly AttributeDetail[];
 }
@@ -82,7 +82,7 @@ export interface Report {
 /** The result for a large file, which is read after a scan. */
 export interface LargeFile {
   readonly path: ByteString;
-  /** Undefined where it is as in the baseline. */
+  /** Undefined if it is as in the baseline. */
   readonly change?: ReportedChange | undefined;
   /** Nothing can be said of it. */
   readonly problem?: ScanProblem | undefined;

@@ -111,7 +111,7 @@ export class JobRecord {
     return madeBy === undefined ? this.wasSeenByOperator : madeBy === provider;
   }
 
-  /** True when they were not read before. @throws BaselineError where they are not ours */
+  /** True when they were not read before. @throws BaselineError if they are not ours */
   async read(key: SigningKey): Promise<boolean> {
     if (this.#isRead) return false;
     this.#notes = await readJobNotes(this.#path, key);

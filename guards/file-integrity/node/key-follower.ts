@@ -67,7 +67,7 @@ export interface KeyFollowerOptions {
 /** The operator makes it when the first FileIntegrity comes: then it is there soon. */
 const missing = { baseMs: 250, maxMs: 5000 };
 const knownMs = 10 * 60_000;
-/** Before that its absence is no error: the operator is about to make it. */
+/** Before that its absence is not an error: the operator is about to make it. */
 const patienceMs = 10_000;
 /** An API that does not answer holds up nothing else. */
 const askMs = 5000;

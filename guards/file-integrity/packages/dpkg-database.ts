@@ -97,7 +97,7 @@ export class DpkgDatabase {
     this.#files = files;
   }
 
-  /** As it is now: that is what a baseline is made with. Undefined where the node has none. @throws {RampartError} LIMIT, SYSTEM */
+  /** As it is now: that is what a baseline is made with. Undefined if the node has none. @throws {RampartError} LIMIT, SYSTEM */
   static async read(files: NodeFiles): Promise<DpkgDatabase | undefined> {
     const made = new DpkgDatabase(files);
     const state = await made.#readAll();
@@ -128,7 +128,7 @@ export class DpkgDatabase {
     };
   }
 
-  /** Why nothing is explained; undefined where it is. */
+  /** Why nothing is explained; undefined if it is. */
   get broken(): string | undefined {
     return this.#broken;
   }
@@ -206,7 +206,7 @@ export class DpkgDatabase {
     this.#compare(program, diversions, digests);
   }
 
-  /** Which update a change of a file comes from, that dpkg has made; undefined where the database does not say it. */
+  /** Which update a change of a file comes from, that dpkg has made; undefined if the database does not say it. */
   explain(path: ByteString, file: ExplainedFile): Explanation | undefined {
     if (this.#broken !== undefined || this.isDirty || this.#isInMotion) return undefined;
     const names = this.#namesOf(path);

@@ -25,7 +25,7 @@ import { isContentOf, isOfDpkg } from './unpacked-file.ts';
 /** A change and what is there now. */
 export interface SeenUpdate {
   readonly update: PathUpdate;
-  /** Undefined where nothing is. */
+  /** Undefined if nothing is. */
   readonly entry: Entry | undefined;
 }
 
@@ -109,7 +109,7 @@ export class PackageUpdates implements Disposable {
     return this.#accepted;
   }
 
-  /** Why updates are not recognized; undefined where they are, and before the first baseline. */
+  /** Why updates are not recognized; undefined if they are, and before the first baseline. */
   get unrecognized(): string | undefined {
     if (this.#database === undefined) return this.#absent;
     const { broken } = this.#database;

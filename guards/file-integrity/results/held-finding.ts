@@ -14,7 +14,7 @@ import { differing, extentOf, extentOfFinding } from './extent.ts';
 export interface PathUpdate {
   /** With the prefix of the root. */
   readonly path: ByteString;
-  /** Undefined where it is as in the baseline. */
+  /** Undefined if it is as in the baseline. */
   readonly change: ReportedChange | undefined;
   /** Who changed its content or name last. */
   readonly author?: ChangeAuthor;
@@ -24,7 +24,7 @@ export interface PathUpdate {
   readonly changedMs?: number;
   /** All that happened is known to have changed attributes alone. */
   readonly isTouch?: boolean;
-  /** Whose hand it was; undefined where this says nothing of it. */
+  /** Whose hand it was; undefined if this says nothing of it. */
   readonly hand?: Hand | undefined;
   /** When it was seen first, where it had to wait since. */
   readonly seenMs?: number;

@@ -5,7 +5,7 @@
 import type { Node } from '../../../lib/kube/object/object.ts';
 import { type FileIntegrity, names } from '../api.ts';
 
-/** The nodes that an annotation names. Whole names: node-1 is not asked for by node-10. */
+/** The nodes that an annotation names. Whole names: node-10 does not match node-1. */
 export function listedNodes(text: string): string[] {
   const all = text.split(',').map((name) => name.trim());
   return [...new Set(all.filter((name) => name !== ''))];

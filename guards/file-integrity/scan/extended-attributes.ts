@@ -61,7 +61,7 @@ export interface AboutFile {
 }
 
 export class ExtendedAttributes {
-  /** Why attributes of the last file could not be read, though it may have some; 0 where that is not so. */
+  /** Why attributes of the last file could not be read, though it may have some; 0 if that is not so. */
   errno = 0;
   readonly #path = new FixedBuffer(longestPath);
   readonly #name = new FixedBuffer(512);

@@ -30,7 +30,7 @@ export class InlineWalk {
     });
   }
 
-  /** @throws RampartError NOT_FOUND, SYSTEM where the root cannot be opened */
+  /** @throws RampartError NOT_FOUND, SYSTEM if the root cannot be opened */
   run(task: Task = { directory: '' }): TaskResult {
     try {
       return this.#walk.run(task, budget);

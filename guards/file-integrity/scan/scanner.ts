@@ -92,7 +92,7 @@ export class Scanner implements AsyncDisposable {
   }
 
   /**
-   * For {@link Comparison}: the checksums of the first bytes of a file; undefined where it is another by now, or shorter.
+   * For {@link Comparison}: the checksums of the first bytes of a file; undefined if it is another by now, or shorter.
    *
    * @throws RampartError SYSTEM; the reason of the signal
    */

@@ -4,7 +4,7 @@ import type { ByteString, FileType } from '../model/entry.ts';
 import { Selection } from '../aide-conf/selection.ts';
 import { type PlainConf, selectable } from './tasks.ts';
 
-/** Undefined where none selects it. */
+/** Undefined if none selects it. */
 export type AskedOf = (type: FileType) => readonly AttributeSet[] | undefined;
 
 const growing = setOf('growing');

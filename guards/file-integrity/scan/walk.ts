@@ -129,7 +129,7 @@ export class Walk {
     if (!alone && selected.descends(path)) this.#list(frame, directory);
   }
 
-  /** Returns false where the next file is not for this walk. */
+  /** Returns false if the next file is not for this walk. */
   #step(): boolean {
     const frame = this.#stack.at(-1);
     const item = frame?.items[frame.next];
@@ -256,7 +256,7 @@ export class Walk {
     );
   }
 
-  /** Told to the configurations that it concerns. */
+  /** Passes the problem to the configurations that it concerns. */
   #problem(problem: ScanProblem, concerns: (conf: number) => boolean): void {
     for (const [at, parts] of this.#parts.entries()) {
       if (!concerns(at)) continue;

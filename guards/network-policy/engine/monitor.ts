@@ -11,7 +11,7 @@ export const monitorAnnotation = 'kube-router.io/network-policy.monitor';
 export const policyModes = ['enforce', 'monitor'] as const;
 export type PolicyMode = (typeof policyModes)[number];
 
-/** Values that are no mistake. */
+/** Valid values. */
 const plainValues: readonly string[] = ['true', 'false', ''];
 /** Longer ones are not shown as a whole. */
 const SHOWN = 40;

@@ -12,7 +12,7 @@ export type Warn = (field: string, message: string) => void;
 
 /**
  * @param consequence - What follows if it is malformed.
- * @returns undefined where it is malformed
+ * @returns undefined if it is malformed
  */
 export function parseSelector(
   selector: LabelSelectorObject,

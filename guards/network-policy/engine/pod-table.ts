@@ -2,7 +2,7 @@
  * The pods that count, and which of them has which address.
  *
  * A pod counts from when it has an address until it is gone or finished, also while it terminates. A pod in the
- * node's network is no pod here: its addresses are those of the node. An address that two pods claim belongs to
+ * node's network is not a pod here: its addresses are those of the node. An address that two pods claim belongs to
  * the newer one, so that what the older one was allowed is not passed on with its address.
  */
 import type { Labels } from '../../../lib/kube/selectors/selectors.ts';

@@ -25,7 +25,7 @@ export function hasPorts(protocol: number): boolean {
   return withPorts.has(protocol);
 }
 
-/** Undefined where it is no IP packet, or cut within its header. Ports that were cut off are undefined. */
+/** Undefined if it is no IP packet, or cut within its header. Ports that were cut off are undefined. */
 export function parseIpPacket(bytes: Buffer): IpPacket | undefined {
   const version = (bytes[0] ?? 0) >> 4;
   if (version === 4) return parseIpv4(bytes);

@@ -57,7 +57,7 @@ interface NflogOptions {
 
 interface NflogTotals {
   readonly packets: number;
-  /** Told by gaps in the numbers that the kernel gives them. */
+  /** Messages that were lost, from the gaps in the kernel's sequence numbers. */
   readonly lost: number;
   /** How often the queue was full. */
   readonly overruns: number;

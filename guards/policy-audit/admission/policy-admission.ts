@@ -282,7 +282,7 @@ export class PolicyAdmission implements Admission {
         `it did not respond within ${policy.timeoutMs / 1000} s${waitedFor}`,
       );
     }
-    // One of Kubernetes is no webhook: its error has the words of a refusal.
+    // A Kubernetes policy is not a webhook: its error is worded as a refusal.
     if (policy.source === 'kubewarden' && judgement.type === 'error' && judgement.error.why === 'unavailable')
       return this.#unanswered(policy, request, judgement.error.message);
     this.#options.onEvaluated?.({

@@ -71,7 +71,7 @@ const RESYNC_MS = 10 * 60_000;
 const PROGRESS_MS = 30_000;
 /** Pods that do not evaluate a policy retry by themselves, without any notification of success. */
 const ASK_AGAIN_MS = 10_000;
-/** A pod that is told to stop has 30 s, including the time for finalizers. */
+/** A terminating pod has 30 s, including the time for finalizers. */
 const WITHDRAW_MS = 10_000;
 
 /**

@@ -13,7 +13,7 @@ import { readYaml, refuseUnknown, unusable } from '../../../lib/files/yaml-file.
 export interface Sources {
   /** Hosts, with or without their port. */
   readonly insecure: readonly string[];
-  /** By host: PEM. */
+  /** Certificate authorities by host, as PEM. */
   readonly authorities: Readonly<Record<string, readonly string[]>>;
   /** In place of those of the environment. */
   readonly proxies?: ProxySettings;

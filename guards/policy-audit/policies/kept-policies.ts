@@ -31,7 +31,7 @@ interface KeptRecord {
   /** Terms of its PolicyServer: as {@link ModuleSource.terms}. */
   readonly terms: string;
   readonly object: AnyKubewardenPolicy;
-  /** By URL. */
+  /** Digests of modules by URL. */
   readonly digests: Readonly<Record<string, string>>;
 }
 

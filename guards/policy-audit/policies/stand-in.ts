@@ -25,7 +25,7 @@ export class StandIn implements Evaluator {
   #answer: Answer | undefined;
   /** Whether the policy was in use: its failurePolicy decides on writes. */
   readonly isEnforced: boolean;
-  /** Why it cannot be evaluated, if that is known. */
+  /** Why it cannot be evaluated, if known. */
   problem = 'it is being loaded';
 
   constructor(isEnforced: boolean) {

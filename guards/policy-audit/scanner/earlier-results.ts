@@ -92,7 +92,7 @@ export class EarlierResults {
     const result = await this.#result(policy.id);
     // `skip` came from an exception; once that has ended, it says nothing about the object.
     if (result !== undefined && result.result !== 'skip') return { letter: letterOf(result.result), result };
-    // A report of failures only has no passes, so the state has to tell.
+    // A report of failures only has no passes, so the state decides.
     if (this.#options.failuresOnly)
       return { letter: (this.#state && this.#letterIn(this.#state, policy.id)) ?? skippedLetter };
     return isEnforced ? undefined : { letter: skippedLetter };

@@ -1,4 +1,4 @@
-/** Which kinds are followed: those that the API serves and that policies are about, or that policies have asked for. */
+/** The followed kinds: those that the API serves and that policies match, or have requested. */
 import { isDeepStrictEqual } from 'node:util';
 
 import type { GuardContext } from '../../../guard/context.ts';

@@ -58,7 +58,7 @@ export interface ObjectAuditOptions {
   readonly onEvaluated: (evaluation: Evaluation, result: ReportResult | undefined) => void;
   /** Exceptions of policies for objects. Default: none. */
   readonly exceptions?: Pick<ExceptionSet, 'find' | 'isEmpty'> | undefined;
-  /** Told of results that have changed. */
+  /** Called with results that have changed. */
   readonly findings?: Pick<PolicyFindings, 'audited'> | undefined;
   readonly clock?: Clock;
 }

@@ -60,7 +60,7 @@ export interface PolicyServerOptions {
   readonly lingerMs?: number;
   readonly metrics?: MetricsRegistry | undefined;
   readonly clock?: Clock;
-  /** Told of requests that are not allowed. */
+  /** Receives the rejected requests. */
   readonly findings: Pick<PolicyFindings, 'write'>;
   readonly logger: Logger;
   readonly signal: AbortSignal;

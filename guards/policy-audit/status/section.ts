@@ -249,7 +249,7 @@ export function section(found: readonly Found[] | undefined, surroundings: Surro
     }),
     headline({ failing }, { colour }) {
       const count = asked.length;
-      // ValidatingAdmissionPolicies alone are no objects of ours.
+      // ValidatingAdmissionPolicies alone are not objects of ours.
       if (count === 0)
         return pass === undefined || pass.objects === 0 ? '' : passText(pass, progress, timeMs);
       const many = counted(count, 'admission policy', 'admission policies');

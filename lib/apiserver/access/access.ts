@@ -133,7 +133,7 @@ function bearerOf(known: readonly Known[]): Authenticate {
   };
 }
 
-/** Compares in a time that does not depend on how much of the token is right. Its length is no secret. */
+/** Compares in a time that does not depend on how much of the token is right. Its length is not a secret. */
 function isSame(given: string, token: string): boolean {
   if (given.length !== token.length) return false;
   const [one, other] = [Buffer.from(given, 'utf8'), Buffer.from(token, 'utf8')];

@@ -10,7 +10,7 @@ export interface Comparison {
   readonly removed: FieldSet;
 }
 
-/** Parts that are identical (`===`) are not looked into. `undefined` is no object at all. */
+/** Parts that are identical (`===`) are not looked into. `undefined` is not an object at all. */
 export function compare(before: unknown, after: unknown, type: ApplyType): Comparison {
   const comparer = new Comparer();
   comparer.value(before, after, type);

@@ -24,7 +24,7 @@ const maxAliases = 100;
 const maxExpandedUnits = 3 * 1024 * 1024;
 const maxDuplicates = 100;
 
-/** @throws {BodyMistake} for no YAML, YAML that is no JSON, and more than this server wants to expand */
+/** @throws {BodyMistake} for no YAML, YAML that is not JSON, and more than this server wants to expand */
 export function decodeYaml(bytes: Buffer): Body {
   const json = asJsonBody(bytes);
   if (json !== undefined) return json;
@@ -43,7 +43,7 @@ export function decodeYaml(bytes: Buffer): Body {
   }
 }
 
-/** JSON is YAML, and is read at another speed. `undefined` for what is no JSON object. */
+/** JSON is YAML, and is read at another speed. `undefined` for what is not a JSON object. */
 export function asJsonBody(bytes: Buffer): Body | undefined {
   if (firstSign(bytes) !== 0x7b) return undefined;
   try {

@@ -1,4 +1,4 @@
-/** A built-in kind: its names and peculiarities from a table; schema and types when first asked for. */
+/** A built-in kind: its names and peculiarities from a table; schema and types on first use. */
 import { applyTypeOf } from '../apply/type.ts';
 import { patchTypeOf } from '../patch/merge-keys.ts';
 import {
@@ -86,7 +86,7 @@ export class LazyModel implements ResourceModel {
   }
 }
 
-/** The OpenAPI model of a definition, which reads the definitions when they are first asked for. */
+/** The OpenAPI model of a definition; reads the definitions on first use. */
 export function openApiOf(definition: string): OpenApiModel {
   return {
     name: definitionName(definition),

@@ -45,7 +45,7 @@ export class SchemaModels {
   }
 }
 
-/** Compiled when it is first asked for. */
+/** Compiled on first use. */
 class LazyModel implements ResourceModel {
   readonly #source: JsonObject;
   #schema: ResourceModel['schema'] | undefined;

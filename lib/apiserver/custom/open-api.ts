@@ -105,7 +105,7 @@ interface MetaSchemas {
 
 let made: MetaSchemas | undefined;
 
-/** Made when they are first asked for, then shared by all: never changed. */
+/** Made on first use, then shared and never changed. */
 function metaSchemas(): MetaSchemas {
   if (made !== undefined) return made;
   const all = builtinDefinitions();

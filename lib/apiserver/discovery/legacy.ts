@@ -80,7 +80,7 @@ function subresourceOf(resource: Resource, subresource: Subresource): object {
   };
 }
 
-/** Tells in which version objects are stored (apiserver `pkg/endpoints/discovery/storageversionhash.go`). */
+/** Identifies the version in which objects are stored (apiserver `pkg/endpoints/discovery/storageversionhash.go`). */
 export function storageVersionHash({
   group,
   storedApiVersion,

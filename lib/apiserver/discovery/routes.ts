@@ -13,7 +13,7 @@ import { hashOf, headerOf, taggedAnswer } from './documents.ts';
 import { type Group, groupsOf } from './groups.ts';
 import { apiGroup, apiGroupList, apiResourceList, apiVersions, isNamed } from './legacy.ts';
 
-/** Everything that is made of one state of the registry, each when it is first asked for. */
+/** The documents of one state of the registry, each made on first use. */
 interface Snapshot {
   readonly generation: number;
   readonly groups: readonly Group[];
@@ -48,7 +48,7 @@ export function discoveryRoutes(registry: Registry): PlainRoute {
   };
   return (request) => {
     const path = request.path.length > 1 ? request.path.replace(/\/$/, '') : request.path;
-    // Nothing but discovery has so few parts; objects are asked for more often.
+    // Only discovery has so few parts; requests for objects are more frequent.
     if (!mayBeDiscovery(path)) return undefined;
     const current = snapshot();
     const aggregates = path === '/api' || path === '/apis';

@@ -5,7 +5,7 @@ import { jsonText, parseJson } from './json-text.ts';
 import { metadataText } from './metadata-text.ts';
 import type { Codec, Resource } from './resource.ts';
 
-/** An object to be shown. Its text is made from the object, or the object from the text, when it is asked for. */
+/** An object in an answer. Its text is made from the object, or the object from the text, on demand. */
 export class Item {
   readonly resource: Resource;
   readonly #stored: StoredObject | undefined;

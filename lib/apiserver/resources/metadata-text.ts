@@ -5,7 +5,7 @@ import type { StoredObject } from '../store/object.ts';
 const start = '{"resourceVersion":"';
 const [quote, backslash, opening, closing] = [0x22, 0x5c, 0x7b, 0x7d];
 
-/** JSON of the metadata of a stored object; undefined where its text does not begin them with the version. */
+/** JSON of the metadata of a stored object; undefined if its text does not begin them with the version. */
 export function metadataText({ text, versionAt }: StoredObject): string | undefined {
   const begin = versionAt - start.length;
   if (begin < 0 || !text.startsWith(start, begin)) return undefined;

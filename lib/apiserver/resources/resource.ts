@@ -54,7 +54,7 @@ export interface Resource extends ResourceNames {
   readonly codec: Codec | undefined;
   /** For a deprecated version: the warning that goes with every answer. */
   readonly deprecation: string | undefined;
-  /** Compiled when it is first asked for, then kept. */
+  /** Compiled on first use, then kept. */
   readonly model: ResourceModel;
   readonly openApi: OpenApiModel;
   /** Whether a CustomResourceDefinition made it. */
@@ -136,7 +136,7 @@ export interface Strategy {
   readonly gracePeriodSeconds?: (object: JsonObject, asked: number | undefined) => number;
   /** Finalizers of the kind itself, outside of `metadata.finalizers`: a namespace's `spec.finalizers`. */
   readonly hasOwnFinalizers?: (object: JsonObject) => boolean;
-  /** Marks an object whose deletion was asked for and that has finalizers: a namespace's phase. In place. */
+  /** Marks an object that is being deleted and has finalizers, as by a namespace's phase. In place. */
   readonly markDeleted?: (object: JsonObject) => void;
 }
 

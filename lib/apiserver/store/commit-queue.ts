@@ -21,7 +21,7 @@ interface CommitQueueOptions {
   readonly writer: BatchWriter;
   /** Text that may wait, in UTF-16 units; more is refused. */
   readonly maxWaitingSize: number;
-  /** Told of each batch when it is through, in order; gives the result of each write. */
+  /** Called after each batch is committed, in order, with the result of each write. */
   readonly onCommitted: (writes: readonly Write[], outcomes: readonly Outcome[]) => readonly WriteResult[];
 }
 

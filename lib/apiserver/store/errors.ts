@@ -33,7 +33,7 @@ export class ConflictError extends RampartError {
 /** `list`, `watch`: what is needed of the history has been compacted (HTTP 410). */
 export class ExpiredError extends RampartError {
   readonly version: bigint;
-  /** The oldest version that can still be asked for. */
+  /** The oldest version that can still be read. */
   readonly compactedVersion: bigint;
   /** For a list in pages: goes on after the same key, at the newest version instead. */
   readonly newestToken: string | undefined;
@@ -51,7 +51,7 @@ export class ExpiredError extends RampartError {
   }
 }
 
-/** `list`, `watch`: a version was asked for that the store has not reached. */
+/** `list`, `watch`: the requested version has not been reached. */
 export class FutureVersionError extends RampartError {
   readonly version: bigint;
   readonly currentVersion: bigint;

@@ -64,7 +64,7 @@ export class History {
     return this.#version;
   }
 
-  /** The oldest version whose state and later changes can be asked for. */
+  /** The oldest version whose state and later changes can be read. */
   get compacted(): bigint {
     return this.#compacted;
   }
@@ -85,7 +85,7 @@ export class History {
     this.#trim();
   }
 
-  /** From now on, nothing before this version can be asked for; the rows may be removed afterwards. */
+  /** From now on, nothing before this version can be read; the rows may be removed afterwards. */
   compactTo(version: bigint): void {
     if (version <= this.#compacted) return;
     this.#compacted = version;

@@ -48,7 +48,7 @@ export interface Change {
   readonly type: ChangeType;
   /** The object after the change; of a deletion its last state, with the version of the deletion in it. */
   readonly object: StoredObject;
-  /** The object before the change, for a watch that asked for it; `undefined` for `ADDED`. */
+  /** The object before the change, if the watch requested it; `undefined` for `ADDED`. */
   readonly previous?: StoredObject | undefined;
 }
 

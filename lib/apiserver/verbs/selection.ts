@@ -71,7 +71,7 @@ function selecting(
   fields: FieldSelector,
 ): Selection {
   const name = pathName === '' ? requiredFieldValue(fields, 'metadata.name') : pathName;
-  // A namespace that is asked for by a field narrows what is read.
+  // A field selector for the namespace narrows what is read.
   const namespace =
     within ?? (resource.namespaced ? requiredFieldValue(fields, 'metadata.namespace') : undefined);
   const ofKey = fields.filter(({ field }) => field === 'metadata.name' || field === 'metadata.namespace');

@@ -122,7 +122,7 @@ class Estimation implements Estimating {
   }
 
   #selection(node: ASTNode, op: '.' | '.?', [holder, field]: readonly [ASTNode, string]): Estimate {
-    // The holder of a qualified name is no expression of its own.
+    // The holder of a qualified name is not an expression of its own.
     if (!this.#types.has(holder)) return this.#name(node, qualified(node));
     const { type, path, cost } = this.visit(holder);
     if (op === '.?') return { ...this.#value(node), cost: sum(1, cost) };

@@ -186,7 +186,7 @@ export class Fields {
     );
   }
 
-  /** An object, empty where it is missing. `path` names it in messages. */
+  /** An object, empty if it is missing. `path` names it in messages. */
   object(name: string, path = this.#pathOf(name)): Fields {
     return new Fields(this.#record[name] ?? {}, { file: this.#place.file, path });
   }

@@ -38,7 +38,7 @@ interface Entry {
   handle: number;
   /** The last list that had it, or that it was changed after. */
   list: number;
-  /** By index: its values there. */
+  /** The object's values in each index. */
   values: IndexValues;
 }
 

@@ -19,7 +19,7 @@ export interface CacheQuery<T extends KubeObject> {
    * Pass the same function to share a reflector. Default: keeps everything.
    */
   readonly projection?: (object: T) => T;
-  /** Added to those that others have asked for. A name stands for one function. */
+  /** Added to the indexes of other users. A name identifies one function. */
   readonly indexes?: Readonly<Record<string, IndexFunction<T>>>;
   /** See IndexedCache; of a cache that is there already it is not changed. */
   readonly parsedLimit?: number;
@@ -29,7 +29,7 @@ interface SharedCachesOptions {
   readonly client: ReflectorClient;
   readonly logger: Logger;
   readonly metrics?: ReflectorMetrics | undefined;
-  /** Told what ends a reflector other than its users: options that cannot work. */
+  /** Called if a reflector fails for good, because its options cannot work. */
   readonly onFailure: (error: unknown) => void;
 }
 

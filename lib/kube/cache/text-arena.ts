@@ -35,7 +35,7 @@ export class TextArena {
   readonly #slabBytes: number;
   readonly #slabs = new Set<Slab>();
   #current: Slab;
-  /** By handle: where its text is. */
+  /** The slab with the text, by handle. */
   readonly #slabOf: (Slab | undefined)[] = [];
   readonly #offsetOf: number[] = [];
   readonly #free: number[] = [];

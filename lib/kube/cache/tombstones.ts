@@ -6,7 +6,7 @@ const LIMIT = 10_000;
 /** Tells a new object from an old state of one that is gone (events may repeat), if versions compare. */
 export class Tombstones {
   readonly #limit: number;
-  /** By key: the version of the deletion, in the order they came. */
+  /** Version of the deletion by key, in the order of the events. */
   readonly #deleted = new Map<string, string>();
   /** Every object up to this version is known of. */
   #floor = '';

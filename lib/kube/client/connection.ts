@@ -92,7 +92,7 @@ export class Connection implements Disposable {
    * Sends a request and reads its answer as JSON.
    *
    * @throws as {@link Connection.open}; {@link RampartError} `LIMIT` for an answer that is too long,
-   *   `API_UNREACHABLE` for one that breaks off or is no JSON.
+   *   `API_UNREACHABLE` for one that breaks off or is not JSON.
    */
   async json<T>(request: ApiRequest, scope: CallScope): Promise<T> {
     const incoming = await this.open({ accept: 'application/json', ...request }, scope);

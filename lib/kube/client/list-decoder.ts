@@ -59,7 +59,7 @@ export class ListDecoder {
   /**
    * The items that `chunk` completes. The chunk must not be written to before the next one comes.
    *
-   * @throws {RampartError} `DECODE` for what is no JSON object with a list in `items`, `LIMIT` for an item that is too
+   * @throws {RampartError} `DECODE` for what is not a JSON object with a list in `items`, `LIMIT` for an item that is too
    *   long; items before it have been yielded.
    */
   *push(chunk: Uint8Array): Generator<string, void> {

@@ -191,7 +191,7 @@ export class Transport implements Disposable {
       tls: {
         ...tls,
         ...address,
-        // As an agent does it: an address is no name to ask for.
+        // As an agent does it: an address is not a name to ask for.
         servername: serverName ?? (isIP(address.host) === 0 ? address.host : ''),
       },
       keepAliveProbeMs: KEEP_ALIVE_PROBE_MS,

@@ -43,13 +43,13 @@ export interface ResourceDefinition<V extends Versions = Versions> {
   readonly singular?: string;
   readonly scope: 'Namespaced' | 'Cluster';
   readonly shortNames?: readonly string[];
-  /** By name: `v1`. */
+  /** Versions by name, such as `v1`. */
   readonly versions: V;
 }
 
 /** A resource that `defineResource` has made. */
 export interface Resource<V extends Versions = Versions> extends ResourceDefinition<V> {
-  /** Tells resources from all else that a module exports. */
+  /** Distinguishes resources from a module's other exports. */
   readonly [isResourceKey]: true;
 }
 

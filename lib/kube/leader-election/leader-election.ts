@@ -61,7 +61,7 @@ export interface LeaderElectionOptions {
 
 /** One time of leading. */
 export interface Term {
-  /** By the clock. Ask right before what two must not do: a stopped process runs on before its timers do. */
+  /** Compares the clock. Check it right before an exclusive action: a process that was stopped continues before its timers run. */
   isCurrent(): boolean;
 }
 
@@ -215,7 +215,7 @@ class Election {
       });
     try {
       const [, end] = await Promise.all([this.#renew(held, over.signal, onRenewed, lose), settled(work)]);
-      // An error after it was told to end is meaningless.
+      // An error after the request to end has no meaning.
       if (end.status === 'rejected' && !term.signal.aborted) throw end.reason;
     } finally {
       timers.clear();

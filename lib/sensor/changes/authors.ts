@@ -140,7 +140,7 @@ export class Authors {
     return { author, contentAuthor, atMs: last?.atMs, others: otherAuthors.length, otherAuthors };
   }
 
-  /** Which inode a path led to that has just gone; undefined where that was not seen. */
+  /** Which inode a path led to that has just gone; undefined if that was not seen. */
   goneFrom(path: ByteString): FileIdentity | undefined {
     return this.#traces(path).findLast(({ inode, told }) => inode !== undefined && told === 'no')?.inode;
   }

@@ -48,7 +48,7 @@ export class ChangeWatch implements Disposable {
   /** Whether changes have authors. */
   readonly mode: 'sensor' | 'inotify';
   readonly sensorMode: ChangeSensorMode | undefined;
-  /** Why it is not `sensor`; empty where it is. */
+  /** Why it is not `sensor`; empty if it is. */
   readonly reason: string;
   readonly #options: ChangeWatchOptions;
   readonly #sensor: ChangeSensor | undefined;

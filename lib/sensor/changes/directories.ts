@@ -27,7 +27,7 @@ import type { ByteString, WatchOutcome } from './change.ts';
 import type { ChangeSensor } from './change-sensor.ts';
 import { PathTree } from './path-tree.ts';
 
-/** EXCL_UNLINK: what is written after a name was deleted is no change of the name, which may be reused. */
+/** EXCL_UNLINK: what is written after a name was deleted is not a change of the name, which may be reused. */
 const WATCHED =
   inotifyBits.MODIFY |
   inotifyBits.ATTRIB |

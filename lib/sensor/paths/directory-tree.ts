@@ -178,7 +178,7 @@ export class DirectoryTree {
   putFile(node: DirectoryNode, name: string, identity: FileIdentity): boolean {
     const before = node.entries.get(name);
     if (before instanceof DirectoryFile && sameFile(before.identity, identity)) return true;
-    // Told together: where it is full, the new one gets the room of the old one.
+    // Reported together: if the limit is reached, the new one takes the place of the old one.
     this.remove(node, name);
     const file = this.#hold(identity, { node, name });
     if (file === undefined) {

@@ -24,7 +24,7 @@ import { tryOpenInRoot } from './resolve.ts';
 import type { TrackedRoot } from './tracked-root.ts';
 import { isLasting, walk, type WalkEnd, type WalkVisitor } from './walk.ts';
 
-/** A watched directory, or undefined where the watch could not be had. */
+/** A watched directory, or undefined if the watch could not be had. */
 type Watched = WatchedDirectory | undefined;
 
 /** Access to the tracker during a refresh. */
@@ -214,7 +214,7 @@ export class Entry implements Listener {
     }
   }
 
-  /** The first path on the way that does not exist, when the path itself is no link. */
+  /** The first path on the way that does not exist, when the path itself is not a link. */
   #missing(): string {
     const { end } = this.folder;
     if (end?.absent) return end.shown;

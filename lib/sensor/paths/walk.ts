@@ -33,7 +33,7 @@ export function isLasting(number: number): boolean {
   return lastingErrors.has(number);
 }
 
-/** Told about each directory and name before the name is looked up. */
+/** Called with each directory and name before the name is looked up. */
 export interface WalkVisitor<D> {
   /** Called when a directory is entered. Its result is given to {@link name}. */
   directory(directory: Fd, shown: string): D;
@@ -44,7 +44,7 @@ export interface WalkVisitor<D> {
 export interface WalkEnd<D> {
   /** The directory in which the walk ended, when the path is one. */
   readonly directory: D | undefined;
-  /** The path of that directory, or of the component that is no directory or does not exist. */
+  /** The path of that directory, or of the component that is not a directory or does not exist. */
   readonly shown: string;
   /** Whether {@link shown} does not exist. */
   readonly absent: boolean;

@@ -44,7 +44,7 @@ export interface ChainHook {
    * @throws {ProgramFailure} `displaced`: something that is not ours is in the way.
    */
   put(program: Descriptor, state: HookState, old: Descriptor | undefined): PutResult;
-  /** Detaches it. It is no error if it is already gone. */
+  /** Detaches it. It is not an error if it is already gone. */
   take(madeQdisc: boolean): void;
 }
 

@@ -35,7 +35,7 @@ export function settleChains(
   verdicts: Verdicts,
 ): void {
   const hooks = new Map<string, WantedHook>();
-  /** It could not be determined where they belong, which is no reason to remove them from where they are. */
+  /** Programs whose places could not be determined; they stay where they are. */
   const unknown = new Set<string>();
   const indexOf = interfaceIndexes();
   try {

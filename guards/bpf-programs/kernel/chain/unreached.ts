@@ -1,4 +1,4 @@
-/** Tells programs that no packet reaches why: by the counts of their hooks, which are looked at from time to time. */
+/** Reports programs that no packet reaches, with the reason, from the counts of their hooks, which are read at intervals. */
 import type { Descriptor } from '../../../../lib/ebpf/bpf-call.ts';
 import { type Clock, systemClock } from '../../../../lib/time/clock.ts';
 import { unreached } from '../desired.ts';

@@ -37,7 +37,7 @@ export function loadComposition(composition: Composition, options: LoadOptions):
   using types = granted(`cannot load the types of ${options.name}`, loadBtf(composition.types));
   const quiet = load(composition, options, types);
   if (quiet instanceof Descriptor) return quiet;
-  // The log takes more time than the verifier itself, so it is only asked for where it will be read.
+  // The log takes more time than the verifier itself, so it is requested only if it will be read.
   const told = load(composition, options, types, new Uint8Array(LOG_BYTES));
   if (told instanceof Descriptor) return told;
   throw new KernelRefusal(`cannot load the composed program ${options.name}`, {

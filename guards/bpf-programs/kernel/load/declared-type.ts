@@ -46,7 +46,7 @@ const sections: readonly (readonly [RegExp, AttachType])[] = [
   [/^fexit/, 'fexit'],
 ];
 
-/** By its section; undefined where that says nothing. Before the program is given another type. */
+/** By its section; undefined if that says nothing. Before the program is given another type. */
 export function sectionType({ type, section }: BpfProgram): string | undefined {
   const known = sections.find(([pattern]) => pattern.test(section))?.[1];
   if (known !== undefined) return known;
@@ -109,7 +109,7 @@ export function refuseKernelFunctions(typeNumber: number, type: AttachType, decl
   );
 }
 
-/** Undefined where the section and the label name this type, or none. */
+/** Undefined if the section and the label name this type, or none. */
 function otherType(type: AttachType, declared: DeclaredType): string | undefined {
   const { functionName, section, ofTypes, bySection, byLabel } = declared;
   const isOther = (name: string | undefined): boolean =>

@@ -36,7 +36,7 @@ export function pin(fd: number, path: string): void {
 }
 
 /**
- * BPF_OBJ_GET: a descriptor of what is pinned, which the caller disposes; undefined where nothing is.
+ * BPF_OBJ_GET: a descriptor of what is pinned, which the caller disposes; undefined if nothing is.
  *
  * @throws {KernelRefusal} EACCES, EPERM: not ours to open.
  */

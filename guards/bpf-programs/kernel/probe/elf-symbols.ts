@@ -23,7 +23,7 @@ const PIECE_BYTES = 64 * 1024 * SYMBOL_BYTES;
  * The offset in the file of a function's first instruction.
  *
  * @param fd - A regular file, 64-bit and little-endian.
- * @returns undefined where it has no such function.
+ * @returns undefined if it has no such function.
  * @throws {RampartError} `DECODE` when it is no such file.
  */
 export function functionOffset(fd: number, name: string): bigint | undefined {

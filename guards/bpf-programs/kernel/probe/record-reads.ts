@@ -118,7 +118,7 @@ function memberAt(types: Uint8Array, functionName: string, offset: number): stri
   }
 }
 
-/** Undefined where the type ends before. */
+/** Undefined if the type ends before. */
 function pathAt(btf: Btf, typeId: number, offset: number, depth = 0): string | undefined {
   const type = btf.resolved(typeId);
   if (depth > 8) return undefined;

@@ -1,4 +1,4 @@
-/** Tells when the paths of uprobes may lead to other files: a package was upgraded, a link points elsewhere. */
+/** Reports when the paths of uprobes may lead to other files, because a package was upgraded or a link was changed. */
 import { fstatSync } from 'node:fs';
 import { join } from 'node:path';
 

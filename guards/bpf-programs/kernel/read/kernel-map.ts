@@ -108,7 +108,7 @@ export interface OwnMap {
 export interface PodPlace {
   /** `NAMESPACE/NAME` */
   readonly pod: string;
-  /** Undefined where it is for all containers of the pod. */
+  /** Undefined if it is for all containers of the pod. */
   readonly container: string | undefined;
 }
 

@@ -43,7 +43,7 @@ export interface OtherStatistics {
 export interface Statistics {
   readonly programs: readonly ProgramStatistics[];
   readonly chains: readonly ChainStatistics[];
-  /** Empty unless asked for. */
+  /** Empty unless requested. */
   readonly others: readonly OtherStatistics[];
 }
 

@@ -18,7 +18,7 @@ export interface KernelRules extends IptablesRules {
 
 /** The programs refused a change; nothing of that transaction was applied. */
 export class RefusedEdits extends RampartError {
-  /** The line; undefined where the program did not say which. */
+  /** The line; undefined if the program did not say which. */
   readonly text: string | undefined;
 
   constructor(program: string, end: ProgramEnd, input: string) {

@@ -15,9 +15,9 @@ export type AddressElements = SetOf<'set', 'addresses', undefined>;
 export type RangeElements = SetOf<'set', 'ranges', AddressRange>;
 export type EndpointElements = SetOf<'set', 'endpoints', EndpointElement>;
 export type PairElements = SetOf<'set', 'pairs', AddressPair>;
-/** By address. */
+/** Verdicts by address. */
 export type VerdictElements = SetOf<'map', 'verdicts', Verdict>;
-/** By address: the names of counters, or of limits. */
+/** Names of counters, or of limits, by address. */
 export type ObjectElements = SetOf<'map', 'counters' | 'limits', string>;
 
 export interface EndpointElement {

@@ -30,7 +30,7 @@ export const NFGEN_BYTES = 4;
 interface FlowTuple {
   readonly source: bigint;
   readonly destination: bigint;
-  /** 0 where the protocol has none. */
+  /** 0 if the protocol has none. */
   readonly sourcePort: number;
   readonly destinationPort: number;
 }

@@ -86,7 +86,7 @@ function commentOf({ index, mac, linkLocal }: PodInterface): string {
   return text;
 }
 
-/** The target of an advertisement is no field for nft 1.0.6. */
+/** nft 1.0.6 has no field for the target of an advertisement. */
 function hexOf(address: Address): string {
   return `0x${addressValue(address).toString(16)}`;
 }

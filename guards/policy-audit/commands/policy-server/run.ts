@@ -87,7 +87,7 @@ export async function runPolicyServerCommand(
     deadlineMs,
     workers,
     acceptedNamespace: options.alwaysAcceptAdmissionReviewsOnNamespace,
-    // In a pod: its address stays in the Service for a while after it is told to stop.
+    // In a pod: its address stays in the Service for a while after it begins to terminate.
     lingerMs: process.env['KUBERNETES_SERVICE_HOST'] === undefined ? 0 : LINGER_MS,
     continueOnErrors: options.continueOnErrors === true,
     metrics,

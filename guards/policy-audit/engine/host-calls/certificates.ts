@@ -55,7 +55,7 @@ function trustBy(certificate: X509Certificate, chain: readonly X509Certificate[]
   return distrust('Certificate not trusted: UnknownIssuer');
 }
 
-/** By its name; the key decides whether it was this one. */
+/** Compares the names only; the key decides whether it really issued the certificate. */
 function isIssuer({ subject }: X509Certificate, { issuer }: X509Certificate): boolean {
   return subject === issuer;
 }

@@ -1,7 +1,7 @@
 /**
  * Values of Rego as text, in the notation in which modules pass them: JSON, with sets (`{1, 2}`, `set()`) and keys of any type.
  *
- * In JavaScript, sets are `Set`, objects are plain unless a key is no string (then `Map`), and integers are `bigint` where a `number`
+ * In JavaScript, sets are `Set`, objects are plain unless a key is not a string (then `Map`), and integers are `bigint` where a `number`
  * would change them.
  */
 import { goQuote } from '../../../../../lib/cel/go-text.ts';
