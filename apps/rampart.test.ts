@@ -73,7 +73,7 @@ suite('the rampart command', () => {
     assert.equal(status, 2);
   });
 
-  test('a reader that goes away ends it quietly', async () => {
+  test('exits quietly when its reader goes away', async () => {
     // The help is written after the pipe's only reader has been closed.
     const child = spawn('sh', ['-c', `sleep 0.2; exec "${launcher}" --help`], {
       stdio: ['ignore', 'pipe', 'pipe'],

@@ -124,7 +124,7 @@ describe('docs/watch.md names', () => {
     assert.deepEqual(missing(accessWords.map((word) => `| \`${word}\` `)), []);
   });
 
-  test('every reason of the doctor', () => {
+  test('lists every reason that rampart doctor gives', () => {
     assert.deepEqual(missing(featureReasons.map((word) => `| \`${word}\` `)), []);
   });
 });

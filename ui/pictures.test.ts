@@ -153,7 +153,7 @@ suite('pictures of guards, in a browser', { skip: browserObstacle() }, () => {
     assert.deepEqual(await violations(page, '.starters'), []);
   });
 
-  test('a page of another origin, in the browser that has the cookie, reads nothing', async () => {
+  test('a page of another origin can read nothing in a browser with the cookie', async () => {
     await using server = await serve();
     const page = await openPage(browser, server.link);
     await page.locator('.guard').first().waitFor();

@@ -45,7 +45,7 @@ import { kustomize } from '../../scripts/kustomize.ts';
 const namespace = systemNamespace;
 
 suite('deploy/', () => {
-  test('is applied as it is, and again changes nothing; a viewer has all of rampart status', async () => {
+  test('applies unmodified, changes nothing when applied again, and lets a viewer read all of rampart status', async () => {
     await using cluster = await Cluster.start();
     const objects = kustomize(deploy).length;
     const first = await cluster.apply();

@@ -106,7 +106,7 @@ suite('metrics by TLS', { timeout: 120_000 }, () => {
     assert.equal((await fetch(`${server.url.replace('https', 'http')}/readyz`)).status, 200);
   });
 
-  test('--metrics-tls: what its directory has to have', async () => {
+  test('--metrics-tls requires --metrics, and a directory with a certificate and its key', async () => {
     using directory = mkdtempDisposableSync(join(tmpdir(), 'rampart-metrics-'));
     const options = { metrics: '127.0.0.1:0', metricsTls: directory.path };
     await assert.rejects(

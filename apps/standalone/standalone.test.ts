@@ -99,7 +99,7 @@ suite('rampart standalone', { skip: sensorSkip }, () => {
     assert.equal(one.stderr.match(/invalid YAML/g)?.length, 1);
   });
 
-  test('leaves stdout to alerts; the next start keeps what it has, but not what was deleted meanwhile', async () => {
+  test('writes only alerts to stdout, and at the next start keeps its objects except those deleted meanwhile', async () => {
     const stopped = one.stop();
     // Read while it ends: the socket holds few of the messages that came before.
     await manager.told('STOPPING=1');

@@ -22,7 +22,7 @@ function lineOf(namespace: string, keys: object = {}): string {
   return `{"finding":${finding},"command":null}`;
 }
 
-suite('what one user sees', () => {
+suite('the view of one user', () => {
   const waiting = new AbortController().signal;
   test('the rights that a finding needs: of all namespaces that it names, and of its policy', () => {
     const rights = (line: string): string[] | undefined => {

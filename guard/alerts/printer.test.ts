@@ -67,7 +67,7 @@ test('a line goes to the kind that it begins like, and to no other; kinds are sh
   ]);
 });
 
-test('as YAML, each line is a document', async () => {
+test('prints each line as a YAML document', async () => {
   using directory = new TemporaryDirectory();
   const path = directory.at('out');
   const fd = openSync(path, 'w');

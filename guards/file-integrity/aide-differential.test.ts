@@ -154,102 +154,106 @@ async function compareDatabases(directory: string, options: ReportOptions): Prom
   return collectReport({ differences: comparison, totals: comparison.totals, options });
 }
 
-test('random trees: the same differences in the same words', { skip: withoutAide }, async () => {
-  let [runs, different] = [0, 0];
-  await fc.assert(
-    fc.asyncProperty(
-      fc.array(step, { maxLength: 25, size: 'max' }),
-      fc.array(step, { maxLength: 12, size: 'max' }),
-      fc.tuple(rules, fc.option(rules, { nil: undefined })),
-      fc.record({
-        level: levels,
-        added: sets,
-        // With the size among these, AIDE reports that a file grew when it shrank.
-        removed: sets.filter((set) => set !== 's+m'),
-        changed: sets,
-        forced: sets,
-        base16: fc.boolean(),
-        grouped: fc.boolean(),
-        summarized: fc.boolean(),
-      }),
-      async (build, alter, [rule, otherRule], told) => {
-        runs++;
-        using directory = temporaryDirectory();
-        const { path } = directory;
-        const root = join(path, 'root');
-        for (const name of ['', 'd', 'd!', 'd é']) fs.mkdirSync(join(root, name));
-        const selection = (attributes: string): string => `${root} ${attributes}`;
-        // Where two names have one inode, what AIDE takes for moved depends on the order in which it comes to them.
-        const follows = /\+I\b/.test(`${rule} ${otherRule ?? ''}`);
-        // We keep an inode if the rule asks for it, AIDE always does: without it, no file can be followed.
-        const newRule = otherRule ?? rule;
-        const nextRule = /\+I\b/.test(rule) && !/\+I\b/.test(newRule) ? `${newRule}+I` : newRule;
-        const usable = (steps: readonly Step[]): readonly Step[] =>
-          follows ? steps.filter((one) => one.do !== 'hardlink') : steps;
-        for (const one of usable(build)) take(root, one);
-        runAide(path, '--init', selection(rule));
-        fs.renameSync(join(path, 'out'), join(path, 'in'));
-        for (const one of usable(alter)) take(root, one);
-        runAide(path, '--init', selection(nextRule));
-        fs.renameSync(join(path, 'out'), join(path, 'new'));
+test(
+  'reports the same differences as AIDE, in the same words, for random trees',
+  { skip: withoutAide },
+  async () => {
+    let [runs, different] = [0, 0];
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(step, { maxLength: 25, size: 'max' }),
+        fc.array(step, { maxLength: 12, size: 'max' }),
+        fc.tuple(rules, fc.option(rules, { nil: undefined })),
+        fc.record({
+          level: levels,
+          added: sets,
+          // With the size among these, AIDE reports that a file grew when it shrank.
+          removed: sets.filter((set) => set !== 's+m'),
+          changed: sets,
+          forced: sets,
+          base16: fc.boolean(),
+          grouped: fc.boolean(),
+          summarized: fc.boolean(),
+        }),
+        async (build, alter, [rule, otherRule], told) => {
+          runs++;
+          using directory = temporaryDirectory();
+          const { path } = directory;
+          const root = join(path, 'root');
+          for (const name of ['', 'd', 'd!', 'd é']) fs.mkdirSync(join(root, name));
+          const selection = (attributes: string): string => `${root} ${attributes}`;
+          // Where two names have one inode, what AIDE takes for moved depends on the order in which it comes to them.
+          const follows = /\+I\b/.test(`${rule} ${otherRule ?? ''}`);
+          // We keep an inode if the rule asks for it, AIDE always does: without it, no file can be followed.
+          const newRule = otherRule ?? rule;
+          const nextRule = /\+I\b/.test(rule) && !/\+I\b/.test(newRule) ? `${newRule}+I` : newRule;
+          const usable = (steps: readonly Step[]): readonly Step[] =>
+            follows ? steps.filter((one) => one.do !== 'hardlink') : steps;
+          for (const one of usable(build)) take(root, one);
+          runAide(path, '--init', selection(rule));
+          fs.renameSync(join(path, 'out'), join(path, 'in'));
+          for (const one of usable(alter)) take(root, one);
+          runAide(path, '--init', selection(nextRule));
+          fs.renameSync(join(path, 'out'), join(path, 'new'));
 
-        const options: ReportOptions = {
-          ...defaultReportOptions,
-          level: told.level,
-          base16: told.base16,
-          grouped: told.grouped,
-          summarizeChanges: told.summarized,
-          ignoredAdded: setOfExpression(told.added),
-          ignoredRemoved: setOfExpression(told.removed),
-          ignoredChanged: setOfExpression(told.changed),
-          forced: setOfExpression(told.forced),
-          ignoredE2fs: e2fsOfLetters('VNIE') ?? 0,
-        };
-        const config = [
-          `report_level=${told.level}`,
-          `report_base16=${told.base16}`,
-          `report_grouped=${told.grouped}`,
-          `report_summarize_changes=${told.summarized}`,
-          ...(told.added === '' ? [] : [`report_ignore_added_attrs=${told.added}`]),
-          ...(told.removed === '' ? [] : [`report_ignore_removed_attrs=${told.removed}`]),
-          ...(told.changed === '' ? [] : [`report_ignore_changed_attrs=${told.changed}`]),
-          ...(told.forced === '' ? [] : [`report_force_attrs=${told.forced}`]),
-          'report_ignore_e2fsattrs=VNIE',
-        ];
-        const compared = (...last: string[]): string => [...config, ...last, selection(rule)].join('\n');
-        const plain = runAide(path, '--compare', compared('report_url=stdout'));
-        const json = runAide(path, '--compare', compared('report_format=json', 'report_url=stdout'));
-        const ours = await compareDatabases(path, options);
+          const options: ReportOptions = {
+            ...defaultReportOptions,
+            level: told.level,
+            base16: told.base16,
+            grouped: told.grouped,
+            summarizeChanges: told.summarized,
+            ignoredAdded: setOfExpression(told.added),
+            ignoredRemoved: setOfExpression(told.removed),
+            ignoredChanged: setOfExpression(told.changed),
+            forced: setOfExpression(told.forced),
+            ignoredE2fs: e2fsOfLetters('VNIE') ?? 0,
+          };
+          const config = [
+            `report_level=${told.level}`,
+            `report_base16=${told.base16}`,
+            `report_grouped=${told.grouped}`,
+            `report_summarize_changes=${told.summarized}`,
+            ...(told.added === '' ? [] : [`report_ignore_added_attrs=${told.added}`]),
+            ...(told.removed === '' ? [] : [`report_ignore_removed_attrs=${told.removed}`]),
+            ...(told.changed === '' ? [] : [`report_ignore_changed_attrs=${told.changed}`]),
+            ...(told.forced === '' ? [] : [`report_force_attrs=${told.forced}`]),
+            'report_ignore_e2fsattrs=VNIE',
+          ];
+          const compared = (...last: string[]): string => [...config, ...last, selection(rule)].join('\n');
+          const plain = runAide(path, '--compare', compared('report_url=stdout'));
+          const json = runAide(path, '--compare', compared('report_format=json', 'report_url=stdout'));
+          const ours = await compareDatabases(path, options);
 
-        const outcome = aideOutcome(plain.code);
-        assert.equal(exitBits(ours.counts), plain.code);
-        assert.equal(outcome.kind, plain.code === 0 ? 'same' : 'differences');
-        if (plain.code !== 0) different++;
-        const ourPlain = [...plainReport(ours, options, facts)].join('');
-        assert.equal(withoutTimes(ourPlain), withoutTimes(withoutFileSystem(plain.stdout.toString())));
-        assert.equal(
-          withoutTimes(jsonReport(ours, options, facts)),
-          withoutTimes(withoutFileSystem(json.stdout.toString())),
-        );
-        const parsed = parseAideReport(
-          Buffer.from(withoutFileSystem(json.stdout.toString('latin1')), 'latin1'),
-        );
-        assert.deepEqual(parsed.counts, { ...ours.counts, total: parsed.counts.total });
-        assert.deepEqual(parsed.redefined, ours.redefined);
-        assert.deepEqual(
-          parsed.changes.map((change) => ({ ...change, type: undefined })),
-          ours.changes.map((change) => ({
-            ...change,
-            type: undefined,
-            summary: told.summarized ? change.summary : '',
-          })),
-        );
-      },
-    ),
-    { numRuns: 60 },
-  );
-  assertReached(different > runs / 12, `${different} of ${runs} differ`);
-});
+          const outcome = aideOutcome(plain.code);
+          assert.equal(exitBits(ours.counts), plain.code);
+          assert.equal(outcome.kind, plain.code === 0 ? 'same' : 'differences');
+          if (plain.code !== 0) different++;
+          const ourPlain = [...plainReport(ours, options, facts)].join('');
+          assert.equal(withoutTimes(ourPlain), withoutTimes(withoutFileSystem(plain.stdout.toString())));
+          assert.equal(
+            withoutTimes(jsonReport(ours, options, facts)),
+            withoutTimes(withoutFileSystem(json.stdout.toString())),
+          );
+          const parsed = parseAideReport(
+            Buffer.from(withoutFileSystem(json.stdout.toString('latin1')), 'latin1'),
+          );
+          assert.deepEqual(parsed.counts, { ...ours.counts, total: parsed.counts.total });
+          assert.deepEqual(parsed.redefined, ours.redefined);
+          assert.deepEqual(
+            parsed.changes.map((change) => ({ ...change, type: undefined })),
+            ours.changes.map((change) => ({
+              ...change,
+              type: undefined,
+              summary: told.summarized ? change.summary : '',
+            })),
+          );
+        },
+      ),
+      { numRuns: 60 },
+    );
+    assertReached(different > runs / 12, `${different} of ${runs} differ`);
+  },
+);
 
 test(
   'names of any bytes are written as AIDE writes them',

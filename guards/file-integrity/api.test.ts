@@ -151,7 +151,7 @@ suite('FileIntegrity and FileIntegrityNodeStatus', () => {
     });
   }
 
-  test('defaults are those of FIO, and the provider', () => {
+  test('defaults are those of the File Integrity Operator, with the native provider', () => {
     const { stored } = take<FileIntegrity>('fileintegrities', manifests.sample);
     assert.deepEqual(stored.spec, {
       config: { gracePeriod: 900, maxBackups: 5 },

@@ -91,7 +91,7 @@ suite('cost is counted while a rule runs', () => {
     assert.deepEqual([outcome.value, outcome.exceeded], [true, false]);
   });
 
-  test('recursion without end is an outcome', () => {
+  test('endless recursion is reported as an outcome', () => {
     const endless = (): unknown => endless();
     assert.ok(measured(endless).error instanceof RangeError);
   });

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { errorCodes } from '../errors/errors.ts';
 import { readBounded, readStart } from './bounded-read.ts';
 
-test('a file is read as far as it may be long, and one with holes costs nothing', () => {
+test('reads files up to the limit, and a sparse file costs nothing', () => {
   const top = mkdtempSync(join(tmpdir(), 'rampart-bounded-'));
   const fd = openSync(join(top, 'file'), 'w+');
   try {

@@ -18,7 +18,7 @@ suite('proxies', () => {
       assert.equal(through(`http://${host}/`), undefined);
   });
 
-  test('hosts that are called directly', () => {
+  test('calls the hosts in NO_PROXY directly', () => {
     const cases: readonly (readonly [none: string, direct: readonly string[], others: readonly string[]])[] =
       [
         ['*', ['registry.example', '10.1.2.3'], []],

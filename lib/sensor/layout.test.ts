@@ -28,7 +28,7 @@ suite('the committed object has the structures of layout.ts', { skip: btfSkip },
     });
   }
 
-  test('struct pending: where the time of the access is', () => {
+  test('struct pending has the time of the access at its offset', () => {
     const pending = btf?.structure('pending');
     const access = btf?.structure('access');
     assert.deepEqual(

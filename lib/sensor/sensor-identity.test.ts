@@ -198,7 +198,7 @@ suite('a file on overlay that is copied up', { skip: sensorSkip || fileSystemSki
     assert.deepEqual(accessesByCat(file), []);
   });
 
-  test('keeps its identity', () => {
+  test('has the same identity before and after', () => {
     using disk = tmpfs();
     fileIn(disk.path, 'lower/file');
     using merged = overlayOf(disk.at('lower'), disk.at('upper'), disk.at('work'));

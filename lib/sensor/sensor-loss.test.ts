@@ -96,7 +96,7 @@ suite('the rate limit', { skip }, () => {
     assert.equal(told(sensor), final.folded);
   });
 
-  deepTest('reports accesses that no later record has, by itself', async () => {
+  deepTest('reports folded accesses without waiting for another record', async () => {
     using directory = new WatchedDirectory();
     using sensor = openTestSensor({ ratePerSecond: 10 });
     using watched = sensor.watchFile(directory.file);

@@ -111,7 +111,7 @@ suite('the process of an access that is gone when it is read', { skip: sensorSki
     assert.notDeepEqual(identify(kitten), replaced.executableFile);
   });
 
-  test('the file that it runs on overlay: that of the overlay, copied up or not', () => {
+  test('its executable on overlay is the file of the overlay, copied up or not', () => {
     using mounts = tmpfs();
     for (const name of ['lower', 'upper', 'work', 'merged', 'other']) mkdirSync(mounts.at(name));
     copyFileSync(CAT, mounts.at('lower/kitten'));

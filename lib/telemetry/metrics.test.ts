@@ -219,7 +219,7 @@ suite('serveMetrics', { timeout: 300_000 }, () => {
     });
   }
 
-  test('addresses: a port is loopback, others are said in full, a taken one is an error that names it', async () => {
+  test('a port alone means loopback, other addresses are complete, and an error names an address in use', async () => {
     const { registry } = await createMetrics();
     for (const address of [
       '',

@@ -38,7 +38,7 @@ suite('the depth of the tests', () => {
     assert.deepEqual([told.sampled.length, told.given.length, told.runs], [10, 27, 400]);
     assert.deepEqual(told.given.slice(0, 2), [1, 2]);
   });
-  test('all, and more than all', () => {
+  test('depth 1 runs everything, depth 2 twice as much', () => {
     const { told: all } = run({ RAMPART_TEST_DEPTH: '1' });
     assert.deepEqual(all?.scaled, [1000, 50, 3, 1000]);
     assert.deepEqual([all.sampled.length, all.given.length, all.runs], [100, 502, 500]);

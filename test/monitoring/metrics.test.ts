@@ -50,7 +50,7 @@ const address = /"host":"127\.0\.0\.1","port":(\d+)/;
 const kubewardenLatency =
   'kubewarden_policy_evaluation_latency_milliseconds use base unit "seconds" instead of "milliseconds"';
 
-suite('promtool check metrics has nothing against', { timeout: 300_000 }, () => {
+suite('promtool check metrics reports no problem', { timeout: 300_000 }, () => {
   test('any metric that is registered, and it finds what is wrong', async () => {
     const wrong = '# HELP rampart_x_count x\n# TYPE rampart_x_count gauge\nrampart_x_count 1\n';
     assert.match((await complaints(wrong)).join('\n'), /rampart_x_count .*"_count" suffix/);

@@ -164,7 +164,7 @@ suite('allowed connections', { skip: namespaceObstacle() ?? false }, () => {
     assert.ok(isFollowed(node));
   });
 
-  test('are not followed by default', async () => {
+  test('are not logged by default', async () => {
     await using node = await PolicyNode.create();
     const { network } = node;
     await node.start();

@@ -34,7 +34,7 @@ const backends = [
 
 for (const { backend, open, skip } of sampled(backends, 1)) {
   suite(`monitor mode, ${backend}`, { skip: skip ?? false }, () => {
-    test('by the annotation of a policy or its Namespace, as long as no other policy is enforced', async () => {
+    test('is set by an annotation of the policy or its Namespace, and ends when another policy is enforced', async () => {
       await using node = await PolicyNode.create({ open });
       const { network } = node;
       const passes = () => reaches(network.host('z/b'), network.host('x/a').addresses[4]);

@@ -25,7 +25,7 @@ const onlyFromY = {
 };
 
 suite('refused packets', { skip: namespaceObstacle() ?? false }, () => {
-  test('become a line each, with the policies that isolate and the rule that came nearest', async () => {
+  test('give a line each, with the isolating policies and the closest rule', async () => {
     await using node = await PolicyNode.create();
     const { network } = node;
     await node.apply('x/a-from-y', onlyFromY);

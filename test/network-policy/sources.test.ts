@@ -268,7 +268,7 @@ for (const { backend, open, skip, bridge } of sampled(networks, 1)) {
         );
       });
 
-      test('are checked while no agent runs, and the next one adopts what it finds', async () => {
+      test('are checked while no agent runs, and the next agent adopts the rules', async () => {
         await stop();
         const refused = refusedSources(node.network);
         const macs = (): string[] =>

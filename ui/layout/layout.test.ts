@@ -111,7 +111,7 @@ suite('layouts of pictures', () => {
     }
   });
 
-  test('what is cut says so, from either end, and wide characters count twice', () => {
+  test('marks text that is cut at either end, and counts wide characters twice', () => {
     assert.equal(cut('short', 1000), 'short');
     const width = widthOf('12345');
     assert.equal(cut('1234567', width), '1234…');

@@ -168,7 +168,7 @@ suite('archives of layers', () => {
     await assert.rejects(read(tar(directories)), refusedWith(errorCodes.LIMIT, /more than 1100 entries/));
   });
 
-  test('whatever bytes: files within the limits, or an error of the catalogue', async () => {
+  test('any bytes give files within the limits, or an error of the catalogue', async () => {
     const base = tar([...entries, { name: 'p', type: 'x', content: paxRecord('path', 'q') }, pass]);
     await fc.assert(
       fc.asyncProperty(

@@ -207,7 +207,7 @@ suite('nodes report the state of policies', () => {
     );
   });
 
-  test('a node that is gone does not count, and what it said is deleted; one with nothing to say has no object', async () => {
+  test('a node that is gone does not count and its object is deleted; a node with nothing to report has no object', async () => {
     await using scene = await Scene.start();
     const { cluster } = scene;
     await cluster.createPolicy('p', trap);

@@ -84,7 +84,7 @@ suite('the report of a node about all policies', () => {
     }),
   });
 
-  test('sums, and all parts while they fit', () => {
+  test('has the sums, and all parts as long as they fit', () => {
     const parts = [part('a', 2), part('b')];
     assert.deepEqual(nodeStatusOf(parts), {
       ...{ policyCount: 2, matchedContainers: 2, watchedFiles: 4, problemCount: 2 },
@@ -114,7 +114,7 @@ suite('the report of a node about all policies', () => {
   });
 });
 
-suite('the status that the operator writes of a policy', () => {
+suite('the status of a policy that the operator writes', () => {
   const entry = (node: string, watchedFiles: number, problemCount = 0): NodePart => ({
     ...{ node, namespace: 'kivebpf-system', name: 'p', uid: '' },
     matchedContainers: 1,

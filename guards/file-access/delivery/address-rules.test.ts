@@ -162,7 +162,7 @@ suite('rebinding', { timeout: 300_000 }, () => {
     assert.equal(delivery.stats.depth, 1, 'it waits: the name may be put right');
   });
 
-  test('connects only to allowed addresses of several', async () => {
+  test('connects only to the allowed ones of several addresses', async () => {
     using directory = new TemporaryDirectory();
     await using receiver = await Receiver.start();
     const resolve = resolver(['127.0.0.2', '127.0.0.1']);

@@ -180,19 +180,25 @@ suite('faults of Kive', { skip: sensorSkip }, () => {
     await assert.rejects(cluster.createPolicy('none', { path: '/secret.txt', matchAny: [] }), /matchAny/);
   });
 
-  deepTest('every kind of container is covered, those that come later too, each by its name', async () => {
-    await using cluster = await TestCluster.start();
-    const node = await cluster.startNode('n1');
-    await cluster.createPolicy('p', { path: '/secret.txt', matchAny: [{ containerName: '(init|debug).*' }] });
-    await cluster.createPod(node, { name: 'a', containers: ['init-db', 'main'], files });
-    await cluster.dataCount(1);
-    const pod = await cluster.client.get(pods, { namespace: 'default', name: 'a' });
-    cluster.startContainer(node, pod, 'debugger-x', '10.0.0.9', files);
-    const names = (await cluster.dataCount(2)).map(
-      ({ metadata }) => metadata.annotations?.['container-name'],
-    );
-    assert.deepEqual(names.toSorted(alphabetically), ['debugger-x', 'init-db']);
-  });
+  deepTest(
+    'covers containers of every kind, also those that are added later, each under its own name',
+    async () => {
+      await using cluster = await TestCluster.start();
+      const node = await cluster.startNode('n1');
+      await cluster.createPolicy('p', {
+        path: '/secret.txt',
+        matchAny: [{ containerName: '(init|debug).*' }],
+      });
+      await cluster.createPod(node, { name: 'a', containers: ['init-db', 'main'], files });
+      await cluster.dataCount(1);
+      const pod = await cluster.client.get(pods, { namespace: 'default', name: 'a' });
+      cluster.startContainer(node, pod, 'debugger-x', '10.0.0.9', files);
+      const names = (await cluster.dataCount(2)).map(
+        ({ metadata }) => metadata.annotations?.['container-name'],
+      );
+      assert.deepEqual(names.toSorted(alphabetically), ['debugger-x', 'init-db']);
+    },
+  );
 
   test('a container that is restarted, a file that is replaced', async () => {
     await using cluster = await TestCluster.start();

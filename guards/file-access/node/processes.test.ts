@@ -155,7 +155,7 @@ suite('processes of a trap', { skip: sensorSkip }, () => {
     await scene.untilBy('changing/gone', 'all,filtered');
   });
 
-  test('only: these raise alerts, and all where it is not known who is meant', async () => {
+  test('with only, the named processes raise alerts, and all processes if it is not known which those are', async () => {
     scene.programsIn('only');
     await scene.filter({ only: ['/only/other', '/only/not-there'] });
     await scene.untilBy('only/vault', 'all');

@@ -74,7 +74,7 @@ suite('a call that throws', () => {
     CompiledTrap,
   ];
 
-  test('the first for a container leaves nothing behind, and can be made again', () => {
+  test('the first call for a container leaves nothing behind, and can be repeated', () => {
     using scene = new Scene();
     const none = watches();
     assert.throws(() => scene.files.follow(scene.container, [a, b, impossible]), { code: 'RAMPART_INPUT' });

@@ -127,7 +127,7 @@ suite('refused', () => {
     await until('it is gone', async () => (await cluster.status('example', 'n1')) === undefined);
   });
 
-  test('an active configuration that must not be written is an error of its FileIntegrity', async () => {
+  test('a FileIntegrity reports an error if its active configuration may not be written', async () => {
     await using cluster = await TestCluster.start();
     await cluster.createNode('n1');
     using client = new LimitedClient(cluster, 'example');

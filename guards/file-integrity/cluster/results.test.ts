@@ -125,7 +125,7 @@ suite('results', () => {
     assert.equal((await cluster.status('example', 'n1'))?.lastResult?.condition, 'Succeeded');
   });
 
-  test('names that are longer than a label, and names that FIO mixes up', async () => {
+  test('distinguishes names that exceed a label, and names that the File Integrity Operator confuses', async () => {
     const long = `${'very-'.repeat(20)}long.example.com`;
     await using cluster = await start(long, 'b-c', 'c');
     cluster.startOperator();

@@ -135,7 +135,7 @@ deepTest(
   },
 );
 
-deepTest('an update that is stopped while it still compares takes nothing', async () => {
+deepTest('an update that is stopped while it compares accepts nothing', async () => {
   using scene = new Scene();
   // A file that has grown and got another name is read once more, when everything was seen.
   scene.write('aide.conf', `${scene.tree} p+s+i+I+growing+sha256\n`);

@@ -65,7 +65,7 @@ test('a shorter period counts at once, a longer one after the next scan', () => 
   assert.equal(times.checkDueMs, 61_000);
 });
 
-test('failures are tried again later each time, at most a period later, until something works', () => {
+test('retries after failures with growing delays of at most a period, until a scan succeeds', () => {
   const { times } = newTimes(30);
   const waits = (): number[] => Array.from({ length: 5 }, () => times.failed() - 1000);
   assert.deepEqual(waits(), [5000, 10_000, 20_000, 30_000, 30_000]);

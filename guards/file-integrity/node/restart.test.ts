@@ -164,7 +164,7 @@ suite('the file of findings', () => {
     }
   });
 
-  test('it has a limit: the findings that were seen last are kept', async () => {
+  test('has a size limit, and keeps the findings that were seen last', async () => {
     using directory = temporaryDirectory();
     const { findings, file } = findingsOf(directory.path);
     const large = 'x'.repeat(1024 * 1024);

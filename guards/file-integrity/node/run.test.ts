@@ -207,7 +207,7 @@ suite('the agent of a node', { concurrency: 4, timeout: 300_000 }, () => {
     await cluster.resultWhen('fi', isFailure, first.sequence);
   });
 
-  deepTest('a holdoff that names nodes holds these, and no other', async () => {
+  deepTest('a holdoff that names nodes stops scans on these only', async () => {
     await using cluster = await TestCluster.start();
     await cluster.startAgent();
     await cluster.createIntegrity('fi', {

@@ -150,7 +150,7 @@ test('the finding of an unreadable file stays', () => {
   assert.deepEqual(bench.findings.unread(5), { count: 2, files: [] });
 });
 
-test('accepted, and a new baseline', () => {
+test('findings end when they are accepted, or when there is a new baseline', () => {
   const bench = new Bench();
   bench.scan(changed('/a'), changed('/b'), changed('/c'));
   bench.take();
@@ -196,7 +196,7 @@ test('bounded: those that were seen first are counted only, and the report says 
   );
 });
 
-test('paths are those of the host, as text', () => {
+test('paths are printable paths on the host', () => {
   assert.equal(hostPath('/hostroot/etc/a', '/hostroot'), '/etc/a');
   assert.equal(hostPath('/hostroot', '/hostroot'), '/');
   assert.equal(hostPath('/hostroots', '/hostroot'), '/hostroots');
@@ -316,7 +316,7 @@ test('findings known only by number are counted as in the last scan', () => {
   assert.equal(bench.findings.counts.changed, 1);
 });
 
-test('a hand that is not of the package manager stays with a finding until it is gone', () => {
+test('a finding keeps an author other than the package manager until it ends', () => {
   const { findings } = new Bench();
   const path = '/hostroot/a';
   const hand = (): string | undefined => findings.heldOf(path)?.hand;

@@ -181,7 +181,7 @@ suite('results in ConfigMaps', () => {
 });
 
 suite('names', () => {
-  test('long ones are shortened, and stay distinct', () => {
+  test('long names are shortened, and stay distinct', () => {
     assert.equal(temporaryName('fi', 'n'.repeat(55)), `aide-fi-${'n'.repeat(55)}`);
     assert.match(temporaryName('fi', 'n'.repeat(56)), /^aide-[0-9a-f]{40}$/);
     assert.notEqual(temporaryName('fi', 'n'.repeat(56)), temporaryName('fi', 'n'.repeat(57)));

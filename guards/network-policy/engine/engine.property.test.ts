@@ -121,7 +121,7 @@ suite('the rules of a node', () => {
     );
   });
 
-  test('follow from the present objects, whatever came before, and changes name the differences', () => {
+  test('depend only on the present objects, and changes list exactly the differences', () => {
     const step = fc.record({ change, look: fc.boolean(), take: fc.boolean() });
     fc.assert(
       fc.property(fc.array(step, { minLength: 4, maxLength: 60, size: 'max' }), (steps) => {

@@ -68,7 +68,7 @@ suite('refused packets by policy', () => {
     );
   });
 
-  test('a counter that was made anew counts from 0, and so does one of a new pod', () => {
+  test('a recreated counter counts from 0, as does that of a new pod', () => {
     const { rules } = engineOf(['all', undefined]);
     const refusals = new PolicyRefusals();
     refusals.add([counter('x/a', 7)], rules);

@@ -97,7 +97,7 @@ suite('a machine that lacks something', { skip: iptablesObstacle() ?? false }, (
     assert.match(iptables, /^yes: legacy [\d.]+$/);
   });
 
-  test('no match or target of iptables: each is named', () => {
+  test('names each match and target that iptables lacks', () => {
     using tools = new Tools('ipset', ...legacy);
     const { taken, machine } = tools.lookWithout('libxt_set.so', 'libxt_NFLOG.so');
     for (const text of [taken.iptables, detailsOf({ taken, machine, warnings: [] })['iptables'] ?? '']) {

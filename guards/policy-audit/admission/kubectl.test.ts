@@ -100,7 +100,7 @@ ${more}`;
     await remove('everything');
   });
 
-  test('only a policy that asks for it applies in rampart-system', async () => {
+  test('only a policy that opts in applies in rampart-system', async () => {
     const inside = { namespace: 'rampart-system' };
     await policy('outside', cel('protect', 'CREATE', 'false'));
     await create('free', inside);

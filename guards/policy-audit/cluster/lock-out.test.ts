@@ -50,7 +50,7 @@ suite('a server that is away', () => {
     await client.create(configMaps, configMap('a', 'shop'));
   });
 
-  test('without a ready pod, its condition and those of its policies say so, and an event', async () => {
+  test('without a ready pod, its condition, those of its policies and an Event report it', async () => {
     await using cluster = await Cluster.start();
     await cluster.setServer('default');
     await cluster.setPolicy('strict');

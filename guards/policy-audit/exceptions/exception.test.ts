@@ -35,7 +35,7 @@ suite('exceptions from policies', () => {
     assert.equal(excepts(exception({}, { until: '2026-12-01T00:00:00Z' })), undefined);
   });
 
-  test('which objects', () => {
+  test('applies to the objects that its kinds, names, namespaces and selectors match', () => {
     const cases: readonly (readonly [PolicyException['spec']['match'], boolean])[] = [
       [{ kinds: ['apps/Deployment'], names: ['web-*'], selector: { matchLabels: { tier: 'old' } } }, true],
       [{ kinds: ['Pod', 'apps/*'] }, true],

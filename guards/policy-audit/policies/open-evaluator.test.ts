@@ -108,7 +108,7 @@ suite('opening of policies', () => {
     assert.deepEqual(verdict.causes, [{ field: 'spec.policies.labelled', message: 'label team is missing' }]);
   });
 
-  test('a member that mutates is said of the group', async () => {
+  test('a group with a mutating member is reported as mutating', async () => {
     await using policy = await openEvaluator(
       {
         type: 'group',
@@ -123,7 +123,7 @@ suite('opening of policies', () => {
     assert.match(message ?? '', /mutation is not allowed/);
   });
 
-  test('a module that is not there, alone and in a group', async () => {
+  test('a missing module is an error, alone and in a group', async () => {
     const missing = program('none.wasm', {});
     const members = new Map([
       ['a', labelled],

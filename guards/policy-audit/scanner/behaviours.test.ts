@@ -155,7 +155,7 @@ for (const [at, [reportKind, reportsBy]] of forms.entries())
       });
     }
 
-    test('severity and category are those of the annotations; monitor mode forces info, an unknown severity is left out', async () => {
+    test('severity and category come from the annotations; monitor mode forces info, and an unknown severity is omitted', async () => {
       type Told = readonly [severity: string | undefined, category: string | undefined];
       const told = async (mode: string, annotations: Record<string, string>): Promise<Told[]> => {
         await cluster.setPolicy('p', { more: { mode }, annotations });

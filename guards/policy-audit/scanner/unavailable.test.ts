@@ -61,7 +61,7 @@ for (const reportsBy of ['object', 'namespace'] as const)
         assert.equal(message, 'the registry is away');
       });
 
-      test('one that was never evaluated gives no results', async () => {
+      test('a policy that was never evaluated gives no results', async () => {
         await cluster.setPolicy('other', labels);
         assert.deepEqual(await pass(), [...known, 'shop ConfigMap new: all=pass team=error']);
         await cluster.deletePolicy('other');

@@ -64,7 +64,7 @@ for (const [title, type] of Object.entries({ thing, schemaless })) {
   });
 }
 
-test('without the fields that are not written', () => {
+test('omits fields that this request does not write', () => {
   const fields = createdFields({ spec: { image: 'a' }, status: { phase: 'b' } }, thing, new Set(['status']));
   assert.deepEqual(fields, { 'f:spec': { '.': {}, 'f:image': {} } });
   assert.ok(isObject(fields));

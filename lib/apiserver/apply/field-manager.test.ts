@@ -193,7 +193,7 @@ describe('apply', () => {
     assert.equal(store.apply('one', names('b', 'a', 'c')), false);
   });
 
-  it('an empty map is a value, kept when all that was in it goes', () => {
+  it('an empty map is a value that is kept when its last entry is removed', () => {
     const store = new Store();
     store.apply('me', spec({ strategy: { rollingUpdate: { maxSurge: 1 } }, nodeSelector: { a: '1' } }));
     store.apply('me', spec({ strategy: { rollingUpdate: {} } }));

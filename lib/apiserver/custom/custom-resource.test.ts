@@ -16,7 +16,7 @@ function resources(object: JsonObject) {
 }
 
 suite('resourcesOfCrd', { timeout: 300_000 }, () => {
-  test('the served versions, the preferred one first', () => {
+  test('returns the served versions, the preferred one first', () => {
     const made = resources(
       crd([
         version('v1beta1', cronTabSchema, { storage: false, deprecated: true }),

@@ -35,7 +35,7 @@ test('lists come in pieces, whole, compressed for who wants it', async () => {
   }
 });
 
-test('a client that leaves in the middle of a list stops it', async () => {
+test('a list stops when its client disconnects', async () => {
   let left = 0;
   let endless = 0;
   const { renderer } = await import('../render/renderer.ts');

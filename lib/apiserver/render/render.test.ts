@@ -238,7 +238,7 @@ test('metadata alone', () => {
   });
 });
 
-test('integers that no number holds', () => {
+test('renders integers beyond the range of JavaScript numbers', () => {
   const text = '{"metadata":{"name":"a","generation":9007199254740993},"n":9223372036854775807}';
   const item = stored(configMaps, {});
   Object.defineProperty(item, 'text', { value: text });

@@ -115,7 +115,7 @@ suite('a full disk', { skip }, () => {
     assert.deepEqual(names(store), done.toSorted());
   });
 
-  test('too full to open it', async () => {
+  test('a full disk prevents opening it', async () => {
     using disk = new SmallDisk(1024);
     await openStore({ path: disk.at('db') })[Symbol.asyncDispose]();
     disk.fill(0);

@@ -174,7 +174,7 @@ suite('the end of a watch', () => {
     assert.equal((await reading.next()).done, true);
   });
 
-  test('one reader at a time', async () => {
+  test('allows one reader at a time', async () => {
     await using store = open();
     const watch = store.watch('pods', { fromVersion: 1n, signal: never });
     const first = watch.next();

@@ -196,7 +196,7 @@ suite('garbage collection', { timeout: 300_000 }, () => {
     await running;
   });
 
-  test('a thousand dependents', async () => {
+  test('deletes a thousand dependents', async () => {
     await using server = await startServer();
     const owner = await server.create(configMaps, configMap('owner'));
     const ownerReferences = [ownerOf(owner)];

@@ -310,7 +310,7 @@ function checkStored(bench: Bench): void {
   }
 }
 
-test('whatever is asked is done or refused with a Status, and nothing is half done', async () => {
+test('carries out each request entirely, or rejects it with a Status', async () => {
   const codes = new Map<number, number>();
   await fc.assert(
     fc.asyncProperty(fc.array(request, { minLength: 1, maxLength: 40 }), async (requests) => {

@@ -156,7 +156,7 @@ test('the same on the disk, with a thread that writes', async () => {
   }
 });
 
-test('watches that run while it is written: several readers, each at its own pace', async () => {
+test('several watches, each at its own pace, see all concurrent writes', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(write, { minLength: 5, maxLength: 40 }), async (writes) => {
       await using bench = await Bench.open();

@@ -87,7 +87,7 @@ clusters: [{name: two, cluster: {server: 'https://two'}}]`,
     assert.throws(() => findClusterAccess({ path, env: {}, homeDir }), { code: 'RAMPART_INPUT' });
   });
 
-  test('contexts, clusters and users that are not there are named, with those that are', () => {
+  test('names missing contexts, clusters and users, and lists those that exist', () => {
     const parse = (text: string): unknown => kubeconfigAccess(parseKubeconfig(text, 'f'));
     const text = config(`server: 'https://a'`, '');
     const parsed = parseKubeconfig(text, 'f');

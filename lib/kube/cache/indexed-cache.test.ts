@@ -161,7 +161,7 @@ suite('indexed cache', () => {
     assert.equal(logged.length, 2);
   });
 
-  test('a subscription ends; the same function twice is two', () => {
+  test('ends one subscription only, even if the same function has two', () => {
     const cache = new IndexedCache({ type: things });
     let calls = 0;
     const listener = (): void => void calls++;

@@ -5,7 +5,7 @@ import * as fc from '../../testing/fast-check.fixture.ts';
 import { TextArena } from './text-arena.ts';
 
 suite('text arena', () => {
-  test('does what a Map does, whatever is added, replaced and removed', () => {
+  test('behaves like a Map for any sequence of additions, replacements and removals', () => {
     const text = fc.oneof(
       fc.string({ maxLength: 40 }),
       fc.string({ unit: 'grapheme', maxLength: 40 }),

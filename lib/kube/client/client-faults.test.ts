@@ -140,7 +140,7 @@ suite('client: connections that fail', () => {
     assert.equal(server.requests(), 1);
   });
 
-  test('an answer that breaks off', async () => {
+  test('an interrupted answer is an error', async () => {
     await using server = await rawServer((socket) =>
       socket.end(ok.replace('2\r\n\r\n{}', '20\r\n\r\n{"a":')),
     );

@@ -47,7 +47,7 @@ suite('client over HTTP/2', () => {
     assert.equal(server.sessions.length, 1);
   });
 
-  test('more than the server takes on one connection go on another, and nothing waits', async () => {
+  test('opens another connection when the server accepts no more streams, so no request waits', async () => {
     await using server = await serveHttp2({ maxStreams: 3 });
     using client = new KubeClient(server.access);
     for (let index = 0; index < 4; index++) void watching(client);

@@ -73,7 +73,7 @@ suite('watch', () => {
     });
   });
 
-  test('lines as they came, errors too', async () => {
+  test('yields the lines as received, including errors', async () => {
     const line = '{"type":"ERROR","object":{}}';
     await using both = await pair(watching((response) => response.end(`${line}\n`)));
     const lines: string[] = [];

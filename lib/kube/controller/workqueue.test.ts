@@ -21,7 +21,7 @@ function drain(queue: WorkQueue): string[] {
 }
 
 suite('workqueue', () => {
-  test('a key that waits is handed out once, in the order of its first add', () => {
+  test('hands out a queued key once, in the order in which keys were first added', () => {
     const { queue } = queueWith();
     for (const key of ['a', 'b', 'a', 'c', 'b']) queue.add(key);
     assert.equal(queue.depth, 3);

@@ -63,7 +63,7 @@ suite('event aggregation', () => {
     assert.equal(after.kind === 'new' && after.entry.record.note, 'file 30');
   });
 
-  test('about one object: 25 at once, then one in 5 minutes; others have their own', () => {
+  test('allows 25 events at once for each object, then one in 5 minutes', () => {
     const clock = new ManualClock();
     const events = new EventAggregation(clock);
     const add = (reason: string) => events.add({ ...happened, reason }).kind;

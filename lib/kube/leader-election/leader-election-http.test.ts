@@ -87,7 +87,7 @@ suite('leader election over HTTP', () => {
     },
   );
 
-  test('locks of different names do not know of each other', async () => {
+  test('locks of different names are independent', async () => {
     const paths: string[] = [];
     await using server = await serve(({ method, url, body }, response) => {
       paths.push(`${method} ${url.split('/').at(-1)}`);

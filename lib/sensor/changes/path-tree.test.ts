@@ -10,7 +10,7 @@ const path = fc
   .map((names) => `/${names.join('/')}`);
 
 suite('paths below a path', () => {
-  test('are those that looking at all of them finds', () => {
+  test('are the same as a search through all paths finds', () => {
     const steps = fc.array(fc.tuple(fc.boolean(), path), { maxLength: 60 });
     fc.assert(
       fc.property(steps, path, (all, asked) => {

@@ -58,7 +58,7 @@ suite('the files of a directory', () => {
     assert.deepEqual(below.unwatched, { files: 0, directories: 0 });
   });
 
-  test('come and go, in directories that come and go', async () => {
+  test('are added and removed, in directories that are added and removed', async () => {
     using root = new Root('d/a');
     using tracking = new TrackingDirectories();
     using below = await tracking.follow(root.path, '/d');
@@ -145,7 +145,7 @@ suite('the files of a directory', () => {
     assert.deepEqual(below.paths(), ['/d/a']);
   });
 
-  test('the files of a directory that comes, goes and is replaced', async () => {
+  test('follows the files of a directory that is created, removed and replaced', async () => {
     using root = new Root('new/b');
     using tracking = new TrackingDirectories();
     using below = await tracking.follow(root.path, '/d/e');
@@ -162,7 +162,7 @@ suite('the files of a directory', () => {
     await until('a file is none', () => below.directory.state.kind === 'unusable');
   });
 
-  test('names are bytes', async () => {
+  test('names may be arbitrary bytes', async () => {
     using root = new Root('d/a');
     run('sh', [
       '-c',

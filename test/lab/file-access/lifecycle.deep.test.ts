@@ -87,7 +87,7 @@ suite('containers, pods and policies come and go', { skip: sensorSkip || labObst
     for (const pod of [other, second]) await lab.removePod(pod);
   });
 
-  test('traps of one policy and of two on one file: an alert for each', async () => {
+  test('several traps on one file, of one or two policies, raise an alert each', async () => {
     const { lab } = guarded;
     const { pod, container } = await guarded.run({
       name: 'traps',

@@ -105,7 +105,7 @@ suite('object files', () => {
     });
   });
 
-  test('sections that are all of the file, each, take no time', () => {
+  test('many sections that each span the whole file take no time', () => {
     const bytes = Buffer.from(bytecode('tenant'));
     const begin = Number(bytes.readBigUInt64LE(40));
     for (let at = begin + 64; at < begin + 3 * 64; at += 64) {

@@ -35,7 +35,7 @@ test('rules with the same peers share their sets; blocks are rules', () => {
 });
 
 suite('sets of peers', { skip: namespaceObstacle() ?? false }, () => {
-  test('a peer that comes is one element for all policies, and any of them may go', async () => {
+  test('a new peer is one element for all policies, and remains when one of them is removed', async () => {
     using namespace = new NetworkNamespace();
     using dataplane = namespace.run(() => openNftablesDataplane());
     const before = nodeRules([pod], policies(blocks('10.1.0.20'), 'a', 'b', 'c'), shared);

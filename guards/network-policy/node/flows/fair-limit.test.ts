@@ -26,7 +26,7 @@ suite('a limited number per second', () => {
     assert.equal(taken('c', 5), 0);
   });
 
-  test('a key that asks often leaves the others what they ask for, and takes all that they leave', () => {
+  test('a frequent key leaves the others what they request, and gets all that they leave', () => {
     const { taken, time } = limitOf(100);
     const ask = () => ({
       often: taken('often', 1000),

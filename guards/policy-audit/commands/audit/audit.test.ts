@@ -414,7 +414,7 @@ suite('rampart audit', () => {
     assert.deepEqual([summary.objects, summary.evaluations], [4, 4]);
   });
 
-  deepTest('2 where reports may not be written, of one namespace or of all, and it says so', async () => {
+  deepTest('exits with 2 and names the namespaces in which it may not write reports', async () => {
     await only({ carts: noCarts });
     for (const [mayNotWrite, said] of [
       [/^\/apis\/wgpolicyk8s\.io\/v1alpha2\/namespaces\/other\//, ['other']],

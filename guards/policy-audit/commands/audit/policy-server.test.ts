@@ -75,7 +75,7 @@ suite('rampart audit with --policy-server-url', () => {
     }
   });
 
-  test('an authority that is another, or none, ends it with 2 before anything is asked or written', async () => {
+  test('with a wrong authority, or without one, it exits with 2 before it queries or writes anything', async () => {
     for (const args of [['-f', at('other.pem')], []]) {
       const { code, stdout, stderr } = await run('-u', url, ...args);
       assert.deepEqual([code, stdout], [2, '']);

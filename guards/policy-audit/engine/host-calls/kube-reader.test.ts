@@ -116,7 +116,7 @@ test('a request ends when no policy waits for it any more', async () => {
   assert.equal(ended?.aborted, true);
 });
 
-test('a subject access review is made, and its status is the answer', async () => {
+test('creates a SubjectAccessReview, and returns its status', async () => {
   const made: unknown[] = [];
   const reader = new KubeClusterReader({
     create: (type: { plural: string }, object: unknown) => {

@@ -64,7 +64,7 @@ suite('limits of policies in WebAssembly', () => {
         assert.deepEqual(await policy.evaluate(good), { allowed: true });
       });
 
-      test('one that begins with more memory than it may have is not opened', async () => {
+      test('a module whose initial memory exceeds the limit is not opened', async () => {
         const large = failing(
           'memory',
           /^the policy requires .* MiB of memory at start, more than the limit of 0 MiB$/,

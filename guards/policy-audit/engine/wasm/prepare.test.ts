@@ -134,7 +134,7 @@ suite('a compiled module, unchanged', () => {
     assert.throws(() => prepareModule(moduleOf([section(5, 1, 4, 1)]), 10), /64-bit memory/);
   });
 
-  test('all policies of the tests can be put back', () => {
+  test('every policy of the tests can be reset', () => {
     for (const runtime of allRuntimes) {
       for (const name of ['labels', 'memory', 'unruly'] as const) {
         assert.ok(prepareModule(policyModule(name, runtime), 100).restoring, `${name} ${runtime}`);
