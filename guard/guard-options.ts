@@ -41,7 +41,7 @@ export function addGuardOptions(command: Command, name: GuardCommand, guards: re
   return command;
 }
 
-/** The directory of a guard, as the agent's flag has it. @throws {RampartError} `INPUT` where it is empty. */
+/** The directory of a guard, as the agent's flag has it. @throws {RampartError} `INPUT` if it is empty. */
 export function directoryIn(values: OptionValues): (guard: Guard) => string {
   return ({ directory }) => {
     const flags = directory?.flags ?? '';

@@ -32,7 +32,7 @@ export function metricsPathsOf(guards: readonly Guard[]): string[] {
   return guards.flatMap(({ metricsPaths = [] }) => metricsPaths);
 }
 
-/** @throws {RampartError} `INPUT` where the root of the node is not a directory. */
+/** @throws {RampartError} `INPUT` if the root of the node is not a directory. */
 export function checkedHostRoot(hostRoot: string): string {
   if (hostRoot !== '' && statSync(hostRoot, { throwIfNoEntry: false })?.isDirectory() === true) {
     return resolve(hostRoot);

@@ -2,7 +2,7 @@ export interface LeaseView {
   readonly name: string;
   /** Empty if it is free. */
   readonly holder: string;
-  /** By this machine's clock, negative where the holder's is ahead; `null` where it is not said. */
+  /** By this machine's clock, negative where the holder's is ahead; `null` if it is not said. */
   readonly renewedSecondsAgo: number | null;
   readonly isRenewed: boolean;
 }

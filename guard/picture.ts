@@ -7,7 +7,7 @@ import type { ReadFinding } from './stream/read-finding.ts';
 
 /** It reads once, changes nothing, and leaves out what may not be read. */
 export interface PictureSource {
-  /** @throws {KubeError} where the API does not answer. */
+  /** @throws {KubeError} if the API does not answer. */
   read(context: PictureContext): Promise<Picture>;
 }
 

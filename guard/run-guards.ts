@@ -185,7 +185,7 @@ async function runParts(
   if (failures.length > 0) throw failures[0];
 }
 
-/** In the order of the list; all where none is named. @throws {RampartError} `INPUT` for an unknown name. */
+/** In the order of the list; all if none is named. @throws {RampartError} `INPUT` for an unknown name. */
 export function selectGuards(guards: readonly Guard[], names: readonly string[]): readonly Guard[] {
   if (names.length === 0) return guards;
   const unknown = names.find((name) => !guards.some((guard) => guard.name === name));

@@ -25,7 +25,7 @@ import type { Verdict } from './verdict.ts';
  * };
  */
 export interface StatusSection {
-  /** @throws {KubeError} where the API does not answer. */
+  /** @throws {KubeError} if the API does not answer. */
   read(context: StatusContext): Promise<SectionReport>;
 }
 

@@ -12,7 +12,7 @@ export interface StandalonePage extends MountedPart {
   serve(options: Omit<InProcessOptions, 'path'>): void;
 }
 
-/** @throws {RampartError} `SYSTEM` where the page is missing, or cannot be built. */
+/** @throws {RampartError} `SYSTEM` if the page is missing, or cannot be built. */
 export async function standalonePage(): Promise<StandalonePage> {
   const { readPageFiles } = await import('../ui/page-files.ts');
   // Fails at the start rather than when a user first opens the page.

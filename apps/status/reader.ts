@@ -38,7 +38,7 @@ export interface AgentPodView {
 
 export interface ReadGuard {
   readonly guard: Guard;
-  /** Whether the API serves what users write for it, as far as it needs that; `null` where it is not known. */
+  /** Whether the API serves what users write for it, as far as it needs that; `null` if it is not known. */
   readonly installed: boolean | null;
   /** Whether the API serves anything that it brings. */
   readonly isServed: boolean | null;

@@ -52,7 +52,7 @@ export interface GuardReport {
   readonly on: readonly string[];
   /** Nodes whose agent is alive and does not run it. */
   readonly notOn: readonly GuardNodeReport[];
-  /** Its part in the operator; `null` where it has none, or no operator is alive. */
+  /** Its part in the operator; `null` if it has none, or no operator is alive. */
   readonly operator: { readonly state: GuardState; readonly reason: string } | null;
 }
 
@@ -72,11 +72,11 @@ export interface NodeReport {
    * leases may not be read.
    */
   readonly agent: 'running' | 'dead' | 'stopped' | 'not-seen';
-  /** When it renewed its lease last; `null` where it is not known. */
+  /** When it renewed its lease last; `null` if it is not known. */
   readonly agentRenewed: string | null;
   /** The pod with deploy/'s labels; `null` without one. */
   readonly agentPod: { readonly name: string; readonly ready: boolean } | null;
-  /** By the guard's name, as the agent says; none where it is not running. */
+  /** By the guard's name, as the agent says; none if it is not running. */
   readonly guards: Readonly<Record<string, NodeGuardReport>>;
   /** Losses since the agent started, by its metrics; guards without losses are omitted. */
   readonly losses: readonly LossReport[];

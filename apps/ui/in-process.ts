@@ -28,7 +28,7 @@ export interface InProcessOptions extends TokenGateOptions {
   readonly failed: UiPart['failed'];
 }
 
-/** Findings are those of the process: none is kept twice. @throws {RampartError} `SYSTEM` where the page is missing. */
+/** Findings are those of the process: none is kept twice. @throws {RampartError} `SYSTEM` if the page is missing. */
 export async function inProcessUi(options: InProcessOptions): Promise<UiPart> {
   const { guards, kubeconfig, feed, hours, clusterWords, failed } = options;
   const status = new StatusPoll(guards, { kubeconfig });

@@ -45,7 +45,7 @@ export interface NextCommand {
 
 /** `pictures/GUARD.json` */
 export interface UiPicture {
-  /** `null` where it cannot be read. */
+  /** `null` if it cannot be read. */
   readonly picture: DrawnPicture | null;
   /** Why not. */
   readonly failure: string | null;

@@ -31,7 +31,7 @@ export interface UiServer extends AsyncDisposable {
   readonly link: string;
 }
 
-/** @throws {RampartError} `SYSTEM` where the port cannot be listened on. */
+/** @throws {RampartError} `SYSTEM` if the port cannot be listened on. */
 export async function serveUi(options: UiServerOptions): Promise<UiServer> {
   const { port: wanted, page, report, picture, findings } = options;
   const gate = new LinkGate({ report, picture, findings: feedOf(findings) });

@@ -12,7 +12,7 @@ import { uninstall } from './uninstall.ts';
 /** API servers say themselves when it is too much. */
 const rate = { perSecond: 200, burst: 400 } as const;
 
-/** @returns the exit code. @throws {RampartError} `INPUT` where users' objects may not be deleted. */
+/** @returns the exit code. @throws {RampartError} `INPUT` if users' objects may not be deleted. */
 export async function runUninstall(
   guards: readonly Guard[],
   { kubeconfig, context, output, yes = false, keepObjects = false }: UninstallOptions,

@@ -130,7 +130,7 @@ class WriterLog {
     }
   }
 
-  /** Goes on until the pod is gone or the signal aborts. @throws {KubeError} where the log may not be read. */
+  /** Goes on until the pod is gone or the signal aborts. @throws {KubeError} if the log may not be read. */
   async follow(): Promise<void> {
     const { handler } = this.#request;
     const signal = AbortSignal.any([this.#request.signal, this.#gone.signal]);

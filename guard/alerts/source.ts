@@ -48,7 +48,7 @@ interface OriginOptions {
 /** Looked at in this order where nothing is said: of an agent; of standalone as its guide starts it. */
 const usualSockets: readonly string[] = [agentAlertsSocket, join('/var/lib/rampart', standaloneAlertsSocket)];
 
-/** @throws {RampartError} `INPUT` where nothing is there or too much was said, `PRIVILEGE` where only a socket is that may not be opened. */
+/** @throws {RampartError} `INPUT` if nothing is there or too much was said, `PRIVILEGE` if only a socket is that may not be opened. */
 export async function findOrigin(
   options: OriginOptions,
   sockets: readonly string[] = usualSockets,

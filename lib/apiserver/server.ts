@@ -27,7 +27,7 @@ import type { User } from './verbs/request.ts';
 
 interface ApiServerOptions {
   /**
-   * Where the objects are, the keys, the token and the kubeconfig; made where it is missing, for this user alone.
+   * Where the objects are, the keys, the token and the kubeconfig; made if it is missing, for this user alone.
    * `undefined`: objects in memory, the rest in a temporary directory, all gone at the end.
    */
   readonly dataDirectory: string | undefined;

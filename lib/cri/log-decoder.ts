@@ -167,7 +167,7 @@ export class LogDecoder {
     this.#inLine[stream] = isPartial;
   }
 
-  /** @param end of the newline of the record, -1 where that is not here. */
+  /** @param end of the newline of the record, -1 if that is not here. */
   #content(bytes: Buffer, from: number, end: number): void {
     if (!this.#shown[this.#stream]) return;
     const isEnd = end !== -1 && !this.#isPartial;

@@ -108,7 +108,7 @@ export class FixedBuffer {
     this.address = Number(addressOf(this.bytes));
   }
 
-  /** Writes a text of one byte a character, with a NUL behind it. @throws {RangeError} where it has no room */
+  /** Writes a text of one byte a character, with a NUL behind it. @throws {RangeError} if it has no room */
   writeText(text: string, at = 0): void {
     if (at + text.length >= this.bytes.length) throw new RangeError(`no room for ${text.length} bytes`);
     // Most are names of files, for which a call of C++ takes longer than this.

@@ -36,10 +36,10 @@ interface FeedServer extends AsyncDisposable {
 }
 
 /**
- * Serves until disposed. A socket that a killed process left is taken over. The directory is made where it is missing, with
+ * Serves until disposed. A socket that a killed process left is taken over. The directory is made if it is missing, with
  * mode 0700; the socket has 0600.
  *
- * @throws {RampartError} `IN_USE` where another process is serving on it, or something else than a socket is there; `INPUT` for
+ * @throws {RampartError} `IN_USE` if another process is serving on it, or something else than a socket is there; `INPUT` for
  *   a name that is too long; `SYSTEM` when it cannot be listened on.
  */
 export async function serveFeed(

@@ -79,7 +79,7 @@ class Ring {
     this.#maxUnits = maxUnits;
   }
 
-  /** The number of the oldest; infinite where none is kept. */
+  /** The number of the oldest; infinite if none is kept. */
   get first(): number {
     return this.#kept === 0 ? Infinity : (this.#numbers[this.#place(this.#taken - this.#kept)] ?? Infinity);
   }

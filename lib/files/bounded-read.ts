@@ -9,7 +9,7 @@ const CHUNK_BYTES = 64 * 1024;
  * A regular file from its start, whole. Its size is asked for first: a sparse file of gigabytes costs nothing to whoever made it.
  *
  * @param name for the error
- * @throws {RampartError} `LIMIT` where it has more bytes, also where it grows meanwhile; the error of read(2)
+ * @throws {RampartError} `LIMIT` if it has more bytes, also where it grows meanwhile; the error of read(2)
  */
 export function readBounded(fd: number, mostBytes: number, name: string): Buffer {
   const { size } = fstatSync(fd);

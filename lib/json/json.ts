@@ -55,7 +55,7 @@ export function cloneJson(value: unknown): unknown {
 }
 
 /**
- * An integer as sigs.k8s.io/json keeps it: exactly where it fits an int64 (a `bigint` where a `number` would change it), else as
+ * An integer as sigs.k8s.io/json keeps it: exactly if it fits an int64 (a `bigint` where a `number` would change it), else as
  * a float64.
  */
 export function jsonInteger(value: bigint): number | bigint {

@@ -11,7 +11,7 @@ export interface ManifestRoot {
 
 interface ManifestFile {
   readonly path: string;
-  /** `undefined` where it cannot be read. */
+  /** `undefined` if it cannot be read. */
   readonly text: string | undefined;
   readonly why: string | undefined;
 }

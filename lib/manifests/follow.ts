@@ -97,7 +97,7 @@ class Follower {
     this.#watchers.clear();
   }
 
-  /** Whether all is as the files say; `undefined` where the server could not be asked. */
+  /** Whether all is as the files say; `undefined` if the server could not be asked. */
   async #round(found: FoundFiles, whole: boolean): Promise<boolean | undefined> {
     const { signal, say, onRound } = this.#options;
     try {

@@ -17,7 +17,7 @@ export class Kinds {
     this.#versions.clear();
   }
 
-  /** `undefined` where the server has no such kind. */
+  /** `undefined` if the server has no such kind. */
   async find(apiVersion: string, kind: string, signal: AbortSignal): Promise<ResourceType | undefined> {
     const { group, version } = split(apiVersion);
     const resources = await this.#resources(group, version, signal);

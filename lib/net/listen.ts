@@ -7,7 +7,7 @@ import { errorCodes, RampartError } from '../errors/errors.ts';
  * Resolves when the server listens on TCP.
  *
  * @param what - What it serves, for the error.
- * @throws {RampartError} `SYSTEM` where it cannot
+ * @throws {RampartError} `SYSTEM` if it cannot
  */
 export async function listen(server: Server, { host, port }: Address, what: string): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();

@@ -1,5 +1,5 @@
 /**
- * The pull side of the distribution API at one endpoint: authentication, retries where they can help, and how securely the
+ * The pull side of the distribution API at one endpoint: authentication, useful retries, and how securely the
  * host is accessed.
  */
 import { errorCodes, RampartError } from '../errors/errors.ts';

@@ -3,7 +3,7 @@ import { type ErrorCode, errorCodes, RampartError } from '../errors/errors.ts';
 
 /** SQLite's description of a failure, in a form that passes between threads. */
 export interface SqliteFailure {
-  /** Extended result code (sqlite.org/rescode.html); `undefined` where the error is not SQLite's. */
+  /** Extended result code (sqlite.org/rescode.html); `undefined` if the error is not SQLite's. */
   readonly resultCode: number | undefined;
   readonly message: string;
 }

@@ -8,7 +8,7 @@ export type AttachType =
 
 /** One program at one place. */
 export interface DesiredProgram {
-  /** Stable across restarts and unique on the node: the name of the node object, with its namespace where it has one. Names its pins. */
+  /** Stable across restarts and unique on the node: the name of the node object, with its namespace if it has one. Names its pins. */
   readonly id: string;
   /** The requesting object, as `rampart bpf list` shows it: `XdpProgram/count`, `XdpNsProgram/web/count`. */
   readonly owner: string;

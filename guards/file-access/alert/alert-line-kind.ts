@@ -35,7 +35,7 @@ function decisionOf(alert: KiveAlert): Decision {
 }
 
 /**
- * As `formatPretty`, with the pod before the path, and after it the policy, who it was where that is not the owner, and
+ * As `formatPretty`, with the pod before the path, and after it the policy, who it was if that is not the owner, and
  * whether the file is no longer at that path.
  *
  * @example

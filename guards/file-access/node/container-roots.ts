@@ -36,7 +36,7 @@ export class ContainerRoots {
     }
   }
 
-  /** The root with this path, where it is in use. */
+  /** The root with this path, if it is in use. */
   at(path: string): SharedRoot | undefined {
     return this.#byPath.get(path);
   }

@@ -80,7 +80,7 @@ function says(stored: KiveData, wanted: KiveData): boolean {
   );
 }
 
-/** The annotations that are there only where they say something. */
+/** The annotations that are there only if they say something. */
 const optional = [
   ourAnnotations.callbackSecret,
   ourAnnotations.host,

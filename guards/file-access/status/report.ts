@@ -5,7 +5,7 @@ import type { HolderReport } from '../../../guard/lease-holder.ts';
 export interface FileAccessFields {
   /** By namespace and name; `null` if they may not be read. */
   readonly policies: readonly PolicyReport[] | null;
-  /** `null` where it may not be read. */
+  /** `null` if it may not be read. */
   readonly kiveData: {
     readonly total: number | null;
     /** Objects of policies that are gone; `null` also if one namespace was requested. */
@@ -21,7 +21,7 @@ export interface FileAccessNodeFields {
   readonly kernel: string | null;
   /** Who alerts on its kernel. */
   readonly loader: HolderReport;
-  /** Containers with watched files, and these files, of policies of any namespace; `null` where KiveData may not be read. */
+  /** Containers with watched files, and these files, of policies of any namespace; `null` if KiveData may not be read. */
   readonly containers: number | null;
   readonly files: number | null;
 }

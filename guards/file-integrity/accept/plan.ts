@@ -34,7 +34,7 @@ export interface NodePlan {
 
 /**
  * @param namespace as given; otherwise that of the client, and then the one where the name is found
- * @throws {RampartError} `NOT_FOUND`; `INPUT` where several namespaces have one
+ * @throws {RampartError} `NOT_FOUND`; `INPUT` if several namespaces have one
  */
 export async function findIntegrity(
   client: KubeClient,

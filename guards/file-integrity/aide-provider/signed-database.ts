@@ -85,7 +85,7 @@ export class SignedDatabase implements AsyncDisposable {
     return this.#file.fd;
   }
 
-  /** @throws {BaselineError} where it is not what was signed */
+  /** @throws {BaselineError} if it is not what was signed */
   async verify(signal: AbortSignal): Promise<void> {
     const { sizeBytes, sha256 } = this.facts;
     const digest = createHash('sha256');

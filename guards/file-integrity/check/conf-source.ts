@@ -26,7 +26,7 @@ export interface ConfSource {
 
 /**
  * @param given as in `--config`
- * @throws {RampartError} `NOT_FOUND`, `SYSTEM` where it cannot be read; an error where the signal ends the wait for stdin
+ * @throws {RampartError} `NOT_FOUND`, `SYSTEM` if it cannot be read; an error where the signal ends the wait for stdin
  */
 export async function findConf(given: string | undefined, signal: AbortSignal): Promise<ConfSource> {
   if (given === undefined && !existsSync(USUAL))
@@ -70,7 +70,7 @@ function machine(allowExecution: boolean): ConfEnvironment {
   };
 }
 
-/** As AIDE does, aide.conf(5). @throws Error where it may not be run, or fails */
+/** As AIDE does, aide.conf(5). @throws Error if it may not be run, or fails */
 function execute(path: string, environment: ReadonlyMap<string, string>): Buffer {
   const file = resolve(path);
   const stat = statSync(file);

@@ -110,7 +110,7 @@ export function describeFinding(finding: Finding, nodeName: string): string {
   return `${path} ${changes[change]}${what} on node ${nodeName}${who}${touched}${why}.`;
 }
 
-/** Who touched it after its content had changed, where that was another process. */
+/** Who touched it after its content had changed, if that was another process. */
 export function lastAuthorOf({
   author,
   last,

@@ -98,7 +98,7 @@ export class WatchedNodes implements Disposable {
   ): Promise<void> {
     const { client, reports, logger } = this.#context;
     const { namespace = '', name } = status.metadata;
-    // First what follows from it: where that fails, it is there to be found again.
+    // First delete what depends on it: if that fails, it is still there and is found again.
     await reports.delete(
       integrityReportTarget({ namespace, name: integrity.metadata.name ?? '' }, status.nodeName),
       signal,

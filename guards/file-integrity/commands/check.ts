@@ -165,7 +165,7 @@ function defaultDatabase(root: string): string {
 /**
  * Another file takes the place of a baseline: of a link in what it leads to, and never of `/dev/null`.
  *
- * @throws {RampartError} `INPUT` where something else than a file is there, `SYSTEM` where that is not known
+ * @throws {RampartError} `INPUT` if something else than a file is there, `SYSTEM` if that is not known
  */
 function writableDatabase(path: string): string {
   try {

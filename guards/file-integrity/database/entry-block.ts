@@ -97,7 +97,7 @@ export async function* onlyEntries(
   if (isEmpty) throw emptyBaseline(problems);
 }
 
-/** The index of the last one that does not come after `path`; -1 where all do. */
+/** The index of the last one that does not come after `path`; -1 if all do. */
 export function lastNotAfter<T>(
   sorted: readonly T[],
   path: ByteString,

@@ -99,7 +99,7 @@ export class EntryEncoder {
     };
   }
 
-  /** @throws UnsortedEntries where its path comes before the last one's */
+  /** @throws UnsortedEntries if its path comes before the last one's */
   add(entry: Entry): void {
     const writer = this.#writer;
     const { path, attributes: set } = entry;

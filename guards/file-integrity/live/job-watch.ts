@@ -283,7 +283,7 @@ type AskedPath = Pick<ChangedPath, 'path'> &
 const mostNames = 50_000;
 const needed = setOf('i', 'n');
 
-/** The names in the baseline of the file with this entry, its own too; none where it has but one. */
+/** The names in the baseline of the file with this entry, its own too; none if it has but one. */
 type LinksOf = (entry: Entry, signal: AbortSignal) => Promise<readonly ByteString[]>;
 
 export function hardLinksIn(baseline: Baseline): LinksOf {

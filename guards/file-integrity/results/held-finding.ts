@@ -26,7 +26,7 @@ export interface PathUpdate {
   readonly isTouch?: boolean;
   /** Whose hand it was; undefined if this says nothing of it. */
   readonly hand?: Hand | undefined;
-  /** When it was seen first, where it had to wait since. */
+  /** When it was seen first, if it had to wait since. */
   readonly seenMs?: number;
   /** Default: an event. */
   readonly seenBy?: Finding['seenBy'];

@@ -53,7 +53,7 @@ export interface NodeResult {
   readonly continuedFromMs?: number;
   /** See `configurationId`; not there where nothing was made with any yet. */
   readonly configuration?: string;
-  /** That the result was made with; not there where it cannot be used. */
+  /** That the result was made with; not there if it cannot be used. */
   readonly baseline?: BaselineIdentity;
 }
 

@@ -84,7 +84,7 @@ export class FileLook {
   readonly #content: ContentReader;
   readonly #state: RunState;
   readonly #thread: number;
-  /** A file that was not changed since, in seconds since 1970, is looked at once it is read; none where undefined. */
+  /** A file that was not changed since, in seconds since 1970, is looked at once it is read; none if undefined. */
   #restedSinceS: number | undefined;
   /** The rest of {@link leaseMs}. */
   #leaseMs = 0;

@@ -6,7 +6,7 @@ import { type FixedBuffer, openFlags } from '../../../lib/ebpf/libc.ts';
 
 const { EPERM } = constants.errno;
 
-/** To be read, without a new access time where that is allowed. A descriptor, or the errno as a negative number. */
+/** To be read, without a new access time if that is allowed. A descriptor, or the errno as a negative number. */
 export function openName(directoryFd: number, name: FixedBuffer, flags: number): number {
   const all = flags | openFlags.NONBLOCK | openFlags.CLOEXEC;
   const fd = fileCalls.openat(directoryFd, name.address, all | openFlags.NOATIME, 0);

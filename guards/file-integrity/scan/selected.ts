@@ -37,7 +37,7 @@ class ConfSelection {
     this.#prefix = Buffer.from(conf.rootPrefix, 'utf8').toString('latin1');
   }
 
-  /** -1 where it is not selected. */
+  /** -1 if it is not selected. */
   attributes(path: ByteString, type: FileType): AttributeSet {
     const within = this.#within(path);
     return within === undefined ? -1 : (this.#selection.select(within, type)?.attributes ?? -1);

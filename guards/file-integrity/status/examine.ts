@@ -133,7 +133,7 @@ function problemsOf(integrity: FileIntegrity, known: readonly NodeView[]): OwnPr
   return reasons;
 }
 
-/** Why no node is guarded, where none is chosen. */
+/** Why no node is guarded, if none is chosen. */
 function nowhereOf(spec: FileIntegrity['spec'], known: readonly NodeView[]): OwnProblem | undefined {
   if (known.length === 0 || known.some((node) => isChosen(spec, node))) return undefined;
   const selector = Object.entries(spec.nodeSelector ?? {}).map(([name, value]) => `${name}=${value}`);

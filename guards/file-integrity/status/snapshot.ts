@@ -24,7 +24,7 @@ export interface IntegrityNodeView {
   readonly reading: FileIntegrityNodeStatus['reading'];
 }
 
-/** Those of both groups; none where they are not installed. @throws {KubeError} what is forbidden too. */
+/** FileIntegrities of both groups; none if they are not installed. @throws {KubeError} also if they may not be read. */
 export async function readIntegrities({
   list,
   namespace: asked,

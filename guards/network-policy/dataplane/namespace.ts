@@ -48,7 +48,7 @@ export class KeptNamespace implements Disposable {
    * Sockets and processes that `work` makes are of this namespace, and stay it. Nothing may be awaited in it. No capability is
    * needed where the thread is there already; else CAP_SYS_ADMIN.
    *
-   * @throws {RampartError} `SYSTEM` where the thread cannot go there.
+   * @throws {RampartError} `SYSTEM` if the thread cannot go there.
    */
   run<T>(work: () => T): T {
     if (statSync(ownNamespace).ino === this.#inode) return work();

@@ -116,7 +116,7 @@ function collectDuplicates(map: YAMLMap, lines: LineCounter, duplicates: string[
   }
 }
 
-/** A copy that shares nothing, with integers as `number` where that keeps them. */
+/** A copy that shares nothing, with integers as `number` if that keeps them. */
 function asJson(value: unknown): unknown {
   if (typeof value === 'bigint') return jsonInteger(value);
   if (typeof value === 'number' && !Number.isFinite(value)) {

@@ -141,7 +141,7 @@ export const scale: Subresource = {
       kind: 'Scale',
       apiVersion: apiVersionOf({ group: 'autoscaling', version: 'v1' }),
       metadata: { name, namespace, uid, resourceVersion, creationTimestamp },
-      // Left out where it is zero, unlike that of the status.
+      // Omitted if zero, unlike that of the status.
       spec: replicas === 0 ? {} : { replicas },
       status: {
         replicas: numberAt(object, 'status', 'replicas') ?? 0,

@@ -50,7 +50,7 @@ function readScale(object: JsonObject, paths: CrdScale, subject: { kind: string 
   const status: JsonObject = { replicas: countAt(object, paths.statusReplicasPath, subject) };
   if (typeof selector === 'string' && selector !== '') status['selector'] = selector;
   const count = countAt(object, paths.specReplicasPath, subject);
-  // Left out where it is zero, unlike that of the status.
+  // Omitted if zero, unlike that of the status.
   const spec = count === 0 ? {} : { replicas: count };
   return { kind: 'Scale', apiVersion: 'autoscaling/v1', metadata: meta, spec, status };
 }

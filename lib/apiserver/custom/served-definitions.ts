@@ -104,7 +104,7 @@ function read(store: Store, name: string): FormRecord | undefined {
   return { uid: stored.uid, key, version: stored.resourceVersion };
 }
 
-/** Texts of later versions have the form with this key; `undefined` where that is not known. */
+/** Texts of later versions have the form with this key; `undefined` if that is not known. */
 function recordedSince(store: Store, { name, uid }: Crd, key: string): bigint | undefined {
   const record = read(store, name);
   if (record?.uid === uid && record.key === key) return record.version;

@@ -7,7 +7,7 @@ import { sortedSubresources } from './legacy.ts';
 const aggregatedVersions = ['v2', 'v2beta1'] as const;
 export type AggregatedVersion = (typeof aggregatedVersions)[number];
 
-/** The version of aggregated discovery that an Accept header prefers; `undefined` where it prefers the other discovery. */
+/** The version of aggregated discovery that an Accept header prefers; `undefined` if it prefers the other discovery. */
 export function aggregatedVersion(accept: string | undefined): AggregatedVersion | undefined {
   for (const range of parseAccept(accept ?? '')) {
     if (!matches(range, 'application', 'json')) continue;

@@ -96,7 +96,7 @@ export interface HttpServerOptions {
   readonly listen: ListenAddress;
   /** A unix socket beside that address, for clients whom the connections of others must not keep out. They are authenticated too. */
   readonly privateSocket?: string | undefined;
-  /** Needed but on a unix socket and, where that is wanted, on loopback. */
+  /** Needed but on a unix socket and, if that is wanted, on loopback. */
   readonly tls?: TlsKeys | undefined;
   readonly health?: readonly HealthCheck[];
   readonly limits?: Partial<Limits> | undefined;

@@ -16,8 +16,8 @@ const prefix = Buffer.from('k8s\0', 'latin1');
  *
  * Of what is not known, fields are passed over, as Kubernetes does it.
  *
- * @throws {BodyMistake} where the bytes are no such message, or one of a kind that has none: those of custom resources.
- * @throws {RampartError} `SYSTEM` where the table of fields cannot be read.
+ * @throws {BodyMistake} if the bytes are no such message, or one of a kind that has none: those of custom resources.
+ * @throws {RampartError} `SYSTEM` if the table of fields cannot be read.
  */
 export function decodeProtobuf(bytes: Buffer): JsonObject {
   if (bytes.length === 0) throw new BodyMistake('empty data');

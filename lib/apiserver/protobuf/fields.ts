@@ -74,7 +74,7 @@ function readTable(): Table {
   }
 }
 
-/** `undefined` for a kind without a message. @throws {RampartError} `SYSTEM` where the table cannot be read. */
+/** `undefined` for a kind without a message. @throws {RampartError} `SYSTEM` if the table cannot be read. */
 export function messageOfKind(apiVersion: string, kind: string): string | undefined {
   // Every group has this one.
   if (kind === 'DeleteOptions') return 'meta.DeleteOptions';

@@ -34,7 +34,7 @@ const negotiatedLimit = 512;
  * media ranges, the first that can be served counts, so that `application/vnd.kubernetes.protobuf, application/json`
  * is answered in JSON (apiserver `pkg/endpoints/handlers/negotiation/negotiate.go`).
  *
- * @returns `undefined` where nothing suits: 406.
+ * @returns `undefined` if nothing suits: 406.
  * @throws {ApiError} 400 for an `includeObject` that does not exist, where a Table is wanted.
  */
 export function negotiate(

@@ -1,7 +1,7 @@
 /** The content of the store: objects as JSON text under a key, each at one version, and changes. */
 
 export interface ObjectKey {
-  /** The resource, with its group where it has one: `pods`, `deployments.apps`. */
+  /** The resource, with its group if it has one: `pods`, `deployments.apps`. */
   readonly resource: string;
   /** Empty for objects of the cluster. */
   readonly namespace: string;

@@ -151,7 +151,7 @@ export class Store implements AsyncDisposable {
   }
 
   /**
-   * Removes an object, whatever version it is at where none is expected.
+   * Removes an object, whatever version it is at if none is expected.
    *
    * @returns its last state, with the version of the deletion.
    * @throws {ConflictError} with the version that it is at

@@ -118,7 +118,7 @@ function checkPreconditions(
   }
 }
 
-/** The object as one that is being deleted; `pending` where it is that already, `undefined` where it can go. */
+/** The object as one that is being deleted; `pending` if it is that already, `undefined` if it can go. */
 function markedObject(
   context: VerbContext,
   resource: Resource,
@@ -149,7 +149,7 @@ function markedObject(
 
 type Ending = Pick<Metadata, 'deletionGracePeriodSeconds' | 'deletionTimestamp'>;
 
-/** The time that an object is given to end; `undefined` for none, `pending` where it runs and is not to be shorter. */
+/** The time that an object is given to end; `undefined` for none, `pending` if it runs and is not to be shorter. */
 function ending(
   { strategy }: Resource,
   { object, metadata }: CurrentObject,

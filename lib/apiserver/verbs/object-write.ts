@@ -105,7 +105,7 @@ export function refuseInvalid(resource: Resource, name: string, causes: readonly
   if (causes.length > 0) throw apiErrors.invalid(resource, name, eachRequiredOnce(causes));
 }
 
-/** The owners, each once; with a warning where that changes something. */
+/** The owners, each once; with a warning if that changes something. */
 export function ownersOf({ ownerReferences }: Metadata, warnings: string[]): Metadata['ownerReferences'] {
   if (ownerReferences === undefined) return undefined;
   const { owners, uids } = withoutRepeatedOwners(ownerReferences);

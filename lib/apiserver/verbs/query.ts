@@ -16,7 +16,7 @@ export interface WriteOptions {
   readonly force: boolean;
 }
 
-/** `undefined` where the parameter is absent. All but these say yes: `false`, `0`. */
+/** `undefined` if the parameter is absent. All but these say yes: `false`, `0`. */
 export function booleanOf(query: URLSearchParams, name: string): boolean | undefined {
   const text = query.get(name);
   if (text === null) return undefined;

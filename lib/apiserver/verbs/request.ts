@@ -69,7 +69,7 @@ export interface ItemList {
   readonly items: readonly Item[];
   readonly version: bigint;
   readonly continue: string | undefined;
-  /** `undefined` where it is not known, as with selectors. */
+  /** `undefined` if it is not known, as with selectors. */
   readonly remaining: number | undefined;
 }
 

@@ -24,7 +24,7 @@ export interface Selection {
   readonly namespace: string | undefined;
   /** The one name that can match. */
   readonly name: string | undefined;
-  /** The one object that can match: its name, and its namespace where it has one. */
+  /** The one object that can match: its name, and its namespace if it has one. */
   readonly isOne: boolean;
   /** Whether there is anything to ask of an object besides its key. */
   readonly looksInside: boolean;

@@ -84,7 +84,7 @@ export const attachKinds = [
 
 export type AttachKind = (typeof attachKinds)[number];
 
-/** The result of {@link probeFeatures}. A field is `undefined` where this process cannot read the fact. */
+/** The result of {@link probeFeatures}. A field is `undefined` if this process cannot read the fact. */
 export interface KernelFeatures {
   /** `uname -r`. */
   readonly release: string;

@@ -1,4 +1,4 @@
-/** Facts about the running kernel from /proc and /sys; `undefined` where this process cannot know. */
+/** Facts about the running kernel from /proc and /sys; `undefined` if this process cannot know. */
 import { readFileSync } from 'node:fs';
 
 import { libbpf, libc, syscallNumbers } from '../ffi.ts';
@@ -58,7 +58,7 @@ const lsmNames = [
   'ipe',
 ] as const;
 
-/** Active security modules: from securityfs, or where that is not mounted from lsm_list_modules(2), since 6.8. */
+/** Active security modules: from securityfs, or from lsm_list_modules(2) (since 6.8) if that is not mounted. */
 export function activeLsms(): readonly string[] | undefined {
   const text = readText('/sys/kernel/security/lsm');
   if (text !== undefined) return text.split(',').filter((name) => name !== '');

@@ -37,7 +37,7 @@ export interface ClusterAccess {
   readonly credentials: Credentials;
   /** Sent with every request, e.g. for impersonation. */
   readonly headers?: Readonly<Record<string, string | readonly string[]>>;
-  /** The namespace to work in where none is named. */
+  /** The namespace to work in if none is named. */
   readonly namespace: string;
 }
 
@@ -55,7 +55,7 @@ interface ClusterAccessOptions extends KubeconfigOptions {
  * Finds the API server as kubectl does: the file named, else the files of `KUBECONFIG`, else `~/.kube/config`, else the
  * service account of the pod that this runs in.
  *
- * @throws {RampartError} `INPUT` where nothing is found or what is found cannot work, `UNSUPPORTED` for what this
+ * @throws {RampartError} `INPUT` if nothing is found or what is found cannot work, `UNSUPPORTED` for what this
  *   client does not do: SOCKS proxies, legacy auth providers, plugins that must ask a person.
  */
 export function findClusterAccess(options: ClusterAccessOptions = {}): ClusterAccess {
@@ -80,7 +80,7 @@ const SERVICE_ACCOUNT_DIR = '/var/run/secrets/kubernetes.io/serviceaccount';
 /**
  * The API server of the cluster that this pod runs in, which is not behind a proxy whatever the environment says. The token is read again as the kubelet replaces it.
  *
- * @throws {RampartError} `INPUT` where the environment or the service account's files are missing.
+ * @throws {RampartError} `INPUT` if the environment or the service account's files are missing.
  */
 export function inClusterAccess(options: ClusterAccessOptions = {}): ClusterAccess {
   const { env = process.env, serviceAccountDir = SERVICE_ACCOUNT_DIR, clock } = options;

@@ -47,5 +47,5 @@ export interface Patch {
   readonly body: unknown;
 }
 
-/** One object: its namespace where it has one, its name, perhaps a subresource. */
+/** One object: its namespace if it has one, its name, perhaps a subresource. */
 export type ObjectTarget = Target & { readonly name: string };

@@ -61,7 +61,7 @@ export class KubeClient implements Disposable {
     this.#connection = new Connection(access, options);
   }
 
-  /** The namespace to work in where none is named. */
+  /** The namespace to work in if none is named. */
   get namespace(): string {
     return this.#connection.access.namespace;
   }

@@ -216,7 +216,7 @@ export class Connection implements Disposable {
     return Buffer.concat(chunks).toString('utf8');
   }
 
-  /** @throws {RampartError} `INPUT` where a token would go over the network for everybody to read. */
+  /** @throws {RampartError} `INPUT` if a token would go over the network for everybody to read. */
   #checkSecrecy({ authorization }: Credential): void {
     const { server, socketPath } = this.access;
     if (authorization === undefined || server.protocol === 'https:' || socketPath !== undefined) return;

@@ -56,7 +56,7 @@ export interface Resource<V extends Versions = Versions> extends ResourceDefinit
 const isResourceKey: unique symbol = Symbol('resource');
 
 /**
- * An object of a resource as the API returns it; of all its versions where none is named.
+ * An object of a resource as the API returns it; of all its versions if none is named.
  *
  * @example
  * export type Widget = ObjectOf<typeof widgets>;

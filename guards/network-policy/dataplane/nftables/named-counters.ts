@@ -32,7 +32,7 @@ export interface Count {
  * By name. Without such a table: none.
  *
  * @param socket - Of `NETLINK_NETFILTER`.
- * @throws {RampartError} `PRIVILEGE` without CAP_NET_ADMIN; `SYSTEM` where the kernel has no nf_tables.
+ * @throws {RampartError} `PRIVILEGE` without CAP_NET_ADMIN; `SYSTEM` if the kernel has no nf_tables.
  */
 export function readCounters(
   socket: NetlinkSocket,

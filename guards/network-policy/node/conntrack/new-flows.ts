@@ -43,7 +43,7 @@ export class NewFlows implements Disposable {
   #dropped = 0;
 
   /**
-   * @throws {RampartError} `PRIVILEGE` without CAP_NET_ADMIN; `UNSUPPORTED` where events are switched off; `SystemCallError` where the kernel
+   * @throws {RampartError} `PRIVILEGE` without CAP_NET_ADMIN; `UNSUPPORTED` if events are switched off; `SystemCallError` where the kernel
    *   has no nf_conntrack_netlink, and before Linux 4.12.
    */
   constructor(options: NewFlowsOptions) {
