@@ -35,8 +35,8 @@ const top = dirname(import.meta.dirname);
 
 /** Booting a kernel by software emulation takes its time; what takes longer than this hangs. */
 const timeoutMs = (isDeep ? 40 : 10) * 60_000;
-/** Two more than the cores that are taken into account: in most of the long ones something is waited for. */
-const concurrency = Math.min(2, availableParallelism()) + 2;
+/** Three more than the cores that are taken into account: most of the long ones wait for more than half of their time. */
+const concurrency = Math.min(2, availableParallelism()) + 3;
 /** The recorded duration of each file, in seconds: slow ones are started first. */
 const durationsFile = join(top, 'scripts/test-durations.json');
 /** Not worth a line there. */

@@ -13,6 +13,7 @@ import { clusterAdmissionPolicyType } from '../guards/policy-audit/api.ts';
 import { clusterPolicy } from '../guards/policy-audit/scanner/scan.fixture.ts';
 import { configMaps, namespaces, secrets } from '../lib/kube/object/object.ts';
 import { sensorSkip } from '../lib/sensor/sensor.fixture.ts';
+import { deepTest } from '../lib/testing/depth.fixture.ts';
 import { browserObstacle, openBrowser } from './ui-process.fixture.ts';
 
 interface Asked {
@@ -170,7 +171,7 @@ suite('rampart standalone --ui', { skip: sensorSkip }, () => {
     assert.equal((await report()).findings.hours.at(0)?.guard, 'policy-audit');
   });
 
-  test('in a browser: a token is typed once', { skip: browserObstacle() }, async () => {
+  deepTest('in a browser: a token is typed once', { skip: browserObstacle() }, async () => {
     await using browser = await openBrowser();
     const context = await browser.newContext({ ignoreHTTPSErrors: true });
     context.setDefaultTimeout(60_000);
