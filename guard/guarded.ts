@@ -54,7 +54,7 @@ export interface OwnProblem {
   readonly sinceMs?: number | undefined;
 }
 
-/** As in `problems[]` of `-o json`. */
+/** An entry of `problems[]` of `-o json`. */
 export interface Problem {
   readonly guard: string;
   readonly kind: string;

@@ -92,7 +92,7 @@ export class LeftLeases {
   }
 }
 
-/** Those of agents without a Node, and of kernels without one of the other agents. */
+/** Leases of agents without a Node, and of kernels that no other agent runs on. */
 function leftOf(items: readonly Lease[], hasNode: (name: string) => boolean): Lease[] {
   const isGone = (lease: Lease): boolean => {
     const agent = readAgentLease(lease);

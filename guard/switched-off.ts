@@ -8,7 +8,7 @@ import type { Guard, OptionValues } from './guard.ts';
 import { parsedOptions } from './guard-options.ts';
 
 interface SwitchedOff {
-  /** Those that run. */
+  /** The guards that run. */
   readonly guards: readonly Guard[];
   readonly values: OptionValues;
   readonly logger: Pick<Logger, 'info' | 'warn'>;

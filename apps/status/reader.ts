@@ -108,7 +108,7 @@ export class StatusReader {
     return (await this.#readLeases())?.locks;
   }
 
-  /** Those that have a Lease of their own. */
+  /** The agents, each with a Lease of its own. */
   async agents(): Promise<readonly AgentView[] | undefined> {
     return (await this.#readLeases())?.agents;
   }

@@ -6,7 +6,7 @@ import { FindingHours } from '../ui/finding-hours.ts';
 import type { UiFinding } from '../ui/report.ts';
 import { type AccessQuestion, keyOf, rightsFor } from './rights.ts';
 
-/** Those that the same rights show. They name namespaces, and nothing that is made as quickly as findings are. */
+/** Findings that the same rights show. They name namespaces, and nothing that is made as quickly as findings are. */
 interface Group {
   readonly rights: readonly AccessQuestion[];
   readonly hours: FindingHours;

@@ -46,7 +46,7 @@ export class FindingSource {
     return { isLive: this.#isLive, note: this.#note, missed: this.#missed, hours: this.#hours.last(nowMs) };
   }
 
-  /** Those of a guard that are kept, oldest first. */
+  /** The kept findings of a guard, oldest first. */
   of(guard: string): ReadFinding[] {
     const start = `{"finding":${headStart}${guard}"`;
     return this.feed.kept().flatMap(({ line }) => {

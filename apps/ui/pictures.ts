@@ -19,7 +19,7 @@ const FRESH_TIMES = 10;
 interface PicturesOptions {
   readonly guards: readonly Guard[];
   readonly choice: StatusChoice;
-  /** Those of a guard that are kept, oldest first. */
+  /** The kept findings of a guard, oldest first. */
   readonly findingsOf: (guard: string) => ReadFinding[];
   /** Whether new ones are seen, and why not. */
   readonly live: () => Pick<FindingsState, 'isLive' | 'note'>;
@@ -29,7 +29,7 @@ interface PicturesOptions {
 }
 
 export class Pictures {
-  /** Those that have one. */
+  /** The guards that have a picture. */
   readonly guards: readonly string[];
   readonly #options: PicturesOptions;
   readonly #answers: SingleFlightCache<UiPicture>;

@@ -93,7 +93,7 @@ async function removeAll(parts: UninstallParts, remover: Remover, left: string[]
   say('stopping the operator');
   await remover.delete(operator);
   await gone(operatorPods);
-  // Those that it has put back meanwhile.
+  // Webhooks that the operator has restored meanwhile.
   for (const selected of webhooks) await remover.delete(selected);
 
   say('cleaning the nodes');

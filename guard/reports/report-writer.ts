@@ -42,7 +42,7 @@ export class ReportWriter {
   readonly #client: KubeClient;
   readonly #logger: Logger;
   readonly #clock: Clock;
-  /** Those that are served, the one to write first; undefined: not known. */
+  /** The served report kinds, the one to write first; undefined: not known. */
   #served: readonly ResourceType[] | undefined;
   #askedMs = 0;
   #isToldMissing = false;

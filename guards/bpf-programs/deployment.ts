@@ -61,7 +61,7 @@ export const rights: GuardRights = {
   ],
 };
 
-/** Those that bpfman ships, by their names: applications that read their own State object bind the viewer's. */
+/** Roles that bpfman ships, under the same names: applications that read their own State object bind the viewer's. */
 function applicationRoles({
   type: { plural, kind },
   nodeType,

@@ -69,7 +69,7 @@ export class ContainerWatch implements AsyncDisposable {
   readonly #stop = new AbortController();
   readonly #entries = new Map<string, Entry>();
   readonly #pods: KnownPods;
-  /** As the listeners know them. */
+  /** The containers in the state last reported to the listeners. */
   readonly #told = new Map<string, NodeContainer>();
   readonly #listeners = new Set<Listener>();
   readonly #limit = workLimit(PARALLEL_SEARCHES);

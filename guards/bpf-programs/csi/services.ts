@@ -23,7 +23,7 @@ type Handlers<Names extends MethodName> = {
 
 export interface DriverOptions {
   readonly volumes: Pick<Volumes, 'publish' | 'unpublish'>;
-  /** As the Node object. */
+  /** Name of the Node object. */
   readonly nodeName: string;
   /** Version of Rampart. */
   readonly version: string;

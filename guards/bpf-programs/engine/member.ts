@@ -33,7 +33,7 @@ export interface MemberFields {
   readonly containers: string;
 }
 
-/** Those of v0.5.5, below `field`. */
+/** Fields of v0.5.5, below `field`. */
 export function programFields(field: string): MemberFields {
   return {
     functionName: `${field}.bpffunctionname`,

@@ -154,7 +154,7 @@ export class Records {
     return records;
   }
 
-  /** Those that can be read; leftovers of an interrupted write are skipped. */
+  /** The readable records; leftovers of an interrupted write are skipped. */
   programs(): ProgramRecord[] {
     return readAll<ProgramRecord>(this.#programs);
   }

@@ -24,7 +24,7 @@ export interface ConditionListener {
 export interface NodeObjectsOptions {
   readonly client: KubeClient;
   readonly nodeName: string;
-  /** Those of this node, of each kind. */
+  /** Caches of this node's objects, one for each kind. */
   readonly caches: readonly IndexedCache<NodeObject>[];
   readonly findings: ConditionListener;
   readonly logger: Logger;

@@ -39,7 +39,7 @@ export async function kernelChains(signal: AbortSignal): Promise<KernelChains> {
     rate: rateOf(counts, chainCounts(before, chain)),
   }));
   const tcx = tcxViews(readKept(reading)).map((chain) => ({ chain, rate: undefined }));
-  // Those of the node itself before those of its pods.
+  // Chains of the node itself before those of its pods.
   const all = [...composed, ...tcx].toSorted((a, b) => Number(isOfPod(a.chain)) - Number(isOfPod(b.chain)));
   const shown = all.slice(0, MOST_CHAINS);
   const left = all.length - shown.length;

@@ -122,7 +122,7 @@ export class Delivery implements AsyncDisposable {
     };
   }
 
-  /** Those that have something in their queue, or had lately. */
+  /** Callbacks with a queued alert, or that had one lately. */
   callbacks(): readonly CallbackStats[] {
     return Array.from(this.#lanes, (lane) => lane.stats);
   }

@@ -9,7 +9,7 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import type { Credentials } from './options.ts';
 import { tokenForm } from './poster.ts';
 
-/** Those of `kubernetes.io/tls` among them. */
+/** Keys of the Secret, including those of type `kubernetes.io/tls`. */
 const keys = ['token', 'tls.crt', 'tls.key', 'ca.crt'] as const;
 type Key = (typeof keys)[number];
 

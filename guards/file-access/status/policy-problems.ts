@@ -20,7 +20,7 @@ import type { Snapshot } from './snapshot.ts';
 /** Containers that a trap is for. */
 export interface Matching {
   readonly running: number;
-  /** Those that its agent has had the time to look at. */
+  /** Containers that its agent has had time to examine. */
   readonly settled: number;
 }
 

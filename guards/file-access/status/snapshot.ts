@@ -45,7 +45,7 @@ export interface RunningPod {
   readonly view: PodView;
   readonly nodeName: string;
   readonly containers: readonly string[];
-  /** Those of the containers that the node's agent has had the time to look at. */
+  /** The containers that the node's agent has had time to examine. */
   readonly settled: readonly string[];
 }
 

@@ -6,7 +6,7 @@ export const dialects = ['0.18', '0.19'] as const;
 export type Dialect = (typeof dialects)[number];
 
 export interface Source {
-  /** As in messages. */
+  /** Name of the file in messages. */
   readonly file: string;
   readonly text: string;
   /** `text` has one character a byte: it came as bytes that are not UTF-8. */

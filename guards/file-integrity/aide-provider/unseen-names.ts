@@ -24,7 +24,7 @@ export interface UnseenNamesOptions {
   readonly signal: AbortSignal;
 }
 
-/** Those that are selected; one in each place, not what is below. */
+/** The selected names that are not UTF-8; for a directory, only its own name and not those below. */
 export async function unseenNames(options: UnseenNamesOptions): Promise<readonly ScanProblem[]> {
   const { directories, root, conf, isWhole, signal } = options;
   const selection = isWhole ? new Selection(conf) : undefined;

@@ -19,7 +19,7 @@ const EXECUTION_MS = 60_000;
 const MOST_OUTPUT_BYTES = 64 * 1024 * 1024;
 
 export interface ConfSource {
-  /** As in messages. */
+  /** Name in messages. */
   readonly name: string;
   readonly text: Buffer;
 }

@@ -154,7 +154,7 @@ function listOf(plans: readonly NodePlan[]): string {
 
 const styles = { added: 'green', removed: 'red', changed: 'yellow' } as const;
 
-/** Those that could be asked; why others could not is said. */
+/** Asks the nodes, and returns those that could be asked; reports why others could not. */
 async function ask(
   client: KubeClient,
   { namespace, name }: FoundIntegrity,

@@ -57,7 +57,7 @@ const removalMs = 24 * 60 * 60_000;
 export class NodeJobs {
   readonly #options: NodeJobsOptions;
   readonly #followed = new Map<string, Followed>();
-  /** Those that are gone and have not ended yet, by `namespace/name`. */
+  /** Removed jobs that have not ended yet, by `namespace/name`. */
   readonly #ending = new Map<string, Promise<void>>();
   #wanted: ReadonlyMap<string, WantedJob> = new Map();
   #running: Running | undefined;

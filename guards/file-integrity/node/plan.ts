@@ -18,7 +18,7 @@ export interface JobView {
   readonly isHeld: boolean;
   /** The machine configuration is another than the one that the baseline was made with. */
   readonly isReconfigured: boolean;
-  /** Those that were not done yet. */
+  /** Requests that were not carried out yet. */
   readonly requests: readonly NodeRequest[];
   /**
    * As the provider says it of this configuration; `unknown` when it was not asked; `broken` when there is one that cannot be

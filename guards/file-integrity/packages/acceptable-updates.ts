@@ -58,7 +58,7 @@ export class AcceptableUpdates {
     this.#all.clear();
   }
 
-  /** Those of now, in the form that a provider takes. */
+  /** The present updates, in the form that a provider takes. */
   toAccept(): UpdatesToAccept {
     const all = new Map(this.#all);
     const updates = [...new Set([...all.values()].map(({ explanation }) => explanationText(explanation)))];

@@ -276,7 +276,7 @@ export class CurrentFindings {
         this.#held.set(path, held);
         continue;
       }
-      // As the last one seen.
+      // Deleted first, so that it becomes the last entry: the one seen last.
       this.#held.delete(path);
       this.#held.set(path, held);
       changes.push({ state: 'found', path, finding: held.finding });

@@ -15,7 +15,7 @@ export class KeptNamespace implements Disposable {
   readonly #fd: number;
   readonly #inode: number;
 
-  /** That of the calling thread. */
+  /** Opens the namespace of the calling thread. */
   constructor() {
     this.#fd = openSync(ownNamespace, 'r');
     this.#inode = fstatSync(this.#fd).ino;

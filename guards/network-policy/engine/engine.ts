@@ -39,7 +39,7 @@ export class PolicyEngine {
   /** Those whose annotation does not count, and why. */
   readonly #misread = new Map<string, string>();
   readonly #policies = new Map<PolicyKey, ParsedPolicy>();
-  /** Those that cannot be fully expressed, or say something else than what applies. */
+  /** Policies that cannot be fully expressed, or differ from what is enforced. */
   readonly #flawed = new Set<ParsedPolicy>();
   readonly #pods: PodTable;
   readonly #dirty: Dirty = { pods: new Set(), policies: new Set(), peers: new Set() };
@@ -116,7 +116,7 @@ export class PolicyEngine {
     this.#misread.delete(name);
   }
 
-  /** Those of this node (`spec.podCIDRs`). Malformed CIDRs are skipped. */
+  /** Sets the pod CIDRs of this node (`spec.podCIDRs`). Malformed CIDRs are skipped. */
   setPodCidrs(cidrs: readonly string[]): void {
     const blocks = cidrs.map(parseBlock).filter((block): block is Block => typeof block !== 'string');
     const of = (wanted: Family) => rangesOf(wanted, union(blocks.filter(({ family }) => family === wanted)));
@@ -189,7 +189,7 @@ export class PolicyEngine {
    * this node need.
    */
   problems(): readonly PolicyProblem[] {
-    // Those that pods of this node need are up to date with the rules.
+    // Computing the rules updates the peers that pods of this node need.
     void this.rules;
     return [
       ...[...this.#flawed].flatMap(({ problems }) => problems),

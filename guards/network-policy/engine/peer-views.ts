@@ -39,7 +39,7 @@ export class PeerViews {
   readonly #pods: PodTable;
   readonly #namespaces: ReadonlyMap<string, Labels>;
   readonly #dirty: Dirty;
-  /** Those that clauses name: a change looks them up by keys that it has. */
+  /** Views that clauses name; a change finds them by its own keys. */
   readonly #named = new Map<string, Entry<PeerAddresses>>();
   readonly #others = new Map<string, Entry>();
   readonly #held = new Map<PolicyKey, ReadonlySet<Entry>>();

@@ -143,7 +143,7 @@ export interface PolicyRules {
  */
 export interface LocalPod {
   readonly pod: PodKey;
-  /** Those of its status, and the link-local ones of its interface. */
+  /** Addresses of the pod's status, and the link-local ones of its interface. */
   readonly addresses: ByFamily<readonly Address[]>;
   /** Policies that select it for a direction, sorted; undefined: it is not isolated, so everything is allowed. */
   readonly ingress: readonly PolicyKey[] | undefined;
@@ -171,7 +171,7 @@ export interface NodeRules {
   readonly pods: ReadonlyMap<PodKey, LocalPod>;
   /** By `direction policy`, see {@link policyRulesKey}. Those that a pod of this node names, and no others. */
   readonly policies: ReadonlyMap<string, PolicyRules>;
-  /** Those that the policies name, and no others. */
+  /** Only the peers that the policies name. */
   readonly peers: ReadonlyMap<PeersKey, Peers>;
   /** Blocks of this node: the default verdict applies to their addresses that belong to no known pod. */
   readonly podCidrs: ByFamily<AddressSet>;

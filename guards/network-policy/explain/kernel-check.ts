@@ -23,7 +23,7 @@ export interface KernelSide {
 }
 
 export interface KernelCheck {
-  /** Those that have Rampart rules here; none: `null`. `nftables and iptables (nft)`: a packet must pass both. */
+  /** Dataplanes with rules of Rampart here; none: `null`. `nftables and iptables (nft)`: a packet must pass both. */
   readonly backend: string | null;
   /** `agrees`: as far as this machine is concerned; `unknown`: neither end is a pod of this machine, or it lacks expected rules. */
   readonly result: 'agrees' | 'differs' | 'unknown';

@@ -34,7 +34,7 @@ export type Decision =
 /** `would-refuse`: the packet passes, because all policies that isolate the pod are in monitor mode, or its node is. */
 export interface RefusalDecision {
   readonly verdict: RefusalVerdict;
-  /** Those that isolate the pod, sorted. */
+  /** The policies that isolate the pod, sorted. */
   readonly policies: readonly PolicyKey[];
   /** The closest rule: undefined if no part of any rule matches. */
   readonly nearest: NearMiss | undefined;

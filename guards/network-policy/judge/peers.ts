@@ -21,7 +21,7 @@ export function targetsAreKnown({ spec }: PolicyObject): boolean {
   return isWellFormed(spec?.podSelector ?? {});
 }
 
-/** @param namespace - That of the policy. */
+/** @param namespace - The policy's namespace. */
 export function peerFits(
   { podSelector, namespaceSelector, ipBlock }: PeerObject,
   namespace: string,

@@ -99,7 +99,7 @@ function onePortWords(ports: readonly PortObject[], index: number | undefined): 
   return port === undefined ? 'every port' : portWords(port);
 }
 
-/** @param namespace - That of the policy. */
+/** @param namespace - The policy's namespace. */
 function peerWords({ podSelector, namespaceSelector, ipBlock }: PeerObject, namespace: string): string {
   if (ipBlock !== undefined && ipBlock !== null) {
     const holes = ipBlock.except ?? [];

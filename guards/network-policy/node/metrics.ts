@@ -41,7 +41,7 @@ export class NodeCounts {
   refusalsLost = 0;
   /** Allowed connections of pods of this node that were reported as a line. */
   flowsLogged = 0;
-  /** Those that were not, for the limit. */
+  /** Flows that were not logged because of the limit. */
   flowsNotLogged = 0;
   /** New connections that the kernel had no room to report: of pods, or of others. */
   flowsLost = 0;

@@ -13,9 +13,9 @@ export type DecidingObjects = Pick<FollowedObjects, 'namespaces' | 'pods' | 'pol
 
 interface DecidedPacket {
   readonly direction: Direction;
-  /** Those that isolate the pod in this direction. */
+  /** Policies that isolate the pod in this direction. */
   readonly isolating: readonly PolicyKey[];
-  /** Those of its ends that are pods. */
+  /** The packet's ends that are pods. */
   readonly pods: readonly (PodKey | undefined)[];
   readonly packet: Packet;
 }

@@ -31,7 +31,7 @@ export interface RefusalsOptions {
   readonly engine: PolicyEngine;
   readonly objects: DecidingObjects;
   readonly counts: NodeCounts;
-  /** That of the node. Default: `enforce`. */
+  /** Mode of the node. Default: `enforce`. */
   readonly mode?: PolicyMode | undefined;
   /** The NFLOG group that the dataplane logs to. */
   readonly group: number;

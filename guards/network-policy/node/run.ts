@@ -88,7 +88,7 @@ export interface NetworkPolicyNodeOptions {
   readonly dataplane: Dataplane;
   /** Its name, for `rampart status`. Default: `nftables`. */
   readonly backend?: string;
-  /** That of the engine. Default: `enforce`. */
+  /** Mode of the engine. Default: `enforce`. */
   readonly mode?: PolicyMode;
   /** Rules are needed even if no policy selects a pod. */
   readonly refusesUnknown?: boolean;
@@ -101,7 +101,7 @@ export interface NetworkPolicyNodeOptions {
   readonly logGroups?: LogGroups;
   /** Allowed connections that are logged a second at most. Default: 0, none. */
   readonly flowsPerSecond?: number;
-  /** Those of other programs in the kernel. Default: they are not looked at. */
+  /** Reads other programs' rules in the kernel. Default: they are not read. */
   readonly otherRules?: () => Promise<OtherRules>;
   /** Called each time the kernel has accepted the rules. */
   readonly onProgrammed?: () => void;

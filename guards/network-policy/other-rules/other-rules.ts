@@ -77,7 +77,7 @@ function placeOf({ by, family, table }: KernelChain): string {
   return `table ${table} of ${program}-${by}`;
 }
 
-/** Those that a packet passes. */
+/** The dropping chains that a packet passes. */
 export function droppingOf(
   { dropping }: OtherRules,
   { family, way }: { readonly family: 4 | 6; readonly way: 'through' | 'to node' | 'from node' },

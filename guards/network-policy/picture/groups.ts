@@ -21,7 +21,7 @@ export interface PodGroup {
 export interface PodGroups {
   readonly by: 'namespace' | 'workload';
   readonly groups: readonly PodGroup[];
-  /** Those that no NetworkPolicy applies to. */
+  /** Pods in their node's network, to which no NetworkPolicy applies. */
   readonly onNodes: number;
   readonly withoutAddress: number;
 }

@@ -26,7 +26,7 @@ export interface NodeReport {
   readonly enforced: boolean;
   /** The problems: the kernel rejects the rules or some of them, packets bypass them, refused packets or allowed connections are not reported, another program refuses packets too. */
   readonly problems: readonly string[];
-  /** Those of them that let packets pass, or refuse too many. */
+  /** The entries of `problems` because of which packets pass, or too many are refused. */
   readonly notEnforced: readonly string[];
 }
 

@@ -28,7 +28,7 @@ const nothing: ScanReadings = { objects: 0, failing: 0, errored: 0, writes: 0, d
 /** Values known to the leading process. */
 export interface TermReadings {
   readonly scan: () => ScanReadings;
-  /** Those that can be evaluated. */
+  /** Number of policies that can be evaluated. */
   readonly policies: () => number;
   readonly pass: () => PassSummary | undefined;
   /** From one full pass to the next. */

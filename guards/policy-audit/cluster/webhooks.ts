@@ -82,7 +82,7 @@ export function webhookOf({ object, policy, service, authorities, systemNamespac
   return { type, object: configuration };
 }
 
-/** Those of the policy, and that wildcards do not match what the cluster needs. */
+/** The policy's match conditions, and one that keeps wildcards from matching what the cluster needs. */
 function matchConditionsOf(policy: Policy): readonly NamedExpression[] {
   const { matchConditions } = policy;
   const sparing = sparingCondition(policy);

@@ -78,7 +78,7 @@ export function putValue(at: Written, typeId: number, value: unknown, bytes: Buf
     case 'variable':
     case 'function':
     case 'prototype':
-      // As it is shown.
+      // A type without values is shown as null, so only null may be written.
       if (value !== null) throw refused(path, 'has a type without a value');
   }
 }

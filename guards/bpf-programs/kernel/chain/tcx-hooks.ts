@@ -21,7 +21,7 @@ import type { Verdicts } from '../verdicts.ts';
 
 interface TcxMember extends LoadedProgram {
   readonly priority: number;
-  /** That of the version before, if this one cannot be attached. */
+  /** Record of the previous version, if this one cannot be attached. */
   record: ProgramRecord;
   link: Descriptor | undefined;
 }

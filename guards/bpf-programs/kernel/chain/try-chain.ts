@@ -39,7 +39,7 @@ export interface Joining {
 export interface TriedChain {
   /** How many programs would run there. */
   readonly members: number;
-  /** Those that cannot join it, by id; also of others that run there now. */
+  /** Programs that cannot join the chain, by id, including ones that run there now. */
   readonly refused: ReadonlyMap<string, ProgramFailure>;
 }
 

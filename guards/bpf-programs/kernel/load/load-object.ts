@@ -54,7 +54,7 @@ export interface LoadRequest<P extends ProgramRequest = ProgramRequest> {
 
 export interface LoadedObject<P> {
   readonly programs: ReadonlyMap<P, LoadedFunction>;
-  /** Those that cannot be loaded; the others are. */
+  /** Programs that cannot be loaded; the others are loaded. */
   readonly failures: ReadonlyMap<P, ProgramFailure>;
 }
 

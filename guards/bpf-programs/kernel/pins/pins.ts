@@ -40,7 +40,7 @@ export class Pins {
     );
   }
 
-  /** Those of one key. */
+  /** Generations of one key. */
   generations(key: string): readonly string[] {
     return listed(join(this.root, 'programs', key));
   }

@@ -24,7 +24,7 @@ export interface CachedLibrary {
 
 /** As the kernel (PATH_MAX). */
 const LONGEST_PATH = 4096;
-/** That of a desktop has some 200 kB. */
+/** Limit of ld.so.cache; that of a desktop has some 200 kB. */
 const MOST_CACHE_BYTES = 4 * 1024 * 1024;
 /** In a directory of libraries. */
 const MOST_NAMES = 200_000;
@@ -177,7 +177,7 @@ function readCache(root: Fd): Buffer {
   return readBounded(file.number, MOST_CACHE_BYTES, CACHE);
 }
 
-/** Those that are wanted, of as many as a directory of libraries may have. */
+/** The wanted names in a directory, up to the number that a directory of libraries may have. */
 function namesIn(path: string, isWanted: (name: string) => boolean): string[] {
   using directory = opendirSync(path);
   const names: string[] = [];

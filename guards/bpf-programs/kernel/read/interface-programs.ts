@@ -120,7 +120,7 @@ function orderedAt(
   }
 }
 
-/** Those that run a program. */
+/** The filters that run a program. */
 function filtersAt(
   socket: RouteSocket,
   index: number,

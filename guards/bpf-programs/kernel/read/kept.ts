@@ -13,7 +13,7 @@ export interface ReadOptions {
 
 export interface Kept {
   readonly pins: Pins;
-  /** Those that are in the kernel, by their IDs here. */
+  /** Programs that are in the kernel, by their ids in these records. */
   readonly programs: ReadonlyMap<string, ProgramRecord>;
   readonly chains: readonly ChainRecord[];
 }

@@ -20,7 +20,7 @@ export interface Iptables {
 
 const prefixes = { 4: 'iptables', 6: 'ip6tables' } as const;
 
-/** Those that are installed, that of the plain name `iptables` first. */
+/** The installed variants, first the one behind the plain name `iptables`. */
 export async function installedIptables(
   namespace: KeptNamespace,
   signal?: AbortSignal,

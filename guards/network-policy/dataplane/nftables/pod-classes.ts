@@ -7,7 +7,7 @@ import { classChain, directions } from './names.ts';
 import type { Verdict } from './rule.ts';
 
 export interface PodClass {
-  /** That of its chain. */
+  /** Name of its chain. */
   readonly name: string;
   readonly goto: Verdict;
   readonly direction: Direction;

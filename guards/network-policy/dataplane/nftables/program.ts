@@ -16,7 +16,7 @@ export interface RefusedCommand {
 
 /** None of the commands was applied. */
 export class RefusedCommands extends RampartError {
-  /** Those that were refused individually; none: all of them together were refused. */
+  /** Commands that were refused individually; if empty, they were refused together. */
   readonly refused: readonly RefusedCommand[];
 
   constructor(refused: readonly RefusedCommand[], why: string) {

@@ -170,7 +170,7 @@ export class InterfaceSearch implements Disposable {
   }
 }
 
-/** Those of its status: link-local ones were found at its interface. */
+/** Addresses of the pod's status, without link-local ones, which were found at its interface. */
 function addressesOf({ addresses }: LocalPod): Address[] {
   return [...addresses[4], ...addresses[6].filter((address) => !isLinkLocal(address))];
 }

@@ -4,7 +4,7 @@ import { type Exception, type Exceptions, exceptionsByPolicy } from '../../excep
 import { exceptionOf } from '../../exceptions/exception-file.ts';
 import type { Subject } from '../../tools/subjects.ts';
 
-/** @param others - Those of a cluster. @throws {RampartError} `INPUT` */
+/** @param others - The cluster's exceptions. @throws {RampartError} `INPUT` */
 export function givenExceptions(subjects: readonly Subject[], others: readonly Exception[] = []): Exceptions {
   return exceptionsByPolicy([
     ...others,
