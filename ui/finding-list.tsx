@@ -114,7 +114,7 @@ function More({ onSeen, left }: { readonly onSeen: () => void; readonly left: nu
     );
     if (end.current !== null) observer.observe(end.current);
     return () => observer.disconnect();
-    // Observe anew whenever `left` changes: an IntersectionObserver reports an element that stays in
+    // Observe again whenever `left` changes: an IntersectionObserver reports an element that stays in
     // view only once.
   }, [left]);
   return (

@@ -1,4 +1,4 @@
-/** The rows of findings, in parts that are drawn anew only if they change: with thousands, all of them would take a second each time. */
+/** The rows of findings, in parts that are drawn again only if they change: with thousands, all of them would take a second each time. */
 import { Component } from 'preact';
 
 import type { Decisions } from './decisions.ts';

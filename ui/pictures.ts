@@ -2,7 +2,7 @@
  * Makes the pictures of docs/ui.md: the page, with all guards behind it, on a throw-away node. Needs what `scripts/setup test` installs.
  *
  *     node ui/pictures.ts             into docs/images
- *     node ui/pictures.ts DIRECTORY   all of them, each light and dark, at 1280 and 390 pixels, to be looked at
+ *     node ui/pictures.ts DIRECTORY   all of them, each light and dark, at 1280 and 390 pixels, to be examined
  */
 import { mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';

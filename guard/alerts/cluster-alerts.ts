@@ -221,7 +221,7 @@ async function followAll(
   if (failure !== undefined) throw failure.error;
 }
 
-/** A pod that is made anew under its name is another one. */
+/** A pod that is recreated under its name is another one. */
 function keyOf({ metadata }: KubeObject): string {
   return `${metadata.name} ${metadata.uid}`;
 }

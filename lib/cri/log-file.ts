@@ -58,7 +58,7 @@ async function whyNot(file: FileHandle, path: string): Promise<string | undefine
 /**
  * Where the last lines of a file begin. Records that are parts of one line count once.
  *
- * @param sizeBytes what is after that is not looked at.
+ * @param sizeBytes what is after that is not examined.
  */
 export async function tailStart(
   file: FileHandle,
@@ -68,7 +68,7 @@ export async function tailStart(
 ): Promise<number> {
   const block = Buffer.allocUnsafe(BLOCK_BYTES);
   let counted = 0;
-  /** After the newline of the record that is being looked at. */
+  /** After the newline of the record that is being examined. */
   let recordEnd: number | undefined;
   /** @returns where the tail begins, when that is now known. */
   const look = async (start: number, known: Buffer): Promise<number | undefined> => {

@@ -38,7 +38,7 @@ export class Pacer {
   /** The pause after a look that failed; undefined after one that went well. */
   #pauseMs: number | undefined;
   #endedAtMs = -Infinity;
-  /** Ends the present wait, so that it is planned anew. */
+  /** Ends the present wait, so that it is planned again. */
   #wake: () => void = () => undefined;
 
   constructor(options: PacerOptions) {

@@ -2,7 +2,7 @@ import { statSync } from 'node:fs';
 
 import { errorCodes, RampartError } from '../errors/errors.ts';
 
-/** The usual places, in the order in which they are looked at. A machine has one of them. */
+/** The usual places, in the order in which they are tried. A machine has one of them. */
 export const usualSockets: readonly string[] = [
   '/run/containerd/containerd.sock',
   '/run/crio/crio.sock',

@@ -130,7 +130,7 @@ class MappedRingBuffer implements RingBuffer {
     this.#options.signal?.removeEventListener('abort', this.#dispose);
     this.#unwatch();
     clearTimeout(this.#timer);
-    // From inside a callback: the batch is still being looked at, so read() unmaps at its end.
+    // From inside a callback: the batch is still in use, so read() unmaps at its end.
     if (!this.#reading) this.#mapping[Symbol.dispose]();
   }
 

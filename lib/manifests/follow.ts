@@ -32,7 +32,7 @@ interface FollowTimes {
   readonly settleMs: number;
   /** Files that never stop changing are read after that. */
   readonly patienceMs: number;
-  /** Files are looked at also without a word from the kernel, which says nothing of network file systems. */
+  /** Interval of reading the files without an event: the kernel reports none for remote changes on network file systems. */
   readonly rescanMs: number;
   /** How often the API is compared with the files. */
   readonly resyncMs: number;
@@ -166,13 +166,13 @@ class Follower {
             name === '..data' ||
             (isDirectory ? isManifestName(name) : name === basename(path));
           if (counts) this.#changed.resolve();
-          // Nothing comes from a directory that was removed, also when it is made again: it is watched anew.
+          // Nothing comes from a directory that was removed, also when it is made again: it is watched again.
           else if (name === basename(directory)) this.#forget(key);
         });
         watcher.on('error', () => this.#forget(key));
         this.#watchers.set(key, watcher);
       } catch {
-        // Not there, or too many watches on this machine: it is looked at every now and then.
+        // It does not exist, or the machine has too many watches: it is read at intervals.
       }
     }
   }

@@ -26,10 +26,10 @@ export interface ByteSink {
  *
  * - A pipe or a socket is driven by the event loop. libuv's thread pool must not do it: a thread
  *   blocked in write(2) by a reader that has stopped keeps process.exit() from ever returning.
- *   For that a pipe is opened anew, non-blocking, through /proc/self/fd; a socket cannot be opened
- *   anew and is switched to non-blocking, as Node does itself for `process.stdout`. A socket other
+ *   For that a pipe is opened again, non-blocking, through /proc/self/fd; a socket cannot be opened
+ *   again and is switched to non-blocking, as Node does itself for `process.stdout`. A socket other
  *   than stdout and stderr is closed when its peer has gone.
- * - A terminal is opened anew too, and answers EAGAIN while it is stopped (Ctrl-S).
+ * - A terminal is opened again too, and answers EAGAIN while it is stopped (Ctrl-S).
  * - Files and devices are written by the thread pool, at the descriptor's own offset.
  *
  * @throws {RampartError} `SYSTEM` when `fd` is not an open descriptor.

@@ -14,7 +14,7 @@ const SOCKET_TYPE = 2 | 0o2000000 | 0o4000;
 const MSG_NOSIGNAL = 0x4000;
 /** How often the service is asked whether it is up: nothing reports that. */
 const UP_POLL_MS = 200;
-/** How often its state is looked at where the unit has no watchdog. */
+/** How often its state is examined where the unit has no watchdog. */
 const STATUS_POLL_MS = 10_000;
 /** Until a manager that is busy is tried again. */
 const BUSY_MS = 50;

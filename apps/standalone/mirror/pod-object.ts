@@ -89,7 +89,7 @@ export function desiredPod(pod: MachinePod, place: PodPlace, old: JsonObject | u
 }
 
 /**
- * Whether the object is better made anew: containers have come after others that have all ended, which were init
+ * Whether the object is better recreated: containers have come after others that have all ended, which were init
  * containers, as it shows now. Nothing that runs is forgotten for a moment by that.
  */
 export function isOutgrown(pod: MachinePod, old: JsonObject): boolean {

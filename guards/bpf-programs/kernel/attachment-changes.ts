@@ -42,7 +42,7 @@ export function followAttachmentChanges(onChange: () => void): Disposable {
       const bytes = socket.receive();
       if (bytes === 'nothing') break;
       if (bytes === 'overrun') isChanged = true;
-      // Each of them is looked at: names are kept.
+      // Each of them is examined: names are kept.
       else for (const message of messagesOf(bytes)) isChanged = isChange(message) || isChanged;
     }
     if (isChanged) onChange();

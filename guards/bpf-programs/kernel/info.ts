@@ -19,7 +19,7 @@ interface ProgramInfo {
   /** Counted only while the kernel's statistics are enabled, see {@link enableStatistics}. */
   readonly runs: bigint;
   readonly runTimeNs: bigint;
-  /** How many instructions the verifier looked at; 0 before 5.16. */
+  /** How many instructions the verifier examined; 0 before 5.16. */
   readonly verifiedInstructions: number;
 }
 

@@ -14,7 +14,7 @@ import { parseRetryAfter } from '../../../lib/net/retry-after.ts';
 
 export type Outcome =
   | { readonly kind: 'delivered' }
-  /** The receiver has looked at this alert and does not want it. */
+  /** The receiver has examined this alert and refuses it. */
   | { readonly kind: 'unwanted'; readonly why: string }
   /** The receiver is not there, or not now. */
   | {

@@ -21,7 +21,7 @@ export class ContainerRoot implements Disposable {
    * @param containerId - When it is not empty, the process must be in a cgroup that has the id in its path: between
    *   the runtime's answer and now its number may have become another's.
    * @throws {RampartError} `NOT_FOUND` when the process is gone or not the container's; `SYSTEM` otherwise, where it
-   *   may not be looked at, too.
+   *   may not be examined, too.
    */
   constructor(path: string, containerId: string) {
     this.path = path;

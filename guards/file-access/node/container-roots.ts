@@ -26,7 +26,7 @@ export class ContainerRoots {
     return this.#listeners.add(listener);
   }
 
-  /** For many {@link ContainerRoots.take} in `action`: whether a process is there is looked at once for all of them. */
+  /** For many {@link ContainerRoots.take} in `action`: checks only once whether a process exists. */
   together(action: () => void): void {
     this.#seen = new Map();
     try {

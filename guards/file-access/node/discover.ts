@@ -227,7 +227,7 @@ export class Discovery implements Disposable {
     this.#options.onFound(names);
   }
 
-  /** Writing takes time of the same thread: first all is looked at, and watched, and others have their turn. */
+  /** Writing takes time of the same thread: first all is examined, and watched, and others have their turn. */
   #letWrite(): void {
     if (this.#touched.size > 0 && performance.now() - this.#toWriteSinceMs < WRITE_MS) return;
     this.#writing ??= setImmediate(() => {

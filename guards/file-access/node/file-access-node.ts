@@ -179,7 +179,7 @@ export class FileAccessNode implements Disposable {
     return this.#knowsContainers || this.#context.containers.absence !== undefined;
   }
 
-  /** Once discovery is there, it has looked at all that it knows of. */
+  /** Discovery has started, and has examined everything that it knows. */
   get #isReady(): boolean {
     return this.#discovery !== undefined && this.#hasAllContainers;
   }

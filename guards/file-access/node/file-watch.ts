@@ -39,7 +39,7 @@ export interface FileWatchOptions<C> extends Omit<SensorOptions<WatchedPath<C>>,
   readonly onAccess: (access: Access, watched: WatchedPath<C>) => void;
   /** Accesses that the rate limit folded and that no later record will report. */
   readonly onFolded?: (count: number, pid: number, watched: WatchedPath<C>) => void;
-  /** Called once the programs are loaded and attached, before the paths are looked at. */
+  /** Called once the programs are loaded and attached, before the paths are examined. */
   readonly beforeTracking?: () => void;
   /** Where a path leads, at first and after each change. */
   readonly onPath?: (watched: WatchedPath<C>, state: PathState) => void;

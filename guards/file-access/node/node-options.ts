@@ -32,13 +32,13 @@ export interface FileAccessNodeOptions {
   readonly policyScope?: PolicyScope;
   /** In the lease of its kernel. Default: that of the context. */
   readonly identity?: string;
-  /** Called once when what there is has been looked at, and each time it becomes the loader of its kernel or not. */
+  /** Called once when what there is has been examined, and each time it becomes the loader of its kernel or not. */
   readonly onState?: (state: NodeState) => void;
 }
 
 /** For health endpoints. */
 export interface NodeState {
-  /** Policies, pods and containers are known, and have been looked at. */
+  /** Policies, pods and containers are known, and have been examined. */
   readonly ready: boolean;
   readonly isLoader: boolean;
   readonly sensorMode: SensorModeName;

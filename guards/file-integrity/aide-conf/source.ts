@@ -82,7 +82,7 @@ export class ProblemList {
   #errors = 0;
   #warnings = 0;
 
-  /** @param limit errors after which nothing more is looked at */
+  /** @param limit errors after which nothing more is examined */
   constructor(limit = maxErrors) {
     this.#limit = limit;
   }

@@ -18,7 +18,7 @@ interface Row {
 /**
  * The rows in the order of the file, a piece of the file at a time.
  *
- * AIDE ends with 0 also when the disk was full, and reads what is cut off without a word; so it is looked at here.
+ * AIDE ends with 0 also when the disk was full, and reads what is cut off without a word; so it is examined here.
  *
  * @throws {RampartError} CORRUPT if it is not whole
  */

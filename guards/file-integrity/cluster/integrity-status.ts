@@ -121,7 +121,7 @@ export function statusOf(
   };
 }
 
-/** Whether all that was asked for was looked at: a node whose files could not be read has found nothing, and is not well. */
+/** Whether all that was asked for was examined: a node whose files could not be read has found nothing, and is not well. */
 function completeness(facts: IntegrityFacts): Omit<ConditionChange, 'observedGeneration'> {
   const { nodeNames, statuses, progress } = facts;
   const type = 'Complete';

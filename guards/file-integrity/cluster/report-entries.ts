@@ -61,7 +61,7 @@ export function reportEntries(result: NodeResult): ReportEntry[] {
     properties: { node: nodeName },
   });
   if (outcome.kind === 'errored') return [whole('error', printable(outcome.message))];
-  // That nothing was found does not say that all is well where something was not looked at.
+  // Without findings, all is well only if everything was examined.
   const unread = result.unread === undefined ? [] : [whole('warn', describeUnread(result.unread, nodeName))];
   if (outcome.kind === 'succeeded')
     return unread.length > 0 ? unread : [whole('pass', `No file of node ${nodeName} has changed.`)];

@@ -34,7 +34,7 @@ const MAX_AHEAD_MS = 10 * 60_000;
 
 /**
  * Whether a result is newer than what is known. The sequence says so, of results of one second too. A smaller one is
- * newer only where its time is: the node has been set up anew, and counts from the start. A time that is still to come does not keep it
+ * newer only where its time is: the node has been set up again, and counts from the start. A time that is still to come does not keep it
  * from that: what was known is of a clock that was wrong.
  *
  * @param nowMs ms since 1970

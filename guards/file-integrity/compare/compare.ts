@@ -21,7 +21,7 @@ export type Difference =
       readonly now: Entry;
       readonly changed: AttributeSet;
     }
-  /** Nothing differs, but it is not looked at in the same way: the configuration has changed. */
+  /** Nothing differs, but it is not examined in the same way: the configuration has changed. */
   | { readonly kind: 'redefined'; readonly path: ByteString; readonly old: Entry; readonly now: Entry }
   /** Nothing can be said of it, nor, where it is a directory, of what is in it. */
   | { readonly kind: 'unread'; readonly path: ByteString; readonly problem: ScanProblem };

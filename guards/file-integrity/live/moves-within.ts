@@ -12,7 +12,7 @@ import { directoryOf, type Selection } from '../aide-conf/selection.ts';
 import type { Recheck } from './recheck.ts';
 import type { LiveJob } from './live-job.ts';
 
-/** Names of one directory that are looked at for it; of a larger one each is looked at by itself. */
+/** Names of one directory that are examined for it; of a larger one each is examined by itself. */
 const mostNames = 1000;
 const mostDirectories = 1000;
 const followsInode = setOf('I');

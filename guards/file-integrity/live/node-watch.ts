@@ -19,7 +19,7 @@ import { readFileSync, realpathSync } from 'node:fs';
 
 /** How long a tree is followed without a job: a job that makes a baseline meanwhile takes its tree back. */
 const parkMs = 120_000;
-/** How many directories are looked at in one turn of the event loop. */
+/** How many directories are examined in one turn of the event loop. */
 const unwatchAtOnce = 500;
 /** File timestamps come from a clock that lags by up to one kernel tick; at most this long. */
 const tickMs = 10;

@@ -55,7 +55,7 @@ export interface ReportedChange {
 }
 
 export interface ReportCounts {
-  /** Entries that were looked at. */
+  /** Entries that were examined. */
   readonly total: number;
   readonly added: number;
   readonly removed: number;

@@ -253,7 +253,7 @@ export class Job implements AsyncDisposable {
       this.#findings.accept(paths.filter((one) => !left.has(one)));
       const unread = [...left];
       this.#logger.info({ author, reason, accepted: paths.length - left.size, unread }, 'accepted findings');
-      // Those that are only counted are not known by name.
+      // Beyond the limit, findings are only counted: a scan has to find the names of the rest.
       if (this.#findings.omitted > 0) this.#state.wantsScan = true;
       this.#record.done({}, [id]);
     });
@@ -307,7 +307,7 @@ export class Job implements AsyncDisposable {
       const some = problems.slice(0, 3).map(({ path, code }) => `${hostPath(path, root.prefix)}: ${code}`);
       this.#logger.warn({ count: report.counts.problems, some }, 'some files could not be read');
     }
-    // A baseline from before there was such an operator.
+    // The baseline may be older than the node's Machine Config Operator.
     const machineConfig = this.#record.notes.machineConfig ?? this.#inputs.machineConfig;
     this.#record.done({ checkedMs: clock.wallMs(), ...(machineConfig && { machineConfig }) });
     await this.#results.reportScan(result);

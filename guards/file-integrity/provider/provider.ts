@@ -144,7 +144,7 @@ export interface IntegrityProvider {
     options: AcceptOptions,
   ): Promise<AcceptResult>;
   /**
-   * As `check` of each, with one pass: a file that several select is looked at once. Without this they are checked one after
+   * As `check` of each, with one pass: a file that several select is examined once. Without this they are checked one after
    * the other.
    *
    * @returns in the order of the jobs; that one fails does not keep the others from their result

@@ -2,7 +2,7 @@
  * Which nodes a FileIntegrity is for: those with its labels, and without a taint that it does not tolerate.
  *
  * The guard takes the place of a DaemonSet, so it tolerates what a DaemonSet tolerates by itself (Kubernetes, "DaemonSet":
- * taints and tolerations): a node that is cordoned, under pressure or not ready is looked at all the same. As there, a later taint
+ * taints and tolerations): a node that is cordoned, under pressure or not ready is examined all the same. As there, a later taint
  * ends nothing that runs unless its effect is NoExecute.
  */
 import type { Node } from '../../../lib/kube/object/object.ts';

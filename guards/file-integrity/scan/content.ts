@@ -40,7 +40,7 @@ export interface OpenContent {
   readonly sizeBytes: number;
   /** Blocks of 512 bytes on the disk. With fewer of them than its size needs, a file may have holes. */
   readonly blockCount: number;
-  /** Whether it is still the file that was looked at, and as long; asked while a large one is read. */
+  /** Whether it is still the file that was examined, and as long; asked while a large one is read. */
   readonly isStill: () => boolean;
 }
 

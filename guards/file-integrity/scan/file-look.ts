@@ -16,7 +16,7 @@ import { openName } from './open-name.ts';
 import type { RunState } from './shared-state.ts';
 
 const { EAGAIN, ENOENT, ENOTDIR, ELOOP, ENXIO, EISDIR } = constants.errno;
-/** The name was taken away or given to something else: it has to be looked at again. */
+/** The name was taken away or given to something else: it has to be examined again. */
 const swapped: ReadonlySet<number> = new Set([ENOENT, ENOTDIR, ELOOP, ENXIO, EISDIR]);
 const tries = 3;
 /**
@@ -60,7 +60,7 @@ export type LookOutcome =
   | 'problem'
   | 'gone'
   | 'not selected'
-  /** Not looked at: its content is more than may be read, or it has to be waited for and the thread may not wait. */
+  /** Not examined: its content is more than may be read, or it has to be waited for and the thread may not wait. */
   | 'not here';
 
 /** One for each thread. Its results are for the last file. */
@@ -84,7 +84,7 @@ export class FileLook {
   readonly #content: ContentReader;
   readonly #state: RunState;
   readonly #thread: number;
-  /** A file that was not changed since, in seconds since 1970, is looked at once it is read; none if undefined. */
+  /** A file that was not changed since, in seconds since 1970, is examined once it is read; none if undefined. */
   #restedSinceS: number | undefined;
   /** The rest of {@link leaseMs}. */
   #leaseMs = 0;
@@ -169,7 +169,7 @@ export class FileLook {
   }
 
   /**
-   * One look less: a file that is read before it is looked at was not changed between the two when its last change is older.
+   * One look less: a file that is read before it is examined was not changed between the two when its last change is older.
    * Returns false if that is not so.
    */
   #readFirst(fd: number, asked: readonly AttributeSet[]): boolean {

@@ -1,4 +1,4 @@
-/** statx(2) into memory that is used again, without objects: most files are looked at three times. */
+/** statx(2) into memory that is used again, without objects: most files are examined three times. */
 import { errno, fileCalls } from '../../../lib/ebpf/ffi.ts';
 import { FixedBuffer } from '../../../lib/ebpf/libc.ts';
 import type { FileType } from '../model/entry.ts';

@@ -27,7 +27,7 @@ export interface Frame {
   listed?: Map<ByteString, string[]>;
 }
 
-/** Puts an item among those that have not been looked at, where it belongs. */
+/** Puts an item among those that have not been examined, where it belongs. */
 export function insertItem(frame: Frame, item: string): void {
   let at = frame.next;
   while ((frame.items[at] ?? item) < item) at++;

@@ -60,7 +60,7 @@ export class Scanner implements AsyncDisposable {
 
   /**
    * Only these paths, as a scan would see them. One that is gone, or not selected, is left out; of a directory with `below`
-   * also what is in it. A few small files are looked at in this thread, before the first batch.
+   * also what is in it. A few small files are examined in this thread, before the first batch.
    *
    * @param paths with the prefix of the root
    * @throws (the stream) as {@link scan}

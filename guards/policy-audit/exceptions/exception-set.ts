@@ -125,7 +125,7 @@ export class ExceptionSet {
     return isActive && leftMs !== Infinity ? requeueAfter(Math.min(leftMs + 10, LONGEST_MS)) : done;
   }
 
-  /** Those that were in effect when last looked at. */
+  /** Those that were in effect when last examined. */
   readonly #active = new Set<string>();
 
   /** @returns why it cannot be read: then it excepts nothing. */

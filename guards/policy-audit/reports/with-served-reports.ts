@@ -10,7 +10,7 @@ const RETRY = { baseMs: 250, maxMs: 15_000 };
 const ASK_AGAIN_MS = 15_000;
 
 /**
- * Works until the signal of the context aborts. Without reports, nothing is audited, but the rest of the work goes on: it begins anew
+ * Works until the signal of the context aborts. Without reports, nothing is audited, but the rest of the work goes on: it begins again
  * with the other kind if that is what is installed.
  */
 export async function withServedReports(

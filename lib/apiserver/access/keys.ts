@@ -20,7 +20,7 @@ interface ServerKeys extends KeyAndCertificate {
 
 /**
  * Reads `ca.key`, `ca.crt`, `server.key` and `server.crt` of a directory, or makes them. The server's certificate is
- * made anew when it is not for all `hosts`, of another authority, or about to expire.
+ * recreated when it is not for all `hosts`, of another authority, or about to expire.
  *
  * @throws {RampartError} `INPUT` for files that others can read, `CORRUPT` for an authority that cannot be used.
  */
@@ -50,7 +50,7 @@ function readPair({ key, cert }: Pair): KeyAndCertificate | undefined {
   return keyText === undefined || certText === undefined ? undefined : { key: keyText, cert: certText };
 }
 
-/** The key first: a certificate without its key is seen and made anew, and so is one with another key. */
+/** The key first: a certificate without its key is seen and recreated, and so is one with another key. */
 function writePair(files: Pair, made: KeyAndCertificate): void {
   writePrivateFile(files.key, made.key);
   writePrivateFile(files.cert, made.cert);

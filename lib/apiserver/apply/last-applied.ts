@@ -12,7 +12,7 @@ import type { ApplyType } from './type.ts';
 
 const annotation = 'kubectl.kubernetes.io/last-applied-configuration';
 
-/** The name under which kubectl applies; only its annotation is looked at. */
+/** The name under which kubectl applies; only its annotation is examined. */
 export const kubectl = 'kubectl';
 
 /** The conflicts that remain when those are left out whose value is still what `kubectl apply` made it. */

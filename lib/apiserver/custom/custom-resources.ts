@@ -39,7 +39,7 @@ interface Known {
   readonly version: bigint;
 }
 
-/** The objects of a definition that goes are looked at again after this time, or five times as long as it took. */
+/** The objects of a definition that goes are examined again after this time, or five times as long as it took. */
 const cleanupPauseMs = 100;
 const longestPauseMs = 10_000;
 

@@ -53,7 +53,7 @@ const release = 'v1.35.0';
  * `/openapi/v3`, below it a document for each version of a group, and `/openapi/v2`.
  *
  * Documents are made when they are first asked for, and kept compressed. A change of the kinds of one version of a group
- * makes its document anew, and the list of all; no other.
+ * makes its document again, and the list of all; no other.
  *
  * Methods are the caller's care.
  *

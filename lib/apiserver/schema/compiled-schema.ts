@@ -212,7 +212,7 @@ function guarded<Result>(what: string, work: () => Result): Result {
   }
 }
 
-/** The causes of all defaults of a schema. Those below `additionalProperties` are not looked at, as in Kubernetes. */
+/** The causes of all defaults of a schema. Those below `additionalProperties` are not examined, as in Kubernetes. */
 function defaultCauses(node: SchemaNode, path: string): Cause[] {
   const causes: Cause[] = [];
   visit(node, path, true, false, causes);

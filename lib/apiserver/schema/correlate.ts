@@ -55,7 +55,7 @@ function keyOf(item: unknown, node: SchemaNode): string | undefined {
   );
 }
 
-/** The counterparts of the parts of a value, when an update is looked at and the value itself has one. */
+/** The counterparts of the parts of a value, when an update is examined and the value itself has one. */
 export function correlate<Part>(
   old: Old,
   wanted: boolean,

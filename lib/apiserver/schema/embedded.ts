@@ -6,7 +6,7 @@ import { fieldError, type Problems } from './field-error.ts';
 import { fieldOf, isObject, jsonType, type JsonObject } from '../../json/json.ts';
 import type { SchemaNode } from './node.ts';
 
-/** The root of an object is not looked at: its metadata is the server's business, whatever its schema says. */
+/** The root of an object is not examined: its metadata is the server's business, whatever its schema says. */
 export function checkEmbedded(
   value: unknown,
   node: SchemaNode,

@@ -264,7 +264,7 @@ export class GarbageCollector implements ObjectListener {
     return this.#patch(item, { finalizers: finalizers.filter((one) => one !== finalizer) }, signal);
   }
 
-  /** With the uid and the version that were read: what has changed is looked at again. */
+  /** With the uid and the version that were read: what has changed is examined again. */
   async #patch(item: Item, metadata: JsonObject, signal: AbortSignal): Promise<void> {
     const { stored, resource } = item;
     if (stored === undefined) return;

@@ -30,11 +30,11 @@ interface NamespaceDeletionOptions {
   readonly queue: WorkQueue;
 }
 
-/** Changes in a namespace that goes are gathered at least this long before it is looked at again. */
+/** Changes in a namespace that goes are gathered at least this long before it is examined again. */
 const gatherMs = 20;
 /** And so many times as long as looking took, so that a namespace with much in it leaves time for all else. */
 const gatherShare = 5;
-/** A namespace that waits for finalizers is looked at again after this time at the latest. */
+/** A namespace that waits for finalizers is examined again after this time at the latest. */
 const longestWaitMs = 15_000;
 
 export class NamespaceDeletion implements ObjectListener {

@@ -58,7 +58,7 @@ export class NamespaceLifecycle implements Admission, Disposable {
       try {
         for await (const changes of watch) for (const { object } of changes) this.#active.delete(object.name);
       } catch {
-        // The store is closed, or the history was lost: each namespace is looked up, and the next one follows anew.
+        // The store is closed, or the history was lost: each namespace is looked up, and the next one follows again.
       } finally {
         this.#following = false;
         this.#active.clear();

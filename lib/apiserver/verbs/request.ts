@@ -48,7 +48,7 @@ export interface ResourceRequest {
   readonly namespace: string;
   /** '' for collections. */
   readonly name: string;
-  /** Not looked at yet: the verbs read it and refuse what makes no sense. */
+  /** Not examined yet: the verbs read it and refuse what makes no sense. */
   readonly query: URLSearchParams;
   readonly body: Body | undefined;
   /** Only for a patch. */

@@ -213,7 +213,7 @@ export class IndexedCache<T extends KubeObject> {
     const entry = this.#entries.get(key);
     if (entry !== undefined && entry.version === version && version !== '') {
       entry.list = this.#lists;
-      // With a history that was begun anew, the same version may be of another state.
+      // With a history that was begun again, the same version may be of another state.
       if (!options.force || this.#texts.read(entry.handle) === (options.text ?? JSON.stringify(object))) {
         return 'same';
       }

@@ -1,4 +1,4 @@
-/** The signal of one call: the caller's, and a time limit that can be set anew. */
+/** The signal of one call: the caller's, and a time limit that can be set again. */
 import type { Clock } from '../../time/clock.ts';
 
 /** Aborts when the caller's signal does, or when the time is up. The call disposes it at its end. */

@@ -27,7 +27,7 @@ export const IDLE_CONNECTION_MS = 60_000;
 export class SendError extends Error {
   /** The server had closed the connection, one from before, and so most likely never saw the request. */
   readonly stale: boolean;
-  /** The server said that it has not looked at the request. */
+  /** The server said that it has not processed the request. */
   readonly unprocessed: boolean;
 
   constructor(cause: unknown, { stale = false, unprocessed = false } = {}) {

@@ -30,7 +30,7 @@ export interface AggregationLimits {
   readonly seriesEndMs: number;
   /** How many notes are distinguished. Default: 10. */
   readonly distinctNotes: number;
-  /** Notes are counted anew after this long without a new one. Default: 10 minutes. */
+  /** Notes are counted from the start after this long without a new one. Default: 10 minutes. */
   readonly noteWindowMs: number;
   /** New objects for one object, at once. Default: 25. */
   readonly burst: number;
@@ -94,7 +94,7 @@ export class EventAggregation {
     return this.#begin(group, { ...record, note: cutNote(`${COMBINED}${record.note}`) }, nowMs);
   }
 
-  /** The object of this entry could not be written: the next such event begins anew. */
+  /** The object of this entry could not be written: the next such event begins again. */
   forget(entry: EventEntry): void {
     const group = keyOf(entry.record);
     for (const key of [group, `${group}\n${entry.record.note}`]) {

@@ -27,7 +27,7 @@ export class Adoptions implements Disposable {
   /**
    * Watches these and what is wanted below them, a small tree before it returns.
    *
-   * @param top - Names the tree; undefined: these are all that were watched before, to be looked at again.
+   * @param top - Names the tree; undefined: these are all that were watched before, to be examined again.
    */
   add(top: ByteString | undefined, left: ByteString[]): void {
     this.#trees.push({ top, left });

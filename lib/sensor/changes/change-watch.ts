@@ -302,7 +302,7 @@ export class ChangeWatch implements Disposable {
   }
 
   #tellDue(): void {
-    // The order matters: what a process does from here on is recorded anew; what it did before is in the ring, and was
+    // The order matters: what a process does from here on is recorded again; what it did before is in the ring, and was
     // there before its event was in the queue.
     this.#sensor?.nextEpoch();
     this.#busy = this.#drain() > 0 || this.#busy;
@@ -360,7 +360,7 @@ export class ChangeWatch implements Disposable {
     const named = this.#authors.ofName(identity, sinceMs);
     if (found.author === undefined) return named;
     if (found.contentAuthor === undefined) return { ...found, contentAuthor: named.author };
-    // Who took the name away need not be who gave it anew.
+    // Who took the name away need not be who gave it again.
     if (named.atMs === undefined || named.atMs <= (found.atMs ?? 0)) return found;
     const isOther = named.author?.pid !== found.author.pid;
     const { otherAuthors = [] } = found;

@@ -39,7 +39,7 @@ export interface SeenChange {
 
 /**
  * Keeps the processes from records, for two generations: a change refers to its process by a number, which
- * the kernel assigns anew after each {@link ChangeRecords.forget} before the last.
+ * the kernel assigns again after each {@link ChangeRecords.forget} before the last.
  */
 export class ChangeRecords {
   readonly #clock: WallClock;

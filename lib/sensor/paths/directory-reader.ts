@@ -101,7 +101,7 @@ export class DirectoryReader implements Disposable {
     return number < 0 ? undefined : new Fd(number);
   }
 
-  /** At the end of a call: roots are opened anew in the next one, see TrackedRoot. */
+  /** At the end of a call: roots are opened again in the next one, see TrackedRoot. */
   closeRoots(): void {
     for (const root of this.#roots.values()) if (root instanceof Fd) root[Symbol.dispose]();
     this.#roots.clear();

@@ -138,7 +138,7 @@ export class Folder implements Listener {
     this.#dirty.add(this);
   }
 
-  /** Learns the way anew. The entries must be refreshed after it. */
+  /** Learns the way again. The entries must be refreshed after it. */
   refresh(context: RefreshContext): void {
     this.#ear.renew(context, () => {
       this.#ear.attempt(() => this.root.walkTo(this.#ear));

@@ -95,7 +95,7 @@ interface TrackedRootListener {
 }
 
 /**
- * A root directory given by its path. It is opened anew for each use and never held, because an
+ * A root directory given by its path. It is opened again for each use and never held, because an
  * open directory keeps its filesystem from being unmounted.
  *
  * `/proc/PID/root` means the root of that process in its mount namespace. The process is held by

@@ -1,6 +1,6 @@
 /**
  * Types as BTF has them (Documentation/bpf/btf.rst), read in this process: for global variables by name, and for values of maps.
- * BTF of strangers is malformed until it has been looked at: each access is checked.
+ * BTF of strangers is malformed until it has been examined: each access is checked.
  */
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 

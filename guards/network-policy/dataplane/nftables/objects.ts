@@ -51,7 +51,7 @@ export type Command =
 
 const nothing: TableObjects = new Map();
 
-/** The commands that change a table from `before` to `after`, as one transaction; `undefined` if it must be created anew. */
+/** The commands that change a table from `before` to `after`, as one transaction; `undefined` if it must be created again. */
 export function commandsBetween(before: TableObjects, after: TableObjects): Command[] | undefined {
   const commands = new Commands();
   for (const [key, object] of after) {

@@ -37,7 +37,7 @@ export class Conntrack implements Disposable {
   }
 
   /**
-   * Forgets a flow: its next packet is looked at as the first one of a connection.
+   * Deletes a flow: the kernel treats its next packet as the first one of a connection.
    *
    * @returns whether it was there.
    * @throws as {@link flows}.

@@ -70,7 +70,7 @@ export class InterfaceSearch implements Disposable {
   }
 
   /**
-   * Reads everything anew, also the other ends of interfaces that were found.
+   * Reads everything again, also the other ends of interfaces that were found.
    *
    * @returns the pods for which {@link linkOf} is different
    * @throws {KernelRefusal}

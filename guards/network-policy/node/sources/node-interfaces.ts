@@ -63,7 +63,7 @@ export class NodeInterfaces implements Disposable {
     return isChanged;
   }
 
-  /** Everything is listed anew. */
+  /** Everything is listed again. */
   forget(): void {
     this.#ends = this.#addresses = undefined;
   }
