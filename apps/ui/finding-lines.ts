@@ -1,4 +1,4 @@
-/** A finding as the page gets it: the whole of it, the command to go on with, and whether a person has to decide on it. */
+/** A finding as sent to the page: the complete finding, the next command, and whether a user has to decide on it. */
 import type { Guard } from '../../guard/guard.ts';
 import type { LineKind } from '../../guard/line-kind.ts';
 import type { ReadFinding } from '../../guard/stream/read-finding.ts';

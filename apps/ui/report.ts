@@ -47,7 +47,7 @@ export interface NextCommand {
 export interface UiPicture {
   /** `null` if it cannot be read. */
   readonly picture: DrawnPicture | null;
-  /** Why not. */
+  /** Why the picture cannot be read; `null` if it can. */
   readonly failure: string | null;
 }
 

@@ -17,7 +17,7 @@ interface Writer {
   readonly what: string;
   /** As deploy/base has them; those of policy servers are Kubewarden's (server-objects.ts of policy-audit). */
   readonly labels: Readonly<Record<string, string>>;
-  /** As deploy/base calls it; a pod that has no such container has one that is meant. */
+  /** Name of the container in deploy/base; in a pod without it, the first container is used. */
   readonly container: string;
 }
 

@@ -30,7 +30,7 @@ export type Reading =
 export interface HistogramReading {
   /** Upper bounds of the buckets, ascending. A size equal to a bound is in its bucket. */
   readonly bounds: readonly number[];
-  /** How many are in each bucket and not in the one before; at the end those above all bounds. */
+  /** Number of values in each bucket, not cumulative; the last one has those above all bounds. */
   readonly counts: readonly number[];
   /** Sum of all sizes. */
   readonly sum: number;

@@ -168,7 +168,7 @@ function are(count: number): string {
   return count === 1 ? 'is' : 'are';
 }
 
-/** Those of all that was said under the name of a policy that are of this one, by node: one of another uid had the name before. */
+/** The parts that are about the policy with this uid, by node: an earlier policy may have had the same name. */
 export function partsOf(uid: string | undefined, parts: Iterable<NodePart>): NodePart[] {
   return [...parts].filter((part) => part.uid === uid).toSorted((a, b) => compareText(a.node, b.node));
 }

@@ -68,7 +68,7 @@ export async function runIntegrityController(context: ClusterContext): Promise<v
     stack.use(integrities.subscribe(({ key }) => queue.add(key)));
     stack.use(statuses.subscribe(({ object }) => queue.addAfter(integrityKeyOf(object), GATHER_MS)));
   }
-  // It was changed or deleted: it has the name of its FileIntegrity.
+  // An active ConfigMap was changed or deleted; it has the name of its FileIntegrity.
   stack.use(caches.active.subscribe(({ key }) => queue.add(key)));
   addAll(context, queue);
   const configs = new ActiveConfigs(context, users, inTheWay);

@@ -84,7 +84,7 @@ class ResultController {
     return done;
   };
 
-  /** The result of a ConfigMap, and whose it is. One that cannot be read is an error of its node. */
+  /** The result in a ConfigMap, with its node and FileIntegrity. An unreadable one is an error of its node. */
   #read(
     configMap: ConfigMap,
   ):

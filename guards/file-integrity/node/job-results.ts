@@ -138,7 +138,7 @@ export class JobResults {
     } else await this.#send(outcome);
   }
 
-  /** The same soon, once for all that comes until then. */
+  /** Reports soon, once for everything that comes until then. */
   soon(): void {
     const { clock, signal, logger } = this.#options;
     if (this.#cancelSoon !== undefined || signal.aborted) return;

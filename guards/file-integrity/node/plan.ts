@@ -36,7 +36,7 @@ export interface JobView {
   readonly hasAcceptable: boolean;
   /** A scan is needed as soon as possible: events were lost. */
   readonly wantsScan: boolean;
-  /** After a failure nothing is tried before this. */
+  /** After a failure, nothing is tried before this time. */
   readonly retryDueMs: number;
 }
 

@@ -39,7 +39,7 @@ export interface Runtimes {
 /** The outcome of a policy, and what it and its conditions requested: it holds as long as that is unchanged. */
 export type Judgement = { readonly asked: readonly AskedOfCluster[] } & (
   | { readonly type: 'verdict'; readonly verdict: Verdict }
-  /** A match condition is false: it does not apply to this request. */
+  /** A match condition is false: the policy does not apply to this request. */
   | { readonly type: 'skipped' }
   /** It could not be evaluated. */
   | { readonly type: 'error'; readonly error: EvaluationError }

@@ -8,7 +8,7 @@ import { type SqliteFailure, storageError, withStorageErrors } from '../../sqlit
 import type { DatabaseFiles } from './database-file.ts';
 import { type Outcome, type Write, Writer } from './writer.ts';
 
-/** To the thread. */
+/** A message to the thread. */
 export type Request =
   | { readonly ask: 'apply'; readonly writes: readonly Write[] }
   | { readonly ask: 'compact'; readonly to: bigint }

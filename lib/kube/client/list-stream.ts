@@ -84,7 +84,7 @@ export async function streamList(
   }
 }
 
-/** Who reads the list gets the error. */
+/** Ignored here, because the reader of the list gets the error. */
 function noted(): void {}
 
 function metadataOf(fields: ReadonlyMap<string, unknown>, what: string): KubeList['metadata'] {

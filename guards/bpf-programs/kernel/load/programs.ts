@@ -29,7 +29,7 @@ interface FailedProgram {
 export interface LoadPass {
   /** By id. */
   readonly desired: ReadonlyMap<string, DesiredProgram>;
-  /** Ids of those, and of programs that stay though they are not desired. */
+  /** Ids of the desired programs, and of programs that stay although they are not desired. */
   readonly staying: ReadonlySet<string>;
   /**
    * The earlier programs of the pass, by id: the version that runs or is about to; or the reason without one.

@@ -51,7 +51,7 @@ export interface UprobesOptions {
   readonly onChange: () => void;
 }
 
-/** Each holds a file that no path leads to, and its space on the disk. */
+/** Limit of attachments to earlier files: each holds a deleted file, and so its space on the disk. */
 const MOST_EARLIER = 8;
 
 /** Where a target is looked up. */
