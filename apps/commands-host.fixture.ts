@@ -1,7 +1,7 @@
 /**
  * The process of {@link Commands}: it runs the command lines that it is sent, one after another, as `apps/rampart.ts` runs its own.
  */
-import { failWith, tellFailure } from '../lib/cli/failure.ts';
+import { failWith, reportFailure } from '../lib/cli/failure.ts';
 import { sayInLog } from '../lib/cli/process.ts';
 import { guards } from './guards.ts';
 import { programOf } from './program.ts';
@@ -41,7 +41,7 @@ async function run({ args, environment }: Asked): Promise<Answered> {
   try {
     await programOf(guards).parseAsync(args, { from: 'user' });
   } catch (error) {
-    process.exitCode = tellFailure(error);
+    process.exitCode = reportFailure(error);
   }
   const code = Number(process.exitCode);
   process.exitCode = 0;

@@ -62,18 +62,18 @@ suite('docs/findings.md', () => {
     const rows = [...page.matchAll(/^\| +(\S*) +\| `([a-z-]+)` +\|[^|]*\| ([a-z]+)/gm)].filter(
       ([, , verdict]) => verdict !== 'guard',
     );
-    const told = new Set<string>();
+    const reported = new Set<string>();
     for (const [, name = '', verdict = '', severity = ''] of rows) {
       guard = name === '' ? guard : name;
       const ofGuard = examples.filter(({ finding }) => finding.head.guard === guard);
       const [first] = ofGuard;
       if (first === undefined) continue;
-      told.add(guard);
+      reported.add(guard);
       // Each kind has verdicts of its own.
       const { finding } = ofGuard.find((one) => one.finding.head.verdict === verdict) ?? first;
       assertFinding(changed(finding, { verdict, severity: severity === 'the' ? 'medium' : severity }));
     }
-    assert.deepEqual([...told].toSorted(), guards.map(({ name }) => name).toSorted());
+    assert.deepEqual([...reported].toSorted(), guards.map(({ name }) => name).toSorted());
   });
 
   test('the schema refuses lines that are not findings', () => {

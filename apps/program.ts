@@ -11,7 +11,7 @@ import { alertsCommand } from './alerts/command.ts';
 import { apiServerCommand } from './apiserver/command.ts';
 import { completionCommand } from './completion/command.ts';
 import { doctorCommand } from './doctor/command.ts';
-import { isBrokenPipe, outputFailure, tellFailure, withUsageExitCode } from '../lib/cli/failure.ts';
+import { isBrokenPipe, outputFailure, reportFailure, withUsageExitCode } from '../lib/cli/failure.ts';
 import { addHelp, settleHelp } from '../lib/cli/help.ts';
 import { operatorCommand } from './operator/command.ts';
 import { standaloneCommand } from './standalone/command.ts';
@@ -102,5 +102,5 @@ function settle(command: Command, name: string): void {
 
 /** Ends the process; exit() rather than exitCode, because a failed command may have left a handle open. */
 function fail(error: unknown): never {
-  process.exit(tellFailure(error));
+  process.exit(reportFailure(error));
 }

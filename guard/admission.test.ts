@@ -20,14 +20,14 @@ const guardOf = (name: string, part: ClusterPart): Guard =>
 suite('guards that object to writes', () => {
   test('are asked by their names, and not waited for where they are not available', async () => {
     const stop = new AbortController();
-    const told: unknown[] = [];
+    const reported: unknown[] = [];
     const admissions: GuardAdmissions = {
       use: (guard, admission) => {
-        told.push([guard, admission]);
-        return { [Symbol.dispose]: () => told.push(`${guard} is gone`) };
+        reported.push([guard, admission]);
+        return { [Symbol.dispose]: () => reported.push(`${guard} is gone`) };
       },
       giveUp: (guard) => {
-        told.push(`${guard} will not come`);
+        reported.push(`${guard} will not come`);
         stop.abort();
       },
     };
@@ -50,7 +50,7 @@ suite('guards that object to writes', () => {
     });
     const logger = createLogger({ level: 'silent' });
     await runClusterGuards([objecting, broken], { client, logger, signal: stop.signal, admissions });
-    assert.deepEqual(told, [['objecting', own], 'broken will not come', 'objecting is gone']);
+    assert.deepEqual(reported, [['objecting', own], 'broken will not come', 'objecting is gone']);
   });
 
   test('are reported if the API server is in another process', async () => {

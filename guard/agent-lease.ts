@@ -46,16 +46,16 @@ export async function keepAgentLease(options: AgentLeaseOptions): Promise<void> 
   let changed = Promise.withResolvers<void>();
   using _listening = states.onChange(() => changed.resolve());
   signal.addEventListener('abort', () => changed.resolve(), { once: true });
-  let isTold = false;
+  let isReported = false;
   while (!signal.aborted) {
     changed = Promise.withResolvers();
     try {
       await write(options, options.identity, signal);
-      isTold = false;
+      isReported = false;
     } catch (error) {
-      if (!signal.aborted && !isTold)
+      if (!signal.aborted && !isReported)
         logger.warn({ err: error }, 'cannot renew the lease of this agent; retrying');
-      isTold = true;
+      isReported = true;
     }
     const pause = new AbortController();
     const renewal = untilDue(states, clock, AbortSignal.any([signal, pause.signal])).catch(() => undefined);

@@ -12,7 +12,7 @@ import type { Coverage, GuardFacts } from './agent-lease-names.ts';
 import type { ReportWriter } from './reports/report-writer.ts';
 
 /** Says how the work of a part goes, for its section of `rampart status`: in the lease of its process, in place of what it said before. Numbers alone may take 10 s, as may what a function returns. */
-type TellFacts = (facts: GuardFacts | (() => GuardFacts)) => void;
+type ReportFacts = (facts: GuardFacts | (() => GuardFacts)) => void;
 
 /** Common to both kinds of parts. Everything here belongs to the program, and ends with `signal`. */
 export interface GuardContext {
@@ -75,9 +75,9 @@ export interface NodeContext extends GuardContext {
   readonly directory: string;
   /** The version of Rampart. */
   readonly version: string;
-  readonly tellFacts: TellFacts;
+  readonly reportFacts: ReportFacts;
   /** How much it sees on this node, and what it has lost: `read` is called each time the lease of the agent is written. */
-  readonly tellCoverage: (read: () => Coverage) => void;
+  readonly reportCoverage: (read: () => Coverage) => void;
   /** Prints progress for the user at the terminal, if there is one. */
   readonly say: (text: string) => void;
 }
@@ -91,7 +91,7 @@ export interface NodeContext extends GuardContext {
  * };
  */
 export interface ClusterContext extends GuardContext {
-  readonly tellFacts: TellFacts;
+  readonly reportFacts: ReportFacts;
   readonly reports: Pick<ReportWriter, 'delete' | 'write'>;
   /**
    * Part of the API server in this process: register here to object to writes. Undefined if the API is in

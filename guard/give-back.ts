@@ -39,7 +39,7 @@ export async function runUntilRemoved(
   const removal = removalOf(end.signal);
   if (removal === undefined) return;
   await giveBack(removal, options);
-  await aborted(options.told);
+  await aborted(options.reported);
 }
 
 /**
@@ -48,10 +48,10 @@ export async function runUntilRemoved(
  */
 async function giveBack(
   { isEverywhere, message }: RampartRemoved,
-  { client, logger, guards, nodeName, told }: GiveBackOptions & Pick<RemovalOptions, 'told'>,
+  { client, logger, guards, nodeName, reported }: GiveBackOptions & Pick<RemovalOptions, 'reported'>,
 ): Promise<void> {
   logger.info(`Rampart is being removed: ${message}`);
-  using late = lateAfter(told, nodeName === undefined ? times.operatorMs : times.agentMs);
+  using late = lateAfter(reported, nodeName === undefined ? times.operatorMs : times.agentMs);
   const { signal } = late;
   const leftovers = await Promise.all(guards.map(async (guard) => (await guard.leftovers?.()) ?? {}));
   const count = { webhooks: 0, finalizers: 0 };
@@ -83,18 +83,18 @@ async function giveBack(
 }
 
 /** Aborts some time after the process is asked to stop. */
-function lateAfter(told: AbortSignal, afterMs: number): Disposable & { readonly signal: AbortSignal } {
+function lateAfter(reported: AbortSignal, afterMs: number): Disposable & { readonly signal: AbortSignal } {
   const late = new AbortController();
   let timer: NodeJS.Timeout | undefined;
   const begin = (): void => {
     timer = setTimeout(() => late.abort(new Error('it takes too long')), afterMs);
   };
-  if (told.aborted) begin();
-  else told.addEventListener('abort', begin, { once: true });
+  if (reported.aborted) begin();
+  else reported.addEventListener('abort', begin, { once: true });
   return {
     signal: late.signal,
     [Symbol.dispose]: () => {
-      told.removeEventListener('abort', begin);
+      reported.removeEventListener('abort', begin);
       clearTimeout(timer);
     },
   };

@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 
 import { Health } from '../lib/telemetry/health.ts';
 import { defineGuard, type Guard } from './guard.ts';
-import { tellOfRuntime } from './guard-process.ts';
+import { reportOfRuntime } from './guard-process.ts';
 import { GuardStates } from './guard-states.ts';
 
 const gate: Guard = defineGuard({
@@ -18,20 +18,20 @@ suite('reports of a process about its container runtime', () => {
       absence: undefined,
     };
     const [health, states] = [new Health(), new GuardStates(['gate', 'other'])];
-    tellOfRuntime([gate, { ...gate, name: 'other', containers: 'used' }], runtime, { health, states });
+    reportOfRuntime([gate, { ...gate, name: 'other', containers: 'used' }], runtime, { health, states });
     for (const name of ['gate', 'other']) states.set(name, { state: 'running' });
-    const told = (): unknown => JSON.parse(states.text());
+    const reported = (): unknown => JSON.parse(states.text());
     const running = { gate: { state: 'running' }, other: { state: 'running' } };
     const away = { ...running, gate: { state: 'unavailable', reason: 'not asked yet' } };
-    assert.deepEqual(told(), away);
+    assert.deepEqual(reported(), away);
     runtime.problem = runtime.absence = 'no socket';
-    assert.deepEqual(told(), running);
+    assert.deepEqual(reported(), running);
     assert.deepEqual(health.readiness(), { ok: true, text: '[+] container-runtime: no socket\nready\n' });
     [runtime.problem, runtime.absence] = [undefined, undefined];
-    assert.deepEqual(told(), running);
+    assert.deepEqual(reported(), running);
     assert.deepEqual(health.readiness(), { ok: true, text: '[+] container-runtime\nready\n' });
     [runtime.problem, runtime.absence] = ['not asked yet', undefined];
-    assert.deepEqual(told(), away);
+    assert.deepEqual(reported(), away);
     assert.equal(health.readiness().ok, false);
   });
 });

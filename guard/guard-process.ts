@@ -69,16 +69,16 @@ export function guardProcess(options: GuardProcessOptions): GuardProcess {
 /** The container runtime, if a guard uses it; readiness waits for it if a guard cannot do without. */
 export async function openRuntime(
   guards: readonly Guard[],
-  { socketPath, logger, ...told }: ToldOfRuntime & { socketPath: string | undefined; logger: Logger },
+  { socketPath, logger, ...reported }: ReportedOfRuntime & { socketPath: string | undefined; logger: Logger },
 ): Promise<NodeRuntime | undefined> {
   if (guards.every(({ containers }) => containers === undefined)) return undefined;
   const module = await import('../lib/cri/node-runtime.ts');
   const runtime = new module.NodeRuntime({ socketPath, logger });
-  tellOfRuntime(guards, runtime, told);
+  reportOfRuntime(guards, runtime, reported);
   return runtime;
 }
 
-interface ToldOfRuntime {
+interface ReportedOfRuntime {
   readonly health: Health;
   readonly states: GuardStates;
 }
@@ -87,10 +87,10 @@ interface ToldOfRuntime {
  * Without its answers, new containers are not seen: the process is not ready, and guards that cannot do without are unavailable. Where
  * there is no runtime, there are no containers to see.
  */
-export function tellOfRuntime(
+export function reportOfRuntime(
   guards: readonly Guard[],
   runtime: Pick<NodeRuntime, 'absence' | 'problem'>,
-  { health, states }: ToldOfRuntime,
+  { health, states }: ReportedOfRuntime,
 ): void {
   const problem = (): string | undefined => (runtime.absence === undefined ? runtime.problem : undefined);
   const needing = guards.filter(({ containers }) => containers === 'needed');

@@ -6,8 +6,8 @@ import { GuardStates } from './guard-states.ts';
 suite('the states of guards', () => {
   test('changed facts are reported, except for numbers', () => {
     const states = new GuardStates();
-    let told = 0;
-    using _listening = states.onChange(() => told++);
+    let reported = 0;
+    using _listening = states.onChange(() => reported++);
     const steps = [
       [{ backend: 'a', ok: true, syncs: 1 }, 1],
       [{ backend: 'a', ok: true, syncs: 2 }, 1],
@@ -17,7 +17,7 @@ suite('the states of guards', () => {
     ] as const;
     for (const [facts, expected] of steps) {
       states.setFacts('one', facts);
-      assert.equal(told, expected, JSON.stringify(facts));
+      assert.equal(reported, expected, JSON.stringify(facts));
     }
   });
 
@@ -37,43 +37,43 @@ suite('the states of guards', () => {
   test('a running guard is reported as starting until it is ready, and never again after that', () => {
     const states = new GuardStates(['one']);
     let problem: string | undefined = 'not listed yet';
-    const told = (): unknown => JSON.parse(states.text());
+    const reported = (): unknown => JSON.parse(states.text());
     states.untilReady('one', () => problem);
     states.set('one', { state: 'running' });
     states.setFacts('one', { loads: true });
     assert.deepEqual(
-      [told(), states.notReady()],
+      [reported(), states.notReady()],
       [{ one: { state: 'starting', reason: 'not listed yet' } }, 1],
     );
     problem = undefined;
     const running = { one: { state: 'running', facts: { loads: true } } };
-    assert.deepEqual([told(), states.notReady()], [running, 0]);
+    assert.deepEqual([reported(), states.notReady()], [running, 0]);
     problem = 'the runtime does not respond';
-    assert.deepEqual(told(), running);
+    assert.deepEqual(reported(), running);
   });
 
   test('a guard that has lost a requirement is reported as unavailable until it has it again', () => {
     const states = new GuardStates(['one']);
     let problem: string | undefined;
-    const told = (): unknown => JSON.parse(states.text());
+    const reported = (): unknown => JSON.parse(states.text());
     states.setObstacle('one', () => problem);
-    assert.deepEqual(told(), { one: { state: 'starting' } });
+    assert.deepEqual(reported(), { one: { state: 'starting' } });
     states.set('one', { state: 'running' });
-    assert.deepEqual(told(), { one: { state: 'running' } });
+    assert.deepEqual(reported(), { one: { state: 'running' } });
     problem = 'the runtime does not respond';
-    assert.deepEqual(told(), { one: { state: 'unavailable', reason: problem } });
+    assert.deepEqual(reported(), { one: { state: 'unavailable', reason: problem } });
     problem = undefined;
-    assert.deepEqual(told(), { one: { state: 'running' } });
+    assert.deepEqual(reported(), { one: { state: 'running' } });
   });
 
   test('a state is reported once, and not to ended listeners', () => {
     const states = new GuardStates();
-    let told = 0;
-    const listening = states.onChange(() => told++);
+    let reported = 0;
+    const listening = states.onChange(() => reported++);
     assert.equal(states.set('one', { state: 'waiting', reason: 'no CRD' }), true);
     assert.equal(states.set('one', { state: 'waiting', reason: 'no CRD' }), false);
     listening[Symbol.dispose]();
     assert.equal(states.set('one', { state: 'running' }), true);
-    assert.equal(told, 1);
+    assert.equal(reported, 1);
   });
 });

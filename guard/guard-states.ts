@@ -64,7 +64,7 @@ export class GuardStates {
     const before = this.#states.get(guard);
     if (before?.state === state.state && before.reason === state.reason) return false;
     this.#states.set(guard, state);
-    this.#listeners.tell();
+    this.#listeners.notify();
     return true;
   }
 
@@ -81,7 +81,7 @@ export class GuardStates {
       const [was, is] = [before?.[name], facts[name]];
       return was !== is && !(typeof was === 'number' && typeof is === 'number');
     });
-    if (isNews) this.#listeners.tell();
+    if (isNews) this.#listeners.notify();
   }
 
   /** How much the guard sees; called each time the lease is written. */
@@ -95,7 +95,7 @@ export class GuardStates {
     return JSON.stringify(
       Object.fromEntries(
         [...this.#states.keys()].map((name) => {
-          const { state, reason } = this.#told(name);
+          const { state, reason } = this.#reported(name);
           return [
             name,
             {
@@ -112,7 +112,7 @@ export class GuardStates {
     );
   }
 
-  #told(guard: string): GuardState {
+  #reported(guard: string): GuardState {
     const state = this.get(guard);
     if (state.state !== 'running') return state;
     const missing = this.#notReady.get(guard)?.();

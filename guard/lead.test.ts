@@ -61,18 +61,18 @@ suite('work of guards once per cluster', () => {
     const second = new Operator(server, clock, 'second');
     await clock.advance(5000);
     assert.deepEqual([...first.working].toSorted(), guards.toSorted());
-    const told = (): unknown[] =>
+    const reported = (): unknown[] =>
       [...(server.lease === undefined ? [] : readGuardStates(server.lease))].map(([name, { state }]) => [
         name,
         state,
       ]);
     assert.deepEqual(
-      told(),
+      reported(),
       guards.map((name) => [name, 'starting']),
     );
     first.states.set('file-access', { state: 'running' });
     await clock.advance(3000);
-    assert.deepEqual(told()[0], ['file-access', 'running']);
+    assert.deepEqual(reported()[0], ['file-access', 'running']);
     const { writes } = server;
     await clock.advance(60_000);
     const perMinute = server.writes - writes;

@@ -117,7 +117,7 @@ export async function ensureSystemNamespace({
   const name = systemNamespace;
   while (!signal.aborted) {
     try {
-      if (await isThere(client, name, signal)) return;
+      if (await exists(client, name, signal)) return;
       await client.create(namespaces, { metadata: { name } }, { signal });
       logger.info({ namespace: name }, 'created the namespace');
       return;
@@ -130,7 +130,7 @@ export async function ensureSystemNamespace({
   }
 }
 
-async function isThere(client: KubeClient, name: string, signal: AbortSignal): Promise<boolean> {
+async function exists(client: KubeClient, name: string, signal: AbortSignal): Promise<boolean> {
   return await client.get(namespaces, { name }, { signal }).then(
     () => true,
     () => false,

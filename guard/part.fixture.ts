@@ -109,7 +109,7 @@ async function withProcess(
     const process = { client, logger, identity, health, metrics, caches, sink };
     if (workload === undefined) return await run(process, signal);
     const end = new AbortController();
-    const removable = { ...process, guards, nodeName, workload, told: signal };
+    const removable = { ...process, guards, nodeName, workload, reported: signal };
     await runUntilRemoved(end, removable, () => run(process, end.signal));
   };
   await Promise.race([running(), failed.promise]);

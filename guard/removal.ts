@@ -36,7 +36,7 @@ export interface RemovalOptions {
   readonly client: KubeClient;
   readonly caches: SharedCaches;
   /** Aborts when this process is asked to stop. */
-  readonly told: AbortSignal;
+  readonly reported: AbortSignal;
   readonly workload: Workload;
 }
 
@@ -71,7 +71,7 @@ const isNamespaceDeleted = `the namespace ${systemNamespace} is being deleted`;
  */
 export function endWhenRemoved(
   end: AbortController,
-  { client, caches, told, workload }: RemovalOptions,
+  { client, caches, reported, workload }: RemovalOptions,
 ): void {
   const { signal } = end;
   const space = { type: namespaces, fieldSelector: `metadata.name=${systemNamespace}` };
@@ -106,6 +106,6 @@ export function endWhenRemoved(
     return isWorkloadGoing ? new RampartRemoved(`${workload.what} is being deleted`, false) : undefined;
   };
   const stop = (): void => void atStop().then((removal) => end.abort(removal));
-  if (told.aborted) stop();
-  else told.addEventListener('abort', stop, { once: true });
+  if (reported.aborted) stop();
+  else reported.addEventListener('abort', stop, { once: true });
 }

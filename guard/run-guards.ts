@@ -58,8 +58,8 @@ export async function runNodeParts(options: RunGuardsOptions, node: NodeFacts): 
       {
         ...context,
         ...facts,
-        tellFacts: (told) => states.setFacts(guard.name, told),
-        tellCoverage: (read) => states.setCoverage(guard.name, read),
+        reportFacts: (reported) => states.setFacts(guard.name, reported),
+        reportCoverage: (read) => states.setCoverage(guard.name, read),
         get directory() {
           if (guard.directory === undefined) throw new TypeError(`guard ${guard.name} declares no directory`);
           return directoryOf(guard);
@@ -91,7 +91,7 @@ export async function runClusterParts(
     const running = part?.(
       {
         ...context,
-        tellFacts: (told) => states.setFacts(guard.name, told),
+        reportFacts: (reported) => states.setFacts(guard.name, reported),
         reports,
         admission: admissions && { use: (admission) => admissions.use(guard.name, admission) },
         lead: async (work) => {

@@ -155,8 +155,8 @@ describe('npm run demo', { concurrency: 2 }, () => {
           for (let times = 0; times < 2; times++) process.kill(-running.pid, 'SIGINT');
         });
         // It says that it cleans up where that takes long, which may be before or after the reason.
-        const told = stderr.replace('demo: cleaning up\n', '');
-        assert.deepEqual([told, code, left], ['demo: stopped by SIGINT\n', 1, []], stdout);
+        const reported = stderr.replace('demo: cleaning up\n', '');
+        assert.deepEqual([reported, code, left], ['demo: stopped by SIGINT\n', 1, []], stdout);
       });
   });
 

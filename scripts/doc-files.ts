@@ -36,12 +36,12 @@ export function missingFiles(top: string): MissingFile[] {
       .filter((name) => !placeholder.test(name));
     return [
       ...targets.filter((target) => !existsSync(join(top, dirname(document), target))),
-      ...names.filter((name) => !isThere(name, folder, sources)),
+      ...names.filter((name) => !exists(name, folder, sources)),
     ].map((name) => ({ document, name }));
   });
 }
 
-function isThere(name: string, folder: string, sources: readonly string[]): boolean {
+function exists(name: string, folder: string, sources: readonly string[]): boolean {
   const below = folder === '.' ? sources : sources.filter((path) => path.startsWith(`${folder}/`));
   if (!/[*{]/.test(name)) {
     if (!name.startsWith('.') && below.some((path) => path.endsWith(`/${name}`))) return true;

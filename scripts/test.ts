@@ -40,7 +40,7 @@ const concurrency = Math.min(2, availableParallelism()) + 3;
 /** The recorded duration of each file, in seconds: slow ones are started first. */
 const durationsFile = join(top, 'scripts/test-durations.json');
 /** Not worth a line there. */
-const LEAST_RECORDED_S = 2;
+const MIN_RECORDED_S = 2;
 
 const isRecording = process.argv.includes('--record');
 const named = process.argv.slice(2).filter((argument) => argument !== '--record');
@@ -123,7 +123,7 @@ text.pipe(process.stdout);
 function record(): void {
   const all = Object.entries({ ...recorded, ...Object.fromEntries(report.seconds) }).filter(
     ([file, duration]) =>
-      duration >= LEAST_RECORDED_S && statSync(join(top, file), { throwIfNoEntry: false }) !== undefined,
+      duration >= MIN_RECORDED_S && statSync(join(top, file), { throwIfNoEntry: false }) !== undefined,
   );
   const sorted = Object.fromEntries(all.toSorted(([a], [b]) => (a < b ? -1 : 1)));
   writeFileSync(durationsFile, `${JSON.stringify(sorted, undefined, 2)}\n`);

@@ -76,11 +76,11 @@ function coverage({ objects, notGuarded, on, notOn }: GuardReport): string {
 }
 
 function Bars({ counts }: { readonly counts: readonly number[] }) {
-  const most = Math.max(...counts, 1);
+  const max = Math.max(...counts, 1);
   return (
     <svg viewBox="0 0 96 26" preserveAspectRatio="none" aria-hidden="true">
       {counts.map((count, at) => {
-        const height = Math.max(1, (count / most) * 23);
+        const height = Math.max(1, (count / max) * 23);
         return <rect x={at * 4} width={3} y={25 - height} height={height} />;
       })}
     </svg>

@@ -29,11 +29,11 @@ interface GuardPictureProps {
 export function GuardPicture({ guard, close }: GuardPictureProps) {
   const { picture, failure } = usePicture(guard);
   const section = useRef<HTMLElement>(null);
-  const isThere = picture !== undefined;
+  const exists = picture !== undefined;
   // On a phone it is below all cards.
   useEffect(() => {
-    if (isThere) section.current?.scrollIntoView({ block: 'nearest' });
-  }, [guard, isThere]);
+    if (exists) section.current?.scrollIntoView({ block: 'nearest' });
+  }, [guard, exists]);
   return (
     <section ref={section} class="card picture" id={pictureId} aria-labelledby="picture-title">
       <div class="head">

@@ -2,7 +2,7 @@ import type { UiReport } from '../apps/ui/report.ts';
 import { clock, objectText, shown } from './text.ts';
 
 /** With thousands of objects and an agent that is dead, each has its problem. */
-const MOST = 100;
+const MAX = 100;
 
 export function NotGuarded({ report: { status } }: { readonly report: UiReport }) {
   const problems = status?.problems ?? [];
@@ -16,7 +16,7 @@ export function NotGuarded({ report: { status } }: { readonly report: UiReport }
       </div>
       <ul class="problems">
         {status !== null && problems.length === 0 && <li class="dim">Nothing.</li>}
-        {problems.slice(0, MOST).map(({ guard, object, node, field, why, next, since }) => (
+        {problems.slice(0, MAX).map(({ guard, object, node, field, why, next, since }) => (
           <li key={[guard, objectText(object), node, field, why].join(' ')}>
             <span class="object">{objectText(object)}</span> <span class="tag">{shown(guard)}</span>
             <div>
@@ -28,9 +28,9 @@ export function NotGuarded({ report: { status } }: { readonly report: UiReport }
             <div class="next">{shown(next)}</div>
           </li>
         ))}
-        {problems.length > MOST && (
+        {problems.length > MAX && (
           <li class="dim">
-            And {(problems.length - MOST).toLocaleString('en')} more: <code>rampart status</code> has all.
+            And {(problems.length - MAX).toLocaleString('en')} more: <code>rampart status</code> has all.
           </li>
         )}
       </ul>

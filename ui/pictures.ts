@@ -49,9 +49,9 @@ for (const guard of guards) {
   await drawing.waitFor();
   // The items that matter most: a refused flow, a failing policy, a program.
   for (const tone of ['.bad', '[class*=level]', '.warn', '']) {
-    const telling = drawing.locator(`[role=button]${tone}`);
-    if ((await telling.count()) === 0) continue;
-    await telling.first().click();
+    const reporting = drawing.locator(`[role=button]${tone}`);
+    if ((await reporting.count()) === 0) continue;
+    await reporting.first().click();
     break;
   }
   for (const scheme of toLookAt === undefined ? schemes.slice(0, 1) : schemes) {

@@ -48,8 +48,8 @@ let axeSource: string | undefined;
 /** Faults that axe finds in the page, or in a part of it, at this time. */
 export async function violations(page: Page, part = 'html'): Promise<string[]> {
   axeSource ??= readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-  const isThere = await page.evaluate(() => 'axe' in globalThis);
-  if (!isThere) await page.evaluate(axeSource);
+  const exists = await page.evaluate(() => 'axe' in globalThis);
+  if (!exists) await page.evaluate(axeSource);
   const { violations: found } = await page.evaluate(
     (of) => (globalThis as unknown as { readonly axe: typeof axe }).axe.run(of),
     part,

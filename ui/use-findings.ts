@@ -4,7 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import type { UiFinding } from '../apps/ui/report.ts';
 
 /** Six kinds of which the server keeps 10,000 would be more than a person reads, and a browser holds well. */
-const MOST = 20_000;
+const MAX = 20_000;
 /** Many come at once: a page is not drawn for each. */
 const GATHER_MS = 100;
 /** After an answer that is no stream, such as that the server cannot find out who asks. */
@@ -36,7 +36,7 @@ export function useFindings(): Findings {
       timer = undefined;
       const came = waiting.toReversed();
       waiting = [];
-      setFindings(({ list }) => ({ list: [...came, ...list].slice(0, MOST), isComplete }));
+      setFindings(({ list }) => ({ list: [...came, ...list].slice(0, MAX), isComplete }));
     };
     /** The server sends all findings again. */
     const forget = (): void => {

@@ -5,7 +5,7 @@ import type { UiReport } from '../apps/ui/report.ts';
 
 const POLL_MS = 5_000;
 /** However often something happens. */
-const LEAST_MS = 1_000;
+const MIN_MS = 1_000;
 
 export interface PolledReport {
   readonly report: UiReport | undefined;
@@ -49,8 +49,8 @@ export function useReport(happened: number): PolledReport {
           const failure = 'rampart ui does not answer: it has ended, or cannot be reached.';
           if (!stop.signal.aborted) setPolled((last) => ({ ...last, failure }));
         }
-        await wait(LEAST_MS);
-        await Promise.race([hurried, wait(POLL_MS - LEAST_MS)]);
+        await wait(MIN_MS);
+        await Promise.race([hurried, wait(POLL_MS - MIN_MS)]);
       }
     })();
     return () => stop.abort();

@@ -128,7 +128,7 @@ suite('deploy/', () => {
       synced: Promise.resolve(),
       list: () => [container],
       get: (id) => (id === container.id ? container : undefined),
-      told: (id) => (id === container.id ? container : undefined),
+      reported: (id) => (id === container.id ? container : undefined),
       subscribe: () => ({ [Symbol.dispose]: () => undefined }),
     };
     const validity = { now: new Date(), days: 2 };
@@ -204,12 +204,12 @@ suite('deploy/', () => {
       await until('an event', async () => (await client.list(events)).items.length > 0);
 
       // Its own namespace has not given the agent the right to read its Secrets: alerts wait, and it is said.
-      const told = async (): Promise<boolean> => {
+      const reported = async (): Promise<boolean> => {
         spawnSync('cat', [join(root, 'secret')]);
         const { items } = await client.list(events);
         return items.some(({ note = '' }) => /not allowed to read the Secret default\/receiver/.test(note));
       };
-      await until('an event about the right that is missing', told);
+      await until('an event about the right that is missing', reported);
       assert.ok(cluster.refused.includes(withoutBinding));
       assert.deepEqual(tokens(), []);
       // As the guide has it.

@@ -50,11 +50,11 @@ export async function runAgent(all: readonly Guard[], options: AgentOptions): Pr
   const access = clusterAccess({ kubeconfig: options.kubeconfig, context: options.context });
   const logger = createLogger();
   sayInLog(logger);
-  const told = stopSignal();
+  const reported = stopSignal();
   const stop = new AbortController();
   const health = new Health();
   await using observed = await observe(options, health);
-  await using out = new FindingOutput(() => told.abort());
+  await using out = new FindingOutput(() => reported.abort());
   registerProcessMetrics(observed.metrics, manifest.version);
   registerAgentMetrics(observed.metrics, health);
   registerDropped(observed.metrics, out);
@@ -86,7 +86,7 @@ export async function runAgent(all: readonly Guard[], options: AgentOptions): Pr
   await using _caches = process.caches;
   say(`guarding node ${nodeName} of ${access.server.href}`);
   const cleaned = removeOfSwitchedOff(all, { guards, values: options, logger, signal });
-  const removable = { ...process, guards, nodeName, told: told.signal, workload: agentWorkload };
+  const removable = { ...process, guards, nodeName, reported: reported.signal, workload: agentWorkload };
   await runUntilRemoved(stop, removable, () =>
     runParts(stop, logger, {
       ...(containers && { 'the container runtime': containers.run(signal) }),

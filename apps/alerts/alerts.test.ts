@@ -124,7 +124,7 @@ suite('rampart alerts, from a socket', () => {
       await new Promise((resolve) => setImmediate(resolve));
     }
     alerts.read(true);
-    const told = (): number =>
+    const reported = (): number =>
       [...alerts.stderr.matchAll(/(\d+) alerts? w\w+ dropped because this reader/g)].reduce(
         (sum, [, number]) => sum + Number(number),
         0,
@@ -141,10 +141,10 @@ suite('rampart alerts, from a socket', () => {
         lines++;
         counted = at + 1;
       }
-      return lines + told() >= 1 + count;
+      return lines + reported() >= 1 + count;
     });
-    assert.equal(lines + told(), 1 + count);
-    assert.ok(told() > 1000, `dropped ${told()}`);
+    assert.equal(lines + reported(), 1 + count);
+    assert.ok(reported() > 1000, `dropped ${reported()}`);
   });
 
   test('which one: what is said counts, and one thing only; else the first that is served', async () => {

@@ -48,7 +48,7 @@ export async function runDoctor(all: readonly Guard[], options: DoctorOptions): 
     };
     printDocument(options.output, 'rampart.dev/doctor/v1', report);
   } else {
-    const text = outputOptions(80, { most: 100, isWide: options.output === 'wide' });
+    const text = outputOptions(80, { max: 100, isWide: options.output === 'wide' });
     const tables = [renderKernel(kernel, text), ...(network ? [renderNetwork(network, text)] : [])];
     const more =
       options.kernel === true ? tables : ['rampart doctor --kernel shows what the kernel supports.\n'];

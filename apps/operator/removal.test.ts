@@ -62,7 +62,7 @@ suite('a cluster that Rampart is removed from', () => {
 
   /** Without parts that would need this kernel. */
   function agent(nodeName: string): Running & { readonly end: AbortController } {
-    const [told, end] = [new AbortController(), new AbortController()];
+    const [reported, end] = [new AbortController(), new AbortController()];
     const own = cluster.client('rampart-agent');
     const caches = new SharedCaches({
       client: own,
@@ -75,12 +75,12 @@ suite('a cluster that Rampart is removed from', () => {
       caches,
       guards,
       nodeName,
-      told: told.signal,
+      reported: reported.signal,
       workload: agentWorkload,
     };
     const running = runUntilRemoved(end, options, () => aborted(end.signal));
     const stop = async (): Promise<void> => {
-      told.abort();
+      reported.abort();
       await running;
       await caches[Symbol.asyncDispose]();
     };

@@ -27,13 +27,13 @@ export async function runOperator(all: readonly Guard[], options: OperatorOption
   const access = clusterAccess({ kubeconfig: options.kubeconfig, context: options.context });
   const logger = createLogger();
   sayInLog(logger);
-  const told = stopSignal();
+  const reported = stopSignal();
   const stop = new AbortController();
   const { signal } = stop;
   const health = new Health();
   await using observed = await observe({ ...options, paths: metricsPathsOf(guards) }, health);
   registerProcessMetrics(observed.metrics, manifest.version);
-  await using out = new FindingOutput(() => told.abort());
+  await using out = new FindingOutput(() => reported.abort());
   registerDropped(observed.metrics, out);
   const stream = new FindingStream();
   stream.to((_guard, line) => out.write(line));
@@ -55,13 +55,16 @@ export async function runOperator(all: readonly Guard[], options: OperatorOption
   });
   await using _caches = process.caches;
   say(`managing ${access.server.href}`);
-  await runUntilRemoved(stop, { ...process, guards, told: told.signal, workload: operatorWorkload }, () =>
-    runParts(stop, logger, {
-      guards: runClusterParts(
-        { guards, process, values: options, signal, states },
-        { reports: new ReportWriter({ client, logger }) },
-      ),
-    }),
+  await runUntilRemoved(
+    stop,
+    { ...process, guards, reported: reported.signal, workload: operatorWorkload },
+    () =>
+      runParts(stop, logger, {
+        guards: runClusterParts(
+          { guards, process, values: options, signal, states },
+          { reports: new ReportWriter({ client, logger }) },
+        ),
+      }),
   );
   out.throwIfFailed();
   say('stopping');

@@ -18,8 +18,8 @@ const PAUSE_MS = 500;
 /** If containers end all the time, the known state is reported nevertheless. */
 const PATIENCE_MS = 1_000;
 
-/** Calls `tell` with the state of the machine, at once and after each change, until the result is disposed. */
-export function followMachinePods(source: NodeRuntime, tell: (state: MachineState) => void): Disposable {
+/** Calls `notify` with the state of the machine, at once and after each change, until the result is disposed. */
+export function followMachinePods(source: NodeRuntime, notify: (state: MachineState) => void): Disposable {
   /** By id. */
   const endings = new Map<string, Ending | 'asking'>();
   let waitingSinceMs: number | undefined;
@@ -28,7 +28,7 @@ export function followMachinePods(source: NodeRuntime, tell: (state: MachineStat
   function changed(): void {
     const { state } = source;
     if ('unavailable' in state) {
-      tell(state);
+      notify(state);
       return;
     }
     const { cri, name, version } = state;
@@ -43,7 +43,7 @@ export function followMachinePods(source: NodeRuntime, tell: (state: MachineStat
     waitingSinceMs = [...endings.values()].includes('asking') ? (waitingSinceMs ?? now) : undefined;
     if (waitingSinceMs !== undefined && now - waitingSinceMs < PATIENCE_MS) return;
     const pods = Map.groupBy(containers, ({ pod }) => pod.id);
-    tell({
+    notify({
       runtimeVersion: `${name}://${version}`,
       pods: [...pods.values()].map((ofPod) => podOf(ofPod, name)),
     });

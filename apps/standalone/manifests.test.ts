@@ -180,12 +180,12 @@ suite('manifests that are followed', () => {
         (await one.value('good')) === 'better' && one.said.some((line) => line.includes('bad.yaml:')),
     );
     assert.equal(await one.value('also'), 'x');
-    const told = (): string[] => one.said.filter((line) => line.includes('bad.yaml'));
-    assert.equal(told().length, 1);
-    assert.match(told()[0] ?? '', /bad\.yaml:\d+: document 2: invalid YAML/);
+    const reported = (): string[] => one.said.filter((line) => line.includes('bad.yaml'));
+    assert.equal(reported().length, 1);
+    assert.match(reported()[0] ?? '', /bad\.yaml:\d+: document 2: invalid YAML/);
     one.write('other.yaml', configMap('other'));
     await one.until(async () => (await one.value('other')) === 'x');
-    assert.equal(told().length, 1, 'not told again while the file is the same');
+    assert.equal(reported().length, 1, 'not told again while the file is the same');
     one.write('bad.yaml', configMap('kept'));
     await one.until(async () => (await one.value('also')) === undefined);
   });

@@ -42,7 +42,7 @@ import {
   chosenGuards,
   guardProcess,
   metricsPathsOf,
-  tellOfRuntime,
+  reportOfRuntime,
 } from '../../guard/guard-process.ts';
 import { reopenOnHangup } from '../../lib/service/reopen.ts';
 import { reportService } from './service.ts';
@@ -172,10 +172,10 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
     node: { ...nodeFacts(nodeName, manifest.version), labels: Object.fromEntries(options.nodeLabel) },
     logger,
   });
-  stack.use(followMachinePods(containers, (state) => mirror.tell(state)));
+  stack.use(followMachinePods(containers, (state) => mirror.notify(state)));
   made.mirror = mirror;
   const states = new GuardStates(guards.filter(({ node }) => node).map(({ name }) => name));
-  tellOfRuntime(guards, containers, { health, states });
+  reportOfRuntime(guards, containers, { health, states });
   states.losses = () => ({ lines: out.dropped });
   const clusterStates = new GuardStates(guards.filter(({ cluster }) => cluster).map(({ name }) => name));
   // No other process has this directory: after a kill the lease need not end first.
@@ -292,7 +292,7 @@ export function containerLogs(
     try {
       return await openContainerLog(state.cri, idIn(containerId), { ...options, signal, onLoss });
     } catch (error) {
-      throw toldOf(error, containerId);
+      throw reportedOf(error, containerId);
     }
   };
 }
@@ -303,7 +303,7 @@ function idIn(containerId: string): string {
 }
 
 /** A kubelet answers 400 to all that goes wrong here (pkg/kubelet/server/server.go, getContainerLogs). */
-function toldOf(error: unknown, containerId: string): unknown {
+function reportedOf(error: unknown, containerId: string): unknown {
   if (error instanceof ApiError || !(error instanceof RampartError)) return error;
   const noAnswer = error.code === errorCodes.RUNTIME_UNREACHABLE || error.code === errorCodes.PRIVILEGE;
   if (noAnswer) return apiErrors.internal(error.message, error);

@@ -18,7 +18,7 @@ const gate: Guard = defineGuard({
   cluster: async () => async () => undefined,
 });
 
-const logger = { error: (...told: unknown[]): void => assert.fail(String(told)) };
+const logger = { error: (...reported: unknown[]): void => assert.fail(String(reported)) };
 
 suite('the report to the service manager', () => {
   test('is ready once each part of each guard was, also those that begin later, and then tells what is wrong', async () => {
@@ -27,7 +27,7 @@ suite('the report to the service manager', () => {
     const stop = new AbortController();
     const env = { NOTIFY_SOCKET: manager.path, WATCHDOG_USEC: '4000' };
     const reporting = reportService({ guards: [gate], health, logger, signal: stop.signal, env });
-    await manager.told('STATUS=Waiting for gate-node: it has not begun yet');
+    await manager.reported('STATUS=Waiting for gate-node: it has not begun yet');
     health.ready('gate-node', () => undefined);
     health.ready('gate', () => undefined);
     let problem: string | undefined = 'no answer';
@@ -37,42 +37,42 @@ suite('the report to the service manager', () => {
       () => 'no socket',
     );
     assert.equal(health.readiness().text.includes('gate-node-rules'), false);
-    await manager.told('STATUS=Waiting for gate-node-rules: it has not begun yet');
+    await manager.reported('STATUS=Waiting for gate-node-rules: it has not begun yet');
     let rules: string | undefined = 'nft:\n  no such table';
     let thread: string | undefined;
     health.ready('gate-node-rules', () => rules);
     health.alive('gate-node-thread', () => thread);
-    await manager.told('STATUS=Waiting for gate-node-rules: nft: no such table');
+    await manager.reported('STATUS=Waiting for gate-node-rules: nft: no such table');
     rules = undefined;
-    await manager.told('STATUS=Waiting for gate-lease: it has not begun yet');
+    await manager.reported('STATUS=Waiting for gate-lease: it has not begun yet');
     health.ready('gate-lease', () => undefined);
-    await manager.told('READY=1');
-    await manager.told('STATUS=container-runtime: no answer');
+    await manager.reported('READY=1');
+    await manager.reported('STATUS=container-runtime: no answer');
     problem = undefined;
-    await manager.told('STATUS=All parts are ready; container-runtime: no socket');
+    await manager.reported('STATUS=All parts are ready; container-runtime: no socket');
     thread = 'stuck';
-    await manager.told('STATUS=gate-node-thread: stuck');
+    await manager.reported('STATUS=gate-node-thread: stuck');
     const { length } = manager.lines;
     thread = 'still stuck';
-    await manager.told('STATUS=gate-node-thread: still stuck');
+    await manager.reported('STATUS=gate-node-thread: still stuck');
     assert.equal(manager.lines.indexOf('WATCHDOG=1', length), -1);
     stop.abort();
     await reporting;
-    await manager.told('STOPPING=1');
+    await manager.reported('STOPPING=1');
     assert.equal(manager.lines.filter((line) => line === 'READY=1').length, 1);
   });
 
   test('a manager that is not there is logged, and nothing else ends', async () => {
     const stop = new AbortController();
-    const told: unknown[] = [];
+    const reported: unknown[] = [];
     const options = { guards: [], health: new Health(), signal: stop.signal };
     const reporting = reportService({
       ...options,
-      logger: { error: (...one: unknown[]) => void told.push(one) },
+      logger: { error: (...one: unknown[]) => void reported.push(one) },
       env: { NOTIFY_SOCKET: '/nowhere/notify' },
     });
     stop.abort();
     await reporting;
-    assert.match(JSON.stringify(told), /is not told whether the guards are up and alive/);
+    assert.match(JSON.stringify(reported), /is not told whether the guards are up and alive/);
   });
 });

@@ -126,8 +126,8 @@ export class Standalone implements AsyncDisposable {
         return holds(last) && last;
       });
     } catch (error) {
-      const told = `kubectl ${args.join(' ')}: ${last?.stdout}${last?.stderr}\n${this.stderr}`;
-      throw new Error(told, { cause: error });
+      const reported = `kubectl ${args.join(' ')}: ${last?.stdout}${last?.stderr}\n${this.stderr}`;
+      throw new Error(reported, { cause: error });
     }
   }
 

@@ -70,9 +70,9 @@ suite('rampart standalone', { skip: sensorSkip }, () => {
   });
 
   test('tells the service manager when all guards are up, that it is alive, and what it still waits for', async () => {
-    await manager.told('READY=1');
-    await manager.told('WATCHDOG=1');
-    await manager.told('STATUS=All parts are ready; container-runtime: ...');
+    await manager.reported('READY=1');
+    await manager.reported('WATCHDOG=1');
+    await manager.reported('STATUS=All parts are ready; container-runtime: ...');
   });
 
   test('without a container runtime file-access runs, and says that it sees no containers', async () => {
@@ -102,7 +102,7 @@ suite('rampart standalone', { skip: sensorSkip }, () => {
   test('writes only alerts to stdout, and at the next start keeps its objects except those deleted meanwhile', async () => {
     const stopped = one.stop();
     // Read while it ends: the socket holds few of the messages that came before.
-    await manager.told('STOPPING=1');
+    await manager.reported('STOPPING=1');
     assert.equal(await stopped, 0);
     assert.equal(one.stdout, '');
     assert.match(one.stderr, /"msg":"stopped"\}\n$/);

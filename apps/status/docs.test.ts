@@ -54,7 +54,7 @@ function fullReport(): object {
   const node = readNodeFacts(
     nodeFacts({
       ...{ backend: 'nftables', isProgrammed: true, counts, policiesVersion: '1', problem: 'no' },
-      ...{ refused: [], untold: undefined, bypassed: undefined },
+      ...{ refused: [], unreported: undefined, bypassed: undefined },
     }),
   );
   assert.ok(node);

@@ -257,14 +257,14 @@ test('the lease of a kernel is not waited for while the agent that holds it is s
   let reads = 0;
   const readOf = async (loads: boolean, agentSeenMs: number) => {
     reads = 0;
-    const told = { 'file-access': { state: 'running', facts: { loads } } };
+    const reported = { 'file-access': { state: 'running', facts: { loads } } };
     const { report } = await askOf((path) => {
       if (path.endsWith('/kivepolicies')) return listOf(policyOf('p', trapOn('/x')));
       if (path.endsWith('/nodes'))
         return listOf({ metadata: { name: 'n1' }, status: { nodeInfo: { bootID: kernel } } });
       if (!path.endsWith('/leases')) return listOf();
       reads++;
-      const annotations = { 'rampart.dev/node': 'n1', 'rampart.dev/guards': JSON.stringify(told) };
+      const annotations = { 'rampart.dev/node': 'n1', 'rampart.dev/guards': JSON.stringify(reported) };
       return listOf(
         {
           metadata: { name: 'rampart-agent-n1', labels: { 'rampart.dev/agent': 'n1' }, annotations },

@@ -31,7 +31,7 @@ export async function runStatus(guards: readonly Guard[], options: StatusOptions
   else {
     const isWide = options.output === 'wide';
     stdout.write(
-      renderStatus(asked.examined, asked.guards, { ...outputOptions(80, { most: 120, isWide }), isWide }),
+      renderStatus(asked.examined, asked.guards, { ...outputOptions(80, { max: 120, isWide }), isWide }),
     );
   }
   if (report.guarded) return 0;

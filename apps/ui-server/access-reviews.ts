@@ -33,7 +33,7 @@ const subjectAccessReviews = clusterKind<SubjectAccessReview>(
 
 /** A right that is taken away still counts for this long. */
 const KEPT_MS = 30_000;
-const MOST_KEPT = 20_000;
+const MAX_KEPT = 20_000;
 
 export class AccessReviews {
   readonly #client: Pick<KubeClient, 'create'>;
@@ -44,7 +44,7 @@ export class AccessReviews {
   constructor(client: Pick<KubeClient, 'create'>, clock?: Pick<Clock, 'monotonicMs'>) {
     this.#client = client;
     this.#known = new SingleFlightCache({
-      ...{ fresh: { sinceStartMs: KEPT_MS }, maxEntries: MOST_KEPT, ...(clock && { clock }) },
+      ...{ fresh: { sinceStartMs: KEPT_MS }, maxEntries: MAX_KEPT, ...(clock && { clock }) },
     });
   }
 

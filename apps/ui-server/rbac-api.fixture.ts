@@ -134,7 +134,7 @@ export class RbacApi implements AsyncDisposable {
     };
     const user: User = { user: name, groups: groupsOf(name) };
     if (!(await this.#allows(user, attributes))) {
-      this.refused.push(told(name, attributes));
+      this.refused.push(reported(name, attributes));
       return refuse(response, 403, 'Forbidden', forbidden(name, attributes));
     }
     if (!/^(?:token|subjectaccess)reviews$/.test(path.plural)) return this.#forward(request, response);
@@ -157,7 +157,7 @@ export class RbacApi implements AsyncDisposable {
   }
 
   async #accessReview({ user = '', groups = [], resourceAttributes = {} }: ReviewSpec): Promise<object> {
-    this.reviews.push(told(user, resourceAttributes));
+    this.reviews.push(reported(user, resourceAttributes));
     return { allowed: await this.#allows({ user, groups }, resourceAttributes) };
   }
 
@@ -253,7 +253,10 @@ function verbOf(method: string | undefined, url: URL, name: string): string {
   return { POST: 'create', PUT: 'update', PATCH: 'patch', DELETE: 'delete' }[method ?? ''] ?? '';
 }
 
-function told(user: string, { verb, group: of = '', resource, subresource, namespace }: Attributes): string {
+function reported(
+  user: string,
+  { verb, group: of = '', resource, subresource, namespace }: Attributes,
+): string {
   return `${user} ${verb} ${resource}.${of}${subresource ? `/${subresource}` : ''} in ${namespace ?? ''}`;
 }
 

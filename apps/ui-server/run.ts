@@ -25,7 +25,7 @@ import { TokenReviews } from './token-reviews.ts';
 /** A look at the status is for all who ask until then. */
 const STATUS_MS = 3_000;
 /** Browsers hold a connection each for findings, and some more for a moment. */
-const MOST_CONNECTIONS = 2_000;
+const MAX_CONNECTIONS = 2_000;
 
 /**
  * Serves the page until SIGINT or SIGTERM.
@@ -78,7 +78,7 @@ export async function runUiServer(guards: readonly Guard[], options: UiServerCom
     if (path === '/healthz') response.end('ok\n');
     else void answerUi(request, response, path, { page, gate, failed });
   });
-  server.maxConnections = MOST_CONNECTIONS;
+  server.maxConnections = MAX_CONNECTIONS;
   await listen(server, address, 'the page');
   const { port } = server.address() as AddressInfo;
   say(`page of ${access.server.href} on http://${options.listen.replace(/:\d+$/, `:${port}`)}/`);

@@ -32,9 +32,9 @@ const tokenReviews = clusterKind<TokenReview>('authentication.k8s.io', 'tokenrev
 
 /** A revoked token still works for this long. */
 const KEPT_MS = 30_000;
-const MOST_KEPT = 1_000;
+const MAX_KEPT = 1_000;
 /** A client that sends invalid tokens must not use up the API server. */
-const MOST_AT_ONCE = 32;
+const MAX_AT_ONCE = 32;
 
 export class TokenReviews {
   readonly #client: Pick<KubeClient, 'create'>;
@@ -44,7 +44,7 @@ export class TokenReviews {
   constructor(client: Pick<KubeClient, 'create'>, clock?: Pick<Clock, 'monotonicMs'>) {
     this.#client = client;
     this.#known = new SingleFlightCache({
-      ...{ fresh: { sinceStartMs: KEPT_MS }, maxEntries: MOST_KEPT, ...(clock && { clock }) },
+      ...{ fresh: { sinceStartMs: KEPT_MS }, maxEntries: MAX_KEPT, ...(clock && { clock }) },
     });
   }
 
@@ -59,7 +59,7 @@ export class TokenReviews {
   }
 
   async #ask(token: string): Promise<ApiUser | undefined> {
-    if (this.#asking >= MOST_AT_ONCE) {
+    if (this.#asking >= MAX_AT_ONCE) {
       throw new RampartError(errorCodes.LIMIT, {
         what: 'too many tokens are being looked up',
         next: 'Try again',

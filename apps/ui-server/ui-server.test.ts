@@ -109,12 +109,12 @@ suite('rampart ui-server', () => {
     JSON.parse((await ask('/status.json', bearer(user))).text) as UiReport;
   /** Kept findings, as the stream sends them. */
   async function findingsOf(user: string): Promise<string> {
-    let told = '';
+    let answers = '';
     for await (const chunk of (await open('/findings', bearer(user))).setEncoding(
       'utf8',
     ) as AsyncIterable<string>)
-      if ((told += chunk).includes('event: live')) break;
-    return told;
+      if ((answers += chunk).includes('event: live')) break;
+    return answers;
   }
 
   before(async () => {
@@ -252,10 +252,10 @@ suite('rampart ui-server', () => {
       findings.hours.map(({ findings: all }) => all),
       [{ low: 1 }],
     );
-    const told = await findingsOf('ann');
-    assert.match(told, /"name":"web"/);
-    assert.equal(told.match(/^data: \{/gm)?.length, 1);
-    assert.doesNotMatch(JSON.stringify(report) + told, /bank|everywhere|till|passwd/);
+    const answers = await findingsOf('ann');
+    assert.match(answers, /"name":"web"/);
+    assert.equal(answers.match(/^data: \{/gm)?.length, 1);
+    assert.doesNotMatch(JSON.stringify(report) + answers, /bank|everywhere|till|passwd/);
   });
 
   test('shows a service account what groups that its token says may read', async () => {
@@ -285,18 +285,18 @@ suite('rampart ui-server', () => {
     const session = { cookie: cookie.replace(/;.*/, '') };
     const stream = await open('/findings', session);
     const events: AsyncIterator<string> = stream.setEncoding('utf8')[Symbol.asyncIterator]();
-    let told = '';
-    const untilTold = async (wanted: RegExp): Promise<void> => {
-      while (!wanted.test(told)) told += ((await events.next()) as { value: string }).value;
+    let answers = '';
+    const untilReported = async (wanted: RegExp): Promise<void> => {
+      while (!wanted.test(answers)) answers += ((await events.next()) as { value: string }).value;
     };
-    await untilTold(/event: live/);
+    await untilReported(/event: live/);
     for (const line of [refusal('bank', 'safe'), refusal('shop', 'new')]) {
       const { promise } = more;
       more.resolve(line);
       await until(() => more.promise !== promise);
     }
-    await untilTold(/"name":"new"/);
-    assert.doesNotMatch(told, /bank/);
+    await untilReported(/"name":"new"/);
+    assert.doesNotMatch(answers, /bank/);
     stream.destroy();
     // A repeated request does not ask the API server again.
     const asked = api.reviews.length;
@@ -397,9 +397,9 @@ suite('rampart ui-server', () => {
       notRead: ['kivepolicies'],
     });
     assert.deepEqual(statesOf(await reported()), unread);
-    const told = (await commandOf()).stdout;
-    assert.match(told, /^Unknown: what file-access is asked for may not be read\.$/m);
-    assert.match(told, /^Not read: kivepolicies\. cannot list kivepolicies:$/m);
-    assert.match(told, /^Not in use here: /m);
+    const answers = (await commandOf()).stdout;
+    assert.match(answers, /^Unknown: what file-access is asked for may not be read\.$/m);
+    assert.match(answers, /^Not read: kivepolicies\. cannot list kivepolicies:$/m);
+    assert.match(answers, /^Not in use here: /m);
   });
 });

@@ -62,22 +62,22 @@ suite('the view of one user', () => {
       stream: () => ({ [Symbol.dispose]: () => undefined }),
     });
   const follow = (view: UserView) => {
-    const told: (number | string)[] = [];
+    const reported: (number | string)[] = [];
     let wake = Promise.withResolvers<void>();
-    const tell = (what: number | string): void => {
-      told.push(what);
+    const notify = (what: number | string): void => {
+      reported.push(what);
       wake.resolve();
       wake = Promise.withResolvers();
     };
     const following = view.findings.follow(0, {
-      line: (number) => tell(number),
-      live: () => tell('live'),
-      fail: () => tell('failed'),
+      line: (number) => notify(number),
+      live: () => notify('live'),
+      fail: () => notify('failed'),
     });
     const until = async (what: number | string): Promise<void> => {
-      while (!told.includes(what)) await wake.promise;
+      while (!reported.includes(what)) await wake.promise;
     };
-    return { told, until, [Symbol.dispose]: () => following[Symbol.dispose]() };
+    return { reported, until, [Symbol.dispose]: () => following[Symbol.dispose]() };
   };
   const ofA = (right: string): boolean => right.endsWith(' a');
 
@@ -87,7 +87,7 @@ suite('the view of one user', () => {
     feed.push(lineOf('b'));
     feed.push(lineOf('a'));
     await followed.until(5);
-    assert.deepEqual(followed.told, [1, 3, 'live', 5]);
+    assert.deepEqual(followed.reported, [1, 3, 'live', 5]);
     const [hour] = (await viewOf(ofA).report(waiting)).findings.hours;
     assert.deepEqual([hour?.guard, hour?.findings], ['file-access', { low: 3 }]);
   });
@@ -95,7 +95,7 @@ suite('the view of one user', () => {
   test('ends without an answer, and with a token that is no longer good', async () => {
     using unanswered = follow(viewOf(() => new Error('no answer')));
     await unanswered.until('failed');
-    assert.deepEqual(unanswered.told, ['failed']);
+    assert.deepEqual(unanswered.reported, ['failed']);
     let isGood = true;
     using revoked = follow(viewOf(ofA, () => isGood));
     await revoked.until('live');
@@ -103,7 +103,7 @@ suite('the view of one user', () => {
     feed.push(lineOf('a'));
     feed.push(lineOf('a'));
     await revoked.until('failed');
-    assert.equal(revoked.told.at(-1), 'failed');
+    assert.equal(revoked.reported.at(-1), 'failed');
     const { status, failure, findings } = await viewOf(() => new Error('no answer')).report(waiting);
     assert.deepEqual([status, findings.hours, findings.isLive], [null, [], false]);
     assert.match(failure ?? '', /cannot be found out: no answer/);

@@ -39,7 +39,7 @@ const hidden: UiPicture = {
 };
 
 /** Lines that wait for an answer of the API server: more than are kept of all kinds. */
-const MOST_WAITING = 200_000;
+const MAX_WAITING = 200_000;
 
 export class UserView implements View {
   readonly findings: FindingFeed;
@@ -113,19 +113,19 @@ export class UserView implements View {
   #follow(after: number, reader: FindingReader): Disposable {
     let waiting: (() => Promise<void> | void)[] = [];
     let isOver = false;
-    let isTelling = false;
-    const tellAll = async (): Promise<void> => {
-      isTelling = true;
+    let isReporting = false;
+    const reportAll = async (): Promise<void> => {
+      isReporting = true;
       while (waiting.length > 0) {
         const now = waiting;
         waiting = [];
-        for (const tell of now) if (!isOver) await tell();
+        for (const notify of now) if (!isOver) await notify();
       }
-      isTelling = false;
+      isReporting = false;
     };
-    const add = (tell: () => Promise<void> | void): void => {
-      if (waiting.push(tell) > MOST_WAITING) fail();
-      else if (!isTelling) tellAll().catch(fail);
+    const add = (notify: () => Promise<void> | void): void => {
+      if (waiting.push(notify) > MAX_WAITING) fail();
+      else if (!isReporting) reportAll().catch(fail);
     };
     const fail = (): void => {
       if (isOver) return;

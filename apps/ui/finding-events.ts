@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FindingFeed } from './finding-feed.ts';
 
 /** Whoever takes so little of what comes is cut off, and resumes. More than all that is kept of one kind. */
-const MOST_WAITING_BYTES = 64 * 1024 * 1024;
+const MAX_WAITING_BYTES = 64 * 1024 * 1024;
 /** Without traffic, a broken connection is not detected. */
 const ALIVE_MS = 15_000;
 
@@ -22,7 +22,7 @@ export function streamFindings(request: IncomingMessage, response: ServerRespons
   const following = feed.follow(isSame ? Number(number) : 0, {
     line: (at, line) => {
       response.write(`id: ${feed.epoch}-${at}\ndata: ${line}\n\n`);
-      if (response.writableLength > MOST_WAITING_BYTES) response.destroy();
+      if (response.writableLength > MAX_WAITING_BYTES) response.destroy();
     },
     live: () => {
       response.write('event: live\ndata: \n\n');

@@ -27,13 +27,13 @@ export function feedOf(
   return {
     epoch: randomBytes(6).toString('hex'),
     follow(after, reader) {
-      const tell = (number: number, line: string): void => {
+      const notify = (number: number, line: string): void => {
         const shown = lineOf(line);
         if (shown !== undefined) reader.line(number, shown);
       };
-      for (const { number, line } of feed.kept()) if (number > after) tell(number, line);
+      for (const { number, line } of feed.kept()) if (number > after) notify(number, line);
       reader.live();
-      return feed.subscribe(tell);
+      return feed.subscribe(notify);
     },
   };
 }

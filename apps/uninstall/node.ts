@@ -58,9 +58,9 @@ async function cleanNode(
 
 /** @returns what was removed */
 function removeDirectory(path: string): string[] {
-  const isThere = existsSync(path);
-  if (isThere) rmSync(path, { recursive: true });
-  return [...(isThere ? [path] : []), ...removeEmpty(dirname(path))];
+  const exists = existsSync(path);
+  if (exists) rmSync(path, { recursive: true });
+  return [...(exists ? [path] : []), ...removeEmpty(dirname(path))];
 }
 
 /** The directory that guards share goes with the last of theirs. */

@@ -98,10 +98,10 @@ async function removeAll(parts: UninstallParts, remover: Remover, left: string[]
 
   say('cleaning the nodes');
   const notClean = await cleanNodes(parts);
-  const isThere = async (selected: Selected): Promise<boolean> => (await remover.find(selected)).length > 0;
+  const exists = async (selected: Selected): Promise<boolean> => (await remover.find(selected)).length > 0;
   if (notClean !== undefined) left.push(...notClean);
-  else if (await isThere(system)) left.push(`${notCleaned}, then delete the namespace ${systemNamespace}`);
-  else if (await isThere(clusterWide[0])) left.push(notCleaned);
+  else if (await exists(system)) left.push(`${notCleaned}, then delete the namespace ${systemNamespace}`);
+  else if (await exists(clusterWide[0])) left.push(notCleaned);
 
   say('removing finalizers and derived objects');
   for (const { type, finalizers } of leftovers.flatMap((of) => of.finalizers ?? []))

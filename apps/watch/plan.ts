@@ -17,7 +17,7 @@ export interface PlannedPath {
   /** As reported: absolute, inside the root. */
   readonly shown: string;
   /** Whether the target was already printed. */
-  told: boolean;
+  reported: boolean;
 }
 
 /**
@@ -33,7 +33,7 @@ export function plan(paths: readonly string[], options: WatchOptions): PlannedPa
   requireRoot('cannot watch files', 'loading eBPF programs requires root');
   using rootFd = openRoot(root);
   for (const path of unique) check(rootFd, path, options);
-  return unique.map((path) => ({ tracked: { path, root }, shown: path, told: false }));
+  return unique.map((path) => ({ tracked: { path, root }, shown: path, reported: false }));
 }
 
 /** The processes whose accesses are reported; undefined for all. */

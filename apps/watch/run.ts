@@ -21,7 +21,7 @@ import { createMissing, plan, plannedProcesses, type PlannedPath } from './plan.
 import { say, stopSignal } from '../../lib/cli/process.ts';
 import { counted } from '../../lib/output/words.ts';
 
-const MOST_ENCODERS = 4096;
+const MAX_ENCODERS = 4096;
 const BOOT_ID = '/proc/sys/kernel/random/boot_id';
 
 /**
@@ -59,20 +59,20 @@ export async function runWatch(paths: readonly string[], options: WatchOptions):
         `folded ${folded} more accesses of ${context.shown} by pid ${pid} (over ${options.rate} per second)`,
       ),
     onLoss: (lost, stats) => say(`LOST ${counted(lost, 'access', 'accesses')}: ${describeLoss(stats)}`),
-    onPath: ({ context }, state) => tellPath(context, state),
-    onDirectory: ({ context }, state, files) => tellDirectory(context, state, files),
+    onPath: ({ context }, state) => reportPath(context, state),
+    onDirectory: ({ context }, state, files) => reportDirectory(context, state, files),
     onProblem: (problem) => say(messageOf(problem)),
     beforeTracking: () => {
       if (options.create) createMissing(planned, options, say);
     },
   });
   try {
-    tellStart(planned.length, watch);
+    reportStart(planned.length, watch);
     await aborted(stop.signal);
   } finally {
     watch[Symbol.dispose]();
     await out.flush(AbortSignal.timeout(2000)).catch(() => undefined); // a stopped reader: counted as dropped
-    tellTotals(watch.stats(), watch.filtered, out.dropped, readerGone);
+    reportTotals(watch.stats(), watch.filtered, out.dropped, readerGone);
   }
   if (failure !== undefined) throw failure;
 }
@@ -96,7 +96,7 @@ function lineMaker(
     let encoder = encoders.get(key);
     if (encoder === undefined) {
       // Whoever reads all files of a directory must not cost memory for each.
-      if (encoders.size >= MOST_ENCODERS) encoders.clear();
+      if (encoders.size >= MAX_ENCODERS) encoders.clear();
       encoder = new AlertEncoder({
         policyName: '',
         kernelId,
@@ -114,7 +114,7 @@ function lineMaker(
   };
 }
 
-function tellStart(paths: number, watch: FileWatch<PlannedPath>): void {
+function reportStart(paths: number, watch: FileWatch<PlannedPath>): void {
   const { mode, refused } = watch.sensor;
   const blind = blindSpots(mode).map((operation) => operation.name);
   say(`watching ${counted(paths, 'path')} by ${mode}; not seen in this mode: ${blind.join(', ')}`);
@@ -125,21 +125,21 @@ function tellStart(paths: number, watch: FileWatch<PlannedPath>): void {
   }
 }
 
-function tellPath(path: PlannedPath, state: PathState): void {
+function reportPath(path: PlannedPath, state: PathState): void {
   const shown = printable(path.shown);
   if (state.kind === 'absent')
     say(`${shown} does not exist (${printable(state.missing)} is missing); waiting for it`);
   if (state.kind === 'unusable') say(`${shown} cannot be watched: ${state.error.message}`);
   if (state.kind === 'file') {
-    if (path.told) say(`${shown} is now inode ${state.identity.inode}`);
+    if (path.reported) say(`${shown} is now inode ${state.identity.inode}`);
   }
-  path.told = true;
+  path.reported = true;
 }
 
-function tellDirectory(path: PlannedPath, state: DirectoryState, files: number): void {
+function reportDirectory(path: PlannedPath, state: DirectoryState, files: number): void {
   const shown = printable(path.shown);
   if (state.kind !== 'directory') {
-    tellPath(path, state);
+    reportPath(path, state);
     return;
   }
   const { unwatched } = state;
@@ -151,8 +151,8 @@ function tellDirectory(path: PlannedPath, state: DirectoryState, files: number):
     say(
       `${shown}: ${counted(unwatched.directories, 'directory', 'directories')} NOT watched, with all files below`,
     );
-  if (state.isComplete && !path.told) say(`${shown} has ${counted(files, 'watched file')} now`);
-  path.told = state.isComplete;
+  if (state.isComplete && !path.reported) say(`${shown} has ${counted(files, 'watched file')} now`);
+  path.reported = state.isComplete;
 }
 
 function describeLoss({ lost }: SensorStats): string {
@@ -167,7 +167,7 @@ function describeLoss({ lost }: SensorStats): string {
     .join(', ');
 }
 
-function tellTotals(stats: SensorStats, filtered: number, dropped: number, readerGone: boolean): void {
+function reportTotals(stats: SensorStats, filtered: number, dropped: number, readerGone: boolean): void {
   const lost = stats.lost.ringFull + stats.lost.noReturn + stats.lost.consumer;
   const why = readerGone ? 'the reader disconnected' : 'the reader was too slow';
   say(

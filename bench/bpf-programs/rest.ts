@@ -23,7 +23,7 @@ const OTHER = 'file-integrity';
 const TIMES = 5;
 /** The agent gives memory back in the first pause of 5 s. */
 const SETTLE_MS = 15_000;
-const MOST_ADDED_MIB = 8;
+const MAX_ADDED_MIB = 8;
 const END_WAIT_MS = 10_000;
 
 /** @throws {Error} without root. */
@@ -57,9 +57,9 @@ export async function rest({ shrink, signal, progress }: PartOptions): Promise<R
     rows: [row(`with ${OTHER} alone`, without), row('and with bpf-programs', withIt)],
     verdicts: [
       {
-        target: `at most ${MOST_ADDED_MIB} MiB over the agent without this guard`,
+        target: `at most ${MAX_ADDED_MIB} MiB over the agent without this guard`,
         measured: `${(withIt - without).toFixed(1)} MiB`,
-        met: withIt - without <= MOST_ADDED_MIB,
+        met: withIt - without <= MAX_ADDED_MIB,
       },
     ],
     notes: [

@@ -62,7 +62,7 @@ export async function newPod(options: PartOptions): Promise<Report> {
     rows.push(row);
     worst.push(Number(row.values['worstMs']));
   }
-  const most = Math.max(...worst);
+  const max = Math.max(...worst);
   return {
     title: `A new pod among ${TRAPS} traps and ${PODS} pods: container told to its last file in the map`,
     columns: ['files', 'p50', 'worst', 'x bare loop'],
@@ -70,8 +70,8 @@ export async function newPod(options: PartOptions): Promise<Report> {
     verdicts: [
       {
         target: `at most ${TARGET_MS} ms, all of them`,
-        measured: `${most.toFixed(1)} ms`,
-        met: most <= TARGET_MS,
+        measured: `${max.toFixed(1)} ms`,
+        met: max <= TARGET_MS,
       },
     ],
     notes: [
@@ -163,12 +163,12 @@ async function addPod(
 ): Promise<{ readonly begin: () => void; readonly root: string }> {
   const labels = { app: `app-${group}`, ...(isNew && { all: 'yes' }) };
   const files = Object.fromEntries(paths.map((path) => [path.slice(1), 'x']));
-  const told = node.containers;
+  const reported = node.containers;
   let begin = (): void => undefined;
   // The fixture reports the container at once; here that is the beginning of the measurement.
   const held = {
     ...node,
-    containers: { set: (one: Parameters<typeof told.set>[0]) => void (begin = () => told.set(one)) },
+    containers: { set: (one: Parameters<typeof reported.set>[0]) => void (begin = () => reported.set(one)) },
   };
   const [container] = await cluster.createPod((isNew ? held : node) as TestNode, {
     name,

@@ -11,7 +11,7 @@ import { Tree } from './trees.ts';
 
 const FILES = 100_000;
 const LINKS = 1_000_000;
-const MOST_ROUNDS = 3;
+const MAX_ROUNDS = 3;
 const LOOK_TARGET = 0.01;
 const BYTES_TARGET = 200;
 const rules = '/ ftype+p+u+g+n+sha256';
@@ -24,7 +24,7 @@ export async function oneFile({ shrink, rounds, signal, progress }: PartOptions)
   await runNative(tree, 'init', rules, signal);
   const scans: number[] = [];
   const looks: number[] = [];
-  for (let round = 0; round < Math.min(rounds, MOST_ROUNDS); round++) {
+  for (let round = 0; round < Math.min(rounds, MAX_ROUNDS); round++) {
     progress(`one-file: round ${round + 1}`);
     appendFileSync(join(tree.root, tree.oneFile), 'x');
     scans.push((await runNative(tree, 'check', rules, signal)).scanCpuMs);

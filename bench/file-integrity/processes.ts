@@ -58,13 +58,13 @@ export async function runCommand(tree: Tree, what: What, rules: string, signal: 
   return { ...run, differences: differencesOf(run.stdout) };
 }
 
-/** With two workers and no report but the number of differences. A check is not waited for longer than `mostMs`. */
+/** With two workers and no report but the number of differences. A check is not waited for longer than `maxMs`. */
 export async function runAide(
   tree: Tree,
   what: What,
   rules: string,
   signal: AbortSignal,
-  mostMs?: number,
+  maxMs?: number,
 ): Promise<Took> {
   const file = join(tree.directory, 'aide.conf');
   const database = join(tree.directory, 'aide.db');
@@ -74,7 +74,7 @@ export async function runAide(
       `root_prefix=${tree.root}\nreport_format=json\nreport_level=summary\nreport_url=stdout\n${rules}\n`,
   );
   writeBack(tree);
-  const run = await timed('aide', ['-c', file, `--${what}`], signal, what === 'check' ? mostMs : undefined);
+  const run = await timed('aide', ['-c', file, `--${what}`], signal, what === 'check' ? maxMs : undefined);
   if (run.isCut) return { ...run, differences: 0 };
   if (run.status === null || run.status > 7) throw new Error(`aide --${what}: ${run.stderr}`);
   if (what === 'init') renameSync(`${database}.new`, database);
@@ -103,12 +103,12 @@ interface Run {
   readonly isCut: boolean;
 }
 
-function timed(command: string, args: readonly string[], signal: AbortSignal, mostMs?: number): Promise<Run> {
+function timed(command: string, args: readonly string[], signal: AbortSignal, maxMs?: number): Promise<Run> {
   const before = childrenCpuMs();
   const startMs = performance.now();
   const child = spawn(command, args, { signal, stdio: ['ignore', 'pipe', 'pipe'], env: environment });
   let isCut = false;
-  const cut = setTimeout(() => (isCut = child.kill('SIGKILL')), mostMs ?? 2 ** 31 - 1);
+  const cut = setTimeout(() => (isCut = child.kill('SIGKILL')), maxMs ?? 2 ** 31 - 1);
   let [stdout, stderr, rssMiB] = ['', '', 0];
   child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
   child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));

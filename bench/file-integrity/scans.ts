@@ -9,9 +9,9 @@ import { Tree } from './trees.ts';
 const FILES = 100_000;
 const FLAT_FILES = 40_000;
 const RSS_TARGET_MIB = 200;
-const MOST_ROUNDS = 3;
+const MAX_ROUNDS = 3;
 /** AIDE takes 40 s for its check of one large directory on a quiet machine, and minutes on a busy one. */
-const MOST_AIDE_MS = 120_000;
+const MAX_AIDE_MS = 120_000;
 
 const quick = '/ ftype+p+u+g+n+sha256';
 const all = '/ ftype+p+u+g+n+sha512+acl+xattrs';
@@ -63,7 +63,7 @@ async function contest(
   await runNative(made, 'init', quick, signal);
   for (const { label, rules, targets } of contests) {
     const took = { init: [] as Pair[], check: [] as Pair[] };
-    for (let round = 0; round < Math.min(rounds, MOST_ROUNDS); round++) {
+    for (let round = 0; round < Math.min(rounds, MAX_ROUNDS); round++) {
       progress(`${label}: round ${round + 1}`);
       took.init.push(
         await inTurns(round, {
@@ -76,7 +76,7 @@ async function contest(
       const added = join(made.root, `added-${label}-${round}`);
       writeFileSync(added, 'x');
       const pair = await inTurns(round, {
-        aide: () => runAide(made, 'check', rules, signal, MOST_AIDE_MS),
+        aide: () => runAide(made, 'check', rules, signal, MAX_AIDE_MS),
         ours: () => runNative(made, 'check', rules, signal),
         command: () => runCommand(made, 'check', rules, signal),
       });

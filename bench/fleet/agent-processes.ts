@@ -19,8 +19,8 @@ export class AgentProcesses implements AsyncDisposable {
   /** By guard: how many agents have programmed the policy of this name, and when the last did. */
   async reached(name: string, signal: AbortSignal): Promise<Readonly<Record<string, Reached>>> {
     const sum: Record<string, Reached> = {};
-    for (const told of await Promise.all(this.#processes.map((one) => one.reached(name, signal)))) {
-      for (const [guard, { agents, lastMs }] of Object.entries(told)) {
+    for (const reported of await Promise.all(this.#processes.map((one) => one.reached(name, signal)))) {
+      for (const [guard, { agents, lastMs }] of Object.entries(reported)) {
         const before = sum[guard];
         sum[guard] = {
           agents: agents + (before?.agents ?? 0),

@@ -68,7 +68,7 @@ function containersOf(node: string, pods: readonly FleetPod[]): ContainerSource 
     synced: Promise.resolve(),
     list: () => all.values(),
     get: (id) => all.get(id),
-    told: (id) => all.get(id),
+    reported: (id) => all.get(id),
     subscribe: () => ({ [Symbol.dispose]: () => undefined }),
   };
 }

@@ -30,7 +30,7 @@ const programming = ['network-policy', 'file-access', 'bpf-programs'] as const;
 const policyNames = ['seed', 'rollout', 'after'] as const;
 const bytecode = import.meta.filename;
 const client = { perSecond: 1000, burst: 1000, userAgent: 'bench' } as const;
-const most = { agentWritesPerMinute: 6, operatorWritesPerMinute: 30 } as const;
+const max = { agentWritesPerMinute: 6, operatorWritesPerMinute: 30 } as const;
 
 interface Phase {
   readonly nodes: number;
@@ -183,7 +183,7 @@ function rowOf(phase: Phase): ReportRow {
   const { nodes, name, seconds, agents, operator, bytes, apiCpuMs, apiMiB, reachedMs } = phase;
   const requests = sum(agents.requests) + sum(operator.requests);
   const watches = sum(agents.watches) + sum(operator.watches);
-  const mostPerSecond = Math.max(0, ...Object.values(together(agents.bySecond, operator.bySecond)));
+  const maxPerSecond = Math.max(0, ...Object.values(together(agents.bySecond, operator.bySecond)));
   const mib = bytes / 1024 / 1024;
   const reached = Object.entries(reachedMs).map(([guard, ms]) => [guard, `${(ms / 1000).toFixed(1)} s`]);
   return {
@@ -191,7 +191,7 @@ function rowOf(phase: Phase): ReportRow {
     cells: {
       requests: String(requests),
       'a second': (requests / seconds).toFixed(1),
-      'at most': String(mostPerSecond),
+      'at most': String(maxPerSecond),
       MiB: mib.toFixed(1),
       watches: String(watches),
       'API MiB': apiMiB.toFixed(0),
@@ -199,15 +199,15 @@ function rowOf(phase: Phase): ReportRow {
       'reached all after': reached.map(([, text]) => text).join(', '),
     },
     values: {
-      ...{ nodes, phase: name, seconds, requests, mostPerSecond, watches, bytes, apiMiB, apiCpuMs },
+      ...{ nodes, phase: name, seconds, requests, maxPerSecond, watches, bytes, apiMiB, apiCpuMs },
       requestsPerSecond: requests / seconds,
       bytesPerSecond: bytes / seconds,
       agentsMiB: agents.heldMiB,
       operatorMiB: operator.heldMiB,
-      agentRequests: told(agents.requests),
-      operatorRequests: told(operator.requests),
-      agentWatches: told(agents.watches),
-      operatorWatches: told(operator.watches),
+      agentRequests: reported(agents.requests),
+      operatorRequests: reported(operator.requests),
+      agentWatches: reported(agents.watches),
+      operatorWatches: reported(operator.watches),
       ...Object.fromEntries(Object.entries(reachedMs).map(([guard, ms]) => [`${guard} reachedMs`, ms])),
     },
   };
@@ -218,15 +218,15 @@ function verdictsOf({ nodes, agents, operator, seconds }: Phase): Verdict[] {
   const [ofAgent, ofOperator] = [rate(agents) / nodes, rate(operator)];
   return [
     {
-      target: `${nodes} nodes: an agent at rest writes at most ${most.agentWritesPerMinute} times a minute`,
+      target: `${nodes} nodes: an agent at rest writes at most ${max.agentWritesPerMinute} times a minute`,
       measured: ofAgent.toFixed(1),
       // A renewal more or less at the edge of the time that is counted.
-      met: Math.round(ofAgent) <= most.agentWritesPerMinute,
+      met: Math.round(ofAgent) <= max.agentWritesPerMinute,
     },
     {
-      target: `${nodes} nodes: the operator at rest writes at most ${most.operatorWritesPerMinute} times a minute`,
+      target: `${nodes} nodes: the operator at rest writes at most ${max.operatorWritesPerMinute} times a minute`,
       measured: ofOperator.toFixed(1),
-      met: ofOperator <= most.operatorWritesPerMinute,
+      met: ofOperator <= max.operatorWritesPerMinute,
     },
   ];
 }
@@ -242,7 +242,7 @@ function sum(counts: Readonly<Record<string, number>>): number {
 }
 
 /** `list pods 10, watch pods 10`, the most first. */
-function told(counts: Readonly<Record<string, number>>): string {
+function reported(counts: Readonly<Record<string, number>>): string {
   const used = Object.entries(counts).filter(([, count]) => count !== 0);
   return used
     .toSorted(([, a], [, b]) => b - a)

@@ -127,7 +127,7 @@ function notingRules(note: (policies: ReadonlySet<string>) => void): Dataplane {
       note(new Set());
       return [];
     },
-    whoseLog: () => undefined,
+    ownerOfLog: () => undefined,
     [Symbol.dispose]: () => undefined,
   };
 }

@@ -52,14 +52,17 @@ export class FleetProcess implements AsyncDisposable {
 
   /** Since the last call. */
   async counts(signal: AbortSignal): Promise<RequestCounts> {
-    const told = await this.#ask<Extract<Answer, { answer: 'counts' }>>({ ask: 'counts' }, signal);
-    return told.counts;
+    const reported = await this.#ask<Extract<Answer, { answer: 'counts' }>>({ ask: 'counts' }, signal);
+    return reported.counts;
   }
 
   /** By guard: how many agents have programmed the policy of this name, and when the last did. */
   async reached(name: string, signal: AbortSignal): Promise<Readonly<Record<string, Reached>>> {
-    const told = await this.#ask<Extract<Answer, { answer: 'reached' }>>({ ask: 'reached', name }, signal);
-    return told.guards;
+    const reported = await this.#ask<Extract<Answer, { answer: 'reached' }>>(
+      { ask: 'reached', name },
+      signal,
+    );
+    return reported.guards;
   }
 
   /** @throws {Error} when the process has ended. */

@@ -11,7 +11,7 @@ import { Scene } from './scene.ts';
 const PODS = 1000;
 const POLICIES = 500;
 const EVENTS = 200;
-const mostMs: Readonly<Record<Backend, number>> = {
+const maxMs: Readonly<Record<Backend, number>> = {
   nftables: 4,
   'iptables-nft': 150,
   'iptables-legacy': 150,
@@ -58,9 +58,9 @@ export async function event(options: PartOptions): Promise<Report> {
       values: { comeMs, goMs, p99Ms: p99, cpuP50Ms: median(cpu) },
     });
     verdicts.push({
-      target: `${label}: p99 at most ${mostMs[backend]} ms`,
+      target: `${label}: p99 at most ${maxMs[backend]} ms`,
       measured: `${p99.toFixed(1)} ms`,
-      met: p99 <= mostMs[backend],
+      met: p99 <= maxMs[backend],
     });
   }
   return {

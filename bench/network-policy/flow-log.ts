@@ -37,7 +37,7 @@ interface Measured {
 
 export async function flowLog(options: PartOptions): Promise<Report> {
   requirePrograms({ gcc: 'gcc' });
-  const shrunk = (count: number, least: number): number => Math.max(least, Math.ceil(count / options.shrink));
+  const shrunk = (count: number, min: number): number => Math.max(min, Math.ceil(count / options.shrink));
   const scene = new Scene(shrunk(PODS, 20), shrunk(POLICIES, 10));
   const connects = shrunk(CONNECTS, 20);
   const directory = mkdtempSync(join(tmpdir(), 'rampart-bench-'));
@@ -86,9 +86,9 @@ async function measure(
     .trim()
     .split('\n')
     .map(Number);
-  const told = (): number => counts.flowsLogged + counts.flowsNotLogged + counts.flowsLost;
+  const reported = (): number => counts.flowsLogged + counts.flowsNotLogged + counts.flowsLost;
   const expected = limit === undefined ? 0 : connects;
-  while (told() < expected) {
+  while (reported() < expected) {
     signal.throwIfAborted();
     await delay(1);
   }

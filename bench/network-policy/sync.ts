@@ -10,12 +10,12 @@ import { Scene } from './scene.ts';
 
 const PODS = 1000;
 const POLICIES = 500;
-const mostRatio: Readonly<Record<Backend, number>> = {
+const maxRatio: Readonly<Record<Backend, number>> = {
   nftables: 1.3,
   'iptables-nft': 1.5,
   'iptables-legacy': 1.5,
 };
-const mostCompileMs = 250;
+const maxCompileMs = 250;
 
 export async function sync(options: PartOptions): Promise<Report> {
   requirePrograms({ nft: 'nftables', ...backendPrograms });
@@ -27,9 +27,9 @@ export async function sync(options: PartOptions): Promise<Report> {
   const rows: ReportRow[] = [];
   const verdicts: Verdict[] = [
     {
-      target: `compile at most ${mostCompileMs} ms`,
+      target: `compile at most ${maxCompileMs} ms`,
       measured: `${compileMs.toFixed(0)} ms`,
-      met: compileMs <= mostCompileMs,
+      met: compileMs <= maxCompileMs,
     },
   ];
   for (const backend of backends) {
@@ -68,9 +68,9 @@ export async function sync(options: PartOptions): Promise<Report> {
       },
     });
     verdicts.push({
-      target: `${backend}: at most ${mostRatio[backend]} x the programs`,
+      target: `${backend}: at most ${maxRatio[backend]} x the programs`,
       measured: ratio.toFixed(2),
-      met: ratio <= mostRatio[backend],
+      met: ratio <= maxRatio[backend],
     });
   }
   return {

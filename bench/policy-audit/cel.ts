@@ -10,7 +10,7 @@ import { expressions, reviewOf } from './reviews.ts';
 const TARGET = 16_000;
 const WARM_UP_MS = 1_000;
 const MEASURE_MS = 2_000;
-const MOST_ROUNDS = 5;
+const MAX_ROUNDS = 5;
 
 const loads: readonly (readonly [label: string, kind: Load['kind'], threads: number])[] = [
   ['decoding alone, 1 thread', 'decode', 1],
@@ -23,7 +23,7 @@ const loads: readonly (readonly [label: string, kind: Load['kind'], threads: num
 
 /** @throws {Error} where a policy refuses what it has to allow. */
 export async function cel(options: PartOptions): Promise<Report> {
-  const rounds = Math.min(options.rounds, MOST_ROUNDS);
+  const rounds = Math.min(options.rounds, MAX_ROUNDS);
   const rows: ReportRow[] = [];
   const evaluationsOf = new Map<string, number>();
   for (const [label, kind, threads] of loads) {

@@ -11,7 +11,7 @@ import { type WebhookProcess, WebhookProcesses } from './webhook-processes.ts';
 
 const WARM_UP_MS = 4000;
 const MEASURE_MS = 4000;
-const MOST_ROUNDS = 5;
+const MAX_ROUNDS = 5;
 const REVIEWS = 500;
 const [RATE, OBJECT_RATE] = [3000, 50];
 const TARGETS = { p99Ms: 5, objectP99Ms: 10, cpuRatio: 1.5, rssMib: 200 };
@@ -85,7 +85,7 @@ const columnsOf = {
 /** @throws {Error} where a server does not start, or refuses what it has to allow. {MissingPrograms} */
 export async function server(options: PartOptions): Promise<Report> {
   const { shrink, signal, progress } = options;
-  const rounds = Math.min(options.rounds, MOST_ROUNDS);
+  const rounds = Math.min(options.rounds, MAX_ROUNDS);
   await using processes = await WebhookProcesses.start(policies());
   const texts = Array.from({ length: REVIEWS }, (_, index) => reviewOf(index));
   using stack = new DisposableStack();
@@ -156,10 +156,10 @@ export async function server(options: PartOptions): Promise<Report> {
   }
   const ratio = median(ratios);
   const p99 = (load: Load): number => measured.get(load)?.p99Ms ?? Number.NaN;
-  const atMost = (target: string, value: number, most: number, unit: string, bare?: number) => ({
-    target: `${target} at most ${most} ${unit}`,
+  const atMost = (target: string, value: number, max: number, unit: string, bare?: number) => ({
+    target: `${target} at most ${max} ${unit}`,
     measured: `${value.toFixed(unit === 'MiB' ? 0 : 2)} ${unit}${bare === undefined ? '' : `, bare ${bare.toFixed(2)} ${unit}`}`,
-    met: value <= most,
+    met: value <= max,
   });
   return {
     title: `A policy server with ${celPaths.length} policies of CEL and ${wasmPaths.length} of WebAssembly, reviews of pods, HTTPS over persistent connections`,

@@ -135,14 +135,14 @@ class WriterLog {
     const { handler } = this.#request;
     const signal = AbortSignal.any([this.#request.signal, this.#gone.signal]);
     const backoff = new Backoff({ baseMs: 250, maxMs: 5000 });
-    let isTold = false;
+    let isReported = false;
     while (!signal.aborted) {
       let why = 'its container has ended';
       try {
         const sinceTime = this.#position.sinceTime;
         await this.#read({ follow: true, sinceTime, signal }, () => {
-          if (isTold) handler.say(`the log of ${this.#shown} continues`);
-          isTold = false;
+          if (isReported) handler.say(`the log of ${this.#shown} continues`);
+          isReported = false;
           backoff.reset();
         });
       } catch (error) {
@@ -150,11 +150,11 @@ class WriterLog {
         if (isForbidden(error)) throw error;
         why = messageOf(error);
       }
-      if (!isTold) {
+      if (!isReported) {
         handler.say(
           `the log of ${this.#shown} ended (${why}); retrying. Without ${withArticle(this.what)} there are no alerts`,
         );
-        isTold = true;
+        isReported = true;
       }
       await sleep(systemClock, backoff.nextMs(), signal).catch(() => undefined);
     }

@@ -35,9 +35,9 @@ export function alertFilter(options: AlertFilterOptions): AlertFilter {
   const sinceNs = options.sinceMs === undefined ? undefined : BigInt(options.sinceMs) * 1_000_000n;
   const { namespace } = options;
   refuseEmpty({ '--namespace': namespace });
-  const least = severities.indexOf(options.severity ?? 'info');
+  const min = severities.indexOf(options.severity ?? 'info');
   return ({ head: { object, policy, severity }, timeNs }, { by, path }) =>
-    severities.indexOf(severity) >= least &&
+    severities.indexOf(severity) >= min &&
     (namespace === undefined || [object, policy, by].some((one) => one?.namespace === namespace)) &&
     fitsOne(policies, policy) &&
     (fitsOne(pods, object?.kind === 'Pod' ? object : undefined) || (by !== undefined && fitsOne(pods, by))) &&

@@ -45,7 +45,7 @@ export class ReportWriter {
   /** The served report kinds, the one to write first; undefined: not known. */
   #served: readonly ResourceType[] | undefined;
   #askedMs = 0;
-  #isToldMissing = false;
+  #isReportedMissing = false;
   /** By namespace and name. Some 200 bytes for each node and FileIntegrity. */
   readonly #written = new Map<string, Written>();
 
@@ -115,18 +115,18 @@ export class ReportWriter {
     const found = kinds.map((kind) => reportTypes[kind].namespaced);
     this.#served = found;
     this.#askedMs = nowMs;
-    this.#tell(found);
+    this.#notify(found);
     return found;
   }
 
-  #tell([type]: readonly ResourceType[]): void {
-    if (type === undefined && !this.#isToldMissing) {
-      this.#isToldMissing = true;
+  #notify([type]: readonly ResourceType[]): void {
+    if (type === undefined && !this.#isReportedMissing) {
+      this.#isReportedMissing = true;
       this.#logger.warn(
         `${this.missing} Install one of them, e.g. with kubectl apply -k deploy/policy-reports/; Rampart notices within a minute.`,
       );
-    } else if (type !== undefined && this.#isToldMissing) {
-      this.#isToldMissing = false;
+    } else if (type !== undefined && this.#isReportedMissing) {
+      this.#isReportedMissing = false;
       this.#logger.info({ kind: type.kind, group: type.group }, 'writing reports');
     }
   }

@@ -13,11 +13,11 @@ export interface FindingLimiterOptions {
 const PERIOD_MS = 60_000;
 const LIMIT = 10;
 /** Beyond it, all are forgotten, and may pass once more. */
-const MOST_KEYS = 4096;
+const MAX_KEYS = 4096;
 
 interface Period {
   startMs: number;
-  told: number;
+  reported: number;
   folded: number;
 }
 
@@ -40,19 +40,19 @@ export class FindingLimiter {
     const nowMs = this.#clock.monotonicMs();
     let period = this.#periods.get(key);
     if (period === undefined) {
-      if (this.#periods.size >= MOST_KEYS) this.#periods.clear();
-      this.#periods.set(key, (period = { startMs: nowMs, told: 0, folded: 0 }));
+      if (this.#periods.size >= MAX_KEYS) this.#periods.clear();
+      this.#periods.set(key, (period = { startMs: nowMs, reported: 0, folded: 0 }));
     } else if (nowMs - period.startMs >= PERIOD_MS) {
       period.startMs = nowMs;
-      period.told = 0;
+      period.reported = 0;
     }
-    if (period.told >= this.#limit) {
+    if (period.reported >= this.#limit) {
       period.folded++;
       this.folded++;
       return undefined;
     }
     const { folded } = period;
-    period.told++;
+    period.reported++;
     period.folded = 0;
     return folded;
   }

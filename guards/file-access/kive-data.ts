@@ -211,9 +211,9 @@ export function movedFilesOf({ metadata }: KiveData): FileIdentity[] {
   return filesOf(metadata.annotations?.[ourAnnotations.movedFiles] ?? '', MAX_MOVED_FILES);
 }
 
-function filesOf(text: string, most: number): FileIdentity[] {
+function filesOf(text: string, max: number): FileIdentity[] {
   const files: FileIdentity[] = [];
-  for (const one of text.split(',', most)) {
+  for (const one of text.split(',', max)) {
     const [, inode, device, generation] = fileTexts.exec(one) ?? [];
     if (inode === undefined) continue;
     files.push({ inode: BigInt(inode), device: Number(device), generation: Number(generation) });

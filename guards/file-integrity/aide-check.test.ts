@@ -80,15 +80,15 @@ test('logs that grow and are rotated: as the real AIDE checks them', { skip: wit
   });
   const ours = (await collect(comparison)).map(({ kind, path: name }) => `${kind} ${name}`);
   assert.deepEqual(ours.toSorted(), theirs.toSorted());
-  const told = (log: string): string[] =>
+  const reported = (log: string): string[] =>
     ours
       .filter((line) => line.includes(`/${log}/`))
       .map((line) => line.replace(at(log), ''))
       .toSorted();
   for (const quiet of ['as-it-was', 'grown', 'rotated', 'grown-and-rotated'])
-    assert.deepEqual(told(quiet), [], quiet);
-  assert.deepEqual(told('shrunk'), ['changed /log']);
-  assert.deepEqual(told('grown-and-changed'), ['changed /log']);
-  assert.ok(told('changed-and-rotated').length > 0);
-  assert.deepEqual(told('all-gone'), ['removed /log', 'removed /log.1']);
+    assert.deepEqual(reported(quiet), [], quiet);
+  assert.deepEqual(reported('shrunk'), ['changed /log']);
+  assert.deepEqual(reported('grown-and-changed'), ['changed /log']);
+  assert.ok(reported('changed-and-rotated').length > 0);
+  assert.deepEqual(reported('all-gone'), ['removed /log', 'removed /log.1']);
 });

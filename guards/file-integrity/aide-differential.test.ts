@@ -175,7 +175,7 @@ test(
           grouped: fc.boolean(),
           summarized: fc.boolean(),
         }),
-        async (build, alter, [rule, otherRule], told) => {
+        async (build, alter, [rule, otherRule], reported) => {
           runs++;
           using directory = temporaryDirectory();
           const { path } = directory;
@@ -198,25 +198,25 @@ test(
 
           const options: ReportOptions = {
             ...defaultReportOptions,
-            level: told.level,
-            base16: told.base16,
-            grouped: told.grouped,
-            summarizeChanges: told.summarized,
-            ignoredAdded: setOfExpression(told.added),
-            ignoredRemoved: setOfExpression(told.removed),
-            ignoredChanged: setOfExpression(told.changed),
-            forced: setOfExpression(told.forced),
+            level: reported.level,
+            base16: reported.base16,
+            grouped: reported.grouped,
+            summarizeChanges: reported.summarized,
+            ignoredAdded: setOfExpression(reported.added),
+            ignoredRemoved: setOfExpression(reported.removed),
+            ignoredChanged: setOfExpression(reported.changed),
+            forced: setOfExpression(reported.forced),
             ignoredE2fs: e2fsOfLetters('VNIE') ?? 0,
           };
           const config = [
-            `report_level=${told.level}`,
-            `report_base16=${told.base16}`,
-            `report_grouped=${told.grouped}`,
-            `report_summarize_changes=${told.summarized}`,
-            ...(told.added === '' ? [] : [`report_ignore_added_attrs=${told.added}`]),
-            ...(told.removed === '' ? [] : [`report_ignore_removed_attrs=${told.removed}`]),
-            ...(told.changed === '' ? [] : [`report_ignore_changed_attrs=${told.changed}`]),
-            ...(told.forced === '' ? [] : [`report_force_attrs=${told.forced}`]),
+            `report_level=${reported.level}`,
+            `report_base16=${reported.base16}`,
+            `report_grouped=${reported.grouped}`,
+            `report_summarize_changes=${reported.summarized}`,
+            ...(reported.added === '' ? [] : [`report_ignore_added_attrs=${reported.added}`]),
+            ...(reported.removed === '' ? [] : [`report_ignore_removed_attrs=${reported.removed}`]),
+            ...(reported.changed === '' ? [] : [`report_ignore_changed_attrs=${reported.changed}`]),
+            ...(reported.forced === '' ? [] : [`report_force_attrs=${reported.forced}`]),
             'report_ignore_e2fsattrs=VNIE',
           ];
           const compared = (...last: string[]): string => [...config, ...last, selection(rule)].join('\n');
@@ -244,7 +244,7 @@ test(
             ours.changes.map((change) => ({
               ...change,
               type: undefined,
-              summary: told.summarized ? change.summary : '',
+              summary: reported.summarized ? change.summary : '',
             })),
           );
         },
@@ -284,11 +284,11 @@ test(
       '--compare',
       `report_level=added_removed_entries\nreport_url=stdout\n${root} ftype+l`,
     );
-    const told = theirs.stdout.toString('latin1');
+    const reported = theirs.stdout.toString('latin1');
     // AIDE does not escape 0x1f, which it forgets, invalid text, and terminal controls beyond ASCII.
     // oxlint-disable-next-line no-control-regex -- AIDE forgets it
     const escaped = /\x1f|(?<=\d|to)[\x80-\xff](?![\x80-\xbf])|\xc2\x9b|\xe2\x80\xae/g;
-    const expected = told.replace(escaped, (some) =>
+    const expected = reported.replace(escaped, (some) =>
       Array.from(some, (one) => `\\${one.charCodeAt(0).toString(8).padStart(3, '0')}`).join(''),
     );
     const linesOf = (text: string): string[] =>

@@ -22,9 +22,9 @@ export interface NetworkPolicyOptions {
 }
 
 /** The kernel has 16 bits for it. */
-const MOST_GROUP = 65_535;
+const MAX_GROUP = 65_535;
 /** Some 6 MB of lines. */
-const MOST_FLOWS = 10_000;
+const MAX_FLOWS = 10_000;
 const verdicts: readonly NetworkPolicyOptions['unknownPods'][] = ['allow', 'deny'];
 const established: readonly NetworkPolicyOptions['established'][] = ['keep', 'cut'];
 const backends: readonly BackendChoice[] = ['auto', 'nftables', 'iptables'];
@@ -78,14 +78,14 @@ export const networkPolicyOptions: readonly GuardOption[] = [
       'the NFLOG group that refused packets are logged to, read by the agent; repeatable: the others are for other programs; default: 100',
     on: ['agent', 'standalone'],
     repeatable: true,
-    parse: numberUpTo(MOST_GROUP),
+    parse: numberUpTo(MAX_GROUP),
   },
   {
     flags: '--network-flow-log <number>',
     description:
       'report at most this many allowed connections of pods a second; count the others; 0: none, at no cost',
     on: ['agent', 'standalone'],
-    parse: numberUpTo(MOST_FLOWS),
+    parse: numberUpTo(MAX_FLOWS),
     default: 0,
   },
   {
@@ -109,9 +109,9 @@ export function parseNetworkPolicyOptions(values: OptionValues): NetworkPolicyOp
   };
 }
 
-function numberUpTo(most: number): (text: string) => number {
+function numberUpTo(max: number): (text: string) => number {
   return (text) => {
-    if (/^\d{1,5}$/.test(text) && Number(text) <= most) return Number(text);
-    throw new Error(`It is not a number from 0 to ${most}.`);
+    if (/^\d{1,5}$/.test(text) && Number(text) <= max) return Number(text);
+    throw new Error(`It is not a number from 0 to ${max}.`);
   };
 }

@@ -59,7 +59,7 @@ suite('rules that cannot be expressed are reported, and allow nothing', () => {
   }
 
   test('a block is read as by Kubernetes, and a difference from its text is reported', () => {
-    for (const [cidr, except, allowed, told] of [
+    for (const [cidr, except, allowed, reported] of [
       [
         '10.0.0.99/24',
         [],
@@ -82,7 +82,7 @@ suite('rules that cannot be expressed are reported, and allow nothing', () => {
       assert.deepEqual(engine.problems(), []);
       const [warning, ...more] = engine.warnings();
       assert.deepEqual(more, []);
-      assert.match(warning?.message ?? '', told);
+      assert.match(warning?.message ?? '', reported);
     }
     // Not within the IPv4-mapped addresses as a whole.
     holds(ingress({ from: [{ ipBlock: { cidr: '::ffff:0:0/90' } }] }), [[false, xb, xa]]);
@@ -105,7 +105,7 @@ suite('rules that cannot be expressed are reported, and allow nothing', () => {
 
   test('monitor mode is "true" and nothing else; similar values are reported for each affected policy', () => {
     const [refusing] = ingress({ from: [{ podSelector: app('none') }] });
-    for (const [value, allowed, isTold] of [
+    for (const [value, allowed, isReported] of [
       ['true', true, false],
       ['false', false, false],
       ['', false, false],
@@ -116,15 +116,19 @@ suite('rules that cannot be expressed are reported, and allow nothing', () => {
       const annotated = { ...refusing!, metadata: { ...refusing!.metadata, annotations } };
       const engine = holds([annotated], [[allowed, xb, xa]]);
       const message = `${JSON.stringify(value)} does not count: only "true" is monitor mode.`;
-      const told = { policy: 'x/p', message };
-      assert.deepEqual(engine.warnings(), isTold ? [{ ...told, field: 'metadata.annotations' }] : [], value);
+      const reported = { policy: 'x/p', message };
+      assert.deepEqual(
+        engine.warnings(),
+        isReported ? [{ ...reported, field: 'metadata.annotations' }] : [],
+        value,
+      );
       const ofNamespace = holds([refusing!], [[false, xb, xa]]);
       ofNamespace.upsertNamespace({ metadata: { name: 'x', annotations } });
       ofNamespace.upsertNamespace({ metadata: { name: 'y', annotations } });
       assert.equal(ofNamespace.rules.pods.get('x/a')?.monitors.ingress, allowed, value);
       assert.deepEqual(
         ofNamespace.warnings(),
-        isTold ? [{ ...told, field: 'metadata.annotations of Namespace x' }] : [],
+        isReported ? [{ ...reported, field: 'metadata.annotations of Namespace x' }] : [],
         value,
       );
       ofNamespace.removeNamespace('x');

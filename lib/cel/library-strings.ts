@@ -62,13 +62,13 @@ function split(text: string, separator: string, limit = -1n): string[] {
 
 function replace(text: string, old: string, replacement: string, limit = -1n): string {
   if (limit === 0n) return text;
-  const most = limit < 0n ? Infinity : Number(limit);
+  const max = limit < 0n ? Infinity : Number(limit);
   // An empty string is found before each character and at the end.
   const parts = old === '' ? ['', ...Array.from(text)] : text.split(old);
   if (old === '') {
-    return parts.map((part, index) => part + (index < most ? replacement : '')).join('');
+    return parts.map((part, index) => part + (index < max ? replacement : '')).join('');
   }
-  const head = parts.slice(0, most === Infinity ? undefined : most + 1);
+  const head = parts.slice(0, max === Infinity ? undefined : max + 1);
   if (head.length < parts.length) head[head.length - 1] = parts.slice(head.length - 1).join(old);
   return head.join(replacement);
 }

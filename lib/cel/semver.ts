@@ -83,9 +83,9 @@ export class Semver {
 }
 
 /** At most this many parts; the last contains the rest. */
-function splitOnce(text: string, most: number): string[] {
+function splitOnce(text: string, max: number): string[] {
   const parts = text.split('.');
-  return [...parts.slice(0, most - 1), ...(parts.length < most ? [] : [parts.slice(most - 1).join('.')])];
+  return [...parts.slice(0, max - 1), ...(parts.length < max ? [] : [parts.slice(max - 1).join('.')])];
 }
 
 /** No prerelease comes last; numbers come before words. */

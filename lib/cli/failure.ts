@@ -48,7 +48,7 @@ export function failInLog(logger: Pick<Logger, 'fatal'> | undefined): void {
 }
 
 /** Writes to stderr what ends the process. @returns the exit code */
-export function tellFailure(error: unknown): number {
+export function reportFailure(error: unknown): number {
   const { text, exitCode } = describeFailure(error);
   if (text === '') return exitCode;
   if (log === undefined) process.stderr.write(text);

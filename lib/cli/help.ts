@@ -5,7 +5,7 @@ import { indentText, wrapText } from '../output/table.ts';
 
 const WIDTH = 80;
 /** Longer flags have their description below. */
-const MOST_TERM_COLUMNS = 26;
+const MAX_TERM_COLUMNS = 26;
 
 export interface HelpText {
   /** Paragraphs, which are wrapped unless they have line breaks. */
@@ -62,7 +62,7 @@ function helpWidth(): number {
 }
 
 function padWidth(this: Help, command: Command, helper: Help): number {
-  return Math.min(MOST_TERM_COLUMNS, Help.prototype.padWidth.call(this, command, helper));
+  return Math.min(MAX_TERM_COLUMNS, Help.prototype.padWidth.call(this, command, helper));
 }
 
 function formatItem(this: Help, term: string, termWidth: number, description: string, helper: Help): string {

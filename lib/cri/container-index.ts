@@ -53,9 +53,9 @@ interface Entry<V> {
 }
 
 /** How many ended containers are remembered: changes and accesses of their last seconds may still arrive. */
-const mostGone = 256;
-const mostPaths = 4096;
-const mostElsewhere = 1024;
+const maxGone = 256;
+const maxPaths = 4096;
+const maxElsewhere = 1024;
 
 /** The kernel gives the start time of a process in steps of 10 ms. */
 const startedToMs = 20;
@@ -97,7 +97,7 @@ export class ContainerIndex<V> {
     const entry = this.#remove(id);
     if (entry === undefined) return;
     this.#gone.delete(id);
-    forgetFirst(this.#gone, mostGone);
+    forgetFirst(this.#gone, maxGone);
     this.#gone.set(id, entry.value);
   }
 
@@ -124,7 +124,7 @@ export class ContainerIndex<V> {
     }
     // A process in another container has not entered this one: the namespace number may have been reused.
     const entered = containers.length > 0 ? undefined : this.#byMountNamespace.get(mountNamespace);
-    if (entered !== undefined && hadBegun(entered.place, atMs)) return entered.value;
+    if (entered !== undefined && hadStarted(entered.place, atMs)) return entered.value;
     const isHost = mountNamespace === this.#hostMountNamespace;
     const id = containers.at(-1);
     if (!isHost && (id !== undefined || isPod || cgroup === ''))
@@ -140,7 +140,7 @@ export class ContainerIndex<V> {
     let place = this.#paths.get(cgroup);
     if (place === undefined) {
       place = cgroupPlace(cgroup);
-      forgetFirst(this.#paths, mostPaths);
+      forgetFirst(this.#paths, maxPaths);
       this.#paths.set(cgroup, place);
     }
     return place;
@@ -150,7 +150,7 @@ export class ContainerIndex<V> {
     let value = this.#elsewhere.get(key);
     if (value === undefined) {
       value = this.#valueOf(place);
-      forgetFirst(this.#elsewhere, mostElsewhere);
+      forgetFirst(this.#elsewhere, maxElsewhere);
       this.#elsewhere.set(key, value);
     }
     return value;
@@ -161,13 +161,13 @@ function bareId(id: string): string {
   return id.slice(id.lastIndexOf('/') + 1);
 }
 
-function forgetFirst(map: Map<string, unknown>, most: number): void {
-  if (map.size < most) return;
+function forgetFirst(map: Map<string, unknown>, max: number): void {
+  if (map.size < max) return;
   const [first = ''] = map.keys();
   map.delete(first);
 }
 
 /** The number of a mount namespace may have been another's before. */
-function hadBegun({ startedMs }: KernelPlace, atMs: number | undefined): boolean {
+function hadStarted({ startedMs }: KernelPlace, atMs: number | undefined): boolean {
   return startedMs === undefined || atMs === undefined || atMs >= startedMs - startedToMs;
 }

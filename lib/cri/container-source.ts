@@ -31,7 +31,7 @@ export interface ContainerSource {
   list(): Iterable<SourceContainer>;
   get(id: string): SourceContainer | undefined;
   /** Also for a container that has not started yet or has ended. */
-  told(id: string): IndexedContainer | undefined;
+  reported(id: string): IndexedContainer | undefined;
   /** Calls the listener with the id of each container that was added, changed or removed, until the result is disposed. */
   subscribe(listener: (id: string) => void): Disposable;
 }
@@ -41,6 +41,6 @@ export const noContainers: ContainerSource = {
   synced: Promise.resolve(),
   list: () => [],
   get: () => undefined,
-  told: () => undefined,
+  reported: () => undefined,
   subscribe: () => ({ [Symbol.dispose]: () => undefined }),
 };

@@ -14,7 +14,7 @@ export class GivenContainers implements ContainerSource {
     return this.#containers.get(id);
   }
 
-  told(id: string): SourceContainer | undefined {
+  reported(id: string): SourceContainer | undefined {
     return this.#containers.get(id);
   }
 

@@ -67,10 +67,10 @@ test('containers of the runtime that run and whose process is known', async () =
   assert.equal(source.get('cri-o://b'), undefined);
   assert.equal(source.get('a'), undefined);
   assert.equal(source.get('containerd://a'), undefined);
-  const told: string[] = [];
-  using subscription = source.subscribe((id) => told.push(id));
+  const reported: string[] = [];
+  using subscription = source.subscribe((id) => reported.push(id));
   for (const listener of listeners) listener({ type: 'removed', container: container('d') });
-  assert.deepEqual(told, ['cri-o://d']);
+  assert.deepEqual(reported, ['cri-o://d']);
   subscription[Symbol.dispose]();
   assert.equal(listeners.size, 0);
 });

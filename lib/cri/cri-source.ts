@@ -34,7 +34,7 @@ export function criSource(watch: WatchedContainers, scheme: string, signal?: Abo
       const container = find(id);
       return container && sourceOf(container, prefix);
     },
-    told(id) {
+    reported(id) {
       const container = find(id);
       if (container === undefined) return undefined;
       const { name, pod } = container;

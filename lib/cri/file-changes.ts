@@ -10,7 +10,7 @@ export class FileChanges implements Disposable {
   readonly #watcher: FSWatcher | undefined;
   #isBlind = false;
   #hasChanged = false;
-  #toldMs = Number.NEGATIVE_INFINITY;
+  #reportedMs = Number.NEGATIVE_INFINITY;
   #wake: (() => void) | undefined;
 
   constructor(directory: string) {
@@ -43,9 +43,9 @@ export class FileChanges implements Disposable {
       this.#wake = undefined;
     }
     signal.throwIfAborted();
-    const restMs = this.#toldMs + PACE_MS - performance.now();
+    const restMs = this.#reportedMs + PACE_MS - performance.now();
     if (restMs > 0) await delay(restMs, undefined, { signal });
-    this.#toldMs = performance.now();
+    this.#reportedMs = performance.now();
     this.#hasChanged = false;
   }
 

@@ -65,7 +65,7 @@ export class LogDecoder {
   readonly #sinceNs: bigint | undefined;
   readonly #timestamps: boolean;
   /** The beginning of a header. */
-  #begun: Buffer = Buffer.alloc(0);
+  #started: Buffer = Buffer.alloc(0);
   #state: 'content' | 'header' | 'skipped' = 'header';
   #stream: Stream = 'stdout';
   #isPartial = false;
@@ -123,24 +123,24 @@ export class LogDecoder {
 
   /** The end of the file was reached; another one may follow. A truncated record stays incomplete. */
   endFile(): void {
-    if (this.#begun.length > 0) this.badRecords++;
-    this.#begun = Buffer.alloc(0);
+    if (this.#started.length > 0) this.badRecords++;
+    this.#started = Buffer.alloc(0);
     this.#state = 'header';
     this.settle();
   }
 
   /** @returns where the record's content, or the next record, begins. */
   #readHeader(bytes: Buffer, from: number): number {
-    const known = this.#begun.length;
+    const known = this.#started.length;
     const here = bytes.subarray(from, from + MAX_HEADER_BYTES - known);
-    const all = known === 0 ? here : Buffer.concat([this.#begun, here]);
+    const all = known === 0 ? here : Buffer.concat([this.#started, here]);
     const length = headerLength(all);
     if (length === undefined) {
       // Copied: the caller may use its bytes again.
-      this.#begun = Buffer.from(all);
+      this.#started = Buffer.from(all);
       return from + here.length;
     }
-    this.#begun = Buffer.alloc(0);
+    this.#started = Buffer.alloc(0);
     const header = length === 0 ? undefined : parseHeader(all.toString('latin1', 0, length));
     if (header !== undefined) {
       this.#begin(header);

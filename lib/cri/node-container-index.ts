@@ -28,13 +28,13 @@ export class NodeContainerIndex<V> implements Disposable {
   }
 
   #follow(id: string): void {
-    const told = this.#source.told(id);
-    if (told === undefined) return this.index.delete(id);
+    const reported = this.#source.reported(id);
+    if (reported === undefined) return this.index.delete(id);
     const container = this.#source.get(id);
     const place = container && placeOf(container);
     // In the host's mount namespace, only its cgroup distinguishes it from the host.
     const isHosts = place?.mountNamespace === this.#hostMountNamespace;
-    this.index.set(told, isHosts ? undefined : place);
+    this.index.set(reported, isHosts ? undefined : place);
   }
 }
 

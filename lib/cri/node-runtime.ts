@@ -66,8 +66,8 @@ export class NodeRuntime implements ContainerSource {
     return this.#source?.get(id);
   }
 
-  told(id: string): IndexedContainer | undefined {
-    return this.#source?.told(id);
+  reported(id: string): IndexedContainer | undefined {
+    return this.#source?.reported(id);
   }
 
   subscribe(listener: (id: string) => void): Disposable {
@@ -143,11 +143,11 @@ export class NodeRuntime implements ContainerSource {
     await watch.synced(signal);
     [this.#cri, this.#watch, this.#unavailable] = [cri, watch, undefined];
     this.#source = criSource(watch, this.#runtime.name, signal);
-    this.#source.subscribe((id) => this.#listeners.tell(id));
+    this.#source.subscribe((id) => this.#listeners.notify(id));
     // Also of those that do not run, which are no source of anything.
-    watch.onChange(() => this.#stateListeners.tell());
+    watch.onChange(() => this.#stateListeners.notify());
     this.#synced.resolve();
-    this.#stateListeners.tell();
+    this.#stateListeners.notify();
     for (;;) {
       await sleep(systemClock, CHECK_MS, signal);
       if (watch.stats().ageMs < STALE_MS) {
@@ -170,6 +170,6 @@ export class NodeRuntime implements ContainerSource {
 
   #setUnavailable(why: string | undefined): void {
     this.#unavailable = why;
-    this.#stateListeners.tell();
+    this.#stateListeners.notify();
   }
 }

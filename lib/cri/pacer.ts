@@ -33,7 +33,7 @@ export class Pacer {
   /** When looks are wanted, on the clock of `performance.now()`, in order. */
   #wanted: number[] = [];
   readonly #waiters = new Set<Waiter>();
-  #begun = 0;
+  #started = 0;
   readonly #backoff = new Backoff(FAILED_PAUSE);
   /** The pause after a look that failed; undefined after one that went well. */
   #pauseMs: number | undefined;
@@ -61,7 +61,7 @@ export class Pacer {
 
   /** Asks for a look. Resolves when one that began after this call has gone well. */
   async lookNow(signal?: AbortSignal): Promise<void> {
-    const looked = this.#wait(this.#begun + 1, signal);
+    const looked = this.#wait(this.#started + 1, signal);
     this.#wanted.unshift(performance.now());
     this.#wake();
     await looked;
@@ -76,8 +76,8 @@ export class Pacer {
   async run(): Promise<void> {
     const { signal, look } = this.#options;
     while (!signal.aborted) {
-      this.#begun += 1;
-      const number = this.#begun;
+      this.#started += 1;
+      const number = this.#started;
       const beganAtMs = performance.now();
       // Requests made before this look are served by it.
       this.#wanted = this.#wanted.filter((atMs) => atMs > beganAtMs);

@@ -244,7 +244,7 @@ suite('watch of containers', { timeout: 300_000 }, () => {
           else if (container !== undefined) apply(node, container, action);
         }
         await watch.refresh();
-        const told = [...watch.containers.values()].map(({ id, state, process, pod }) => [
+        const reported = [...watch.containers.values()].map(({ id, state, process, pod }) => [
           id,
           state,
           process?.startTicks,
@@ -256,7 +256,7 @@ suite('watch of containers', { timeout: 300_000 }, () => {
           state === running ? Number.parseInt(id, 16) : undefined,
           node.pods.get(podId)?.state === 0 ? 1 : 0,
         ]);
-        assert.deepEqual(new Set(told.map(String)), new Set(expected.map(String)));
+        assert.deepEqual(new Set(reported.map(String)), new Set(expected.map(String)));
         assert.deepEqual(replayed, watch.containers);
       }),
       { numRuns: 30 },

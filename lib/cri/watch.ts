@@ -70,7 +70,7 @@ export class ContainerWatch implements AsyncDisposable {
   readonly #entries = new Map<string, Entry>();
   readonly #pods: KnownPods;
   /** The containers in the state last reported to the listeners. */
-  readonly #told = new Map<string, NodeContainer>();
+  readonly #reported = new Map<string, NodeContainer>();
   readonly #listeners = new Set<Listener>();
   readonly #limit = workLimit(PARALLEL_SEARCHES);
   readonly #errors: Record<string, number> = {};
@@ -130,7 +130,7 @@ export class ContainerWatch implements AsyncDisposable {
 
   /** The current containers, by id. It is the watch's own map, so it shows later changes. */
   get containers(): ReadonlyMap<string, NodeContainer> {
-    return this.#told;
+    return this.#reported;
   }
 
   /** Resolves when the runtime's list was taken once and every running container's process was looked for. */
@@ -151,7 +151,7 @@ export class ContainerWatch implements AsyncDisposable {
    */
   onChange(listener: Listener): Disposable {
     this.#listeners.add(listener);
-    for (const container of this.#told.values()) listener({ type: 'added', container });
+    for (const container of this.#reported.values()) listener({ type: 'added', container });
     return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
   }
 
@@ -200,10 +200,10 @@ export class ContainerWatch implements AsyncDisposable {
     for (const id of this.#entries.keys()) {
       if (ids.has(id)) continue;
       this.#entries.delete(id);
-      const told = this.#told.get(id);
-      if (told === undefined) continue;
-      this.#told.delete(id);
-      this.#tell({ type: 'removed', container: told });
+      const reported = this.#reported.get(id);
+      if (reported === undefined) continue;
+      this.#reported.delete(id);
+      this.#notify({ type: 'removed', container: reported });
     }
     for (const container of listed) {
       const entry = this.#entries.get(container.id) ?? this.#add(container);
@@ -286,7 +286,7 @@ export class ContainerWatch implements AsyncDisposable {
     const pod = this.#pods.get(podId);
     // A sandbox that was removed between the two lists takes its containers with it.
     if (pod === undefined) return;
-    const previous = this.#told.get(id);
+    const previous = this.#reported.get(id);
     // Told when all that can be known is known: of a new one, and of one that begins to run.
     if (
       entry.container.state === 'running' &&
@@ -297,13 +297,13 @@ export class ContainerWatch implements AsyncDisposable {
     if (previous === undefined && this.#pods.isSearching(podId)) return;
     const container = nodeContainer(entry.container, pod, entry.process, this.#procPath);
     if (previous !== undefined && isUnchanged(previous, container)) return;
-    this.#told.set(id, container);
-    this.#tell(
+    this.#reported.set(id, container);
+    this.#notify(
       previous === undefined ? { type: 'added', container } : { type: 'changed', container, previous },
     );
   }
 
-  #tell(change: ContainerChange): void {
+  #notify(change: ContainerChange): void {
     for (const listener of this.#listeners) {
       try {
         listener(change);

@@ -40,7 +40,7 @@ export function heldBy(pid: number): KernelObjects {
 }
 
 /** The kernel is asked for the object itself: it may be held without any process, by a pin. */
-function isThere(kind: (typeof kinds)[number], id: number): boolean {
+function exists(kind: (typeof kinds)[number], id: number): boolean {
   const opened = bpf(openById[kind], new Structure(12).u32(0, id));
   if (!(opened instanceof Descriptor)) return opened.errno !== constants.errno.ENOENT;
   opened[Symbol.dispose]();
@@ -50,7 +50,7 @@ function isThere(kind: (typeof kinds)[number], id: number): boolean {
 /** Those of these objects that the kernel still has, as "prog 4711". */
 export function leftOf(objects: KernelObjects): string[] {
   return kinds.flatMap((kind) =>
-    [...objects[kind]].filter((id) => isThere(kind, id)).map((id) => `${kind} ${id}`),
+    [...objects[kind]].filter((id) => exists(kind, id)).map((id) => `${kind} ${id}`),
   );
 }
 

@@ -80,8 +80,9 @@ export class RampartError extends Error {
   constructor(code: ErrorCode, parts: ErrorParts) {
     const sentence = parts.why === undefined ? parts.what : `${parts.what}: ${parts.why}`;
     // Messages end without a full stop; reasons come from many places, some with one.
-    const told = sentence.replace(/(?<!\.)\.$/, '');
-    const lines = parts.next === undefined ? told : `${told}. ${parts.next.replace(/(?<!\.)\.$/, '')}`;
+    const reported = sentence.replace(/(?<!\.)\.$/, '');
+    const lines =
+      parts.next === undefined ? reported : `${reported}. ${parts.next.replace(/(?<!\.)\.$/, '')}`;
     super(
       parts.detail ? `${lines}\n${parts.detail}` : lines,
       parts.cause === undefined ? undefined : { cause: parts.cause },

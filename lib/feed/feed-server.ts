@@ -124,11 +124,11 @@ class FeedReader implements AsyncDisposable {
   #take(number: number, line: string): void {
     if (this.#out.write(`${number} ${line}`) || this.#isBehind) return;
     this.#isBehind = true;
-    void this.#tellWhenCaughtUp();
+    void this.#reportWhenCaughtUp();
   }
 
   /** The reader sees gaps by the numbers, but perhaps no further line comes. */
-  async #tellWhenCaughtUp(): Promise<void> {
+  async #reportWhenCaughtUp(): Promise<void> {
     await this.#out.flush().catch(() => undefined);
     this.#isBehind = false;
     this.#out.write(noteLine({ at: this.#feed.last }));

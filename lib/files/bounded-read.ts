@@ -11,9 +11,9 @@ const CHUNK_BYTES = 64 * 1024;
  * @param name for the error
  * @throws {RampartError} `LIMIT` if it has more bytes, also where it grows meanwhile; the error of read(2)
  */
-export function readBounded(fd: number, mostBytes: number, name: string): Buffer {
+export function readBounded(fd: number, maxBytes: number, name: string): Buffer {
   const { size } = fstatSync(fd);
-  if (size > mostBytes) throw tooLong(name, mostBytes);
+  if (size > maxBytes) throw tooLong(name, maxBytes);
   // One more, to see whether it has grown.
   const buffer = Buffer.allocUnsafeSlow(size + 1);
   let done = 0;
@@ -21,18 +21,18 @@ export function readBounded(fd: number, mostBytes: number, name: string): Buffer
     const read = readSync(fd, buffer, done, buffer.length - done, done);
     if (read === 0) return buffer.subarray(0, done);
     done += read;
-    if (done > size) throw tooLong(name, mostBytes);
+    if (done > size) throw tooLong(name, maxBytes);
   }
 }
 
 /**
- * The start of a file without a size, such as those of procfs, up to `mostBytes`.
+ * The start of a file without a size, such as those of procfs, up to `maxBytes`.
  *
  * @throws the error of read(2)
  */
-export function readStart(fd: number, mostBytes: number): Buffer {
+export function readStart(fd: number, maxBytes: number): Buffer {
   const chunks: Buffer[] = [];
-  for (let left = mostBytes; left > 0;) {
+  for (let left = maxBytes; left > 0;) {
     const chunk = Buffer.allocUnsafeSlow(Math.min(left, CHUNK_BYTES));
     const read = readSync(fd, chunk);
     if (read === 0) break;
@@ -42,9 +42,9 @@ export function readStart(fd: number, mostBytes: number): Buffer {
   return Buffer.concat(chunks);
 }
 
-function tooLong(name: string, mostBytes: number): RampartError {
+function tooLong(name: string, maxBytes: number): RampartError {
   return new RampartError(errorCodes.LIMIT, {
     what: `${name} is not read`,
-    why: `it has more than ${mostBytes} bytes, or is growing`,
+    why: `it has more than ${maxBytes} bytes, or is growing`,
   });
 }

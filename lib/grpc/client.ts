@@ -22,7 +22,7 @@ interface GrpcCallOptions {
 }
 
 /** containerd limits its answers to 16 MiB. */
-const MOST_BYTES = 64 * 1024 * 1024;
+const MAX_BYTES = 64 * 1024 * 1024;
 
 /** One HTTP/2 session, opened by the first call, and by the next one after it ended. */
 export class GrpcClient implements Disposable {
@@ -59,7 +59,7 @@ export class GrpcClient implements Disposable {
     };
     const timer = timeoutMs === undefined ? undefined : setTimeout(expire, timeoutMs);
     try {
-      yield* messagesOf(stream, MOST_BYTES);
+      yield* messagesOf(stream, MAX_BYTES);
       checkStatus(answer.headers, answer.trailers);
     } catch (error) {
       throw error instanceof GrpcError

@@ -14,7 +14,7 @@ export function framed(message: Uint8Array): Buffer {
 }
 
 /** The messages of a stream. @throws {GrpcError} for one that is compressed, too long or incomplete */
-export async function* messagesOf(stream: Readable, mostBytes: number): AsyncGenerator<Buffer, void, void> {
+export async function* messagesOf(stream: Readable, maxBytes: number): AsyncGenerator<Buffer, void, void> {
   let chunks: Buffer[] = [];
   let haveBytes = 0;
   let needBytes = PREFIX_BYTES;
@@ -28,7 +28,7 @@ export async function* messagesOf(stream: Readable, mostBytes: number): AsyncGen
       const bytes = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
       chunks = [bytes];
       const lengthBytes = bytes.readUInt32BE(1);
-      if (bytes[0] !== 0 || lengthBytes > mostBytes) {
+      if (bytes[0] !== 0 || lengthBytes > maxBytes) {
         const why = bytes[0] === 0 ? `of ${lengthBytes} bytes` : 'that is compressed';
         throw new GrpcError(grpcStatus.INTERNAL, `there is a message ${why}`);
       }

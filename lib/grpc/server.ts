@@ -13,7 +13,7 @@ import { framed, messagesOf } from './frames.ts';
 import { GrpcError, grpcStatus } from './status.ts';
 
 /** The default of grpc-go. */
-const MOST_BYTES = 4 * 1024 * 1024;
+const MAX_BYTES = 4 * 1024 * 1024;
 
 /**
  * Answers a method. An error that it throws fails the call: a {@link GrpcError} with its status, any other as
@@ -71,7 +71,7 @@ export class GrpcServer implements Disposable {
       if (method === undefined)
         throw new GrpcError(grpcStatus.UNIMPLEMENTED, `unknown method ${headers[':path'] ?? ''}`);
       let request: Buffer | undefined;
-      for await (const message of messagesOf(stream, MOST_BYTES)) request ??= message;
+      for await (const message of messagesOf(stream, MAX_BYTES)) request ??= message;
       if (request === undefined) throw new GrpcError(grpcStatus.INTERNAL, 'a request without a message');
       const answer = framed(method(request));
       if (stream.destroyed) return;

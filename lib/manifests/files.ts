@@ -78,14 +78,14 @@ export function readManifests(roots: readonly ManifestRoot[]): FoundFiles {
       const { code, message } = error as NodeJS.ErrnoException;
       // A directory called x.yaml is not a manifest either.
       if (code === 'EISDIR') continue;
-      if (code === 'ENOENT' && isThere(dirname(path))) continue;
+      if (code === 'ENOENT' && exists(dirname(path))) continue;
       files.push({ path, text: undefined, why: message });
     }
   }
   return { files, unreadable };
 }
 
-function isThere(path: string): boolean {
+function exists(path: string): boolean {
   try {
     return statSync(path).isDirectory();
   } catch {

@@ -60,7 +60,7 @@ class Follower {
   readonly #applier: ManifestApplier;
   readonly #watchers = new Map<string, FSWatcher>();
   #changed = Promise.withResolvers<void>();
-  #told = new Set<string>();
+  #reported = new Set<string>();
 
   constructor(options: FollowManifestsOptions) {
     this.#options = options;
@@ -103,14 +103,14 @@ class Follower {
     try {
       const round = await this.#applier.round(found, whole, signal);
       const texts = new Map(found.files.map(({ path, text = '' }) => [path, digest(text)]));
-      const told = new Set<string>();
+      const reported = new Set<string>();
       for (const problem of round.problems) {
         const line = describeProblem(problem);
         const once = `${texts.get(problem.file) ?? ''} ${line}`;
-        if (!this.#told.has(once)) say(line);
-        told.add(once);
+        if (!this.#reported.has(once)) say(line);
+        reported.add(once);
       }
-      this.#told = told;
+      this.#reported = reported;
       if (round.applied + round.deleted > 0) {
         const deleted = round.deleted === 0 ? '' : `, ${objects(round.deleted)} deleted`;
         say(`manifests: ${objects(round.applied)} applied${deleted}`);
@@ -120,8 +120,8 @@ class Follower {
     } catch (error) {
       signal.throwIfAborted();
       const line = `manifests: ${error instanceof Error ? error.message : String(error)}; retrying`;
-      if (!this.#told.has(line)) say(line);
-      this.#told.add(line);
+      if (!this.#reported.has(line)) say(line);
+      this.#reported.add(line);
       return undefined;
     }
   }

@@ -70,20 +70,20 @@ export async function followCertificates(
 ): Promise<void> {
   const { everyMs, changed, unusable, clock, signal } = options;
   let current = JSON.stringify(before);
-  let toldOf = '';
+  let reportedOf = '';
   while (!signal.aborted) {
     await sleep(clock, everyMs, signal).catch(() => undefined);
     if (signal.aborted) return;
     try {
       const texts = await readCertificates(paths);
-      toldOf = '';
+      reportedOf = '';
       if (JSON.stringify(texts) === current) continue;
       current = JSON.stringify(texts);
       changed(texts);
     } catch (error) {
       const { message } = error as Error;
-      if (message !== toldOf) unusable(error);
-      toldOf = message;
+      if (message !== reportedOf) unusable(error);
+      reportedOf = message;
     }
   }
 }

@@ -70,8 +70,8 @@ test('the limits hold, and a source alone below its part is never revoked', () =
           const own = held.find((one) => one.share === share);
           assert.ok(own !== undefined && !share.isKept);
           const before = own.units + (current.source === source ? current.units : 0);
-          const isMost = sources.every((one) => free(one) <= free(source) + before);
-          assert.ok(isMost || of(source) + before > 6);
+          const isMax = sources.every((one) => free(one) <= free(source) + before);
+          assert.ok(isMax || of(source) + before > 6);
         });
         current = asking;
         if (share.grow(units)) {

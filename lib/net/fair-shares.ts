@@ -57,11 +57,11 @@ export class FairShares {
       if (!revokeOldest(source, share)) return false;
     }
     while (this.#used + units > this.#total) {
-      let [largest, most] = [source, revocableOf(source) + units];
+      let [largest, max] = [source, revocableOf(source) + units];
       for (const other of this.#sources.values()) {
         const revocable = revocableOf(other);
         // Among equals, another source is revoked: the newest share is about to be used.
-        if (other !== source && revocable >= most && revocable > 0) [largest, most] = [other, revocable];
+        if (other !== source && revocable >= max && revocable > 0) [largest, max] = [other, revocable];
       }
       if (!revokeOldest(largest, share)) return false;
     }

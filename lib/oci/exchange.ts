@@ -60,11 +60,11 @@ export class ExchangeError extends Error {
     const code = (cause as NodeJS.ErrnoException).code ?? '';
     // Failures whose reason a tenant may see: an unresolvable name, a refused address, a certificate that is
     // not trusted. The reasons of all others would tell which ports are open.
-    const isTold =
+    const isReported =
       /^(ENOTFOUND|EAI_AGAIN|RAMPART_|CERT_|UNABLE_TO|DEPTH_ZERO|SELF_SIGNED|HOSTNAME_MISMATCH|ERR_TLS_CERT)/.test(
         code,
       );
-    this.failedHost = isTold ? undefined : host;
+    this.failedHost = isReported ? undefined : host;
     this.tls = /^(ERR_(SSL|TLS)|EPROTO|CERT_|UNABLE_TO|DEPTH_ZERO|SELF_SIGNED|HOSTNAME_MISMATCH)/.test(code);
   }
 }

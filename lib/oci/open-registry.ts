@@ -210,9 +210,9 @@ class CachingRegistry implements Registry {
     const known = digest === undefined ? undefined : await this.#cache.blob(digest);
     if (digest === undefined || known !== undefined) {
       const answer = await this.#fetch(pull, path, 'HEAD', pull.text);
-      const told = answer.headers['docker-content-digest'];
-      if (typeof told === 'string' && isDigest(told)) {
-        if (digest === undefined || told === digest) return told;
+      const reported = answer.headers['docker-content-digest'];
+      if (typeof reported === 'string' && isDigest(reported)) {
+        if (digest === undefined || reported === digest) return reported;
       }
     }
     const { body } = await this.#fetch(pull, path, 'GET', pull.text);

@@ -32,7 +32,7 @@ suite('the error of a failed fetch for the user who chose the host', () => {
     const logger = createLogger({ level: 'silent' });
     return stack.use(await openRegistry({ cacheDirectory, logger, idleTimeoutMs: 100, ...options }));
   };
-  const failure = async (registry: Registry, host: string): Promise<[told: string, known: string]> => {
+  const failure = async (registry: Registry, host: string): Promise<[reported: string, known: string]> => {
     const error: unknown = await registry.pull(`${host}/a:v1`).then(
       () => assert.fail('it was fetched'),
       (reason: unknown) => reason,
@@ -56,10 +56,10 @@ suite('the error of a failed fetch for the user who chose the host', () => {
     hosts.push('127.0.0.1:1');
     const registry = await open(stack, { insecureSources: hosts });
     const failures = await Promise.all(hosts.map((host) => failure(registry, host)));
-    const told = failures.map(([text], index) => text.replace(hosts[index] ?? '', 'HOST'));
-    assert.deepEqual(new Set(told).size, 1, told.join('\n'));
+    const reported = failures.map(([text], index) => text.replace(hosts[index] ?? '', 'HOST'));
+    assert.deepEqual(new Set(reported).size, 1, reported.join('\n'));
     assert.match(
-      told[0] ?? '',
+      reported[0] ?? '',
       /^cannot fetch from HOST: there is no connection to it, or .*log has the reason$/,
     );
     assert.match(failures[closed]?.[1] ?? '', /nothing listens there/);
@@ -77,9 +77,9 @@ suite('the error of a failed fetch for the user who chose the host', () => {
       '127.0.0.1:1': /127\.0\.0\.1 is loopback/,
     };
     for (const [host, text] of Object.entries(texts)) {
-      const [told, known] = await failure(registry, host);
-      assert.match(told, text);
-      assert.equal(told, known);
+      const [reported, known] = await failure(registry, host);
+      assert.match(reported, text);
+      assert.equal(reported, known);
     }
   });
 });

@@ -64,8 +64,8 @@ suite('an exporter', { timeout: 300_000 }, () => {
     receiver.manners = answerWith(401);
     const logged: unknown[] = [];
     const log = {
-      info: (...told: unknown[]) => logged.push(told),
-      warn: (...told: unknown[]) => logged.push(told),
+      info: (...reported: unknown[]) => logged.push(reported),
+      warn: (...reported: unknown[]) => logged.push(reported),
     };
     await using exporter = openQuick(directory.path, receiver.url, {
       target: { headers: { authorization: 'Bearer s3cret', 'x-scope-orgid': 'tenant' } },
@@ -122,14 +122,17 @@ suite('an exporter', { timeout: 300_000 }, () => {
       using directory = new TemporaryDirectory();
       await using receiver = await OtlpReceiver.start();
       receiver.manners = answerWith(status, {}, { message: 'the reason' });
-      const told: string[] = [];
+      const reported: string[] = [];
       await using exporter = openQuick(directory.path, receiver.url, {
-        log: { info: () => undefined, warn: (...of: unknown[]) => told.push(JSON.stringify(of)) } as never,
+        log: {
+          info: () => undefined,
+          warn: (...of: unknown[]) => reported.push(JSON.stringify(of)),
+        } as never,
       });
       pushAll(exporter, ['a']);
       await until(() => exporter.stats.dropped.refused === 1);
       assert.equal(receiver.received.length, 1, 'it must not be sent again');
-      assert.match(told.join(), new RegExp(`HTTP ${status}: the reason`));
+      assert.match(reported.join(), new RegExp(`HTTP ${status}: the reason`));
       receiver.manners = accept;
       pushAll(exporter, ['b']);
       await until(() => exporter.stats.sent === 1);

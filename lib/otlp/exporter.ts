@@ -62,7 +62,7 @@ export class OtlpExporter implements AsyncDisposable {
   readonly #connection: KeptConnection;
   readonly #backoff: Backoff;
   readonly #counts = newCounts();
-  readonly #toldMs = new Map<string, number>();
+  readonly #reportedMs = new Map<string, number>();
   readonly #idPrefix = `${randomBytes(12).toString('hex')}-`;
   readonly #maxBatch: number;
   /** Fewer after a request that was too large. */
@@ -118,7 +118,7 @@ export class OtlpExporter implements AsyncDisposable {
       return true;
     }
     const soFar = ++this.#counts.refused[refusal];
-    this.#tellLoss(refusal, { reason: refusal, soFar }, 'a line was not queued for OTLP');
+    this.#reportLoss(refusal, { reason: refusal, soFar }, 'a line was not queued for OTLP');
     return false;
   }
 
@@ -231,7 +231,7 @@ export class OtlpExporter implements AsyncDisposable {
       case 'taken': {
         const { rejected, why } = outcome;
         if (rejected > 0) this.#drop('rejected', rejected, 'the OTLP receiver has rejected lines', why);
-        else if (why !== '') this.#tellLoss('warning', { why }, 'the OTLP receiver warns');
+        else if (why !== '') this.#reportLoss('warning', { why }, 'the OTLP receiver warns');
         this.#counts.sent += count - rejected;
         this.#done(count);
         return 0;
@@ -271,17 +271,17 @@ export class OtlpExporter implements AsyncDisposable {
 
   #drop(reason: Drop, count: number, message: string, why?: string): void {
     const soFar = (this.#counts.dropped[reason] += count);
-    this.#tellLoss(
+    this.#reportLoss(
       `dropped ${reason}`,
       { receiver: this.#receiver, count, soFar, ...(why && { why }) },
       message,
     );
   }
 
-  #tellLoss(kind: string, facts: object, message: string): void {
+  #reportLoss(kind: string, facts: object, message: string): void {
     const nowMs = this.#clock.monotonicMs();
-    if (nowMs - (this.#toldMs.get(kind) ?? -Infinity) < LOSS_LOG_MS) return;
-    this.#toldMs.set(kind, nowMs);
+    if (nowMs - (this.#reportedMs.get(kind) ?? -Infinity) < LOSS_LOG_MS) return;
+    this.#reportedMs.set(kind, nowMs);
     this.#options.log?.warn(facts, message);
   }
 

@@ -19,7 +19,7 @@ export type Outcome =
 
 const retryable: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 /** Limit for the receiver's error text in the log. */
-const MAX_TOLD_CHARACTERS = 500;
+const MAX_REPORTED_CHARACTERS = 500;
 
 /** @param records - How many were sent. @param nowMs - Milliseconds since 1970. */
 export function outcomeOf({ status, headers, body }: Answer, records: number, nowMs: number): Outcome {
@@ -65,5 +65,5 @@ function fields(value: unknown): Readonly<Record<string, unknown>> {
 }
 
 function textOf(value: unknown): string {
-  return typeof value === 'string' ? value.slice(0, MAX_TOLD_CHARACTERS) : '';
+  return typeof value === 'string' ? value.slice(0, MAX_REPORTED_CHARACTERS) : '';
 }

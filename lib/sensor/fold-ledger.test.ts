@@ -94,10 +94,10 @@ suite('the number of folded accesses in a record', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 0, max: 1000 }), { minLength: 1 }), (totals) => {
         const ledger = new FoldLedger();
-        const told = totals.map((total) => sinceLast(ledger, example, total));
-        assert.ok(told.every((count) => count >= 0));
+        const reported = totals.map((total) => sinceLast(ledger, example, total));
+        assert.ok(reported.every((count) => count >= 0));
         assert.equal(
-          told.reduce((sum, count) => sum + count, 0),
+          reported.reduce((sum, count) => sum + count, 0),
           Math.max(...totals),
         );
       }),

@@ -25,7 +25,7 @@ const bucketName = (bornNs: bigint, pid: number, targetId: number, mask: number)
 
 /** The counts reported so far, by bucket. Has an entry only for buckets that folded something. */
 export class FoldLedger {
-  readonly #told = new Map<string, number>();
+  readonly #reported = new Map<string, number>();
   /** Buckets of the last sweep: a record of theirs may have been on its way when they were taken out. */
   readonly #swept: string[] = [];
 
@@ -36,9 +36,9 @@ export class FoldLedger {
   sinceLast(bornNs: bigint, pid: number, targetId: number, mask: number, total: number): number {
     if (total === 0) return 0;
     const name = bucketName(bornNs, pid, targetId, mask);
-    const before = this.#told.get(name) ?? 0;
+    const before = this.#reported.get(name) ?? 0;
     if (total <= before) return 0;
-    this.#told.set(name, total);
+    this.#reported.set(name, total);
     return total - before;
   }
 
@@ -51,7 +51,7 @@ export class FoldLedger {
   sweep(buckets: BpfMap, nowNs: bigint, quietNs: bigint): Sweep {
     const found: Folded[] = [];
     const waiting = new Set<string>();
-    for (const name of this.#swept.splice(0)) this.#told.delete(name);
+    for (const name of this.#swept.splice(0)) this.#reported.delete(name);
     // Keys first: deleting the current key would restart the kernel's walk.
     for (const key of [...buckets.keys()]) {
       const now = buckets.lookup(key);
@@ -75,8 +75,8 @@ export class FoldLedger {
       if (count > 0) found.push({ targetId, pid, mask, count });
     }
     const swept = new Set(this.#swept);
-    for (const name of this.#told.keys()) {
-      if (!waiting.has(name) && !swept.has(name)) this.#told.delete(name);
+    for (const name of this.#reported.keys()) {
+      if (!waiting.has(name) && !swept.has(name)) this.#reported.delete(name);
     }
     return { found, waiting: waiting.size };
   }

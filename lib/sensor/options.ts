@@ -14,8 +14,8 @@ export const defaultRingSizeBytes: number = 8 * 1024 * 1024;
 
 const KERNEL_BTF = '/sys/kernel/btf/vmlinux';
 /** Sixteen million files are a gigabyte of kernel memory. */
-const MOST_CAPACITY = 16_777_216;
-const MOST_RATE = 1_000_000_000;
+const MAX_CAPACITY = 16_777_216;
+const MAX_RATE = 1_000_000_000;
 
 export interface SensorOptions<W extends Watcher> {
   /** `auto`, the default, takes the best the kernel accepts. */
@@ -86,16 +86,16 @@ export interface RefusedMode {
 /** @throws {RampartError} `INPUT` for a number out of range, `UNSUPPORTED` for a kernel without BTF. */
 export function checkOptions<W extends Watcher>(options: SensorOptions<W>): void {
   const { capacity = defaultCapacity, ratePerSecond = 0 } = options;
-  if (!Number.isInteger(capacity) || capacity < 1 || capacity > MOST_CAPACITY) {
+  if (!Number.isInteger(capacity) || capacity < 1 || capacity > MAX_CAPACITY) {
     throw new RampartError(errorCodes.INPUT, {
       what: `capacity ${capacity}`,
-      why: `it must be an integer from 1 to ${MOST_CAPACITY}`,
+      why: `it must be an integer from 1 to ${MAX_CAPACITY}`,
     });
   }
-  if (!Number.isInteger(ratePerSecond) || ratePerSecond < 0 || ratePerSecond > MOST_RATE) {
+  if (!Number.isInteger(ratePerSecond) || ratePerSecond < 0 || ratePerSecond > MAX_RATE) {
     throw new RampartError(errorCodes.INPUT, {
       what: `rate ${ratePerSecond}`,
-      why: `it must be an integer from 0 (no limit) to ${MOST_RATE}`,
+      why: `it must be an integer from 0 (no limit) to ${MAX_RATE}`,
     });
   }
   // Without BTF nothing can be relocated, and libbpf's own message does not say so.

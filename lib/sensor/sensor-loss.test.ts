@@ -43,7 +43,7 @@ function addsUp(stats: SensorStats, produced: number): void {
 }
 
 /** The folded accesses, by records and onFolded. */
-const told = (sensor: TestSensor): number =>
+const reported = (sensor: TestSensor): number =>
   sensor.seen.reduce((sum, { access }) => sum + access.folded, 0) +
   sensor.folded.reduce((sum, { count }) => sum + count, 0);
 
@@ -75,7 +75,7 @@ suite('the rate limit', { skip }, () => {
 
     const final = sensor.close();
     addsUp(final, 5000 + 1 + 1 + 3000 + 2);
-    assert.equal(told(sensor), final.folded);
+    assert.equal(reported(sensor), final.folded);
     const unknownTarget = sensor.folded.find(({ mask, count }) => mask !== 36 || count <= 0);
     assert.equal(unknownTarget, undefined);
   });
@@ -93,7 +93,7 @@ suite('the rate limit', { skip }, () => {
     const final = sensor.close();
     addsUp(final, 501);
     assert.ok(final.folded > 0);
-    assert.equal(told(sensor), final.folded);
+    assert.equal(reported(sensor), final.folded);
   });
 
   deepTest('reports folded accesses without waiting for another record', async () => {
@@ -102,7 +102,7 @@ suite('the rate limit', { skip }, () => {
     using watched = sensor.watchFile(directory.file);
     const pid = spawnSync(python, ['-c', opens(500), directory.file]).pid;
     const signal = AbortSignal.timeout(10_000);
-    while (told(sensor) < sensor.sensor.stats().folded || sensor.folded.length === 0) {
+    while (reported(sensor) < sensor.sensor.stats().folded || sensor.folded.length === 0) {
       signal.throwIfAborted();
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
@@ -155,7 +155,7 @@ suite('a full ring', { skip }, () => {
     const final = sensor.close();
     addsUp(final, count);
     assert.ok(final.folded > 0 && final.lost.ringFull > 0, JSON.stringify(final));
-    assert.equal(told(sensor), final.folded);
+    assert.equal(reported(sensor), final.folded);
   });
 
   test('several processes on all CPUs, read meanwhile: it adds up', async () => {

@@ -70,7 +70,7 @@ export class Sensor<W extends Watcher> implements Disposable {
   readonly #housekeeping: NodeJS.Timeout;
   #ringMemory: Uint8Array | undefined;
   #received = 0;
-  #toldLost = 0;
+  #reportedLost = 0;
   #refusedDirectories = 0;
   #foldedAtSweep = 0n;
   #foldsWaiting = false;
@@ -181,7 +181,7 @@ export class Sensor<W extends Watcher> implements Disposable {
   #endWaiting(): void {
     if (this.mode === 'kprobe') this.#sweepPending(0n);
     this.#sweepFolded(-NS_PER_S * 3600n);
-    this.#tellLoss();
+    this.#reportLoss();
   }
 
   /**
@@ -201,7 +201,7 @@ export class Sensor<W extends Watcher> implements Disposable {
    */
   expectFilesIn(directory: FileIdentity, watcher: W): boolean {
     const [failure] = this.#expected.addAll([{ identity: directory, watcher }]);
-    this.#tellExpected();
+    this.#reportExpected();
     if (failure !== undefined) this.#refusedDirectories++;
     return failure === undefined;
   }
@@ -209,7 +209,7 @@ export class Sensor<W extends Watcher> implements Disposable {
   /** Ends that. */
   expectNoFilesIn(directory: FileIdentity, watcher: W): void {
     this.#expected.delete(directory, watcher);
-    this.#tellExpected();
+    this.#reportExpected();
   }
 
   /** To be called when the filter of such a watcher has changed. */
@@ -217,7 +217,7 @@ export class Sensor<W extends Watcher> implements Disposable {
     this.#expected.refresh(directory);
   }
 
-  #tellExpected(): void {
+  #reportExpected(): void {
     this.#memory.view.setUint32(stateAt.directories, this.#expected.size, true);
   }
 
@@ -273,7 +273,7 @@ export class Sensor<W extends Watcher> implements Disposable {
     } finally {
       this.#reading = false;
     }
-    this.#tellLoss();
+    this.#reportLoss();
   }
 
   #handOut(record: AccessRecord): void {
@@ -308,7 +308,7 @@ export class Sensor<W extends Watcher> implements Disposable {
     this.drain();
     this.#sweepFolded(QUIET_NS);
     if (this.mode === 'kprobe') this.#sweepPending(NO_RETURN_NS);
-    this.#tellLoss();
+    this.#reportLoss();
   }
 
   /** While no file has come for long, the programs need not look for any. */
@@ -354,16 +354,16 @@ export class Sensor<W extends Watcher> implements Disposable {
     Atomics.add(words, counterAt.lostNoReturn / 8, gone);
   }
 
-  #tellLoss(): void {
+  #reportLoss(): void {
     const { onLoss } = this.#options;
     const at = this.#counters;
     const lost =
       Number(at.getBigUint64(counterAt.lostRingFull, true)) +
       Number(at.getBigUint64(counterAt.lostNoReturn, true)) +
       this.#ring.totals.failed;
-    if (lost <= this.#toldLost) return;
-    const since = lost - this.#toldLost;
-    this.#toldLost = lost;
+    if (lost <= this.#reportedLost) return;
+    const since = lost - this.#reportedLost;
+    this.#reportedLost = lost;
     onLoss?.(since, this.stats());
   }
 

@@ -73,18 +73,18 @@ export class Targets<W extends Watcher> {
   addAll(
     wanted: readonly { readonly identity: FileIdentity; readonly watcher: W }[],
   ): (RampartError | undefined)[] {
-    const begun: Life<W>[] = [];
+    const started: Life<W>[] = [];
     const failures: (RampartError | undefined)[] = [];
     const later = (life: Life<W>): void => {
-      begun.push(life);
+      started.push(life);
     };
     for (const { identity, watcher } of wanted) {
       failures.push(failureOf(() => this.#add(identity, watcher, later)));
     }
     const failed = new Map<Life<W>, RampartError>();
-    for (let from = 0; from < begun.length; from += BATCH) {
+    for (let from = 0; from < started.length; from += BATCH) {
       // Where another life of a number came after it, that one is in the kernel.
-      const lives = begun.slice(from, from + BATCH).filter((life) => this.#isInKernel(life));
+      const lives = started.slice(from, from + BATCH).filter((life) => this.#isInKernel(life));
       if (this.#putAll(lives)) continue;
       for (const life of lives) {
         const failure = failureOf(() => this.#put(life));
@@ -95,12 +95,12 @@ export class Targets<W extends Watcher> {
       }
     }
     if (failed.size === 0) return failures;
-    const told = wanted.map(({ identity }, at) => {
+    const reported = wanted.map(({ identity }, at) => {
       const life = this.#lives.get(lifeOf(identity));
       return failures[at] ?? (life && failed.get(life));
     });
     for (const { identity } of failed.keys()) this.#lives.delete(lifeOf(identity));
-    return told;
+    return reported;
   }
 
   /** To be called when the filter of a watcher of this file has changed. */

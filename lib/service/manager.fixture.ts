@@ -32,7 +32,7 @@ export class ServiceManager implements Disposable {
   }
 
   /** Resolves when this line, or one that begins with it where it ends with `...`, was reported since the last call. */
-  async told(line: string): Promise<void> {
+  async reported(line: string): Promise<void> {
     const isIt = (one: string): boolean =>
       line.endsWith('...') ? one.startsWith(line.slice(0, -3)) : one === line;
     const from = this.#seen;

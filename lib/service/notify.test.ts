@@ -29,26 +29,26 @@ suite('reports to a service manager', () => {
         { signal: stop.signal, env },
       );
       assert.deepEqual(env, { OTHER: 'stays' });
-      await manager.told('STATUS=Waiting for pods: not listed yet');
+      await manager.reported('STATUS=Waiting for pods: not listed yet');
       notUp = 'rules: none yet';
-      await manager.told('STATUS=Waiting for rules: none yet');
+      await manager.reported('STATUS=Waiting for rules: none yet');
       assert.ok(!manager.lines.includes('READY=1') && !manager.lines.includes('WATCHDOG=1'));
       notUp = undefined;
-      await manager.told('READY=1');
-      await manager.told('WATCHDOG=1');
-      await manager.told('WATCHDOG=1');
+      await manager.reported('READY=1');
+      await manager.reported('WATCHDOG=1');
+      await manager.reported('WATCHDOG=1');
       problem = 'runtime: no answer';
-      await manager.told('STATUS=runtime: no answer');
+      await manager.reported('STATUS=runtime: no answer');
       isAlive = false;
       problem = 'sensor: stuck';
-      await manager.told('STATUS=sensor: stuck');
+      await manager.reported('STATUS=sensor: stuck');
       const { length } = manager.lines;
       problem = 'sensor: still stuck';
-      await manager.told('STATUS=sensor: still stuck');
+      await manager.reported('STATUS=sensor: still stuck');
       assert.deepEqual(manager.lines.slice(length), ['STATUS=sensor: still stuck']);
       stop.abort();
       await reporting;
-      await manager.told('STOPPING=1');
+      await manager.reported('STOPPING=1');
     });
   }
 
@@ -57,10 +57,10 @@ suite('reports to a service manager', () => {
     const stop = new AbortController();
     const env = environment(manager, { WATCHDOG_PID: '1' });
     const reporting = reportToServiceManager(well, { signal: stop.signal, env });
-    await manager.told('STATUS=All parts are ready');
+    await manager.reported('STATUS=All parts are ready');
     stop.abort();
     await reporting;
-    await manager.told('STOPPING=1');
+    await manager.reported('STOPPING=1');
     assert.deepEqual(manager.lines, ['READY=1', 'STATUS=All parts are ready', 'STOPPING=1']);
   });
 
@@ -76,7 +76,7 @@ suite('reports to a service manager', () => {
     );
     await manager.full();
     const waiting = asked;
-    await manager.told(`STATUS=problem ${waiting + 1}`);
+    await manager.reported(`STATUS=problem ${waiting + 1}`);
     stop.abort();
     await reporting;
     const problems = manager.lines.filter((line) => line.startsWith('STATUS='));
@@ -91,12 +91,12 @@ suite('reports to a service manager', () => {
       using manager = new ServiceManager();
       const stop = new AbortController();
       const reporting = reportToServiceManager(well, { signal: stop.signal, env: environment(manager) });
-      await manager.told('READY=1');
+      await manager.reported('READY=1');
       await manager.full();
       stop.abort();
       // Its first try finds no room.
       await turn();
-      if (reads) await manager.told('STOPPING=1');
+      if (reads) await manager.reported('STOPPING=1');
       await reporting;
     }
   });

@@ -54,10 +54,10 @@ export async function reportToServiceManager(
   const everyMs = isWatched ? Number(watchdogUs) / 2000 : STATUS_POLL_MS;
   let status = '';
   const report = async (...lines: readonly string[]): Promise<void> => {
-    const told = lines.filter((line) => line !== status);
-    status = told.find((line) => line.startsWith('STATUS=')) ?? status;
-    if (told.length === 0) return;
-    while (!sent(socket, path, told.join('\n'))) await wait(BUSY_MS, undefined, { signal });
+    const reported = lines.filter((line) => line !== status);
+    status = reported.find((line) => line.startsWith('STATUS=')) ?? status;
+    if (reported.length === 0) return;
+    while (!sent(socket, path, reported.join('\n'))) await wait(BUSY_MS, undefined, { signal });
   };
   try {
     for (let why = state.notUp(); why !== undefined; why = state.notUp()) {

@@ -81,9 +81,9 @@ function answer(parts: ReadonlyMap<string, Part>, yes: string, no: string): Heal
   for (const [name, part] of parts) {
     const problem = answerOf(part.problem);
     if (problem !== undefined) ok = false;
-    const told = problem ?? (part.remark && answerOf(part.remark));
+    const reported = problem ?? (part.remark && answerOf(part.remark));
     // A reason from outside may have several lines.
-    const why = told === undefined ? '' : `: ${told.replace(/\s*\n\s*/g, ' ')}`;
+    const why = reported === undefined ? '' : `: ${reported.replace(/\s*\n\s*/g, ' ')}`;
     text += `[${problem === undefined ? '+' : '-'}] ${name}${why}\n`;
   }
   return { ok, text: `${text}${ok ? yes : no}\n` };

@@ -14,7 +14,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
 /** Few enough to be quick, and enough to mean something. */
-const LEAST = 10;
+const MIN = 10;
 
 /** 1 is all that the tests say. */
 export const depth = fromEnvironment('RAMPART_TEST_DEPTH', 0.05);
@@ -51,10 +51,10 @@ export const depthEnvironment: Readonly<Record<string, string>> = {
 /**
  * How often to do at this depth what is done `full` times at depth 1; also how long, for a time.
  *
- * @param least - However small the depth is. By default ten, or `full` where that is less.
+ * @param min - However small the depth is. By default ten, or `full` where that is less.
  */
-export function scaled(full: number, least = Math.min(full, LEAST)): number {
-  return Math.max(least, Math.round(full * depth));
+export function scaled(full: number, min = Math.min(full, MIN)): number {
+  return Math.max(min, Math.round(full * depth));
 }
 
 /**
@@ -62,10 +62,10 @@ export function scaled(full: number, least = Math.min(full, LEAST)): number {
  *
  * @param from - Makes it others than the next test of the same has.
  */
-export function sampled<T>(all: readonly T[], least?: number, from = seed): T[] {
+export function sampled<T>(all: readonly T[], min?: number, from = seed): T[] {
   const random = new Random(from);
   const drawn = all.map((_, at) => ({ at, lot: random.next() })).toSorted((a, b) => a.lot - b.lot);
-  const chosen = new Set(drawn.slice(0, scaled(all.length, least)).map(({ at }) => at));
+  const chosen = new Set(drawn.slice(0, scaled(all.length, min)).map(({ at }) => at));
   return all.filter((_, at) => chosen.has(at));
 }
 

@@ -8,12 +8,12 @@ import { sampled, scaled } from ${JSON.stringify(import.meta.resolve('./depth.fi
 const given = [];
 let runs = 0;
 fc.assert(fc.property(fc.nat(), (one) => void given.push(one)), { numRuns: 500, examples: [[1], [2]] });
-fc.assert(fc.property(fc.nat(), () => void runs++), { numRuns: 500, least: 400 });
+fc.assert(fc.property(fc.nat(), () => void runs++), { numRuns: 500, min: 400 });
 const cells = Array.from({ length: 100 }, (_, at) => at);
 console.log(JSON.stringify({ scaled: [scaled(1000), scaled(50), scaled(3), scaled(1000, 700)], sampled: sampled(cells), given, runs }));
 `;
 
-interface Told {
+interface Reported {
   readonly scaled: readonly number[];
   readonly sampled: readonly number[];
   readonly given: readonly number[];
@@ -21,33 +21,33 @@ interface Told {
 }
 
 function run(environment: Readonly<Record<string, string>>): {
-  readonly told: Told | undefined;
+  readonly reported: Reported | undefined;
   readonly stderr: string;
 } {
   const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', script], {
     encoding: 'utf8',
     env: environment,
   });
-  return { told: stdout === '' ? undefined : (JSON.parse(stdout) as Told), stderr };
+  return { reported: stdout === '' ? undefined : (JSON.parse(stdout) as Reported), stderr };
 }
 
 suite('the depth of the tests', () => {
   test('by default a twentieth, never fewer than the least', () => {
-    const { told } = run({});
-    assert.deepEqual(told?.scaled, [50, 10, 3, 700]);
-    assert.deepEqual([told.sampled.length, told.given.length, told.runs], [10, 27, 400]);
-    assert.deepEqual(told.given.slice(0, 2), [1, 2]);
+    const { reported } = run({});
+    assert.deepEqual(reported?.scaled, [50, 10, 3, 700]);
+    assert.deepEqual([reported.sampled.length, reported.given.length, reported.runs], [10, 27, 400]);
+    assert.deepEqual(reported.given.slice(0, 2), [1, 2]);
   });
   test('depth 1 runs everything, depth 2 twice as much', () => {
-    const { told: all } = run({ RAMPART_TEST_DEPTH: '1' });
+    const { reported: all } = run({ RAMPART_TEST_DEPTH: '1' });
     assert.deepEqual(all?.scaled, [1000, 50, 3, 1000]);
     assert.deepEqual([all.sampled.length, all.given.length, all.runs], [100, 502, 500]);
-    const { told: more } = run({ RAMPART_TEST_DEPTH: '2' });
+    const { reported: more } = run({ RAMPART_TEST_DEPTH: '2' });
     assert.deepEqual(more?.scaled, [2000, 100, 6, 2000]);
     assert.equal(more.sampled.length, 100);
   });
   test('a seed repeats what chance chose, another one chooses otherwise', () => {
-    const [one, again, other] = ['1', '1', '2'].map((seed) => run({ RAMPART_TEST_SEED: seed }).told);
+    const [one, again, other] = ['1', '1', '2'].map((seed) => run({ RAMPART_TEST_SEED: seed }).reported);
     assert.deepEqual(one, again);
     assert.notDeepEqual(one?.sampled, other?.sampled);
     assert.notDeepEqual(one?.given, other?.given);

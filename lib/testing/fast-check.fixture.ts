@@ -25,19 +25,19 @@ configureGlobal({ seed });
 
 interface Asserted<Ts> extends Parameters<Ts> {
   /** However small the depth is: where few of the runs come to what the property is about. */
-  readonly least?: number;
+  readonly min?: number;
 }
 
 export function assert<Ts>(property: IAsyncProperty<Ts>, parameters?: Asserted<Ts>): Promise<void>;
 export function assert<Ts>(property: IProperty<Ts>, parameters?: Asserted<Ts>): void;
 export function assert<Ts>(
   property: IAsyncProperty<Ts> | IProperty<Ts>,
-  { least, ...parameters }: Asserted<Ts> = {},
+  { min, ...parameters }: Asserted<Ts> = {},
 ): Promise<void> | void {
   const { numRuns = NUM_RUNS, examples = [] } = parameters;
   return assertUnscaled(property as IProperty<Ts>, {
     ...parameters,
-    numRuns: scaled(numRuns, least) + examples.length,
+    numRuns: scaled(numRuns, min) + examples.length,
   });
 }
 

@@ -10,7 +10,7 @@ export class Listeners<A extends readonly unknown[] = []> {
   }
 
   /** @throws what a listener throws; the others are not called then */
-  tell(...args: A): void {
+  notify(...args: A): void {
     for (const listener of this.#listeners) listener(...args);
   }
 }

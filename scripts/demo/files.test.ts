@@ -9,7 +9,7 @@ test('an access is as expected when it is seen once; one that is not seen here w
     { what: 'denied', expected: 'no alert', note: 'only what succeeded' },
     { what: 'read', expected: 'read of secret' },
   ];
-  for (const [failed, told, ...seen] of [
+  for (const [failed, reported, ...seen] of [
     [0, 'read of secret', 'read of secret'],
     [1, 'no alert'],
     [1, 'read of secret and read of secret', 'read of secret', 'read of secret'],
@@ -19,7 +19,7 @@ test('an access is as expected when it is seen once; one that is not seen here w
     const checks = judge(step, seen);
     assert.deepEqual(
       checks.map((check) => check.seen),
-      ['no alert', told],
+      ['no alert', reported],
     ); // all that was seen is told
     assert.equal(failedOf(checks), failed);
   }

@@ -87,8 +87,12 @@ export const pods: Part = {
     for (const { path, id, line } of received)
       screen.answer(`POST ${path}  X-Rampart-Alert-Id: ${id}  ${Buffer.byteLength(line)} bytes`);
     const same = received.filter(({ line }, index) => line === alerts[index]?.line).length;
-    const told = `${received.length} alerts with ${new Set(received.map(({ id }) => id)).size} ids`;
-    stage.check('at the receiver', '2 alerts with 2 ids, 2 as at stdout', `${told}, ${same} as at stdout`);
+    const reported = `${received.length} alerts with ${new Set(received.map(({ id }) => id)).size} ids`;
+    stage.check(
+      'at the receiver',
+      '2 alerts with 2 ids, 2 as at stdout',
+      `${reported}, ${same} as at stdout`,
+    );
 
     screen.step('The policy is deleted, and with it what it had watched:');
     await stage.type('kubectl delete -f policy.yaml');

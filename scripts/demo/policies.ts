@@ -84,7 +84,7 @@ export const policies: Part = {
     const evaluated = (await evaluations()) - before;
     screen.answer(`${evaluated} evaluations more in rampart_policy_audit_evaluations_total at ${metrics}`);
     stage.check('evaluations', '2', String(evaluated));
-    const told = await stage.type('rampart audit explain configmap/fine -n shop --data data');
-    stage.check('explained', '2 pass', `${told.match(/ pass +report, evaluated/g)?.length ?? 0} pass`);
+    const reported = await stage.type('rampart audit explain configmap/fine -n shop --data data');
+    stage.check('explained', '2 pass', `${reported.match(/ pass +report, evaluated/g)?.length ?? 0} pass`);
   },
 };

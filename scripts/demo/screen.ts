@@ -62,11 +62,11 @@ export class Screen {
   async during<T>(what: string, work: Promise<T>): Promise<T> {
     const startMs = performance.now();
     const terminal = Boolean(this.#out.isTTY);
-    let told = false;
+    let reported = false;
     const timer = setInterval(() => {
       const elapsedMs = performance.now() - startMs;
-      if (elapsedMs < SILENT_MS || (told && !terminal)) return;
-      told = true;
+      if (elapsedMs < SILENT_MS || (reported && !terminal)) return;
+      reported = true;
       if (!terminal) return this.line(`  ... ${what}`);
       this.#clearProgress();
       this.#out.write(paint('dim', `  ... ${what} (${Math.trunc(elapsedMs / 1000)} s)`, this.colour));

@@ -68,8 +68,8 @@ function writeSbom(top: string): readonly Component[] {
 
 /** The commit; a build without `.git` gets it as an argument: `docker build --build-arg REVISION`. */
 function revision(top: string): { readonly commit: string; readonly changed: boolean } | undefined {
-  const { RAMPART_REVISION: told = '' } = process.env;
-  if (told !== '') return { commit: told, changed: false };
+  const { RAMPART_REVISION: reported = '' } = process.env;
+  if (reported !== '') return { commit: reported, changed: false };
   if (!existsSync(join(top, '.git'))) return undefined;
   // Without quotes in the list of changes, and as root in a clone of another user.
   const git = (...args: string[]): string => run(top, 'git', '-c', `safe.directory=${top}`, ...args).trim();

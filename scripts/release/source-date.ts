@@ -8,8 +8,8 @@ import { execFileSync } from 'node:child_process';
  * @throws {Error} where neither is known.
  */
 export function sourceDate(top: string): number {
-  const { SOURCE_DATE_EPOCH: told = '' } = process.env;
-  if (told !== '') return Number(told);
+  const { SOURCE_DATE_EPOCH: reported = '' } = process.env;
+  if (reported !== '') return Number(reported);
   const git = ['-c', `safe.directory=${top}`, 'log', '-1', '--format=%ct'];
   return Number(execFileSync('git', git, { cwd: top, encoding: 'utf8' }));
 }

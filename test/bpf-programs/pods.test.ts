@@ -88,7 +88,7 @@ suite('eBPF programs of a namespace, in pods', { skip: labObstacle() ?? false, t
     await machine.untilCondition('ReconcileSuccess', '-n', 'shop', 'uprobensprogram', 'begins');
     await machine.untilCondition('ReconcileSuccess', '-n', 'shop', 'xdpnsprogram', 'packets');
 
-    const begun = (): Record<string, number> => {
+    const started = (): Record<string, number> => {
       const path =
         '{range .items[*]}{.metadata.name} {.metadata.annotations.bpfman\\.io/bpfProgramAttachPoint}{"\\n"}{end}';
       const selector = 'bpfman.io/ownedByProgram=begins';
@@ -116,16 +116,16 @@ suite('eBPF programs of a namespace, in pods', { skip: labObstacle() ?? false, t
       const { exitCode, stderr } = await lab.exec(container, ['/bin/busybox', 'sh', '-c', script]);
       assert.equal(exitCode, 0, stderr);
     };
-    const before = begun();
+    const before = started();
     assert.deepEqual(Object.keys(before).toSorted(), ['bin-busybox-web-app', 'bin-busybox-web-log']);
     // One program each time, and the shell; what seq is, the shell decides.
     await begin(ours, 'app', 20);
-    const after = begun();
+    const after = started();
     const more = (after['bin-busybox-web-app'] ?? 0) - (before['bin-busybox-web-app'] ?? 0);
     assert.ok(more === 21 || more === 22, `${more} of 21 or 22`);
     assert.equal(after['bin-busybox-web-log'], before['bin-busybox-web-log']);
     await begin(theirs, 'app', 20);
-    assert.deepEqual(begun(), after);
+    assert.deepEqual(started(), after);
 
     const chains = async (): Promise<Chains> =>
       JSON.parse((await machine.bpf('chain', 'eth0', '-o', 'json')).stdout) as Chains;

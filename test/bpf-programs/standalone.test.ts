@@ -318,9 +318,9 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     machine.process.write('objects.yaml', Object.values(objects).join('---'));
     const verified = await machine.bpf('verify', '-f', machine.process.at('objects.yaml'), '-o', 'json');
     assert.equal(verified.code, 1, verified.stderr);
-    const { objects: told } = JSON.parse(verified.stdout) as { objects: readonly VerifiedObject[] };
+    const { objects: reported } = JSON.parse(verified.stdout) as { objects: readonly VerifiedObject[] };
     assert.deepEqual(
-      told.map(({ object, accepted, chains }) => [
+      reported.map(({ object, accepted, chains }) => [
         ...[object, accepted],
         ...chains.map(({ kind, direction, members }) => [kind, direction ?? '', members].join(' ').trim()),
       ]),
@@ -332,8 +332,8 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
         ['ClusterBpfApplication/planned', true, 'xdp  3', 'tc egress 1'],
       ],
     );
-    assert.match(told[2]?.programs[0]?.message ?? '', /has no program xdp_none.*xdp_count/);
-    assert.match(told[3]?.problems[0] ?? '', /^spec\.priority: .*1000/);
+    assert.match(reported[2]?.programs[0]?.message ?? '', /has no program xdp_none.*xdp_count/);
+    assert.match(reported[3]?.problems[0] ?? '', /^spec\.priority: .*1000/);
     machine.process.write('good.yaml', objects.third);
     const good = await machine.bpf('verify', '-f', machine.process.at('good.yaml'));
     assert.equal(good.code, 0, good.stderr);
@@ -444,13 +444,13 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     assert.equal(refused.code, 1, refused.stderr);
     assert.match(refused.stdout, /refused/);
     // The same fields, whatever the verdict.
-    const told = await machine.rampart('bpf', 'verify', awkward, '-o', 'json');
-    assert.equal(told.code, 1, told.stderr);
+    const reported = await machine.rampart('bpf', 'verify', awkward, '-o', 'json');
+    assert.equal(reported.code, 1, reported.stderr);
     const program = {
       ...{ functionName: 'string', section: 'string', type: 'string', loads: 'boolean' },
       ...{ verifiedInstructions: 'number', statistics: 'string', message: 'string' },
     };
-    for (const { stdout } of [ran, told]) {
+    for (const { stdout } of [ran, reported]) {
       const { programs: all, ...rest } = JSON.parse(stdout) as { programs: readonly unknown[] };
       assert.deepEqual(shapeOf(rest), {
         ...{ schema: 'string', subject: 'string', digest: 'string', problems: [] },
@@ -469,13 +469,13 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     const { reference, digest } = pushed;
     const plain = await machine.rampart('bpf', 'verify', '--insecure', reference, '-o', 'json');
     assert.equal(plain.code, 0, plain.stderr);
-    const told = JSON.parse(plain.stdout) as {
+    const reported = JSON.parse(plain.stdout) as {
       digest: string;
       programs: { loads: boolean; verifiedInstructions: number }[];
     };
-    assert.equal(told.digest, digest);
+    assert.equal(reported.digest, digest);
     assert.deepEqual(
-      told.programs.map(({ loads, verifiedInstructions }) => loads && verifiedInstructions > 0),
+      reported.programs.map(({ loads, verifiedInstructions }) => loads && verifiedInstructions > 0),
       [true, true],
     );
     const signer = generateKeyPairSync('ed25519');

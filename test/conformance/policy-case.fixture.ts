@@ -28,11 +28,11 @@ export const judgePolicy =
   async ({ settings, object, request = {}, options, expected }: PolicyCase): Promise<string | undefined> => {
     const found = await verdictOf(settings, requestFor(object, request), { ...defaults, ...options });
     if (typeof expected === 'string')
-      return typeof found === 'string' && found.startsWith(expected) ? undefined : told(settings, found);
+      return typeof found === 'string' && found.startsWith(expected) ? undefined : reported(settings, found);
     const wrong =
       typeof found === 'string' ||
       Object.entries(expected).some(([name, value]) => !deepEqual(found[name as keyof Verdict], value));
-    return wrong ? told(settings, found) : undefined;
+    return wrong ? reported(settings, found) : undefined;
   };
 
 async function verdictOf(
@@ -47,7 +47,7 @@ async function verdictOf(
   }
 }
 
-const told = (settings: JsonObject, found: Verdict | string): string =>
+const reported = (settings: JsonObject, found: Verdict | string): string =>
   `${JSON.stringify(settings)}: ${JSON.stringify(found)}`;
 
 export const deployment = (replicas: number, more: JsonObject = {}): JsonObject => ({

@@ -160,7 +160,7 @@ describe(`${REQUESTS} requests at random (RAMPART_TEST_SEED=${seed})`, () => {
       });
     }
     let known = await settled();
-    let most = 0;
+    let max = 0;
     const faults: unknown[] = [];
     for (let count = 0; count < REQUESTS; count++) {
       // Most requests should find something there.
@@ -195,13 +195,13 @@ describe(`${REQUESTS} requests at random (RAMPART_TEST_SEED=${seed})`, () => {
         }
       } else known = version;
       if (count % 100 === 0) {
-        most = Math.max(most, server.residentBytes);
-        assert.ok(most < RSS_LIMIT_BYTES, `${most} bytes after ${count} requests`);
+        max = Math.max(max, server.residentBytes);
+        assert.ok(max < RSS_LIMIT_BYTES, `${max} bytes after ${count} requests`);
       }
     }
     if (faults.length > 0) throw new AggregateError(faults, 'not as they should be answered');
     t.diagnostic(
-      `codes: ${JSON.stringify(Object.fromEntries([...codes].sort(([a], [b]) => a - b)))}; at most ${most >> 20} MiB`,
+      `codes: ${JSON.stringify(Object.fromEntries([...codes].sort(([a], [b]) => a - b)))}; at most ${max >> 20} MiB`,
     );
     for (const code of [200, 201, 400, 404, 409, 415, 422])
       assertReached(codes.has(code), `none was answered ${code}`);

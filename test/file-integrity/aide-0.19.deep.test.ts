@@ -9,7 +9,7 @@ import { gunzipSync } from 'node:zlib';
 import { depth, depthEnvironment, sampled } from '../../lib/testing/depth.fixture.ts';
 import { AideProvider } from '../../guards/file-integrity/aide-provider/provider.ts';
 import { findAide } from '../../guards/file-integrity/aide-provider/program.ts';
-import { JobBench, told } from '../../guards/file-integrity/provider/provider.suite.fixture.ts';
+import { JobBench, reported } from '../../guards/file-integrity/provider/provider.suite.fixture.ts';
 import { Aide019, aide019Obstacle } from './aide-0.19.ts';
 
 const checkout = join(import.meta.dirname, '../..');
@@ -66,7 +66,7 @@ suite('AIDE 0.19 of Debian 13', { skip: aide019Obstacle() ?? false }, () => {
     bench.write('hosts', 'other');
     const result = await provider.check(bench.job, quiet);
     assert.equal(result.facts.program, `AIDE ${version}`);
-    assert.deepEqual(told(result), ['changed /hostroot/etc/hosts']);
+    assert.deepEqual(reported(result), ['changed /hostroot/etc/hosts']);
   });
 
   test('it takes a baseline of 0.18, and 0.18 takes none of it', async (t) => {
@@ -78,15 +78,15 @@ suite('AIDE 0.19 of Debian 13', { skip: aide019Obstacle() ?? false }, () => {
     using bench = new JobBench('/hostroot/etc p+u+g+m+c+n+s+sha256\n');
     const [old18, now] = [new AideProvider(), new AideProvider({ program: join(aide.directory, 'aide') })];
     await old18.init(bench.job, quiet);
-    assert.deepEqual(told(await now.check(bench.job, quiet)), []);
+    assert.deepEqual(reported(await now.check(bench.job, quiet)), []);
     bench.write('hosts', 'other');
     bench.write('passwd', 'other');
     const about = { author: 'a', reason: 'r' };
     await now.accept(bench.job, ['/hostroot/etc/hosts'], about, quiet);
-    assert.deepEqual(told(await now.check(bench.job, quiet)), ['changed /hostroot/etc/passwd']);
+    assert.deepEqual(reported(await now.check(bench.job, quiet)), ['changed /hostroot/etc/passwd']);
     await assert.rejects(old18.check(bench.job, quiet), /created by AIDE 0\.19.*Install AIDE 0\.19/);
     await old18.init(bench.job, quiet);
-    assert.deepEqual(told(await old18.check(bench.job, quiet)), []);
+    assert.deepEqual(reported(await old18.check(bench.job, quiet)), []);
   });
 
   test('with another AIDE in PATH its suites do not run', () => {

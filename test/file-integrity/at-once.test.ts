@@ -233,10 +233,10 @@ suite('known at once', { skip: sensorSkip || labObstacle() }, () => {
       findings.find(({ path }) => path === '/etc/c'),
       earlier,
     );
-    const toldSince = node.agent.told.filter((one) => one.run > run).map((told) => told.line);
+    const reportedSince = node.agent.reported.filter((one) => one.run > run).map((reported) => reported.line);
     assert.ok(
-      toldSince.every((text) => !text.includes('/etc/c"')),
-      toldSince.join('\n'),
+      reportedSince.every((text) => !text.includes('/etc/c"')),
+      reportedSince.join('\n'),
     );
     await cluster.apply(fileIntegrity(fi, { config: { ...config, gracePeriod: 900 } }));
     await runScript('echo changed again >>"$1"', node.at('/etc/a'));

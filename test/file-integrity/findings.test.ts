@@ -134,9 +134,11 @@ async function seeFailed({ fi, types }: Case): Promise<void> {
       .toSorted(),
     ['file-added fail /usr/bin/evil', 'file-changed fail /etc/passwd', 'file-removed fail /etc/hosts'],
   );
-  const told = `node n1 has changed! a:1,c:1,r:1 log:${namespace}/${name}`;
-  await until(`the event ${told}`, async () =>
-    (await cluster.notes('NodeIntegrityStatus')).some((note) => note.toLowerCase() === told.toLowerCase()),
+  const reported = `node n1 has changed! a:1,c:1,r:1 log:${namespace}/${name}`;
+  await until(`the event ${reported}`, async () =>
+    (await cluster.notes('NodeIntegrityStatus')).some(
+      (note) => note.toLowerCase() === reported.toLowerCase(),
+    ),
   );
   const wanted = ['added /usr/bin/evil', 'changed /etc/passwd', 'removed /etc/hosts'];
   await until(`the lines of ${fi}`, () => {
@@ -201,8 +203,8 @@ suite('file integrity from end to end', { concurrency: true }, () => {
     for (const { name } of both) await cluster.condition('named', name, 'Succeeded');
     const { status } = await cluster.phase('named', 'Active');
     // One for each condition that a node has had.
-    const told = new Set(status?.nodeStatus?.map(({ nodeName }) => nodeName));
-    assert.deepEqual([...told], ['n1', 'n10']);
+    const reported = new Set(status?.nodeStatus?.map(({ nodeName }) => nodeName));
+    assert.deepEqual([...reported], ['n1', 'n10']);
     for (const one of both) one.write('/srv/name', 'changed');
     for (const { name } of both) await cluster.failed('named', name, [0, 1, 0]);
   });

@@ -86,7 +86,7 @@ export class IntegrityNode {
 
   /** Its findings of file integrity. */
   findings(): FindingLine[] {
-    return this.agent.told
+    return this.agent.reported
       .map(({ line }) => JSON.parse(line) as FindingLine)
       .filter(({ kind }) => kind === 'IntegrityFinding');
   }
@@ -268,11 +268,11 @@ export class IntegrityCluster implements AsyncDisposable {
         return { ...last, lastResult };
       });
     } catch (error) {
-      const told = JSON.stringify({
+      const reported = JSON.stringify({
         ...{ annotations: last?.metadata.annotations, sequence: last?.sequence, last: last?.lastResult },
         findings: last?.findings?.length,
       });
-      throw new Error(`${fi} on ${node} to be ${condition}: ${told}`, { cause: error });
+      throw new Error(`${fi} on ${node} to be ${condition}: ${reported}`, { cause: error });
     }
   }
 

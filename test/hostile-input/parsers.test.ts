@@ -7,13 +7,13 @@ import { test } from 'node:test';
 import { isDeep } from '../../lib/testing/depth.fixture.ts';
 import { hostileParsers } from './parsers.fixture.ts';
 
-const MOST_MIB = 64;
+const MAX_MIB = 64;
 /** Private memory of the process, which ends with it: a parser without a bound must not take the machine's. */
 const limit = `--data=${3 * 1024 ** 3}`;
 const skip =
   spawnSync('prlimit', ['--version']).status === 0 ? false : 'prlimit (util-linux) is not installed';
 
-interface Told {
+interface Reported {
   readonly name: string;
   readonly input: number;
   readonly inputMib: number;
@@ -36,21 +36,21 @@ test(
       ],
       { encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 },
     );
-    const told = child.stdout
+    const reported = child.stdout
       .split('\n')
       .filter((line) => line !== '')
-      .map((line) => JSON.parse(line) as Told);
-    assert.equal(child.status, 0, `after ${JSON.stringify(told.at(-1))}: ${child.stderr.slice(-2000)}`);
+      .map((line) => JSON.parse(line) as Reported);
+    assert.equal(child.status, 0, `after ${JSON.stringify(reported.at(-1))}: ${child.stderr.slice(-2000)}`);
     // The worst of each; with depth, all of them.
     assert.deepEqual(
-      told.map(({ name, input }) => `${name} ${input}`),
+      reported.map(({ name, input }) => `${name} ${input}`),
       hostileParsers.flatMap(({ name, worst }) =>
         (isDeep ? worst : worst.slice(0, 1)).map((_, input) => `${name} ${input}`),
       ),
     );
-    for (const { name, input, tookMib, end } of told) {
+    for (const { name, input, tookMib, end } of reported) {
       assert.doesNotMatch(end, /^not an error of ours/, `${name}, input ${input}`);
-      assert.ok(tookMib <= MOST_MIB, `${name}, input ${input}: ${tookMib.toFixed()} MiB more than its bytes`);
+      assert.ok(tookMib <= MAX_MIB, `${name}, input ${input}: ${tookMib.toFixed()} MiB more than its bytes`);
     }
   },
 );

@@ -8,23 +8,23 @@ const mark = markFor('0123-nonce');
 
 /** Feeds `bytes` cut at the given places and returns the reports, with joined output. */
 function readPieces(bytes: Uint8Array, cuts: readonly number[]): string[] {
-  const told: string[] = [];
+  const reported: string[] = [];
   let output = '';
   const flush = (): void => {
-    if (output !== '') told.push(`output ${output}`);
+    if (output !== '') reported.push(`output ${output}`);
     output = '';
   };
   const read = channelReader(mark, {
     started() {
       flush();
-      told.push('started');
+      reported.push('started');
     },
     output(text) {
       output += text;
     },
     exited(exitCode) {
       flush();
-      told.push(`exited ${exitCode}`);
+      reported.push(`exited ${exitCode}`);
     },
   });
   const places = [...new Set(cuts.map((cut) => cut % (bytes.length + 1)))].toSorted((a, b) => a - b);
@@ -33,7 +33,7 @@ function readPieces(bytes: Uint8Array, cuts: readonly number[]): string[] {
     return to;
   }, 0);
   flush();
-  return told;
+  return reported;
 }
 
 // Text with the characters that could be taken for a mark.

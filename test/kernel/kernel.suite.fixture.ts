@@ -54,7 +54,7 @@ const programs = [
   'guards/bpf-programs/kernel/chain/chains.test.ts',
   ...['load', 'maps'].map((name) => `guards/bpf-programs/kernel/load/${name}.test.ts`),
   ...['interface-programs', 'map-events', 'maps', 'reading'].map(
-    (name) => `guards/bpf-programs/kernel/read/${name}.test.ts`,
+    (name) => `guards/bpf-programs/kernel/running/${name}.test.ts`,
   ),
   'guards/bpf-programs/kernel/tenant/tenant.test.ts',
   'guards/bpf-programs/kernel/versions.test.ts',

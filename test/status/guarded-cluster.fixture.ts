@@ -234,8 +234,8 @@ export class GuardedCluster implements AsyncDisposable {
         patienceMs,
       );
     } catch (error) {
-      const told = [this.agent?.stderr, this.operator?.stderr].join('\n').slice(-4000);
-      throw new Error(`${JSON.stringify(last?.report.problems)}\n${told}`, { cause: error });
+      const reported = [this.agent?.stderr, this.operator?.stderr].join('\n').slice(-4000);
+      throw new Error(`${JSON.stringify(last?.report.problems)}\n${reported}`, { cause: error });
     }
   }
 

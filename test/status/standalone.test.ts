@@ -55,17 +55,17 @@ suite('rampart status of one machine', { skip: sensorSkip || labObstacle() || (o
   }
 
   async function green(): Promise<void> {
-    let told = '';
+    let reported = '';
     try {
       await until('all guarded', async () => {
         const { code, report } = await status();
-        told = JSON.stringify(report.problems);
+        reported = JSON.stringify(report.problems);
         return (
           code === 0 && report.guards.every(({ state, objects: count }) => state === 'on' && count === 1)
         );
       });
     } catch (error) {
-      throw new Error(`${told}\n${one.stderr.slice(-2000)}`, { cause: error });
+      throw new Error(`${reported}\n${one.stderr.slice(-2000)}`, { cause: error });
     }
   }
 

@@ -5,20 +5,20 @@ import { cut, fitted, type Label, type Layout, type Shape, widthOf } from './lay
 const ROW = 30;
 const GAP = 2;
 /** Narrower columns have their names from below to above. */
-const LEAST_FOR_NAMES = 66;
-const [LEAST_COLUMN, MOST_COLUMN] = [30, 150];
-const [MOST_ROW_NAME, MOST_COLUMN_NAME] = [240, 120];
+const MIN_FOR_NAMES = 66;
+const [MIN_COLUMN, MAX_COLUMN] = [30, 150];
+const [MAX_ROW_NAME, MAX_COLUMN_NAME] = [240, 120];
 
 export function gridLayout({ items, axes }: Pick<DrawnPicture, 'axes' | 'items'>, width: number): Layout {
   const rows = [...new Set(items.map(({ at }) => at[0] ?? ''))];
   const columns = [...new Set(items.map(({ at }) => at[1] ?? ''))];
   const corner = `${axes[0] ?? ''} ↓ ${axes[1] ?? ''} →`;
   const longest = Math.max(widthOf(corner), ...rows.map(widthOf)) + 12;
-  const names = Math.min(longest, MOST_ROW_NAME, Math.max(width * 0.38, 90));
+  const names = Math.min(longest, MAX_ROW_NAME, Math.max(width * 0.38, 90));
   const share = (width - names) / Math.max(columns.length, 1);
-  const column = Math.min(Math.max(share, LEAST_COLUMN), MOST_COLUMN);
-  const isUpright = column < LEAST_FOR_NAMES;
-  const head = isUpright ? Math.min(Math.max(...columns.map(widthOf), 0), MOST_COLUMN_NAME) + 12 : 28;
+  const column = Math.min(Math.max(share, MIN_COLUMN), MAX_COLUMN);
+  const isUpright = column < MIN_FOR_NAMES;
+  const head = isUpright ? Math.min(Math.max(...columns.map(widthOf), 0), MAX_COLUMN_NAME) + 12 : 28;
   const labels: Label[] = [
     fitted(corner, { x: 0, y: head - 12, width: names - 4, style: 'dim' }),
     ...columns.map((name, at) => {

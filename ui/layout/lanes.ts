@@ -4,8 +4,8 @@ import { fitted, type Label, type Layout, type Line, type Shape, widthOf } from 
 
 const [GROUP, LANE, NAME, AXIS, BETWEEN] = [22, 24, 16, 22, 6];
 /** Narrower pictures have the name of a lane above it. */
-const LEAST_FOR_NAMES = 560;
-const [LEAST_RADIUS, MOST_RADIUS] = [4, 10];
+const MIN_FOR_NAMES = 560;
+const [MIN_RADIUS, MAX_RADIUS] = [4, 10];
 
 type Lanes = Pick<DrawnPicture, 'items' | 'span'>;
 
@@ -15,10 +15,10 @@ export function lanesLayout({ items, span }: Lanes, width: number): Layout {
   const groups = [...Map.groupBy(items, ({ at }) => at[0] ?? '')].map(
     ([name, all]) => [name, [...Map.groupBy(all, ({ at }) => at[1] ?? '')]] as const,
   );
-  const isWide = width >= LEAST_FOR_NAMES;
+  const isWide = width >= MIN_FOR_NAMES;
   const longest = Math.max(0, ...groups.flatMap(([, lanes]) => lanes.map(([name]) => widthOf(name))));
   const names = isWide ? Math.min(longest + 20, width * 0.3) : 0;
-  const [left, right] = [names + MOST_RADIUS, width - MOST_RADIUS];
+  const [left, right] = [names + MAX_RADIUS, width - MAX_RADIUS];
   const xOf = (timeMs: number): number =>
     left + ((timeMs - fromMs) / Math.max(toMs - fromMs, 1)) * (right - left);
   const labels: Label[] = [];
@@ -35,7 +35,7 @@ export function lanesLayout({ items, span }: Lanes, width: number): Layout {
       const middle = y + LANE / 2;
       lines.push({ from: [left, middle], to: [right, middle] });
       for (const item of all) {
-        const radius = Math.min(LEAST_RADIUS + Math.log2(Math.max(item.value, 1)), MOST_RADIUS);
+        const radius = Math.min(MIN_RADIUS + Math.log2(Math.max(item.value, 1)), MAX_RADIUS);
         const [x, size] = [xOf(item.timeMs ?? fromMs), 2 * radius];
         shapes.push({
           ...{ item, x: x - radius, y: middle - radius, width: size, height: size },

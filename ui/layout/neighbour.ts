@@ -18,13 +18,13 @@ export function neighbourOf(shapes: readonly Box[], from: number, key: string): 
   const start = shapes[from];
   if (direction === undefined || start === undefined) return undefined;
   const [dx, dy] = direction;
-  let [nearest, least] = [from, Infinity];
+  let [nearest, min] = [from, Infinity];
   for (const [at, shape] of shapes.entries()) {
     const x = shape.x + shape.width / 2 - start.x - start.width / 2;
     const y = shape.y + shape.height / 2 - start.y - start.height / 2;
     const [ahead, aside] = [x * dx + y * dy, Math.abs(x * dy + y * dx)];
     const distance = ahead + ASIDE * aside;
-    if (ahead > 0.5 && distance < least) [nearest, least] = [at, distance];
+    if (ahead > 0.5 && distance < min) [nearest, min] = [at, distance];
   }
   return nearest;
 }

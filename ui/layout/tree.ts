@@ -4,7 +4,7 @@ import { type Box, fitted, type Label, type Layout, type Shape } from './layout.
 
 const HEAD = 17;
 const PAD = 3;
-const [LEAST_LABEL_WIDTH, LEAST_LABEL_HEIGHT] = [26, 14];
+const [MIN_LABEL_WIDTH, MIN_LABEL_HEIGHT] = [26, 14];
 
 interface Part {
   readonly name: string;
@@ -67,7 +67,7 @@ function place(parts: readonly Part[], box: Box, drawn: Drawn): void {
 
 function leaf(name: string, item: DrawnItem, { x, y, width, height }: Box): Shape {
   const [w, h] = [Math.max(width - 2, 1), Math.max(height - 2, 1)];
-  const hasLabel = w >= LEAST_LABEL_WIDTH && h >= LEAST_LABEL_HEIGHT;
+  const hasLabel = w >= MIN_LABEL_WIDTH && h >= MIN_LABEL_HEIGHT;
   const middle = { x: x + 1 + w / 2, anchor: 'middle' } as const;
   const isTall = h >= 32 && item.mark !== '';
   const labels = hasLabel

@@ -114,8 +114,8 @@ class Machine implements AsyncDisposable {
     }
   }
 
-  tell(...told: MachinePod[]): void {
-    this.mirror.tell({ pods: told, runtimeVersion: 'containerd://1.6.20' });
+  notify(...reported: MachinePod[]): void {
+    this.mirror.notify({ pods: reported, runtimeVersion: 'containerd://1.6.20' });
   }
 
   pod(namespace = 'shop', name = 'web'): Promise<Pod | undefined> {
@@ -146,7 +146,7 @@ class Machine implements AsyncDisposable {
 suite('pods of the machine in the API', () => {
   test('a pod is there with all that the runtime tells, in a namespace made for it', async () => {
     await using machine = await Machine.start();
-    machine.tell(machinePod());
+    machine.notify(machinePod());
     const pod = await machine.podWhen(({ status }) => status?.phase === 'Running');
     assert.deepEqual(pod.metadata.labels, { 'security-level': 'high' });
     assert.deepEqual(pod.metadata.annotations, {
@@ -177,25 +177,25 @@ suite('pods of the machine in the API', () => {
       one?.status?.conditions?.find(({ type }) => type === 'Ready')?.status;
     const before = await machine.shows(node, (one) => isReady(one) === 'False');
     assert.match(before?.status?.nodeInfo?.bootID ?? '', /^[0-9a-f-]{36}$/);
-    machine.tell();
+    machine.notify();
     const after = await machine.shows(node, (one) => isReady(one) === 'True');
     assert.equal(after?.status?.nodeInfo?.containerRuntimeVersion, 'containerd://1.6.20');
-    machine.mirror.tell({ unavailable: 'no socket' });
+    machine.mirror.notify({ unavailable: 'no socket' });
     await machine.shows(node, (one) => isReady(one) === 'False');
   });
 
   test('what does not change is not written, and what changes keeps the object', async () => {
     await using machine = await Machine.start();
-    machine.tell(machinePod());
+    machine.notify(machinePod());
     const first = await machine.podWhen(({ status }) => status?.phase === 'Running');
     // The second pod shows that the first one was looked at again.
-    machine.tell(machinePod(), machinePod({ name: 'other', uid: 'uid-2', sandboxId: 'sandbox-2' }));
+    machine.notify(machinePod(), machinePod({ name: 'other', uid: 'uid-2', sandboxId: 'sandbox-2' }));
     await machine.shows(
       () => machine.pod('shop', 'other'),
       (pod) => pod?.status?.phase === 'Running',
     );
     assert.equal((await machine.pod())?.metadata.resourceVersion, first.metadata.resourceVersion);
-    machine.tell(
+    machine.notify(
       machinePod({
         labels: { 'security-level': 'low' },
         containers: [
@@ -229,14 +229,14 @@ suite('pods of the machine in the API', () => {
   test('init containers, and one that comes later', async () => {
     await using machine = await Machine.start();
     const init = container('init', { state: 'exited', createdMs: at + 100, finishedMs: at + 500 });
-    machine.tell(machinePod({ containers: [init, container('nginx')] }));
+    machine.notify(machinePod({ containers: [init, container('nginx')] }));
     const first = await machine.podWhen(({ status }) => status?.phase === 'Running');
     assert.deepEqual(
       first.spec?.initContainers?.map(({ name }) => name),
       ['init'],
     );
     assert.equal(first.status?.initContainerStatuses?.[0]?.state?.terminated?.reason, 'Completed');
-    machine.tell(machinePod({ containers: [init, container('nginx'), container('debug')] }));
+    machine.notify(machinePod({ containers: [init, container('nginx'), container('debug')] }));
     const second = await machine.podWhen(
       ({ status }) => status?.ephemeralContainerStatuses?.[0]?.containerID !== undefined,
     );
@@ -247,14 +247,14 @@ suite('pods of the machine in the API', () => {
   test('a pod waits until it is known how its containers have ended: init containers show by it', async () => {
     await using machine = await Machine.start();
     const unknown = container('init', { state: 'exited', createdMs: at + 100, exitCode: undefined });
-    machine.tell(
+    machine.notify(
       machinePod({ containers: [unknown, container('nginx')], isAsked: true }),
       machinePod({ name: 'other', uid: 'uid-2', sandboxId: 'sandbox-2' }),
     );
     await machine.shows(() => machine.pod('shop', 'other'), Boolean);
     assert.equal(await machine.pod(), undefined);
     const known = { ...unknown, exitCode: 0, finishedMs: at + 500 };
-    machine.tell(machinePod({ containers: [known, container('nginx')] }));
+    machine.notify(machinePod({ containers: [known, container('nginx')] }));
     const pod = await machine.podWhen(({ spec }) => spec?.containers[0]?.name === 'nginx');
     assert.equal(pod.spec?.initContainers?.[0]?.name, 'init');
   });
@@ -262,10 +262,10 @@ suite('pods of the machine in the API', () => {
   test('an init container that is seen before the others', async () => {
     await using machine = await Machine.start();
     const running = container('init', { createdMs: at + 100 });
-    machine.tell(machinePod({ containers: [running] }));
+    machine.notify(machinePod({ containers: [running] }));
     await machine.podWhen(({ status }) => status?.phase === 'Running');
     const ended = { ...running, state: 'exited', finishedMs: at + 500 } as const;
-    machine.tell(machinePod({ containers: [ended, container('nginx')] }));
+    machine.notify(machinePod({ containers: [ended, container('nginx')] }));
     const pod = await machine.podWhen(({ spec }) => spec?.initContainers?.[0]?.name === 'init');
     assert.deepEqual(
       pod.spec?.containers.map(({ name }) => name),
@@ -275,16 +275,16 @@ suite('pods of the machine in the API', () => {
 
   test('pods that are gone or have become others', async () => {
     await using machine = await Machine.start();
-    machine.tell(machinePod());
+    machine.notify(machinePod());
     const first = await machine.podWhen(({ status }) => status?.phase === 'Running');
-    machine.mirror.tell({ unavailable: 'the socket is gone' });
-    machine.tell(machinePod({ uid: 'uid-2', sandboxId: 'sandbox-2' }));
+    machine.mirror.notify({ unavailable: 'the socket is gone' });
+    machine.notify(machinePod({ uid: 'uid-2', sandboxId: 'sandbox-2' }));
     const second = await machine.podWhen(({ metadata }) => metadata.uid !== first.metadata.uid);
     assert.equal(second.metadata.annotations?.[mirrorAnnotation], 'sandbox-2');
     const ended = container('nginx', { state: 'exited', exitCode: 1, finishedMs: at + 9000 });
-    machine.tell(machinePod({ uid: 'uid-2', sandboxId: 'sandbox-2', ready: false, containers: [ended] }));
+    machine.notify(machinePod({ uid: 'uid-2', sandboxId: 'sandbox-2', ready: false, containers: [ended] }));
     await machine.podWhen(({ status }) => status?.phase === 'Failed');
-    machine.tell();
+    machine.notify();
     await machine.shows(
       () => machine.pod(),
       (pod) => pod === undefined,
@@ -293,7 +293,7 @@ suite('pods of the machine in the API', () => {
 
   test('a pod that the API does not take stands in no other one’s way', async () => {
     await using machine = await Machine.start();
-    machine.tell(
+    machine.notify(
       machinePod({ name: 'Not_A_Name', uid: 'uid-9' }),
       machinePod({ containers: [] }),
       machinePod(),
@@ -308,14 +308,14 @@ suite('pods of the machine in the API', () => {
     for (const name of ['web', 'mine']) {
       await machine.client.create(pods, { metadata: { namespace: 'shop', name }, spec });
     }
-    machine.tell(machinePod());
+    machine.notify(machinePod());
     await machine.podWhen(({ metadata }) => metadata.annotations?.[mirrorAnnotation] === 'sandbox-1');
     assert.ok(await machine.pod('shop', 'mine'));
-    const told = await machine.shows(
+    const reported = await machine.shows(
       async () => (await machine.client.list(events, { namespace: 'shop' })).items,
       (items) => items.some(({ regarding }) => regarding?.name === 'mine'),
     );
-    const event = told.find(({ regarding }) => regarding?.name === 'mine');
+    const event = reported.find(({ regarding }) => regarding?.name === 'mine');
     assert.match(event?.note ?? '', /stays Pending: pods on this machine come from its container runtime/);
   });
 
@@ -325,7 +325,7 @@ suite('pods of the machine in the API', () => {
     await machine.client.create(namespaces, { metadata: { name: 'shop' } });
     await machine.client.create(pods, { metadata: { namespace: 'shop', name: 'mine' }, spec });
     for (let count = 0; count < 5; count++) {
-      machine.tell(machinePod({ name: `web-${String(count)}`, uid: `uid-${String(count)}` }));
+      machine.notify(machinePod({ name: `web-${String(count)}`, uid: `uid-${String(count)}` }));
       await machine.shows(
         () => machine.pod('shop', `web-${String(count)}`),
         (pod) => pod !== undefined,
@@ -343,7 +343,7 @@ suite('mirrored objects are read-only', () => {
   test('for all but the mirror, by every way to write', async () => {
     await using machine = await Machine.start();
     const { client } = machine;
-    machine.tell(machinePod());
+    machine.notify(machinePod());
     const pod = await machine.podWhen(({ status }) => status?.phase === 'Running');
     const target = { namespace: 'shop', name: 'web' };
     const body = { metadata: { labels: { more: 'x' } } };
@@ -370,7 +370,7 @@ suite('mirrored objects are read-only', () => {
     await assert.rejects(client.delete(pods, target), /read-only: change or remove the pod with/);
     assert.equal((await machine.pod())?.metadata.resourceVersion, pod.metadata.resourceVersion);
     // Without pods of the machine in it, the namespace is one like others.
-    machine.tell();
+    machine.notify();
     await machine.shows(
       () => machine.pod(),
       (found) => found === undefined,
@@ -381,7 +381,7 @@ suite('mirrored objects are read-only', () => {
   test('labels that users give to the node stay', async () => {
     await using machine = await Machine.start();
     const { client } = machine;
-    machine.tell();
+    machine.notify();
     const node = (): Promise<Node | undefined> =>
       client.get(nodes, { name: 'lab' }).catch((error: unknown) => {
         if (isNotFound(error)) return undefined;
@@ -390,7 +390,7 @@ suite('mirrored objects are read-only', () => {
     await machine.shows(node, (found) => found?.metadata.labels?.['from'] === 'options');
     const labels = { 'node-role.kubernetes.io/worker': '' };
     await client.patch(nodes, { name: 'lab' }, { type: 'merge', body: { metadata: { labels } } });
-    machine.mirror.tell({ pods: [], runtimeVersion: 'containerd://2.0.0' });
+    machine.mirror.notify({ pods: [], runtimeVersion: 'containerd://2.0.0' });
     const later = await machine.shows(
       node,
       (found) => found?.status?.nodeInfo?.containerRuntimeVersion === 'containerd://2.0.0',
@@ -404,7 +404,7 @@ suite('mirrored objects are read-only', () => {
     { skip: !kubectl && 'needs kubectl' },
     async () => {
       await using machine = await Machine.start();
-      machine.tell();
+      machine.notify();
       const args = ['--kubeconfig', machine.server.kubeconfig ?? '', '--namespace=default'];
       const { stderr } = await promisify(execFile)('kubectl', [...args, 'run', 'mine', '--image=busybox']);
       assert.match(stderr, /Warning: nothing runs this pod, so it stays Pending/);

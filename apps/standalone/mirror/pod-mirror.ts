@@ -36,7 +36,7 @@ const RESYNC_MS = 30_000;
 const SETTLE_MS = 20;
 
 /**
- * Level-triggered: `tell` it the state of the machine, and it writes the differences, retrying after
+ * Level-triggered: `notify` it the state of the machine, and it writes the differences, retrying after
  * failures. Mirrored objects that are missing in the state are deleted, including those of an earlier
  * process; while the state of the machine is unknown, pods are unchanged and the node is not ready.
  */
@@ -45,7 +45,7 @@ export class PodMirror {
   #state: MachineState = { unavailable: 'the container runtime has not been queried yet' };
   #namespaces: ReadonlySet<string> = new Set();
   #wake = Promise.withResolvers<void>();
-  #told = new Map<string, string>();
+  #reported = new Map<string, string>();
   /** Uids of the pods that nothing runs, as of the last look. */
   #unrun: ReadonlySet<unknown> = new Set();
   #synced = Promise.withResolvers<void>();
@@ -55,7 +55,7 @@ export class PodMirror {
   }
 
   /** Sets the complete present state of the machine. Returns at once. */
-  tell(state: MachineState): void {
+  notify(state: MachineState): void {
     this.#state = state;
     if ('pods' in state) this.#namespaces = new Set(state.pods.map(({ namespace }) => namespace));
     this.#wake.resolve();
@@ -123,7 +123,7 @@ export class PodMirror {
         }
       });
     }
-    this.#tellFailures(failures);
+    this.#reportFailures(failures);
     return failures.size === 0;
   }
 
@@ -245,21 +245,24 @@ export class PodMirror {
   }
 
   /** Each once, until it is another one or gone. */
-  #tellFailures(failures: ReadonlyMap<string, string>): void {
+  #reportFailures(failures: ReadonlyMap<string, string>): void {
     for (const [what, why] of failures) {
-      if (this.#told.get(what) !== why) this.#options.logger.warn({ why }, `cannot mirror ${what}; retrying`);
+      if (this.#reported.get(what) !== why)
+        this.#options.logger.warn({ why }, `cannot mirror ${what}; retrying`);
     }
-    for (const what of this.#told.keys()) {
+    for (const what of this.#reported.keys()) {
       if (!failures.has(what)) this.#options.logger.info(`mirrored ${what}, or it is gone`);
     }
-    this.#told = new Map(failures);
+    this.#reported = new Map(failures);
   }
 }
 
 /** By namespace and name. Of several sandboxes the one that runs counts, then the newest. */
-function wantedPods(told: readonly MachinePod[]): ReadonlyMap<string, MachinePod> {
+function wantedPods(reported: readonly MachinePod[]): ReadonlyMap<string, MachinePod> {
   const wanted = new Map<string, MachinePod>();
-  for (const pod of told.toSorted((a, b) => Number(a.ready) - Number(b.ready) || a.createdMs - b.createdMs)) {
+  for (const pod of reported.toSorted(
+    (a, b) => Number(a.ready) - Number(b.ready) || a.createdMs - b.createdMs,
+  )) {
     if (canBeMirrored(pod)) wanted.set(`${pod.namespace}/${pod.name}`, pod);
   }
   return wanted;

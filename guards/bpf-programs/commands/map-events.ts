@@ -1,14 +1,14 @@
 /** `rampart bpf map events`. */
 import { clockTime, printable } from '../../../lib/output/printable.ts';
 import { say, stopSignal } from '../../../lib/cli/process.ts';
-import type { MapName } from '../kernel/read/kernel-map.ts';
-import { type MapEvent, openEvents } from '../kernel/read/map-events.ts';
+import type { MapName } from '../kernel/running/kernel-map.ts';
+import { type MapEvent, openEvents } from '../kernel/running/map-events.ts';
 import type { MapEventsOptions } from './map-command.ts';
 import { documentText } from '../../../lib/cli/document.ts';
 import { place } from './print.ts';
 
 /** More that whoever reads the output has not taken yet is not kept: programs may write faster than a terminal shows. */
-const MOST_WAITING_BYTES = 8 * 1024 * 1024;
+const MAX_WAITING_BYTES = 8 * 1024 * 1024;
 
 /** Ends with the signal, or after the number of events. @throws what ended the reading. */
 export async function runEvents(name: MapName, options: MapEventsOptions): Promise<void> {
@@ -22,7 +22,7 @@ export async function runEvents(name: MapName, options: MapEventsOptions): Promi
       type: options.type,
       onEvent: (event) => {
         if (left === 0) return;
-        if (process.stdout.writableLength > MOST_WAITING_BYTES) skipped++;
+        if (process.stdout.writableLength > MAX_WAITING_BYTES) skipped++;
         else show(event, options);
         if (--left === 0) end();
       },

@@ -1,7 +1,7 @@
 /** `rampart bpf map list`, `dump`, `lookup`, `update` and `delete`. */
 import { printable } from '../../../lib/output/printable.ts';
 import type { Row } from '../../../lib/output/table.ts';
-import type { MapName } from '../kernel/read/kernel-map.ts';
+import type { MapName } from '../kernel/running/kernel-map.ts';
 import {
   deleteEntry,
   dumpMap,
@@ -9,7 +9,7 @@ import {
   lookupEntry,
   type ShownEntry,
   updateEntry,
-} from '../kernel/read/maps.ts';
+} from '../kernel/running/maps.ts';
 import type { MapChangeOptions, MapListOptions, MapUpdateOptions } from './map-command.ts';
 import type { BpfOptions } from './options.ts';
 import { isPrinted, noPrograms, place, print } from './print.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { openCri } from '../../../lib/cri/cri.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { printable } from '../../../lib/output/printable.ts';
-import { type InterfaceProgram, interfacePrograms } from '../kernel/read/interface-programs.ts';
+import { type InterfaceProgram, interfacePrograms } from '../kernel/running/interface-programs.ts';
 import { ProgramFailure } from '../kernel/failure.ts';
 import { NetworkPlace } from '../kernel/place/network-place.ts';
 import type { ContainerPlace } from '../kernel/desired.ts';

@@ -2,7 +2,7 @@
 import { renderTable, type Row } from '../../../lib/output/table.ts';
 import { printDocument, type Schema } from '../../../lib/cli/document.ts';
 import { outputOptions } from '../../../lib/cli/output.ts';
-import type { ReadOptions } from '../kernel/read/kept.ts';
+import type { ReadOptions } from '../kernel/running/kept.ts';
 import { readingPlace } from '../node/locked-host.ts';
 import type { BpfOptions, PlaceOptions } from './options.ts';
 

@@ -2,8 +2,8 @@
 import { createLogger } from '../../../lib/telemetry/log.ts';
 import { printable } from '../../../lib/output/printable.ts';
 import type { RefusedVersion } from '../kernel/desired.ts';
-import { type ChainView, readChain } from '../kernel/read/chains.ts';
-import { readPrograms } from '../kernel/read/programs.ts';
+import { type ChainView, readChain } from '../kernel/running/chains.ts';
+import { readPrograms } from '../kernel/running/programs.ts';
 import { openLockedHost } from '../node/locked-host.ts';
 import type { BpfOptions } from './options.ts';
 import { isPrinted, noPrograms, place, print, tableText } from './print.ts';

@@ -2,9 +2,9 @@
 import { printable } from '../../../lib/output/printable.ts';
 import { sleep, systemClock } from '../../../lib/time/clock.ts';
 import { enableStatistics } from '../kernel/info.ts';
-import type { ChainView } from '../kernel/read/chains.ts';
-import type { ReadOptions } from '../kernel/read/kept.ts';
-import { countersOf, type Statistics } from '../kernel/read/statistics.ts';
+import type { ChainView } from '../kernel/running/chains.ts';
+import type { ReadOptions } from '../kernel/running/kept.ts';
+import { countersOf, type Statistics } from '../kernel/running/statistics.ts';
 import type { RunningProgram } from '../kernel/desired.ts';
 import { stopSignal } from '../../../lib/cli/process.ts';
 import type { StatsOptions } from './command.ts';
@@ -137,12 +137,12 @@ function linesOf({ programs, chains, others }: Measured): readonly Line[] {
   ];
 }
 
-const least = (value: number | null): number => value ?? -1;
+const min = (value: number | null): number => value ?? -1;
 const orders: Readonly<Record<StatsOptions['sort'], (a: Line, b: Line) => number>> = {
   id: (a, b) => a.id - b.id,
   runs: (a, b) => (a.runs === b.runs ? 0 : a.runs < b.runs ? 1 : -1),
-  time: (a, b) => least(b.nsPerRun) - least(a.nsPerRun),
-  cpu: (a, b) => least(b.cpuPercent) - least(a.cpuPercent),
+  time: (a, b) => min(b.nsPerRun) - min(a.nsPerRun),
+  cpu: (a, b) => min(b.cpuPercent) - min(a.cpuPercent),
 };
 
 function sorted(lines: readonly Line[], by: StatsOptions['sort']): readonly Line[] {

@@ -7,7 +7,7 @@ import { tcMask, xdpMask } from '../engine/proceed-on.ts';
 import { ProgramFailure } from '../kernel/failure.ts';
 import type { Opened, ProgramRequest } from '../kernel/load/load-object.ts';
 import { type VerifiedProgram, verifyWanted, type WantedProgram } from '../kernel/load/verify-bytecode.ts';
-import type { ReadOptions } from '../kernel/read/kept.ts';
+import type { ReadOptions } from '../kernel/running/kept.ts';
 import { type Joining, type TriedHook, tryChain } from '../kernel/chain/try-chain.ts';
 import { isBpffs } from '../kernel/pins/pin.ts';
 import { pinDirectory, programsDirectory } from '../node/locked-host.ts';

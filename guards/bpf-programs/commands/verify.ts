@@ -29,8 +29,10 @@ export async function runVerify(what: string | undefined, options: VerifyOptions
   const { digest } = subject;
   const problems = 'untrusted' in subject ? [subject.untrusted] : [];
   const programs = 'untrusted' in subject ? [] : verified(what, subject, options);
-  const told = programs.map((program) => ({ ...program, type: program.type ?? null }));
-  if (!isPrinted(options, 'rampart.dev/bpf-verify/v1', { subject: what, digest, problems, programs: told })) {
+  const reported = programs.map((program) => ({ ...program, type: program.type ?? null }));
+  if (
+    !isPrinted(options, 'rampart.dev/bpf-verify/v1', { subject: what, digest, problems, programs: reported })
+  ) {
     process.stdout.write(`${printable(what)}\n${digest}\n\n`);
     for (const problem of problems) process.stdout.write(`refused: ${lines(problem)}\n`);
     if (programs.length > 0) printPrograms(programs, options);

@@ -38,9 +38,9 @@ export class FixtureKubelet {
     return join(this.directory, 'plugins_registry', 'csi.bpfman.io-reg.sock');
   }
 
-  /** With the first file that it sees. @param isThere - whether a socket is in its mount namespace */
-  async register(isThere: (path: string) => boolean): Promise<void> {
-    await until('the driver', () => isThere(this.registration));
+  /** With the first file that it sees. @param exists - whether a socket is in its mount namespace */
+  async register(exists: (path: string) => boolean): Promise<void> {
+    await until('the driver', () => exists(this.registration));
     const { endpoint } = await this.call('GetInfo', {}, this.registration);
     this.#endpoint = String(endpoint);
     await this.call('NotifyRegistrationStatus', { pluginRegistered: true }, this.registration);

@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 
 import { GrpcError, grpcStatus } from '../../../lib/grpc/status.ts';
-import { type Kept, readKept, type ReadOptions } from '../kernel/read/kept.ts';
+import { type Kept, readKept, type ReadOptions } from '../kernel/running/kept.ts';
 import type { ProgramRecord } from '../kernel/records.ts';
 
 /** The maps that a volume requests. */

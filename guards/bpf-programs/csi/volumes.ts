@@ -25,7 +25,7 @@ import {
 import { GrpcError, grpcStatus } from '../../../lib/grpc/status.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { isBpffs, openPin, pin, unpin } from '../kernel/pins/pin.ts';
-import type { ReadOptions } from '../kernel/read/kept.ts';
+import type { ReadOptions } from '../kernel/running/kept.ts';
 import { findMaps, type PinnedMap, type VolumeMaps } from './volume-maps.ts';
 import { type Volume, VolumeRecords } from './volume-records.ts';
 
@@ -179,7 +179,7 @@ export class Volumes {
   }
 
   #mount(place: Target, mount: Fd): void {
-    const isThere = this.#visit(place, (path, open) => {
+    const exists = this.#visit(place, (path, open) => {
       // From an earlier attempt, or from the previous owner of this driver.
       while (isBpffs(path)) unmount(path);
       try {
@@ -195,7 +195,7 @@ export class Volumes {
       attachMount(maps, directory, place.path);
       return true;
     });
-    if (isThere !== true)
+    if (exists !== true)
       throw new GrpcError(
         grpcStatus.FAILED_PRECONDITION,
         `there is no directory ${dirname(place.path)} on this node`,

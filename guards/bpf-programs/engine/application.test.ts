@@ -10,7 +10,7 @@ import { nodeCondition } from './node-condition.ts';
 import { objectsOf } from './node-object.ts';
 import { type Parent, parentOf } from './parent.ts';
 import { stateOf } from './state.ts';
-import type { Told } from './told.ts';
+import type { Reported } from './reported.ts';
 import type { NodeView, SelectedContainer } from './node-view.ts';
 import { type Wanted, wantedOf } from './wanted.ts';
 
@@ -266,11 +266,11 @@ suite('applications of v0.6', () => {
 suite('State objects', () => {
   const parent = sample('clusterbpfapplication-sample');
   const wanted = wantedOf(parent, node());
-  const told = (
+  const reported = (
     type: Parameters<typeof nodeCondition>[0],
-    change: Partial<Told> = {},
+    change: Partial<Reported> = {},
     at: readonly Wanted[] = wanted,
-  ): Told[] =>
+  ): Reported[] =>
     at.map((one) => ({
       wanted: one,
       condition: nodeCondition(type, `${type}.`),
@@ -278,7 +278,7 @@ suite('State objects', () => {
     }));
 
   test('a node that is not selected has none of its links, and is a success', () => {
-    const state = stateOf(parent, told('NotSelected'), 'n1');
+    const state = stateOf(parent, reported('NotSelected'), 'n1');
     assert.equal(state.appLoadStatus, 'NotSelected');
     assert.equal(state.condition.type, 'Success');
     assert.deepEqual(state.programs?.[0], {
@@ -287,12 +287,12 @@ suite('State objects', () => {
   });
 
   for (const [what, of, load, condition, links, link] of [
-    ['pending', told('None'), 'NotLoaded', 'Pending', 'Pending', 'NotAttached'],
-    ['loaded', told('Loaded', { programId: 7 }), 'LoadSuccess', 'Success', 'Success', 'Attached'],
-    ['refused', told('NotLoaded', { trouble: 'load' }), 'LoadError', 'Error', 'Error', 'NotAttached'],
+    ['pending', reported('None'), 'NotLoaded', 'Pending', 'Pending', 'NotAttached'],
+    ['loaded', reported('Loaded', { programId: 7 }), 'LoadSuccess', 'Success', 'Success', 'Attached'],
+    ['refused', reported('NotLoaded', { trouble: 'load' }), 'LoadError', 'Error', 'Error', 'NotAttached'],
     [
       'not attached',
-      told('NotLoaded', { trouble: 'attach' }),
+      reported('NotLoaded', { trouble: 'attach' }),
       'LoadSuccess',
       'Error',
       'Error',
@@ -300,7 +300,7 @@ suite('State objects', () => {
     ],
     [
       'kept as it was',
-      told('NotLoaded', { trouble: 'load', isKept: true, programId: 7 }),
+      reported('NotLoaded', { trouble: 'load', isKept: true, programId: 7 }),
       ...(['LoadError', 'Error', 'Error', 'Attached'] as const),
     ],
   ] as const) {
@@ -326,14 +326,14 @@ suite('State objects', () => {
     const all = wantedOf(application('many', [{ name: 'f', type: 'XDP', xdp: { links } }]), node()).flatMap(
       (one, at) => {
         const condition = nodeCondition('NotLoaded', at === 0 ? 'There is no eth.' : `There is no eth${at}.`);
-        return told('NotLoaded', { trouble: 'attach', condition }, [one]);
+        return reported('NotLoaded', { trouble: 'attach', condition }, [one]);
       },
     );
     assert.equal(all.length, 30);
     const [object] = objectsOf(all, 'n1');
     assert.ok(object);
     const status = object.statusAfter(undefined);
-    const said = (one: Told): unknown =>
+    const said = (one: Reported): unknown =>
       object.conditionIn(status, one)?.map(({ type, message }) => [type, message]);
     for (const one of all) assert.deepEqual(said(one), [['NotLoaded', one.condition.message]]);
     // A text that is part of another one, or is said of another link, is another failure.
@@ -352,7 +352,7 @@ suite('State objects', () => {
     assert.ok(bad);
     const state = stateOf(
       sample('xdp-pass-private-all-nodes'),
-      told('NotLoaded', { trouble: 'place' }, [bad]),
+      reported('NotLoaded', { trouble: 'place' }, [bad]),
       'n1',
     );
     assert.deepEqual(

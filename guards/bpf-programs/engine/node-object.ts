@@ -14,7 +14,7 @@ import { annotations as names, labels, nodeFinalizer, nodeObjectName } from './n
 import type { Parent } from './parent.ts';
 import { failureCode, linkUuid, type State, type StateCondition, stateOf } from './state.ts';
 import { linksIn } from './state-counts.ts';
-import type { Told } from './told.ts';
+import type { Reported } from './reported.ts';
 import type { Wanted } from './wanted.ts';
 
 export interface WantedObject {
@@ -29,26 +29,29 @@ export interface WantedObject {
   /** Without one if it is a State object. */
   readonly spec: NodeObject['spec'];
   /** The outcomes that it reports. */
-  readonly told: readonly Told[];
+  readonly reported: readonly Reported[];
   /** The status to write; the same object if it is unchanged. */
   readonly statusAfter: (before: NodeObject['status']) => NodeObject['status'];
-  /** The condition in an object with this status about one of `told`. */
-  readonly conditionIn: (before: NodeObject['status'], told: Told) => readonly Condition[] | undefined;
+  /** The condition in an object with this status about one of `reported`. */
+  readonly conditionIn: (
+    before: NodeObject['status'],
+    reported: Reported,
+  ) => readonly Condition[] | undefined;
 }
 
-export function objectsOf(all: readonly Told[], node: string): WantedObject[] {
+export function objectsOf(all: readonly Reported[], node: string): WantedObject[] {
   const applications = Map.groupBy(
     all.filter(({ wanted }) => wanted.parent.kind.api === 'v0.6'),
     ({ wanted }) => wanted.parent,
   );
   return [
     ...all.filter(({ wanted }) => wanted.parent.kind.api === 'v0.5').map(programObject),
-    ...[...applications].map(([parent, told]) => stateObject(parent, told, node)),
+    ...[...applications].map(([parent, reported]) => stateObject(parent, reported, node)),
   ];
 }
 
-function programObject(told: Told): WantedObject {
-  const { wanted, programId, condition } = told;
+function programObject(reported: Reported): WantedObject {
+  const { wanted, programId, condition } = reported;
   const { parent, id, name, labels: own, annotations, finalizer, specType } = wanted;
   return {
     ...{ type: nodeTypes[parent.kind.scope], key: id, name, parent, labels: own, finalizer },
@@ -57,18 +60,18 @@ function programObject(told: Told): WantedObject {
       ...(programId !== undefined && { [names.programId]: String(programId) }),
     },
     spec: { type: specType },
-    told: [told],
+    reported: [reported],
     statusAfter: (before) => withCondition(before, condition, parent.object.metadata.generation),
     conditionIn: (before) => before?.conditions,
   };
 }
 
-function stateObject(parent: Parent, told: readonly Told[], node: string): WantedObject {
+function stateObject(parent: Parent, reported: readonly Reported[], node: string): WantedObject {
   const { kind, namespace, uid } = parent;
   const name = stateName(parent, node);
-  const state = stateOf(parent, told, node);
+  const state = stateOf(parent, reported, node);
   return {
-    ...{ type: stateTypes[kind.scope], name, parent, told },
+    ...{ type: stateTypes[kind.scope], name, parent, reported },
     key: namespace === undefined ? name : `${namespace}/${name}`,
     labels: { [labels.ownedByProgram]: labelValue(parent.name), [labels.hostname]: labelValue(node) },
     annotations: {},
@@ -104,14 +107,14 @@ function stateAfter(
 /** A State object has one condition for all its links. */
 function conditionInState(
   { conditions, failures = [], programs = [] }: Partial<ApplicationStatus> = {},
-  told: Told,
+  reported: Reported,
   uid: string,
 ): readonly Condition[] | undefined {
   const [condition] = conditions ?? [];
   if (condition?.type !== 'Error') return undefined;
-  const { type, message } = told.condition;
-  if (failures.includes(failureCode(told))) return [{ ...condition, type, message }];
-  const uuid = linkUuid(told, uid);
+  const { type, message } = reported.condition;
+  if (failures.includes(failureCode(reported))) return [{ ...condition, type, message }];
+  const uuid = linkUuid(reported, uid);
   const links = programs.flatMap(linksIn);
   const isAttached = links.some((link) => link.uuid === uuid && link.linkStatus === 'Attached');
   return isAttached ? undefined : [{ ...condition, type: 'NotLoaded' }];

@@ -7,7 +7,7 @@ import type { ApplicationStatus, LinkStatus, LoadStatus, StateLink, StateProgram
 import { fieldOf } from './application.ts';
 import type { Parent } from './parent.ts';
 import { actionsOf } from './proceed-on.ts';
-import type { Told } from './told.ts';
+import type { Reported } from './reported.ts';
 
 export interface StateCondition {
   readonly type: 'Error' | 'Pending' | 'Success' | 'UnloadError';
@@ -21,18 +21,18 @@ export type State = Pick<ApplicationStatus, 'appLoadStatus' | 'failures' | 'node
 /** At most this many are named; the others are counted. */
 const MAX_NAMED = 20;
 
-/** @param told - The outcomes of its programs and links on this node. */
-export function stateOf(parent: Parent, told: readonly Told[], node: string): State {
+/** @param reported - The outcomes of its programs and links on this node. */
+export function stateOf(parent: Parent, reported: readonly Reported[], node: string): State {
   const { programs } = parent.object.spec as unknown as ApplicationSpec;
   return {
     node,
-    appLoadStatus: loadStatus(told),
-    condition: conditionOf(told),
-    failures: told.filter(({ trouble }) => trouble !== undefined).map(failureCode),
+    appLoadStatus: loadStatus(reported),
+    condition: conditionOf(reported),
+    failures: reported.filter(({ trouble }) => trouble !== undefined).map(failureCode),
     programs: programs.flatMap((program, index): StateProgram[] => {
       const field = fieldOf(program);
       if (field === undefined) return [];
-      const own = told.filter(({ wanted }) => wanted.member.program === index);
+      const own = reported.filter(({ wanted }) => wanted.member.program === index);
       const { function: kernelFunction } = program[field] ?? {};
       const programId = own.find((one) => one.programId !== undefined)?.programId;
       const links = own.flatMap((one) => linkOf(one, parent.uid));
@@ -48,45 +48,45 @@ export function stateOf(parent: Parent, told: readonly Told[], node: string): St
   };
 }
 
-function loadStatus(told: readonly Told[]): LoadStatus {
-  const is = (type: string): boolean => told.some(({ condition }) => condition.type === type);
+function loadStatus(reported: readonly Reported[]): LoadStatus {
+  const is = (type: string): boolean => reported.some(({ condition }) => condition.type === type);
   if (is('NotSelected')) return 'NotSelected';
   // All programs are loaded, or none is.
-  if (told.some(({ trouble }) => trouble === 'load')) return 'LoadError';
+  if (reported.some(({ trouble }) => trouble === 'load')) return 'LoadError';
   return is('None') ? 'NotLoaded' : 'LoadSuccess';
 }
 
-function conditionOf(told: readonly Told[]): StateCondition {
-  const failed = told.filter(({ trouble }) => trouble !== undefined);
+function conditionOf(reported: readonly Reported[]): StateCondition {
+  const failed = reported.filter(({ trouble }) => trouble !== undefined);
   if (failed.length > 0) return { type: 'Error', message: named(failed) };
-  const waiting = told.filter(({ condition }) => condition.type === 'None');
+  const waiting = reported.filter(({ condition }) => condition.type === 'None');
   if (waiting.length > 0) {
     const text = named(waiting.filter(({ condition }) => condition.message !== ''));
     return { type: 'Pending', message: text === '' ? 'Not loaded yet.' : text };
   }
-  return { type: 'Success', message: named(told) };
+  return { type: 'Success', message: named(reported) };
 }
 
 /** Each once: an image that cannot be pulled is the same failure of all programs. */
-function named(told: readonly Told[]): string {
-  const texts = [...new Set(told.map(({ condition }) => condition.message))];
+function named(reported: readonly Reported[]): string {
+  const texts = [...new Set(reported.map(({ condition }) => condition.message))];
   const more = texts.length - MAX_NAMED;
   return [...texts.slice(0, MAX_NAMED), ...(more > 0 ? [`and ${more} more`] : [])].join('\n');
 }
 
-function linksStatus(own: readonly Told[]): StateProgram['programLinkStatus'] {
+function linksStatus(own: readonly Reported[]): StateProgram['programLinkStatus'] {
   const troubles = own.map(({ trouble }) => trouble);
   if (troubles.includes('place')) return 'UpdateAttachInfoError';
   if (troubles.some((trouble) => trouble !== undefined)) return 'Error';
   return own.some(({ condition }) => condition.type === 'None') ? 'Pending' : 'Success';
 }
 
-function linkOf(told: Told, uid: string): StateLink[] {
-  const { goal } = told.wanted;
-  if (told.condition.type === 'NotSelected' || !('attach' in goal) || goal.attach.type === 'nowhere')
+function linkOf(reported: Reported, uid: string): StateLink[] {
+  const { goal } = reported.wanted;
+  if (reported.condition.type === 'NotSelected' || !('attach' in goal) || goal.attach.type === 'nowhere')
     return [];
-  const linkStatus = linkStatusOf(told);
-  const uuid = linkUuid(told, uid);
+  const linkStatus = linkStatusOf(reported);
+  const uuid = linkUuid(reported, uid);
   return [
     {
       ...placeOf(goal.attach),
@@ -97,7 +97,7 @@ function linkOf(told: Told, uid: string): StateLink[] {
   ];
 }
 
-function linkStatusOf({ condition, isKept, trouble }: Told): LinkStatus {
+function linkStatusOf({ condition, isKept, trouble }: Reported): LinkStatus {
   if (condition.type === 'Loaded' || isKept) return 'Attached';
   return trouble === 'attach' ? 'AttachError' : 'NotAttached';
 }
@@ -109,12 +109,12 @@ function linkStatusOf({ condition, isKept, trouble }: Told): LinkStatus {
 export function failureCode({
   wanted,
   condition: { type, message },
-}: Pick<Told, 'condition' | 'wanted'>): string {
+}: Pick<Reported, 'condition' | 'wanted'>): string {
   return createHash('sha256').update(`${wanted.id} ${type} ${message}`).digest('hex').slice(0, 16);
 }
 
 /** The same after a restart: that of upstream is random. @param uid - Of the application. */
-export function linkUuid({ wanted }: Pick<Told, 'wanted'>, uid: string): string {
+export function linkUuid({ wanted }: Pick<Reported, 'wanted'>, uid: string): string {
   const digits = createHash('sha256').update(`${uid} ${wanted.id}`).digest('hex');
   // Version 8 of RFC 9562: digits of one's own.
   const parts = [

@@ -22,23 +22,23 @@ suite('changes of interfaces and of what is attached to them', { skip: obstacle 
         const [program = '', ...args] = command.split(' ');
         execFileSync(program, args);
       });
-    let told = 0;
-    using _changes = namespace.run(() => followAttachmentChanges(() => told++));
-    const tells = async (command: string): Promise<void> => {
-      const before = told;
+    let reported = 0;
+    using _changes = namespace.run(() => followAttachmentChanges(() => reported++));
+    const reports = async (command: string): Promise<void> => {
+      const before = reported;
       run(command);
-      await until(command, () => told > before);
+      await until(command, () => reported > before);
       // All that belongs to it.
       await delay(20);
     };
-    await tells('ip link add one0 type veth peer name one1');
-    await tells('ip link set one1 name other1');
-    const before = told;
+    await reports('ip link add one0 type veth peer name one1');
+    await reports('ip link set one1 name other1');
+    const before = reported;
     for (const flag of ['up', 'down', 'up']) run(`ip link set one0 ${flag}`);
     run('tc qdisc add dev one0 clsact');
-    await tells('tc qdisc del dev one0 clsact');
+    await reports('tc qdisc del dev one0 clsact');
     // Flags and new interfaces would have been reported before it.
-    assert.ok(told - before <= 2, `${told - before} times`);
-    await tells('ip link del one0');
+    assert.ok(reported - before <= 2, `${reported - before} times`);
+    await reports('ip link del one0');
   });
 });

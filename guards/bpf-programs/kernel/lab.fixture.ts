@@ -27,7 +27,7 @@ const COUNTED = 0x88b5;
  */
 const ENOBUFS = 105;
 /** In a row, with a millisecond after each. */
-const MOST_REFUSED = 10_000;
+const MAX_REFUSED = 10_000;
 const nobody = new Int32Array(new SharedArrayBuffer(4));
 export const NAME = 'rampart-test';
 
@@ -76,7 +76,7 @@ export function send(interfaceName: string, count: number): void {
     frame.writeUInt16BE(COUNTED, 12);
     for (let sent = 0, refused = 0; sent < count;) {
       if (libc.write(socket, frame, frame.length) >= 0) [sent, refused] = [sent + 1, 0];
-      else if (errno() !== ENOBUFS || ++refused > MOST_REFUSED) throw new Error(`write: errno ${errno()}`);
+      else if (errno() !== ENOBUFS || ++refused > MAX_REFUSED) throw new Error(`write: errno ${errno()}`);
       // The reader of that queue may need this processor.
       else Atomics.wait(nobody, 0, 0, 1);
     }

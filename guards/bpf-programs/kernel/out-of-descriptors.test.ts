@@ -45,19 +45,19 @@ suite('where the machine has run out of something', { skip }, () => {
     const output = execFileSync(process.execPath, ['--input-type=module', '-e', program], {
       encoding: 'utf8',
     });
-    const told = output
+    const reported = output
       .trim()
       .split('\n')
       .map((line) => JSON.parse(line) as Outcome | { readonly thrown: string });
     // With none at all the whole change fails; with a few of them the program; with enough nothing.
-    assert.ok('thrown' in (told[0] ?? {}), output);
+    assert.ok('thrown' in (reported[0] ?? {}), output);
     assert.ok(
-      told.some((one) => 'state' in one && one.state === 'kept' && one.failure.mayPass),
+      reported.some((one) => 'state' in one && one.state === 'kept' && one.failure.mayPass),
       output,
     );
-    const last = told.at(-1);
+    const last = reported.at(-1);
     assert.ok(last && 'state' in last && last.state === 'loaded', output);
-    for (const one of told) assert.ok('thrown' in one || one.state !== 'failed' || one.mayPass, output);
+    for (const one of reported) assert.ok('thrown' in one || one.state !== 'failed' || one.mayPass, output);
     const host = await lab.host();
     assert.deepEqual(await host.verify(), []);
     assert.deepEqual(

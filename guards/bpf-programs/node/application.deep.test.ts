@@ -6,7 +6,7 @@ import { probeFeatures } from '../../../lib/ebpf/features/features.ts';
 import { until } from '../../../lib/testing/until.fixture.ts';
 import { countObject } from '../image.fixture.ts';
 import { cable, Lab, NAME, obstacle, ownNetwork, send } from '../kernel/lab.fixture.ts';
-import { readPrograms } from '../kernel/read/programs.ts';
+import { readPrograms } from '../kernel/running/programs.ts';
 import { parentKind } from '../parent-kind.fixture.ts';
 import { FixtureKernel } from '../program-host.fixture.ts';
 import { BpfCluster } from './node.fixture.ts';

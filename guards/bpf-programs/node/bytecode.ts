@@ -207,7 +207,7 @@ export class BytecodeSource implements Disposable {
       const { untrusted, ...pulled } = await this.#options.pull(image, parent, signal);
       const bytes = (): Promise<Uint8Array> =>
         pulled.bytes().catch((error: unknown) => {
-          throw this.#told(error, parent);
+          throw this.#reported(error, parent);
         });
       if (untrusted === undefined) {
         entry.state = { is: 'ready', ...pulled, bytes };
@@ -232,11 +232,11 @@ export class BytecodeSource implements Disposable {
   }
 
   #failureOf(error: unknown, parent: Parent): string {
-    return `${parent.fields.bytecode}.image: ${messageOf(this.#told(error, parent))}`;
+    return `${parent.fields.bytecode}.image: ${messageOf(this.#reported(error, parent))}`;
   }
 
   /** The error for its object; the log has all of it. */
-  #told(error: unknown, parent: Parent): unknown {
+  #reported(error: unknown, parent: Parent): unknown {
     this.#options.logger.warn(
       { parent: parent.key, err: error },
       'cannot use an image with bytecode, retrying',

@@ -11,7 +11,7 @@ import type { ProgramHost } from '../kernel/desired.ts';
 import type { ProgramHostOptions } from '../kernel/host.ts';
 import { isBpffs } from '../kernel/pins/pin.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
-import type { ReadOptions } from '../kernel/read/kept.ts';
+import type { ReadOptions } from '../kernel/running/kept.ts';
 
 export interface HostPlace {
   /** The mount point of the node's bpffs. */

@@ -12,13 +12,13 @@ import type { Logger } from '../../../lib/telemetry/log.ts';
 import type { NodeObject } from '../api.ts';
 import { annotations as names, isNodeFinalizer } from '../engine/names.ts';
 import { keptStatus, objectsOf, type WantedObject } from '../engine/node-object.ts';
-import type { Told } from '../engine/told.ts';
+import type { Reported } from '../engine/reported.ts';
 
 /** Called with each condition before it is written. */
 export interface ConditionListener {
-  condition(told: Told, before: readonly Condition[] | undefined): void;
+  condition(reported: Reported, before: readonly Condition[] | undefined): void;
   /** Keeps the outcomes for all objects of this node; others are outdated. */
-  keepOnly(all: readonly Told[]): void;
+  keepOnly(all: readonly Reported[]): void;
 }
 
 export interface NodeObjectsOptions {
@@ -93,10 +93,10 @@ export class NodeObjects implements Disposable {
    * @param kept - If the kernel could not be changed: why. Objects that are no longer wanted then stay, and say so.
    * @returns whether everything is written; otherwise, call it again.
    */
-  async write(all: readonly Told[], kept: string | undefined, signal: AbortSignal): Promise<boolean> {
+  async write(all: readonly Reported[], kept: string | undefined, signal: AbortSignal): Promise<boolean> {
     const wanted = objectsOf(all, this.#options.nodeName);
     const keys = new Set(wanted.map(({ type, key }) => `${type.kind} ${key}`));
-    const tells = wanted.map((one) => () => this.#tell(one, signal));
+    const reports = wanted.map((one) => () => this.#notify(one, signal));
     const ends = [...this.#kinds].flatMap(([name, kind]) =>
       [...kind.keys()].flatMap((key) => {
         const object = kind.get(key);
@@ -106,7 +106,7 @@ export class NodeObjects implements Disposable {
     );
     this.#options.findings.keepOnly(all);
     // New ones come first: otherwise a parent would briefly have no object of this node.
-    const failed = (await this.#run(tells, signal)) + (await this.#run(ends, signal));
+    const failed = (await this.#run(reports, signal)) + (await this.#run(ends, signal));
     return failed === 0;
   }
 
@@ -136,8 +136,8 @@ export class NodeObjects implements Disposable {
     return latest?.metadata.resourceVersion === object.metadata.resourceVersion;
   }
 
-  async #tell(wanted: WantedObject, signal: AbortSignal): Promise<void> {
-    const { type, key, parent, told, statusAfter, conditionIn } = wanted;
+  async #notify(wanted: WantedObject, signal: AbortSignal): Promise<void> {
+    const { type, key, parent, reported, statusAfter, conditionIn } = wanted;
     const kind = this.#kinds.get(type.kind);
     if (kind === undefined) throw new TypeError(`no cache of ${type.kind}`);
     let object = kind.get(key);
@@ -150,7 +150,7 @@ export class NodeObjects implements Disposable {
     else object = await this.#correct(kind, object, wanted, signal);
     if (object === undefined) return;
     const { status } = object;
-    for (const one of told) this.#options.findings.condition(one, conditionIn(status, one));
+    for (const one of reported) this.#options.findings.condition(one, conditionIn(status, one));
     await this.#setStatus(kind, object, statusAfter(status), signal);
   }
 

@@ -74,7 +74,7 @@ export class FixtureContainers implements ContainerSource {
     return this.#all.get(id);
   }
 
-  told(id: string): SourceContainer | undefined {
+  reported(id: string): SourceContainer | undefined {
     return this.#all.get(id);
   }
 

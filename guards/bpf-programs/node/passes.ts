@@ -232,10 +232,11 @@ export class Passes implements AsyncDisposable {
     );
     if (result !== undefined && result.kept === undefined) {
       this.#options.csi?.refresh();
-      this.#findings.repaired(this.#drift, result.told);
+      this.#findings.repaired(this.#drift, result.reported);
       this.#drift = [];
     }
-    const isWritten = result !== undefined && (await this.#written.write(result.told, result.kept, signal));
+    const isWritten =
+      result !== undefined && (await this.#written.write(result.reported, result.kept, signal));
     this.#counts.passes++;
     this.#counts.lastPassMs = systemClock.wallMs();
     if (result === undefined) {
@@ -244,7 +245,7 @@ export class Passes implements AsyncDisposable {
     }
     const { loaded, failed, outdated } = result;
     Object.assign(this.#counts, { loaded, failed, outdated });
-    this.#problem = result.told.length > 0 ? result.kept : undefined;
+    this.#problem = result.reported.length > 0 ? result.kept : undefined;
     return !result.retry && isWritten;
   }
 

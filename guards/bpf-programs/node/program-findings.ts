@@ -11,7 +11,7 @@ import { objectNameOf } from '../engine/node-object.ts';
 import type { Wanted } from '../engine/wanted.ts';
 import { onOneLine, programFindingLine, type ProgramVerdict } from '../findings/program-finding.ts';
 import type { Drift } from '../kernel/desired.ts';
-import type { Told } from '../engine/told.ts';
+import type { Reported } from '../engine/reported.ts';
 import type { ConditionListener } from './node-objects.ts';
 
 export interface ProgramFindingsOptions {
@@ -46,7 +46,7 @@ export class ProgramFindings implements ConditionListener {
   readonly #clock: Clock;
   readonly #limiter: FindingLimiter;
   /** By object: the last reported failure; empty: it runs. */
-  readonly #told = new Map<string, string>();
+  readonly #reported = new Map<string, string>();
 
   constructor(options: ProgramFindingsOptions) {
     this.#options = options;
@@ -63,40 +63,40 @@ export class ProgramFindings implements ConditionListener {
    * Reported before the object has it; a failure that is already in the object was reported by an earlier
    * process.
    */
-  condition(told: Told, before: readonly Condition[] | undefined): void {
-    const { wanted, condition, isDisplaced, isKept, lost } = told;
-    if (lost.length > 0) this.#tell('map-lost', told, lost.join(' '));
+  condition(reported: Reported, before: readonly Condition[] | undefined): void {
+    const { wanted, condition, isDisplaced, isKept, lost } = reported;
+    if (lost.length > 0) this.#notify('map-lost', reported, lost.join(' '));
     const meaning = meanings[condition.type];
     if (meaning === undefined) return;
     const key = keyOf(wanted);
-    const known = this.#told.get(key) ?? failureIn(before) ?? '';
+    const known = this.#reported.get(key) ?? failureIn(before) ?? '';
     const now = meaning === 'runs' ? '' : failureOf(condition);
-    this.#told.set(key, now);
+    this.#reported.set(key, now);
     if (now === known) return;
     const failed = isKept ? 'outdated' : isDisplaced ? 'displaced' : 'not-loaded';
     const verdict = meaning === 'runs' ? 'running' : failed;
-    this.#tell(verdict, told, meaning === 'runs' ? '' : condition.message);
+    this.#notify(verdict, reported, meaning === 'runs' ? '' : condition.message);
   }
 
   /** A finding for repaired drift: once for each object of a user. */
-  repaired(drift: readonly Drift[], all: readonly Told[]): void {
+  repaired(drift: readonly Drift[], all: readonly Reported[]): void {
     for (const { what, owners } of drift) {
       for (const owner of new Set(owners)) {
-        const told = all.find(
+        const reported = all.find(
           ({ wanted, condition }) => wanted.parent.key === owner && condition.type === 'Loaded',
         );
-        if (told !== undefined) this.#tell('repaired', told, what);
+        if (reported !== undefined) this.#notify('repaired', reported, what);
       }
     }
   }
 
   /** Forgets the objects that are not among these. */
-  keepOnly(all: readonly Told[]): void {
+  keepOnly(all: readonly Reported[]): void {
     const wanted = new Set(all.map((one) => keyOf(one.wanted)));
-    for (const key of this.#told.keys()) if (!wanted.has(key)) this.#told.delete(key);
+    for (const key of this.#reported.keys()) if (!wanted.has(key)) this.#reported.delete(key);
   }
 
-  #tell(verdict: ProgramVerdict, { wanted }: Told, reason: string): void {
+  #notify(verdict: ProgramVerdict, { wanted }: Reported, reason: string): void {
     const { parent, attachPoint, member } = wanted;
     const { nodeName, sink } = this.#options.context;
     const folded = this.#limiter.take(`${parent.key} ${verdict}`);
@@ -132,14 +132,14 @@ function keyOf({ parent, id }: Wanted): string {
 }
 
 function messageOf(verdict: ProgramVerdict, { key }: Parent, nodeName: string, reason: string): string {
-  const told = onOneLine(reason.slice(0, MAX_REASON)).replace(/\.$/, '');
+  const reported = onOneLine(reason.slice(0, MAX_REASON)).replace(/\.$/, '');
   const what = `A program of ${key}`;
   const messages = {
-    'not-loaded': `${what} does not run on node ${nodeName}: ${told}.`,
-    displaced: `${what} does not run on node ${nodeName}, because another one is in its place: ${told}.`,
-    outdated: `${what} runs on node ${nodeName} in its last version that could, because the requested one does not: ${told}.`,
-    'map-lost': `A new version of a program of ${key} runs on node ${nodeName}. ${told}.`,
-    repaired: `${what} was repaired on node ${nodeName}: ${told}.`,
+    'not-loaded': `${what} does not run on node ${nodeName}: ${reported}.`,
+    displaced: `${what} does not run on node ${nodeName}, because another one is in its place: ${reported}.`,
+    outdated: `${what} runs on node ${nodeName} in its last version that could, because the requested one does not: ${reported}.`,
+    'map-lost': `A new version of a program of ${key} runs on node ${nodeName}. ${reported}.`,
+    repaired: `${what} was repaired on node ${nodeName}: ${reported}.`,
     running: `${what} runs again on node ${nodeName}.`,
   };
   return messages[verdict];

@@ -20,7 +20,7 @@ import {
   type Verdict,
 } from '../engine/node-condition.ts';
 import { type Parent, sourceOf } from '../engine/parent.ts';
-import type { Told } from '../engine/told.ts';
+import type { Reported } from '../engine/reported.ts';
 import type { NodeView } from '../engine/node-view.ts';
 import { selectsContainers } from '../engine/places.ts';
 import { type Wanted, wantedOf } from '../engine/wanted.ts';
@@ -46,7 +46,7 @@ export interface PassInput {
 }
 
 export interface PassResult {
-  readonly told: readonly Told[];
+  readonly reported: readonly Reported[];
   /** Why objects that are no longer wanted must stay: the kernel could not be changed. */
   readonly kept: string | undefined;
   /** Something may resolve without a change of any object. */
@@ -355,7 +355,7 @@ function result(
   kept: string | undefined,
 ): PassResult {
   let [loaded, failed, outdated, retry] = [0, 0, 0, kept !== undefined];
-  const told = wanted.map((one): Told => {
+  const reported = wanted.map((one): Reported => {
     const shared = 'sameAs' in one.goal && !verdicts.has(one.id) ? one.goal.sameAs : undefined;
     const of = verdicts.get(shared ?? one.id);
     const waiting = nodeCondition('None', '');
@@ -384,7 +384,7 @@ function result(
       trouble: noTrouble.has(condition.type) ? undefined : troubleOf(one, failure),
     };
   });
-  return { told, kept, retry, loaded, failed, outdated };
+  return { reported, kept, retry, loaded, failed, outdated };
 }
 
 const attachReasons: ReadonlySet<Failure['reason']> = new Set(['attach', 'displaced', 'target']);
@@ -392,7 +392,7 @@ const noTrouble: ReadonlySet<NodeConditionType> = new Set([
   ...(['Loaded', 'None', 'NotSelected', 'NoContainersOnNode'] as const),
 ]);
 
-function troubleOf({ goal }: Wanted, failure: Outcome | undefined): Told['trouble'] {
+function troubleOf({ goal }: Wanted, failure: Outcome | undefined): Reported['trouble'] {
   if (failure?.state === 'failed') return attachReasons.has(failure.reason) ? 'attach' : 'load';
   return 'problem' in goal ? 'place' : 'load';
 }

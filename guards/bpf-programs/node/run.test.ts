@@ -156,8 +156,8 @@ suite('programs on nodes', () => {
     });
     // One for each change of what is asked for, and those that come with time.
     const passes = kernel.applied - applied;
-    const most = 2 + Math.ceil((performance.now() - beganMs) / 5_000);
-    assert.ok(passes <= most, `${passes} passes, at most ${most}`);
+    const max = 2 + Math.ceil((performance.now() - beganMs) / 5_000);
+    assert.ok(passes <= max, `${passes} passes, at most ${max}`);
   });
 
   test('a program that cannot run says why, at the field and at its parent', async () => {

@@ -83,7 +83,7 @@ suite('signatures of images', () => {
     });
 
   /** The condition that the node reports of a program, once it is of this type and says this. */
-  async function untilTold(name: string, type: string, says: RegExp): Promise<void> {
+  async function untilReported(name: string, type: string, says: RegExp): Promise<void> {
     await cluster.untilObjects((objects) => {
       const own = objects.find(({ metadata }) => metadata.labels?.['bpfman.io/ownedByProgram'] === name);
       const [condition] = own?.status?.conditions ?? [];
@@ -104,20 +104,20 @@ suite('signatures of images', () => {
     await create('signed', bytecode(signed));
     await create('foreign', bytecode(foreign));
     await create('unsigned', bytecode(unsigned));
-    await untilTold('signed', 'Loaded', new RegExp(signed.digest));
-    await untilTold(
+    await untilReported('signed', 'Loaded', new RegExp(signed.digest));
+    await untilReported(
       'foreign',
       'BytecodeSelectorError',
       /^spec\.bytecode\.image: .*is not trusted: none of its 1 signatures matches: public key of alice/,
     );
-    await untilTold(
+    await untilReported(
       'unsigned',
       'BytecodeSelectorError',
       /is not trusted: it has no signatures .*Sign it with/,
     );
     assert.deepEqual(kernel.loads.length, 1);
     await sign(unsigned, alice.privateKey);
-    await untilTold('unsigned', 'Loaded', new RegExp(unsigned.digest));
+    await untilReported('unsigned', 'Loaded', new RegExp(unsigned.digest));
   });
 
   test('keyless, with a trust root beside the configuration', async () => {
@@ -137,8 +137,12 @@ suite('signatures of images', () => {
       'eve',
       bytecode(await push((payload) => sigstore.sign(payload, { subject: 'eve@x.example' }))),
     );
-    await untilTold('dev', 'Loaded', /^xdp_count of /);
-    await untilTold('eve', 'BytecodeSelectorError', /its subject is eve@x\.example, not dev@team\.example/);
+    await untilReported('dev', 'Loaded', /^xdp_count of /);
+    await untilReported(
+      'eve',
+      'BytecodeSelectorError',
+      /its subject is eve@x\.example, not dev@team\.example/,
+    );
     assert.equal(kernel.loads.length, 1);
   });
 
@@ -150,7 +154,7 @@ suite('signatures of images', () => {
     let agent = cluster.agent('n1', kernel);
     const [first, second] = [await push(), await push()];
     await create('count', bytecode(first));
-    await untilTold('count', 'Loaded', new RegExp(first.digest));
+    await untilReported('count', 'Loaded', new RegExp(first.digest));
     agent[Symbol.dispose]();
 
     require(byAlice);
@@ -167,9 +171,9 @@ suite('signatures of images', () => {
     // All images are in the cache: what may run is decided anew all the same.
     require({ ...byAlice, allowUnsigned: true });
     agent = cluster.agent('n1', kernel);
-    await untilTold('count', 'Loaded', new RegExp(second.digest));
+    await untilReported('count', 'Loaded', new RegExp(second.digest));
     await cluster.change('XdpProgram', 'count', bytecode(await push(eve.privateKey)));
-    await untilTold('count', 'BytecodeSelectorError', /none of its 1 signatures matches/);
+    await untilReported('count', 'BytecodeSelectorError', /none of its 1 signatures matches/);
     assert.equal(kernel.loads.length, 2);
     agent[Symbol.dispose]();
   });
@@ -193,15 +197,15 @@ suite('signatures of images', () => {
     const kernel = new FixtureKernel();
     const agent = cluster.agent('n1', kernel);
     await create('signed', bytecode(signed));
-    await untilTold('signed', 'Loaded', /^xdp_count of /);
+    await untilReported('signed', 'Loaded', /^xdp_count of /);
     agent[Symbol.dispose]();
     await own.pause();
     const empty = new FixtureKernel();
     using _later = cluster.agent('n1', empty);
     await create('unsigned', bytecode(unsigned, { imagepullpolicy: 'Never' }));
-    await untilTold('unsigned', 'BytecodeSelectorError', /cannot fetch|there is no connection/);
+    await untilReported('unsigned', 'BytecodeSelectorError', /cannot fetch|there is no connection/);
     await until(() => empty.loads.length === 1);
-    await untilTold('signed', 'Loaded', /^xdp_count of /);
+    await untilReported('signed', 'Loaded', /^xdp_count of /);
   });
 
   test('a file cannot be signed, so it is refused unless unsigned bytecode is allowed', async () => {
@@ -210,7 +214,7 @@ suite('signatures of images', () => {
     const kernel = new FixtureKernel();
     const agent = cluster.agent('n1', kernel);
     await create('file', { bytecode: { path: cluster.object } });
-    await untilTold(
+    await untilReported(
       'file',
       'BytecodeSelectorError',
       /^spec\.bytecode\.path: .* a file cannot have signatures/,
@@ -218,7 +222,7 @@ suite('signatures of images', () => {
     agent[Symbol.dispose]();
     require({ ...byAlice, allowUnsigned: true });
     using _later = cluster.agent('n1', kernel);
-    await untilTold('file', 'Loaded', /^xdp_count of /);
+    await untilReported('file', 'Loaded', /^xdp_count of /);
   });
 
   const unusable: readonly (readonly [object, RegExp])[] = [
@@ -239,6 +243,6 @@ suite('signatures of images', () => {
     await cluster.addNode('n1');
     using _agent = cluster.agent('n1', new FixtureKernel());
     await create('count', bytecode(await push(alice.privateKey)));
-    await untilTold('count', 'BytecodeSelectorError', /no\.json: it does not exist/);
+    await untilReported('count', 'BytecodeSelectorError', /no\.json: it does not exist/);
   });
 });

@@ -28,11 +28,11 @@ suite('uprobes of a node while files are replaced', { skip: obstacle() ?? false 
     const cluster = stack.use(await BpfCluster.start());
     await cluster.addNode('n1');
     stack.use(cluster.operator());
-    const host = await lab.another('/', undefined, () => told());
-    let told = (): void => undefined;
+    const host = await lab.another('/', undefined, () => reported());
+    let reported = (): void => undefined;
     stack.use(
       cluster.agent('n1', new FixtureKernel(), async (_signal, onTargetChange) => {
-        told = onTargetChange;
+        reported = onTargetChange;
         return host;
       }),
     );

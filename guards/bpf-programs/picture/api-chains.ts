@@ -10,7 +10,7 @@ import type { ApplicationStatus } from '../state-schema.ts';
 import type { ProgramView } from '../status/section.ts';
 
 /** A picture with more is not readable. */
-const MOST_CHAINS = 12;
+const MAX_CHAINS = 12;
 
 interface Member {
   /** `eth0 · xdp` */
@@ -31,7 +31,7 @@ export function apiChains(all: readonly ProgramView[]): Pick<Picture, 'items' | 
   );
   // In a cluster most nodes have the same.
   const alike = [...Map.groupBy(byPlace, (chain) => JSON.stringify(chain.map(withoutNode))).values()];
-  const shown = alike.toSorted((a, b) => trouble(b[0]) - trouble(a[0])).slice(0, MOST_CHAINS);
+  const shown = alike.toSorted((a, b) => trouble(b[0]) - trouble(a[0])).slice(0, MAX_CHAINS);
   const left = alike.length - shown.length;
   return {
     items: shown.flatMap((chains) => {

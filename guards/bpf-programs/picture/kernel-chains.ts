@@ -4,16 +4,16 @@ import { messageOf } from '../../../lib/errors/errors.ts';
 import { counted } from '../../../lib/output/words.ts';
 import { sleep, systemClock } from '../../../lib/time/clock.ts';
 import { enableStatistics } from '../kernel/info.ts';
-import type { ChainMember, ChainView } from '../kernel/read/chains.ts';
-import { tcxViews } from '../kernel/read/chains.ts';
-import { readKept, type ReadOptions } from '../kernel/read/kept.ts';
-import { countersOf, type Statistics } from '../kernel/read/statistics.ts';
+import type { ChainMember, ChainView } from '../kernel/running/chains.ts';
+import { tcxViews } from '../kernel/running/chains.ts';
+import { readKept, type ReadOptions } from '../kernel/running/kept.ts';
+import { countersOf, type Statistics } from '../kernel/running/statistics.ts';
 import { readingPlace } from '../node/locked-host.ts';
 import { bpffsOption, bpfStateOption } from '../options.ts';
 
 const MEASURE_MS = 500;
 /** A node has many pods, each of which may have its own. */
-const MOST_CHAINS = 24;
+const MAX_CHAINS = 24;
 
 interface Counts {
   readonly runs: bigint;
@@ -41,7 +41,7 @@ export async function kernelChains(signal: AbortSignal): Promise<KernelChains> {
   const tcx = tcxViews(readKept(reading)).map((chain) => ({ chain, rate: undefined }));
   // Chains of the node itself before those of its pods.
   const all = [...composed, ...tcx].toSorted((a, b) => Number(isOfPod(a.chain)) - Number(isOfPod(b.chain)));
-  const shown = all.slice(0, MOST_CHAINS);
+  const shown = all.slice(0, MAX_CHAINS);
   const left = all.length - shown.length;
   return {
     items: shown.flatMap(({ chain, rate }) => chainItems(chain, before, now, rate)),

@@ -121,8 +121,8 @@ function seenOf(objects: readonly NodeObject[], { metadata }: ParentObject): num
     const [condition] = status?.conditions ?? [];
     return condition === undefined ? -1 : (condition.observedGeneration ?? metadata.generation ?? 0);
   });
-  const least = Math.min(...seen);
-  return least < 0 ? undefined : least;
+  const min = Math.min(...seen);
+  return min < 0 ? undefined : min;
 }
 
 function guardedObject(view: ProgramView, nodes: readonly NodeView[]): GuardedObject {

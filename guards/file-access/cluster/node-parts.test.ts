@@ -157,15 +157,15 @@ suite('nodes report the state of policies', () => {
       [2, 2, 2],
     );
     assert.ok((await versions()).every((version, at) => version !== before[at]));
-    const told = following.seen.map(({ status, metadata: { name, generation } }) => [
+    const reported = following.seen.map(({ status, metadata: { name, generation } }) => [
       name,
       generation,
       status?.conditions?.[0]?.reason,
     ]);
     // The edit itself, and what the operator writes: one at once, if it has written nothing for a while, and one for all nodes.
-    assert.deepEqual(told[0], ['p0', 2, 'Watching']);
-    assert.deepEqual(told.at(-1), ['p0', 2, 'Watching']);
-    assert.ok(told.length >= 2 && told.length <= 4, JSON.stringify(told));
+    assert.deepEqual(reported[0], ['p0', 2, 'Watching']);
+    assert.deepEqual(reported.at(-1), ['p0', 2, 'Watching']);
+    assert.ok(reported.length >= 2 && reported.length <= 4, JSON.stringify(reported));
 
     const [first] = agents;
     assert.ok(first);

@@ -75,7 +75,7 @@ class PolicyController {
   readonly #parts: PolicyParts;
   readonly #writtenMs = new Map<string, number>();
   /** By policy: the reported state of its traps. */
-  readonly #told = new Map<string, string>();
+  readonly #reported = new Map<string, string>();
 
   constructor(options: PolicyControllerOptions, parts: PolicyParts) {
     this.#options = options;
@@ -87,7 +87,7 @@ class PolicyController {
     const policy = policies.get(key);
     if (policy === undefined || isDeleting(policy)) {
       this.#writtenMs.delete(key);
-      this.#told.delete(key);
+      this.#reported.delete(key);
     }
     if (policy === undefined) return done;
     if (isDeleting(policy)) {
@@ -103,11 +103,11 @@ class PolicyController {
       return done;
     }
     const live = await addFinalizer(client, kivePolicyType, policy, kivePolicyFinalizer, { signal });
-    this.#tellRefused(key, live);
+    this.#reportRefused(key, live);
     return await this.#writeStatus(key, live, signal);
   };
 
-  #tellRefused(key: string, policy: KivePolicy): void {
+  #reportRefused(key: string, policy: KivePolicy): void {
     for (const text of this.#newProblems(key, policy)) {
       this.#options.recorder.record({
         regarding: referenceTo(kivePolicyType, policy),
@@ -122,8 +122,8 @@ class PolicyController {
   #newProblems(key: string, policy: KivePolicy): string[] {
     const texts = compilePolicy(policy, this.#options.policyScope).problems.map(describeProblem);
     const all = texts.join('\n');
-    if ((this.#told.get(key) ?? '') === all) return [];
-    this.#told.set(key, all);
+    if ((this.#reported.get(key) ?? '') === all) return [];
+    this.#reported.set(key, all);
     return texts;
   }
 

@@ -99,9 +99,9 @@ suite('the report of a node about all policies', () => {
     assert.ok(size < 1024 * 1024 && size > 900_000, `${size} bytes`);
     assert.equal(status.omittedPolicies, 0);
     assert.equal(status.policies.length, 1000);
-    const told = status.policies.reduce((all, { problems = [] }) => all + problems.length, 0);
-    assert.equal(told + status.omittedProblems, 10_000);
-    assert.ok(told > 0 && status.policies.every(({ problemCount }) => problemCount === 10));
+    const reported = status.policies.reduce((all, { problems = [] }) => all + problems.length, 0);
+    assert.equal(reported + status.omittedProblems, 10_000);
+    assert.ok(reported > 0 && status.policies.every(({ problemCount }) => problemCount === 10));
   });
 
   test('leaves out a report that does not fit even without problems', () => {

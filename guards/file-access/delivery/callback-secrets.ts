@@ -53,7 +53,7 @@ interface Known {
   nextMs: number;
   reading: Promise<void> | undefined;
   /** The problem that was logged last. */
-  told: string;
+  reported: string;
 }
 
 /** One for a delivery, to be disposed after it. */
@@ -109,7 +109,7 @@ export class CallbackSecrets implements Disposable {
       readMs: -Infinity,
       nextMs: -Infinity,
       reading: undefined,
-      told: '',
+      reported: '',
     };
     this.#known.delete(secret);
     this.#known.set(secret, known);
@@ -130,7 +130,7 @@ export class CallbackSecrets implements Disposable {
     }
     known.reading = undefined;
     if (signal.aborted) return;
-    this.#tell(known);
+    this.#notify(known);
     this.#makeRoom(known);
   }
 
@@ -180,12 +180,12 @@ export class CallbackSecrets implements Disposable {
   }
 
   /** Once for each change. */
-  #tell({ secret, problem }: Known): void {
+  #notify({ secret, problem }: Known): void {
     const known = this.#known.get(secret);
     const why = problem?.message ?? '';
-    if (known === undefined || known.told === why) return;
+    if (known === undefined || known.reported === why) return;
     const { logger } = this.#options;
-    known.told = why;
+    known.reported = why;
     if (problem === undefined) logger.info({ secret }, 'credentials of callbacks are available again');
     else logger.warn({ secret, why }, 'callbacks are waiting for their credentials');
   }

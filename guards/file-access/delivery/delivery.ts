@@ -246,9 +246,9 @@ export class Delivery implements AsyncDisposable {
         'a callback does not accept alerts; they are queued and retried',
       );
       if (lastError?.aboutCredentials !== true) return;
-      this.#troubleListeners.tell(lane.stats);
+      this.#troubleListeners.notify(lane.stats);
     },
-    lasting: ({ state }) => this.#lastingListeners.tell(state),
+    lasting: ({ state }) => this.#lastingListeners.notify(state),
     recovered: (callback, failures, waiting) =>
       this.#options.log?.info({ callback, failures, waiting }, 'a callback accepts alerts again'),
     unwanted: (callback, id, why) =>

@@ -19,7 +19,7 @@ export class LaneTrouble implements Disposable {
   readonly #options: LaneTroubleOptions;
   #why: string | undefined;
   #lasting: string | undefined;
-  #toldMs = -Infinity;
+  #reportedMs = -Infinity;
   #cancel: (() => void) | undefined;
   #hasDelivered = false;
 
@@ -61,7 +61,7 @@ export class LaneTrouble implements Disposable {
     const { failingMs, clock } = this.#options;
     if (this.#lasting === undefined) return failingMs;
     // A problem is already reported: for a name with several addresses, each try may fail for another reason.
-    return Math.max(0, this.#toldMs + REASON_TIMES * failingMs - clock.monotonicMs());
+    return Math.max(0, this.#reportedMs + REASON_TIMES * failingMs - clock.monotonicMs());
   }
 
   #settleIn(delayMs: number): void {
@@ -73,7 +73,7 @@ export class LaneTrouble implements Disposable {
 
   #set(lasting: string | undefined): void {
     this.#lasting = lasting;
-    this.#toldMs = this.#options.clock.monotonicMs();
+    this.#reportedMs = this.#options.clock.monotonicMs();
     this.#options.onChange();
   }
 }

@@ -62,7 +62,7 @@ export class Lane {
   #refusals = 0;
   #delivered = 0;
   #lastError: LastError | undefined;
-  #toldWhy = '';
+  #reportedWhy = '';
   readonly #trouble: LaneTrouble;
 
   constructor(queue: CallbackQueue, log: QueueLog, options: LaneOptions) {
@@ -219,19 +219,19 @@ export class Lane {
   #succeeded(): void {
     const failures = this.#backoff.attempts;
     this.#backoff.reset();
-    this.#toldWhy = '';
+    this.#reportedWhy = '';
     if (failures > 0) this.#options.observer.recovered(this.name, failures, this.log.depth);
   }
 
   #failed(outcome: Exclude<Outcome, { kind: 'delivered' }>): number {
     const { observer, maxRetryAfterMs } = this.#options;
     const { why, aboutCredentials } = this.#note(outcome);
-    const isNews = this.#backoff.attempts === 0 || (aboutCredentials && why !== this.#toldWhy);
+    const isNews = this.#backoff.attempts === 0 || (aboutCredentials && why !== this.#reportedWhy);
     observer.retried();
     const askedMs = outcome.kind === 'failed' ? (outcome.retryAfterMs ?? 0) : 0;
     const delayMs = Math.max(this.#backoff.nextMs(), Math.min(askedMs, maxRetryAfterMs));
     if (isNews) {
-      this.#toldWhy = why;
+      this.#reportedWhy = why;
       observer.troubled(this);
     }
     return delayMs;

@@ -13,21 +13,21 @@ suite('a callback that takes no alerts', { timeout: 300_000 }, () => {
     await using receiver = await Receiver.start();
     receiver.manners = answerWith(404);
     await using delivery = openQuick(directory.path, { failingMs: 50 });
-    const told: CallbackState[] = [];
-    using _listening = delivery.onLastingTrouble((state) => told.push(state));
+    const reported: CallbackState[] = [];
+    using _listening = delivery.onLastingTrouble((state) => reported.push(state));
     const url = receiver.url('/hush');
     assert.equal(delivery.stateOf(url, ''), undefined);
     for (const id of ['a', 'b']) delivery.enqueue(url, id, '{}');
-    await until(() => told.length > 0 && delivery.stats.retried > 20);
-    assert.equal(told.length, 1);
-    assert.equal(told[0]?.problem, 'HTTP 404');
-    assert.deepEqual([told[0]?.isDecided, told[0]?.aboutCredentials], [true, false]);
-    assert.doesNotMatch(told[0]?.name ?? '', /hush/);
-    assert.deepEqual(delivery.stateOf(url, ''), told[0]);
+    await until(() => reported.length > 0 && delivery.stats.retried > 20);
+    assert.equal(reported.length, 1);
+    assert.equal(reported[0]?.problem, 'HTTP 404');
+    assert.deepEqual([reported[0]?.isDecided, reported[0]?.aboutCredentials], [true, false]);
+    assert.doesNotMatch(reported[0]?.name ?? '', /hush/);
+    assert.deepEqual(delivery.stateOf(url, ''), reported[0]);
     receiver.manners = accept;
     await until(() => delivery.stats.depth === 0);
     assert.deepEqual(
-      told.map(({ problem }) => problem),
+      reported.map(({ problem }) => problem),
       ['HTTP 404', undefined],
     );
   });

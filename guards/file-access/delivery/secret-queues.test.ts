@@ -119,8 +119,8 @@ suite('queues of callbacks with Secrets', { timeout: 300_000 }, () => {
     await using receiver = await secure();
     let credentials: Credentials | undefined;
     await using delivery = openQuick(directory.path, { credentialsFor: async () => credentials });
-    const told: CallbackStats[] = [];
-    using _listening = delivery.onCredentialsTrouble((callback) => told.push(callback));
+    const reported: CallbackStats[] = [];
+    using _listening = delivery.onCredentialsTrouble((callback) => reported.push(callback));
     const url = urlOf(receiver);
     delivery.enqueue(url, 'a', '{}', 'shop/hook');
     const lastWhy = (): string => delivery.callbacks()[0]?.lastError?.why ?? '';
@@ -129,13 +129,13 @@ suite('queues of callbacks with Secrets', { timeout: 300_000 }, () => {
     credentials = {};
     await until(() => delivery.stats.retried > 6);
     assert.equal(receiver.connections, 0);
-    assert.equal(told.length, 1);
-    assert.equal(told[0]?.secret, 'shop/hook');
-    assert.equal(told[0]?.lastError?.aboutCredentials, true);
+    assert.equal(reported.length, 1);
+    assert.equal(reported[0]?.secret, 'shop/hook');
+    assert.equal(reported[0]?.lastError?.aboutCredentials, true);
     // Another reason is news: the authority is the wrong one now.
     credentials = { bearerToken: 'token' };
-    await until(() => told.length === 2);
-    assert.match(told[1]?.lastError?.why ?? '', /certificate|signature/);
+    await until(() => reported.length === 2);
+    assert.match(reported[1]?.lastError?.why ?? '', /certificate|signature/);
     assert.equal(receiver.received.length, 0);
     credentials = { bearerToken: 'token', ca: authority.cert };
     await until(() => delivery.stats.delivered === 1);

@@ -147,16 +147,16 @@ suite('credentials', { timeout: 300_000 }, () => {
     assert.match(why[1] ?? '', /bearer token contains invalid characters/);
     assert.match(why[4] ?? '', /credentials cannot be read$/);
     assert.match(why[5] ?? '', /no key "token"/);
-    const told = inspect(
+    const reported = inspect(
       [said, delivery.stats, delivery.callbacks().map(({ callback: _url, ...rest }) => rest)],
       {
         depth: 10,
       },
     );
     assert.ok(said.length >= attempts.length);
-    assert.match(told, /does not accept alerts/);
-    assert.match(told, /not queued/);
-    assert.doesNotMatch(told, new RegExp(secret));
+    assert.match(reported, /does not accept alerts/);
+    assert.match(reported, /not queued/);
+    assert.doesNotMatch(reported, new RegExp(secret));
     assert.doesNotMatch(inspect(delivery, { depth: 0 }), new RegExp(secret));
   });
 });

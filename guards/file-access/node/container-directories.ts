@@ -3,7 +3,7 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import {
   type DirectoryFiles,
   type DirectoryState,
-  MOST_FILES,
+  MAX_FILES,
   type TrackedDirectory,
 } from '../../../lib/sensor/paths/directory-state.ts';
 import { DirectoryTracker } from '../../../lib/sensor/paths/directory-tracker.ts';
@@ -56,8 +56,8 @@ class ContainerDirectory implements ContainerFile, DirectoryFiles {
     return this.#listeners.add(listener);
   }
 
-  tell(changes: DirectoryChanges): void {
-    this.#listeners.tell(changes);
+  notify(changes: DirectoryChanges): void {
+    this.#listeners.notify(changes);
   }
 
   [Symbol.dispose](): void {
@@ -123,7 +123,7 @@ export class ContainerDirectories implements Disposable {
       root: root.root.path,
       path,
       recursive,
-      onFiles: (changes) => directory.tell(changes),
+      onFiles: (changes) => directory.notify(changes),
       onState: (state) => this.#settle(directory, state),
     });
     this.#settle(directory, directory.tracked.state);
@@ -136,7 +136,7 @@ export class ContainerDirectories implements Disposable {
   #evict(root: SharedRoot): void {
     for (const directory of [...(this.#byRoot.get(root) ?? [])]) {
       directory[Symbol.dispose]();
-      this.#tell(directory, { kind: 'refused', why: 'the container is gone' });
+      this.#notify(directory, { kind: 'refused', why: 'the container is gone' });
     }
   }
 
@@ -150,12 +150,13 @@ export class ContainerDirectories implements Disposable {
 
   #settle(directory: ContainerDirectory, state: DirectoryState): void {
     if (state.kind === 'absent')
-      this.#tell(directory, { kind: 'waiting', why: `${state.missing} does not exist` });
-    else if (state.kind === 'unusable') this.#tell(directory, { kind: 'refused', why: state.error.message });
+      this.#notify(directory, { kind: 'waiting', why: `${state.missing} does not exist` });
+    else if (state.kind === 'unusable')
+      this.#notify(directory, { kind: 'refused', why: state.error.message });
     else {
       const why = state.isComplete ? partlyOf(state.unwatched) : partly('not all files have been found yet');
-      if (why !== undefined && state.isComplete) this.#tellUnwatched(directory.request, why);
-      this.#tell(directory, {
+      if (why !== undefined && state.isComplete) this.#reportUnwatched(directory.request, why);
+      this.#notify(directory, {
         kind: 'watched',
         identity: state.identity,
         directory,
@@ -164,7 +165,7 @@ export class ContainerDirectories implements Disposable {
     }
   }
 
-  #tellUnwatched({ path, containerId }: FileRequest, why: string): void {
+  #reportUnwatched({ path, containerId }: FileRequest, why: string): void {
     this.#options.onProblem(
       new RampartError(errorCodes.LIMIT, {
         what: `cannot watch all files of ${path} in the container ${containerId}`,
@@ -174,7 +175,7 @@ export class ContainerDirectories implements Disposable {
     );
   }
 
-  #tell(directory: ContainerDirectory, state: FileState): void {
+  #notify(directory: ContainerDirectory, state: FileState): void {
     const before = directory.state;
     if (before !== unseen && sameState(before, state)) return;
     directory.state = state;
@@ -194,7 +195,7 @@ export class ContainerDirectories implements Disposable {
 function partlyOf({ files, directories }: Unwatched): string | undefined {
   const parts = [
     files > 0
-      ? `${counted(files, 'file is', 'files are')} beyond the limit of ${MOST_FILES.toLocaleString('en')}`
+      ? `${counted(files, 'file is', 'files are')} beyond the limit of ${MAX_FILES.toLocaleString('en')}`
       : '',
     directories > 0
       ? `there is no inotify watch for ${counted(directories, 'directory', 'directories')}, whose files are not watched`

@@ -173,7 +173,7 @@ export class ContainerFiles implements Disposable {
     for (const { requests } of [...(this.#placesIn.get(root)?.values() ?? [])]) {
       for (const asked of [...requests]) {
         asked[Symbol.dispose]();
-        this.#tell(asked, { kind: 'refused', why: 'the container is gone' });
+        this.#notify(asked, { kind: 'refused', why: 'the container is gone' });
       }
     }
   }
@@ -213,7 +213,7 @@ export class ContainerFiles implements Disposable {
       else
         this.droppedMoved +=
           asked.moved?.pathLeadsTo(next.kind === 'watched' ? next.identity : undefined) ?? 0;
-      this.#tell(asked, next);
+      this.#notify(asked, next);
     }
   }
 
@@ -223,10 +223,10 @@ export class ContainerFiles implements Disposable {
   }
 
   #movedEnded(asked: Request, file: FileIdentity): void {
-    if (asked.moved?.ended(file)) this.#tell(asked, asked.seen);
+    if (asked.moved?.ended(file)) this.#notify(asked, asked.seen);
   }
 
-  #tell(asked: Request, seen: Seen): void {
+  #notify(asked: Request, seen: Seen): void {
     const before = asked.state;
     asked.seen = seen;
     const next = withMoved(seen, asked.moved?.list);

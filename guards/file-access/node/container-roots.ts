@@ -97,6 +97,6 @@ export class ContainerRoots {
   }
 
   #evict(shared: SharedRoot): void {
-    this.#listeners.tell(shared);
+    this.#listeners.notify(shared);
   }
 }

@@ -34,18 +34,18 @@ const AT_A_TIME = 2;
 export async function writeChanges(
   { client, data, on, signal }: WriteTarget,
   { create, update, remove }: DataChanges,
-  tell: (event: WrittenEvent, data: KiveData) => void,
+  notify: (event: WrittenEvent, data: KiveData) => void,
 ): Promise<void> {
   await inTurns([
     ...create.map((wanted) => async () => {
       data.put(await createOrShow(client, wanted, signal));
-      tell('Watching', wanted);
+      notify('Watching', wanted);
     }),
     ...update.map((wanted) => async () => {
       const before = data.get(`${wanted.metadata.namespace}/${wanted.metadata.name}`);
       data.put(await client.update(kiveDataType, wanted, { signal }));
       const moved = before?.spec.inodeNo !== wanted.spec.inodeNo || before?.spec.devId !== wanted.spec.devId;
-      if (moved) tell('FileReplaced', wanted);
+      if (moved) notify('FileReplaced', wanted);
     }),
     ...remove.map((stored) => async () => {
       const { namespace, name = '', uid } = stored.metadata;

@@ -308,7 +308,7 @@ suite('the difference', () => {
   test('reports moved files one after the other', () => {
     const files = wantedFiles(index, [nginx]).map((wanted) => ({ ...wanted, identity }));
     const moved = [identity, { ...identity, inode: 9_007_199_254_740_993n }];
-    const told = applied(
+    const reported = applied(
       stored,
       diffData(
         desiredData(
@@ -319,18 +319,19 @@ suite('the difference', () => {
         'kive-worker',
       ),
     );
-    assert.ok(told[0]);
+    assert.ok(reported[0]);
     assert.equal(
-      told[0].metadata.annotations?.[ourAnnotations.movedFiles],
+      reported[0].metadata.annotations?.[ourAnnotations.movedFiles],
       '13667586:3:7,9007199254740993:3:7',
     );
-    assert.deepEqual(movedFilesOf(told[0]), moved);
-    assert.equal(told[0].metadata.name, stored[0]?.metadata.name);
-    const { update } = diffData(desired, told, on.nodeName);
-    assert.equal(update.length, told.length);
+    assert.deepEqual(movedFilesOf(reported[0]), moved);
+    assert.equal(reported[0].metadata.name, stored[0]?.metadata.name);
+    const { update } = diffData(desired, reported, on.nodeName);
+    assert.equal(update.length, reported.length);
     assert.ok(!Object.hasOwn(update[0]?.metadata.annotations ?? {}, ourAnnotations.movedFiles));
     assert.deepEqual(
-      diffData(desired, applied(told, { ...diffData(desired, told, on.nodeName) }), on.nodeName).update,
+      diffData(desired, applied(reported, { ...diffData(desired, reported, on.nodeName) }), on.nodeName)
+        .update,
       [],
     );
   });

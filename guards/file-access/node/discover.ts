@@ -104,7 +104,7 @@ export class Discovery implements Disposable {
       new TouchedKeys({
         each: (id) => this.#look(id),
         onSliceEnd: () => {
-          this.#tellFound();
+          this.#reportFound();
           this.#letWrite();
         },
         onProblem: (err, id) => logger.error({ err, container: id }, 'cannot inspect a container'),
@@ -203,7 +203,7 @@ export class Discovery implements Disposable {
       else this.#found.set(name, file);
       this.#changed.add(name);
     }
-    this.#tellMissing(before, now);
+    this.#reportMissing(before, now);
     const keys = changedPolicies(before, now);
     const nowKeys = new Set(now.matched.map(({ trap }) => trap.policyKey));
     for (const key of keys) this.#setContainerOf(key, id, nowKeys.has(key));
@@ -220,7 +220,7 @@ export class Discovery implements Disposable {
   }
 
   /** Files found so far are watched before anything else has its turn. */
-  #tellFound(): void {
+  #reportFound(): void {
     if (this.#changed.size === 0) return;
     const names = [...this.#changed];
     this.#changed.clear();
@@ -237,7 +237,7 @@ export class Discovery implements Disposable {
     });
   }
 
-  #tellMissing(before: Looked, now: Looked): void {
+  #reportMissing(before: Looked, now: Looked): void {
     if (before.files.size === 0) return;
     const watched = new Set<string>();
     for (const { name, state } of before.matched) if (state.kind === 'watched') watched.add(name);

@@ -88,7 +88,7 @@ export class FileAccessNode implements Disposable {
   readonly #sensor: PlannedSensor;
   readonly #files: FollowedFiles;
   readonly #applier: PlanApplier;
-  readonly #told: NodeEvents;
+  readonly #reported: NodeEvents;
   readonly #reporter: NodeReporter;
   /** Both are there once the caches are filled. */
   #discovery: Discovery | undefined;
@@ -114,7 +114,7 @@ export class FileAccessNode implements Disposable {
       deletions: stack.use(keyQueue()),
       reports: stack.use(keyQueue()),
     };
-    this.#told = new NodeEvents({
+    this.#reported = new NodeEvents({
       recorder: context.recorder(),
       nodeName,
       policies: this.#policies,
@@ -130,7 +130,7 @@ export class FileAccessNode implements Disposable {
     );
     this.#applier = stack.use(new PlanApplier(this.#sensor, logger));
     this.#registerMetrics();
-    context.tellCoverage(() => this.#coverage());
+    context.reportCoverage(() => this.#coverage());
     void context.containers.synced.then(
       () => (this.#knowsContainers = true),
       () => undefined,
@@ -211,7 +211,7 @@ export class FileAccessNode implements Disposable {
         onBatchEnd: path.batchEnd,
         onLoss: (lost, stats) => {
           logger.error({ lost, stats }, 'accesses to watched files were lost');
-          this.#told.lost(lost, this.#alertedPolicies());
+          this.#reported.lost(lost, this.#alertedPolicies());
         },
         onProblem: (err) => logger.error({ err }, 'the sensor reported a problem'),
       }),
@@ -234,8 +234,8 @@ export class FileAccessNode implements Disposable {
       knowsContainers: () => this.#knowsContainers,
       queue: this.#queues.reports,
       stateOf: delivery?.stateOf?.bind(delivery),
-      onRefused: (key, problem) => this.#told.callbackRefused(key, problem),
-      onReported: () => this.#tellState(),
+      onRefused: (key, problem) => this.#reported.callbackRefused(key, problem),
+      onReported: () => this.#reportState(),
     });
   }
 
@@ -291,17 +291,17 @@ export class FileAccessNode implements Disposable {
     this.#loader = loader;
     const earlier = running.use(keyQueue());
     earlier.add('of this node');
-    running.use(delivery && this.#told.followCallbacks(delivery));
+    running.use(delivery && this.#reported.followCallbacks(delivery));
     this.#reporter.touch(this.#policies.keys());
     this.#held?.restore();
-    this.#tellState();
+    this.#reportState();
     if (!this.#knowsContainers) {
       logger.warn('files of pods are not watched until the container runtime has listed its containers');
       void this.#context.containers.synced.then(
         () => {
           discovery.containersKnown();
           this.#reporter.touch(this.#policies.keys());
-          this.#tellState();
+          this.#reportState();
         },
         () => undefined,
       );
@@ -343,7 +343,7 @@ export class FileAccessNode implements Disposable {
       logger,
       onFound: (names) => this.#loader?.found(names),
       onPolicies: (keys) => this.#reporter.touch(keys),
-      onFile: (event, trap, container) => this.#told.file(event, trap, container),
+      onFile: (event, trap, container) => this.#reported.file(event, trap, container),
     });
   }
 
@@ -359,12 +359,12 @@ export class FileAccessNode implements Disposable {
       apply: this.#applier.apply,
       sensor: this.#sensor,
       logger,
-      onPlanned: (planned) => this.#tellForeignSecret(planned),
-      onActive: () => this.#tellState(),
+      onPlanned: (planned) => this.#reportForeignSecret(planned),
+      onActive: () => this.#reportState(),
     });
   }
 
-  #tellForeignSecret({ callbackSecret, name }: PlannedAlert): void {
+  #reportForeignSecret({ callbackSecret, name }: PlannedAlert): void {
     if (callbackSecret !== undefined) return;
     this.#context.logger.error(
       { data: name },
@@ -372,10 +372,10 @@ export class FileAccessNode implements Disposable {
     );
   }
 
-  #tellState(): void {
+  #reportState(): void {
     const { mode: sensorMode } = this.#sensor;
     // For status: it may hold the lease of its kernel without renewing it.
-    this.#context.tellFacts(() => ({
+    this.#context.reportFacts(() => ({
       ...{ loads: this.#isLoader, reported: this.#reporter.hasReported },
       ...(this.#sensor.filtered > 0 && { filtered: this.#sensor.filtered }),
       ...refusedFacts([...this.#sensor.refused.values()], policyOf),

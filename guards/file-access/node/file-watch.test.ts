@@ -37,7 +37,7 @@ class Scene extends TemporaryDirectory {
   }
 
   /** Another process reads the file until an access is reported: the file may be new. */
-  async isTold(file: string): Promise<void> {
+  async isReported(file: string): Promise<void> {
     await until(`an access to ${file}, not only ${this.seen.join()}`, () => {
       run('cat', [this.at(file)]);
       this.watch.sensor.drain();
@@ -58,11 +58,11 @@ class Scene extends TemporaryDirectory {
 suite('the files below a directory', { skip: sensorSkip }, () => {
   test('are reported if they exist, come or are moved in with a tree, but not after they are moved out', async () => {
     using scene = new Scene(['d/a', 'tree/x/b', 'outside']);
-    await scene.isTold('d/a');
+    await scene.isReported('d/a');
     scene.write('d/new/deep/c');
-    await scene.isTold('d/new/deep/c');
+    await scene.isReported('d/new/deep/c');
     renameSync(scene.at('tree'), scene.at('d/tree'));
-    await scene.isTold('d/tree/x/b');
+    await scene.isReported('d/tree/x/b');
     assert.equal(scene.targets, 3);
     renameSync(scene.at('d/tree'), scene.at('gone'));
     await until('it is dropped', () => scene.targets === 2);
@@ -80,7 +80,7 @@ suite('the files below a directory', { skip: sensorSkip }, () => {
 
   test('are seen from their first access: created, moved in, or deleted before they were noticed', async () => {
     using scene = new Scene(['d/sub/a', 'outside/c', 'outside/d'], ['read', 'write', 'delete', 'rename']);
-    await scene.isTold('d/sub/a');
+    await scene.isReported('d/sub/a');
     scene.words.length = 0;
     // The event loop stands still until all of it is done.
     const steps = [
@@ -93,17 +93,17 @@ suite('the files below a directory', { skip: sensorSkip }, () => {
     ];
     run('sh', ['-c', `cd ${scene.path}; ${steps.join('; ')}`]);
     scene.watch.sensor.drain();
-    const told = new Set(scene.words);
+    const reported = new Set(scene.words);
     const expected = [
       ...['write /d/sub/new', 'read /d/sub/new', 'read /d/c', 'write /d/short', 'delete /d/short'],
       ...['write /d/sub/part', 'rename /d/sub/part', 'read /d/sub/a'],
     ];
-    for (const one of expected) assert.ok(told.has(one), `${one} in ${scene.words.join(', ')}`);
+    for (const one of expected) assert.ok(reported.has(one), `${one} in ${scene.words.join(', ')}`);
     // By the name that it came by, in the directory that it came in.
-    assert.ok(told.has('read /d/sub/whole') || told.has('read /d/whole'), scene.words.join(', '));
+    assert.ok(reported.has('read /d/sub/whole') || reported.has('read /d/whole'), scene.words.join(', '));
     assert.ok(!scene.words.some((word) => word.includes('outside') || word.includes('other')));
     scene.words.length = 0;
-    await scene.isTold('d/sub/new');
+    await scene.isReported('d/sub/new');
     await until('all are targets', () => scene.targets === 4);
     run('cat', [scene.at('d/sub/new')]);
     scene.watch.sensor.drain();
@@ -112,21 +112,21 @@ suite('the files below a directory', { skip: sensorSkip }, () => {
 
   test('and those of a file system that is mounted there, by a name of their own', async () => {
     using scene = new Scene(['d/sub/covered', 'bound/e']);
-    await scene.isTold('d/sub/covered');
+    await scene.isReported('d/sub/covered');
     run('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'rampart-test', scene.at('d/sub')]);
     try {
       scene.write('d/sub/f');
-      await scene.isTold('d/sub/f');
+      await scene.isReported('d/sub/f');
       mkdirSync(scene.at('d/sub/bound'));
       run('mount', ['--bind', scene.at('bound'), scene.at('d/sub/bound')]);
-      await scene.isTold('d/sub/bound/e');
+      await scene.isReported('d/sub/bound/e');
       assert.equal(scene.targets, 2);
       run('umount', [scene.at('d/sub/bound')]);
     } finally {
       run('umount', ['--lazy', '--recursive', scene.at('d/sub')]);
     }
     scene.seen.length = 0;
-    await scene.isTold('d/sub/covered');
+    await scene.isReported('d/sub/covered');
     await until('the others are dropped', () => scene.targets === 1);
   });
 });

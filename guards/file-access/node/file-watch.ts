@@ -4,7 +4,7 @@
  */
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { accessFilter, type Access, type FileIdentity, sameFile } from '../../../lib/sensor/access.ts';
-import { type DirectoryState, MOST_FILES } from '../../../lib/sensor/paths/directory-state.ts';
+import { type DirectoryState, MAX_FILES } from '../../../lib/sensor/paths/directory-state.ts';
 import { DirectoryTracker } from '../../../lib/sensor/paths/directory-tracker.ts';
 import type { DirectoryFile, DirectoryNode } from '../../../lib/sensor/paths/directory-tree.ts';
 import type { PathState, TrackedPath } from '../../../lib/sensor/paths/path-state.ts';
@@ -177,7 +177,7 @@ export class FileWatch<C> implements Disposable {
     directories.add({
       root: tracked.root,
       ...directory,
-      mostFiles: Math.min(MOST_FILES, sensor.targets.capacity),
+      maxFiles: Math.min(MAX_FILES, sensor.targets.capacity),
       onFiles: ({ added, removed, addedDirectories, removedDirectories }) => {
         for (const node of addedDirectories) {
           const watcher = { ...watched, node };

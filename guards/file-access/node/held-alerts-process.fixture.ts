@@ -4,6 +4,6 @@ import { HeldBench } from './held-alerts.fixture.ts';
 const [directory = '', known = '', unknown = ''] = process.argv.slice(2);
 const bench = new HeldBench(directory, 600_000);
 for (const [at, cgroup] of [known, known, unknown, '/', unknown].entries()) bench.add(`${at}`, cgroup);
-bench.tell('web', known.slice(known.lastIndexOf('/') + 1));
+bench.notify('web', known.slice(known.lastIndexOf('/') + 1));
 process.stdout.write(`${bench.who.join()}\n`);
 setInterval(() => undefined, 1000);

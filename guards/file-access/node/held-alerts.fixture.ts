@@ -8,7 +8,7 @@ import { AlertEncoder, type KiveAlert } from '../alert/alert.ts';
 import { accessorOf } from './accessor.ts';
 import { HeldAlerts, openHeldAlerts } from './held-alerts.ts';
 
-export interface ToldAlert {
+export interface ReportedAlert {
   readonly alert: KiveAlert;
   readonly callback: string;
   readonly id: string;
@@ -16,7 +16,7 @@ export interface ToldAlert {
 }
 
 export class HeldBench implements AsyncDisposable {
-  readonly told: ToldAlert[] = [];
+  readonly reported: ReportedAlert[] = [];
   readonly counts = { unknownAccessors: 0 };
   readonly spool: Spool;
   readonly held: HeldAlerts;
@@ -30,7 +30,7 @@ export class HeldBench implements AsyncDisposable {
       ...{ spool: this.spool, index: this.#index, containers: this.#containers, waitMs, counts: this.counts },
       path: {
         alert: (line, callback, id, _access, { callbackSecret: secret }) =>
-          void this.told.push({ alert: JSON.parse(line) as KiveAlert, callback, id, secret }),
+          void this.reported.push({ alert: JSON.parse(line) as KiveAlert, callback, id, secret }),
         batchEnd: () => undefined,
       },
     });
@@ -50,7 +50,7 @@ export class HeldBench implements AsyncDisposable {
     this.held.alert(line, 'http://127.0.0.1/', id, seen, planned, accessor);
   }
 
-  tell(name: string, id: string): void {
+  notify(name: string, id: string): void {
     const names = { id: `containerd://${id}`, name, podName: `${name}-0`, podNamespace: 'shop' };
     this.#index.set(names);
     this.#containers.set({ ...names, podUid: 'u', podIp: '', pid: 0, root: '' });
@@ -58,7 +58,7 @@ export class HeldBench implements AsyncDisposable {
 
   /** The reported accessors, in order. */
   get who(): string[] {
-    return this.told.map(({ id, alert: { accessor } }) => {
+    return this.reported.map(({ id, alert: { accessor } }) => {
       const name = accessor?.container.name ?? '';
       return `${id} ${name === '' ? accessor?.relation : name}`;
     });

@@ -20,21 +20,21 @@ suite('alerts by a container that the runtime has not reported yet', { timeout: 
     bench.add('2', cgroupOf(web));
     bench.add('3', '/');
     bench.add('4', cgroupOf(other));
-    bench.tell('unrelated', 'c'.repeat(64));
+    bench.notify('unrelated', 'c'.repeat(64));
     assert.deepEqual(bench.who, ['1 host']);
-    bench.tell('web', web);
+    bench.notify('web', web);
     assert.deepEqual(bench.who, ['1 host', '2 web', '3 host']);
     bench.add('5', cgroupOf(web));
-    bench.tell('other', other);
+    bench.notify('other', other);
     assert.deepEqual(bench.who.slice(3), ['4 other', '5 web']);
-    const [, second] = bench.told;
+    const [, second] = bench.reported;
     assert.deepEqual([second?.callback, second?.secret], ['http://127.0.0.1/', 'a/b']);
     assert.deepEqual(second?.alert.accessor, {
       relation: 'container',
       pod: { name: 'web-0', namespace: 'shop' },
       container: { id: `containerd://${web}`, name: 'web' },
     });
-    assert.equal(second.alert.process.tgid, bench.told[0]?.alert.process.tgid);
+    assert.equal(second.alert.process.tgid, bench.reported[0]?.alert.process.tgid);
     const [queue] = bench.spool.queues;
     assert.equal(queue?.depth, 0);
     assert.equal(bench.counts.unknownAccessors, 0);
@@ -44,8 +44,8 @@ suite('alerts by a container that the runtime has not reported yet', { timeout: 
     using directory = new TemporaryDirectory();
     await using bench = new HeldBench(directory.path, 1);
     bench.add('1', cgroupOf(web));
-    await until('it went on', () => bench.told.length === 1);
-    assert.deepEqual(bench.told[0]?.alert.accessor, {
+    await until('it went on', () => bench.reported.length === 1);
+    assert.deepEqual(bench.reported[0]?.alert.accessor, {
       relation: 'unknown',
       pod: { name: '', namespace: '' },
       container: { id: web, name: '' },
@@ -78,7 +78,7 @@ suite('alerts by a container that the runtime has not reported yet', { timeout: 
     child.kill('SIGKILL');
     await ended;
     await using bench = new HeldBench(directory.path, longMs);
-    bench.tell('other', other);
+    bench.notify('other', other);
     bench.held.restore();
     bench.add('5', '/');
     assert.deepEqual(bench.who, ['2 other', '3 host', '4 other', '5 host']);

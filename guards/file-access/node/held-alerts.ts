@@ -20,8 +20,8 @@ import type { NodeCounts } from './node-metrics.ts';
 const defaultWaitMs = 200;
 /** A container of another runtime, e.g. Docker, is never reported. */
 const strangersMs = 10_000;
-const mostStrangers = 1000;
-const mostWaiting = 10_000;
+const maxStrangers = 1000;
+const maxWaiting = 10_000;
 const maxSpoolBytes = 64 * 1024 * 1024;
 const maxReadBytes = 1024 * 1024;
 
@@ -136,7 +136,7 @@ export class HeldAlerts implements Disposable {
     const isKept = record !== undefined && spool?.append(this.#queue, record) === undefined;
     this.#waiting.push({ ...held, id, untilMs: performance.now() + waitMs });
     // An alert that is not on disk does not wait.
-    if (!isKept || this.#waiting.length > mostWaiting) this.#passAll(isKept);
+    if (!isKept || this.#waiting.length > maxWaiting) this.#passAll(isKept);
     else if (this.#waiting.length === 1) this.#arm();
   };
 
@@ -209,7 +209,7 @@ export class HeldAlerts implements Disposable {
   }
 
   #remember(cgroup: string): void {
-    if (this.#strangers.size >= mostStrangers) this.#strangers.clear();
+    if (this.#strangers.size >= maxStrangers) this.#strangers.clear();
     this.#strangers.set(cgroup, performance.now() + strangersMs);
   }
 

@@ -95,7 +95,7 @@ suite('a match of the node itself', { skip: sensorSkip }, () => {
     assert.ok(container);
     await cluster.createPolicy('p', onHost('/etc/token'));
     await cluster.createPolicy('pods', { path: '/etc/token', matchAny: [{ pod: 'web' }] });
-    const told = await cluster.dataCount(2);
+    const reported = await cluster.dataCount(2);
     const [before] = await until('the status of the pod', async () => {
       const parts = await cluster.parts('pods');
       return parts.length > 0 && parts;
@@ -112,18 +112,18 @@ suite('a match of the node itself', { skip: sensorSkip }, () => {
     const starting = cluster.startNode('n1', { hostRoot: host.at(''), containers, sink });
     const alerts = (): { 'kive-policy-name': string }[] =>
       lines.map((line) => JSON.parse(line) as { 'kive-policy-name': string });
-    const isTold = (name: string, path: string) =>
+    const isReported = (name: string, path: string) =>
       until(`an alert of ${name}`, () => {
         execFileSync('cat', [path]);
         return alerts().some((alert) => alert['kive-policy-name'] === name);
       });
-    await isTold('p', host.at('etc/token'));
+    await isReported('p', host.at('etc/token'));
     execFileSync('cat', [join(container.root, 'etc/token')]);
     await cluster.createPolicy('later', onHost('/etc/token'));
-    await isTold('later', host.at('etc/token'));
+    await isReported('later', host.at('etc/token'));
     assert.deepEqual(await cluster.parts('pods'), [before]);
     const names = new Set((await cluster.dataCount(3)).map(({ metadata }) => metadata.name));
-    assert.ok(told.every(({ metadata }) => names.has(metadata.name)));
+    assert.ok(reported.every(({ metadata }) => names.has(metadata.name)));
     assert.ok(alerts().every((alert) => alert['kive-policy-name'] !== 'pods'));
 
     const known = node.containers.get(container.id);
@@ -131,7 +131,7 @@ suite('a match of the node itself', { skip: sensorSkip }, () => {
     containers.set(known);
     answered.resolve();
     await starting;
-    await isTold('pods', join(container.root, 'etc/token'));
+    await isReported('pods', join(container.root, 'etc/token'));
   });
 
   test('are refused in a policy of a tenant, whatever pods it may match', async () => {

@@ -52,7 +52,7 @@ function planOf(data: readonly KiveData[], before?: LoaderPlan): LoaderPlan {
 }
 
 /** The alerts for an access to a file, at each moment of the steps from one plan to the next. */
-function told(plan: LoaderPlan | ReadonlySet<PlannedAlert>): Map<string, string[]> {
+function reported(plan: LoaderPlan | ReadonlySet<PlannedAlert>): Map<string, string[]> {
   const files = new Map<string, string[]>();
   for (const { identity, context, callbackSecret } of plan.values()) {
     const says = JSON.stringify([context, callbackSecret]);
@@ -66,7 +66,7 @@ suite('the plan of a kernel', () => {
     const gone: KiveData = { ...dataOf('x', 9), metadata: { name: 'x', deletionTimestamp: 'now' } };
     const plan = planOf([dataOf('a', 1), dataOf('b', 1), gone]);
     assert.deepEqual([...plan.keys()], ['a', 'b']);
-    assert.deepEqual(told(plan).get('1:3:0')?.length, 2);
+    assert.deepEqual(reported(plan).get('1:3:0')?.length, 2);
   });
 
   test('who does not know the generation of a file takes it from who does', () => {
@@ -182,10 +182,10 @@ suite('from one plan to the next', () => {
           ...remove.map((one) => () => now.delete(one)),
         ]) {
           step();
-          const [left, meanwhile, right] = [told(before), told(now), told(after)];
+          const [left, meanwhile, right] = [reported(before), reported(now), reported(after)];
           for (const [file, alerts] of left) {
-            const least = Math.min(alerts.length, right.get(file)?.length ?? 0);
-            assert.ok((meanwhile.get(file)?.length ?? 0) >= least, file);
+            const min = Math.min(alerts.length, right.get(file)?.length ?? 0);
+            assert.ok((meanwhile.get(file)?.length ?? 0) >= min, file);
           }
         }
         assert.deepEqual(now, new Set(after.values()));

@@ -23,7 +23,7 @@ import type { AlertContext, KiveAlert } from '../alert/alert.ts';
 import { planChanges, type PlannedAlert } from './loader-plan.ts';
 import { LocalSensor } from './local-sensor.ts';
 
-interface Told {
+interface Reported {
   readonly alert: KiveAlert;
   readonly callback: string;
   readonly id: string;
@@ -38,7 +38,7 @@ class TestedSensor implements Disposable {
   readonly accessors: ContainerIndex<AccessorJson>;
   readonly problems: unknown[] = [];
   isAtHome = true;
-  #told: Told[] = [];
+  #reported: Reported[] = [];
 
   constructor(capacity = 1000) {
     this.accessors = new ContainerIndex(mountNamespace('self'), accessorOf);
@@ -47,7 +47,7 @@ class TestedSensor implements Disposable {
       capacity,
       ratePerSecond: 0,
       onAlert: (line, callback, id) =>
-        this.#told.push({ alert: JSON.parse(line) as KiveAlert, callback, id }),
+        this.#reported.push({ alert: JSON.parse(line) as KiveAlert, callback, id }),
       accessorOf: (access, owner) => accessorJson(this.accessors.find(access), owner),
       isAtHome: () => this.isAtHome,
       onProblem: (problem) => this.problems.push(problem),
@@ -71,9 +71,9 @@ class TestedSensor implements Disposable {
   }
 
   /** The alerts since the last call. */
-  take(): Told[] {
+  take(): Reported[] {
     this.local.sensor.drain();
-    return this.#told.splice(0);
+    return this.#reported.splice(0);
   }
 
   /** The names of the planned alerts that `cat` of a file gives. */
@@ -108,17 +108,17 @@ suite('planned alerts', { skip: sensorSkip }, () => {
     );
     assert.equal(sensor().local.stats().targets, 1);
     spawnSync('cat', [space.at('secret')]);
-    const told = sensor().take();
+    const reported = sensor().take();
     assert.deepEqual(
-      told.map(({ alert, callback }) => [alert['kive-policy-name'], callback, alert.metadata.mask]),
+      reported.map(({ alert, callback }) => [alert['kive-policy-name'], callback, alert.metadata.mask]),
       [
         ['a', 'http://a/', 36],
         ['b', 'http://b/', 36],
       ],
     );
-    assert.equal(new Set(told.map(({ id }) => id)).size, 2);
-    assert.ok(told.every(({ id }) => /^[\w-]{18,40}$/.test(id)));
-    assert.deepEqual(told[0]?.alert['custom-metadata'], { severity: 'low' });
+    assert.equal(new Set(reported.map(({ id }) => id)).size, 2);
+    assert.ok(reported.every(({ id }) => /^[\w-]{18,40}$/.test(id)));
+    assert.deepEqual(reported[0]?.alert['custom-metadata'], { severity: 'low' });
   });
 
   test('only the operations that a trap names raise its alerts, also after an edit', () => {
@@ -210,13 +210,13 @@ suite('planned alerts', { skip: sensorSkip }, () => {
     writeFileSync(space.at('secret'), 'old');
     writeFileSync(space.at('decoy'), 'new');
     const here = sensor().planned('a', space.at('secret'));
-    const told = { ...here.context, moved: true };
-    const moved = { ...here, name: `a/${here.identity.inode}`, context: told };
+    const reported = { ...here.context, moved: true };
+    const moved = { ...here, name: `a/${here.identity.inode}`, context: reported };
     const decoy = { ...sensor().planned('a', space.at('decoy')) };
     sensor().plan(here);
     sensor().take();
     const cat = (): void => void spawnSync('cat', [space.at('secret'), space.at('decoy')]);
-    for (const plan of [[decoy, moved], [here], [{ ...here, context: told }], [decoy, moved], []]) {
+    for (const plan of [[decoy, moved], [here], [{ ...here, context: reported }], [decoy, moved], []]) {
       cat();
       sensor().plan(...plan);
       assert.equal(sensor().local.size, plan.length === 0 ? 0 : 1);
@@ -290,30 +290,31 @@ suite('planned alerts', { skip: sensorSkip }, () => {
     let output = '';
     child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text));
     const ended = new Promise((resolve) => child.once('close', resolve));
-    const callbacksOf = (alerts: readonly Told[]) => new Set(alerts.map(({ callback }) => callback)).size;
+    const callbacksOf = (alerts: readonly Reported[]) => new Set(alerts.map(({ callback }) => callback)).size;
     let plans = 0;
-    const told: Told[] = [];
+    const reported: Reported[] = [];
     while (child.exitCode === null) {
       plans += 1;
       // The same object with other contents, another one in its place, and others that come, move and go.
       const here = planned(plans % 3 === 0 ? 'a' : 'b', `http://${plans}/`);
       const elsewhere = { ...other, identity: plans % 2 === 0 ? other.identity : third.identity };
       sensor().plan(...[here, ...(plans % 5 === 0 ? [] : [elsewhere])]);
-      told.push(...sensor().take());
+      reported.push(...sensor().take());
       assert.equal(sensor().local.size, sensor().local.plan().size);
       // By what was seen, not by time: on a busy machine few plans meet an access.
-      if (plans > 20 && told.length > 1000 && callbacksOf(told) > 10) writeFileSync(space.at('enough'), '');
+      if (plans > 20 && reported.length > 1000 && callbacksOf(reported) > 10)
+        writeFileSync(space.at('enough'), '');
       await new Promise((resolve) => setImmediate(resolve));
     }
     await ended;
-    told.push(...sensor().take());
+    reported.push(...sensor().take());
     const opened = Number(output);
     const stats = sensor().local.stats();
     const lost = stats.lost.ringFull + stats.lost.consumer + stats.lost.noReturn;
     assert.ok(plans > 20 && opened > 1000, `${plans} plans, ${opened} accesses`);
     assert.equal(lost, 0);
-    assert.equal(told.length, opened);
-    assert.ok(callbacksOf(told) > 10);
+    assert.equal(reported.length, opened);
+    assert.ok(callbacksOf(reported) > 10);
   });
 
   test('who accessed: the owner, another container, the node, also in a mount namespace of its own', () => {

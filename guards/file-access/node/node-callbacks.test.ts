@@ -401,19 +401,19 @@ suite('credentials of callbacks', { skip: sensorSkip, timeout: 300_000 }, () => 
         note,
         /^alerts for https:\/\/127\.0\.0\.1:\d+#[0-9a-f]{8} are not delivered by n1: HTTP 404$/,
       );
-      const [told] = await until('the trouble in the status', async () => {
+      const [reported] = await until('the trouble in the status', async () => {
         const found = await troubles();
         return found.length > 0 && found;
       });
-      assert.equal(told?.message, 'HTTP 404');
-      assert.doesNotMatch(JSON.stringify(told), /\/in/);
+      assert.equal(reported?.message, 'HTTP 404');
+      assert.doesNotMatch(JSON.stringify(reported), /\/in/);
 
       // A restarted agent does not know before it has tried for as long: the reported state stays.
       await scene.stopAgent();
       await scene.startAgent({ defaults, failingMs: 600_000 });
       await scene.read('a', 'p');
       await until('its word on the policy', () => scene.delivery.stats.retried > 3);
-      assert.deepEqual(await troubles(), [told]);
+      assert.deepEqual(await troubles(), [reported]);
 
       scene.receiver.manners = (_received, response) => void response.writeHead(202).end();
       await scene.arrived('p');

@@ -10,13 +10,16 @@ import { compilePolicy } from '../policy/matching.ts';
 import { NodeEvents } from './node-events.ts';
 import { nginxPod, policyOf, trapOn } from '../policy/policy.fixture.ts';
 
-function start(...names: readonly string[]): { readonly events: NodeEvents; readonly told: EventRecord[] } {
+function start(...names: readonly string[]): {
+  readonly events: NodeEvents;
+  readonly reported: EventRecord[];
+} {
   return startWith(names.map((name) => policyOf(name, trapOn('/secret.txt'))));
 }
 
 function startWith(all: readonly KivePolicy[]): {
   readonly events: NodeEvents;
-  readonly told: EventRecord[];
+  readonly reported: EventRecord[];
   readonly touched: string[];
 } {
   const touched: string[] = [];
@@ -25,38 +28,38 @@ function startWith(all: readonly KivePolicy[]): {
   for (const policy of all) {
     policies.put({ ...policy, metadata: { ...policy.metadata, resourceVersion: '1' } }, { force: true });
   }
-  const told: EventRecord[] = [];
-  const recorder = { record: (record: EventRecord) => void told.push(record) };
-  return { events: new NodeEvents({ recorder, nodeName: 'n1', policies, onCallbacks }), told, touched };
+  const reported: EventRecord[] = [];
+  const recorder = { record: (record: EventRecord) => void reported.push(record) };
+  return { events: new NodeEvents({ recorder, nodeName: 'n1', policies, onCallbacks }), reported, touched };
 }
 
 test('a file is reported on its policy and on the object that holds it', () => {
-  const { events, told } = start('p');
+  const { events, reported } = start('p');
   const [trap] = compilePolicy(policyOf('p', trapOn('/secret.txt'))).traps;
   const [other] = compilePolicy(policyOf('gone', trapOn('/secret.txt'))).traps;
   assert.ok(trap && other);
   const container = { id: 'containerd://1', name: 'nginx', pod: nginxPod };
   events.file('FileMissing', trap, container);
   events.file('Watching', other, container);
-  assert.equal(told.length, 1, 'nothing about a policy that is gone');
-  assert.equal(told[0]?.regarding.name, 'p');
-  assert.equal(told[0]?.type, 'Warning');
-  assert.match(told[0]?.note ?? '', /^\/secret\.txt in default\/nginx-pod\/nginx on n1 is gone/);
+  assert.equal(reported.length, 1, 'nothing about a policy that is gone');
+  assert.equal(reported[0]?.regarding.name, 'p');
+  assert.equal(reported[0]?.type, 'Warning');
+  assert.match(reported[0]?.note ?? '', /^\/secret\.txt in default\/nginx-pod\/nginx on n1 is gone/);
   events.file('FileMoved', trap, container);
-  assert.equal(told[1]?.type, 'Warning');
-  assert.match(told[1]?.note ?? '', /was moved; the moved file is still watched$/);
+  assert.equal(reported[1]?.type, 'Warning');
+  assert.match(reported[1]?.note ?? '', /was moved; the moved file is still watched$/);
 });
 
 test('a loss is reported once on each policy, on a limited number of them', () => {
   const names = Array.from({ length: 30 }, (_, number) => `p${number}`);
-  const { events, told } = start(...names);
+  const { events, reported } = start(...names);
   events.lost(
     7,
     [...names, ...names].map((name) => `kivebpf-system/${name}`),
   );
-  assert.equal(told.length, 20);
-  assert.equal(new Set(told.map(({ regarding }) => regarding.name)).size, 20);
-  assert.match(told[0]?.note ?? '', /^7 accesses to watched files were lost on n1/);
+  assert.equal(reported.length, 20);
+  assert.equal(new Set(reported.map(({ regarding }) => regarding.name)).size, 20);
+  assert.match(reported[0]?.note ?? '', /^7 accesses to watched files were lost on n1/);
 });
 
 function failing(callback: string, secret: string, why: string): CallbackStats {
@@ -80,7 +83,7 @@ test('missing credentials are reported on the policies with that Secret only', (
     const policy = policyOf(name, { ...trap, ...more });
     return { ...policy, metadata: { ...policy.metadata, namespace } };
   };
-  const { events, told } = startWith([
+  const { events, reported } = startWith([
     named('same', 'shop', { callbackSecret: 'hook' }),
     named('other-namespace', 'bank', { callbackSecret: 'hook' }),
     named('other-secret', 'shop', { callbackSecret: 'other' }),
@@ -97,16 +100,16 @@ test('missing credentials are reported on the policies with that Secret only', (
     },
   });
   assert.deepEqual(
-    told.map(({ regarding, reason }) => [regarding.namespace, regarding.name, reason]),
+    reported.map(({ regarding, reason }) => [regarding.namespace, regarding.name, reason]),
     [['shop', 'same', 'CallbackFailing']],
   );
   assert.equal(
-    told[0]?.note,
+    reported[0]?.note,
     'alerts for https://sink#0123abcd are waiting on n1: the Secret shop/hook does not exist',
   );
   listener?.(failing(callback, '', 'HTTP 401'));
   assert.deepEqual(
-    told.slice(1).map(({ regarding }) => regarding.name),
+    reported.slice(1).map(({ regarding }) => regarding.name),
     ['none'],
   );
   following[Symbol.dispose]();
@@ -117,14 +120,14 @@ test('a callback that takes no alerts for long: an event, and the status of all 
   const callback = 'https://sink/hooks/hush';
   const trap = { ...trapOn('/secret.txt'), callback };
   const names = Array.from({ length: 30 }, (_, number) => `p${number}`);
-  const { events, told, touched } = startWith([
+  const { events, reported, touched } = startWith([
     ...names.map((name) => policyOf(name, trap)),
     policyOf('other', trapOn('/secret.txt')),
   ]);
-  let tell: ((state: CallbackState) => void) | undefined;
+  let notify: ((state: CallbackState) => void) | undefined;
   using _following = events.followCallbacks({
     onLastingTrouble: (listener) => {
-      tell = listener;
+      notify = listener;
       return { [Symbol.dispose]: () => undefined };
     },
   });
@@ -136,13 +139,13 @@ test('a callback that takes no alerts for long: an event, and the status of all 
     isDecided: true,
     aboutCredentials: false,
   };
-  tell?.(state);
-  assert.equal(told.length, 20);
-  assert.equal(told[0]?.reason, 'CallbackFailing');
-  assert.equal(told[0]?.note, 'alerts for https://sink#0123abcd are not delivered by n1: HTTP 404');
+  notify?.(state);
+  assert.equal(reported.length, 20);
+  assert.equal(reported[0]?.reason, 'CallbackFailing');
+  assert.equal(reported[0]?.note, 'alerts for https://sink#0123abcd are not delivered by n1: HTTP 404');
   assert.deepEqual(touched.toSorted(), names.map((name) => `kivebpf-system/${name}`).toSorted());
   // It works again; problems of credentials were reported at once.
-  tell?.({ ...state, problem: undefined });
-  tell?.({ ...state, problem: 'HTTP 401', aboutCredentials: true });
-  assert.deepEqual([told.length, touched.length], [20, 90]);
+  notify?.({ ...state, problem: undefined });
+  notify?.({ ...state, problem: 'HTTP 401', aboutCredentials: true });
+  assert.deepEqual([reported.length, touched.length], [20, 90]);
 });

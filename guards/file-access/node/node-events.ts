@@ -79,7 +79,7 @@ export class NodeEvents {
     const { name, problem, aboutCredentials } = state;
     // Problems of credentials were reported at once.
     if (problem === undefined || aboutCredentials) return;
-    this.#tellFailing(state, `alerts for ${name} are not delivered by ${nodeName}: ${problem}`);
+    this.#reportFailing(state, `alerts for ${name} are not delivered by ${nodeName}: ${problem}`);
   }
 
   /** The configuration of this node lets no alert of this policy go to this callback. */
@@ -94,10 +94,10 @@ export class NodeEvents {
   callbackFailing({ callback, secret, name, lastError }: CallbackStats): void {
     // Only the origin of the callback: a path is often a secret, and events have other readers than policies.
     const note = `alerts for ${name} are waiting on ${this.#options.nodeName}: ${lastError?.why ?? ''}`;
-    this.#tellFailing({ callback, secret }, note);
+    this.#reportFailing({ callback, secret }, note);
   }
 
-  #tellFailing(of: Pick<CallbackState, 'callback' | 'secret'>, note: string): void {
+  #reportFailing(of: Pick<CallbackState, 'callback' | 'secret'>, note: string): void {
     let left = MAX_POLICIES;
     for (const key of this.#policiesWith(of)) {
       this.#record(key, { type: 'Warning', reason: 'CallbackFailing', note });

@@ -66,8 +66,8 @@ suite('faults of Kive', { skip: sensorSkip }, () => {
       readByCat(join(root, 'secret.txt'));
       return delay(50).then(() => node.lines.length === 3);
     });
-    const told = node.alerts.map((alert) => `${subject(alert)} ${alert['custom-metadata']['severity']}`);
-    assert.deepEqual(told.sort(), [
+    const reported = node.alerts.map((alert) => `${subject(alert)} ${alert['custom-metadata']['severity']}`);
+    assert.deepEqual(reported.sort(), [
       'one a/main/secret.txt high',
       'one a/main/secret.txt low',
       'two a/main/secret.txt low',

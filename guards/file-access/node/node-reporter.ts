@@ -149,8 +149,9 @@ export class NodeReporter {
       return state;
     };
     const troubles = callbackProblems(policy, stateOf, before?.callbackProblems);
-    const told = before?.lastAlertTime;
-    const lastAlertMs = this.#lastAlertMs.get(key) ?? (told === undefined ? undefined : Date.parse(told));
+    const reported = before?.lastAlertTime;
+    const lastAlertMs =
+      this.#lastAlertMs.get(key) ?? (reported === undefined ? undefined : Date.parse(reported));
     const part = partOf(policy, matched, lastAlertMs, troubles);
     if (part === undefined) return;
     this.#reports.set(key, { part, refused: troubles.filter(({ callback }) => refused.has(callback)) });

@@ -75,7 +75,7 @@ export class TestCluster extends TestApi {
   /** An agent of a node, ready. */
   async startNode(
     name: string,
-    options: Partial<FileAccessNodeOptions & GivenNode & Pick<NodeContext, 'tellFacts'>> = {},
+    options: Partial<FileAccessNodeOptions & GivenNode & Pick<NodeContext, 'reportFacts'>> = {},
   ): Promise<TestNode> {
     const containers = (options.containers as GivenContainers | undefined) ?? new GivenContainers();
     const lines: string[] = [];
@@ -86,7 +86,7 @@ export class TestCluster extends TestApi {
           fileAccess,
           (context) =>
             runFileAccessNode(
-              { ...context, ...(options.tellFacts && { tellFacts: options.tellFacts }) },
+              { ...context, ...(options.reportFacts && { reportFacts: options.reportFacts }) },
               {
                 onState: (now) => {
                   state = now;

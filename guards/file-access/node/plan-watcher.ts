@@ -6,7 +6,7 @@ import { AlertEncoder } from '../alert/alert.ts';
 import type { PlannedAlert } from './loader-plan.ts';
 
 /** Some kB each: whoever reads all files of a directory must not cost that for all of them. */
-const MOST_ENCODERS = 256;
+const MAX_ENCODERS = 256;
 
 export interface PlanWatcher extends Watcher {
   readonly planned: PlannedAlert;
@@ -61,7 +61,7 @@ export class DirectoryWatcher {
     let encoder = this.#encoders.get(path);
     if (encoder === undefined) {
       const [first] = this.#encoders.keys();
-      if (first !== undefined && this.#encoders.size >= MOST_ENCODERS) this.#encoders.delete(first);
+      if (first !== undefined && this.#encoders.size >= MAX_ENCODERS) this.#encoders.delete(first);
       encoder = new AlertEncoder({ ...this.planned.context, file: path });
       this.#encoders.set(path, encoder);
     }

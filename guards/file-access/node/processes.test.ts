@@ -46,7 +46,7 @@ class Scene implements AsyncDisposable {
     scene.cluster = scene.#stack.use(await TestCluster.start());
     scene.node = await scene.cluster.startNode('n1', {
       hostRoot: scene.host.at(''),
-      tellFacts: (given) => {
+      reportFacts: (given) => {
         scene.facts = () => (typeof given === 'function' ? given() : given);
       },
     });

@@ -17,8 +17,8 @@ test(
     let facts: () => GuardFacts = () => ({});
     const node = await cluster.startNode('n1', {
       sensor: { capacity: 1 },
-      tellFacts: (told) => {
-        facts = typeof told === 'function' ? told : () => told;
+      reportFacts: (reported) => {
+        facts = typeof reported === 'function' ? reported : () => reported;
       },
     });
     await cluster.createPod(node, { name: 'a', labels: { app: 'web' }, files: { '/one': '', '/two': '' } });

@@ -7,7 +7,7 @@ import { alertLines, pathOf } from '../alert/alert-line-kind.ts';
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 const BUCKETS = 48;
-const MOST_LANES = 24;
+const MAX_LANES = 24;
 
 interface Access {
   readonly file: string;
@@ -30,7 +30,7 @@ export function accessPicture(findings: readonly ReadFinding[], nowMs: number): 
   const span = { fromMs: oldestMs, toMs: nowMs };
   const lanes = [...Map.groupBy(all, ({ file, process }) => JSON.stringify([file, process])).values()]
     .toSorted((a, b) => b.length - a.length)
-    .slice(0, MOST_LANES)
+    .slice(0, MAX_LANES)
     .toSorted((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
   const left = new Set(all.map(({ file, process }) => JSON.stringify([file, process]))).size - lanes.length;
   const notes = [

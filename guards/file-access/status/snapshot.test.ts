@@ -11,7 +11,7 @@ test('lists running pods with their running containers', () => {
     spec: { nodeName: 'n1', containers: [{ name: 'web' }, { name: 'side' }] },
     status: { phase, podIP: '10.0.0.1', ...more },
   });
-  const told = {
+  const reported = {
     containerStatuses: [
       { name: 'web', state: { running: { startedAt: '2026-11-21T11:59:29Z' } } },
       { name: 'side', state: { waiting: {} } },
@@ -21,7 +21,7 @@ test('lists running pods with their running containers', () => {
       { name: 'unsaid', state: { running: {} } },
     ],
   };
-  const running = runningPod(pod('Running', told), nowMs);
+  const running = runningPod(pod('Running', reported), nowMs);
   assert.deepEqual(running?.containers, ['web', 'debug', 'unsaid']);
   assert.deepEqual(running.settled, ['web']);
   assert.deepEqual(runningPod(pod('Running'), nowMs), {
@@ -42,9 +42,9 @@ test('the lease of a kernel that its holder need not renew counts as long as tha
   const state = (loads: boolean, isRenewed: boolean): boolean | undefined => {
     const guards = new Map([['file-access', { state: 'running', reason: '', facts: { loads } } as const]]);
     const agent = { ...processWith({}, { guards, isRenewed }), nodeName: 'n1', renewedSecondsAgo: 4 };
-    const [told] = withAgents([lease], [agent]) ?? [];
-    assert.equal(told?.renewedSecondsAgo, told?.isRenewed === true ? 4 : 3600);
-    return told.isRenewed;
+    const [reported] = withAgents([lease], [agent]) ?? [];
+    assert.equal(reported?.renewedSecondsAgo, reported?.isRenewed === true ? 4 : 3600);
+    return reported.isRenewed;
   };
   assert.deepEqual(
     [state(true, true), state(false, true), state(true, false), withAgents([lease], [])],

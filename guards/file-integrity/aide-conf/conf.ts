@@ -55,7 +55,7 @@ export interface ConfEnvironment {
    * Messages may have the text of included files: whoever writes the configuration may read these. Without this, a message
    * about them has the place and the kind of the fault.
    */
-  readonly tellsIncluded?: boolean;
+  readonly reportsIncluded?: boolean;
   /** The names of the regular files, of links to such, and of links that lead nowhere; @throws when it cannot be read */
   readonly readDirectory: (path: string) => readonly string[];
   /**

@@ -217,7 +217,7 @@ test('nothing is less than with the default configuration of the File Integrity 
       compared++;
       assert.equal(describeAttributes(wanted & ~(ours.select(file, type)?.attributes ?? 0)), '', file);
     }),
-    { numRuns: 20_000, least: 2000 },
+    { numRuns: 20_000, min: 2000 },
   );
   assert.ok(compared > 1000);
 });

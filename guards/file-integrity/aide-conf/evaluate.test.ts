@@ -9,7 +9,7 @@ import { describeProblem, ProblemList } from './source.ts';
 
 const files = (content: Readonly<Record<string, string | Uint8Array>>): ConfEnvironment => ({
   hostname: 'node-1',
-  tellsIncluded: true,
+  reportsIncluded: true,
   exists: (path) => path in content,
   readFile: (path) => {
     const found = content[path];

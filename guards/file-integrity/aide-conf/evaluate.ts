@@ -95,8 +95,8 @@ class Evaluation implements Reading {
   }
 
   read(source: Source, prefix: ByteString, depth: number): void {
-    const most = maxStatements - this.#statements;
-    const statements = parseAideConf(source, this.problems, { dialect: this.dialect, most });
+    const max = maxStatements - this.#statements;
+    const statements = parseAideConf(source, this.problems, { dialect: this.dialect, max });
     this.#statements += statements.length;
     if (needsNew(statements)) this.needsNew = true;
     this.#evaluate(statements, prefix, depth);

@@ -142,7 +142,7 @@ function readOne(
     unread(statement.path.at, fault`more than ${maxBytes} bytes of included files`, next, reading);
     return;
   }
-  const isPrivate = environment.tellsIncluded !== true;
+  const isPrivate = environment.reportsIncluded !== true;
   reading.read({ ...sourceOf(file, content), isPrivate }, prefix, depth);
 }
 

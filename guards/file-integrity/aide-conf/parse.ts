@@ -40,7 +40,7 @@ export interface ParseOptions {
   /** By default 0.18, which takes a name of small letters for an option, where 0.19 takes it for a group too. */
   readonly dialect?: Dialect;
   /** Statements that are read, without empty lines and comments; default: {@link maxStatements}. */
-  readonly most?: number;
+  readonly max?: number;
 }
 
 const noOptions: ReadonlyMap<string, Option> = new Map();
@@ -65,9 +65,9 @@ class Parser {
   constructor(
     source: Source,
     problems: ProblemList,
-    { kept = noOptions, dialect = '0.18', most = maxStatements }: ParseOptions,
+    { kept = noOptions, dialect = '0.18', max = maxStatements }: ParseOptions,
   ) {
-    this.#left = most;
+    this.#left = max;
     this.#kept = kept;
     this.#dialect = dialect;
     this.#source = source;

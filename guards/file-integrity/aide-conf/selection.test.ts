@@ -101,7 +101,7 @@ const rule = fc
 for (const dialect of ['0.18', '0.19'] as const) {
   test(`a rule for all files of a directory holds for each (${dialect})`, () => {
     const ofDialect = rule.map((text) => (dialect === '0.18' ? text.replace(/^-/, '!') : text));
-    const told = { same: 0, none: 0, byName: 0 };
+    const reported = { same: 0, none: 0, byName: 0 };
     fc.assert(
       fc.property(
         fc.array(ofDialect, { maxLength: 8 }),
@@ -111,7 +111,7 @@ for (const dialect of ['0.18', '0.19'] as const) {
           const selection = selectionOf(rules.join('\n'), dialect);
           const directory = `/${names.join('/')}`;
           const ofAll = selection.selectAll(directory, type);
-          told[ofAll === undefined ? 'byName' : ofAll === 'none' ? 'none' : 'same']++;
+          reported[ofAll === undefined ? 'byName' : ofAll === 'none' ? 'none' : 'same']++;
           if (ofAll === undefined) return;
           const line = ofAll === 'none' ? undefined : ofAll.rule.at.line;
           for (const file of ['a', 'b', 'ab', 'c.d', '\n', 'z\xff']) {
@@ -120,9 +120,9 @@ for (const dialect of ['0.18', '0.19'] as const) {
           }
         },
       ),
-      { numRuns: 1_000, least: 1_000 },
+      { numRuns: 1_000, min: 1_000 },
     );
-    for (const [what, times] of Object.entries(told)) assertReached(times > 5, `${what}: ${times}`);
+    for (const [what, times] of Object.entries(reported)) assertReached(times > 5, `${what}: ${times}`);
   });
 
   test(`nothing is selected below a directory that a scan leaves out (${dialect})`, () => {

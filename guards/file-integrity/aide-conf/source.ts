@@ -94,16 +94,16 @@ export class ProblemList {
 
   /** @returns the reported problem */
   error(at: Position, what: Fault, next: string): ConfProblem {
-    const problem: ConfProblem = { severity: 'error', at, what: this.#told(what), next };
+    const problem: ConfProblem = { severity: 'error', at, what: this.#reported(what), next };
     this.#add(problem);
     return problem;
   }
 
   warn(at: Position, what: Fault, next: string): void {
-    this.#add({ severity: 'warning', at, what: this.#told(what), next });
+    this.#add({ severity: 'warning', at, what: this.#reported(what), next });
   }
 
-  #told(what: Fault): Fault {
+  #reported(what: Fault): Fault {
     return this.#hidesValues ? { text: what.kind, kind: what.kind } : what;
   }
 
@@ -112,8 +112,8 @@ export class ProblemList {
     const key = `${at.source.file}:${at.offset}:${what.text}`;
     if (this.#seen.has(key)) return;
     this.#seen.add(key);
-    const isTold = severity === 'error' ? ++this.#errors <= this.#limit : ++this.#warnings <= maxWarnings;
-    if (isTold) this.#problems.push(problem);
+    const isReported = severity === 'error' ? ++this.#errors <= this.#limit : ++this.#warnings <= maxWarnings;
+    if (isReported) this.#problems.push(problem);
   }
 
   addAll(other: ProblemList): void {

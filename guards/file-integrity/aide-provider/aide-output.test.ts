@@ -71,8 +71,8 @@ test('reads a report of 0.18 with names that are not text', () => {
 test('control characters are what each version means by them', () => {
   const added = (text: string, version?: string): string | undefined =>
     parseAideReport(Buffer.from(text, 'latin1'), version).changes.find(({ kind }) => kind === 'added')?.path;
-  const of = (name: string, told = '"aide_version": "0.19.1",'): string =>
-    `{ ${told} "outline": "x", "added": { "/t/${name}": "f++++++++++++++++++" } }`;
+  const of = (name: string, reported = '"aide_version": "0.19.1",'): string =>
+    `{ ${reported} "outline": "x", "added": { "/t/${name}": "f++++++++++++++++++" } }`;
   // 0.19 as JSON, 0.18 in decimal.
   assert.equal(added(of('a\\u0012\\u001b\\u007f\\n')), '/t/a\x12\x1b\x7f\n');
   assert.equal(added(of('a\\u0012\\u0027\\u0127', '"aide_version": "0.18.3",')), '/t/a\x0c\x1b\x7f');

@@ -94,10 +94,10 @@ export function parseAideReport(output: Uint8Array, version?: string): Report {
   const changes = readChanges(report, details).toSorted((a, b) => compareInTree(a.path, b.path));
   const listed = (kind: ReportedChange['kind']): number =>
     changes.filter((change) => change.kind === kind).length;
-  const told = isObject(report['number_of_entries']) ? report['number_of_entries'] : {};
-  const count = (name: string, least: number): number => Math.max(countOf(told[name]), least);
+  const reported = isObject(report['number_of_entries']) ? report['number_of_entries'] : {};
+  const count = (name: string, min: number): number => Math.max(countOf(reported[name]), min);
   const counts = {
-    total: countOf(told['total']),
+    total: countOf(reported['total']),
     added: count('added', listed('added')),
     removed: count('removed', listed('removed')),
     changed: count('changed', listed('changed')),
@@ -238,8 +238,8 @@ const maxLines = 20;
 export function withoutIncluded(messages: string, conf: string): string {
   return messages.replace(
     /^(\s*[A-Z]+: )(\/[^\n]*?):(\d+)(:\d+)?: [^\n]*$/gm,
-    (told: string, level: string, file: string, line: string, column = '') => {
-      if (file === conf && !told.includes('@@{')) return told;
+    (reported: string, level: string, file: string, line: string, column = '') => {
+      if (file === conf && !reported.includes('@@{')) return reported;
       const what =
         file === conf ? 'it cannot be used with the value of its macro' : 'the line cannot be used';
       return `${level}${file}:${line}${column}: ${what}`;
@@ -262,8 +262,8 @@ export function aideFailure(
     .filter((line) => line !== '');
   // The fatal error comes last, except for a configuration with many errors, which are listed one by one.
   const errorLines = lines.filter((line) => line.startsWith('ERROR'));
-  const told = (errorLines.length > 0 ? errorLines : lines).slice(-maxLines);
-  const isFull = told.some((line) => full.test(line));
+  const reported = (errorLines.length > 0 ? errorLines : lines).slice(-maxLines);
+  const isFull = reported.some((line) => full.test(line));
   const [known, next] = (code === undefined ? undefined : codes[code]) ?? [
     errorCodes.SYSTEM,
     'The state of the files is unknown. The baseline is unchanged',
@@ -272,6 +272,6 @@ export function aideFailure(
     what: `AIDE could not ${run}`,
     why: code === undefined ? why : `${why} (exit code ${code})`,
     next: isFull ? 'Free space on the file system of its databases. The baseline is unchanged' : next,
-    ...(told.length > 0 && { detail: told.join('\n') }),
+    ...(reported.length > 0 && { detail: reported.join('\n') }),
   });
 }

@@ -116,10 +116,10 @@ export async function mergeRows({ old, now, into, paths, signal }: Merge): Promi
   }
   let count = fresh.size;
   async function* merged(): AsyncGenerator<string, void, undefined> {
-    let begun = false;
+    let started = false;
     for await (const { columns, rows } of readRows(old, signal)) {
-      if (!begun) {
-        begun = true;
+      if (!started) {
+        started = true;
         if (freshColumns !== columns && fresh.size > 0) throw otherColumns(columns, freshColumns);
         yield `@@begin_db\n@@db_spec ${columns} \n`;
       }

@@ -24,7 +24,7 @@ const skip = withoutAide;
 const content = 'ftype+p+u+g+n+s+sha256';
 const wholeEtc = `/hostroot/etc ${content}\n`;
 
-function told({ changes }: Report): string[] {
+function reported({ changes }: Report): string[] {
   return changes.map(({ kind, path }) => `${kind} ${path}`);
 }
 
@@ -67,7 +67,7 @@ test('a baseline, a check without and with changes, paths with the prefix of the
     assert.equal(await provider.state(job), 'ready');
     assert.equal(await provider.state(host.job(`${wholeEtc}# more\n`)), 'other-configuration');
     const same = await provider.check(job, patience());
-    assert.deepEqual(told(same.report), []);
+    assert.deepEqual(reported(same.report), []);
     assert.equal(same.report.counts.total, 6);
 
     host.write('etc/a', 'other\n');
@@ -75,7 +75,7 @@ test('a baseline, a check without and with changes, paths with the prefix of the
     fs.rmSync(host.at('etc/sub/d'));
     host.write('other/y', '');
     const { report, facts, options } = await provider.check(job, patience());
-    assert.deepEqual(told(report), [
+    assert.deepEqual(reported(report), [
       'changed /hostroot/etc/a',
       'added /hostroot/etc/new\nline',
       'removed /hostroot/etc/sub/d',
@@ -108,7 +108,7 @@ test('accept takes the given paths and nothing else', { skip }, async () => {
   const about = { author: 'ann', reason: 'update of a', request: 'r1' };
   assert.deepEqual(await provider.accept(job, paths, about, patience()), { unread: [] });
   const { report } = await provider.check(job, patience());
-  assert.deepEqual(told(report), [
+  assert.deepEqual(reported(report), [
     'changed /hostroot/etc',
     'added /hostroot/etc/a.more',
     'changed /hostroot/etc/b',
@@ -132,13 +132,13 @@ test('accept takes the given paths and nothing else', { skip }, async () => {
   // The same request again, because the answer was lost: nothing more is taken.
   host.write('etc/a', 'later\n');
   await provider.accept(job, paths, about, patience());
-  assert.ok(told((await provider.check(job, patience())).report).includes('changed /hostroot/etc/a'));
+  assert.ok(reported((await provider.check(job, patience())).report).includes('changed /hostroot/etc/a'));
   // More than one expression can hold.
   for (let at = 0; at < 300; at++) host.write(`etc/many/${'long-'.repeat(12)}${at}`, String(at));
   const all = (await provider.check(job, patience())).report.changes.map(({ path }) => path);
   assert.ok(all.length > 300);
   await provider.accept(job, all, { author: 'ann', reason: 'all' }, patience());
-  assert.deepEqual(told((await provider.check(job, patience())).report), []);
+  assert.deepEqual(reported((await provider.check(job, patience())).report), []);
 });
 
 test('a baseline that cannot be trusted is an error, whatever is wrong with it', { skip }, async () => {
@@ -203,7 +203,7 @@ test('a baseline that cannot be trusted is an error, whatever is wrong with it',
     for (const file of fs.readdirSync(job.directory)) fs.rmSync(at(file), { recursive: true });
     for (const [file, content_] of kept) fs.writeFileSync(at(file), content_);
   }
-  assert.deepEqual(told((await provider.check(job, patience())).report), []);
+  assert.deepEqual(reported((await provider.check(job, patience())).report), []);
   const other = { ...job, signingKey: pairKey };
   await assert.rejects(provider.check(other, patience()), hasFault('wrong signature', /expected/));
   // Only to initialize again mends it.
@@ -250,7 +250,7 @@ test('an unreadable file is reported, not taken for removed', { skip: skip || mu
     'EACCES /hostroot/etc/sub',
   ]);
   assert.equal(report.counts.problems, 2);
-  assert.deepEqual(told(report), [
+  assert.deepEqual(reported(report), [
     'removed /hostroot/etc/a',
     'changed /hostroot/etc/b',
     'changed /hostroot/etc/sub',
@@ -278,7 +278,7 @@ test(
     const flood = 'case "$1" in --version) ;; *) head -c 5000000 /dev/zero | tr "\\0" "\\n" >&2;; esac';
     const provider = new AideProvider({ program: host.script('aide', `${flood}\n${aide}`) });
     const { report } = await provider.check(job, patience());
-    assert.deepEqual(told(report), ['changed /hostroot/etc/b', 'changed /hostroot/etc/sub']);
+    assert.deepEqual(reported(report), ['changed /hostroot/etc/b', 'changed /hostroot/etc/sub']);
     assert.deepEqual([report.counts.removed, report.counts.problems], [0, 1]);
     assert.deepEqual(
       report.problems.map(({ path, code }) => [path, code]),
@@ -311,7 +311,7 @@ for (const [which, script] of [
       fs.writeFileSync(at(name), 'hidden\n');
     const { report } = await provider.check(job, patience());
     const names = ['/hostroot/etc/fresh/a\xc3', '/hostroot/etc/\xff'];
-    const added = told(report).filter((line) => /[\xc3\xff]$/.test(line));
+    const added = reported(report).filter((line) => /[\xc3\xff]$/.test(line));
     const problems = report.problems.map(({ path, code }) => `${code} ${path}`);
     const isBlind = await matchesCharacters(await findAide(program), patience().signal);
     const [seen, unseen] = isBlind ? [[], names] : [names, []];
@@ -353,7 +353,7 @@ test(
     const provider = new AideProvider({ program: host.script('aide', text) });
     await provider.init(job, patience());
     host.write('etc/a', 'changed\n');
-    assert.deepEqual(told((await provider.check(job, patience())).report), ['changed /hostroot/etc/a']);
+    assert.deepEqual(reported((await provider.check(job, patience())).report), ['changed /hostroot/etc/a']);
   },
 );
 

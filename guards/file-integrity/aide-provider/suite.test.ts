@@ -159,11 +159,11 @@ test(
             assert.deepEqual(one.options, other.options);
             assert.deepEqual(one.report, other.report);
             const facts = { ...one.facts, program: 'the same' };
-            for (const tell of [
+            for (const notify of [
               (r: typeof one) => [...plainReport(r.report, r.options, facts)].join(''),
               (r: typeof one) => jsonReport(r.report, r.options, facts),
             ])
-              assert.equal(words(tell(one)), words(tell(other)));
+              assert.equal(words(notify(one)), words(notify(other)));
             return one.report.changes.map(({ path }) => path);
           };
           const paths = await check();
@@ -181,7 +181,7 @@ test(
           );
         },
       ),
-      { numRuns: 8, least: 4 },
+      { numRuns: 8, min: 4 },
     );
     assertReached(different > runs / 2, `${different} differences in all`);
   },

@@ -12,7 +12,7 @@ import type { ScanRoot } from '../provider/provider.ts';
 import { Selection } from '../aide-conf/selection.ts';
 
 /** How many are reported for one scan: a user may create a million. */
-const mostNames = 10_000;
+const maxNames = 10_000;
 
 export interface UnseenNamesOptions {
   /** Directories that AIDE has looked into, as the job calls them. */
@@ -41,7 +41,7 @@ export async function unseenNames(options: UnseenNamesOptions): Promise<readonly
         code: 'EILSEQ',
         message: 'this version of AIDE does not inspect names that are not UTF-8',
       });
-      if (found.length === mostNames) return found;
+      if (found.length === maxNames) return found;
     }
   }
   return found;

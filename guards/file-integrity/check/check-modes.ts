@@ -57,7 +57,7 @@ export interface Imported {
 }
 
 /** How many problems are listed; the others are counted. */
-const MOST_PROBLEMS = 10_000;
+const MAX_PROBLEMS = 10_000;
 
 /** @throws {RampartError}: the baseline is unchanged */
 export async function initFiles(job: CheckJob): Promise<Done> {
@@ -68,7 +68,7 @@ export async function initFiles(job: CheckJob): Promise<Done> {
   const problems: ScanProblem[] = [];
   let problemCount = 0;
   const entries = onlyEntries(scan(scanner, job, { expected, isLast: true }), (problem) => {
-    if (++problemCount <= MOST_PROBLEMS) problems.push(problem);
+    if (++problemCount <= MAX_PROBLEMS) problems.push(problem);
   });
   const total = await write(job, entries);
   const counts = { total, added: 0, removed: 0, changed: 0, problems: problemCount };

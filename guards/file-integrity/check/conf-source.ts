@@ -16,7 +16,7 @@ import { readAideConf } from '../aide-conf/evaluate.ts';
 const USUAL = '/etc/aide/aide.conf';
 /** A program of a configuration that takes longer hangs. */
 const EXECUTION_MS = 60_000;
-const MOST_OUTPUT_BYTES = 64 * 1024 * 1024;
+const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
 
 export interface ConfSource {
   /** Name in messages. */
@@ -64,7 +64,7 @@ function machine(allowExecution: boolean): ConfEnvironment {
     exists: (path) => existsSync(path),
     readFile: readRegularFile,
     // Who runs the command reads the files as well.
-    tellsIncluded: true,
+    reportsIncluded: true,
     readDirectory: (path) => readdirSync(path).filter((name) => isIncluded(join(path, name))),
     ...(allowExecution && { execute }),
   };
@@ -88,7 +88,7 @@ function execute(path: string, environment: ReadonlyMap<string, string>): Buffer
     stdio: ['ignore', 'pipe', 'pipe'],
     timeout: EXECUTION_MS,
     killSignal: 'SIGKILL',
-    maxBuffer: MOST_OUTPUT_BYTES,
+    maxBuffer: MAX_OUTPUT_BYTES,
   });
   if (run.error !== undefined) throw run.error;
   if (run.stderr.length > 0)

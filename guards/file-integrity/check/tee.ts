@@ -2,7 +2,7 @@
 import type { Batch, Batches } from '../model/batches.ts';
 
 /** Batches that the second reader may be behind. */
-const most = 8;
+const max = 8;
 
 /** `copy` gets each batch that was read of `main`, and fails where `main` was not read to its end. */
 export class Tee<T> {
@@ -18,7 +18,7 @@ export class Tee<T> {
   async *main(): AsyncGenerator<Batch<T>, void, undefined> {
     try {
       for await (const batch of this.#source) {
-        while (this.#waiting.length >= most && this.#state === 'open') await this.#change();
+        while (this.#waiting.length >= max && this.#state === 'open') await this.#change();
         if (this.#state === 'open') this.#waiting.push(batch);
         this.#changed();
         yield batch;

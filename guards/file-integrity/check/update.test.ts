@@ -171,9 +171,9 @@ test('a directory that can no longer be opened: entries read are updated, the ot
         ...{ old: inBatches(old, size), now: asScanned(now, size) },
         oldAttributes: attributes,
       });
-      const told = (await all(comparison)).map(({ kind, path }) => `${kind} ${path}`);
+      const reported = (await all(comparison)).map(({ kind, path }) => `${kind} ${path}`);
       assert.deepEqual(
-        told.toSorted(),
+        reported.toSorted(),
         ['unread /a', ...nows.map(({ path }) => `changed ${path}`)].toSorted(),
       );
     }

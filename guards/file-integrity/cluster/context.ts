@@ -52,7 +52,7 @@ export function ownerOf({ integrities: type }: IntegrityTypes, { metadata }: Fil
 }
 
 /** @param nodeName the node that it is about: events of one node are folded, and those of all the others are not */
-export function tell(
+export function notify(
   { recorder }: Pick<ClusterContext, 'recorder'>,
   { group, integrity }: Found,
   note: Note,
@@ -77,7 +77,7 @@ const EVENTS_MS = 1000;
  *
  * @throws the signal's reason when it aborts.
  */
-export async function flushTold(
+export async function flushReported(
   { recorder }: Pick<ClusterContext, 'recorder'>,
   signal: AbortSignal,
 ): Promise<void> {

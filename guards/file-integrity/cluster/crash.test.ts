@@ -102,10 +102,14 @@ async function finalState(cluster: TestCluster, name: string): Promise<object | 
     ...(await cluster.notes('NodeIntegrityStatus')),
     ...(await cluster.notes('NodeIntegrityAccepted')),
   ];
-  const told = new Set(notes.filter((note) => note.includes(`aide-${name}-`) || note.includes('alice')));
+  const reported = new Set(notes.filter((note) => note.includes(`aide-${name}-`) || note.includes('alice')));
   if (kept === undefined || active === undefined || secret === undefined || binding === undefined)
     return undefined;
-  if (temporary.length > 0 || told.size < 2 || integrity.metadata.annotations?.[names.reinit] !== undefined)
+  if (
+    temporary.length > 0 ||
+    reported.size < 2 ||
+    integrity.metadata.annotations?.[names.reinit] !== undefined
+  )
     return undefined;
   // Whoever only reads events has to learn of the phase too.
   const phases = (await cluster.events()).filter(

@@ -65,7 +65,7 @@ suite('a result', () => {
     const { unread: _, ...well } = { ...sample, nodeName: 'n1', doneRequests: [] };
     const files = [{ path: '/etc/x', reason: 'EACCES: permission denied' }];
     const some = { ...well, unread: { count: 2, files } };
-    const told = (result: NodeResult, known?: FileIntegrityNodeStatus): readonly string[] =>
+    const reported = (result: NodeResult, known?: FileIntegrityNodeStatus): readonly string[] =>
       takeResult(result, known)
         .notes.filter(({ reason }) => reason === 'NodeIntegrityUnread')
         .map(({ type, note }) => `${type} ${note}`);
@@ -74,13 +74,13 @@ suite('a result', () => {
     assert.equal(after.lastResult?.condition, 'Succeeded');
     assert.deepEqual(after.unread, some.unread);
     assert.equal(before.unread, undefined);
-    assert.deepEqual(told(some, before), [
+    assert.deepEqual(reported(some, before), [
       'Warning 2 files of node n1 cannot be read: /etc/x (EACCES: permission denied), ...',
     ]);
-    assert.deepEqual(told({ ...some, unread: { count: 1, files } }, after), []);
-    assert.deepEqual(told(well, after), ['Normal all files of node n1 can be read again']);
-    assert.deepEqual(told(well), []);
-    assert.deepEqual(told({ ...well, outcome: { kind: 'errored', message: 'x' } }, after), []);
+    assert.deepEqual(reported({ ...some, unread: { count: 1, files } }, after), []);
+    assert.deepEqual(reported(well, after), ['Normal all files of node n1 can be read again']);
+    assert.deepEqual(reported(well), []);
+    assert.deepEqual(reported({ ...well, outcome: { kind: 'errored', message: 'x' } }, after), []);
   });
 
   test('other files with the same counts are reported', () => {

@@ -18,11 +18,11 @@ import {
   type ClusterContext,
   countingOf,
   fieldManager,
-  flushTold,
+  flushReported,
   type Found,
   foundAt,
   ownerOf,
-  tell,
+  notify,
 } from './context.ts';
 import {
   type Changes,
@@ -90,7 +90,7 @@ class IntegrityController {
   /** By uid: when its status was last written, by the monotonic clock. */
   readonly #writtenMs = new Map<string, number>();
   /** By uid: the reported change that is not in the status yet, so that a retry does not report it again. */
-  readonly #told = new Map<string, string>();
+  readonly #reported = new Map<string, string>();
 
   constructor(context: ClusterContext, configs: ActiveConfigs, watched: WatchedNodes) {
     this.#context = context;
@@ -105,7 +105,7 @@ class IntegrityController {
     for (const { integrity } of all)
       if (isDeleting(integrity)) {
         this.#writtenMs.delete(integrity.metadata.uid ?? '');
-        this.#told.delete(integrity.metadata.uid ?? '');
+        this.#reported.delete(integrity.metadata.uid ?? '');
         this.#priorities.forget(integrity.metadata.uid ?? '');
       }
     const found = countingOf(all);
@@ -188,7 +188,7 @@ class IntegrityController {
     logger.info({ fileIntegrity: `${namespace}/${name}`, nodes: requests.length }, 'requested new baselines');
     const warn = (note: string, nodeName?: string): void => {
       const warning = { type: 'Warning', reason: 'FileIntegrityStatus', note } as const;
-      tell(this.#context, { group, integrity }, warning, 'Reinit', nodeName);
+      notify(this.#context, { group, integrity }, warning, 'Reinit', nodeName);
     };
     for (const { nodeName } of reinit.requests.filter(isOfOther)) {
       warn(
@@ -241,7 +241,7 @@ class IntegrityController {
     const status = statusOf(integrity, facts, clock);
     const { namespace, name = '', uid = '', resourceVersion } = integrity.metadata;
     if (isSameStatus(before, status)) {
-      this.#told.delete(uid);
+      this.#reported.delete(uid);
       return done;
     }
     const nowMs = clock.monotonicMs();
@@ -249,7 +249,7 @@ class IntegrityController {
     const leftMs = (this.#writtenMs.get(uid) ?? -Infinity) + paceMs - nowMs;
     if (leftMs > 0) return requeueAfter(leftMs);
     const changes = changesOf(before, status, facts.configured);
-    await this.#tellStatus(found, before, status, facts.configured, changes, signal);
+    await this.#reportStatus(found, before, status, facts.configured, changes, signal);
     try {
       await client.patch(
         group.types.integrities,
@@ -263,7 +263,7 @@ class IntegrityController {
       );
     } catch (error) {
       if (!isNotFound(error)) throw error;
-      this.#told.delete(uid);
+      this.#reported.delete(uid);
       return done;
     }
     this.#writtenMs.set(uid, nowMs);
@@ -275,7 +275,7 @@ class IntegrityController {
    * As in FIO: one event for each change of the phase. Sent before the status is written, because afterwards
    * it would never be sent.
    */
-  async #tellStatus(
+  async #reportStatus(
     found: Found,
     before: FileIntegrity['status'],
     { phase }: FileIntegrityStatus,
@@ -288,16 +288,16 @@ class IntegrityController {
     const isWell = isUsable && isSubstitute === undefined;
     const note = isWell ? phase : `${phase}: ${message}`;
     const change = `${before?.phase ?? ''} ${note}`;
-    if (this.#told.get(uid) !== change) {
-      tell(
+    if (this.#reported.get(uid) !== change) {
+      notify(
         this.#context,
         found,
         { type: phase === 'Error' || !isWell ? 'Warning' : 'Normal', reason: 'FileIntegrityStatus', note },
         'Reconcile',
       );
-      this.#told.set(uid, change);
+      this.#reported.set(uid, change);
     }
-    await flushTold(this.#context, signal);
+    await flushReported(this.#context, signal);
   }
 
   #count(
@@ -353,7 +353,7 @@ export class PriorityClassNames {
           { fieldManager, signal },
         );
         const note = `there is no PriorityClass ${JSON.stringify(className)}: spec.priorityClassName is cleared; the FileIntegrity works without it`;
-        tell(this.#context, found, { type: 'Warning', reason: 'FileIntegrityStatus', note }, 'Validate');
+        notify(this.#context, found, { type: 'Warning', reason: 'FileIntegrityStatus', note }, 'Validate');
         return;
       }
       // The right may be missing after an upgrade. Nothing depends on the class.

@@ -222,10 +222,10 @@ export function changesOf(
   { phase }: FileIntegrityStatus,
   { isUsable, isSubstitute, message }: Configured,
 ): Changes {
-  const told = before?.conditions?.find(({ type }) => type === 'Configured');
+  const reported = before?.conditions?.find(({ type }) => type === 'Configured');
   return {
     isOtherPhase: phase !== before?.phase,
     isOtherError:
-      (!isUsable || isSubstitute === true) && (told?.status !== 'False' || told.message !== message),
+      (!isUsable || isSubstitute === true) && (reported?.status !== 'False' || reported.message !== message),
   };
 }

@@ -19,7 +19,7 @@ import { NodeProgress } from './node-progress.ts';
 const since = '2026-11-27T12:00:00.000Z';
 
 /** As the agent of the node says it. */
-async function tell(cluster: TestCluster, node: string, object: string, entries: number): Promise<void> {
+async function notify(cluster: TestCluster, node: string, object: string, entries: number): Promise<void> {
   const progress = { object, step: 'init', since, entries, entriesPerSecond: 40 } as const;
   const guards = {
     'file-integrity': { state: 'running', reason: '', facts: nodeFacts({ followed: [], progress }) },
@@ -36,8 +36,8 @@ test('the progress of nodes that initialize is in the condition until they have 
   await using cluster = await TestCluster.start();
   await cluster.createNamespace(systemNamespace);
   for (const node of ['n1', 'n2']) await cluster.createNode(node);
-  await tell(cluster, 'n1', `${testNamespace}/fi`, 1200);
-  await tell(cluster, 'n2', `${testNamespace}/other`, 7);
+  await notify(cluster, 'n1', `${testNamespace}/fi`, 1200);
+  await notify(cluster, 'n2', `${testNamespace}/other`, 7);
   await cluster.createIntegrity('fi');
   cluster.startOperator();
   const complete = async (): Promise<string> => {
@@ -62,13 +62,13 @@ test('leaves out the progress of an agent that no longer renews its lease', asyn
     const found = await nodes.of('ns/fi', ['n1', 'absent'], AbortSignal.timeout(10_000));
     return found.get('n1')?.entries;
   };
-  await tell(cluster, 'n1', 'ns/fi', 10);
+  await notify(cluster, 'n1', 'ns/fi', 10);
   assert.equal(await entries(), 10);
   clock.advanceSync(29_000);
   assert.equal(await entries(), 10);
   clock.advanceSync(10_000);
   assert.equal(await entries(), undefined);
-  await tell(cluster, 'n1', 'ns/fi', 20);
+  await notify(cluster, 'n1', 'ns/fi', 20);
   clock.advanceSync(9999);
   assert.equal(await entries(), undefined, 'asked at most every 10 s');
   clock.advanceSync(1);

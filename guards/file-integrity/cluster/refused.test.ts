@@ -57,12 +57,12 @@ suite('refused', () => {
     });
     assert.equal(last.filesChanged, 1);
     assert.equal(last.resultConfigMapName, undefined, 'there is none');
-    const [told] = await until('why is told', async () => {
+    const [reported] = await until('why is told', async () => {
       const notes = await cluster.notes('NodeIntegrityIncomplete');
       return notes.length > 0 && notes;
     });
     assert.match(
-      told ?? '',
+      reported ?? '',
       /^the findings of node n1 could not be written completely: .*exceeded quota: small/,
     );
     client.isFull = false;

@@ -184,12 +184,12 @@ suite('findings as entries of reports', () => {
 
   test('no changes with unreadable files is not a pass', () => {
     const unread = { count: 1, files: [{ path: '/etc/x', reason: 'EIO: input/output error' }] };
-    const told = (result: NodeResult): readonly string[] =>
+    const reported = (result: NodeResult): readonly string[] =>
       reportEntries(result).map((entry) => `${entry.result} ${entry.message}`);
     const warning = 'warn 1 file of node n1 cannot be read: /etc/x (EIO: input/output error)';
-    assert.deepEqual(told({ ...resultOf({ kind: 'succeeded' }), unread }), [warning]);
-    assert.deepEqual(told({ ...resultOf(failed), unread }).slice(1), [warning]);
-    assert.deepEqual(told({ ...resultOf(failed, [finding]), unread }).slice(1), [warning]);
+    assert.deepEqual(reported({ ...resultOf({ kind: 'succeeded' }), unread }), [warning]);
+    assert.deepEqual(reported({ ...resultOf(failed), unread }).slice(1), [warning]);
+    assert.deepEqual(reported({ ...resultOf(failed, [finding]), unread }).slice(1), [warning]);
   });
 
   test('the report counts what the result has left out, and names the log', () => {

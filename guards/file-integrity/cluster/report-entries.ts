@@ -79,7 +79,7 @@ export function reportEntries(result: NodeResult): ReportEntry[] {
     properties: { node: nodeName, update: printable(update), files: String(files) },
   }));
   const unexplained = findings.filter((finding) => finding.explained === undefined);
-  const told = unexplained.map((finding): ReportEntry => ({
+  const reported = unexplained.map((finding): ReportEntry => ({
     ...common,
     rule: `file-${finding.change}`,
     result: 'fail',
@@ -87,15 +87,15 @@ export function reportEntries(result: NodeResult): ReportEntry[] {
     timestampMs: finding.seenMs,
     properties: propertiesOf(finding, nodeName),
   }));
-  return [...told, ...explained, ...unread];
+  return [...reported, ...explained, ...unread];
 }
 
 /** `2 files of node n1 cannot be read: /etc/x (EACCES: ...), ...`. */
 export function describeUnread({ count, files }: Unread, nodeName: string): string {
   const some = files.slice(0, 3).map(({ path, reason }) => `${path} (${reason})`);
   const more = some.length > 0 && count > some.length ? ', ...' : '';
-  const told = some.length > 0 ? `: ${printable(some.join(', '))}${more}` : '';
-  return `${count} ${count === 1 ? 'file' : 'files'} of node ${nodeName} cannot be read${told}`;
+  const reported = some.length > 0 ? `: ${printable(some.join(', '))}${more}` : '';
+  return `${count} ${count === 1 ? 'file' : 'files'} of node ${nodeName} cannot be read${reported}`;
 }
 
 const changes = { added: 'was added', removed: 'was removed', changed: 'has changed' } as const;

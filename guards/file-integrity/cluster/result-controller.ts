@@ -24,11 +24,11 @@ import {
   type ClusterContext,
   countingOf,
   fieldManager,
-  flushTold,
+  flushReported,
   foundAt,
   type Found,
   ownerOf,
-  tell,
+  notify,
 } from './context.ts';
 import { refusalOf } from './refusal.ts';
 import { annotationsAfter, isNewer, noteOfRefusal, takeResult, withoutLog } from './taken-result.ts';
@@ -52,14 +52,14 @@ export async function runResultController(context: ClusterContext): Promise<void
 class ResultController {
   readonly #context: ClusterContext;
   /** By temporary ConfigMap: the version of it that events were recorded for, so that a retry records none. */
-  readonly #told = new Map<string, string>();
+  readonly #reported = new Map<string, string>();
 
   constructor(context: ClusterContext) {
     this.#context = context;
   }
 
   forget(key: string): void {
-    this.#told.delete(key);
+    this.#reported.delete(key);
   }
 
   readonly reconcile = async (key: string, signal: AbortSignal): Promise<Result> => {
@@ -170,7 +170,7 @@ class ResultController {
       // a + b-c and a-b + c: FIO mixes them up.
       const note = `node ${result.nodeName} has an error! FileIntegrityNodeStatus ${target.name} belongs to node ${known.nodeName} and another FileIntegrity. Rename one of the two.`;
       this.#once(configMap, () =>
-        tell(
+        notify(
           this.#context,
           found,
           { type: 'Warning', reason: 'NodeIntegrityStatus', note },
@@ -198,9 +198,9 @@ class ResultController {
     const notes = [...taken.notes, ...(refused ? [noteOfRefusal(result.nodeName, refused)] : [])];
     if (notes.length > 0) {
       this.#once(configMap, () =>
-        notes.forEach((note) => tell(this.#context, found, note, 'Scan', result.nodeName)),
+        notes.forEach((note) => notify(this.#context, found, note, 'Scan', result.nodeName)),
       );
-      await flushTold(this.#context, signal);
+      await flushReported(this.#context, signal);
     }
     const fields = noLog === undefined ? taken.fields : withoutLog(taken.fields);
     const metadata: FileIntegrityNodeStatus['metadata'] = known?.metadata ?? target;
@@ -263,8 +263,8 @@ class ResultController {
   #once({ metadata }: ConfigMap, record: () => void): void {
     const key = `${metadata.namespace}/${metadata.name}`;
     const version = `${metadata.uid} ${metadata.resourceVersion}`;
-    if (this.#told.get(key) === version) return;
-    this.#told.set(key, version);
+    if (this.#reported.get(key) === version) return;
+    this.#reported.set(key, version);
     record();
   }
 }

@@ -224,7 +224,7 @@ suite('results', () => {
     await using cluster = await start('n1');
     cluster.startOperator();
     const continued = { continuedFromMs: Date.UTC(2026, 0, 2) };
-    const told = async (): Promise<string[]> => await cluster.notes('NodeIntegrityContinued');
+    const reported = async (): Promise<string[]> => await cluster.notes('NodeIntegrityContinued');
     await cluster.report('example', 'n1', succeeded, continued);
     await cluster.report('example', 'n1', failed(0, 1, 0), continued);
     assert.equal((await cluster.status('example', 'n1'))?.continuedFrom, '2026-01-02T00:00:00Z');
@@ -233,7 +233,7 @@ suite('results', () => {
     assert.equal((await cluster.status('example', 'n1'))?.continuedFrom, '2026-01-02T00:00:00Z');
     await cluster.report('example', 'n1', succeeded);
     assert.equal((await cluster.status('example', 'n1'))?.continuedFrom, undefined);
-    const [note, ...others] = await told();
+    const [note, ...others] = await reported();
     assert.match(note ?? '', /^node n1 continues with the baseline of 2026-01-02T00:00:00Z.*re-init$/);
     assert.deepEqual(others, []);
   });

@@ -62,11 +62,11 @@ suite('a FileIntegrity', () => {
     assert.equal(kept.metadata.labels?.[names.resultLogLabel], '');
     assert.equal(kept.metadata.labels?.[names.logLabel], undefined);
     assert.equal(kept.metadata.annotations?.[names.filesChanged], '2');
-    const told = await until('it is in the status of the FileIntegrity', async () => {
+    const reported = await until('it is in the status of the FileIntegrity', async () => {
       const { status: of } = await cluster.integrity('example');
       return of?.nodeStatus?.find(({ condition }) => condition === 'Failed');
     });
-    assert.equal(told.nodeName, 'n2');
+    assert.equal(reported.nodeName, 'n2');
     // A failure on a node is not an error of the FileIntegrity.
     assert.equal((await cluster.integrity('example')).status?.phase, 'Active');
     await cluster.report('example', 'n2', succeeded);

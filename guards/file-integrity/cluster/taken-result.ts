@@ -165,8 +165,8 @@ function notesOfUpdates(
     ) === true;
   const fresh = updates.filter((one) => one.accepted && !isKnown(one));
   if (fresh.length === 0) return [];
-  const told = fresh.map(({ update, files }) => `${update} (${files} ${files === 1 ? 'file' : 'files'})`);
-  const note = cut(`updates of packages were accepted on node ${nodeName}: ${told.join(', ')}`);
+  const reported = fresh.map(({ update, files }) => `${update} (${files} ${files === 1 ? 'file' : 'files'})`);
+  const note = cut(`updates of packages were accepted on node ${nodeName}: ${reported.join(', ')}`);
   return [{ type: 'Normal', reason: 'NodeIntegrityAccepted', note }];
 }
 

@@ -70,10 +70,10 @@ export class UserConfigs implements AsyncDisposable {
     const cache = new IndexedCache<ConfigMap>({ type: configMaps, parsedLimit: 1, logger });
     const stop = new AbortController();
     const users = new Set<string>();
-    const tell = (): void => users.forEach((user) => onChange(user));
-    cache.subscribe(tell);
+    const notify = (): void => users.forEach((user) => onChange(user));
+    cache.subscribe(notify);
     // The object read directly may have changed before the reflector began.
-    void cache.synced.then(tell);
+    void cache.synced.then(notify);
     const running = runReflector({
       client,
       cache,

@@ -37,9 +37,9 @@ async function asked(fi: string, node: string, types?: typeof design): Promise<A
   });
 }
 
-async function refused(running: Promise<Ended>, told: RegExp): Promise<Ended> {
+async function refused(running: Promise<Ended>, reported: RegExp): Promise<Ended> {
   const ended = await running;
-  assert.match(ended.stderr, told);
+  assert.match(ended.stderr, reported);
   assert.equal(ended.code, 2, ended.stderr);
   return ended;
 }

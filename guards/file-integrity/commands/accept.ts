@@ -24,16 +24,16 @@ import { outputOptions } from '../../../lib/cli/output.ts';
 
 const LOOK_MS = 500;
 /** Findings of one node that are listed. */
-const MOST_LISTED = 50;
+const MAX_LISTED = 50;
 /** Nodes in a message. */
-const MOST_NAMED = 5;
+const MAX_NAMED = 5;
 
 /** @returns the exit code: 0 all was taken, 1 not all or not yet, 2 nothing was asked, which is said on stderr. */
 export async function runAccept(name: string, options: AcceptOptions): Promise<0 | 1 | 2> {
-  const told: Told = { plans: [], asked: [], outcomes: new Map() };
-  const exitCode = await accept(name, options, told);
-  if (options.output !== 'pretty' && told.integrity !== undefined) {
-    const { integrity, plans, asked, outcomes } = told;
+  const summary: AcceptSummary = { plans: [], asked: [], outcomes: new Map() };
+  const exitCode = await accept(name, options, summary);
+  if (options.output !== 'pretty' && summary.integrity !== undefined) {
+    const { integrity, plans, asked, outcomes } = summary;
     printDocument(options.output, 'rampart.dev/integrity-accept/v1', {
       fileIntegrity: { namespace: integrity.namespace, name: integrity.name },
       dryRun: options.dryRun === true,
@@ -50,7 +50,7 @@ export async function runAccept(name: string, options: AcceptOptions): Promise<0
 }
 
 /** The report at the end, however it ends. */
-interface Told {
+interface AcceptSummary {
   integrity?: FoundIntegrity;
   plans: readonly NodePlan[];
   asked: readonly Asked[];
@@ -58,7 +58,7 @@ interface Told {
   readonly outcomes: Map<string, string>;
 }
 
-async function accept(name: string, options: AcceptOptions, told: Told): Promise<0 | 1 | 2> {
+async function accept(name: string, options: AcceptOptions, summary: AcceptSummary): Promise<0 | 1 | 2> {
   const { signal } = stopSignal();
   const isPretty = options.output === 'pretty';
   try {
@@ -74,28 +74,28 @@ async function accept(name: string, options: AcceptOptions, told: Told): Promise
     const statuses = await statusesOf(client, integrity, signal);
     const plans = planAccept(integrity, statuses, [...new Set(node)], path);
     const author = await personOf(client, options, signal);
-    Object.assign(told, { integrity, plans });
+    Object.assign(summary, { integrity, plans });
     if (isPretty) process.stdout.write(`${listOf(plans)}\n`);
     if (!(await isMeant(integrity, plans, options, signal))) return options.dryRun === true ? 0 : 2;
     const asked = await ask(client, integrity, plans, { author, options, signal });
-    told.asked = asked;
+    summary.asked = asked;
     const missed = plans.length - asked.length;
     if (asked.length === 0) return 2;
     say(`asked ${asked.map(({ plan }) => plan.nodeName).join(', ')} to accept them, as ${author}`);
     if (options.timeout === 0) return missed === 0 ? 0 : 1;
     const onOutcome = (nodeName: string, text: string): void => {
-      told.outcomes.set(nodeName, text);
+      summary.outcomes.set(nodeName, text);
       if (isPretty) process.stdout.write(`${nodeName}: ${text}\n`);
     };
     const isDone = await wait(client, integrity, asked, { timeoutMs: options.timeout, onOutcome, signal });
     return isDone && missed === 0 ? 0 : 1;
   } catch (error) {
-    if (signal.aborted && told.asked.length > 0) {
+    if (signal.aborted && summary.asked.length > 0) {
       say('stopped waiting; the agents will still carry out the request');
       return 1;
     }
     process.stderr.write(describeFailure(error).text);
-    return told.asked.length > 0 ? 1 : 2;
+    return summary.asked.length > 0 ? 1 : 2;
   }
 }
 
@@ -113,11 +113,11 @@ async function isMeant(
   const count = plans.reduce((sum, { findings, omitted }) => sum + findings.length + omitted, 0);
   const nodes = someOf(
     plans.map(({ nodeName }) => nodeName),
-    MOST_NAMED,
+    MAX_NAMED,
   );
   // Findings that are only counted need not all match.
-  const most = path !== undefined && plans.some(({ omitted }) => omitted > 0) ? 'up to ' : '';
-  const what = `${most}${count} ${count === 1 ? 'finding' : 'findings'} of ${namespace}/${name} on ${nodes}`;
+  const max = path !== undefined && plans.some(({ omitted }) => omitted > 0) ? 'up to ' : '';
+  const what = `${max}${count} ${count === 1 ? 'finding' : 'findings'} of ${namespace}/${name} on ${nodes}`;
   if (dryRun) {
     say(`would accept ${what}`);
     return false;
@@ -141,9 +141,9 @@ interface Asked {
 
 function listOf(plans: readonly NodePlan[]): string {
   const rows = plans.flatMap(({ nodeName, findings, omitted }) => {
-    const counted = Math.max(0, findings.length - MOST_LISTED) + omitted;
+    const counted = Math.max(0, findings.length - MAX_LISTED) + omitted;
     return [
-      ...findings.slice(0, MOST_LISTED).map(({ path, change, attributes }) => ({
+      ...findings.slice(0, MAX_LISTED).map(({ path, change, attributes }) => ({
         cells: [nodeName, { text: change, style: styles[change] }, visible(path), attributes.join(', ')],
       })),
       ...(counted > 0 ? [{ cells: [nodeName, '', `and ${counted} more, if they still match`] }] : []),

@@ -118,7 +118,7 @@ test('errors have the exit codes of AIDE, a next step, and no report', async () 
   scene.write('otherkey', 'ab'.repeat(32));
   scene.write('shortkey', 'abc\n');
   const key = ['--key', scene.at('db.key')];
-  const all: (readonly [code: number, told: RegExp, args: readonly string[]])[] = [
+  const all: (readonly [code: number, reported: RegExp, args: readonly string[]])[] = [
     [15, /unknown option '--nonsense'/, ['--nonsense']],
     [15, /too many arguments/, ['extra']],
     [15, /--init and --update together/, ['--init', '--update']],
@@ -141,9 +141,9 @@ test('errors have the exit codes of AIDE, a next step, and no report', async () 
   const cases = sampled(all, 3);
   for (let at = 0; at < cases.length; at += 3) {
     await Promise.all(
-      cases.slice(at, at + 3).map(async ([code, told, args]) => {
+      cases.slice(at, at + 3).map(async ([code, reported, args]) => {
         const ended = await scene.check(...args);
-        assert.match(ended.stderr, told);
+        assert.match(ended.stderr, reported);
         assert.equal(ended.code, code, ended.stderr);
         assert.equal(ended.stdout, '');
       }),

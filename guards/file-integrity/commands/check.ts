@@ -100,7 +100,7 @@ async function run(
   stage.now = 'run';
   if (mode === 'import') {
     const path = options.importAide ?? '';
-    return tellImported(path, db, await importDatabase(job, path));
+    return reportImported(path, db, await importDatabase(job, path));
   }
   const done = await withProgress(job, (shown) =>
     mode === 'init' ? initFiles(shown) : checkFiles(shown, mode),
@@ -117,7 +117,7 @@ async function withProgress<T>(job: CheckJob, work: (job: CheckJob) => Promise<T
   return await work(bar.isShown ? { ...job, onProgress: (progress) => bar.show(progress) } : job);
 }
 
-function tellImported(
+function reportImported(
   path: string,
   db: string,
   { entries, refusedChecksums, withoutChecksum }: Imported,

@@ -85,15 +85,15 @@ export function progressLine(progress: ScanProgress, facts: LineFacts): string {
     if (bar.length + percent.length + (parts[0]?.length ?? 0) > facts.columns) bar = '';
     if (percent.length > facts.columns) percent = '';
   }
-  let told = '';
+  let reported = '';
   let width = bar.length + percent.length;
   for (const one of parts) {
-    const more = told === '' ? one : `  ${one}`;
+    const more = reported === '' ? one : `  ${one}`;
     if (width + more.length > facts.columns) break;
-    told += more;
+    reported += more;
     width += more.length;
   }
-  return paint('cyan', bar + percent, facts.colour) + told;
+  return paint('cyan', bar + percent, facts.colour) + reported;
 }
 
 /** Approximate; the baseline's numbers may be exceeded. */

@@ -33,12 +33,12 @@ async function compare(
   old: readonly Entry[],
   now: readonly (Entry | ScanProblem)[],
   more: Partial<CompareOptions> = {},
-): Promise<{ told: string[]; differences: Difference[]; totals: Comparison['totals'] }> {
+): Promise<{ reported: string[]; differences: Difference[]; totals: Comparison['totals'] }> {
   const oldAttributes = old.reduce((set, { attributes }) => set | attributes, 0);
   const comparison = new Comparison({ old: [old], now: [now], oldAttributes, ...more });
   const differences = await collect(comparison);
   return {
-    told: differences.map(({ kind, path }) => `${kind} ${path}`),
+    reported: differences.map(({ kind, path }) => `${kind} ${path}`),
     differences,
     totals: comparison.totals,
   };
@@ -53,14 +53,14 @@ test('reports added, removed and changed files in the order of paths, and no oth
     file('/a/b'),
     file('/d'),
   ];
-  const { told, differences, totals } = await compare(old, now);
-  assert.deepEqual(told, ['changed /a', 'removed /a!', 'added /a/0', 'removed /c', 'added /d']);
+  const { reported, differences, totals } = await compare(old, now);
+  assert.deepEqual(reported, ['changed /a', 'removed /a!', 'added /a/0', 'removed /c', 'added /d']);
   assert.ok(differences[0]?.kind === 'changed');
   assert.equal(differences[0].changed, setOf('p', 'n'));
   assert.deepEqual(totals, { entries: 5, unread: 0 });
-  assert.deepEqual((await compare(old, old)).told, []);
-  assert.equal((await compare([], old)).told.length, 5);
-  assert.equal((await compare(old, [])).told.length, 5);
+  assert.deepEqual((await compare(old, old)).reported, []);
+  assert.equal((await compare([], old)).reported.length, 5);
+  assert.equal((await compare(old, [])).reported.length, 5);
 });
 
 test('only attributes that both have are compared; a file of another type has other permissions', async () => {
@@ -111,14 +111,14 @@ test('every attribute is compared', async () => {
     assert.ok(found?.kind === 'changed' && more.length === 0, attribute);
     assert.equal(found.changed, setOf(attribute));
     assert.deepEqual(
-      (await compare([{ ...before, attributes: 0 }], [{ ...before, ...parts, attributes: 0 }])).told,
+      (await compare([{ ...before, attributes: 0 }], [{ ...before, ...parts, attributes: 0 }])).reported,
       [],
     );
   }
   const value = (byte: number): Entry =>
     entryOf({ path: '/a', attributes: setOf('xattrs'), xattrs: [['user.a', Buffer.from([byte])]] });
-  assert.deepEqual((await compare([value(1)], [value(2)])).told, ['changed /a']);
-  assert.deepEqual((await compare([value(1)], [value(1)])).told, []);
+  assert.deepEqual((await compare([value(1)], [value(2)])).reported, ['changed /a']);
+  assert.deepEqual((await compare([value(1)], [value(1)])).reported, []);
 });
 
 test('an unreadable file is neither removed nor unchanged', async () => {
@@ -133,15 +133,15 @@ test('an unreadable file is neither removed nor unchanged', async () => {
     problem('/b'),
     file('/c'),
   ];
-  const { told, totals } = await compare(old, now);
-  assert.deepEqual(told, ['unread /a', 'unread /b', 'unread /b']);
+  const { reported, totals } = await compare(old, now);
+  assert.deepEqual(reported, ['unread /a', 'unread /b', 'unread /b']);
   assert.deepEqual(totals, { entries: 5, unread: 3 });
   const nothing = await compare(old, [problem('/')]);
-  assert.deepEqual(nothing.told, ['unread /']);
+  assert.deepEqual(nothing.reported, ['unread /']);
   assert.equal(nothing.totals.unread, old.length);
   // The parts that were seen all the same are compared.
   const some = await compare(old, [problem('/a'), file('/a/b', { permissions: 0 }), problem('/x')]);
-  assert.deepEqual(some.told, [
+  assert.deepEqual(some.reported, [
     'removed /',
     'unread /a',
     'removed /a!',
@@ -163,31 +163,39 @@ test('a file that grows may grow, and its start stays what it was', async () => 
       asked.push(sizeBytes);
       return Promise.resolve({ sha256: Buffer.alloc(32, byte), sha512: Buffer.alloc(0) });
     };
-  const told = async (old: Entry, now: Entry, options: Partial<CompareOptions> = {}): Promise<string[]> => {
+  const reported = async (
+    old: Entry,
+    now: Entry,
+    options: Partial<CompareOptions> = {},
+  ): Promise<string[]> => {
     const { differences } = await compare([old], [now], options);
     return differences.map((one) => `${one.kind} ${one.kind === 'changed' ? one.changed : ''}`);
   };
-  assert.deepEqual(await told(before, grown, { digestStart: digestStart(1) }), []);
+  assert.deepEqual(await reported(before, grown, { digestStart: digestStart(1) }), []);
   assert.deepEqual(asked, [10]);
-  assert.deepEqual(await told(before, grown, { digestStart: digestStart(3) }), [
+  assert.deepEqual(await reported(before, grown, { digestStart: digestStart(3) }), [
     `changed ${setOf('sha256')}`,
   ]);
-  assert.deepEqual(await told(before, grown), [`changed ${setOf('sha256')}`]);
-  assert.deepEqual(await told({ ...before, sizeBytes: 0 }, grown, { digestStart: digestStart(3) }), []);
-  assert.deepEqual(await told(grown, before, { digestStart: digestStart(1) }), [
+  assert.deepEqual(await reported(before, grown), [`changed ${setOf('sha256')}`]);
+  assert.deepEqual(await reported({ ...before, sizeBytes: 0 }, grown, { digestStart: digestStart(3) }), []);
+  assert.deepEqual(await reported(grown, before, { digestStart: digestStart(1) }), [
     `changed ${setOf('s', 'm', 'sha256')}`,
   ]);
-  assert.deepEqual(await told(before, { ...grown, linkCount: 2 }, { digestStart: digestStart(1) }), [
+  assert.deepEqual(await reported(before, { ...grown, linkCount: 2 }, { digestStart: digestStart(1) }), [
     `changed ${setOf('n')}`,
   ]);
   const sizes = entryOf({ path: '/log', attributes: setOf('S'), sizeBytes: 10 });
-  assert.deepEqual(await told(sizes, { ...sizes, sizeBytes: 11 }), []);
-  assert.deepEqual(await told(sizes, { ...sizes, sizeBytes: 9 }), [`changed ${setOf('S')}`]);
+  assert.deepEqual(await reported(sizes, { ...sizes, sizeBytes: 11 }), []);
+  assert.deepEqual(await reported(sizes, { ...sizes, sizeBytes: 9 }), [`changed ${setOf('S')}`]);
 });
 
 test('ANF and ARF allow new and gone files', async () => {
-  assert.deepEqual((await compare([], [file('/a', {}, 'ANF'), file('/b', {}, 'ARF')])).told, ['added /b']);
-  assert.deepEqual((await compare([file('/a', {}, 'ANF'), file('/b', {}, 'ARF')], [])).told, ['removed /a']);
+  assert.deepEqual((await compare([], [file('/a', {}, 'ANF'), file('/b', {}, 'ARF')])).reported, [
+    'added /b',
+  ]);
+  assert.deepEqual((await compare([file('/a', {}, 'ANF'), file('/b', {}, 'ARF')], [])).reported, [
+    'removed /a',
+  ]);
 });
 
 test('logs rotated within their directory are unchanged', async () => {
@@ -196,16 +204,16 @@ test('logs rotated within their directory are unchanged', async () => {
   const old = [log('/l', 1n, 1, 'ANF'), log('/l.1', 2n, 2), log('/l.2', 3n, 3, 'ARF')];
   const later = (entry: Entry): Entry => ({ ...entry, changeTimeS: 99 });
   const now = [log('/l', 9n, 9, 'ANF'), later(log('/l.1', 1n, 1)), later(log('/l.2', 2n, 2, 'ARF'))];
-  assert.deepEqual((await compare(old, now)).told, []);
+  assert.deepEqual((await compare(old, now)).reported, []);
   // Another content under the same inode is not a rotation.
   const bent = [log('/l', 9n, 9, 'ANF'), later(log('/l.1', 1n, 7)), later(log('/l.2', 2n, 2, 'ARF'))];
-  assert.deepEqual((await compare(old, bent)).told, ['changed /l', 'added /l.1']);
+  assert.deepEqual((await compare(old, bent)).reported, ['changed /l', 'added /l.1']);
   // Neither is one in another directory; other changes of a directory are reported after its contents.
   const apart = await compare(
     [file('/d', { linkCount: 3 }, 'I'), log('/d/a', 1n, 1), file('/d/e/x'), log('/d/z', 5n, 5)],
     [file('/d', { linkCount: 4 }, 'I'), log('/d/e', 1n, 1), log('/d/e/a', 1n, 1), log('/d/z', 5n, 6)],
   );
-  assert.deepEqual(apart.told, ['added /d/e/a', 'removed /d/e/x', 'changed /d/z', 'changed /d']);
+  assert.deepEqual(apart.reported, ['added /d/e/a', 'removed /d/e/x', 'changed /d/z', 'changed /d']);
 });
 
 test('streams that are not sorted are refused', async () => {
@@ -279,7 +287,7 @@ test('blocks of bytes give what their entries give, wherever they are cut', asyn
         if (oldSize === nowSize && old.length > oldSize && changed.length + gone.length > 0) same++;
       },
     ),
-    { numRuns: 500, least: 200 },
+    { numRuns: 500, min: 200 },
   );
   assertReached(same > scaled(20), `${same} had blocks in common`);
 });
@@ -317,12 +325,12 @@ test('an unchanged block is never unpacked', async () => {
           },
         }),
     );
-  const { told, totals } = await compare([], [], {
+  const { reported, totals } = await compare([], [], {
     old: noting(inBlocks(entries, 10)),
     now: noting(inBlocks(now, 10)),
     oldAttributes: all,
   });
-  assert.deepEqual(told, ['changed /25']);
+  assert.deepEqual(reported, ['changed /25']);
   assert.deepEqual(totals, { entries: 40, unread: 0 });
   assert.deepEqual(unpacked, ['/20', '/20']);
 });

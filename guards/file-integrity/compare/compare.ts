@@ -118,7 +118,7 @@ export class Comparison implements AsyncIterable<readonly Difference[]> {
       }
     }
     signal?.throwIfAborted();
-    for (const pair of (await this.#moved?.end()) ?? []) this.#tell(pair);
+    for (const pair of (await this.#moved?.end()) ?? []) this.#notify(pair);
     if (this.#batch.length > 0) yield this.#take();
   }
 
@@ -181,11 +181,11 @@ export class Comparison implements AsyncIterable<readonly Difference[]> {
   }
 
   async #pair(pair: Pair): Promise<void> {
-    if (this.#moved === undefined) return this.#tell({ ...pair, movedIn: false, movedOut: false });
-    for (const done of await this.#moved.add(pair)) this.#tell(done);
+    if (this.#moved === undefined) return this.#notify({ ...pair, movedIn: false, movedOut: false });
+    for (const done of await this.#moved.add(pair)) this.#notify(done);
   }
 
-  #tell({ path, old, now, changed, movedIn, movedOut }: MovedPair): void {
+  #notify({ path, old, now, changed, movedIn, movedOut }: MovedPair): void {
     const isNew = now !== undefined && !movedIn && (now.attributes & allowedNew) === 0;
     const isGone = old !== undefined && !movedOut && (old.attributes & allowedGone) === 0;
     if (old === undefined || now === undefined || movedIn || movedOut) {

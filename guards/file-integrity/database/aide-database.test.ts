@@ -156,9 +156,9 @@ test('returns the columns, so that a caller can name checksums that are not read
   using directory = temporaryDirectory();
   const path = join(directory.path, 'db');
   writeFileSync(path, '@@begin_db\n@@db_spec name attr md5\n@@end_db\n');
-  let told: readonly string[] = [];
-  await collect(readAideDatabase(path, { onColumns: (names) => (told = names) }));
-  assert.deepEqual(told, ['name', 'attr', 'md5']);
+  let reported: readonly string[] = [];
+  await collect(readAideDatabase(path, { onColumns: (names) => (reported = names) }));
+  assert.deepEqual(reported, ['name', 'attr', 'md5']);
 });
 
 test('entries in the order of AIDE are sorted by their bytes', async () => {

@@ -14,7 +14,7 @@ import { attributesOfColumns, readerOfColumn } from './aide-columns.ts';
 /** No line of AIDE is longer: 64 KiB of extended attributes in base64, a long name and its target. */
 const longestLine = 1 << 20;
 /** AIDE has some 40. */
-const mostColumns = 256;
+const maxColumns = 256;
 
 /**
  * The entries in the order of the file, which is that of AIDE's tree; `sortEntries` brings them into that of
@@ -121,7 +121,7 @@ interface Column {
 class AideParser {
   readonly #path: string;
   #line = 0;
-  #begun = false;
+  #started = false;
   #ended = false;
   #columns: readonly Column[] | undefined;
   #template: Draft = emptyDraft;
@@ -158,11 +158,11 @@ class AideParser {
     const [directive = '', ...names] = line.split(/\s+/);
     switch (directive) {
       case '@@begin_db':
-        if (this.#begun) throw this.fault('there is a second @@begin_db');
-        this.#begun = true;
+        if (this.#started) throw this.fault('there is a second @@begin_db');
+        this.#started = true;
         return;
       case '@@db_spec':
-        if (!this.#begun) throw this.fault('@@db_spec comes before @@begin_db');
+        if (!this.#started) throw this.fault('@@db_spec comes before @@begin_db');
         if (this.#columns !== undefined) throw this.fault('there is a second @@db_spec');
         this.#spec(names);
         return;
@@ -176,7 +176,7 @@ class AideParser {
   }
 
   #spec(names: readonly string[]): void {
-    if (names.length > mostColumns) throw this.fault(`@@db_spec names more than ${mostColumns} columns`);
+    if (names.length > maxColumns) throw this.fault(`@@db_spec names more than ${maxColumns} columns`);
     const twice = names.find((name, at) => names.indexOf(name) !== at);
     if (twice !== undefined) throw this.fault(`@@db_spec names ${twice} twice`);
     if (!names.includes('name')) throw this.fault('@@db_spec does not contain name');

@@ -305,8 +305,8 @@ function readXattrs(reader: ByteReader, readText: () => string): Entry['xattrs']
 }
 
 function sharedLength(one: string, other: string): number {
-  const most = Math.min(one.length, other.length);
+  const max = Math.min(one.length, other.length);
   let at = 0;
-  while (at < most && one.charCodeAt(at) === other.charCodeAt(at)) at++;
+  while (at < max && one.charCodeAt(at) === other.charCodeAt(at)) at++;
   return at;
 }

@@ -103,8 +103,8 @@ test('another key, another scheme and a scheme edited in the file are refused', 
   const file = readFileSync(path);
   const edited = frames(file).map((frame) => {
     if (frame.kind !== 1) return frame;
-    const told = { ...(JSON.parse(frame.payload.toString()) as object), scheme: 'ed25519' };
-    return { kind: 1, payload: Buffer.from(JSON.stringify(told)) };
+    const reported = { ...(JSON.parse(frame.payload.toString()) as object), scheme: 'ed25519' };
+    return { kind: 1, payload: Buffer.from(JSON.stringify(reported)) };
   });
   writeFileSync(path, rebuilt(file, edited));
   await assert.rejects(openBaseline(path, pairKey), hasFault('wrong signature'));

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 
 import { GivenContainers } from '../../../lib/cri/containers.fixture.ts';
 import type { Change } from '../../../lib/sensor/changes/change.ts';
-import { AwaitedContainers, mostAwaiting } from './awaited-containers.ts';
+import { AwaitedContainers, maxAwaiting } from './awaited-containers.ts';
 import { ChangeAuthors } from './change-author.ts';
 
 const longMs = 600_000;
@@ -104,8 +104,8 @@ suite('changes by a container that the runtime has not reported yet', () => {
   test('wait only as many as there is room for, and go on in their order', () => {
     using bench = new Bench(longMs);
     const more = 500;
-    for (let i = 0; i < mostAwaiting + more; i++) bench.awaited.add(change(`/${i}`));
-    assert.equal(bench.awaited.size, mostAwaiting);
+    for (let i = 0; i < maxAwaiting + more; i++) bench.awaited.add(change(`/${i}`));
+    assert.equal(bench.awaited.size, maxAwaiting);
     assert.deepEqual(
       bench.passed,
       Array.from({ length: more }, (_, i) => `/${i} unknown`),

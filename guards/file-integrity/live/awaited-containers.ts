@@ -9,9 +9,9 @@ import type { ChangeAuthors, ChangedBy } from './change-author.ts';
 const defaultWaitMs = 400;
 /** A container of another runtime, e.g. Docker, is never reported. */
 const strangersMs = 10_000;
-const mostStrangers = 1000;
+const maxStrangers = 1000;
 /** With more, the first continues at once: in such a flood, authors are not what matters. */
-export const mostAwaiting = 10_000;
+export const maxAwaiting = 10_000;
 
 /** Hands changes on in their order, so that the last that changed a path is its author. Disposing forgets those that wait. */
 export class AwaitedContainers implements Disposable {
@@ -42,7 +42,7 @@ export class AwaitedContainers implements Disposable {
   add(change: Change): void {
     this.#waiting.push({ change, untilMs: performance.now() + this.#waitMs });
     // The first of those that wait has its timer.
-    if (this.#waiting.length === 1 || this.#waiting.length > mostAwaiting) this.#passKnown();
+    if (this.#waiting.length === 1 || this.#waiting.length > maxAwaiting) this.#passKnown();
   }
 
   #passKnown(): void {
@@ -50,7 +50,7 @@ export class AwaitedContainers implements Disposable {
     let passed = 0;
     for (const { change, untilMs } of this.#waiting) {
       const by = this.#authors.by(change);
-      const mayWait = this.#waiting.length - passed <= mostAwaiting;
+      const mayWait = this.#waiting.length - passed <= maxAwaiting;
       const stranger = strangerOf(change, by);
       if (mayWait && stranger !== undefined && this.#waitsFor(stranger.cgroup, untilMs)) {
         this.#timer = setTimeout(() => this.#passKnown(), untilMs - performance.now());
@@ -66,7 +66,7 @@ export class AwaitedContainers implements Disposable {
   #waitsFor(cgroup: string, untilMs: number): boolean {
     const nowMs = performance.now();
     if (nowMs < untilMs) return !((this.#strangers.get(cgroup) ?? 0) > nowMs);
-    if (this.#strangers.size >= mostStrangers) this.#strangers.clear();
+    if (this.#strangers.size >= maxStrangers) this.#strangers.clear();
     this.#strangers.set(cgroup, nowMs + strangersMs);
     return false;
   }

@@ -20,7 +20,7 @@ export interface ChangedBy {
 }
 
 /** Kinds that prove a change of the path, and not only that a process could have written. */
-const tellsOfChange: ReadonlySet<ChangeKind> = new Set([
+const reportsOfChange: ReadonlySet<ChangeKind> = new Set([
   ...(['created', 'deleted', 'moved-from', 'moved-to', 'attributes', 'modified'] as const),
 ]);
 
@@ -76,13 +76,13 @@ function handOf(
   known: readonly ChangeAuthor[],
 ): Hand | undefined {
   if (known.some((one) => !isPackageManager(one))) return 'others';
-  const told = kinds.filter((kind) => tellsOfChange.has(kind));
+  const reported = kinds.filter((kind) => reportsOfChange.has(kind));
   // With several, their actions cannot be distinguished: then it was one of these.
   const isOneOf = author === undefined && others > 0;
   const isUnseen =
     others > otherAuthors.length ||
-    (!isOneOf && author === undefined && told.length > 0) ||
-    (!isOneOf && contentAuthor === undefined && told.some((kind) => kind !== 'attributes'));
+    (!isOneOf && author === undefined && reported.length > 0) ||
+    (!isOneOf && contentAuthor === undefined && reported.some((kind) => kind !== 'attributes'));
   if (isUnseen) return 'unseen';
   return known.length > 0 ? 'packages' : undefined;
 }

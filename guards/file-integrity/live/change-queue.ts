@@ -32,13 +32,13 @@ export interface ChangedPath {
 export type PathChange = Partial<Omit<ChangedPath, 'path'>>;
 
 export class ChangeQueue {
-  readonly #most: number;
+  readonly #max: number;
   #paths = new Map<ByteString, ChangedPath>();
   #isFull = false;
 
-  /** @param most paths; one more, and all are forgotten */
-  constructor(most: number) {
-    this.#most = most;
+  /** @param max paths; one more, and all are forgotten */
+  constructor(max: number) {
+    this.#max = max;
   }
 
   get size(): number {
@@ -56,7 +56,7 @@ export class ChangeQueue {
     const known = this.#paths.get(path);
     const { below = false, author, touchedBy, authorBelow, isLink = false, saysLittle = false } = change;
     const { changedMs = Date.now(), isTouch = false, hand } = change;
-    if (known === undefined && this.#paths.size >= this.#most) {
+    if (known === undefined && this.#paths.size >= this.#max) {
       this.#paths.clear();
       this.#isFull = true;
     }
@@ -76,10 +76,10 @@ export class ChangeQueue {
   }
 
   /** Takes out those that came first. */
-  take(most: number): ChangedPath[] {
+  take(max: number): ChangedPath[] {
     const taken: ChangedPath[] = [];
     for (const [path, change] of this.#paths) {
-      if (taken.length >= most) break;
+      if (taken.length >= max) break;
       taken.push(change);
       this.#paths.delete(path);
     }

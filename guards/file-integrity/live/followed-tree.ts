@@ -28,9 +28,9 @@ export class FollowedTree {
   readonly #own: ByteString;
   readonly #packages: LiveJob['packages'];
 
-  constructor({ conf, root, baseline, packages }: LiveJob, mostQueued: number) {
+  constructor({ conf, root, baseline, packages }: LiveJob, maxQueued: number) {
     this.#packages = packages;
-    this.queue = new ChangeQueue(mostQueued);
+    this.queue = new ChangeQueue(maxQueued);
     this.selection = new Selection(conf);
     this.#prefix = root.prefix;
     this.#rules = rulesOf(conf);

@@ -89,8 +89,8 @@ suite('nothing is missed', { timeout: 300_000 }, () => {
   });
 
   deepTest('pseudo file systems are not watched after a loss of events either', async (t) => {
-    const most = Number(readFileSync('/proc/sys/fs/inotify/max_queued_events', 'utf8'));
-    if (most > 20_000) return t.skip('the queue is too long to fill it');
+    const max = Number(readFileSync('/proc/sys/fs/inotify/max_queued_events', 'utf8'));
+    if (max > 20_000) return t.skip('the queue is too long to fill it');
     const before = inotifyInstances();
     const inner = liveOf();
     let mounted = '';
@@ -108,7 +108,7 @@ suite('nothing is missed', { timeout: 300_000 }, () => {
     // This process waits meanwhile, so the events are not read.
     const program = 'for (1..$ARGV[0]) { open(my $h, ">", "f"); close $h; unlink "f" } mkdir "sub"';
     const cwd = cluster.at('deep');
-    assert.equal(spawnSync('perl', ['-e', program, String(Math.ceil(most / 3))], { cwd }).status, 0);
+    assert.equal(spawnSync('perl', ['-e', program, String(Math.ceil(max / 3))], { cwd }).status, 0);
     await cluster.resultWhen('fi', ({ detection }) => detection.lostEvents > 0);
     await followed.line('found', '/etc/deep/sub');
     assert.deepEqual(

@@ -17,12 +17,12 @@ import { setOf } from '../model/attributes.ts';
 import type { Baseline } from '../database/read-baseline.ts';
 
 /** How many are compared together: the scanner does this many in this thread. */
-const mostTogether = 200;
+const maxTogether = 200;
 /** A scan begins when nothing was lost for this long: during a storm it would miss changes. */
 const calmMs = 1000;
 const longestStormMs = 10_000;
 /** Large files and directories that wait; with more a scan is quicker. */
-const mostSlow = 1000;
+const maxSlow = 1000;
 /** A file with more takes its time. */
 const slowBytes = 4 * 1024 * 1024;
 
@@ -76,7 +76,7 @@ export class JobWatch implements AsyncDisposable {
           queue.clear();
           this.job.packages?.forget();
         } else {
-          const taken = queue.take(mostTogether);
+          const taken = queue.take(maxTogether);
           await this.#guarded(() => this.#lookAt(taken));
           this.#putBackIfStopped(taken);
         }
@@ -138,7 +138,7 @@ export class JobWatch implements AsyncDisposable {
     if (this.#stop.signal.aborted) return;
     for (const looks of [this.#slow, this.#large]) looks.lookedAt(paths);
     for (const change of quick) await this.#follow(change, seen);
-    this.#tell(
+    this.#notify(
       quick.filter(({ path }) => !seen.unread.has(path)),
       seen,
     );
@@ -186,7 +186,7 @@ export class JobWatch implements AsyncDisposable {
   #wakeSlow(): void {
     if (this.#stop.signal.aborted) return;
     for (const looks of [this.#slow, this.#large]) {
-      if (looks.size > mostSlow) {
+      if (looks.size > maxSlow) {
         looks.clear();
         this.#lose('more has changed than can be checked one by one');
       }
@@ -211,7 +211,7 @@ export class JobWatch implements AsyncDisposable {
       this.#moves.looked(paths, seen);
       await this.#follow(change, seen);
       const asked = paths.map((one) => (one === path ? change : { path: one }));
-      this.#tell(
+      this.#notify(
         asked.filter((one) => !seen.unread.has(one.path) && !looks.isOutdated(one.path)),
         seen,
       );
@@ -238,7 +238,7 @@ export class JobWatch implements AsyncDisposable {
         if (!asked.has(one) && !seen.changes.has(one)) asked.set(one, { path: one });
       }
     }
-    this.#tell(
+    this.#notify(
       [...asked.values()].filter(
         (one) => !looks.isOutdated(one.path) && !isAtOrBelowAny(one.path, seen.unread),
       ),
@@ -246,7 +246,7 @@ export class JobWatch implements AsyncDisposable {
     );
   }
 
-  #tell(asked: readonly AskedPath[], { changes, now }: Recheck): void {
+  #notify(asked: readonly AskedPath[], { changes, now }: Recheck): void {
     if (this.#stop.signal.aborted || this.job.isHeld()) return;
     const updates = asked.map(({ path, author, touchedBy, changedMs, isTouch, hand }): PathUpdate => ({
       ...{ path, change: changes.get(path), hand },
@@ -256,9 +256,9 @@ export class JobWatch implements AsyncDisposable {
       ...(isTouch !== undefined && { isTouch }),
     }));
     const { packages, findings } = this.job;
-    const told =
+    const reported =
       packages?.take(updates.map((update) => ({ update, entry: now.get(update.path) }))) ?? updates;
-    findings.update(told, Date.now());
+    findings.update(reported, Date.now());
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -280,7 +280,7 @@ type AskedPath = Pick<ChangedPath, 'path'> &
   Partial<Pick<ChangedPath, 'author' | 'touchedBy' | 'changedMs' | 'isTouch' | 'hand'>>;
 
 /** Names that are remembered, at some 150 bytes each. */
-const mostNames = 50_000;
+const maxNames = 50_000;
 const needed = setOf('i', 'n');
 
 /** The names in the baseline of the file with this entry, its own too; none if it has but one. */
@@ -295,7 +295,7 @@ export function hardLinksIn(baseline: Baseline): LinksOf {
     let count = 0;
     for await (const batch of baseline.entries(signal)) {
       for (const { type, attributes, linkCount, inode, path } of batch) {
-        if (type === 'd' || (attributes & needed) !== needed || linkCount < 2 || count >= mostNames) continue;
+        if (type === 'd' || (attributes & needed) !== needed || linkCount < 2 || count >= maxNames) continue;
         count++;
         const links = names.get(inode);
         if (links === undefined) names.set(inode, [path]);

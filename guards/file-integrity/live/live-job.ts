@@ -39,13 +39,13 @@ export interface LiveJob {
    */
   readonly isHeld: () => boolean;
   /** How changes are known from now on; part of results. */
-  readonly tell: (detection: Detection) => void;
+  readonly notify: (detection: Detection) => void;
   /** A full scan as soon as may be, e.g. since events were lost. */
   readonly requestScan: (why: string) => void;
 }
 
 /**
  * Begins to watch. Called when a job has a baseline; the result is disposed before another baseline replaces
- * that one, and at the end. It must not throw: paths that cannot be watched are reported by `tell`.
+ * that one, and at the end. It must not throw: paths that cannot be watched are reported by `notify`.
  */
 export type StartLive = (job: LiveJob) => AsyncDisposable | Disposable;

@@ -18,7 +18,7 @@ export class Followed implements AsyncDisposable {
   readonly #lines: readonly string[];
   readonly detection: Detection;
   readonly stop: () => Promise<void>;
-  #told = 0;
+  #reported = 0;
 
   private constructor(
     cluster: TestCluster,
@@ -53,12 +53,12 @@ export class Followed implements AsyncDisposable {
 
   /** Reports from here on are new. */
   mark(): void {
-    this.#told = this.#lines.length;
+    this.#reported = this.#lines.length;
   }
 
   /** All lines since {@link mark}. */
   lines(): Line[] {
-    return this.#lines.slice(this.#told).map((line) => {
+    return this.#lines.slice(this.#reported).map((line) => {
       assertFinding(line);
       return JSON.parse(line) as Line;
     });
@@ -68,7 +68,7 @@ export class Followed implements AsyncDisposable {
   line(state: string, path: string, suits: (line: Line) => boolean = () => true): Promise<Line> {
     return until(`${state} ${path} among ${this.lines().length} lines`, () => {
       const found = this.lines().find((one) => one.state === state && one.path === path && suits(one));
-      if (found === undefined) throw new Error(this.#lines.slice(this.#told).join('\n'));
+      if (found === undefined) throw new Error(this.#lines.slice(this.#reported).join('\n'));
       return found;
     });
   }

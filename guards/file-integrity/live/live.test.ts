@@ -228,13 +228,13 @@ suite('known at once', { timeout: 300_000 }, () => {
       followed.mark();
       await followed.shell(step, 'log/a', 'log/a.1', 'log/a.2', 'log/b', 'log/mark');
       await followed.line('found', '/etc/log/mark', ({ author }) => author !== undefined);
-      const told = followed.lines().map(({ path, change }) => `${change} ${path}`);
-      assert.deepEqual([...new Set(told)], ['changed /etc/log/mark']);
+      const reported = followed.lines().map(({ path, change }) => `${change} ${path}`);
+      assert.deepEqual([...new Set(reported)], ['changed /etc/log/mark']);
     }
   });
 
   test('where the sensor is refused: no author, and why; directories for which no watch is left are counted', async () => {
-    await using followed = await Followed.start({ live: liveOf({ mode: 'inotify', mostDirectories: 2 }) });
+    await using followed = await Followed.start({ live: liveOf({ mode: 'inotify', maxDirectories: 2 }) });
     const { events, reason, watchedDirectories, unwatchedDirectories, packagesReason } = followed.detection;
     assert.deepEqual([events, reason], ['inotify', 'the sensor is turned off']);
     assert.equal(packagesReason, 'the author of changes is unknown');

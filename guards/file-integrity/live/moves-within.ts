@@ -13,8 +13,8 @@ import type { Recheck } from './recheck.ts';
 import type { LiveJob } from './live-job.ts';
 
 /** Names of one directory that are examined for it; of a larger one each is examined by itself. */
-const mostNames = 1000;
-const mostDirectories = 1000;
+const maxNames = 1000;
+const maxDirectories = 1000;
 const followsInode = setOf('I');
 
 export class MovesWithin {
@@ -47,11 +47,11 @@ export class MovesWithin {
     for (const name of await this.#listed(directory)) names.add(`${directory}/${name}`);
     for await (const batch of this.#job.baseline.below(directory, signal)) {
       for (const entry of batch) if (directoryOf(entry.path) === directory) names.add(entry.path);
-      if (names.size > mostNames) break;
+      if (names.size > maxNames) break;
     }
     names.delete(path);
-    const concerned = names.size > mostNames ? [] : [...names].filter((name) => this.concerns(name));
-    if (this.#differing.size >= mostDirectories) this.#differing.clear();
+    const concerned = names.size > maxNames ? [] : [...names].filter((name) => this.concerns(name));
+    if (this.#differing.size >= maxDirectories) this.#differing.clear();
     this.#differing.set(directory, new Set());
     return concerned;
   }
@@ -64,7 +64,7 @@ export class MovesWithin {
       const isSame =
         before === after ||
         (before !== undefined && after !== undefined && changedAttributes(before, after) === 0);
-      if (isSame || known.size >= mostNames) known.delete(path);
+      if (isSame || known.size >= maxNames) known.delete(path);
       else known.add(path);
     }
   }

@@ -39,10 +39,10 @@ export class NodeWatch implements Disposable {
   #refused: string | undefined;
   #lost = 0;
   #lostAuthors = 0;
-  readonly #told = new ToldDetection(
+  readonly #reported = new ReportedDetection(
     () => this.#detection(),
     (detection) => {
-      for (const { job, tree } of this.#jobs) if (tree.isWatched) job.tell(detection);
+      for (const { job, tree } of this.#jobs) if (tree.isWatched) job.notify(detection);
     },
   );
   #isClosed = false;
@@ -65,14 +65,14 @@ export class NodeWatch implements Disposable {
   }
 
   #open(mode: NonNullable<LiveOptions['mode']>): ChangeWatch {
-    const { mostDirectories } = this.#options;
+    const { maxDirectories } = this.#options;
     try {
       return new ChangeWatch({
         ...{ root: this.#root, mode },
-        mostDirectories,
+        maxDirectories,
         wants: (path) => this.#wants(path),
         onChange: (change) => this.#awaited.add(change),
-        onBatchEnd: () => this.#tellSoon(),
+        onBatchEnd: () => this.#reportSoon(),
         onLost: (loss) => this.#onLost(loss),
         onProblem: (err) => this.#problem(err),
       });
@@ -96,7 +96,7 @@ export class NodeWatch implements Disposable {
     this.#jobs.add(watch);
     if (tree.isWatched) {
       job.packages?.watched();
-      job.tell(this.#detection());
+      job.notify(this.#detection());
     }
     return { [Symbol.asyncDispose]: () => this.#leave(watch) };
   }
@@ -106,7 +106,7 @@ export class NodeWatch implements Disposable {
     this.#trees.add(tree);
     tree.onOverflow = () => {
       this.#lost++;
-      this.#tellSoon();
+      this.#reportSoon();
     };
     void this.#walk(job, tree);
     return tree;
@@ -156,7 +156,7 @@ export class NodeWatch implements Disposable {
       },
       'changes are detected at once',
     );
-    if (!this.#isClosed) this.#told.tell();
+    if (!this.#isClosed) this.#reported.notify();
   }
 
   async #leave(watch: JobWatch): Promise<void> {
@@ -206,7 +206,7 @@ export class NodeWatch implements Disposable {
       if (this.#isClosed) return;
       if (!this.#wants(path)) this.#watch.unwatch(path);
     }
-    this.#tellSoon();
+    this.#reportSoon();
   }
 
   #wants(path: ByteString): boolean {
@@ -228,7 +228,7 @@ export class NodeWatch implements Disposable {
       this.#lost++;
       for (const tree of this.#trees) tree.lose('the kernel dropped events');
     }
-    this.#tellSoon();
+    this.#reportSoon();
   }
 
   #problem(err: unknown): void {
@@ -244,15 +244,15 @@ export class NodeWatch implements Disposable {
     };
   }
 
-  #tellSoon(): void {
-    if (!this.#isClosed) this.#told.tellSoon();
+  #reportSoon(): void {
+    if (!this.#isClosed) this.#reported.reportSoon();
   }
 
   /** Remaining jobs get no further events. */
   [Symbol.dispose](): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.#told[Symbol.dispose]();
+    this.#reported[Symbol.dispose]();
     for (const { timer } of this.#parked.values()) clearTimeout(timer);
     this.#parked.clear();
     for (const tree of this.#trees) tree.stop.abort();
@@ -278,36 +278,38 @@ const paced = [
 const countsMs = 30_000;
 
 /** Disposing it ends the reports. */
-class ToldDetection implements Disposable {
+class ReportedDetection implements Disposable {
   readonly #now: () => Detection;
-  readonly #tell: (detection: Detection) => void;
-  #told: Detection | undefined;
-  #toldMs = -Infinity;
+  readonly #notify: (detection: Detection) => void;
+  #reported: Detection | undefined;
+  #reportedMs = -Infinity;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(now: () => Detection, tell: (detection: Detection) => void) {
+  constructor(now: () => Detection, notify: (detection: Detection) => void) {
     this.#now = now;
-    this.#tell = tell;
+    this.#notify = notify;
   }
 
-  tell(): void {
+  notify(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    this.#told = this.#now();
-    this.#toldMs = performance.now();
-    this.#tell(this.#told);
+    this.#reported = this.#now();
+    this.#reportedMs = performance.now();
+    this.#notify(this.#reported);
   }
 
   /** Call it when the detection may have changed since its last report. */
-  tellSoon(): void {
-    if (this.#timer !== undefined || this.#told === undefined) return;
-    const [told, now] = [this.#told, this.#now()];
+  reportSoon(): void {
+    if (this.#timer !== undefined || this.#reported === undefined) return;
+    const [reported, now] = [this.#reported, this.#now()];
     const isWorse =
-      told.lostEvents !== now.lostEvents ||
-      paced.some((number) => number !== 'watchedDirectories' && (told[number] === 0) !== (now[number] === 0));
-    if (!isWorse && paced.every((number) => told[number] === now[number])) return;
-    const dueMs = isWorse ? 0 : this.#toldMs + countsMs;
-    this.#timer = setTimeout(() => this.tell(), Math.max(1000, dueMs - performance.now()));
+      reported.lostEvents !== now.lostEvents ||
+      paced.some(
+        (number) => number !== 'watchedDirectories' && (reported[number] === 0) !== (now[number] === 0),
+      );
+    if (!isWorse && paced.every((number) => reported[number] === now[number])) return;
+    const dueMs = isWorse ? 0 : this.#reportedMs + countsMs;
+    this.#timer = setTimeout(() => this.notify(), Math.max(1000, dueMs - performance.now()));
     this.#timer.unref();
   }
 

@@ -9,7 +9,7 @@ import type { ReportedChange } from '../model/report.ts';
 import type { LiveJob } from './live-job.ts';
 
 /** Differences of one directory; with more of them a scan says it. */
-const mostDifferences = 10_000;
+const maxDifferences = 10_000;
 
 export interface Recheck {
   /** The differences; all other requested paths are unchanged. */
@@ -93,7 +93,7 @@ async function compare(
         if (change !== undefined) changes.set(path, change);
       }
     }
-    if (changes.size > mostDifferences) return { changes, unread, isCut: true };
+    if (changes.size > maxDifferences) return { changes, unread, isCut: true };
   }
   return { changes, unread, isCut: false };
 }

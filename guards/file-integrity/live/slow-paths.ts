@@ -7,7 +7,7 @@ import { bothOf, type ChangedPath } from './change-queue.ts';
 
 /** After a look it rests so many times as long as that took. */
 const restsTimes = 9;
-const mostRemembered = 1000;
+const maxRemembered = 1000;
 
 export class SlowPaths {
   readonly #waiting = new Map<ByteString, ChangedPath>();
@@ -38,7 +38,7 @@ export class SlowPaths {
 
   looked(path: ByteString, tookMs: number, nowMs: number): void {
     for (const [one, untilMs] of this.#restsUntilMs) if (untilMs <= nowMs) this.#restsUntilMs.delete(one);
-    if (this.#restsUntilMs.size < mostRemembered) this.#restsUntilMs.set(path, nowMs + restsTimes * tookMs);
+    if (this.#restsUntilMs.size < maxRemembered) this.#restsUntilMs.set(path, nowMs + restsTimes * tookMs);
   }
 
   takeAll(): ChangedPath[] {

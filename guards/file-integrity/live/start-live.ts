@@ -44,7 +44,7 @@ async function follow(
     } catch (err) {
       if (signal.aborted) return undefined;
       job.logger.error({ err }, 'changes are found by scans only; retrying in a minute');
-      job.tell({ ...noDetection, reason: messageOf(err) });
+      job.notify({ ...noDetection, reason: messageOf(err) });
     }
     await sleep(systemClock, retryMs, signal).catch(() => undefined);
   }

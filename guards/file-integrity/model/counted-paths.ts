@@ -9,17 +9,17 @@ export type ChangeKind = ReportedChange['kind'];
 export type ChangeCounts = Readonly<Record<ChangeKind, number>>;
 
 /** How many names are kept, in about 50 MB. */
-const mostPaths = 300_000;
+const maxPaths = 300_000;
 
 export class CountedPaths {
   readonly #kinds = new Map<ByteString, ChangeKind>();
-  readonly #most: number;
+  readonly #max: number;
   readonly #counts = { added: 0, removed: 0, changed: 0 };
   #isComplete = true;
 
-  /** @param most names; beyond it there are only numbers */
-  constructor(most = mostPaths) {
-    this.#most = most;
+  /** @param max names; beyond it there are only numbers */
+  constructor(max = maxPaths) {
+    this.#max = max;
   }
 
   get counts(): ChangeCounts {
@@ -45,7 +45,7 @@ export class CountedPaths {
 
   set(path: ByteString, kind: ChangeKind): void {
     this.delete(path);
-    if (this.#kinds.size >= this.#most) return this.count(kind, 1);
+    if (this.#kinds.size >= this.#max) return this.count(kind, 1);
     this.#counts[kind]++;
     // A copy: a part of a longer text would keep all of that in memory.
     this.#kinds.set(Buffer.from(path, 'latin1').toString('latin1'), kind);

@@ -29,7 +29,7 @@ await runGivenNode(
       synced: Promise.resolve(),
       list: () => [],
       get: () => undefined,
-      told: () => undefined,
+      reported: () => undefined,
       subscribe: () => new DisposableStack(),
     },
     sink: (line) => {

@@ -32,11 +32,11 @@ export async function followOne<T extends KubeObject>({
   ...options
 }: FollowOptions<T>): Promise<void> {
   const cache = new IndexedCache<T>({ type, logger: options.logger, parsedLimit: 1 });
-  const tell = (): void => onChange(cache.get(`${namespace}/${name}`));
+  const notify = (): void => onChange(cache.get(`${namespace}/${name}`));
   void cache.synced.then(() => {
     if (options.signal.aborted) return;
-    cache.subscribe(tell);
-    tell();
+    cache.subscribe(notify);
+    notify();
   });
   await runReflector({
     ...options,

@@ -88,7 +88,7 @@ export class JobLive {
           ...this.#options,
           ...{ root: job.root, conf, reportOptions: reportOptionsOf(conf), baseline },
           unfollowedSinceMs: this.#stoppedMs,
-          tell: (detection) => {
+          notify: (detection) => {
             this.#detection = detection;
             onDetection();
           },

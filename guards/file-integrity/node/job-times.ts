@@ -11,7 +11,7 @@ export interface JobSchedule {
 /** After a failure; the FileIntegrity's own period is the longest. */
 const firstRetryMs = 5000;
 /** An agent that is started again and again does not scan each time, nor one that loses events. */
-const leastPeriodMs = 60_000;
+const minPeriodMs = 60_000;
 
 export class JobTimes {
   readonly #clock: Clock;
@@ -48,13 +48,13 @@ export class JobTimes {
     const nowMs = this.#clock.monotonicMs();
     const { gracePeriodS } = this.#schedule();
     const sinceMs = Math.max(0, this.#clock.wallMs() - (lastMs ?? -Infinity));
-    const periodMs = Math.min(gracePeriodS * 1000, leastPeriodMs);
+    const periodMs = Math.min(gracePeriodS * 1000, minPeriodMs);
     this.#checkBy(Math.max(this.firstDueMs, nowMs - Math.min(sinceMs, periodMs) + periodMs));
   }
 
   /** Something may have been missed. Where that is so all the time, scans must not follow one another without a pause. */
   checkSoon(): void {
-    this.#checkBy(Math.max(this.#clock.monotonicMs(), this.#checkedMs + leastPeriodMs));
+    this.#checkBy(Math.max(this.#clock.monotonicMs(), this.#checkedMs + minPeriodMs));
   }
 
   checked(): void {

@@ -188,14 +188,14 @@ export class NodeJobs {
 
   async #check(jobs: readonly Job[], signal: AbortSignal): Promise<void> {
     const { providers, clock, counts, largeBytes = defaultLargeBytes } = this.#options;
-    const begun: { readonly job: Job; readonly made: Awaited<ReturnType<Job['beginCheck']>> }[] = [];
+    const started: { readonly job: Job; readonly made: Awaited<ReturnType<Job['beginCheck']>> }[] = [];
     for (const job of jobs) {
-      await this.#attempt(job, async () => void begun.push({ job, made: await job.beginCheck() }));
+      await this.#attempt(job, async () => void started.push({ job, made: await job.beginCheck() }));
     }
-    const [first] = begun;
+    const [first] = started;
     if (first === undefined) return;
     const startedMs = clock.monotonicMs();
-    const made = begun.map((one) => one.made);
+    const made = started.map((one) => one.made);
     let results: readonly PromiseSettledResult<CheckResult>[];
     try {
       const provider: IntegrityProvider = await providers(first.job.integrity.spec.provider);
@@ -204,10 +204,10 @@ export class NodeJobs {
           ? await oneByOne(provider, made, { signal }, counts)
           : await provider.checkTogether(made, { signal, onProgress: counts.progress(), largeBytes });
     } catch (error) {
-      results = begun.map(() => ({ status: 'rejected', reason: error }));
+      results = started.map(() => ({ status: 'rejected', reason: error }));
     }
     counts.scanSeconds.add((clock.monotonicMs() - startedMs) / 1000);
-    for (const [at, { job }] of begun.entries()) {
+    for (const [at, { job }] of started.entries()) {
       const result = results[at];
       await this.#attempt(job, async () => {
         if (result?.status !== 'fulfilled') throw result?.reason;

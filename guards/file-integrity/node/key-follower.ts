@@ -76,7 +76,7 @@ export class KeyFollower {
   readonly #options: KeyFollowerOptions;
   #key: SigningKey | undefined;
   #known: string | undefined;
-  #told: string | undefined;
+  #reported: string | undefined;
 
   constructor(options: KeyFollowerOptions) {
     this.#options = options;
@@ -117,10 +117,10 @@ export class KeyFollower {
         AbortSignal.any([signal, AbortSignal.timeout(askMs)]),
       );
       if (typeof key === 'string') {
-        if (key !== this.#told) logger.warn({ why: key }, this.#withoutKey);
-        return (this.#told = key);
+        if (key !== this.#reported) logger.warn({ why: key }, this.#withoutKey);
+        return (this.#reported = key);
       }
-      this.#told = undefined;
+      this.#reported = undefined;
       const id = keyId(key);
       const isOther = id !== this.#known;
       this.#known = id;

@@ -46,12 +46,12 @@ async function killOnce(directory: string, hasBaseline: boolean, thing: number):
   child.stderr.on('data', (data: Buffer) => (stderr += data.toString()));
   const exited = once(child, 'exit');
   let things = thing;
-  const begun = Promise.withResolvers<void>();
+  const started = Promise.withResolvers<void>();
   child.stdout.on('data', (data: Buffer) => {
     things -= data.length;
-    if (things <= 0) begun.resolve();
+    if (things <= 0) started.resolve();
   });
-  await Promise.race([begun.promise, exited]);
+  await Promise.race([started.promise, exited]);
   await delay(Math.random() ** 2 * 100);
   child.kill('SIGKILL');
   const [code, signal] = (await exited) as [number | null, string | null];

@@ -76,10 +76,10 @@ suite('a large file', { skip: heldFileSkip, timeout: 300_000 }, () => {
     await provider.init(job, { signal });
     await using baseline = await provider.openBaseline(job);
     const conf = readAideConf('aide.conf', text, noEnvironment);
-    const told: string[] = [];
+    const reported: string[] = [];
     const findings = new CurrentFindings({
       prefix: '',
-      onChange: (changes) => told.push(...changes.map(({ path }) => path)),
+      onChange: (changes) => reported.push(...changes.map(({ path }) => path)),
     });
     const live: LiveJob = {
       ...{ key: 'ns/fi', nodeName: 'n1', root: job.root, conf, reportOptions: reportOptionsOf(conf) },
@@ -90,7 +90,7 @@ suite('a large file', { skip: heldFileSkip, timeout: 300_000 }, () => {
         logger: createLogger({ level: 'silent' }),
         largeBytes,
       },
-      ...{ isHeld: () => false, tell: () => undefined, requestScan: () => undefined },
+      ...{ isHeld: () => false, notify: () => undefined, requestScan: () => undefined },
     };
     const tree = new FollowedTree(live, 1000);
     await using _watch = new JobWatch(live, tree);
@@ -101,9 +101,9 @@ suite('a large file', { skip: heldFileSkip, timeout: 300_000 }, () => {
     writeFileSync(at('data/new'), 'new');
     tree.queue.add('/data', { below: true });
     tree.onQueued?.();
-    await until('the directory is told', () => told.includes('/data/new'));
-    assert.deepEqual(told, ['/data/new']);
+    await until('the directory is told', () => reported.includes('/data/new'));
+    assert.deepEqual(reported, ['/data/new']);
     await large.release('b');
-    await until('the file is told', () => told.includes('/large'));
+    await until('the file is told', () => reported.includes('/large'));
   });
 });

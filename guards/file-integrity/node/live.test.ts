@@ -27,7 +27,7 @@ suite('between the scans', { timeout: 300_000 }, () => {
     const agent = await cluster.startAgent('n1', {
       live: (job) => {
         jobs.push(job);
-        job.tell(bySensor);
+        job.notify(bySensor);
         return { [Symbol.dispose]: () => void disposed++ };
       },
     });
@@ -97,7 +97,7 @@ suite('between the scans', { timeout: 300_000 }, () => {
     await cluster.startAgent('n1', {
       live: (job) => {
         jobs.push(job);
-        job.tell(bySensor);
+        job.notify(bySensor);
         return { [Symbol.dispose]: () => undefined };
       },
     });

@@ -225,11 +225,11 @@ export class NativeProvider implements IntegrityProvider {
     return { report, options, facts, counted, large };
   }
 
-  #scanner({ root }: IntegrityJob, mostWorkers = Infinity): Scanner {
+  #scanner({ root }: IntegrityJob, maxWorkers = Infinity): Scanner {
     const { workers = defaultWorkers(), niceness = 0 } = this.#options;
     return new Scanner({
       ...{ root, niceness, readBytesPerSecond: this.#rate },
-      workers: Math.min(mostWorkers, Math.max(1, workers - this.#largeReaders)),
+      workers: Math.min(maxWorkers, Math.max(1, workers - this.#largeReaders)),
     });
   }
 
@@ -274,10 +274,10 @@ function scanOptions(
   baselines: readonly Baseline[],
 ): ScanOptions {
   // Several may be of the same files.
-  const most = (of: (baseline: Baseline) => number): number => Math.max(0, ...baselines.map(of));
+  const max = (of: (baseline: Baseline) => number): number => Math.max(0, ...baselines.map(of));
   const expected = {
-    files: most(({ counts }) => counts.entries),
-    bytes: most(({ counts }) => counts.contentBytes),
+    files: max(({ counts }) => counts.entries),
+    bytes: max(({ counts }) => counts.contentBytes),
   };
   return { signal, onProgress, largeBytes, ...(expected.files > 0 && { expected }) };
 }

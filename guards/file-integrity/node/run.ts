@@ -104,9 +104,9 @@ export async function runFileIntegrityNode(
   let step: NodeState['step'];
   let followed: { readonly uid: string; readonly generation: number }[] = [];
   const progress = new StepProgress(counts, clock);
-  context.tellFacts(() => statusFacts({ followed, progress: progress.now() }));
-  context.tellCoverage(() => coverageOf([...counts.jobs()][0]?.detection));
-  const tellState = (): void => onState?.({ ready: isReady, jobs: count, step });
+  context.reportFacts(() => statusFacts({ followed, progress: progress.now() }));
+  context.reportCoverage(() => coverageOf([...counts.jobs()][0]?.detection));
+  const reportState = (): void => onState?.({ ready: isReady, jobs: count, step });
 
   const work = async (): Promise<void> => {
     slow[Symbol.dispose]();
@@ -133,7 +133,7 @@ export async function runFileIntegrityNode(
             step = kind === 'wait' ? undefined : kind;
             progress.begin(step, job);
             steps.set(step);
-            tellState();
+            reportState();
           },
         });
         running = jobs.run().catch((error: unknown) => stop.abort(error));
@@ -145,7 +145,7 @@ export async function runFileIntegrityNode(
         generation: metadata.generation ?? 0,
       }));
       isReady = true;
-      tellState();
+      reportState();
       await changed.promise;
     }
     await running;

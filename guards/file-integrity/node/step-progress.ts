@@ -3,7 +3,7 @@ import type { Clock } from '../../../lib/time/clock.ts';
 import type { Progress } from '../results/node-facts.ts';
 import type { NodeCounts } from './node-counts.ts';
 
-interface Begun {
+interface Started {
   readonly object: string;
   readonly step: Progress['step'];
   readonly wallMs: number;
@@ -14,7 +14,7 @@ interface Begun {
 export class StepProgress {
   readonly #counts: Pick<NodeCounts, 'files'>;
   readonly #clock: Clock;
-  #begun: Begun | undefined;
+  #started: Started | undefined;
 
   constructor(counts: Pick<NodeCounts, 'files'>, clock: Clock) {
     this.#counts = counts;
@@ -23,7 +23,7 @@ export class StepProgress {
 
   /** @param object - `namespace/name`. */
   begin(step: Progress['step'] | 'look' | undefined, object = ''): void {
-    this.#begun =
+    this.#started =
       step === undefined || step === 'look'
         ? undefined
         : {
@@ -34,8 +34,8 @@ export class StepProgress {
   }
 
   now(): Progress | undefined {
-    if (this.#begun === undefined) return undefined;
-    const { object, step, wallMs, monotonicMs, files } = this.#begun;
+    if (this.#started === undefined) return undefined;
+    const { object, step, wallMs, monotonicMs, files } = this.#started;
     const entries = this.#counts.files - files;
     const seconds = (this.#clock.monotonicMs() - monotonicMs) / 1000;
     const entriesPerSecond = seconds > 0 ? Math.round(entries / seconds) : 0;

@@ -13,7 +13,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { ByteString } from '../model/entry.ts';
 import {
   type Diversion,
-  mostPackages,
+  maxPackages,
   type PackageStanza,
   readDiversions,
   readList,
@@ -157,7 +157,7 @@ export class DpkgDatabase {
     if (name === undefined) return;
     if (hand !== 'packages') this.#distrusted.add(name);
     else if (kind === 'md5sums') this.#distrusted.delete(name);
-    if (this.#dirty.size < mostPackages) this.#dirty.add(name);
+    if (this.#dirty.size < maxPackages) this.#dirty.add(name);
   }
 
   /** Reads what dpkg has written. @throws {RampartError} LIMIT, SYSTEM */

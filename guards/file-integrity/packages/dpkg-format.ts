@@ -17,7 +17,7 @@ const unpacked: ReadonlySet<string> = new Set([
 ]);
 
 /** More are not read: a database of Debian with all its packages has 65,000. */
-export const mostPackages = 100_000;
+export const maxPackages = 100_000;
 
 /** The unpacked packages of /var/lib/dpkg/status. Stanzas that are not of a package are skipped. */
 export function readStatus(text: string): Map<string, PackageStanza> {
@@ -25,7 +25,7 @@ export function readStatus(text: string): Map<string, PackageStanza> {
   for (const part of text.split('\n\n')) {
     const stanza = stanzaOf(part);
     if (stanza === undefined) continue;
-    if (found.size >= mostPackages) break;
+    if (found.size >= maxPackages) break;
     found.set(stanza.infoName, stanza);
   }
   return found;

@@ -15,7 +15,7 @@ import { readBounded } from '../../../lib/files/bounded-read.ts';
 import type { ByteString } from '../model/entry.ts';
 
 /** Limit for the files of dpkg: `status` of a large system has 5 MB. */
-const mostBytes = 64 * 1024 * 1024;
+const maxBytes = 64 * 1024 * 1024;
 
 export interface ContentSums {
   readonly md5: string;
@@ -39,7 +39,7 @@ export class NodeFiles {
   text(path: string): string | undefined {
     using file = this.#open(path, 0);
     if (file === undefined || !fstatSync(file.number).isFile()) return undefined;
-    return readBounded(file.number, mostBytes, path).toString('latin1');
+    return readBounded(file.number, maxBytes, path).toString('latin1');
   }
 
   /** The names in a directory; empty if it does not exist. */

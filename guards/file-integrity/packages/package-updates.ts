@@ -61,7 +61,7 @@ const longestMs = 10 * 60_000;
 /** Changes in one turn of the event loop. */
 const atOnce = 50;
 /** Accepted updates that are remembered. */
-const mostAccepted = 20;
+const maxAccepted = 20;
 
 const kind: NoteKind = {
   purpose: 'packages of a job',
@@ -91,7 +91,7 @@ export class PackageUpdates implements Disposable {
   #key: SigningKey | undefined;
   #isWatched = false;
   #mustVerify = false;
-  #toldBroken = false;
+  #reportedBroken = false;
   #activeMs = 0;
   #isWorking = false;
   #hasMore = false;
@@ -134,7 +134,7 @@ export class PackageUpdates implements Disposable {
     this.forget();
     [this.#database, this.#absent] = typeof read === 'string' ? [undefined, read] : [read, undefined];
     this.#key = key;
-    [this.#isWatched, this.#toldBroken] = [false, false];
+    [this.#isWatched, this.#reportedBroken] = [false, false];
     await this.#save();
   }
 
@@ -165,7 +165,7 @@ export class PackageUpdates implements Disposable {
   changed(path: ByteString, hand: Hand | undefined, isDiverter: boolean): void {
     if (this.#database === undefined) return;
     this.#database.changed(path, hand, isDiverter);
-    this.#tellBroken();
+    this.#reportBroken();
     if (!this.#database.isDirty) return;
     this.#activeMs = performance.now();
     this.#workSoon();
@@ -191,7 +191,7 @@ export class PackageUpdates implements Disposable {
    */
   take(seen: readonly SeenUpdate[]): PathUpdate[] {
     const { findings } = this.#options;
-    const told: PathUpdate[] = [];
+    const reported: PathUpdate[] = [];
     for (const { update, entry } of seen) {
       const { path, change, hand } = update;
       this.#acceptable.delete(path);
@@ -205,14 +205,14 @@ export class PackageUpdates implements Disposable {
         this.#wait(update, entry);
       } else {
         this.#waiting.delete(path);
-        told.push(update);
+        reported.push(update);
       }
     }
-    if (told.length < seen.length) {
+    if (reported.length < seen.length) {
       this.#activeMs = performance.now();
       this.#workSoon();
     }
-    return told;
+    return reported;
   }
 
   #wait(update: PathUpdate, entry: Entry | undefined): void {
@@ -264,7 +264,7 @@ export class PackageUpdates implements Disposable {
     findings.acceptUpdates(settled.taken, atMs);
     findings.update(settled.left, atMs);
     this.#database?.accept(new Set(settled.taken.flatMap(({ explanation }) => explanation?.package ?? [])));
-    this.#accepted = [...this.#accepted, ...settled.accepted].slice(-mostAccepted);
+    this.#accepted = [...this.#accepted, ...settled.accepted].slice(-maxAccepted);
     await this.#save();
   }
 
@@ -292,7 +292,7 @@ export class PackageUpdates implements Disposable {
           this.#isWatched = true;
         }
         if (database !== this.#database) continue;
-        this.#tellBroken();
+        this.#reportBroken();
         await this.#explainAll(database);
         if (isChanged) await this.#save();
       } catch (err) {
@@ -301,13 +301,13 @@ export class PackageUpdates implements Disposable {
     }
     // In the same turn as the last check for work.
     this.#isWorking = false;
-    this.#tellLate();
+    this.#reportLate();
   }
 
   async #explainAll(database: DpkgDatabase): Promise<void> {
     const { isAccepting, onAcceptable, findings } = this.#options;
     if (!this.#isWatched) return;
-    const told: PathUpdate[] = [];
+    const reported: PathUpdate[] = [];
     let count = 0;
     for (const [path, waiting] of [...this.#waiting]) {
       if (++count % atOnce === 0) await nextTurn();
@@ -317,9 +317,10 @@ export class PackageUpdates implements Disposable {
       this.#waiting.delete(path);
       const { update, sinceMs } = waiting;
       if (isAccepting()) this.#acceptable.set(path, { update, explanation });
-      else told.push({ ...update, seenMs: sinceMs, explained: explanationText(explanation), explanation });
+      else
+        reported.push({ ...update, seenMs: sinceMs, explained: explanationText(explanation), explanation });
     }
-    if (told.length > 0) findings.update(told, Date.now());
+    if (reported.length > 0) findings.update(reported, Date.now());
     if (this.hasAcceptable) onAcceptable();
   }
 
@@ -343,7 +344,7 @@ export class PackageUpdates implements Disposable {
   }
 
   /** Reports changes by dpkg that belong to no package. */
-  #tellLate(): void {
+  #reportLate(): void {
     clearTimeout(this.#timer);
     if (this.#isDisposed || this.#waiting.size === 0) return;
     const { findings, idleMs = defaultIdleMs } = this.#options;
@@ -358,16 +359,16 @@ export class PackageUpdates implements Disposable {
       );
     if (this.#waiting.size === 0) return;
     this.#timer = setTimeout(
-      () => this.#tellLate(),
+      () => this.#reportLate(),
       Math.max(0, this.#activeMs + idleMs - performance.now()) + 1,
     );
     this.#timer.unref();
   }
 
-  #tellBroken(): void {
+  #reportBroken(): void {
     const why = this.#database?.broken;
-    if (why === undefined || this.#toldBroken) return;
-    this.#toldBroken = true;
+    if (why === undefined || this.#reportedBroken) return;
+    this.#reportedBroken = true;
     this.#options.logger.warn({ why }, 'updates of packages are not recognized until the next baseline');
     this.#options.onBroken();
   }

@@ -217,9 +217,9 @@ suite('updates of packages', { skip: dpkgSkip, timeout: 300_000 }, () => {
       return true;
     });
     // Files that dpkg was about to rename may have been reported, in their state at that time.
-    const told = followed.lines().filter(({ path }) => !path.endsWith('.dpkg-new'));
+    const reported = followed.lines().filter(({ path }) => !path.endsWith('.dpkg-new'));
     assert.deepEqual(
-      told.filter(({ state, explained }) => state !== 'accepted' || explained !== update),
+      reported.filter(({ state, explained }) => state !== 'accepted' || explained !== update),
       [],
     );
     const countOf = (result: NodeResult): number =>

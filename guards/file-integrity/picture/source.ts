@@ -16,7 +16,7 @@ interface ChangedPath {
 }
 
 /** More than that are specks. */
-const MOST_PATHS = 300;
+const MAX_PATHS = 300;
 
 export const fileIntegrityPicture: PictureSource = {
   async read({ list, orForbidden }) {
@@ -33,7 +33,7 @@ export const fileIntegrityPicture: PictureSource = {
       return true;
     });
     const all = [...paths.values()].toSorted((a, b) => rank(a) - rank(b) || (a.path < b.path ? -1 : 1));
-    const shown = all.slice(0, MOST_PATHS);
+    const shown = all.slice(0, MAX_PATHS);
     const left = all.length - shown.length;
     const notes = [
       readable === true && nodes === 0 && 'No node has been compared with a baseline yet.',

@@ -77,7 +77,7 @@ export class JobBench implements Disposable {
 const quiet = { signal: new AbortController().signal };
 
 /** `changed /hostroot/etc/hosts`, sorted. */
-export function told({ report }: CheckResult): string[] {
+export function reported({ report }: CheckResult): string[] {
   return report.changes.map(({ kind, path }) => `${kind} ${path}`).sort();
 }
 
@@ -129,7 +129,7 @@ export function providerSuite(make: () => IntegrityProvider, options: SuiteOptio
       unlinkSync(bench.at('shadow'));
       bench.write('skip/more', 'not looked at');
       const result = await provider.check(bench.job, quiet);
-      assert.deepEqual(told(result), [
+      assert.deepEqual(reported(result), [
         'added /hostroot/etc/deep/er/new',
         'changed /hostroot/etc/hosts',
         'changed /hostroot/etc/passwd',
@@ -155,7 +155,7 @@ export function providerSuite(make: () => IntegrityProvider, options: SuiteOptio
         await provider.init(bench.job, quiet);
         assert.equal(options.backups(bench.job).length, Math.min(round - 1, 2));
       }
-      assert.deepEqual(told(await provider.check(bench.job, quiet)), []);
+      assert.deepEqual(reported(await provider.check(bench.job, quiet)), []);
       const kept = options.backups(bench.job).map((path) => readFileSync(path, 'latin1'));
       assert.ok(
         kept.every((content, at) => content === old[at + 1]),
@@ -215,11 +215,11 @@ export function providerSuite(make: () => IntegrityProvider, options: SuiteOptio
       const about = { author: 'someone', reason: 'an update', request: 'ab12' };
       assert.deepEqual(await provider.accept(bench.job, accepted, about, quiet), { unread: [] });
       const rest = ['added /hostroot/etc/zzz', 'changed /hostroot/etc/hosts', 'removed /hostroot/etc/link'];
-      assert.deepEqual(told(await provider.check(bench.job, quiet)), rest);
+      assert.deepEqual(reported(await provider.check(bench.job, quiet)), rest);
       assert.equal(await provider.state(bench.job), 'ready');
       bench.write('passwd', 'and other still');
       assert.deepEqual(
-        told(await provider.check(bench.job, quiet)),
+        reported(await provider.check(bench.job, quiet)),
         [...rest, 'changed /hostroot/etc/passwd'].sort(),
       );
     });
@@ -230,16 +230,16 @@ export function providerSuite(make: () => IntegrityProvider, options: SuiteOptio
       bench.write('passwd', 'other');
       const about = { author: 'someone', reason: 'an update', request: 'bb' };
       await provider.init(bench.job, { ...quiet, request: 'aa' });
-      assert.deepEqual(told(await provider.check(bench.job, quiet)), ['changed /hostroot/etc/passwd']);
+      assert.deepEqual(reported(await provider.check(bench.job, quiet)), ['changed /hostroot/etc/passwd']);
       await provider.accept(bench.job, ['/hostroot/etc/passwd'], about, quiet);
       bench.write('passwd', 'later');
       await provider.accept(bench.job, ['/hostroot/etc/passwd'], about, quiet);
-      assert.deepEqual(told(await provider.check(bench.job, quiet)), ['changed /hostroot/etc/passwd']);
+      assert.deepEqual(reported(await provider.check(bench.job, quiet)), ['changed /hostroot/etc/passwd']);
       await provider.init(bench.job, { ...quiet, request: 'cc' });
-      assert.deepEqual(told(await provider.check(bench.job, quiet)), []);
+      assert.deepEqual(reported(await provider.check(bench.job, quiet)), []);
       bench.write('passwd', 'later still');
       await provider.init(bench.job, { ...quiet, request: 'aa' });
-      assert.deepEqual(told(await provider.check(bench.job, quiet)), ['changed /hostroot/etc/passwd']);
+      assert.deepEqual(reported(await provider.check(bench.job, quiet)), ['changed /hostroot/etc/passwd']);
     });
 
     const damages: [string, (path: string) => void, readonly BaselineError['fault'][]][] = [
@@ -278,7 +278,7 @@ export function providerSuite(make: () => IntegrityProvider, options: SuiteOptio
         });
       }
       await provider.init(bench.job, quiet);
-      assert.deepEqual(told(await provider.check(bench.job, quiet)), []);
+      assert.deepEqual(reported(await provider.check(bench.job, quiet)), []);
     });
 
     for (const [how, damage] of damages) {
@@ -287,7 +287,7 @@ export function providerSuite(make: () => IntegrityProvider, options: SuiteOptio
         await provider.init(bench.job, quiet);
         damage(baselineOf(bench));
         await provider.init(bench.job, quiet);
-        assert.deepEqual(told(await provider.check(bench.job, quiet)), []);
+        assert.deepEqual(reported(await provider.check(bench.job, quiet)), []);
       });
     }
 
@@ -362,7 +362,7 @@ export function providerSuite(make: () => IntegrityProvider, options: SuiteOptio
       stop.abort(new Error('enough'));
       await assert.rejects(provider.init(bench.job, { signal: stop.signal }), /enough/);
       await assert.rejects(provider.check(bench.job, { signal: stop.signal }), /enough/);
-      assert.deepEqual(told(await provider.check(bench.job, quiet)), ['changed /hostroot/etc/passwd']);
+      assert.deepEqual(reported(await provider.check(bench.job, quiet)), ['changed /hostroot/etc/passwd']);
     });
 
     test('several jobs over the same files', async () => {
@@ -380,7 +380,7 @@ export function providerSuite(make: () => IntegrityProvider, options: SuiteOptio
       const together = (await provider.checkTogether?.(jobs, quiet)) ?? [];
       if (provider.checkTogether === undefined) return;
       const results = together.map((one) =>
-        one.status === 'fulfilled' ? told(one.value) : (one.reason as BaselineError).fault,
+        one.status === 'fulfilled' ? reported(one.value) : (one.reason as BaselineError).fault,
       );
       assert.deepEqual(results, [
         ['changed /hostroot/etc/deep/er/file', 'changed /hostroot/etc/hosts'],

@@ -73,14 +73,14 @@ export async function collectReport({
       else counted?.set(change.path, change.kind);
     }
   }
-  const isTold = ({ path }: { path: string }): boolean => large?.has(path) !== true;
+  const isReported = ({ path }: { path: string }): boolean => large?.has(path) !== true;
   // The known properties of a large file were compared before its problem came.
-  for (const change of changes) if (!isTold(change)) counts[change.kind]--;
+  for (const change of changes) if (!isReported(change)) counts[change.kind]--;
   const byPath = (a: { path: string }, b: { path: string }): number => compareInTree(a.path, b.path);
   return {
     counts: { total: totals.entries, ...counts },
-    changes: changes.filter(isTold).sort(byPath),
-    redefined: redefined.filter(isTold).sort(byPath),
+    changes: changes.filter(isReported).sort(byPath),
+    redefined: redefined.filter(isReported).sort(byPath),
     problems: problems.toSorted(byPath),
     omitted,
   };

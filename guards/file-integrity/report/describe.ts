@@ -17,15 +17,19 @@ export function describeDifference(
   options: ReportOptions,
 ): ReportedChange | undefined {
   const { kind, path } = difference;
-  const told = isAtLeast(options.level, 'added_removed_entries');
+  const isDescribed = isAtLeast(options.level, 'added_removed_entries');
   if (kind === 'added') {
     const { now } = difference;
-    const details = told ? describe(undefined, now, now.attributes & ~options.ignoredAdded, options) : [];
+    const details = isDescribed
+      ? describe(undefined, now, now.attributes & ~options.ignoredAdded, options)
+      : [];
     return { kind, path, type: now.type, summary: now.type + '+'.repeat(summaryColumns.length), details };
   }
   if (kind === 'removed') {
     const { old } = difference;
-    const details = told ? describe(old, undefined, old.attributes & ~options.ignoredRemoved, options) : [];
+    const details = isDescribed
+      ? describe(old, undefined, old.attributes & ~options.ignoredRemoved, options)
+      : [];
     return { kind, path, type: old.type, summary: old.type + '-'.repeat(summaryColumns.length), details };
   }
   const reported = reportedAttributes(difference, options);

@@ -92,10 +92,10 @@ function addChanges(
       object[kind] = options.summarizeChanges ? asObject(some) : some.map(({ path }) => textInJson(path));
     }
   }
-  const told = changes.filter(({ details }) => details.length > 0);
-  if (told.length > 0)
+  const reported = changes.filter(({ details }) => details.length > 0);
+  if (reported.length > 0)
     object['details'] = Object.fromEntries(
-      told.map((change) => [textInJson(change.path), detailsOf(change)]),
+      reported.map((change) => [textInJson(change.path), detailsOf(change)]),
     );
 }
 

@@ -46,9 +46,9 @@ export function* plainReport(report: Report, options: ReportOptions, facts: RunF
   }
   if (listed && compared) yield* lists(report, options);
   if (compared) {
-    const told = changes.filter(({ details }) => details.length > 0);
-    if (told.length > 0) yield headline('Detailed information about changes');
-    for (const change of told) yield* detailLines(change);
+    const reported = changes.filter(({ details }) => details.length > 0);
+    if (reported.length > 0) yield headline('Detailed information about changes');
+    for (const change of reported) yield* detailLines(change);
   }
   if (listed && problems.length > 0) {
     yield headline('Entries that could not be read: their state is unknown');

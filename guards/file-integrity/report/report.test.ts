@@ -105,15 +105,15 @@ test('extended attributes, ACLs and ext attributes are written as AIDE writes th
     xattrs: [],
     e2fsAttributes: e2fsOfLetters('eV') ?? 0,
   };
-  const told = text(await report([old], [now], { ignoredE2fs: e2fsOfLetters('V') ?? 0 }), {
+  const reported = text(await report([old], [now], { ignoredE2fs: e2fsOfLetters('V') ?? 0 }), {
     ignoredE2fs: e2fsOfLetters('V') ?? 0,
   });
-  assert.match(told, /ACL {7}: A: user::rw- {21}\| A: user::r--\n {46}\| D: user::rwx\n/);
-  assert.match(told, /XAttrs {4}: num=3 {28}\| num=0\n {13}\[1\] user\.a = plain/);
-  assert.match(told, /\[2\] user\.b <=> YSBibGFuaw==/);
-  assert.match(told, /\[3\] user\.c = ended /);
-  assert.match(told, /E2FSAttrs : ----i---------e-----:- {11}\| --------------e-----:-\n/);
-  assert.match(told, /Ignored e2fs attributes: V\n/);
+  assert.match(reported, /ACL {7}: A: user::rw- {21}\| A: user::r--\n {46}\| D: user::rwx\n/);
+  assert.match(reported, /XAttrs {4}: num=3 {28}\| num=0\n {13}\[1\] user\.a = plain/);
+  assert.match(reported, /\[2\] user\.b <=> YSBibGFuaw==/);
+  assert.match(reported, /\[3\] user\.c = ended /);
+  assert.match(reported, /E2FSAttrs : ----i---------e-----:- {11}\| --------------e-----:-\n/);
+  assert.match(reported, /Ignored e2fs attributes: V\n/);
   // Only what is ignored has changed.
   const one = entry('/a', { e2fsAttributes: 0 });
   const other = { ...one, e2fsAttributes: e2fsOfLetters('V') ?? 0 };
@@ -186,7 +186,7 @@ test('a log is in the ConfigMap plain, packed, or as a reference to its place', 
   ).join('');
   assert.ok(names.length > 2 * logLimitBytes);
   assert.deepEqual([fitLog(names, '/n').compressed, fitLog(names, '/n').tooLarge], [true, false]);
-  const told = fitLog(long, '/var/log/rampart/aide.log', 100);
-  assert.deepEqual([told.compressed, told.tooLarge], [false, true]);
-  assert.match(told.data, /too large for a ConfigMap.*\/var\/log\/rampart\/aide\.log/);
+  const reported = fitLog(long, '/var/log/rampart/aide.log', 100);
+  assert.deepEqual([reported.compressed, reported.tooLarge], [false, true]);
+  assert.match(reported.data, /too large for a ConfigMap.*\/var\/log\/rampart\/aide\.log/);
 });

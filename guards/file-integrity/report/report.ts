@@ -2,8 +2,8 @@
 import type { ByteString } from '../model/entry.ts';
 import { type ReportCounts, type ReportLevel, reportLevels, type RunFacts } from '../model/report.ts';
 
-export function isAtLeast(level: ReportLevel, least: ReportLevel): boolean {
-  return reportLevels.indexOf(level) >= reportLevels.indexOf(least);
+export function isAtLeast(level: ReportLevel, min: ReportLevel): boolean {
+  return reportLevels.indexOf(level) >= reportLevels.indexOf(min);
 }
 
 /** AIDE's exit code for it: 1 added, 2 removed, 4 changed. */
@@ -22,8 +22,8 @@ export function outline({ action }: RunFacts, counts: ReportCounts): string {
 
 /** The order of AIDE's tree: what is in a directory comes before its next sibling. */
 export function compareInTree(one: ByteString, other: ByteString): number {
-  const most = Math.min(one.length, other.length);
-  for (let at = 0; at < most; at++) {
+  const max = Math.min(one.length, other.length);
+  for (let at = 0; at < max; at++) {
     const a = one.charCodeAt(at);
     const b = other.charCodeAt(at);
     if (a !== b) return a === 0x2f ? -1 : b === 0x2f ? 1 : a - b;

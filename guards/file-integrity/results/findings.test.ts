@@ -37,12 +37,12 @@ function reportOf(
 }
 
 class Bench {
-  readonly told: string[] = [];
+  readonly reported: string[] = [];
   readonly findings: CurrentFindings;
 
   constructor(limit?: number) {
     const onChange = (changes: readonly FindingChange[]): void => {
-      for (const { state, finding } of changes) this.told.push(`${state} ${finding.path}`);
+      for (const { state, finding } of changes) this.reported.push(`${state} ${finding.path}`);
     };
     this.findings = new CurrentFindings({
       prefix: '/hostroot',
@@ -57,7 +57,7 @@ class Bench {
   }
 
   take(): string[] {
-    return this.told.splice(0).sort();
+    return this.reported.splice(0).sort();
   }
 }
 
@@ -243,7 +243,7 @@ test('whatever comes, lines and counts agree with what is held', () => {
           case 'accept':
             bench.findings.accept([`/hostroot${one.path}`]);
         }
-        for (const line of bench.told.splice(0)) {
+        for (const line of bench.reported.splice(0)) {
           const [state = '', where = ''] = line.split(' ');
           if (state === 'found') open.add(where);
           else assert.ok(open.delete(where), `${line}: it was not told before`);

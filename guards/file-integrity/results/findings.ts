@@ -147,9 +147,9 @@ export class CurrentFindings {
   }
 
   /** The files that the last scan could not read, some of them by name; undefined if it could read all. */
-  unread(most: number): Unread | undefined {
+  unread(max: number): Unread | undefined {
     if (this.#problems === 0) return undefined;
-    const files = this.#scanned.problems.slice(0, most);
+    const files = this.#scanned.problems.slice(0, max);
     return {
       count: this.#problems,
       files: files.map(({ path, code, message }) => ({
@@ -160,9 +160,9 @@ export class CurrentFindings {
   }
 
   /** Large files that are still to be read, some of them by name; undefined without any. */
-  reading(paths: ReadonlySet<ByteString>, most: number): Reading | undefined {
+  reading(paths: ReadonlySet<ByteString>, max: number): Reading | undefined {
     if (paths.size === 0) return undefined;
-    const files = [...paths].slice(0, most).map((path) => hostPath(path, this.#prefix));
+    const files = [...paths].slice(0, max).map((path) => hostPath(path, this.#prefix));
     return { count: paths.size, files };
   }
 
@@ -248,7 +248,7 @@ export class CurrentFindings {
       }
     }
     this.#isKnown = true;
-    this.#tell(changes);
+    this.#notify(changes);
   }
 
   /** The results of events: the present state of these paths. */
@@ -282,7 +282,7 @@ export class CurrentFindings {
       changes.push({ state: 'found', path, finding: held.finding });
     }
     this.#limitHeld();
-    this.#tell(changes, isCounted);
+    this.#notify(changes, isCounted);
   }
 
   /** The result for a large file that a scan had left out. */
@@ -306,7 +306,7 @@ export class CurrentFindings {
       changes.push({ state: 'accepted', path, finding: known.finding });
     }
     this.#scanned = { ...this.#scanned, unchangedTotal: this.#scanned.unchangedTotal + more };
-    this.#tell(changes);
+    this.#notify(changes);
   }
 
   /** Unreported changes that are in the baseline now, including those of reported findings. */
@@ -323,7 +323,7 @@ export class CurrentFindings {
       unheld.push({ state: 'accepted', path, finding });
     }
     this.#scanned = { ...this.#scanned, unchangedTotal: this.#scanned.unchangedTotal + more };
-    this.#tell(unheld);
+    this.#notify(unheld);
     this.accept(updates.map(({ path }) => path));
   }
 
@@ -341,7 +341,7 @@ export class CurrentFindings {
     this.#scanned = { ...nothing, unchangedTotal: entries };
     this.#problems = unread;
     this.#isKnown = true;
-    this.#tell(gone);
+    this.#notify(gone);
   }
 
   /** As a scan would report it, for the held findings. */
@@ -370,7 +370,7 @@ export class CurrentFindings {
   }
 
   /** @param isCounted the counts alone have changed */
-  #tell(changes: readonly FindingChange[], isCounted = false): void {
+  #notify(changes: readonly FindingChange[], isCounted = false): void {
     if (changes.length === 0 && !isCounted) return;
     this.#version++;
     this.#onChange(changes);

@@ -53,14 +53,14 @@ export function capabilityText(value: Buffer, known: number): string | undefined
 /** Most have the same state: that is said first, then what differs from it. */
 function textOf(states: readonly number[], known: number): string {
   const counts = countOf(states.slice(0, known));
-  let most = 7;
-  for (let state = 6; state >= 0; state--) if ((counts[state] ?? 0) >= (counts[most] ?? 0)) most = state;
-  let text = `=${letters(most)}`;
+  let max = 7;
+  for (let state = 6; state >= 0; state--) if ((counts[state] ?? 0) >= (counts[max] ?? 0)) max = state;
+  let text = `=${letters(max)}`;
   for (let state = 7; state >= 0; state--) {
-    if (state === most || (counts[state] ?? 0) === 0) continue;
+    if (state === max || (counts[state] ?? 0) === 0) continue;
     const listed = namesOf(states, state, 0, known);
-    const more = state & ~most;
-    const less = ~state & most;
+    const more = state & ~max;
+    const less = ~state & max;
     // "= a+ep" is written "a=ep".
     if (more !== 0 && text === '=') text = `${listed}=${letters(more)}`;
     else text += ` ${listed}${more === 0 ? '' : `+${letters(more)}`}`;

@@ -32,9 +32,9 @@ export class ContentDigest {
   #skipped = 0;
   #hasSkipped = false;
 
-  /** @param mostZeroBytes how many zeros are hashed directly */
-  constructor(algorithms: readonly string[], mostZeroBytes = maxZeroBytes) {
-    this.#leftZeroBlocks = mostZeroBytes / blockBytes;
+  /** @param zeroLimitBytes how many zeros are hashed directly */
+  constructor(algorithms: readonly string[], zeroLimitBytes = maxZeroBytes) {
+    this.#leftZeroBlocks = zeroLimitBytes / blockBytes;
     this.#sums = algorithms.map((algorithm) => ({ algorithm, hash: createHash(algorithm) }));
   }
 

@@ -153,10 +153,10 @@ export class ContentReader {
         // Parts that are neither whole blocks of data nor of holes are read.
         dataEnd = Math.min(sizeBytes, Math.max(at + blockBytes, upToBlock(dataEnd)));
       }
-      const most = Math.min(dataEnd - at, bufferBytes);
-      const read = this.#fill(fd, at, most, state);
+      const max = Math.min(dataEnd - at, bufferBytes);
+      const read = this.#fill(fd, at, max, state);
       if (read < 0) return read;
-      if (read < most) return undefined;
+      if (read < max) return undefined;
       digest.update(this.#buffer.bytes.subarray(0, read));
       state.add(thread, 0, read);
       at += read;
@@ -176,9 +176,9 @@ export class ContentReader {
     const stopFlag = this.mayWait ? state.stopFlag : undefined;
     let length = 0;
     while (length < sizeBytes) {
-      const most = Math.min(sizeBytes - length, this.#rate.chunkBytes);
-      this.#rate.take(most, stopFlag);
-      const read = this.#read(fd, length, most, offset + length);
+      const max = Math.min(sizeBytes - length, this.#rate.chunkBytes);
+      this.#rate.take(max, stopFlag);
+      const read = this.#read(fd, length, max, offset + length);
       if (read < 0) return read;
       if (read === 0) break;
       length += read;
@@ -186,18 +186,18 @@ export class ContentReader {
     return length;
   }
 
-  #read(fd: number, at: number, most: number, offset: number): number {
+  #read(fd: number, at: number, max: number, offset: number): number {
     const address = this.#buffer.address + at;
     const words = this.#vectorWords;
     words[0] = address;
     words[1] = address / 2 ** 32;
-    words[2] = most;
+    words[2] = max;
     words[3] = 0;
     let isCached = true;
     for (;;) {
       const read = isCached
         ? fileCalls.preadv2(fd, this.#vector.address, 1, offset, RWF_NOWAIT)
-        : fileCalls.pread(fd, address, most, offset);
+        : fileCalls.pread(fd, address, max, offset);
       if (read >= 0) return read;
       const number = errno();
       if (isCached && number === EAGAIN && this.#uncachedFrom < 0) this.#uncachedFrom = offset;

@@ -119,11 +119,11 @@ export class Directories {
       if (length <= 0) return length === 0 ? 0 : -errno();
       this.#writeTypes(length);
       // All names in one call: each is a part of this text.
-      this.#tell(bytes.toString('latin1', 0, length + 1), length, onItem);
+      this.#notify(bytes.toString('latin1', 0, length + 1), length, onItem);
     }
   }
 
-  #tell(text: string, length: number, onItem: OnItem): void {
+  #notify(text: string, length: number, onItem: OnItem): void {
     const { bytes } = this.#list;
     for (let at = 0, next = 0; at < length; at = next) {
       next = at + this.#recordBytes(at);

@@ -39,7 +39,7 @@ const longestPath = 8192;
  * Limit for all values of a file: a file system without a limit of its own (XFS, Btrfs, tmpfs) takes hundreds
  * of megabytes.
  */
-const mostValueBytes = 1024 * 1024;
+const maxValueBytes = 1024 * 1024;
 const { ENODATA, EOPNOTSUPP, ENOSYS, ENOENT, ENOTDIR, ELOOP, E2BIG } = constants.errno;
 /** Errors of listing that say enough: there is no such thing here, or the name has become something else's meanwhile. */
 const noList: ReadonlySet<number> = new Set([EOPNOTSUPP, ENOSYS, ENOENT, ENOTDIR, ELOOP]);
@@ -175,8 +175,8 @@ export class ExtendedAttributes {
       // One that was removed meanwhile, or that is not ours to read.
       if (typeof value === 'number') continue;
       bytes += value.length;
-      const areMany = bytes > mostValueBytes;
-      if (areMany && bytes - value.length <= mostValueBytes)
+      const areMany = bytes > maxValueBytes;
+      if (areMany && bytes - value.length <= maxValueBytes)
         kept = kept.map(([of, long]) => [of, inShort(long)]);
       kept.push([name, areMany ? inShort(value) : Uint8Array.from(value)]);
     }

@@ -84,7 +84,7 @@ export class HeldFile implements Disposable {
 
   /** From now on reads wait. */
   async hold(): Promise<void> {
-    await this.#tell('hold');
+    await this.#notify('hold');
   }
 
   /** Waits until a reader waits for its content. */
@@ -94,10 +94,10 @@ export class HeldFile implements Disposable {
 
   /** Its content is this character, again and again. */
   async release(content: string): Promise<void> {
-    await this.#tell(`go ${content}`);
+    await this.#notify(`go ${content}`);
   }
 
-  async #tell(line: string): Promise<void> {
+  async #notify(line: string): Promise<void> {
     this.#said = '';
     this.#server.stdin?.write(`${line}\n`);
     await this.#says('ok');

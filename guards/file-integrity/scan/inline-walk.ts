@@ -14,7 +14,7 @@ const budget: Budget = {
 
 export class InlineWalk {
   /** How many are walked one after the other; the rest is for the threads. */
-  static readonly mostTasks = budget.entries;
+  static readonly maxTasks = budget.entries;
   readonly #walk: Walk;
   readonly #directory: string;
 

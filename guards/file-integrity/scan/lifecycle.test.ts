@@ -68,18 +68,18 @@ test('a large file is released at once', async () => {
   await using scene = new Scene({ readBytesPerSecond: 1e6 });
   fs.writeFileSync(scene.path('large'), Buffer.alloc(2 ** 25));
   const controller = new AbortController();
-  const told: ScanProgress[] = [];
+  const reported: ScanProgress[] = [];
   const [stream = []] = scene.scanner.scan([confOf('/ sha256')], {
     signal: controller.signal,
     onProgress: (progress) => {
-      told.push(progress);
+      reported.push(progress);
       if (progress.bytes > 0) controller.abort();
     },
     expected: { files: 2, bytes: 2 ** 25 },
   });
   await assert.rejects(all(stream), { name: 'AbortError' });
   assert.deepEqual(
-    [told.at(-1)?.expectedFiles, told.at(-1)?.expectedBytes],
+    [reported.at(-1)?.expectedFiles, reported.at(-1)?.expectedBytes],
     [2, 2 ** 25],
     'it cannot have been read',
   );

@@ -106,14 +106,14 @@ for (const how of ['removed', 'cut'] as const) {
     // Slow enough that it is not read when it is gone.
     await using scene = new Scene({ readBytesPerSecond: sizeBytes / 2 });
     fs.writeFileSync(scene.path('large'), Buffer.alloc(sizeBytes, 'x'));
-    let isBegun = false;
+    let isStarted = false;
     let readBytes = 0;
     const [stream] = scene.scanner.scan([confOf('/ f s+sha256')], {
       signal: new AbortController().signal,
       onProgress: ({ bytes }) => {
         readBytes = bytes;
-        if (bytes === 0 || isBegun) return;
-        isBegun = true;
+        if (bytes === 0 || isStarted) return;
+        isStarted = true;
         if (how === 'removed') fs.rmSync(scene.path('large'));
         else fs.truncateSync(scene.path('large'), 1);
       },

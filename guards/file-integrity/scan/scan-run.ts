@@ -99,7 +99,7 @@ export class ScanRun {
     if (signal.aborted) return this.#fail(signal.reason);
     signal.addEventListener('abort', this.#onAbort, { once: true });
     if (onProgress !== undefined) {
-      this.#progress = setInterval(() => this.#tellProgress(), progressMs);
+      this.#progress = setInterval(() => this.#reportProgress(), progressMs);
       this.#progress.unref();
     }
     this.#flush();
@@ -113,7 +113,7 @@ export class ScanRun {
 
   readonly #onAbort = (): void => this.#fail(this.#options.signal.reason);
 
-  #tellProgress(): void {
+  #reportProgress(): void {
     const { onProgress, expected } = this.#options;
     onProgress?.({
       ...this.#state.totals(),
@@ -188,7 +188,7 @@ export class ScanRun {
     this.#options.pool.forget(this.#pump);
     if (this.#isStarted) this.#options.pool.end(this.#options.run);
     if (this.#failure === undefined) {
-      this.#tellProgress();
+      this.#reportProgress();
       if (this.#options.isLast === true) this.#options.pool.endWhenIdle();
     }
     for (const stream of this.#streams) stream.wake();
@@ -208,7 +208,7 @@ class Stream {
   put(parts: readonly Part[]): void {
     if (this.isEnded || parts.length === 0) return;
     for (const part of parts) {
-      if (this.#isToldAgain(part)) continue;
+      if (this.#isReportedAgain(part)) continue;
       this.#parts.push(part);
       this.bytes += sizeOf(part);
     }
@@ -216,7 +216,7 @@ class Stream {
   }
 
   /** For a directory that can no longer be opened, each of its pieces reports it. */
-  #isToldAgain(part: Part): boolean {
+  #isReportedAgain(part: Part): boolean {
     if ('bytes' in part) return false;
     const [problem] = part;
     const isSame = problem?.path === this.#problem?.path && problem?.code === this.#problem?.code;

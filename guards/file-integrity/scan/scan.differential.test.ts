@@ -85,11 +85,11 @@ const conf = fc
 /** The parts that AIDE has as well: for a file that only grows and has no checksum, it has no size. */
 function comparable(entry: Entry): unknown {
   const sizeless = (entry.attributes & (checksums | setOf('s', 'S'))) === 0;
-  const told = plain(kept(sizeless ? { ...entry, sizeBytes: 0 } : entry)) as Record<string, unknown>;
+  const reported = plain(kept(sizeless ? { ...entry, sizeBytes: 0 } : entry)) as Record<string, unknown>;
   // 0.19 has capabilities of regular files only.
   const isBare = aideDialect === '0.19' && entry.type !== 'f';
   return {
-    ...told,
+    ...reported,
     ...(isBare && { capabilities: '' }),
     attributes: describeAttributes(entry.attributes & (isBare ? ~setOf('caps') : -1)),
   };

@@ -79,7 +79,7 @@ export class Scanner implements AsyncDisposable {
     const { walk } = this.#inline;
     let at = 0;
     let rest: readonly Task[] = [];
-    for (; at < Math.min(tasks.length, InlineWalk.mostTasks) && rest.length === 0; at++) {
+    for (; at < Math.min(tasks.length, InlineWalk.maxTasks) && rest.length === 0; at++) {
       options.signal.throwIfAborted();
       const result = walk.run(tasks[at]);
       ({ rest } = result);

@@ -47,7 +47,7 @@ interface Thread {
   readonly worker: Worker;
   readonly note: ThreadNote;
   readonly waiting: Map<number, Waiting>;
-  readonly begun: Set<number>;
+  readonly started: Set<number>;
   /** Resolves when its code is loaded, or it has ended. */
   readonly loaded: Promise<void>;
 }
@@ -92,10 +92,10 @@ export class ThreadPool implements AsyncDisposable {
   /** The thread that has least to do, or undefined while all have enough. */
   free(): number | undefined {
     let best: number | undefined;
-    let least = ahead;
+    let min = ahead;
     for (const [at, thread] of this.#threads.entries()) {
       const waiting = thread?.waiting.size ?? 0;
-      if (waiting < least) [best, least] = [at, waiting];
+      if (waiting < min) [best, min] = [at, waiting];
     }
     return best;
   }
@@ -148,8 +148,8 @@ export class ThreadPool implements AsyncDisposable {
     }
     clearTimeout(this.#idle);
     const thread = (this.#threads[at] ??= this.#start(at));
-    if (!thread.begun.has(begin.run)) {
-      thread.begun.add(begin.run);
+    if (!thread.started.has(begin.run)) {
+      thread.started.add(begin.run);
       post(thread, begin);
     }
     const id = this.#nextId++;
@@ -163,7 +163,7 @@ export class ThreadPool implements AsyncDisposable {
   /** A run is over; what was asked for it is not waited for. */
   end(run: number): void {
     for (const [at, thread] of this.#threads.entries()) {
-      if (thread?.begun.delete(run) !== true) continue;
+      if (thread?.started.delete(run) !== true) continue;
       post(thread, { do: 'end', run });
       const isBusy = (): boolean => [...thread.waiting.values()].some((waiting) => waiting.run === run);
       if (!isBusy()) continue;
@@ -191,7 +191,7 @@ export class ThreadPool implements AsyncDisposable {
       resourceLimits: { maxYoungGenerationSizeMb: 4 },
     });
     const { promise: loaded, resolve: isLoaded } = Promise.withResolvers<void>();
-    const thread: Thread = { worker, note, waiting: new Map(), begun: new Set(), loaded };
+    const thread: Thread = { worker, note, waiting: new Map(), started: new Set(), loaded };
     worker.unref();
     worker.once('exit', () => isLoaded());
     worker.on('message', (answer: FromThread) => {

@@ -89,14 +89,14 @@ export class Walk {
     this.#look.begin();
     const bytesBefore = state.bytesOf(thread);
     // The way to a deep directory is long: the walk has to be worth it.
-    const most =
+    const max =
       task.items === undefined ? budget.rootEntries : Math.max(budget.entries, depthOf(task.directory));
     try {
       if (task.items === undefined) this.#root(task.onlyRoot === true);
       else this.#pushAll(task);
       for (let done = 0; this.#stack.length > 0; done++) {
         state.throwIfStopped();
-        if (done >= most || state.bytesOf(thread) - bytesBefore >= budget.bytes) break;
+        if (done >= max || state.bytesOf(thread) - bytesBefore >= budget.bytes) break;
         if (!this.#step()) break;
       }
       const rest = restOf(this.#stack);
@@ -123,7 +123,7 @@ export class Walk {
     const { selected } = this.#options;
     const path = this.#prefix === '' ? '/' : this.#prefix;
     const outcome = this.#look.lookAtRoot(directory.fd, (type) => selected.attributes(path, type));
-    this.#tell(path, outcome);
+    this.#notify(path, outcome);
     const frame: Frame = { path: '', items: [], next: 0, directory, identity: directory };
     this.#push(frame);
     if (!alone && selected.descends(path)) this.#list(frame, directory);
@@ -168,7 +168,7 @@ export class Walk {
       frame.next--;
       return false;
     }
-    this.#tell(path, outcome, asListed);
+    this.#notify(path, outcome, asListed);
     if (type === 'd' && outcome !== 'gone') {
       // It was something else when the directory was listed.
       if (listed !== 'd' && listed !== '.' && selected.descends(path)) insertItem(frame, belowItem(name));
@@ -266,7 +266,7 @@ export class Walk {
   }
 
   /** @param asListed what is asked of it, where its directory says what it is */
-  #tell(path: ByteString, outcome: LookOutcome, asListed?: readonly AttributeSet[]): void {
+  #notify(path: ByteString, outcome: LookOutcome, asListed?: readonly AttributeSet[]): void {
     if (outcome === 'gone' || outcome === 'not selected' || outcome === 'not here') return;
     const { state, thread } = this.#options;
     const { entry, known } = this.#look;

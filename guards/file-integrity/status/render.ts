@@ -149,25 +149,25 @@ function detectionTexts({ nodes }: Unjudged): string[] {
     if (detection === null) continue;
     const { events, reason, unwatchedDirectories, lostEvents, lostAuthors } = detection;
     const { directoriesWithoutAuthors, packagesReason } = detection;
-    const told: string[] = [];
-    if (events === 'inotify') told.push(`The author of changes is unknown: ${reason}`);
-    if (events === 'none') told.push(`Changes are detected by scans only: ${reason}`);
+    const reported: string[] = [];
+    if (events === 'inotify') reported.push(`The author of changes is unknown: ${reason}`);
+    if (events === 'none') reported.push(`Changes are detected by scans only: ${reason}`);
     if (events !== 'none' && unwatchedDirectories > 0) {
-      told.push(
+      reported.push(
         `Changes in ${counted(unwatchedDirectories, 'directory', 'directories')} are detected by scans only${events === 'sensor' && reason !== '' ? `: ${reason}` : '.'}`,
       );
     }
-    if (lostEvents > 0) told.push('Events were lost; a full scan followed.');
+    if (lostEvents > 0) reported.push('Events were lost; a full scan followed.');
     if (lostAuthors > 0 && lacksAuthors(node))
-      told.push('Records of the authors of changes were lost; these changes have no author.');
+      reported.push('Records of the authors of changes were lost; these changes have no author.');
     if (events === 'sensor' && directoriesWithoutAuthors > 0) {
       const directories = counted(directoriesWithoutAuthors, 'directory', 'directories');
-      told.push(`Changes in ${directories} beyond the capacity of the sensor have no author.`);
+      reported.push(`Changes in ${directories} beyond the capacity of the sensor have no author.`);
     }
     // Without the sensor they never are: the author of changes is unknown.
     if (events === 'sensor' && packagesReason !== undefined)
-      told.push(`Updates of packages are not recognized: ${packagesReason}`);
-    for (const text of told) byReason.set(text, [...(byReason.get(text) ?? []), name]);
+      reported.push(`Updates of packages are not recognized: ${packagesReason}`);
+    for (const text of reported) byReason.set(text, [...(byReason.get(text) ?? []), name]);
   }
   return [...byReason].map(([text, names]) =>
     printable(`${names.length === 1 ? 'node' : 'nodes'} ${someOf(names, NAMED_NODES)}: ${text}`),

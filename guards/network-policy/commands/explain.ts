@@ -36,7 +36,7 @@ export async function runExplain(options: ExplainOptions): Promise<0 | 1 | 2 | 3
     const { stdout } = process;
     if (options.output !== 'pretty') stdout.write(documentText(options.output, objectOf(answers, service)));
     else {
-      const text = outputOptions(80, { most: 120 });
+      const text = outputOptions(80, { max: 120 });
       if (service !== undefined) stdout.write(serviceLine(service, explanations, text));
       stdout.write(answers.map((one) => render(one.explanation, one.kernel, text)).join('\n'));
     }

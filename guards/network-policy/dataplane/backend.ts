@@ -108,7 +108,7 @@ class Replacing implements Dataplane {
   readonly #variant: Variant | undefined;
   readonly #logger: Pick<Logger, 'info' | 'warn'>;
   #isAlone = false;
-  #told: string | undefined;
+  #reported: string | undefined;
 
   constructor(
     { dataplane, variant }: Opened,
@@ -180,8 +180,8 @@ class Replacing implements Dataplane {
     return [...removed, ...(await this.#removeOthers(signal))];
   }
 
-  whoseLog(...logged: Parameters<Dataplane['whoseLog']>): ReturnType<Dataplane['whoseLog']> {
-    return this.#own.whoseLog(...logged);
+  ownerOfLog(...logged: Parameters<Dataplane['ownerOfLog']>): ReturnType<Dataplane['ownerOfLog']> {
+    return this.#own.ownerOfLog(...logged);
   }
 
   /**
@@ -199,10 +199,10 @@ class Replacing implements Dataplane {
         // A backend that is not installed cannot have left anything.
         if (!(error instanceof RampartError) || error.code === errorCodes.UNSUPPORTED) continue;
         isAlone = false;
-        if (this.#told !== error.message) {
+        if (this.#reported !== error.message) {
           this.#logger.warn(`cannot remove rules that another backend may have left: ${error.message}`);
         }
-        this.#told = error.message;
+        this.#reported = error.message;
       }
     }
     this.#isAlone = isAlone;

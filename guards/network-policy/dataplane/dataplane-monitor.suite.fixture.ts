@@ -174,7 +174,7 @@ export function monitorTests(lab: DataplaneLab): void {
         const address = lab.network.host('x/a').addresses[4];
         const prefixes = under.listing(lab.network.node).matchAll(/(?:log prefix|nflog-prefix) "([^"]+)"/g);
         const owners = [...new Set([...prefixes].map(([, prefix = '']) => prefix))].map((prefix) =>
-          dataplane.whoseLog(prefix, { source: address, destination: address }),
+          dataplane.ownerOfLog(prefix, { source: address, destination: address }),
         );
         assert.deepEqual(
           owners.map((owner) => `${owner?.pod} ${owner?.direction} ${owner?.verdict}`).sort(),

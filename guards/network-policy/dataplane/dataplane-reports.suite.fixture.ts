@@ -53,7 +53,7 @@ export function reportTests(lab: DataplaneLab): void {
       for (const pod of ['x/a', 'x/b']) {
         const destination = lab.network.host(pod).addresses[4];
         const owners = [...prefixes].map(
-          ([, prefix = '']) => dataplane.whoseLog(prefix, { source, destination })?.pod,
+          ([, prefix = '']) => dataplane.ownerOfLog(prefix, { source, destination })?.pod,
         );
         assert.ok(owners.includes(pod), pod);
       }
@@ -70,7 +70,7 @@ export function reportTests(lab: DataplaneLab): void {
           string,
           string,
         ];
-        const ownerOf = (prefix: string) => dataplane.whoseLog(prefix, { source, destination });
+        const ownerOf = (prefix: string) => dataplane.ownerOfLog(prefix, { source, destination });
         const owners = texts.map(ownerOf);
         // For those who read it with another program.
         assert.deepEqual(texts.flatMap((text) => / (x\/\S+) $/.exec(text)?.[1] ?? []).sort(), [

@@ -87,7 +87,7 @@ export function serviceTests(lab: DataplaneLab): void {
       const services = fresh.addServices(['x/a', 'x/b']);
       using dataplane = fresh.node.namespace.run(() => under.open());
       await dataplane.sync(nodeRules(fresh.pods, [ingress(['x/a']), egress(['y/b'])]));
-      const told: string[] = [];
+      const reported: string[] = [];
       const expected: string[] = [];
       for (const [from, to] of [
         ['y/a', 'x/a'],
@@ -99,12 +99,12 @@ export function serviceTests(lab: DataplaneLab): void {
           for (const family of [4, 6] as const) {
             const name = `${from} -> ${to} ${protocol} IPv${family}`;
             const address = services.get(to)?.[family] ?? '';
-            told.push(`${name}: ${await connects(fresh.host(from), address, 80, protocol)}`);
+            reported.push(`${name}: ${await connects(fresh.host(from), address, 80, protocol)}`);
             expected.push(`${name}: ${from === 'y/a' && to === 'x/b' ? 'answered' : 'refused'}`);
           }
         }
       }
-      assert.deepEqual(told, expected);
+      assert.deepEqual(reported, expected);
     });
   }
 }

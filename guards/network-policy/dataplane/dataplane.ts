@@ -125,5 +125,5 @@ export interface Dataplane extends Disposable {
   /** Removes everything of ours; returns a line for each thing that was there. */
   remove(signal?: AbortSignal): Promise<readonly string[]>;
   /** Whose rules logged a packet, from the prefix it was logged with and its addresses. Undefined: not one of ours, or its pod is gone. */
-  whoseLog(prefix: string, packet: LoggedEnds): ChainOwner | undefined;
+  ownerOfLog(prefix: string, packet: LoggedEnds): ChainOwner | undefined;
 }

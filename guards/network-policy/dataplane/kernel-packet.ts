@@ -44,7 +44,7 @@ export interface KernelRuleset {
 }
 
 /** More than any packet passes, and few enough for the stack; the kernel itself refuses loops. */
-const MOST_CHAINS = 1024;
+const MAX_CHAINS = 1024;
 
 /** The effect of a rule: `continue` with the next one, or `return` to the calling chain. */
 export type RuleVerdict = 'accept' | 'refuse' | 'continue' | 'return';
@@ -61,7 +61,7 @@ export function followChain<Rule>(
   chains: string[],
   verdictOf: (rule: Rule) => RuleVerdict,
 ): Exclude<RuleVerdict, 'return'> {
-  if (rules === undefined || chains.length >= MOST_CHAINS) throw unknownRule(`chain ${name} is missing`);
+  if (rules === undefined || chains.length >= MAX_CHAINS) throw unknownRule(`chain ${name} is missing`);
   chains.push(name);
   for (const rule of rules) {
     const verdict = verdictOf(rule);

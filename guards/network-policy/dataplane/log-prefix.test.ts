@@ -16,12 +16,12 @@ suite('the prefix of a logged packet', () => {
   test('fits the limit of the kernel, and has the whole chain', () => {
     const many = [pod, ...policies];
     const [nft, kube] = [nftables.classChain('egress', 'refused', many), iptables.podChain(pod)];
-    for (const [prefix, mostBytes, begin] of [
+    for (const [prefix, maxBytes, begin] of [
       [nftables.logPrefix('refused', nft, many), 127, `rampart ${nft} shop/web-`],
       [iptables.logPrefix('refused', kube, 'egress', pod, policies), 63, `rampart ${kube} out shop/web-`],
       [iptables.logPrefix('would-refuse', kube, 'egress', pod), 63, `rampart-monitor ${kube} out shop/web-`],
     ] as const) {
-      assert.equal(prefix.length, mostBytes);
+      assert.equal(prefix.length, maxBytes);
       assert.ok(prefix.startsWith(begin) && prefix.endsWith(' '), prefix);
     }
   });

@@ -24,7 +24,7 @@ export interface ScenariosUnderTest {
   /** Is called in the node's network namespace. */
   open(options?: Partial<DataplaneOptions>): Dataplane;
   /** That come and go, however small the depth is; default: 60. */
-  readonly leastPolicies?: number;
+  readonly minPolicies?: number;
 }
 
 const nodeName = 'one';
@@ -319,8 +319,8 @@ export function scenariosSuite(under: ScenariosUnderTest, skip: string | undefin
         await to.namespace.runTick(() => server.listen(8080));
         await listening;
         const [socket, connected] = await from.namespace.runTick(() => {
-          const begun = connect({ host: to.addresses[4], port: 8080 });
-          return [begun, once(begun, 'connect')] as const;
+          const started = connect({ host: to.addresses[4], port: 8080 });
+          return [started, once(started, 'connect')] as const;
         });
         try {
           await connected;
@@ -358,7 +358,7 @@ export function scenariosSuite(under: ScenariosUnderTest, skip: string | undefin
         const engine = engineOf([], pods);
         await dataplane.sync(engine.rules);
         engine.takeChange();
-        const count = scaled(300, under.leastPolicies ?? 60);
+        const count = scaled(300, under.minPolicies ?? 60);
         for (let round = 0; round < count * 2; round++) {
           const name = `p-${random.below(count)}`;
           if (policies.has(name) && random.chance(0.3)) {

@@ -77,9 +77,9 @@ function podsOf({ peers }: NodeRules, key: PeersKey): string[] {
 }
 
 /** Those before, with what came and without what went: each was there, or was not. */
-function podsAfter(before: NodeRules, key: PeersKey, told: PeersChange): string[] {
+function podsAfter(before: NodeRules, key: PeersKey, reported: PeersChange): string[] {
   const pods = new Set(podsOf(before, key));
-  for (const { gone, come } of [told[4], told[6]]) {
+  for (const { gone, come } of [reported[4], reported[6]]) {
     for (const address of gone) assert.ok(pods.delete(address));
     for (const address of come) assert.equal(pods.size + 1, pods.add(address).size);
   }
@@ -137,8 +137,8 @@ suite('the rules of a node', () => {
           if (!take) continue;
           const { touchedPods } = engine;
           const touched = new Set(touchedPods);
-          const told = engine.takeChange();
-          assert.deepEqual([...told.pods.difference(touched)], []);
+          const reported = engine.takeChange();
+          assert.deepEqual([...reported.pods.difference(touched)], []);
           assert.deepEqual([...touchedPods], []);
           const { gone, come } = engine.takeAddressChange();
           for (const address of gone) assert.ok(owned.delete(address));
@@ -148,13 +148,16 @@ suite('the rules of a node', () => {
             [...owned].sort(),
             all.filter((address) => engine.podAt(address) !== undefined).sort(),
           );
-          assert.deepEqual([...told.pods].sort(), different(taken.pods, engine.rules.pods).sort());
+          assert.deepEqual([...reported.pods].sort(), different(taken.pods, engine.rules.pods).sort());
           assert.deepEqual(
-            [...told.policies].sort(),
+            [...reported.policies].sort(),
             different(taken.policies, engine.rules.policies).sort(),
           );
-          assert.deepEqual([...told.peers.keys()].sort(), different(taken.peers, engine.rules.peers).sort());
-          for (const [key, peersChange] of told.peers) {
+          assert.deepEqual(
+            [...reported.peers.keys()].sort(),
+            different(taken.peers, engine.rules.peers).sort(),
+          );
+          for (const [key, peersChange] of reported.peers) {
             if (peersChange !== undefined)
               assert.deepEqual(podsAfter(taken, key, peersChange), podsOf(engine.rules, key));
           }

@@ -81,14 +81,14 @@ function addBlock(
     refuse(`${path}.cidr`, `${JSON.stringify(cidr)} ${block}: ${consequence}.`);
     return;
   }
-  tellReading(block, cidr, `${path}.cidr`, warn);
+  reportReading(block, cidr, `${path}.cidr`, warn);
   const holes: Block[] = [];
   let problem = false;
   for (const [index, text] of (except ?? []).entries()) {
     const hole = parseBlock(text);
     const why = typeof hole === 'string' ? hole : isWithin(hole, block) ? undefined : `is not within ${cidr}`;
     if (typeof hole !== 'string' && why === undefined) {
-      tellReading(hole, text, `${path}.except[${index}]`, warn);
+      reportReading(hole, text, `${path}.except[${index}]`, warn);
       holes.push(hole);
     } else {
       problem = true;
@@ -98,7 +98,7 @@ function addBlock(
   if (!problem) blocks[block.family].push(...without(block, holes));
 }
 
-function tellReading({ readAs }: Block, text: string, field: string, warn: Warn): void {
+function reportReading({ readAs }: Block, text: string, field: string, warn: Warn): void {
   if (readAs === undefined) return;
   warn(field, `${JSON.stringify(text)} ${readAs.why}; it is read as ${readAs.block}.`);
 }

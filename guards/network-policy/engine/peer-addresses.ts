@@ -20,7 +20,7 @@ export class PeerAddresses {
   readonly #pending = new NetChanges<IpAddress>();
   #value: Peers | undefined;
   /** Since {@link takeChange}. */
-  #untold: NetChanges<IpAddress> | undefined;
+  #unreported: NetChanges<IpAddress> | undefined;
 
   constructor({ blocks }: ParsedPeers) {
     this.#intervals = blocks;
@@ -39,7 +39,7 @@ export class PeerAddresses {
     if (after.length === 0) this.#members.delete(pod.key);
     else this.#members.set(pod.key, after);
     if (this.#value !== undefined) note(this.#pending, before, after);
-    if (this.#untold !== undefined) note(this.#untold, before, after);
+    if (this.#unreported !== undefined) note(this.#unreported, before, after);
     return true;
   }
 
@@ -69,10 +69,10 @@ export class PeerAddresses {
 
   /** The changes since the last call; undefined on the first call. */
   takeChange(): PeersChange | undefined {
-    const untold = this.#untold;
-    this.#untold ??= new NetChanges();
-    if (untold === undefined) return undefined;
-    const changes = untold.take();
+    const unreported = this.#unreported;
+    this.#unreported ??= new NetChanges();
+    if (unreported === undefined) return undefined;
+    const changes = unreported.take();
     const [gone, come] = [textsOf(changes.gone), textsOf(changes.come)];
     return { 4: { gone: gone[4], come: come[4] }, 6: { gone: gone[6], come: come[6] } };
   }

@@ -51,7 +51,7 @@ export class PodTable {
   /** The claims on an address: mostly one. */
   readonly #claimants = new Map<Address, readonly PodKey[]>();
   /** Since {@link takeAddressChange}. */
-  #untold: NetChanges<Address> | undefined;
+  #unreported: NetChanges<Address> | undefined;
   readonly #pods = new Map<PodKey, PodFacts>();
   readonly #byNamespace = new Map<string, Map<PodKey, PodFacts>>();
 
@@ -79,9 +79,9 @@ export class PodTable {
 
   /** Those of all pods that came and went since the last call. On the first call, all there are came. */
   takeAddressChange(): AddressChange {
-    const untold = this.#untold;
-    this.#untold ??= new NetChanges();
-    return untold === undefined ? { gone: [], come: [...this.#claimants.keys()] } : untold.take();
+    const unreported = this.#unreported;
+    this.#unreported ??= new NetChanges();
+    return unreported === undefined ? { gone: [], come: [...this.#claimants.keys()] } : unreported.take();
   }
 
   all(): Iterable<PodFacts> {
@@ -116,7 +116,7 @@ export class PodTable {
     if (known === undefined) {
       if (held) {
         this.#claimants.set(address, [key]);
-        this.#untold?.came(address, address);
+        this.#unreported?.came(address, address);
       }
       return;
     }
@@ -124,7 +124,7 @@ export class PodTable {
     const claimants = held ? [...others, key] : others;
     if (claimants.length === 0) {
       this.#claimants.delete(address);
-      this.#untold?.went(address, address);
+      this.#unreported?.went(address, address);
     } else this.#claimants.set(address, exactList(claimants));
   }
 

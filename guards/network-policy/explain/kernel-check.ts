@@ -72,8 +72,8 @@ export function compareWithKernel(
         : 'unknown';
   const backend = rulesets.map((one) => one.backend).join(' and ') || null;
   const unread = others.unread.map((why) => `not read: ${why}`);
-  const told = [...dropping.map(({ words }) => words), ...others.enforcers, ...unread];
-  return { backend, result, egress, ingress, others: told };
+  const reported = [...dropping.map(({ words }) => words), ...others.enforcers, ...unread];
+  return { backend, result, egress, ingress, others: reported };
 }
 
 const verbs = {

@@ -72,7 +72,7 @@ export class Enforcement {
     if (await dataplane.isEnforcing(signal)) return;
     const { podCidrs } = engine.rules;
     if (!refusesUnknown || isUnbounded(podCidrs)) return await dataplane.idle(signal);
-    this.#tellBridges();
+    this.#reportBridges();
     refusals.open();
     await dataplane.sync({ ...noRules, podCidrs }, signal);
   }
@@ -86,7 +86,7 @@ export class Enforcement {
     const { rules } = engine;
     this.#isProgrammed = this.#isNeeded();
     if (this.#isProgrammed) {
-      this.#tellBridges();
+      this.#reportBridges();
       // Before the rules, so that the first refusal is reported.
       refusals.open();
       this.#refused = (await dataplane.sync(rules, signal)).refused ?? [];
@@ -177,14 +177,14 @@ export class Enforcement {
   }
 
   /** With each full sync: bridges may be added later, and the setting may be reset. */
-  #tellBridges(): void {
+  #reportBridges(): void {
     const now = filterBridges(this.#options.bridges);
     if (now !== undefined && now !== this.#bridges) this.#options.logger.warn(now);
     this.#bridges = now;
   }
 
   /** After each change: the Node may get its CIDRs later. */
-  #tellUnbounded(): void {
+  #reportUnbounded(): void {
     const { engine, refusesUnknown, logger } = this.#options;
     const now =
       refusesUnknown && isUnbounded(engine.rules.podCidrs)
@@ -195,7 +195,7 @@ export class Enforcement {
   }
 
   #countRules(): void {
-    this.#tellUnbounded();
+    this.#reportUnbounded();
     const { counts, engine } = this.#options;
     const { pods, policies } = engine.rules;
     counts.localPods = pods.size;

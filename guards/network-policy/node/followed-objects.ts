@@ -57,8 +57,8 @@ export function followObjects(
   const stack = new DisposableStack();
   const setCidrs = (): void => {
     const spec = node.get(nodeName)?.spec;
-    const told = spec?.podCIDRs ?? (spec?.podCIDR === undefined ? [] : [spec.podCIDR]);
-    engine.setPodCidrs(podCidrs.length > 0 ? podCidrs : told);
+    const reported = spec?.podCIDRs ?? (spec?.podCIDR === undefined ? [] : [spec.podCIDR]);
+    engine.setPodCidrs(podCidrs.length > 0 ? podCidrs : reported);
   };
   let notify = (): void => undefined;
   const follow = <T extends KubeObject>(

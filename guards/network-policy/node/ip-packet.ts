@@ -18,7 +18,7 @@ const FRAGMENT = 44;
 /** Its length is in units of 4 bytes (RFC 4302). */
 const AUTHENTICATION = 51;
 /** No legitimate packet has more headers. */
-const MOST_EXTENSIONS = 16;
+const MAX_EXTENSIONS = 16;
 
 /** @param protocol - Of IANA. */
 export function hasPorts(protocol: number): boolean {
@@ -53,7 +53,7 @@ function parseIpv6(bytes: Buffer): IpPacket | undefined {
   let protocol = bytes.readUInt8(6);
   let at = 40;
   let isFirst = true;
-  for (let count = 0; count < MOST_EXTENSIONS && at + 8 <= bytes.length; count++) {
+  for (let count = 0; count < MAX_EXTENSIONS && at + 8 <= bytes.length; count++) {
     const next = bytes.readUInt8(at);
     if (protocol === FRAGMENT) {
       isFirst &&= (bytes.readUInt16BE(at + 2) & 0xfff8) === 0;

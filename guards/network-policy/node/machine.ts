@@ -116,11 +116,11 @@ function bridgeFact(): MachineFact {
   const name = 'bridge-nf';
   const directory = '/proc/sys/net/bridge';
   if (!existsSync(directory)) {
-    const isThere = canBeLoaded('br_netfilter');
-    const detail = isThere
+    const exists = canBeLoaded('br_netfilter');
+    const detail = exists
       ? 'the module br_netfilter is not loaded: where pods share a bridge, run modprobe br_netfilter'
       : 'the module br_netfilter does not exist: pods on the same bridge bypass all policies';
-    return { name, available: isThere, detail };
+    return { name, available: exists, detail };
   }
   const settings = ['bridge-nf-call-iptables', 'bridge-nf-call-ip6tables'].map((setting) => {
     return `${setting} is ${readFileSync(join(directory, setting), 'utf8').trim()}`;

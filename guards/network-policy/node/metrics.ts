@@ -36,7 +36,7 @@ export class NodeCounts {
   /** Connections of pods that are gone. */
   flowsForgotten = 0;
   /** Refused packets that were reported as a line. */
-  refusalsTold = 0;
+  refusalsReported = 0;
   /** Refused packets that were logged, but that the kernel had no room for. */
   refusalsLost = 0;
   /** Allowed connections of pods of this node that were reported as a line. */
@@ -71,7 +71,7 @@ export function registerNodeMetrics(metrics: MetricsRegistry, counts: NodeCounts
   counter(
     'refusals_told',
     'Refused packets reported as an alert; the kernel logs at most ten per minute for each pod and direction.',
-    () => counts.refusalsTold,
+    () => counts.refusalsReported,
   );
   counter(
     'refusals_lost',

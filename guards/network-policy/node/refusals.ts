@@ -26,8 +26,8 @@ import type { Sender } from './sources/source-table.ts';
 export interface RefusalsOptions {
   readonly context: Pick<NodeContext, 'nodeName' | 'logger' | 'sink'>;
   readonly recorder: Pick<EventRecorder, 'record'>;
-  readonly dataplane: Pick<Dataplane, 'whoseLog'>;
-  readonly sources: Pick<SourceCheck, 'whoseLog'>;
+  readonly dataplane: Pick<Dataplane, 'ownerOfLog'>;
+  readonly sources: Pick<SourceCheck, 'ownerOfLog'>;
   readonly engine: PolicyEngine;
   readonly objects: DecidingObjects;
   readonly counts: NodeCounts;
@@ -55,8 +55,8 @@ export class Refusals implements Disposable {
   readonly #events: FindingLimiter;
   #log: Nflog | undefined;
   #problem: string | undefined;
-  #lostToldMs = -Infinity;
-  #lostUntold = 0;
+  #lostReportedMs = -Infinity;
+  #lostUnreported = 0;
 
   constructor(options: RefusalsOptions) {
     this.#options = options;
@@ -95,23 +95,23 @@ export class Refusals implements Disposable {
   #packet({ prefix, payload }: LoggedPacket): void {
     const packet = parseIpPacket(payload);
     if (packet === undefined) return;
-    const sender = this.#options.sources.whoseLog(prefix);
+    const sender = this.#options.sources.ownerOfLog(prefix);
     const { from: source, to: destination } = endsOf(packet);
     const owner =
-      sender === undefined ? this.#options.dataplane.whoseLog(prefix, { source, destination }) : undefined;
+      sender === undefined ? this.#options.dataplane.ownerOfLog(prefix, { source, destination }) : undefined;
     if (sender !== undefined) {
       const forged = this.#forged(sender, packet);
-      this.#tell(forged);
+      this.#notify(forged);
       this.#event(sender.pod, forged, `It sent as ${forged.source.address}, which is not its address`);
     } else if (owner !== undefined) {
       const refusal = this.#refusal(owner, packet);
-      this.#tell(refusal);
+      this.#notify(refusal);
       if (owner.pod !== undefined) this.#event(owner.pod, refusal, eventNote(owner.pod, refusal));
     }
   }
 
-  #tell(refusal: Refusal): void {
-    this.#options.counts.refusalsTold++;
+  #notify(refusal: Refusal): void {
+    this.#options.counts.refusalsReported++;
     this.#options.context.sink(
       refusalLine(refusal, { nodeName: this.#options.context.nodeName, timeMs: this.#clock.wallMs() }),
     );
@@ -189,15 +189,15 @@ export class Refusals implements Disposable {
 
   #lost(packets: number): void {
     this.#options.counts.refusalsLost += packets;
-    this.#lostUntold += packets;
+    this.#lostUnreported += packets;
     const nowMs = this.#clock.monotonicMs();
-    if (nowMs - this.#lostToldMs < LOST_MS) return;
+    if (nowMs - this.#lostReportedMs < LOST_MS) return;
     this.#options.context.logger.warn(
-      { packets: this.#lostUntold },
+      { packets: this.#lostUnreported },
       'refused packets arrived too fast to report each one; all are counted',
     );
-    this.#lostToldMs = nowMs;
-    this.#lostUntold = 0;
+    this.#lostReportedMs = nowMs;
+    this.#lostUnreported = 0;
   }
 
   [Symbol.dispose](): void {

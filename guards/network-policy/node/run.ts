@@ -148,16 +148,16 @@ export async function runNetworkPolicyNode(
     ...{ dataplane, engine, counts, refusals, sources, cutter, departed, logger, signal, refusesUnknown },
     bridges: options.bridges,
   });
-  const tellProblems = problemTeller(logger, recorder, objects.policies);
+  const reportProblems = problemReporter(logger, recorder, objects.policies);
   let policiesVersion: string | undefined;
   await using others =
     options.otherRules &&
-    new OtherRulesReport({ read: options.otherRules, onChange: () => tellFacts(), logger, signal });
-  const tellFacts = (): void => {
+    new OtherRulesReport({ read: options.otherRules, onChange: () => reportFacts(), logger, signal });
+  const reportFacts = (): void => {
     const { isProgrammed, refused, bypassed } = enforcement;
-    const untold = refusals.problem;
+    const unreported = refusals.problem;
     const unlogged = flowLog?.problem;
-    context.tellFacts(
+    context.reportFacts(
       nodeFacts({
         backend,
         mode,
@@ -166,7 +166,7 @@ export async function runNetworkPolicyNode(
         policiesVersion,
         problem,
         refused,
-        untold,
+        unreported,
         unlogged,
         bypassed,
         others: others?.words,
@@ -174,7 +174,7 @@ export async function runNetworkPolicyNode(
     );
   };
 
-  context.tellCoverage(() =>
+  context.reportCoverage(() =>
     coverageOf(backend, mode, options.cutsEstablished === true, counts, sources, flowLog !== undefined),
   );
   await begin(enforcement, objects.caches, signal, logger);
@@ -197,7 +197,7 @@ export async function runNetworkPolicyNode(
         if (counts.fullSyncs === 0 && isHopeless(error)) throw error;
         counts.failedSyncs++;
         problem = messageOf(error);
-        tellFacts();
+        reportFacts();
         logger.error(
           { err: error },
           'the kernel refused the rules; the previous rules stay in place, retrying',
@@ -207,8 +207,8 @@ export async function runNetworkPolicyNode(
       }
       const problems = [...engine.problems(), ...enforcement.refused];
       counts.problems = problems.length;
-      tellProblems({ NotExpressed: problems, ReadDifferently: engine.warnings() }, engine.rules);
-      tellFacts();
+      reportProblems({ NotExpressed: problems, ReadDifferently: engine.warnings() }, engine.rules);
+      reportFacts();
       others?.look(counts.fullSyncs);
       await turns.next();
     }
@@ -280,16 +280,16 @@ type ProblemReason = keyof typeof problemWords;
  * Reports the parts of policies that cannot be expressed or are read differently, of those that pods of this node need: a line and an event
  * each time they change.
  */
-export function problemTeller(
+export function problemReporter(
   logger: Logger,
   recorder: Pick<EventRecorder, 'record'>,
   policies: FollowedObjects['policies'],
 ): (problems: Readonly<Record<ProblemReason, readonly PolicyProblem[]>>, rules: NodeRules) => void {
   /** By policy. */
-  const told = { NotExpressed: new Map<string, string>(), ReadDifferently: new Map<string, string>() };
+  const reported = { NotExpressed: new Map<string, string>(), ReadDifferently: new Map<string, string>() };
 
-  function tell(reason: ProblemReason, problems: readonly PolicyProblem[], rules: NodeRules): void {
-    const before = told[reason];
+  function notify(reason: ProblemReason, problems: readonly PolicyProblem[], rules: NodeRules): void {
+    const before = reported[reason];
     if (problems.length === 0 && before.size === 0) return;
     const needed = new Set([...rules.policies.values()].map(({ policy }) => policy));
     const byPolicy = Map.groupBy(problems, ({ policy }) => policy);
@@ -308,7 +308,7 @@ export function problemTeller(
   }
 
   return ({ NotExpressed, ReadDifferently }, rules) => {
-    tell('NotExpressed', NotExpressed, rules);
-    tell('ReadDifferently', ReadDifferently, rules);
+    notify('NotExpressed', NotExpressed, rules);
+    notify('ReadDifferently', ReadDifferently, rules);
   };
 }

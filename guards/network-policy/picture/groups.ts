@@ -12,7 +12,7 @@ export interface PodGroup {
   readonly name: string;
   readonly namespace: string;
   readonly pods: readonly PicturedPod[];
-  /** One for each set of labels, and at most {@link MOST_KINDS}: policies treat the others alike. */
+  /** One for each set of labels, and at most {@link MAX_KINDS}: policies treat the others alike. */
   readonly kinds: readonly PicturedPod[];
   /** There are more sets of labels than that. */
   readonly isPartial: boolean;
@@ -26,8 +26,8 @@ export interface PodGroups {
   readonly withoutAddress: number;
 }
 
-const MOST_WORKLOADS = 16;
-const MOST_KINDS = 3;
+const MAX_WORKLOADS = 16;
+const MAX_KINDS = 3;
 /** Labels that distinguish the pods of one workload, or its versions. */
 const ownLabels: ReadonlySet<string> = new Set([
   ...['pod-template-hash', 'controller-revision-hash', 'pod-template-generation', 'controller-uid'],
@@ -44,7 +44,7 @@ export function groupsOf(pods: readonly PicturedPod[]): PodGroups {
     reachable,
     ({ metadata, workload }) => `${metadata.namespace ?? ''}/${workload}`,
   );
-  if (workloads.size <= MOST_WORKLOADS) return { by: 'workload', groups: sorted(workloads), ...left };
+  if (workloads.size <= MAX_WORKLOADS) return { by: 'workload', groups: sorted(workloads), ...left };
   const namespaces = Map.groupBy(reachable, ({ metadata }) => metadata.namespace ?? '');
   return { by: 'namespace', groups: sorted(namespaces), ...left };
 }
@@ -61,7 +61,7 @@ function sorted(groups: ReadonlyMap<string, readonly PicturedPod[]>): PodGroup[]
       const kinds = [...Map.groupBy(pods, labelsOf).values()].flatMap(([first]) => first ?? []);
       return {
         ...{ name, namespace: pods[0]?.metadata.namespace ?? '' },
-        ...{ pods, kinds: kinds.slice(0, MOST_KINDS), isPartial: kinds.length > MOST_KINDS },
+        ...{ pods, kinds: kinds.slice(0, MAX_KINDS), isPartial: kinds.length > MAX_KINDS },
       };
     })
     .toSorted((a, b) => (a.name < b.name ? -1 : 1));

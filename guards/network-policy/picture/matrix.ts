@@ -23,8 +23,8 @@ interface Port {
   readonly port?: number;
 }
 
-const MOST_GROUPS = 24;
-const MOST_PORTS = 8;
+const MAX_GROUPS = 24;
+const MAX_PORTS = 8;
 const outside = 'outside the cluster';
 const withPorts: ReadonlySet<string> = new Set(['TCP', 'UDP', 'SCTP']);
 
@@ -44,23 +44,23 @@ export async function matrixOf(cluster: PicturedCluster, refusals: readonly Refu
   const refused = Map.groupBy(refusals, ({ source, destination }) =>
     JSON.stringify([nameOf(source), nameOf(destination)]),
   );
-  const groups = mostTelling(all, refused, cluster.policies);
+  const groups = maxReporting(all, refused, cluster.policies);
   const asked = { ...cluster, selecting: selectingIn(cluster.policies) };
   const items: PictureItem[] = [];
   for (const from of groups) {
     for (const to of groups) {
-      const told = refused.get(JSON.stringify([from.name, to.name])) ?? [];
-      items.push(itemOf(from, to, asked, told));
+      const reported = refused.get(JSON.stringify([from.name, to.name])) ?? [];
+      items.push(itemOf(from, to, asked, reported));
     }
     await nextTurn();
   }
   const shown = new Set([outside, ...groups.map(({ name }) => name)]);
   let undrawn = 0;
-  for (const [key, told] of refused) {
+  for (const [key, reported] of refused) {
     const [from = '', to = ''] = JSON.parse(key) as string[];
     const isOutside = from === outside || to === outside;
-    if (!shown.has(from) || !shown.has(to)) undrawn += told.length;
-    else if (isOutside) items.push(outsideItem(from, to, told));
+    if (!shown.has(from) || !shown.has(to)) undrawn += reported.length;
+    else if (isOutside) items.push(outsideItem(from, to, reported));
   }
   const partial = groups.filter(({ isPartial }) => isPartial).map(({ name }) => name);
   const notes = [
@@ -84,17 +84,17 @@ function groupNames(groups: readonly PodGroup[]): (end: LineEnd) => string {
 }
 
 /** Those with refused packets first, then those with policies, then those with most pods; in their order. */
-function mostTelling(
+function maxReporting(
   all: readonly PodGroup[],
   refused: ReadonlyMap<string, readonly Refusal[]>,
   policies: readonly PolicyObject[],
 ): readonly PodGroup[] {
-  if (all.length <= MOST_GROUPS) return all;
+  if (all.length <= MAX_GROUPS) return all;
   const troubled = new Set([...refused.keys()].flatMap((key) => JSON.parse(key) as string[]));
   const withPolicies = new Set(policies.map(({ metadata }) => metadata.namespace));
   const rank = ({ name, namespace, pods }: PodGroup): number =>
     (troubled.has(name) ? 2e9 : 0) + (withPolicies.has(namespace) ? 1e9 : 0) + pods.length;
-  const chosen = new Set(all.toSorted((a, b) => rank(b) - rank(a)).slice(0, MOST_GROUPS));
+  const chosen = new Set(all.toSorted((a, b) => rank(b) - rank(a)).slice(0, MAX_GROUPS));
   return all.filter((group) => chosen.has(group));
 }
 
@@ -129,7 +129,12 @@ interface Answer {
   readonly ports: readonly (readonly [Port, Verdict])[];
 }
 
-function itemOf(from: PodGroup, to: PodGroup, cluster: AskedCluster, told: readonly Refusal[]): PictureItem {
+function itemOf(
+  from: PodGroup,
+  to: PodGroup,
+  cluster: AskedCluster,
+  reported: readonly Refusal[],
+): PictureItem {
   const places = new Set([from.namespace, to.namespace]);
   const namespaces = cluster.namespaces.filter(({ metadata }) => places.has(metadata.name ?? ''));
   const answers = from.kinds.flatMap((source) =>
@@ -137,7 +142,7 @@ function itemOf(from: PodGroup, to: PodGroup, cluster: AskedCluster, told: reado
       // A pod always reaches itself, so another one of its kind is asked about.
       const other = source === target ? siblingOf(to, source) : target;
       if (other === undefined) return [];
-      return answerOf(source, other, { ...cluster, namespaces }, told) ?? [];
+      return answerOf(source, other, { ...cluster, namespaces }, reported) ?? [];
     }),
   );
   const names = `${from.name} to ${to.name}`;
@@ -146,14 +151,15 @@ function itemOf(from: PodGroup, to: PodGroup, cluster: AskedCluster, told: reado
       from === to ? 'one pod, which always reaches itself' : 'they have no family of addresses in common';
     return { at: [from.name, to.name], value: 0, tone: 'blank', mark: '', text: `${names}: ${why}.` };
   }
-  const refusals = told.filter(({ verdict }) => verdict === 'refused');
+  const refusals = reported.filter(({ verdict }) => verdict === 'refused');
   const { mark, words, hasWould } = summary(answers);
-  const next = nextOf(told) ?? explainWords(answers);
-  const lost = told.length === 0 ? '' : ` ${refusedWords(told)}`;
+  const next = nextOf(reported) ?? explainWords(answers);
+  const lost = reported.length === 0 ? '' : ` ${refusedWords(reported)}`;
   return {
     at: [from.name, to.name],
     value: refusals.length,
-    tone: refusals.length > 0 ? 'bad' : hasWould || told.length > 0 ? 'warn' : mark === '' ? 'none' : 'ok',
+    tone:
+      refusals.length > 0 ? 'bad' : hasWould || reported.length > 0 ? 'warn' : mark === '' ? 'none' : 'ok',
     mark: refusals.length > 0 ? `✕ ${refusals.length}` : mark,
     text: `${names}: ${words}${lost}`,
     ...(next && { next }),
@@ -164,7 +170,7 @@ function answerOf(
   from: PicturedPod,
   to: PicturedPod,
   { selecting, namespaces, monitoringNodes }: AskedCluster,
-  told: readonly Refusal[],
+  reported: readonly Refusal[],
 ): Answer | undefined {
   // No other policy says anything of them.
   const policies = [...new Set([...selecting(from), ...selecting(to)])];
@@ -178,7 +184,7 @@ function answerOf(
       { from: objectKey(from), to: objectKey(to), protocol, port },
       { monitoringNodes },
     );
-  const ports = portsOf(from, to, policies, told);
+  const ports = portsOf(from, to, policies, reported);
   try {
     const others = ask(ports.at(-1) ?? { protocol: 'TCP', port: 1 });
     const isOpen = others.ingress.verdict === 'not isolated' && others.egress.verdict === 'not isolated';
@@ -203,15 +209,15 @@ function portsOf(
   from: PicturedPod,
   to: PicturedPod,
   policies: readonly PolicyObject[],
-  told: readonly Refusal[],
+  reported: readonly Refusal[],
 ): Port[] {
   const found = new Map<string, Port>();
   const add = (protocol: string, port: unknown): void => {
     const isPort = typeof port === 'number' && Number.isInteger(port) && port > 0 && port < 65_536;
-    if (withPorts.has(protocol) && isPort && found.size < MOST_PORTS)
+    if (withPorts.has(protocol) && isPort && found.size < MAX_PORTS)
       found.set(`${port}/${protocol}`, { protocol, port });
   };
-  for (const { protocol, destination } of told) add(protocol, destination.port);
+  for (const { protocol, destination } of reported) add(protocol, destination.port);
   for (const { ports } of to.spec?.containers ?? [])
     for (const { protocol, containerPort } of ports ?? []) add(protocol ?? 'TCP', containerPort);
   for (const policy of policies) {
@@ -232,7 +238,7 @@ function summary(answers: readonly Answer[]): {
   readonly hasWould: boolean;
 } {
   const hasWould = answers.some(({ ports }) => ports.some(([, verdict]) => verdict === 'would-refuse'));
-  const told = answers.map(({ isOpen, ports }) => {
+  const reported = answers.map(({ isOpen, ports }) => {
     if (isOpen) return 'all';
     const open = ports.filter(([, verdict]) => verdict !== 'refused');
     if (open.length === ports.length) return 'all';
@@ -240,8 +246,8 @@ function summary(answers: readonly Answer[]): {
     if (ports.at(-1)?.[1] !== 'refused') return 'most';
     return open.map(([port]) => nameOfPort(port)).join(', ');
   });
-  const [one = ''] = told;
-  if (told.some((words) => words !== one))
+  const [one = ''] = reported;
+  if (reported.some((words) => words !== one))
     return { mark: 'some', words: 'some pods may, others may not, or not on all ports.', hasWould };
   const would = hasWould ? ' Some of it only because of monitor mode.' : '';
   if (one === 'all') {
@@ -260,10 +266,10 @@ function nameOfPort({ protocol, port }: Port): string {
   return port === undefined ? protocol : `${port}/${protocol}`;
 }
 
-function refusedWords(told: readonly Refusal[]): string {
-  const ports = [...new Set(told.map(portText))];
-  const refused = told.filter(({ verdict }) => verdict === 'refused').length;
-  const would = told.length - refused;
+function refusedWords(reported: readonly Refusal[]): string {
+  const ports = [...new Set(reported.map(portText))];
+  const refused = reported.filter(({ verdict }) => verdict === 'refused').length;
+  const would = reported.length - refused;
   return [
     refused > 0 && `${counted(refused, 'refused packet')} reported`,
     would > 0 && `${counted(would, 'packet')} reported that would have been refused`,
@@ -273,8 +279,8 @@ function refusedWords(told: readonly Refusal[]): string {
     .join(' ');
 }
 
-function nextOf(told: readonly Refusal[]): string[] | undefined {
-  const last = told.findLast(({ verdict }) => verdict === 'refused') ?? told.at(-1);
+function nextOf(reported: readonly Refusal[]): string[] | undefined {
+  const last = reported.findLast(({ verdict }) => verdict === 'refused') ?? reported.at(-1);
   if (last === undefined) return undefined;
   const end = ({ namespace, pod, address }: LineEnd): string =>
     pod === undefined ? address : `${namespace}/${pod}`;
@@ -299,15 +305,15 @@ function explainWords(answers: readonly Answer[]): string[] | undefined {
 }
 
 /** For addresses that belong to no pod: what these are allowed is not evaluated. */
-function outsideItem(from: string, to: string, told: readonly Refusal[]): PictureItem {
-  const refused = told.filter(({ verdict }) => verdict === 'refused').length;
-  const next = nextOf(told);
+function outsideItem(from: string, to: string, reported: readonly Refusal[]): PictureItem {
+  const refused = reported.filter(({ verdict }) => verdict === 'refused').length;
+  const next = nextOf(reported);
   return {
     at: [from, to],
     value: refused,
     tone: refused > 0 ? 'bad' : 'warn',
-    mark: `✕ ${told.length}`,
-    text: `${from} to ${to}: ${refusedWords(told)}`,
+    mark: `✕ ${reported.length}`,
+    text: `${from} to ${to}: ${refusedWords(reported)}`,
     ...(next && { next }),
   };
 }

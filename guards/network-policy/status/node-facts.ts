@@ -53,7 +53,7 @@ export interface NodeState {
   /** Rules that the kernel has rejected: all others apply. */
   readonly refused: readonly PolicyProblem[];
   /** Why refused packets are not reported. */
-  readonly untold: string | undefined;
+  readonly unreported: string | undefined;
   /** Why allowed connections are not logged, if that is configured. */
   readonly unlogged?: string | undefined;
   /** Why packets bypass the rules: those within a bridge, those of unknown pods. */
@@ -70,7 +70,7 @@ export function nodeFacts({
   policiesVersion,
   problem,
   refused,
-  untold,
+  unreported,
   unlogged,
   bypassed,
   others,
@@ -91,7 +91,7 @@ export function nodeFacts({
     ...(problem !== undefined && { notTaken: text(problem) }),
     ...(refused[0] !== undefined && { leftOut: text(firstOf(refused[0], refused.length)) }),
     ...(bypassed !== undefined && { bypassed: text(bypassed) }),
-    ...(untold !== undefined && { untold: text(untold) }),
+    ...(unreported !== undefined && { unreported: text(unreported) }),
     ...(unlogged !== undefined && { unlogged: text(unlogged) }),
     ...(others !== undefined && { others: text(others) }),
   };
@@ -137,11 +137,11 @@ export function readNodeFacts(facts: GuardFacts | undefined): NodeReport | undef
     const value = facts[name];
     return typeof value === 'string' && value !== '' ? value : undefined;
   };
-  const [notTaken, leftOut, bypassed, untold, unlogged, others] = [
+  const [notTaken, leftOut, bypassed, unreported, unlogged, others] = [
     'notTaken',
     'leftOut',
     'bypassed',
-    'untold',
+    'unreported',
     'unlogged',
     'others',
   ].map(text);
@@ -166,7 +166,7 @@ export function readNodeFacts(facts: GuardFacts | undefined): NodeReport | undef
     notEnforced,
     problems: [
       ...notEnforced,
-      ...(untold === undefined ? [] : [`refused packets are counted but not reported: ${untold}`]),
+      ...(unreported === undefined ? [] : [`refused packets are counted but not reported: ${unreported}`]),
       ...(unlogged === undefined ? [] : [`allowed connections are not logged: ${unlogged}`]),
       ...(others === undefined ? [] : [others]),
     ],

@@ -33,7 +33,7 @@ const pods = [
   pod('web', 'n1', '10.0.0.4'),
 ];
 
-function told(
+function reported(
   change: Partial<NodeCounts> = {},
   state: Partial<Parameters<typeof nodeFacts>[0]> = {},
 ): NodeReport {
@@ -50,7 +50,7 @@ function told(
       policiesVersion: '100',
       problem: undefined,
       refused: [],
-      untold: undefined,
+      unreported: undefined,
       bypassed: undefined,
       ...state,
     }),
@@ -75,7 +75,7 @@ suite('the section of network-policy', () => {
         ['none', 0, {}],
       ],
     );
-    const both = new Map(['n1', 'n2'].map((node) => [node, told()]));
+    const both = new Map(['n1', 'n2'].map((node) => [node, reported()]));
     const report = section(all, both, nowMs);
     assert.deepEqual(report.table(verdictOf(report), plain).split('\n'), [
       'NETWORK POLICY  ISOLATES  PODS  ENFORCED',
@@ -95,9 +95,9 @@ suite('the section of network-policy', () => {
     const web = policy('web', { podSelector: { matchLabels: { app: 'web' } }, policyTypes: ['Ingress'] });
     const db = policy('db', spec);
     const watched = { ...db, metadata: { ...db.metadata, name: 'watched', annotations } };
-    const both = (n2: NodeReport = told()) =>
+    const both = (n2: NodeReport = reported()) =>
       new Map([
-        ['n1', told()],
+        ['n1', reported()],
         ['n2', n2],
       ]);
     const show = (report: SectionReport) => {
@@ -127,7 +127,7 @@ suite('the section of network-policy', () => {
     const ofNamespace = show(section(examine([db, web], pods, nowMs, [place]), both(), nowMs));
     assert.equal(ofNamespace.headline, '2 NetworkPolicies are monitored, not enforced.');
     assert.deepEqual(ofNamespace.modes, ['monitor true', 'monitor true']);
-    const onNode = section(examine([db, web], pods, nowMs), both(told({}, { mode: 'monitor' })), nowMs);
+    const onNode = section(examine([db, web], pods, nowMs), both(reported({}, { mode: 'monitor' })), nowMs);
     assert.deepEqual(show(onNode).table, [
       'shop/db         Ingress   3     monitor',
       '    pods: 1 on n1, 2 on n2',
@@ -142,8 +142,8 @@ suite('the section of network-policy', () => {
   test('how each node is: backend, last full sync, its time, drift repaired', () => {
     const db = examine([policy('db', { podSelector: {} })], pods, nowMs);
     const nodes = new Map([
-      ['n1', told()],
-      ['n2', told({ driftRepaired: 2, lastSyncMs: nowMs - 240_000 }, { isProgrammed: false })],
+      ['n1', reported()],
+      ['n2', reported({ driftRepaired: 2, lastSyncMs: nowMs - 240_000 }, { isProgrammed: false })],
     ]);
     const report = section(db, nodes, nowMs);
     const { nodes: rows, foot } = report;
@@ -167,11 +167,14 @@ suite('the section of network-policy', () => {
 
   test('a problem on a node: then not everything is guarded', () => {
     const db = examine([policy('db', { podSelector: {} })], pods, nowMs);
-    const refused = told({}, { problem: 'nftables refused a change: No space left on device' });
-    const around = told({}, { bypassed: 'traffic between pods on one bridge (br0) bypasses all policies' });
-    const silent = told({}, { untold: 'cannot read NFLOG group 100: another program reads it' });
-    const unlogged = told({}, { unlogged: 'net.netfilter.nf_conntrack_events is 0' });
-    const leftOut = told(
+    const refused = reported({}, { problem: 'nftables refused a change: No space left on device' });
+    const around = reported(
+      {},
+      { bypassed: 'traffic between pods on one bridge (br0) bypasses all policies' },
+    );
+    const silent = reported({}, { unreported: 'cannot read NFLOG group 100: another program reads it' });
+    const unlogged = reported({}, { unlogged: 'net.netfilter.nf_conntrack_events is 0' });
+    const leftOut = reported(
       {},
       { refused: [0, 1].map((at) => ({ policy: 'shop/db', field: `spec.ingress[${at}]`, message: 'full' })) },
     );
@@ -180,7 +183,7 @@ suite('the section of network-policy', () => {
         db,
         new Map([
           ['n1', node],
-          ['n2', told()],
+          ['n2', reported()],
         ]),
         nowMs,
       );
@@ -212,21 +215,21 @@ suite('the section of network-policy', () => {
   test('not enforced: a killed agent, one that has not programmed this version, one that knows too few pods', () => {
     const db = examine([policy('db', { podSelector: {} })], pods, nowMs);
     const kinds = (n1: NodeReport | undefined, processes: Partial<Processes> = {}): string[] => {
-      const nodes = new Map([...(n1 ? [['n1', n1] as const] : []), ['n2', told()] as const]);
+      const nodes = new Map([...(n1 ? [['n1', n1] as const] : []), ['n2', reported()] as const]);
       return verdictOf(section(db, nodes, nowMs), processes).problems.map(
         ({ kind, node }) => `${kind} ${node}`,
       );
     };
-    assert.deepEqual(kinds(told()), []);
+    assert.deepEqual(kinds(reported()), []);
     const dead = processWith(running('network-policy'), { isRenewed: false });
     const agents = new Map(
       ['n1', 'n2'].map((node) => [node, node === 'n1' ? dead : processWith(running('network-policy'))]),
     );
-    assert.deepEqual(kinds(told(), { agents }), ['agent-dead n1']);
-    assert.deepEqual(kinds(told({}, { policiesVersion: '89' })), ['outdated n1']);
-    assert.deepEqual(kinds(told({}, { policiesVersion: undefined })), ['not-reported n1']);
+    assert.deepEqual(kinds(reported(), { agents }), ['agent-dead n1']);
+    assert.deepEqual(kinds(reported({}, { policiesVersion: '89' })), ['outdated n1']);
+    assert.deepEqual(kinds(reported({}, { policiesVersion: undefined })), ['not-reported n1']);
     assert.deepEqual(kinds(undefined), ['not-reported n1']);
-    assert.deepEqual(kinds(told({ localPods: 1 })), ['outdated n1']);
+    assert.deepEqual(kinds(reported({ localPods: 1 })), ['outdated n1']);
     // Pods that have just been created may take until the lease is renewed.
     const young = pods.map((one) => ({
       ...one,
@@ -235,8 +238,8 @@ suite('the section of network-policy', () => {
     const report = section(
       examine([policy('db', { podSelector: {} })], young, nowMs),
       new Map([
-        ['n1', told({ localPods: 1 })],
-        ['n2', told()],
+        ['n1', reported({ localPods: 1 })],
+        ['n2', reported()],
       ]),
       nowMs,
     );
@@ -252,7 +255,7 @@ suite('the section of network-policy', () => {
     });
     const report = section(
       examine([odd], pods, nowMs),
-      new Map(['n1', 'n2'].map((node) => [node, told()])),
+      new Map(['n1', 'n2'].map((node) => [node, reported()])),
       nowMs,
     );
     const verdict = verdictOf(report);

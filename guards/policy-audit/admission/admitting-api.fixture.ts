@@ -24,7 +24,7 @@ import type { Modules } from '../modules/modules.ts';
 import { openModules } from '../modules/open-modules.ts';
 import { AskedCluster } from '../policies/asked-cluster.ts';
 import { KeptPolicies } from '../policies/kept-policies.ts';
-import { toldPolicy } from '../policies/policy.ts';
+import { reportedPolicy } from '../policies/policy.ts';
 import { PolicySet } from '../policies/policy-set.ts';
 import { runtimesOf } from '../policies/runtimes.ts';
 import { PolicyAdmission } from './policy-admission.ts';
@@ -148,7 +148,7 @@ export class AdmittingApi implements AsyncDisposable {
           namespaceLabels: (name) => spaces.get(name)?.metadata.labels,
           onAnswer: ({ id }, answer, operation) =>
             void this.#answers.push({ policy: id, said: `${operation} ${answer}` }),
-          onFinding: (policy, write) => findings.write(toldPolicy(policy), write),
+          onFinding: (policy, write) => findings.write(reportedPolicy(policy), write),
         });
         using _door = this.#late.use('policy-audit', admission);
         started.resolve(policies);

@@ -252,9 +252,9 @@ suite('a policy that cannot work', () => {
       assert.equal(status, 422);
       // Without a field: that some rules were not looked at.
       const named = (details?.causes ?? []).filter(({ field }) => field !== '<nil>');
-      const told = named.map(({ field, message }) => `${field} ${message}`);
-      assert.equal(told.length, causes.length, told.join('\n'));
-      for (const [index, cause] of causes.entries()) assert.match(told[index] ?? '', cause);
+      const reported = named.map(({ field, message }) => `${field} ${message}`);
+      assert.equal(reported.length, causes.length, reported.join('\n'));
+      for (const [index, cause] of causes.entries()) assert.match(reported[index] ?? '', cause);
     });
   }
 

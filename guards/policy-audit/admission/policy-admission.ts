@@ -8,7 +8,7 @@ import { systemNamespace } from '../../../guard/guard.ts';
 import type { Labels } from '../../../lib/kube/selectors/selectors.ts';
 import { mirrorUser } from '../../../guard/mirrored.ts';
 import type { ExceptionSet } from '../exceptions/exception-set.ts';
-import type { ToldWrite } from '../findings/policy-findings.ts';
+import type { ReportedWrite } from '../findings/policy-findings.ts';
 import type { GroupVersionResource, ObjectModel, PolicyRequest } from '../engine/evaluator.ts';
 import { matchPolicy, type MatchTarget } from '../policies/match.ts';
 import { modelOf } from '../policies/object-model.ts';
@@ -38,7 +38,7 @@ export interface PolicyAdmissionOptions {
   /** Called with each evaluation that ended in time. */
   readonly onEvaluated?: (evaluation: Evaluation) => void;
   /** Called with each write that a policy does not allow, or cannot be asked about. */
-  readonly onFinding?: (policy: Policy, write: ToldWrite) => void;
+  readonly onFinding?: (policy: Policy, write: ReportedWrite) => void;
 }
 
 export type AdmissionAnswer = 'allowed' | 'error' | 'excepted' | 'mutated' | 'rejected' | 'wouldReject';
@@ -183,7 +183,7 @@ export class PolicyAdmission implements Admission {
       if (judgement.type === 'error' && policy.source === 'MutatingAdmissionPolicy') {
         const { message } = judgement.error;
         this.#options.onAnswer(policy, 'error', request.operation);
-        this.#tell(policy, request, 'errored', { reason: message, isRefused: !policy.ignoresFailures });
+        this.#notify(policy, request, 'errored', { reason: message, isRefused: !policy.ignoresFailures });
         // The others are evaluated all the same.
         if (!policy.ignoresFailures) failures.push({ policy, message });
         continue;
@@ -238,7 +238,7 @@ export class PolicyAdmission implements Admission {
     const isError = judgement.type === 'error';
     if (isError && policy.ignoresFailures && policy.source === 'ValidatingAdmissionPolicy') {
       onAnswer(policy, 'error', operation);
-      this.#tell(policy, request, 'errored', { reason: judgement.error.message, isRefused: false });
+      this.#notify(policy, request, 'errored', { reason: judgement.error.message, isRefused: false });
       return;
     }
     const verdict = isError
@@ -246,8 +246,8 @@ export class PolicyAdmission implements Admission {
       : judgement.verdict;
     const isRefused = policy.mode === 'protect';
     onAnswer(policy, isError ? 'error' : isRefused ? 'rejected' : 'wouldReject', operation);
-    const told = isError ? 'errored' : isRefused ? 'rejected' : 'monitored';
-    this.#tell(policy, request, told, { reason: verdict.message ?? '', isRefused });
+    const reported = isError ? 'errored' : isRefused ? 'rejected' : 'monitored';
+    this.#notify(policy, request, reported, { reason: verdict.message ?? '', isRefused });
     if (policy.warns) warnings.push(admissionPolicyWarning(policy, verdict.message ?? ''));
     if (!isRefused) return;
     throw policy.source === 'kubewarden'
@@ -296,16 +296,16 @@ export class PolicyAdmission implements Admission {
   #unanswered(policy: Policy, request: AdmissionRequest, reason: string): undefined {
     this.#options.onAnswer(policy, 'error', request.operation);
     const isRefused = !policy.ignoresFailures && policy.mode !== 'monitor';
-    this.#tell(policy, request, 'errored', { reason, isRefused });
+    this.#notify(policy, request, 'errored', { reason, isRefused });
     if (isRefused) throw webhookFailure(policy, reason);
     return undefined;
   }
 
-  #tell(
+  #notify(
     policy: Policy,
     { operation, user, resource, namespace, name, dryRun }: AdmissionRequest,
-    verdict: ToldWrite['verdict'],
-    why: Pick<ToldWrite, 'isRefused' | 'reason'>,
+    verdict: ReportedWrite['verdict'],
+    why: Pick<ReportedWrite, 'isRefused' | 'reason'>,
   ): void {
     const object = { kind: resource.kind, namespace: resource.namespaced ? namespace : '', name };
     this.#options.onFinding?.(policy, {

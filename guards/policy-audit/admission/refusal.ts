@@ -19,8 +19,8 @@ export function webhookRefusal(policy: Policy, verdict: Verdict): ApiError {
   const message = visibleText(verdict.message ?? '');
   const denied = `admission webhook "${webhookName(policy)}" denied the request`;
   const own = policy.message;
-  const told = own ?? message;
-  const why = told !== '' ? `: ${told}` : reason !== '' ? `: ${reason}` : ' without explanation';
+  const reported = own ?? message;
+  const why = reported !== '' ? `: ${reported}` : reason !== '' ? `: ${reason}` : ' without explanation';
   const shown: StatusCause[] = causes.map(({ field, message: text }) => ({
     reason: '',
     message: visibleText(text),

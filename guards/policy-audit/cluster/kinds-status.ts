@@ -11,7 +11,7 @@ import { policyId } from '../policies/read-policy.ts';
 import type { Scanner } from '../scanner/scanner.ts';
 
 /** Runs until the signal of the context aborts. */
-export async function tellUnservedKinds(
+export async function reportUnservedKinds(
   context: GuardContext,
   scanner: Pick<Scanner, 'onUnserved' | 'unserved'>,
 ): Promise<void> {

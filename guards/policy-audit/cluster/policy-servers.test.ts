@@ -236,23 +236,23 @@ suite('policy servers in a cluster', () => {
     await cluster.setPolicy('turns', condition('true'));
     cluster.startOperator();
     const before = await cluster.afterRollOut(validatingType, 'clusterwide-turns');
-    const told = async (name: string): Promise<string> => {
+    const reported = async (name: string): Promise<string> => {
       const status = await cluster.statusOf(name);
       return JSON.stringify([
         status?.policyStatus,
         status?.conditions?.map(({ reason, message }) => [reason, message]),
       ]);
     };
-    await until(async () => (await told('bad')).includes('pending'));
+    await until(async () => (await reported('bad')).includes('pending'));
     assert.match(
-      await told('bad'),
+      await reported('bad'),
       /PolicyCannotRun.*spec.matchConditions\[0\].expression: .*compilation failed/,
     );
     assert.equal(await cluster.webhook(validatingType, 'clusterwide-bad'), undefined);
 
     await cluster.setPolicy('turns', { ...condition('object.metadata.'), failurePolicy: 'Ignore' });
-    await until(async () => (await told('turns')).includes('FormerPolicyActive'));
-    assert.match(await told('turns'), /^\["active"/);
+    await until(async () => (await reported('turns')).includes('FormerPolicyActive'));
+    assert.match(await reported('turns'), /^\["active"/);
     await cluster.rollOut();
     await cluster.setPolicy('other');
     await cluster.afterRollOut(validatingType, 'clusterwide-other');

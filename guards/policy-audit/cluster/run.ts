@@ -15,7 +15,7 @@ import { KubeClusterReader } from '../engine/host-calls/kube-reader.ts';
 import { type PolicyServer, policyServerType } from '../api.ts';
 import { PolicyFindings } from '../findings/policy-findings.ts';
 import { PolicyMetrics } from './metrics.ts';
-import { tellUnservedKinds } from './kinds-status.ts';
+import { reportUnservedKinds } from './kinds-status.ts';
 import { imageOfOperator } from './operator-image.ts';
 import { ServerReaders } from './server-readers.ts';
 import { processModules } from '../modules/process-modules.ts';
@@ -23,7 +23,7 @@ import { withServedReports } from '../reports/with-served-reports.ts';
 import type { PolicyAuditOptions } from '../options.ts';
 import { AskedCluster } from '../policies/asked-cluster.ts';
 import { KeptPolicies } from '../policies/kept-policies.ts';
-import { toldPolicy } from '../policies/policy.ts';
+import { reportedPolicy } from '../policies/policy.ts';
 import { PolicySet } from '../policies/policy-set.ts';
 import { runtimesOf } from '../policies/runtimes.ts';
 import { keepSummaries } from '../status/last-pass.ts';
@@ -36,7 +36,7 @@ import { Scanner } from '../scanner/scanner.ts';
 export const policyAuditCluster: ClusterPart<PolicyAuditOptions> = async (context, options) => {
   const metrics = new PolicyMetrics();
   if (context.metrics !== undefined) metrics.register(context.metrics.metrics);
-  context.tellFacts({ [admissionFact]: context.admission === undefined ? byPolicyServers : inProcess });
+  context.reportFacts({ [admissionFact]: context.admission === undefined ? byPolicyServers : inProcess });
   const findings = new PolicyFindings({ sink: context.sink });
   metrics.folded = () => findings.folded;
   await context.lead((term) =>
@@ -48,7 +48,7 @@ export const policyAuditCluster: ClusterPart<PolicyAuditOptions> = async (contex
 
 async function work(
   term: GuardContext,
-  { admission, tellFacts }: ClusterContext,
+  { admission, reportFacts }: ClusterContext,
   options: PolicyAuditOptions & { readonly reportKind: ReportKind },
   { metrics, findings }: { readonly metrics: PolicyMetrics; readonly findings: PolicyFindings },
 ): Promise<void> {
@@ -104,7 +104,7 @@ async function work(
     }),
   });
   const how = { [admissionFact]: admission === undefined ? byPolicyServers : inProcess };
-  tellFacts(() => ({ ...how, ...progressFacts(scanner.passProgress, policies.opening, scanner.obstacle) }));
+  reportFacts(() => ({ ...how, ...progressFacts(scanner.passProgress, policies.opening, scanner.obstacle) }));
   using door = new DisposableStack();
   const admitting = async (): Promise<void> => {
     if (admission === undefined) return;
@@ -119,7 +119,7 @@ async function work(
       namespaceLabels: (name) => spaces.get(name)?.metadata.labels,
       onAnswer: (policy, answer, operation) => metrics.admitted(policy, answer, operation),
       onEvaluated: (evaluation) => metrics.evaluated(evaluation, 'validate'),
-      onFinding: (policy, write) => findings.write(toldPolicy(policy), write),
+      onFinding: (policy, write) => findings.write(reportedPolicy(policy), write),
     });
     door.use(admission.use(own));
   };
@@ -142,7 +142,7 @@ async function work(
     admitting(),
     serving(),
     scanner.run(),
-    tellUnservedKinds(term, scanner),
+    reportUnservedKinds(term, scanner),
     keepSummaries({ client, logger, summary }, signal),
   ]);
 }

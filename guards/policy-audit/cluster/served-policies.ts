@@ -59,7 +59,7 @@ export class ServedPolicies {
   ): Promise<void> {
     await this.#webhooks.remove(name, new Set(), signal);
     for (const { object, type } of policies) {
-      await this.#tell(
+      await this.#notify(
         type,
         object,
         waiting(object, 'scheduled', 'NotEnforced', `not enforced: ${why}`),
@@ -83,7 +83,7 @@ export class ServedPolicies {
       else if (missing !== undefined) next = servedStatus(object, states, missing);
       else next = object.status ?? pending(object);
       if (next.policyStatus === 'active') next = withAnswers(object, next, states !== undefined);
-      await this.#tell(type, object, next, signal);
+      await this.#notify(type, object, next, signal);
     }
     await this.#webhooks.remove(name, new Set(policies.map(({ id }) => id)), signal);
   }
@@ -104,19 +104,19 @@ export class ServedPolicies {
       if (!isTried) {
         const isActive = object.status?.policyStatus === 'active';
         if (isActive && missing !== undefined)
-          await this.#tell(type, object, servedStatus(object, states, missing), signal);
+          await this.#notify(type, object, servedStatus(object, states, missing), signal);
         // Its server answers for an active one.
         if (isActive || isMissingOnPods(object)) continue;
-        await this.#tell(type, object, openingStatus(object, this.#trials.opening.get(id)), signal);
+        await this.#notify(type, object, openingStatus(object, this.#trials.opening.get(id)), signal);
         continue;
       }
       if (policy === undefined || problem !== '') {
-        await this.#tell(type, object, await this.#refused(object, problem, missing, signal), signal);
+        await this.#notify(type, object, await this.#refused(object, problem, missing, signal), signal);
         continue;
       }
       if (missing !== undefined && !(await this.#webhooks.has(object, signal))) {
         // As one that cannot run: what was never active refuses nothing.
-        await this.#tell(type, object, refusedStatus(object, missingOnPods(missing), undefined), signal);
+        await this.#notify(type, object, refusedStatus(object, missingOnPods(missing), undefined), signal);
         continue;
       }
       const webhook = webhookOf({ object, policy, service, authorities, systemNamespace });
@@ -125,7 +125,7 @@ export class ServedPolicies {
         refusal === ''
           ? servedStatus(object, states, missing)
           : await this.#refused(object, refusal, missing, signal);
-      await this.#tell(type, object, status, signal);
+      await this.#notify(type, object, status, signal);
     }
     // A policy that cannot run keeps its previous version: without its webhook, everything would be allowed.
     const kept = policies.map((one) => (canRun(one) ? `${one.id} ${one.policy?.isMutating}` : one.id));
@@ -145,7 +145,7 @@ export class ServedPolicies {
     return refusedStatus(object, `${problem}; its previous version: ${missingOnPods(missing)}`, 'pods');
   }
 
-  async #tell(
+  async #notify(
     type: ResourceType,
     object: AnyKubewardenPolicy,
     status: Status,

@@ -42,7 +42,7 @@ export function withReadiness(
 
 /** Whether all its ready pods evaluate all its policies. */
 const policiesLoaded = 'PoliciesLoaded';
-const MOST_NAMED = 10;
+const MAX_NAMED = 10;
 
 /** The conditions with what its pods say of the policies with these IDs; the same list if nothing changes. */
 export function withPodStates(
@@ -57,13 +57,13 @@ export function withPodStates(
   const missing = ids.filter((id) => states.missing(id) !== undefined);
   const [status, reason, message] =
     missing.length > 0
-      ? (['False', 'PoliciesMissing', `not evaluated by all pods: ${someOf(missing, MOST_NAMED)}`] as const)
+      ? (['False', 'PoliciesMissing', `not evaluated by all pods: ${someOf(missing, MAX_NAMED)}`] as const)
       : unread.length > 0
         ? ([
             'Unknown',
             'PodsUnread',
             `${unread.length} of ${counted(count, 'pod')} cannot be asked which policies they evaluate: ` +
-              `${someOf(unread, MOST_NAMED)}; let the operator reach the port of their readiness probe`,
+              `${someOf(unread, MAX_NAMED)}; let the operator reach the port of their readiness probe`,
           ] as const)
         : (['True', 'PoliciesLoaded', 'all pods evaluate all policies'] as const);
   return setCondition(conditions, {

@@ -68,7 +68,7 @@ class ServerPod implements AsyncDisposable {
   }
 }
 
-async function toldOf(cluster: Cluster, name: string): Promise<string> {
+async function reportedOf(cluster: Cluster, name: string): Promise<string> {
   const status = await cluster.statusOf(name);
   const active = status?.conditions?.find(({ type }) => type === 'PolicyActive');
   return `${status?.policyStatus} ${status?.mode} ${active?.reason}: ${active?.message}`;
@@ -80,11 +80,11 @@ async function loadedOf(cluster: Cluster): Promise<string | undefined> {
   return loaded && `${loaded.status} ${loaded.reason}: ${loaded.message}`;
 }
 
-const tells = (cluster: Cluster, name: string, what: RegExp): Promise<string> =>
+const reports = (cluster: Cluster, name: string, what: RegExp): Promise<string> =>
   until(async () => {
     await cluster.rollOut();
-    const told = await toldOf(cluster, name);
-    return what.test(told) && told;
+    const reported = await reportedOf(cluster, name);
+    return what.test(reported) && reported;
   });
 
 async function servedTo(cluster: Cluster, ...ids: readonly string[]): Promise<void> {
@@ -105,11 +105,11 @@ suite('modules that pods of a policy server cannot fetch', () => {
     await using first = await ServerPod.start(cluster, 'first');
     await using second = await ServerPod.start(cluster, 'second', { isRegistryAway: true });
     assert.equal(
-      await tells(cluster, 'denied', /PolicyCannotRun/),
+      await reports(cluster, 'denied', /PolicyCannotRun/),
       'pending unknown PolicyCannotRun: its PolicyServer does not evaluate it on 1 of 2 pods: its module is out of reach; ' +
         'the log of the pod second says more',
     );
-    await tells(cluster, 'cel', /^active/);
+    await reports(cluster, 'cel', /^active/);
     assert.equal(await cluster.webhook(validatingType, 'clusterwide-denied'), undefined);
     assert.equal(
       await loadedOf(cluster),
@@ -118,7 +118,7 @@ suite('modules that pods of a policy server cannot fetch', () => {
 
     second.isRegistryAway = false;
     await second.reload();
-    await tells(cluster, 'denied', /^active protect PolicyActive/);
+    await reports(cluster, 'denied', /^active protect PolicyActive/);
     assert.notEqual(await cluster.webhook(validatingType, 'clusterwide-denied'), undefined);
     await until(async () => (await loadedOf(cluster))?.startsWith('True'));
 
@@ -128,16 +128,16 @@ suite('modules that pods of a policy server cannot fetch', () => {
     await using third = await ServerPod.start(cluster, 'third', { isRegistryAway: true });
     // The operator is not notified about pods; a Deployment changes as its pods do.
     await cluster.rollOut('default', 0);
-    await tells(cluster, 'denied', /PolicyUnavailable/);
+    await reports(cluster, 'denied', /PolicyUnavailable/);
     assert.equal(
-      await toldOf(cluster, 'denied'),
+      await reportedOf(cluster, 'denied'),
       'pending unknown PolicyUnavailable: its PolicyServer does not evaluate it on 1 of 1 pod: its module is out of reach; ' +
         'the log of the pod third says more. What it applies to is refused there',
     );
     assert.notEqual(await cluster.webhook(validatingType, 'clusterwide-denied'), undefined);
     const { body } = await third.server.post('/validate/clusterwide-denied', review());
     assert.equal(body.response?.allowed, false);
-    await tells(cluster, 'cel', /^active/);
+    await reports(cluster, 'cel', /^active/);
     await until(async () => {
       const { items } = await cluster.client.list(events);
       return items.some((event) => 'reason' in event && event.reason === 'PolicyNotActive');
@@ -150,7 +150,7 @@ suite('modules that pods of a policy server cannot fetch', () => {
       String(await loadedOf(cluster)),
       /1 of 1 pod cannot be asked .*third: .*(?:ECONNREFUSED|ECONNRESET|hang up)/,
     );
-    assert.match(await toldOf(cluster, 'denied'), /^pending unknown PolicyUnavailable/);
+    assert.match(await reportedOf(cluster, 'denied'), /^pending unknown PolicyUnavailable/);
   });
 
   deepTest('a group with such a member, an edit, and pods of a rolling update', async () => {
@@ -172,7 +172,7 @@ suite('modules that pods of a policy server cannot fetch', () => {
         } as never,
         { fieldManager: 'test', force: true },
       );
-    const groupTold = async (): Promise<string> => {
+    const groupReported = async (): Promise<string> => {
       const { status } = await cluster.client.get(clusterAdmissionPolicyGroupType, { name: 'group' });
       const active = status?.conditions?.find(({ type }) => type === 'PolicyActive');
       return `${status?.policyStatus} ${active?.reason}: ${active?.message}`;
@@ -184,7 +184,7 @@ suite('modules that pods of a policy server cannot fetch', () => {
     await using old = await ServerPod.start(cluster, 'old');
     await until(async () => {
       await cluster.rollOut();
-      return (await groupTold()).startsWith('active');
+      return (await groupReported()).startsWith('active');
     });
 
     await group('v2');
@@ -193,7 +193,7 @@ suite('modules that pods of a policy server cannot fetch', () => {
     old.isRegistryAway = true;
     await old.reload();
     await until(async () => (await fetch(new URL('/policies', old.server.readinessUrl))).ok);
-    assert.match(await groupTold(), /^active/);
+    assert.match(await groupReported(), /^active/);
     // A new one is ready after five minutes without its module, before the rollout has ended.
     await using fresh = await ServerPod.start(cluster, 'fresh', { isRegistryAway: true });
     await cluster.client.patch(
@@ -201,16 +201,16 @@ suite('modules that pods of a policy server cannot fetch', () => {
       { name: 'default' },
       { type: 'merge', body: { metadata: { labels: { looked: 'at' } } } },
     );
-    await until(async () => (await groupTold()).startsWith('pending'));
-    assert.match(await groupTold(), /PolicyUnavailable: .* on 1 of 2 pods: its module is out of reach/);
+    await until(async () => (await groupReported()).startsWith('pending'));
+    assert.match(await groupReported(), /PolicyUnavailable: .* on 1 of 2 pods: its module is out of reach/);
 
     await old.delete();
     await until(async () => {
       await cluster.rollOut();
-      return (await groupTold()).includes('on 1 of 1 pod');
+      return (await groupReported()).includes('on 1 of 1 pod');
     });
     fresh.isRegistryAway = false;
     await fresh.reload();
-    await until(async () => (await groupTold()).startsWith('active PolicyActive'));
+    await until(async () => (await groupReported()).startsWith('active PolicyActive'));
   });
 });

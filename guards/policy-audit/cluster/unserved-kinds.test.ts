@@ -93,19 +93,19 @@ deepTest(
     ] as const)
       await client.create(clusterAdmissionPolicyType, clusterPolicy(name, { more: rule(resource) }));
     cluster.startOperator();
-    const told = async (name: string): Promise<string | undefined> => {
+    const reported = async (name: string): Promise<string | undefined> => {
       const { status } = await client.get(clusterAdmissionPolicyType, { name });
       const served = findCondition(status?.conditions, kindsServed);
       return served && `${served.status} ${served.reason} ${served.message}`;
     };
     await until(
       async () =>
-        (await told('typo')) ===
+        (await reported('typo')) ===
         'False NoSuchKind it applies to nothing: the API does not serve deployment.apps/v1',
     );
-    assert.equal(await told('right'), undefined);
+    assert.equal(await reported('right'), undefined);
     const body = { spec: rule('deployments') };
     await client.patch(clusterAdmissionPolicyType, { name: 'typo' }, { type: 'merge', body });
-    await until(async () => (await told('typo'))?.startsWith('True'));
+    await until(async () => (await reported('typo'))?.startsWith('True'));
   },
 );

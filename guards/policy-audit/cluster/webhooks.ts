@@ -4,7 +4,7 @@
 import { managedLabels } from '../../../guard/managed-by.ts';
 import { clusterKind, type KubeObject } from '../../../lib/kube/object/object.ts';
 import type { AnyKubewardenPolicy } from '../api.ts';
-import { mostMatchConditions } from '../engine/cel/match-conditions.ts';
+import { maxMatchConditions } from '../engine/cel/match-conditions.ts';
 import type { NamedExpression } from '../engine/cel/settings.ts';
 import type { Policy } from '../policies/policy.ts';
 import { namespaceNameLabel, sparingCondition } from '../policies/spared.ts';
@@ -87,7 +87,7 @@ function matchConditionsOf(policy: Policy): readonly NamedExpression[] {
   const { matchConditions } = policy;
   const sparing = sparingCondition(policy);
   if (sparing === undefined) return matchConditions;
-  if (matchConditions.length < mostMatchConditions) return [...matchConditions, sparing];
+  if (matchConditions.length < maxMatchConditions) return [...matchConditions, sparing];
   return matchConditions.map(({ name, expression }, index) =>
     index === 0 ? { name, expression: `(${sparing.expression}) && (${expression})` } : { name, expression },
   );

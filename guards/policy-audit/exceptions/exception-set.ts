@@ -116,11 +116,11 @@ export class ExceptionSet {
       const [namespace = ''] = key.split('/');
       const about = namespace === systemNamespace ? undefined : namespace;
       const exceptions = [before, now].filter((one) => one !== undefined);
-      this.#listeners.tell({ namespace: about, exceptions });
+      this.#listeners.notify({ namespace: about, exceptions });
     }
     const object = this.#cache.get(key);
     if (object !== undefined && this.#options.writesStatus)
-      await this.#tell(object, isActive ? undefined : (problem ?? 'ended'), signal);
+      await this.#notify(object, isActive ? undefined : (problem ?? 'ended'), signal);
     // A moment later, so that it has ended then.
     return isActive && leftMs !== Infinity ? requeueAfter(Math.min(leftMs + 10, LONGEST_MS)) : done;
   }
@@ -146,7 +146,7 @@ export class ExceptionSet {
     this.#byPolicy = exceptionsByPolicy(sorted);
   }
 
-  async #tell(object: PolicyException, problem: string | undefined, signal: AbortSignal): Promise<void> {
+  async #notify(object: PolicyException, problem: string | undefined, signal: AbortSignal): Promise<void> {
     const { metadata, spec, status } = object;
     const { namespace, name = '', generation } = metadata;
     const hasEnded = problem === 'ended';

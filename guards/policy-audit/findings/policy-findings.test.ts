@@ -5,23 +5,23 @@ import { assertFinding } from '../../../guard/stream/finding-schema.fixture.ts';
 import { type ReadFinding, readFinding } from '../../../guard/stream/read-finding.ts';
 import { ManualClock } from '../../../lib/time/clock.fixture.ts';
 import { policyFindings } from './policy-finding.ts';
-import { PolicyFindings, type ToldPolicy, type ToldWrite } from './policy-findings.ts';
+import { PolicyFindings, type ReportedPolicy, type ReportedWrite } from './policy-findings.ts';
 
-const policy: ToldPolicy = {
+const policy: ReportedPolicy = {
   id: 'clusterwide-no-root',
   reference: { kind: 'ClusterAdmissionPolicy', namespace: '', name: 'no-root' },
   severity: 'low',
 };
 const web = { kind: 'Pod', namespace: 'shop', name: 'web' };
-const write: ToldWrite = {
+const write: ReportedWrite = {
   ...{ verdict: 'rejected', operation: 'CREATE', user: 'alice', isDryRun: false, object: web },
   ...{ reason: 'root is not allowed.', isRefused: true },
 };
 
 /** The one line of it, and no other. */
-function told(tell: (findings: PolicyFindings) => void): ReadFinding {
+function reported(notify: (findings: PolicyFindings) => void): ReadFinding {
   const lines: string[] = [];
-  tell(new PolicyFindings({ sink: (line) => void lines.push(line) }));
+  notify(new PolicyFindings({ sink: (line) => void lines.push(line) }));
   assert.equal(lines.length, 1);
   const finding = readFinding(lines[0] ?? '');
   assert.ok(finding, lines[0]);
@@ -31,7 +31,7 @@ function told(tell: (findings: PolicyFindings) => void): ReadFinding {
 
 suite('findings of policies', () => {
   const by = 'ClusterAdmissionPolicy no-root';
-  for (const [what, tell, verdict, severity, message] of [
+  for (const [what, notify, verdict, severity, message] of [
     [
       'a write that is refused',
       (findings) => findings.write(policy, write),
@@ -81,7 +81,7 @@ suite('findings of policies', () => {
     ],
   ] satisfies readonly (readonly [string, (findings: PolicyFindings) => void, ...string[]])[]) {
     test(what, () => {
-      const finding = told(tell);
+      const finding = reported(notify);
       const { head } = finding;
       assert.deepEqual([head.verdict, head.severity, head.message], [verdict, severity, message]);
       assert.deepEqual(head.policy, policy.reference);
@@ -90,7 +90,7 @@ suite('findings of policies', () => {
   }
 
   test('the keys after the head; a policy of which only the id is known', () => {
-    const finding = told((findings) =>
+    const finding = reported((findings) =>
       findings.write({ id: 'mine', reference: null, severity: undefined }, { ...write, isDryRun: true }),
     );
     const { head, keys } = finding;
@@ -138,7 +138,7 @@ suite('findings of policies', () => {
 
   test('nothing of it reaches the terminal raw', () => {
     const evil = '\u001b[2Jx\ny';
-    const finding = told((findings) =>
+    const finding = reported((findings) =>
       findings.write(
         { id: evil, reference: { kind: evil, namespace: evil, name: evil }, severity: evil },
         {

@@ -6,7 +6,7 @@ import { type Clock, systemClock } from '../../../lib/time/clock.ts';
 import { type PolicyFinding, policyFindingLine, type PolicyVerdict, shownObject } from './policy-finding.ts';
 
 /** The facts about a policy that a line needs. */
-export interface ToldPolicy {
+export interface ReportedPolicy {
   readonly id: string;
   /** Null if only its id is known, as in a file that a person wrote. */
   readonly reference: ObjectReference | null;
@@ -15,7 +15,7 @@ export interface ToldPolicy {
 }
 
 /** A write that a policy did not allow, or could not be asked about. */
-export interface ToldWrite {
+export interface ReportedWrite {
   readonly verdict: 'errored' | 'monitored' | 'rejected';
   readonly operation: string;
   readonly user: string;
@@ -62,7 +62,7 @@ export class PolicyFindings {
     return this.#writes.folded + this.#audits.folded;
   }
 
-  write(policy: ToldPolicy, write: ToldWrite): void {
+  write(policy: ReportedPolicy, write: ReportedWrite): void {
     const { verdict, operation, user, isDryRun, object, reason, isRefused } = write;
     const what = `${operation} of ${object === null ? 'a request' : shownObject(object)} by ${user || 'an unknown user'}`;
     const name = nameOf(policy);
@@ -71,7 +71,7 @@ export class PolicyFindings {
       monitored: `${what} was let through, although ${name} in monitor mode does not allow it`,
       errored: `${name} could not be evaluated for ${what}, which was ${isRefused ? 'rejected' : 'let through'}`,
     };
-    this.#tell(policy, verdict, object, messages[verdict], {
+    this.#notify(policy, verdict, object, messages[verdict], {
       origin: 'admission',
       operation,
       user,
@@ -82,7 +82,7 @@ export class PolicyFindings {
 
   /** An object has begun or ceased to violate a policy, or cannot be judged. */
   audited(
-    policy: ToldPolicy,
+    policy: ReportedPolicy,
     verdict: 'errored' | 'failing' | 'passing',
     object: ObjectReference,
     reason: string,
@@ -93,17 +93,17 @@ export class PolicyFindings {
       passing: `${what} does not violate ${name} any more`,
       errored: `${name} could not be evaluated for ${what}`,
     };
-    this.#tell(policy, verdict, object, messages[verdict], { origin: 'audit', reason });
+    this.#notify(policy, verdict, object, messages[verdict], { origin: 'audit', reason });
   }
 
   /** @param problem - Why it cannot be evaluated as written; undefined: it is evaluated again. */
-  policy(policy: ToldPolicy, problem: string | undefined): void {
+  policy(policy: ReportedPolicy, problem: string | undefined): void {
     const name = nameOf(policy);
     const [verdict, message] =
       problem === undefined
         ? (['passing', `${name} is evaluated again`] as const)
         : (['errored', `${name} cannot be evaluated as written`] as const);
-    this.#tell(policy, verdict, policy.reference, message, { origin: 'policy', reason: problem ?? '' });
+    this.#notify(policy, verdict, policy.reference, message, { origin: 'policy', reason: problem ?? '' });
   }
 
   /**
@@ -115,8 +115,8 @@ export class PolicyFindings {
     return this.#writes.take(JSON.stringify([key, user, dryRun === true]));
   }
 
-  #tell(
-    { id, reference, severity }: ToldPolicy,
+  #notify(
+    { id, reference, severity }: ReportedPolicy,
     verdict: PolicyVerdict,
     object: ObjectReference | null,
     message: string,
@@ -140,7 +140,7 @@ export class PolicyFindings {
   }
 }
 
-function nameOf({ id, reference }: ToldPolicy): string {
+function nameOf({ id, reference }: ReportedPolicy): string {
   return reference === null ? `policy ${id}` : shownObject(reference);
 }
 

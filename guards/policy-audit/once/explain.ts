@@ -139,7 +139,7 @@ async function explainPolicy(
   const exception = exceptions.find(policy.origin, subject);
   if (exception !== undefined) {
     const nowMs = Date.now();
-    return told(exceptedResult(policy, exception, nowMs), 'evaluation', nowMs);
+    return reported(exceptedResult(policy, exception, nowMs), 'evaluation', nowMs);
   }
   const known = report?.results.find(
     (result) =>
@@ -150,17 +150,17 @@ async function explainPolicy(
   );
   if (known !== undefined && report?.scope?.resourceVersion === object.metadata.resourceVersion) {
     const { seconds, nanos } = known.timestamp;
-    return told(known, 'report', seconds * 1000 + nanos / 1e6);
+    return reported(known, 'report', seconds * 1000 + nanos / 1e6);
   }
   const nowMs = Date.now();
   const judgement = await open.ask(await objectRequest(client, kind, shown, object, signal), signal);
   const result = resultOf(policy, judgement, nowMs);
   if (result === undefined)
     return { policy: policy.id, isRelevant: false, why: 'a match condition is false' };
-  return told(result, 'evaluation', nowMs);
+  return reported(result, 'evaluation', nowMs);
 }
 
-function told(result: ReportResult, from: 'evaluation' | 'report', evaluatedMs: number): Explanation {
+function reported(result: ReportResult, from: 'evaluation' | 'report', evaluatedMs: number): Explanation {
   const { policy, message } = result;
   return {
     policy,

@@ -23,7 +23,7 @@ interface Cell {
   first: Partial<Pick<Scope, 'kind' | 'name' | 'namespace'>> | undefined;
 }
 
-const MOST_ROWS = 24;
+const MAX_ROWS = 24;
 const clusterScoped = 'no namespace';
 
 export const policyAuditPicture: PictureSource = {
@@ -70,7 +70,7 @@ function nameOf({ policy, properties }: ReportResult): string {
 }
 
 export function pictureOf(cells: readonly Cell[], isReadable: boolean): Picture {
-  const [rows, columns] = (['policy', 'namespace'] as const).map((axis) => mostFailing(cells, axis)) as [
+  const [rows, columns] = (['policy', 'namespace'] as const).map((axis) => maxFailing(cells, axis)) as [
     ReadonlySet<string>,
     ReadonlySet<string>,
   ];
@@ -113,13 +113,13 @@ function order(one: string, other: string): number {
   return one === other ? 0 : one < other ? -1 : 1;
 }
 
-function mostFailing(cells: readonly Cell[], axis: 'namespace' | 'policy'): ReadonlySet<string> {
+function maxFailing(cells: readonly Cell[], axis: 'namespace' | 'policy'): ReadonlySet<string> {
   const sums = new Map<string, number>();
   for (const cell of cells) sums.set(cell[axis], (sums.get(cell[axis]) ?? 0) + cell.fail + cell.error);
   return new Set(
     [...sums]
       .toSorted(([, a], [, b]) => b - a)
-      .slice(0, MOST_ROWS)
+      .slice(0, MAX_ROWS)
       .map(([name]) => name),
   );
 }

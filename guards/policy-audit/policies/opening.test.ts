@@ -35,8 +35,8 @@ test('a policy whose module takes long to fetch says since when, and what came o
   const [sinceMs = 0] = policies.opening.values();
   assert.ok(sinceMs >= begin - 1000 && sinceMs <= Date.now());
   clock.advanceSync(5000);
-  const told = `pending False PolicyOpening its module has been fetched or compiled since ${new Date(sinceMs).toISOString()}`;
-  await until(async () => (await active()) === told);
+  const reported = `pending False PolicyOpening its module has been fetched or compiled since ${new Date(sinceMs).toISOString()}`;
+  await until(async () => (await active()) === reported);
   assert.deepEqual(tried, ['slow']);
 
   asked.reject(new Error('the registry is away'));

@@ -88,7 +88,7 @@ export class PoliciesInUse {
     const before = this.#announced.get(id);
     if (now === undefined || now === before) return;
     this.#announced.set(id, now);
-    this.#tell({ before: before?.policy, now: now.policy });
+    this.#notify({ before: before?.policy, now: now.policy });
   }
 
   /** Whether audits know its present version. */
@@ -103,7 +103,7 @@ export class PoliciesInUse {
     this.#substitutes.delete(id);
     this.#refresh();
     const before = this.#announced.get(id);
-    if (this.#announced.delete(id)) this.#tell({ before: before?.policy, now: undefined });
+    if (this.#announced.delete(id)) this.#notify({ before: before?.policy, now: undefined });
     substitute?.standIn.failed('it was deleted');
     if (open !== undefined) this.#close(open);
   }
@@ -121,7 +121,7 @@ export class PoliciesInUse {
     this.enforced = [...this.#open.values(), ...substitutes.map(({ policy }) => policy)].toSorted(byId);
   }
 
-  #tell(change: PolicyChange): void {
+  #notify(change: PolicyChange): void {
     this.audited = [...this.#announced.values()].toSorted(byId);
     this.#changed(change);
   }

@@ -42,10 +42,10 @@ export class PolicyOpener {
     } catch (error) {
       signal.throwIfAborted();
       if (policy.origin.namespace === undefined) return messageOf(error);
-      const told = forTenant(error);
-      if (told !== error) this.#log(policy, error);
-      const isAboutModule = told !== error && error instanceof ModuleError;
-      return isAboutModule ? `${error.module}: ${messageOf(told)}` : messageOf(told);
+      const reported = forTenant(error);
+      if (reported !== error) this.#log(policy, error);
+      const isAboutModule = reported !== error && error instanceof ModuleError;
+      return isAboutModule ? `${error.module}: ${messageOf(reported)}` : messageOf(reported);
     }
     if (object !== undefined) await kept?.keep(policy.id, object, fetched);
     return undefined;

@@ -82,7 +82,7 @@ export class PolicySet {
     this.#failed = new FailedVersions(this.#clock);
     this.#sources = new PolicySources(context, options.mutates ?? options.writesStatus);
     this.#status = options.writesStatus ? new StatusWriter(context) : undefined;
-    this.#inUse = new PoliciesInUse(runtimes, context.logger, (change) => this.#listeners.tell(change));
+    this.#inUse = new PoliciesInUse(runtimes, context.logger, (change) => this.#listeners.notify(change));
     this.#opener = new PolicyOpener({ ...options, logger: context.logger, inUse: this.#inUse });
   }
 
@@ -230,17 +230,17 @@ export class PolicySet {
       this.#ids.set(key, ids);
     } else await this.#standInForUnreadable(source, object, problem, signal);
     for (const policy of wanted) problem = (await this.#renew(source, policy, object, signal)) ?? problem;
-    this.#tellFinding(source, object, wanted[0], problem);
+    this.#reportFinding(source, object, wanted[0], problem);
     if (problem === undefined) this.#problems.delete(key);
     else this.#problems.set(key, problem);
     if (object !== undefined) {
       const { generation } = object.metadata;
       this.#trials.set(key, { generation, refusal: problem ?? '' });
-      this.#triers.tell(object);
+      this.#triers.notify(object);
       // Its status may have been written meanwhile.
       const latest = this.#sources.object(source) ?? object;
-      const told = latest.metadata.generation === generation ? latest : object;
-      if (!isDeleting(told)) await this.#tell(source.type, told, problem, signal);
+      const reported = latest.metadata.generation === generation ? latest : object;
+      if (!isDeleting(reported)) await this.#notify(source.type, reported, problem, signal);
       else if (this.#options.releases === true)
         await removeFinalizer(this.#options.context.client, source.type, object, formerFinalizers, {
           signal,
@@ -327,9 +327,9 @@ export class PolicySet {
       if (this.#inUse.get(policy.id) === undefined) await this.#opener.useKept(source.type, policy, signal);
       const object = this.#sources.object(source);
       if (object === undefined || isDeleting(object)) return;
-      this.#triers.tell(object);
+      this.#triers.notify(object);
       if (this.#inUse.get(policy.id) !== undefined) return;
-      await this.#status?.tellOpening(source.type, object, this.#opening.get(policy.id), signal);
+      await this.#status?.reportOpening(source.type, object, this.#opening.get(policy.id), signal);
     } catch (err) {
       // The log line after the opening has more information.
       this.#options.context.logger.debug(
@@ -340,7 +340,7 @@ export class PolicySet {
   }
 
   /** Each problem once; after a restart, those in the status count as reported. */
-  #tellFinding(
+  #reportFinding(
     { type, key }: Source,
     object: AnyKubewardenPolicy | undefined,
     policy: Policy | undefined,
@@ -370,7 +370,7 @@ export class PolicySet {
   }
 
   /** An audit waits until the status is written, because reports contain its version. */
-  async #tell(
+  async #notify(
     type: ResourceType,
     object: AnyKubewardenPolicy,
     problem: string | undefined,
@@ -381,7 +381,7 @@ export class PolicySet {
     const opened = this.#inUse.get(id);
     const substitute: Substitute =
       opened !== undefined ? 'former' : this.#inUse.isSubstituted(id) ? 'failurePolicy' : undefined;
-    const resourceVersion = await this.#status.tell(type, object, { problem, substitute }, signal);
+    const resourceVersion = await this.#status.notify(type, object, { problem, substitute }, signal);
     if (resourceVersion === undefined || opened === undefined || this.#inUse.isAnnounced(opened)) return;
     opened.policy = { ...opened.policy, origin: { ...opened.policy.origin, resourceVersion } };
   }

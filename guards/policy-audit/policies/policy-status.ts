@@ -149,8 +149,8 @@ export function openingStatus(object: AnyKubewardenPolicy, sinceMs: number | und
  */
 export function statusOfKinds(object: AnyKubewardenPolicy, unserved: string | undefined): Status | undefined {
   const { status, metadata } = object;
-  const isTold = findCondition(status?.conditions, kindsServed) !== undefined;
-  if (status === undefined || (unserved === undefined && !isTold)) return undefined;
+  const isReported = findCondition(status?.conditions, kindsServed) !== undefined;
+  if (status === undefined || (unserved === undefined && !isReported)) return undefined;
   const conditions = setCondition(status.conditions, {
     type: kindsServed,
     observedGeneration: metadata.generation,

@@ -4,7 +4,7 @@
 import type { LabelSelector } from '../../../lib/kube/selectors/selectors.ts';
 import type { NamedExpression } from '../engine/cel/settings.ts';
 import type { PolicyProgram } from '../engine/program.ts';
-import type { ToldPolicy } from '../findings/policy-findings.ts';
+import type { ReportedPolicy } from '../findings/policy-findings.ts';
 
 export type PolicyMode = 'monitor' | 'protect';
 
@@ -78,7 +78,11 @@ export interface Policy {
 }
 
 /** As findings name it. */
-export function toldPolicy({ id, origin, severity }: Pick<Policy, 'id' | 'origin' | 'severity'>): ToldPolicy {
+export function reportedPolicy({
+  id,
+  origin,
+  severity,
+}: Pick<Policy, 'id' | 'origin' | 'severity'>): ReportedPolicy {
   const { kind, namespace = '', name } = origin;
   return { id, reference: { kind, namespace, name }, severity };
 }

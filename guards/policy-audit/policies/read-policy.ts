@@ -184,10 +184,10 @@ function programsOf(program: PolicyProgram): readonly ModuleProgram[] {
 /** Everything that invalidates results when it changes: status and labels are not included. */
 function versionOf({ metadata }: Pick<AnyKubewardenPolicy, 'metadata'>): string {
   const { uid = '', generation = 0, annotations = {} } = metadata;
-  const told = [severityAnnotation, categoryAnnotation, auditAnnotation].map(
+  const reported = [severityAnnotation, categoryAnnotation, auditAnnotation].map(
     (name) => annotations[name] ?? '',
   );
-  return [uid, generation, ...told].join(' ');
+  return [uid, generation, ...reported].join(' ');
 }
 
 function originOf(

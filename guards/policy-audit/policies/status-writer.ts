@@ -21,7 +21,7 @@ export class StatusWriter {
    * @returns its new resourceVersion; undefined if nothing was written, or it is gone.
    * @throws {KubeError} for one that has changed.
    */
-  async tell(
+  async notify(
     type: ResourceType,
     object: AnyKubewardenPolicy,
     { problem, substitute }: { readonly problem: string | undefined; readonly substitute: Substitute },
@@ -45,9 +45,9 @@ export class StatusWriter {
    * Writes the status of a policy that is being opened.
    *
    * @param sinceMs - Since 1970.
-   * @throws as {@link tell}
+   * @throws as {@link notify}
    */
-  async tellOpening(
+  async reportOpening(
     type: ResourceType,
     object: AnyKubewardenPolicy,
     sinceMs: number | undefined,

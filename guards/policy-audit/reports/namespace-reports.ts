@@ -96,7 +96,7 @@ export class NamespaceReports extends CachedReports<CachedPart['facts']> impleme
     const pending = parts.filter((one) => one.pending > 0);
     if (pending.length > MAX_PENDING_PARTS) {
       await this.#write(
-        pending.reduce((most, one) => (one.pending > most.pending ? one : most)),
+        pending.reduce((max, one) => (one.pending > max.pending ? one : max)),
         signal,
       );
     }
@@ -165,7 +165,7 @@ export class NamespaceReports extends CachedReports<CachedPart['facts']> impleme
 
   #onDeleted(part: Part, version: string): void {
     if (part.version === undefined || isOlder(version, part.version)) return;
-    for (const uid of part.is(undefined, new Map())) this.#tell({ uid, digest: undefined, version });
+    for (const uid of part.is(undefined, new Map())) this.#notify({ uid, digest: undefined, version });
   }
 
   #named({ metadata: { namespace = '', name = '' } }: CachedPart): Part | undefined {
@@ -183,19 +183,19 @@ export class NamespaceReports extends CachedReports<CachedPart['facts']> impleme
     if (part.version !== undefined && (part.version === version || isOlder(version, part.version))) return;
     const { entries } = report.facts;
     const gone = part.is(version, new Map(entries.map(({ scope, sizeBytes }) => [scope.uid, sizeBytes])));
-    for (const uid of gone) this.#tell({ uid, digest: undefined, version });
+    for (const uid of gone) this.#notify({ uid, digest: undefined, version });
     for (const { scope, digest } of entries) {
       const { uid } = scope;
       // Two scanners, or one that was killed in between, may have put it into two parts: the first of them stays.
       const all = this.#partsOf(namespace).filter((one) => one.has(uid));
       for (const another of all.slice(1)) another.set(uid, undefined);
       const isIt = all[0] === part && all.length === 1;
-      this.#tell({ uid, digest: isIt ? digest : '', version });
+      this.#notify({ uid, digest: isIt ? digest : '', version });
     }
   }
 
-  #tell(change: ReportChange): void {
-    this.#listeners.tell(change);
+  #notify(change: ReportChange): void {
+    this.#listeners.notify(change);
   }
 
   /** The contents of a part in the API; undefined if it does not exist. */
@@ -257,10 +257,10 @@ export class NamespaceReports extends CachedReports<CachedPart['facts']> impleme
     const version = base?.version ?? part.version ?? '';
     for (const uid of part.uids) {
       if (base?.entries.has(uid) !== true && !pending.has(uid))
-        this.#tell({ uid, digest: undefined, version });
+        this.#notify({ uid, digest: undefined, version });
     }
     for (const [uid, { scope, results }] of base?.entries ?? []) {
-      if (!pending.has(uid)) this.#tell({ uid, digest: factsOf(scope, results).digest, version });
+      if (!pending.has(uid)) this.#notify({ uid, digest: factsOf(scope, results).digest, version });
     }
   }
 

@@ -61,10 +61,10 @@ for (const [at, [reportKind, reportsBy]] of forms.entries())
       await cluster[Symbol.asyncDispose]();
     });
 
-    /** All reports while the policy is there; `isThere` says when it has been looked at. */
-    const linesWith = async (name: string, more: object, isThere: () => boolean): Promise<string[]> => {
+    /** All reports while the policy is there; `exists` says when it has been looked at. */
+    const linesWith = async (name: string, more: object, exists: () => boolean): Promise<string[]> => {
       await cluster.setPolicy(name, { more });
-      await until(isThere);
+      await until(exists);
       await running.scanner.pass(AbortSignal.timeout(20_000));
       const lines = await cluster.lines(reportKind);
       await cluster.deletePolicy(name);
@@ -156,12 +156,12 @@ for (const [at, [reportKind, reportsBy]] of forms.entries())
     }
 
     test('severity and category come from the annotations; monitor mode forces info, and an unknown severity is omitted', async () => {
-      type Told = readonly [severity: string | undefined, category: string | undefined];
-      const told = async (mode: string, annotations: Record<string, string>): Promise<Told[]> => {
+      type Reported = readonly [severity: string | undefined, category: string | undefined];
+      const reported = async (mode: string, annotations: Record<string, string>): Promise<Reported[]> => {
         await cluster.setPolicy('p', { more: { mode }, annotations });
         await until(async () => (await cluster.reports(reportKind)).length === 2);
         const found = (await cluster.reports(reportKind)).flatMap(({ results }) =>
-          results.map(({ severity, category }): Told => [severity, category]),
+          results.map(({ severity, category }): Reported => [severity, category]),
         );
         await cluster.deletePolicy('p');
         await until(async () => (await cluster.reports(reportKind)).length === 0);
@@ -180,7 +180,7 @@ for (const [at, [reportKind, reportsBy]] of forms.entries())
         ['protect', severity('dreadful'), [undefined, undefined]],
         ['protect', category, [undefined, 'Carts']],
       ] as const)
-        assert.deepEqual(await told(mode, annotations), [expected], JSON.stringify([mode, annotations]));
+        assert.deepEqual(await reported(mode, annotations), [expected], JSON.stringify([mode, annotations]));
     });
 
     test('properties are texts, and say what the policy is', async () => {

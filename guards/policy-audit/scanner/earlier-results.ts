@@ -30,7 +30,7 @@ export interface EarlierOptions {
   /** No earlier result is reused: everything is evaluated again. */
   readonly isForced: boolean;
   /** Whether a policy requested something whose changes are not reported, so that this pass must request it again. */
-  readonly isUntold: (state: ObjectState, asked: readonly PolicyAsked[]) => boolean;
+  readonly isUnreported: (state: ObjectState, asked: readonly PolicyAsked[]) => boolean;
   readonly isPass: boolean;
   readonly signal: AbortSignal;
 }
@@ -99,11 +99,11 @@ export class EarlierResults {
   }
 
   async #heldBy(state: ObjectState, { policy }: OpenPolicy): Promise<Before | undefined> {
-    const { isPass, isUntold, failuresOnly } = this.#options;
+    const { isPass, isUnreported, failuresOnly } = this.#options;
     const at = state.signature.index.get(policy.id);
     if (at === undefined || state.signature.policies[at]?.version !== policy.version) return undefined;
     const asked = askedBy(policy, state);
-    if (asked.length > 0 && (state.isStale || (isPass && isUntold(state, asked)))) return undefined;
+    if (asked.length > 0 && (state.isStale || (isPass && isUnreported(state, asked)))) return undefined;
     const letter = state.outcome[at] ?? '';
     if (letter === skippedLetter) return { letter };
     if (letter === exceptedLetter || (letter === errorLetter && isPass)) return undefined;

@@ -24,9 +24,9 @@ export async function collectGarbage(scan: ScanView, signal: AbortSignal): Promi
     const followed = kinds.find(({ kind }) => kind.type.group === group && kind.type.kind === scope.kind);
     if (scan.kinds.isUnread(group, scope.kind)) continue;
     const key = namespace === '' ? scope.name : `${namespace}/${scope.name}`;
-    const isThere = followed?.cache.get(key)?.metadata.uid === uid;
-    if (isThere && scan.states.get(uid) !== undefined) continue;
-    if (isThere && followed !== undefined && followed.policies.length > 0) continue;
+    const exists = followed?.cache.get(key)?.metadata.uid === uid;
+    if (exists && scan.states.get(uid) !== undefined) continue;
+    if (exists && followed !== undefined && followed.policies.length > 0) continue;
     await scan.audit.forget(namespace, uid, signal);
   }
   await scan.store.sweep(scan.isAudited, signal);

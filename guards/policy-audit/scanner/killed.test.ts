@@ -99,8 +99,8 @@ test(`an operator that is killed while it audits leaves what the next one puts r
       }
       const before = versionsOf(await cluster.reportObjects());
       await using operator = new Operator(cluster.kubeconfig, form);
-      const most = form === 'object' ? spaces.length * OBJECTS : spaces.length;
-      const writes = random.below(most);
+      const max = form === 'object' ? spaces.length * OBJECTS : spaces.length;
+      const writes = random.below(max);
       await until(`round ${round}`, async () => {
         if (operator.hasPassed) return true;
         if (isLast) return false;

@@ -11,7 +11,7 @@ import type { ExceptionSet } from '../exceptions/exception-set.ts';
 import { matchPolicy } from '../policies/match.ts';
 import type { PolicyFindings } from '../findings/policy-findings.ts';
 import type { Evaluation, OpenPolicy } from '../policies/open-policy.ts';
-import { toldPolicy } from '../policies/policy.ts';
+import { reportedPolicy } from '../policies/policy.ts';
 import {
   type AuditReport,
   digestOf,
@@ -132,7 +132,7 @@ export class ObjectAudit {
     using meanwhile = states.begin();
     const earlier = new EarlierResults(object, states.get(uid), {
       ...{ store, signal, isForced, isPass, failuresOnly: this.#options.failuresOnly },
-      isUntold: (state, asked) => this.#isUntold(state, asked),
+      isUnreported: (state, asked) => this.#isUnreported(state, asked),
     });
     const letters = await this.#lettersOf(earlier, relevant);
     const found: Found[] = [];
@@ -183,7 +183,7 @@ export class ObjectAudit {
         digest: undefined,
         reportVersion: '',
       });
-      this.#tell(kind, object, relevant, found, letters);
+      this.#notify(kind, object, relevant, found, letters);
       return 'audited';
     }
     const next = objectReport(this.#options.types, scopeOf(kind, object), shown, this.#options.runUid);
@@ -192,7 +192,7 @@ export class ObjectAudit {
     const reportVersion = await this.#write(next, isForced ? undefined : digest, known, signal);
     if (reportVersion === undefined) return 'audited';
     states.set(uid, { ...state, isStale: meanwhile.hasChanged(asked), digest, reportVersion });
-    this.#tell(kind, object, relevant, found, letters);
+    this.#notify(kind, object, relevant, found, letters);
     return 'audited';
   }
 
@@ -206,7 +206,7 @@ export class ObjectAudit {
   }
 
   /** After the report is written: then a restart does not report it again. */
-  #tell(
+  #notify(
     { type }: ServedKind,
     { metadata: { namespace = '', name = '' } }: KubeObject,
     relevant: readonly Relevant[],
@@ -221,7 +221,7 @@ export class ObjectAudit {
       if (verdict === undefined) continue;
       const isExcepted = result?.result === 'skip';
       const reason = verdict === 'passing' && !isExcepted ? '' : (result?.message ?? '');
-      findings.audited(toldPolicy(policy), verdict, { kind: type.kind, namespace, name }, reason);
+      findings.audited(reportedPolicy(policy), verdict, { kind: type.kind, namespace, name }, reason);
     }
   }
 
@@ -276,12 +276,12 @@ export class ObjectAudit {
   #holds(known: ObjectState, version: string, signature: Signature, isPass: boolean): boolean {
     if (known.version !== version || known.isStale || known.isForged) return false;
     if (isPass && known.pass < this.passes && known.outcome.includes(errorLetter)) return false;
-    if (isPass && this.#isUntold(known, known.asked)) return false;
+    if (isPass && this.#isUnreported(known, known.asked)) return false;
     return sameSignature(known.signature, signature);
   }
 
   /** Whether it was audited before this pass, and requested something whose changes are not reported. */
-  #isUntold({ pass }: ObjectState, asked: readonly PolicyAsked[] = []): boolean {
+  #isUnreported({ pass }: ObjectState, asked: readonly PolicyAsked[] = []): boolean {
     return pass < this.passes && asked.some((one) => !this.#options.isFollowed(one));
   }
 

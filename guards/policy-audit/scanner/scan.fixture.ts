@@ -117,7 +117,7 @@ export class ScanCluster extends TestApi {
       runGivenCluster(
         policyAudit,
         async (context) => {
-          const told = new PolicyFindings({ sink: context.sink });
+          const reported = new PolicyFindings({ sink: context.sink });
           const asked = new AskedCluster(new KubeClusterReader(client));
           const policies = new PolicySet({
             context,
@@ -129,7 +129,7 @@ export class ScanCluster extends TestApi {
                 logger: context.logger,
               }),
             writesStatus,
-            findings: told,
+            findings: reported,
             ...(more.clock && { clock: more.clock }),
           });
           const exceptions = new ExceptionSet({
@@ -150,7 +150,7 @@ export class ScanCluster extends TestApi {
             parallelResources: 4,
             parallelPolicies: 2,
             pageSize: 5,
-            findings: told,
+            findings: reported,
             onPass: (summary) => void passes.push(summary),
             ...more,
             ...(partBytes !== undefined && {

@@ -244,6 +244,6 @@ test(`reports after any history are those of a fresh look at everything (seed ${
         await running.stop();
       },
     ),
-    { numRuns: 60, least: 6, endOnFailure: true },
+    { numRuns: 60, min: 6, endOnFailure: true },
   );
 });

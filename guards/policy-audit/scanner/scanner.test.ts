@@ -285,7 +285,7 @@ suite('a scanner', () => {
     }
     for (let index = 0; index < 4; index++) await cluster.setPolicy(`p${index}`, {});
     const now = new Set<string>();
-    let most = { namespaces: 0, objects: 0, policies: 0 };
+    let max = { namespaces: 0, objects: 0, policies: 0 };
     const distinct = (of: (line: string) => string): number => new Set([...now].map(of)).size;
     const runtimes: Runtimes = {
       world: {},
@@ -298,13 +298,13 @@ suite('a scanner', () => {
             now.add(line);
             const byObject = Map.groupBy(now, (one) => one.slice(0, one.lastIndexOf('/')));
             const bySpace = Map.groupBy(byObject.keys(), (one) => one.split('/')[0]);
-            most = {
+            max = {
               namespaces: Math.max(
-                most.namespaces,
+                max.namespaces,
                 distinct((one) => one.split('/')[0] ?? ''),
               ),
-              objects: Math.max(most.objects, ...[...bySpace.values()].map((one) => one.length)),
-              policies: Math.max(most.policies, ...[...byObject.values()].map((one) => one.length)),
+              objects: Math.max(max.objects, ...[...bySpace.values()].map((one) => one.length)),
+              policies: Math.max(max.policies, ...[...byObject.values()].map((one) => one.length)),
             };
             await new Promise((resolve) => setTimeout(resolve, 20));
             now.delete(line);
@@ -317,6 +317,6 @@ suite('a scanner', () => {
       ...{ runtimes, parallelNamespaces: 2, parallelResources: 3, parallelPolicies: 2, pageSize: 100 },
     });
     await until(() => passes.length > 0);
-    assert.deepEqual(most, { namespaces: 2, objects: 3, policies: 2 });
+    assert.deepEqual(max, { namespaces: 2, objects: 3, policies: 2 });
   });
 });

@@ -68,7 +68,7 @@ export class Scanner {
       clock,
       onSynced: (followed) => this.#triggers.onSynced(followed),
       onObject: (followed, change) => this.#triggers.onObject(followed, change),
-      onUnserved: () => this.#unservedListeners.tell(),
+      onUnserved: () => this.#unservedListeners.notify(),
     });
     options.asked.isFollowed = ({ apiVersion, kind }) => this.#kinds.has(apiVersion, kind);
     this.#clock = clock;
@@ -208,7 +208,7 @@ export class Scanner {
       }
     }
     pass.begin(names);
-    this.#passListeners.tell();
+    this.#passListeners.notify();
     for (const name of names) this.#queue.add(`/${name}`, { level: 1 });
     await until(pass.ended, signal);
     signal.throwIfAborted();
@@ -223,7 +223,7 @@ export class Scanner {
     this.missed += summary.missed;
     this.lastPass = summary;
     this.#options.onPass?.(summary);
-    this.#passListeners.tell();
+    this.#passListeners.notify();
     return summary;
   }
 
@@ -326,8 +326,8 @@ export class Scanner {
         if (this.states.get(uid)?.isStale === true) this.#triggers.mark(namespace, kind.key, name);
         if (!isPass || audited !== 'audited' || known === undefined || known.isStale || isForced) return;
         // The watch had reported it, but it was not audited.
-        const isTold = cache.versionOf(objectKey(object)) === resourceVersion;
-        if (isTold && known.version !== resourceVersion) this.#pass?.miss();
+        const isReported = cache.versionOf(objectKey(object)) === resourceVersion;
+        if (isReported && known.version !== resourceVersion) this.#pass?.miss();
       } catch (error) {
         signal.throwIfAborted();
         failed.set(name, error);

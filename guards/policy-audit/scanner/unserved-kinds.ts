@@ -4,7 +4,7 @@ import type { Policy, PolicyRule } from '../policies/policy.ts';
 import type { ServedKinds } from './served-kinds.ts';
 
 /** How many kinds are named. */
-const MOST_NAMED = 5;
+const MAX_NAMED = 5;
 
 /** The kinds of a policy, as `widgets.example.com/v1`, if the API serves none of them. */
 export function unservedKinds(
@@ -19,8 +19,8 @@ export function unservedKinds(
   for (const { rules } of constraints) {
     if (rules.some((rule) => all.some((one) => mayName(rule, one)))) continue;
     const names = [...new Set(rules.flatMap(namesOf))];
-    const more = names.length > MOST_NAMED ? `, and ${names.length - MOST_NAMED} more` : '';
-    return names.slice(0, MOST_NAMED).join(', ') + more;
+    const more = names.length > MAX_NAMED ? `, and ${names.length - MAX_NAMED} more` : '';
+    return names.slice(0, MAX_NAMED).join(', ') + more;
   }
   return undefined;
 }

@@ -108,7 +108,7 @@ export function reviewer(options: ReviewerOptions): Review {
   }
 
   /** Reports only actions of the API server; an audit changes nothing. */
-  function tell(
+  function notify(
     { policy, problem }: PolicyInUse,
     request: PolicyRequest,
     { response, answer, isRaw }: { response: AdmissionResponse; answer: AdmissionResponse; isRaw: boolean },
@@ -152,7 +152,7 @@ export function reviewer(options: ReviewerOptions): Review {
     record(inUse, request, response, { kind, latencyMs: performance.now() - startMs });
     if (kind === 'audit') return reviewOf(response, isRaw);
     const answer = constrained(response, inUse.policy);
-    tell(inUse, request, { response, answer, isRaw });
+    notify(inUse, request, { response, answer, isRaw });
     return reviewOf(answer, isRaw);
   };
 }

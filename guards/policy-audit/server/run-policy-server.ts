@@ -203,7 +203,7 @@ class PolicySource {
 
   /** Applies changes of the file, until `signal` aborts. An unusable file is reported once, and the previous policies stay. */
   async follow(everyMs: number, clock: Clock, signal: AbortSignal): Promise<void> {
-    let toldOf = '';
+    let reportedOf = '';
     const backoff = new Backoff(RETRY);
     let tried = this.#text;
     let retryMs = clock.monotonicMs() + backoff.nextMs();
@@ -219,17 +219,17 @@ class PolicySource {
         tried = text;
         retryMs = clock.monotonicMs() + backoff.nextMs();
         await this.#take(text, signal);
-        toldOf = '';
+        reportedOf = '';
       } catch (error) {
         if (signal.aborted) return;
         const { message } = error as Error;
-        if (message !== toldOf) {
+        if (message !== reportedOf) {
           this.#logger.error(
             { err: error, file: this.#path },
             'the policies file is unusable; keeping the previous policies',
           );
         }
-        toldOf = message;
+        reportedOf = message;
       }
     }
   }

@@ -55,18 +55,18 @@ export class ServedExceptions {
 
   /** Until `signal` aborts. A file that cannot be read is reported once. */
   async follow(everyMs: number, signal: AbortSignal): Promise<void> {
-    let toldOf = '';
+    let reportedOf = '';
     while (!signal.aborted) {
       await sleep(this.#clock, everyMs, signal).catch(() => undefined);
       if (signal.aborted) return;
       try {
         await this.load();
-        toldOf = '';
+        reportedOf = '';
       } catch (error) {
         const { message } = error as Error;
-        if (message !== toldOf)
+        if (message !== reportedOf)
           this.#logger.error({ err: error }, 'the exceptions cannot be used; keeping the previous ones');
-        toldOf = message;
+        reportedOf = message;
       }
     }
   }

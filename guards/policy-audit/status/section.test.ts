@@ -117,15 +117,15 @@ suite('the section of policy-audit', () => {
   });
 
   test('a policy that names only unserved kinds is active, and reported to apply to nothing', async () => {
-    const told = statusOfKinds({ ...policy, status: activeStatus(policy) }, 'widgets.example.com/v1');
-    assert.ok(told);
-    const { section, verdict } = await read({ status: told });
+    const reported = statusOfKinds({ ...policy, status: activeStatus(policy) }, 'widgets.example.com/v1');
+    assert.ok(reported);
+    const { section, verdict } = await read({ status: reported });
     assert.deepEqual(verdict.problems, []);
     const why = 'it applies to nothing: the API does not serve widgets.example.com/v1';
     assert.deepEqual(section.foot, [`ClusterAdmissionPolicy root: ${why}`]);
     const [report] = section.fields(verdict)['admissionPolicies'] as { appliesToNothing: string }[];
     assert.equal(report?.appliesToNothing, why);
-    const served = statusOfKinds({ ...policy, status: told }, undefined);
+    const served = statusOfKinds({ ...policy, status: reported }, undefined);
     assert.ok(served);
     assert.deepEqual((await read({ status: served })).section.foot, []);
     assert.equal(statusOfKinds({ ...policy, status: served }, undefined), undefined);
@@ -177,7 +177,7 @@ suite('the section of policy-audit', () => {
 
   test('a policy for a kind that the operator may not list is not guarded, unless it names no kind', async () => {
     const pass = { endedMs: 0, objects: 0, failing: 0, errored: 0, seconds: 1, missed: 0 };
-    const told = (
+    const reported = (
       apiGroup: string,
       resource: string,
       unread: string,
@@ -188,13 +188,13 @@ suite('the section of policy-audit', () => {
       return problems({ object, pass: { ...pass, unread: [unread] } });
     };
     const why = 'not-audited: objects that exist are not audited: the operator could not list ';
-    assert.deepEqual(await told('', 'secrets', 'secrets'), [`${why}secrets`]);
-    assert.deepEqual(await told('*', 'secrets/status', 'secrets'), [`${why}secrets`]);
-    assert.deepEqual(await told('example.com', 'widgets', 'widgets.example.com'), [
+    assert.deepEqual(await reported('', 'secrets', 'secrets'), [`${why}secrets`]);
+    assert.deepEqual(await reported('*', 'secrets/status', 'secrets'), [`${why}secrets`]);
+    assert.deepEqual(await reported('example.com', 'widgets', 'widgets.example.com'), [
       `${why}widgets.example.com`,
     ]);
-    assert.deepEqual(await told('', 'widgets', 'widgets.example.com'), []);
-    assert.deepEqual(await told('*', '*', 'secrets'), []);
-    assert.deepEqual(await told('', 'secrets', 'secrets', { backgroundAudit: false }), []);
+    assert.deepEqual(await reported('', 'widgets', 'widgets.example.com'), []);
+    assert.deepEqual(await reported('*', '*', 'secrets'), []);
+    assert.deepEqual(await reported('', 'secrets', 'secrets', { backgroundAudit: false }), []);
   });
 });

@@ -149,8 +149,8 @@ const levels: Readonly<Record<string, 'error' | 'note' | 'warning'>> = {
 
 /** https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html */
 function sarifOf(run: Run, version: string): object {
-  const told = run.results.filter(({ result }) => result === 'fail' || result === 'error');
-  const rules = [...new Set(told.map(({ policy }) => policy))];
+  const reported = run.results.filter(({ result }) => result === 'fail' || result === 'error');
+  const rules = [...new Set(reported.map(({ policy }) => policy))];
   return {
     $schema: 'https://json.schemastore.org/sarif-2.1.0.json',
     version: '2.1.0',
@@ -159,11 +159,12 @@ function sarifOf(run: Run, version: string): object {
         tool: { driver: { name: 'rampart', version, rules: rules.map((id) => ({ id, name: id })) } },
         invocations: [
           {
-            executionSuccessful: run.problems.length === 0 && told.every(({ result }) => result === 'fail'),
+            executionSuccessful:
+              run.problems.length === 0 && reported.every(({ result }) => result === 'fail'),
             toolExecutionNotifications: run.problems.map((text) => ({ level: 'error', message: { text } })),
           },
         ],
-        results: told.map(({ policy, subject, result, message, severity }) => ({
+        results: reported.map(({ policy, subject, result, message, severity }) => ({
           ruleId: policy,
           ruleIndex: rules.indexOf(policy),
           level: result === 'error' ? 'error' : (levels[severity ?? ''] ?? 'error'),

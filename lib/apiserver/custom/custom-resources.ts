@@ -154,7 +154,7 @@ export class CustomResources {
     if (!isTrue(crd, 'Established')) conditions.push(accepted ? established : notEstablished);
     const approval = approvalCondition(crd.group, crd.annotations);
     if (approval !== undefined) conditions.push(approval);
-    await this.#tell(known, naming.accepted, conditions, signal);
+    await this.#notify(known, naming.accepted, conditions, signal);
     await this.#served.record(crd);
     // Another definition may wait for a name that this one has given up.
     if (!deepEqual(crd.acceptedNames, naming.accepted)) this.#askGroup(crd);
@@ -185,7 +185,7 @@ export class CustomResources {
   }
 
   /** Writes the status if it differs. Retries after a conflict. */
-  async #tell(
+  async #notify(
     known: Known,
     names: ResourceNames,
     conditions: readonly NewCondition[],
@@ -223,7 +223,7 @@ export class CustomResources {
     const resource = registry.findStored(crdStoreName);
     if (resource === undefined || !crd.finalizers.includes(cleanupFinalizer)) return done;
     const say = (status: 'False' | 'True', reason: string, message: string): Promise<void> =>
-      this.#tell(known, crd.acceptedNames, [{ type: 'Terminating', status, reason, message }], signal);
+      this.#notify(known, crd.acceptedNames, [{ type: 'Terminating', status, reason, message }], signal);
     if (wasServed) {
       const served = this.#served.get(crd.name);
       const began = performance.now();

@@ -41,20 +41,20 @@ function dial(server: HttpServer): Socket {
 
 /** Verbs that wait until they are let go. */
 function gated() {
-  const begun: ResourceRequest[] = [];
+  const started: ResourceRequest[] = [];
   const waiting: (() => void)[] = [];
   const { promise, resolve } = Promise.withResolvers<void>();
   let isOpen = false;
   return {
-    begun,
+    started,
     async handle(request: ResourceRequest): Promise<ResourceAnswer> {
-      begun.push(request);
+      started.push(request);
       for (const wake of waiting.splice(0)) wake();
       if (!isOpen) await promise;
       return echo(request);
     },
-    async hasBegun(count: number): Promise<void> {
-      while (begun.length < count) await new Promise<void>((wake) => void waiting.push(wake));
+    async hasStarted(count: number): Promise<void> {
+      while (started.length < count) await new Promise<void>((wake) => void waiting.push(wake));
     },
     letGo(): void {
       isOpen = true;
@@ -73,9 +73,9 @@ test('too many requests at a time are answered 429, watches are not among them',
     call(server, 'PUT', `${inA}/x`, '{}'),
     call(server, 'GET', inA),
   ];
-  await gate.hasBegun(3);
+  await gate.hasStarted(3);
   const watching = call(server, 'GET', `${inA}?watch=1`);
-  await gate.hasBegun(4);
+  await gate.hasStarted(4);
   assert.deepEqual({ ...server.traffic.inFlight }, { mutating: 2, readonly: 1 });
   for (const [method, path] of [
     ['DELETE', `${inA}/x`],
@@ -102,8 +102,8 @@ test('a request that takes too long is answered 504 and aborted', async () => {
   const gate = gated();
   await using server = await serveThings(gate.handle, { limits: { requestTimeoutMs: 100 } });
   const answer = call(server, 'POST', inA, '{}');
-  await gate.hasBegun(1);
-  const signal = gate.begun[0]?.signal;
+  await gate.hasStarted(1);
+  const signal = gate.started[0]?.signal;
   assert.equal(signal?.aborted, false);
   const { code, body } = await answer;
   assert.equal(code, 504);
@@ -122,8 +122,8 @@ test('the signal is aborted when the client goes, and not when it was answered',
   const request = send({ ...server.address, path: inA, agent: false, headers: { authorization } });
   request.on('error', () => undefined);
   request.end();
-  await gate.hasBegun(1);
-  const gone = gate.begun[0]?.signal;
+  await gate.hasStarted(1);
+  const gone = gate.started[0]?.signal;
   assert.ok(gone);
   request.destroy();
   if (!gone.aborted) await once(gone, 'abort');
@@ -244,15 +244,15 @@ test('stopping: no new connections, what was begun is finished, idle connections
   const idle = dial(server);
   idle.write('GET /livez HTTP/1.1\r\nHost: x\r\n\r\n');
   await once(idle, 'data');
-  const begun = call(server, 'POST', inA, '{"a":1}');
-  await gate.hasBegun(1);
+  const started = call(server, 'POST', inA, '{"a":1}');
+  await gate.hasStarted(1);
   const stopped = server[Symbol.asyncDispose]();
   await text(idle);
   const refused = dial(server);
   const [error] = (await once(refused, 'error')) as [NodeJS.ErrnoException];
   assert.equal(error.code, 'ECONNREFUSED');
   gate.letGo();
-  const { code, headers } = await begun;
+  const { code, headers } = await started;
   assert.equal(code, 201);
   assert.equal(headers['connection'], 'close');
   await stopped;
@@ -261,14 +261,14 @@ test('stopping: no new connections, what was begun is finished, idle connections
 test('stopping waits no longer than its limit for requests that do not end', async () => {
   const gate = gated();
   const server = await serveThings(gate.handle, { limits: { stopMs: 50 } });
-  const begun = call(server, 'POST', inA, '{}').then(
+  const started = call(server, 'POST', inA, '{}').then(
     () => 'answered',
     () => 'cut off',
   );
-  await gate.hasBegun(1);
+  await gate.hasStarted(1);
   await server[Symbol.asyncDispose]();
-  assert.equal(await begun, 'cut off');
-  assert.equal(gate.begun[0]?.signal.aborted, true);
+  assert.equal(await started, 'cut off');
+  assert.equal(gate.started[0]?.signal.aborted, true);
   gate.letGo();
 });
 

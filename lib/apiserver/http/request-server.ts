@@ -272,7 +272,7 @@ export class RequestServer {
           renderer,
           format,
           traffic,
-          told: (error) => this.#told(exchange, error),
+          reported: (error) => this.#reported(exchange, error),
         });
     }
   }
@@ -285,7 +285,7 @@ export class RequestServer {
   }
 
   /** The client's view of an error; the rest goes to the log. */
-  #told(exchange: Exchange, error: unknown): ApiError {
+  #reported(exchange: Exchange, error: unknown): ApiError {
     if (error instanceof ApiError) return error;
     const { auditId, verb, resource } = exchange;
     this.#options.log.error({ err: error, auditId, verb, resource }, 'a request to the API has failed');
@@ -305,16 +305,16 @@ export class RequestServer {
   }
 
   #sendStatus(exchange: Exchange, error: unknown): void {
-    const told = this.#told(exchange, error);
+    const reported = this.#reported(exchange, error);
     const { response } = exchange;
     if (response.headersSent || response.destroyed) {
       // Half an answer must not look like a whole one.
       if (!response.writableEnded) exchange.destroy();
       return;
     }
-    const { status } = told;
+    const { status } = reported;
     const more: string[] = [];
-    if (told instanceof MethodNotAllowedError) more.push('Allow', told.allow);
+    if (reported instanceof MethodNotAllowedError) more.push('Allow', reported.allow);
     const retryAfter = status.details?.retryAfterSeconds;
     if (retryAfter !== undefined && (status.code === 429 || status.code >= 500)) {
       more.push('Retry-After', String(retryAfter));

@@ -74,8 +74,8 @@ export function routeRequest(
     return { verb: 'watch', resource, subresource, namespace, name: '' };
   }
   const verb = verbOf(method, name === '', query);
-  const isThere = table.some(([one, verbs]) => one === method && verb !== undefined && verbs.includes(verb));
-  if (verb === undefined || !isThere || !served.has(verb)) {
+  const exists = table.some(([one, verbs]) => one === method && verb !== undefined && verbs.includes(verb));
+  if (verb === undefined || !exists || !served.has(verb)) {
     // crdHandler of apiextensions-apiserver knows no path for these.
     if (isEverywhere && resource.isCustom) throw apiErrors.noRoute();
     throw notAllowed(

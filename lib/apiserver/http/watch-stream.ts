@@ -12,14 +12,14 @@ interface WatchStreamParts {
   readonly format: Format;
   readonly traffic: Traffic;
   /** Converts an error for the client. */
-  readonly told: (error: unknown) => ApiError;
+  readonly reported: (error: unknown) => ApiError;
 }
 
 /** Ends when the watch does or the client has gone. Errors of the watch become its last event. */
 export async function streamWatch(
   exchange: Exchange,
   watch: ItemWatch,
-  { renderer, format, traffic, told }: WatchStreamParts,
+  { renderer, format, traffic, reported }: WatchStreamParts,
 ): Promise<void> {
   const { response } = exchange;
   writeHead(exchange, 200, ['Content-Type', format.contentType]);
@@ -41,7 +41,7 @@ export async function streamWatch(
       exchange.stalledSinceMs = undefined;
     }
   } catch (error) {
-    const { status } = told(error);
+    const { status } = reported(error);
     if (!response.destroyed) {
       response.write(`{"type":"ERROR","object":${JSON.stringify(status)}}\n`);
     }

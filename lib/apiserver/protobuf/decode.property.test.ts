@@ -81,7 +81,7 @@ test('bodies with bytes that were changed, put in, or taken out', () => {
       }
       if (decodes(changed)) taken++;
     }),
-    { numRuns: 3000, least: 1000 },
+    { numRuns: 3000, min: 1000 },
   );
   // Not all are refused at the door: the rest of the decoder is reached.
   assertReached(taken > scaled(10), `${taken} taken`);

@@ -150,23 +150,23 @@ function anyMessage(chance: Chance, message: Message, isSent: boolean): unknown 
   const rarity = chance.of([1, 2, 4, 8]);
   for (const field of message.fields) {
     const { name, scalar, isPointer } = field;
-    const isThere = isSent && chance.left > 0 && chance.below(rarity) === 0;
+    const exists = isSent && chance.left > 0 && chance.below(rarity) === 0;
     if (field.form === 'list') {
-      if (isThere) object[name] = [anyOne(chance, field, true), anyOne(chance, field, true)];
+      if (exists) object[name] = [anyOne(chance, field, true), anyOne(chance, field, true)];
     } else if (field.form === 'map') {
-      if (!isThere) continue;
+      if (!exists) continue;
       const keys = new Set([chance.of(texts), chance.of(texts)]);
       const map: JsonObject = {};
       for (const key of keys) setField(map, key, anyOne(chance, field, true));
       object[name] = map;
     } else if (field.isInline) {
-      Object.assign(object, anyMessage(chance, messageNamed(field.messageName), isThere));
+      Object.assign(object, anyMessage(chance, messageNamed(field.messageName), exists));
     } else if (scalar !== undefined) {
-      const value = isThere ? anyOne(chance, field, true) : isPointer ? undefined : values[scalar][0];
+      const value = exists ? anyOne(chance, field, true) : isPointer ? undefined : values[scalar][0];
       const isKept = isPointer || field.isAlways || value !== values[scalar][0];
       if (value !== undefined && isKept) object[name] = value;
-    } else if (isThere || !isPointer) {
-      const value = anyOne(chance, field, isThere);
+    } else if (exists || !isPointer) {
+      const value = anyOne(chance, field, exists);
       if (value !== null) object[name] = value;
     }
   }

@@ -81,7 +81,7 @@ export class Registry {
   #changed(): void {
     this.#all = undefined;
     this.#generation++;
-    this.#listeners.tell();
+    this.#listeners.notify();
   }
 }
 

@@ -247,8 +247,8 @@ export class Validation {
     const found = valid.length === 0 ? 'Found none valid' : `Found ${valid.length} valid alternatives`;
     this.#combinationFailed(`must validate one and only one schema (oneOf). ${found}`);
     if (valid.length > 0) return 0;
-    const most = Math.max(...results.map((result) => result.passed));
-    this.problems.addAll(results.find((result) => result.passed === most)?.problems.causes ?? []);
+    const max = Math.max(...results.map((result) => result.passed));
+    this.problems.addAll(results.find((result) => result.passed === max)?.problems.causes ?? []);
     return 0;
   }
 

@@ -62,8 +62,8 @@ suite('writer', () => {
   test('a thread that cannot write says so to all that waits, and to all that comes', async () => {
     using directory = new TemporaryDirectory();
     // No store was made there: the thread ends when it prepares its statements.
-    const told: RampartError[] = [];
-    const writer = new ThreadWriter(directory.at('none'), (error) => told.push(error));
+    const reported: RampartError[] = [];
+    const writer = new ThreadWriter(directory.at('none'), (error) => reported.push(error));
     const waiting = [writer.apply([create('a')]), writer.apply([create('b')]), writer.compact(2n)];
     for (const result of await Promise.allSettled(waiting)) {
       assert.ok(result.status === 'rejected');
@@ -73,7 +73,7 @@ suite('writer', () => {
       );
     }
     await assert.rejects(writer.apply([create('c')]), /has ended/);
-    assert.equal(told[0]?.code, errorCodes.SYSTEM, 'whoever owns it is told');
+    assert.equal(reported[0]?.code, errorCodes.SYSTEM, 'whoever owns it is told');
     await writer.close();
   });
 });

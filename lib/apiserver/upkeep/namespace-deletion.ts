@@ -86,7 +86,7 @@ export class NamespaceDeletion implements ObjectListener {
     if (this.#terminating.has(name)) this.#terminating.set(name, performance.now() - began);
     const place = { namespace: '', name };
     try {
-      const updated = await this.#tell(resource, place, object, report, signal);
+      const updated = await this.#notify(resource, place, object, report, signal);
       if (report.errors.length > 0)
         throw new AggregateError(report.errors, `the content of ${name} cannot be deleted`);
       if (report.remaining.size > 0) return requeueAfter(longestWaitMs);
@@ -100,7 +100,7 @@ export class NamespaceDeletion implements ObjectListener {
     return done;
   };
 
-  async #tell(
+  async #notify(
     resource: Resource,
     place: { readonly namespace: string; readonly name: string },
     object: JsonObject,

@@ -164,8 +164,8 @@ function ending(
   }
   if (deletionGracePeriodSeconds === 0) return undefined;
   if (asked === undefined || asked >= deletionGracePeriodSeconds) return 'pending';
-  const begun = Date.parse(deletionTimestamp) - deletionGracePeriodSeconds * 1000;
-  return asked === 0 ? undefined : endingIn(begun, asked);
+  const started = Date.parse(deletionTimestamp) - deletionGracePeriodSeconds * 1000;
+  return asked === 0 ? undefined : endingIn(started, asked);
 }
 
 /** The last moment that a `Date` can hold is far beyond any that is meant. */

@@ -50,10 +50,10 @@ async function measured(what: string, count: number, work: (index: number) => un
   };
   await run(0, count);
   const before = process.cpuUsage();
-  const begun = performance.now();
+  const started = performance.now();
   await run(count, 2 * count);
   const { user, system } = process.cpuUsage(before);
-  const wall = ((performance.now() - begun) * 1000) / count;
+  const wall = ((performance.now() - started) * 1000) / count;
   print(
     `${what.padEnd(34)} ${((user + system) / count).toFixed(1).padStart(8)} µs CPU ${wall.toFixed(1).padStart(8)} µs`,
   );
@@ -108,13 +108,13 @@ async function main(): Promise<void> {
     'list by field, per item': 'fieldSelector=status.phase%3DPending',
   };
   for (const [what, query] of Object.entries(lists)) {
-    const begun = performance.now();
+    const started = performance.now();
     let items = 0;
     for (let round = 0; round < 5; round++) {
       const answer = await verbs.handle({ ...base, verb: 'list', query: new URLSearchParams(query) });
       items = answer.kind === 'list' ? answer.list.items.length : 0;
     }
-    const each = ((performance.now() - begun) * 1000) / 5 / (2 * count);
+    const each = ((performance.now() - started) * 1000) / 5 / (2 * count);
     print(`${what.padEnd(34)} ${each.toFixed(2).padStart(8)} µs (${items} of ${2 * count} items)`);
   }
   await watching(bench, base, count);

@@ -66,7 +66,7 @@ export function sentObject(value: unknown, kind: SentKind, report: FieldReport):
   }
   schema.applyDefaults(object);
   const unknown = [...read.unknown, ...schema.prune(object)];
-  if (unknown.length > 0 || report.duplicates.length > 0) tell(unknown, report);
+  if (unknown.length > 0 || report.duplicates.length > 0) reportUnknown(unknown, report);
   return { object, metadata: read.metadata };
 }
 
@@ -84,7 +84,10 @@ export function sentBody(
   return sentObject(body?.value, kind, { mode, duplicates: body?.duplicates ?? [], warnings, refuse });
 }
 
-function tell(unknown: readonly string[], { mode, duplicates, warnings, refuse }: FieldReport): void {
+function reportUnknown(
+  unknown: readonly string[],
+  { mode, duplicates, warnings, refuse }: FieldReport,
+): void {
   if (mode === 'Ignore') return;
   const messages = [...duplicates, ...unknownFieldMessages(unknown)];
   if (mode === 'Strict') throw refuse(`strict decoding error: ${messages.join(', ')}`);

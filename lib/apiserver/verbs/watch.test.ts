@@ -9,7 +9,7 @@ import { type Asked, Bench, meta, widget, widgets } from './verbs.fixture.ts';
 
 type Events = AsyncIterator<readonly WatchEvent[]>;
 
-function told(event: WatchEvent): string {
+function reported(event: WatchEvent): string {
   if (event.type === 'BOOKMARK') return `BOOKMARK${event.initialEventsEnd ? ' end' : ''}`;
   return `${event.type} ${String(meta(event.item.object)['name'])}`;
 }
@@ -19,15 +19,15 @@ async function next(events: Events, count: number): Promise<WatchEvent[]> {
   const found: WatchEvent[] = [];
   while (found.length < count) {
     const { done, value } = await events.next();
-    if (done === true) throw new Error(`the watch has ended after ${found.map(told).join()}`);
+    if (done === true) throw new Error(`the watch has ended after ${found.map(reported).join()}`);
     found.push(...value);
   }
-  assert.equal(found.length, count, found.map(told).join());
+  assert.equal(found.length, count, found.map(reported).join());
   return found;
 }
 
-const nextTold = async (events: Events, count: number): Promise<string[]> =>
-  (await next(events, count)).map(told);
+const nextReported = async (events: Events, count: number): Promise<string[]> =>
+  (await next(events, count)).map(reported);
 
 const patch = (bench: Bench, name: string, body: JsonObject) =>
   bench.ask('patch', { name, patchType: 'application/merge-patch+json', body });
@@ -37,7 +37,7 @@ test('from a version: what has changed since', async () => {
   const { version } = bench.store;
   await bench.ask('create', { body: widget('a') });
   const events = await bench.watch({ query: `resourceVersion=${version}` });
-  assert.deepEqual(await nextTold(events, 1), ['ADDED a']);
+  assert.deepEqual(await nextReported(events, 1), ['ADDED a']);
   await bench.ask('create', { namespace: 'other', body: widget('elsewhere') });
   await patch(bench, 'a', { spec: { replicas: 1 } });
   await bench.ask('delete', { name: 'a' });
@@ -55,12 +55,12 @@ for (const query of ['', 'resourceVersion=0', 'sendInitialEvents=true&resourceVe
     const { version } = bench.store;
     const silent = await bench.watch({ query });
     const marked = await bench.watch({ query: `${query}&allowWatchBookmarks=true` });
-    assert.deepEqual(await nextTold(silent, 2), ['ADDED a', 'ADDED b']);
+    assert.deepEqual(await nextReported(silent, 2), ['ADDED a', 'ADDED b']);
     const [, , end] = await next(marked, 3);
     assert.deepEqual(end, { type: 'BOOKMARK', version, initialEventsEnd: true });
     await patch(bench, 'a', { spec: { replicas: 1 } });
     for (const events of [silent, marked]) {
-      assert.deepEqual(await nextTold(events, 1), ['MODIFIED a']);
+      assert.deepEqual(await nextReported(events, 1), ['MODIFIED a']);
       await events.return?.();
     }
   });
@@ -71,7 +71,7 @@ test('without what is there, where that is not wanted', async () => {
   await bench.ask('create', { body: widget('a') });
   const events = await bench.watch({ query: 'sendInitialEvents=false&resourceVersionMatch=NotOlderThan' });
   await bench.ask('create', { body: widget('b') });
-  assert.deepEqual(await nextTold(events, 1), ['ADDED b']);
+  assert.deepEqual(await nextReported(events, 1), ['ADDED b']);
   await events.return?.();
 });
 
@@ -90,11 +90,11 @@ test('an object that begins to match is added, one that ceases to is deleted in 
   await patch(bench, 'a', { spec: { size: 'small' } });
   await bench.ask('delete', { name: 'a' });
   const seen = await next(events, 3);
-  assert.deepEqual(seen.map(told), ['ADDED a', 'MODIFIED a', 'DELETED a']);
+  assert.deepEqual(seen.map(reported), ['ADDED a', 'MODIFIED a', 'DELETED a']);
   const departed = seen[2]?.type === 'DELETED' ? seen[2].item.object : {};
   assert.deepEqual(meta(departed)['labels'], { app: 'web' });
   assert.equal(meta(departed)['resourceVersion'], String(bench.store.version - 2n));
-  assert.deepEqual(await nextTold(bySize, 3), ['ADDED a', 'MODIFIED a', 'DELETED a']);
+  assert.deepEqual(await nextReported(bySize, 3), ['ADDED a', 'MODIFIED a', 'DELETED a']);
   for (const one of [events, bySize]) await one.return?.();
 });
 
@@ -105,7 +105,7 @@ test('one object by its name', async () => {
   await bench.ask('delete', { name: 'a' });
   await bench.ask('delete', { name: 'b' });
   assert.deepEqual(
-    [...(await nextTold(events, 1)), ...(await nextTold(events, 1))],
+    [...(await nextReported(events, 1)), ...(await nextReported(events, 1))],
     ['ADDED b', 'DELETED b'],
   );
   await events.return?.();
@@ -152,10 +152,10 @@ test('bookmarks come about once a minute, and at the end', async () => {
   assert.deepEqual((await first).value, [{ type: 'BOOKMARK', version, initialEventsEnd: false }]);
   const second = events.next();
   await bench.clock.advance(60_000);
-  assert.deepEqual((await second).value?.map(told), ['BOOKMARK']);
+  assert.deepEqual((await second).value?.map(reported), ['BOOKMARK']);
   const last = events.next();
   await bench.clock.advance(10_000);
-  assert.deepEqual((await last).value?.map(told), ['BOOKMARK']);
+  assert.deepEqual((await last).value?.map(reported), ['BOOKMARK']);
   assert.equal((await events.next()).done, true);
   assert.equal(bench.clock.timers, 0);
 });

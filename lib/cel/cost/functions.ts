@@ -49,27 +49,27 @@ const scanning: CallCost = ([target], itemSize) => {
 
 const replacing: CallCost = (args) => {
   const [text, old, replacement] = [first(args), argument(args, 1), argument(args, 2)];
-  const [most, keptMost] =
+  const [max, keptMost] =
     old.min === 0
       ? [sum(text.max, 1), text.max]
       : replacement.max <= old.min
         ? [0, text.max]
         : [Math.ceil(text.max / old.min), 0];
-  const [least, keptLeast] =
+  const [min, keptLeast] =
     old.max === 0
       ? [sum(text.min, 1), text.min]
       : old.max <= replacement.min
         ? [0, text.min]
         : [Math.ceil(text.min / old.max), 0];
-  const size = join(times({ min: least, max: most }, replacement), { min: keptLeast, max: keptMost });
+  const size = join(times({ min: min, max: max }, replacement), { min: keptLeast, max: keptMost });
   return { cost: traversal(text, 2), size };
 };
 
 const splitting: CallCost = (args) => {
   const text = first(args);
   const limit = args[2]?.literal;
-  const most = typeof limit === 'bigint' ? (limit < 0n ? unbounded : Number(limit)) : text.max;
-  return { cost: traversal(text, 2), size: { min: 0, max: most } };
+  const max = typeof limit === 'bigint' ? (limit < 0n ? unbounded : Number(limit)) : text.max;
+  return { cost: traversal(text, 2), size: { min: 0, max: max } };
 };
 
 const joining: CallCost = ([list, separator], itemSize) => {

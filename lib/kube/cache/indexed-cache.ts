@@ -228,7 +228,7 @@ export class IndexedCache<T extends KubeObject> {
       this.#entries.set(key, { version, handle: this.#texts.add(text), list: this.#lists, values });
       // Listeners soon read a changed object; they do not read a whole list.
       if (this.#isSynced) this.#parsed.set(key, object);
-      this.#tell('added', key, object, undefined);
+      this.#notify('added', key, object, undefined);
       return 'added';
     }
     const previous = this.#previous(key, entry);
@@ -237,7 +237,7 @@ export class IndexedCache<T extends KubeObject> {
     entry.list = this.#lists;
     entry.values = this.#indexes.update(key, entry.values, object);
     this.#parsed.set(key, object);
-    this.#tell('modified', key, object, previous);
+    this.#notify('modified', key, object, previous);
     return 'modified';
   }
 
@@ -252,7 +252,7 @@ export class IndexedCache<T extends KubeObject> {
     this.#complete(object);
     const previous = this.#previous(key, entry);
     this.#drop(key, entry);
-    this.#tell('deleted', key, object, previous);
+    this.#notify('deleted', key, object, previous);
     return 'deleted';
   }
 
@@ -270,7 +270,7 @@ export class IndexedCache<T extends KubeObject> {
       if (entry.list === this.#lists) continue;
       const object = this.get(key) as T;
       this.#drop(key, entry);
-      this.#tell('deleted', key, object, () => object);
+      this.#notify('deleted', key, object, () => object);
     }
     this.#tombstones.reset(version);
     this.#isSynced = true;
@@ -293,7 +293,7 @@ export class IndexedCache<T extends KubeObject> {
     return () => (object ??= this.#parse(text));
   }
 
-  #tell(type: CacheChange<T>['type'], key: string, object: T, previous: (() => T) | undefined): void {
+  #notify(type: CacheChange<T>['type'], key: string, object: T, previous: (() => T) | undefined): void {
     if (this.#listeners.size === 0) return;
     const change = {
       type,

@@ -11,16 +11,16 @@ import type { WatchEvent, WatchOptions } from '../client/watch.ts';
 suite('reflector: backoff', limit, () => {
   /** Watches that end as `next` says, `lastsMs` after they began. */
   function endless(clock: ManualClock, next: () => { lastsMs: number; error: boolean }) {
-    const begun: number[] = [];
+    const started: number[] = [];
     return {
-      begun,
+      started,
       listItems: () => Promise.resolve({ resourceVersion: '5' }),
       async *watch<T extends KubeObject>(
         _: ResourceType<T>,
         __?: Target,
         options?: WatchOptions,
       ): AsyncGenerator<WatchEvent<T>, void> {
-        begun.push(clock.monotonicMs());
+        started.push(clock.monotonicMs());
         const { lastsMs, error } = next();
         await waiting(clock, lastsMs, options?.signal);
         yield* [];
@@ -39,7 +39,7 @@ suite('reflector: backoff', limit, () => {
       healthyMs: 30_000,
     });
     await clock.advance(80_000);
-    const gaps = client.begun.map((atMs, index) => atMs - (client.begun[index - 1] ?? 0));
+    const gaps = client.started.map((atMs, index) => atMs - (client.started[index - 1] ?? 0));
     assert.deepEqual(gaps, [0, 1000, 2000, 4000, 4000, 41_000, 2000, 4000]);
   });
 
@@ -49,6 +49,6 @@ suite('reflector: backoff', limit, () => {
     const client = endless(clock, () => ({ lastsMs: lasting.shift() ?? 1e9, error: false }));
     await using _ = reflect(client, { clock, backoff: { baseMs: 1000, maxMs: 4000, jitter: 0 } });
     await clock.advance(700_000);
-    assert.deepEqual(client.begun, [0, 300_000, 301_010, 601_010]);
+    assert.deepEqual(client.started, [0, 300_000, 301_010, 601_010]);
   });
 });

@@ -93,7 +93,7 @@ class Reflector<T extends KubeObject> {
   #expiredLists = 0;
   #staleLists = 0;
   #failedWatches = 0;
-  #toldMs = -Infinity;
+  #reportedMs = -Infinity;
 
   constructor(options: ReflectorOptions<T> & { readonly name: string }) {
     const { random = Math.random, healthyMs = 30_000, clock = systemClock } = options;
@@ -112,7 +112,7 @@ class Reflector<T extends KubeObject> {
       errors: { ...this.#errors },
       objects: this.#cache.size,
       bytes: this.#cache.stats().reservedBytes,
-      ageMs: this.#clock.monotonicMs() - this.#toldMs,
+      ageMs: this.#clock.monotonicMs() - this.#reportedMs,
     };
   }
 
@@ -169,7 +169,7 @@ class Reflector<T extends KubeObject> {
     this.#staleLists = 0;
     this.#failedWatches = 0;
     this.#counts.lists++;
-    this.#toldMs = this.#clock.monotonicMs();
+    this.#reportedMs = this.#clock.monotonicMs();
     const { name, logger } = this.#options;
     this.#cache.refusal = undefined;
     logger?.debug({ reflector: name, objects: this.#cache.size, version }, 'listed');
@@ -257,7 +257,7 @@ class Reflector<T extends KubeObject> {
 
   /** Whether the event was news; the server may have known nothing else to say. */
   #apply({ type, object }: WatchEvent<T>): boolean {
-    this.#toldMs = this.#clock.monotonicMs();
+    this.#reportedMs = this.#clock.monotonicMs();
     const version = object.metadata.resourceVersion ?? '';
     if (type === 'BOOKMARK') {
       this.#counts.bookmarks++;

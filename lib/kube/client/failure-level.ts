@@ -15,14 +15,14 @@ export type FailureLevel = (error: unknown, retries: number) => 'debug' | 'warn'
 
 /** One for each part of the program that tries again. */
 export function failureLevels(clock: Clock): FailureLevel {
-  let toldAwayMs = -Infinity;
+  let reportedAwayMs = -Infinity;
 
   return (error, retries) => {
     if (isConflict(error) || isAlreadyExists(error)) return retries < CONFLICTS ? 'debug' : 'warn';
     if (!isUnreachable(error)) return 'warn';
     const nowMs = clock.monotonicMs();
-    if (nowMs - toldAwayMs < AWAY_MS) return 'debug';
-    toldAwayMs = nowMs;
+    if (nowMs - reportedAwayMs < AWAY_MS) return 'debug';
+    reportedAwayMs = nowMs;
     return 'warn';
   };
 }

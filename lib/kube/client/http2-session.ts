@@ -70,8 +70,8 @@ export class Http2Session implements Disposable {
   /** Takes another stream now, without a queue. */
   get hasRoom(): boolean {
     // At least one: a server that allows none would have sessions opened for ever.
-    const most = Math.max(1, this.#session.remoteSettings.maxConcurrentStreams ?? Infinity);
-    return !this.ended && !this.#doubtful && this.#streams < most;
+    const max = Math.max(1, this.#session.remoteSettings.maxConcurrentStreams ?? Infinity);
+    return !this.ended && !this.#doubtful && this.#streams < max;
   }
 
   /** As {@link Transport.send}, with its errors. Opens the stream before it first waits. */
@@ -80,7 +80,7 @@ export class Http2Session implements Disposable {
       { ...(headers as Record<string, string | string[]>), ':method': method, ':path': path },
       { endStream: body === undefined },
     );
-    const begunMs = this.#clock.monotonicMs();
+    const startedMs = this.#clock.monotonicMs();
     let failure: Error | undefined;
     const why = (otherwise: string): Error => failure ?? this.#failure ?? new Error(otherwise);
     stream.on('error', (error) => (failure ??= error));
@@ -98,8 +98,8 @@ export class Http2Session implements Disposable {
       cancel(stream);
       // A lease is lost before pings find a dead peer. Running requests continue: the server may be slow
       // rather than gone.
-      const waitedMs = this.#clock.monotonicMs() - begunMs;
-      if (this.#heardMs < begunMs && waitedMs >= DOUBTFUL_MS) this.#doubtful = true;
+      const waitedMs = this.#clock.monotonicMs() - startedMs;
+      if (this.#heardMs < startedMs && waitedMs >= DOUBTFUL_MS) this.#doubtful = true;
     };
     signal.addEventListener('abort', onAbort, { once: true });
     stream.once('close', () => {

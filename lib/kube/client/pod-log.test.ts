@@ -17,7 +17,7 @@ const target = { namespace: 'shop', name: 'web-0' };
 async function linesOf(
   answer: (response: ServerResponse, request: IncomingMessage) => void,
   options: PodLogOptions = {},
-  most = Infinity,
+  max = Infinity,
 ): Promise<string[]> {
   const server = createServer((request, response) => answer(response, request)).listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -31,7 +31,7 @@ async function linesOf(
     const lines: string[] = [];
     for await (const line of client.podLog(target, { signal: AbortSignal.timeout(30_000), ...options })) {
       lines.push(line);
-      if (lines.length >= most) break;
+      if (lines.length >= max) break;
     }
     return lines;
   } finally {

@@ -101,12 +101,12 @@ suite('controller', () => {
 
   test('as many keys at the same time as there are workers', async () => {
     const running = new Set<string>();
-    let most = 0;
+    let max = 0;
     const release = Promise.withResolvers<void>();
     const { clock, queue, stop, end } = start(
       async (key) => {
         running.add(key);
-        most = Math.max(most, running.size);
+        max = Math.max(max, running.size);
         await release.promise;
         running.delete(key);
         return done;
@@ -118,7 +118,7 @@ suite('controller', () => {
     assert.deepEqual([...running], ['a', 'b', 'c']);
     release.resolve();
     await clock.advance(0);
-    assert.deepEqual([queue.stats().done, most], [5, 3]);
+    assert.deepEqual([queue.stats().done, max], [5, 3]);
     stop.abort();
     await end;
   });

@@ -168,7 +168,7 @@ class Run<K> {
     timeout: 0,
     cancelled: 0,
   };
-  #begun = 0;
+  #started = 0;
   readonly #level: FailureLevel;
 
   constructor(options: RunOptions<K>) {
@@ -181,7 +181,7 @@ class Run<K> {
     for (;;) {
       const key = await this.#options.queue.get();
       if (key === undefined) return;
-      if (++this.#begun % CALLS_PER_TURN === 0) await turn();
+      if (++this.#started % CALLS_PER_TURN === 0) await turn();
       // The controller may have been stopped while this key was on its way here.
       if (this.#options.signal.aborted) this.#options.queue.done(key);
       else await this.#handle(key);

@@ -46,7 +46,7 @@ class EventStore {
   }
 
   /** The recorded notes, in order. */
-  get told(): unknown[] {
+  get reported(): unknown[] {
     return [...this.stored.values()].map(({ note, series }) => [note, series?.count ?? 1]);
   }
 }
@@ -134,11 +134,11 @@ suite('event recorder', () => {
       for (let times = 0; times < 5; times++) recorder.record(happened);
       for (let index = 0; index < 20; index++) recorder.record({ ...happened, note: `file ${index}` });
       await recorder.flush(signal);
-      assert.deepEqual(store.told.slice(0, 2), [
+      assert.deepEqual(store.reported.slice(0, 2), [
         ['by cat', 5],
         ['file 0', 1],
       ]);
-      assert.deepEqual(store.told.at(-1), ['(combined from similar events): file 9', 11]);
+      assert.deepEqual(store.reported.at(-1), ['(combined from similar events): file 9', 11]);
       assert.equal(both.server.received.length, 11);
     }));
 
@@ -167,7 +167,7 @@ suite('event recorder', () => {
       store.stored.clear();
       recorder.record(happened);
       await recorder.flush(signal);
-      assert.deepEqual(store.told, [['by cat', 2]]);
+      assert.deepEqual(store.reported, [['by cat', 2]]);
     }));
 
   test('an answer that gets lost: written once, counted right', () =>
@@ -180,7 +180,7 @@ suite('event recorder', () => {
       const flushed = recorder.flush(signal);
       await requests(both, 4, clock);
       await flushed;
-      assert.deepEqual(store.told, [['by cat', 3]]);
+      assert.deepEqual(store.reported, [['by cat', 3]]);
       assert.equal(recorder.stats().written, 3);
     }));
 
@@ -190,7 +190,7 @@ suite('event recorder', () => {
       recorder.record(happened);
       await requests(both, 4, clock);
       await recorder.flush(signal);
-      assert.deepEqual(store.told, [['by cat', 1]]);
+      assert.deepEqual(store.reported, [['by cat', 1]]);
       store.fault = () => ({ code: 500, reason: 'InternalError' });
       recorder.record({ ...happened, note: 'other' });
       await requests(both, 4 + 12, clock);
@@ -199,7 +199,7 @@ suite('event recorder', () => {
       store.fault = () => 'none';
       recorder.record({ ...happened, note: 'other' });
       await recorder.flush(signal);
-      assert.deepEqual(store.told.at(-1), ['other', 1]);
+      assert.deepEqual(store.reported.at(-1), ['other', 1]);
     }));
 
   test('an event that the API refuses is not retried, and does not delay others', () =>
@@ -209,7 +209,7 @@ suite('event recorder', () => {
       recorder.record({ ...happened, reason: '' });
       recorder.record({ ...happened, note: 'other' });
       await recorder.flush(signal);
-      assert.deepEqual(store.told, [['other', 1]]);
+      assert.deepEqual(store.reported, [['other', 1]]);
       assert.equal(both.server.received.length, 3);
       assert.equal(recorder.stats().refused, 2);
     }));
@@ -229,7 +229,7 @@ suite('event recorder', () => {
         await recorder.flush(signal);
         recorder.record({ ...happened, note: 'c' });
         await recorder.flush(signal);
-        assert.deepEqual(store.told, [
+        assert.deepEqual(store.reported, [
           ['a', 2],
           ['b', 2],
           ['c', 1],
@@ -239,7 +239,7 @@ suite('event recorder', () => {
         assert.equal(recorder.stats().dropped, 4);
         recorder.record({ ...happened, note: 'a' });
         await recorder.flush(signal);
-        assert.deepEqual(store.told[0], ['a', 3], 'what was dropped is not counted');
+        assert.deepEqual(store.reported[0], ['a', 3], 'what was dropped is not counted');
       },
       { queueLimit: 2 },
     ));
@@ -258,7 +258,7 @@ suite('event recorder', () => {
       recorder.record(happened);
       await recorder.stop(signal);
       recorder.record(happened);
-      assert.deepEqual(store.told, [['by cat', 2]]);
+      assert.deepEqual(store.reported, [['by cat', 2]]);
       assert.equal(recorder.stats().dropped, 1);
     }));
 

@@ -34,7 +34,7 @@ class Candidate {
       this.log.push(`leads ${clock.monotonicMs()}`);
       await new Promise((resolve) => signal.addEventListener('abort', resolve));
       this.reason = signal.reason;
-      this.log.push(`told ${clock.monotonicMs()}`);
+      this.log.push(`reported ${clock.monotonicMs()}`);
       if (workEndMs > 0) await new Promise<void>((resolve) => void clock.schedule(workEndMs, resolve));
       this.log.push(`ended ${clock.monotonicMs()}`);
     };

@@ -233,12 +233,12 @@ class Election {
     lose: (why: string) => void,
   ): Promise<void> {
     const { retryPeriodMs, lock, logger } = this.#options;
-    let begunMs = this.#clock.monotonicMs();
+    let startedMs = this.#clock.monotonicMs();
     while (!over.aborted) {
       try {
         // From beginning to beginning: a try that hung has used up its pause.
-        await sleep(this.#clock, begunMs + retryPeriodMs - this.#clock.monotonicMs(), over);
-        begunMs = this.#clock.monotonicMs();
+        await sleep(this.#clock, startedMs + retryPeriodMs - this.#clock.monotonicMs(), over);
+        startedMs = this.#clock.monotonicMs();
         const why = await this.#claim.renew(held, over);
         if (over.aborted) return;
         if (why !== undefined) return lose(why);

@@ -16,7 +16,7 @@ interface Trace {
   readonly explains: number;
   /** Which inode had the name, where the call may have taken the name away. */
   readonly inode?: FileIdentity;
-  told: 'no' | 'with its event' | 'before its event';
+  reported: 'no' | 'with its event' | 'before its event';
 }
 
 export interface Found {
@@ -38,7 +38,7 @@ export const NAMES_COME_AND_GO =
 /** Changes that create a name. */
 export const IS_NEW = kindBits.created | kindBits.movedTo;
 /** More than these and the older generation is let go early. */
-const MOST_TRACES = 32_768;
+const MAX_TRACES = 32_768;
 const NOBODY: Found = { author: undefined, contentAuthor: undefined, atMs: undefined, others: 0 };
 const OF_ATTRIBUTES = kindBits.attributes | kindBits.changed;
 
@@ -76,17 +76,17 @@ export class Authors {
       explains & kindBits.deleted && inode !== 0n ? { inode: { inode, device, generation } } : {};
     for (const directory of directories) {
       if (seen.name !== undefined) {
-        this.#put(pathIn(directory, seen.name), { process, atMs, explains, ...removed, told: 'no' });
+        this.#put(pathIn(directory, seen.name), { process, atMs, explains, ...removed, reported: 'no' });
       }
       // An event names what came or went; the directory itself changed by that too.
       if (seen.name === undefined || seen.mask & NAMES_COME_AND_GO) {
-        this.#put(directory, { process, atMs, explains: explains | kindBits.changed, told: 'no' });
+        this.#put(directory, { process, atMs, explains: explains | kindBits.changed, reported: 'no' });
       }
     }
     if (seen.put !== undefined) {
-      this.#put(inodeText(seen.put, seen), { process, atMs, explains: 0, told: 'no' });
+      this.#put(inodeText(seen.put, seen), { process, atMs, explains: 0, reported: 'no' });
     }
-    if (this.#now.size > MOST_TRACES) {
+    if (this.#now.size > MAX_TRACES) {
       if (this.#before.size > 0) this.#drops += 1;
       this.rotate();
     }
@@ -105,17 +105,17 @@ export class Authors {
     // A name that is new by its events may be gone again already: whoever took it away is of the event to come.
     const isToCome = ({ inode, explains }: Trace): boolean =>
       inode !== undefined && (events & IS_NEW) !== 0 && (explains & events) === 0;
-    const fresh = traces.filter((trace) => trace.told === 'no' && !isToCome(trace));
+    const fresh = traces.filter((trace) => trace.reported === 'no' && !isToCome(trace));
     const early = (kinds: number): Trace | undefined =>
       traces.findLast(
-        ({ explains, told, atMs }) =>
-          explains & kinds && told !== 'no' && (told === 'before its event' || atMs >= sinceMs),
+        ({ explains, reported, atMs }) =>
+          explains & kinds && reported !== 'no' && (reported === 'before its event' || atMs >= sinceMs),
       );
     const [lastEarly, earlyWriter] = [early(events), early(events & ~OF_ATTRIBUTES)];
-    if (earlyWriter !== undefined) earlyWriter.told = 'with its event';
+    if (earlyWriter !== undefined) earlyWriter.reported = 'with its event';
     if (fresh.length === 0) {
       if (lastEarly === undefined) return NOBODY;
-      lastEarly.told = 'with its event';
+      lastEarly.reported = 'with its event';
       const { process: author, atMs } = lastEarly;
       const contentAuthor = isOfContent(lastEarly) ? author : earlyWriter?.process;
       return { author, contentAuthor, atMs, others: 0 };
@@ -125,13 +125,13 @@ export class Authors {
     for (const trace of fresh) {
       processes.set(trace.process.pid, trace.process);
       if (last === undefined || trace.atMs >= last.atMs) last = trace;
-      trace.told = trace.explains & events ? 'with its event' : 'before its event';
+      trace.reported = trace.explains & events ? 'with its event' : 'before its event';
     }
     const writer = fresh.findLast(isOfContent);
-    const kept = [fresh.findLast(({ told }) => told === 'before its event'), last, writer];
+    const kept = [fresh.findLast(({ reported }) => reported === 'before its event'), last, writer];
     this.#keep(
       path,
-      traces.filter((trace) => kept.includes(trace) || trace.told === 'no'),
+      traces.filter((trace) => kept.includes(trace) || trace.reported === 'no'),
     );
     const contentAuthor = (writer ?? earlyWriter)?.process;
     const author = last?.process;
@@ -142,7 +142,8 @@ export class Authors {
 
   /** Which inode a path led to that has just gone; undefined if that was not seen. */
   goneFrom(path: ByteString): FileIdentity | undefined {
-    return this.#traces(path).findLast(({ inode, told }) => inode !== undefined && told === 'no')?.inode;
+    return this.#traces(path).findLast(({ inode, reported }) => inode !== undefined && reported === 'no')
+      ?.inode;
   }
 
   /**

@@ -15,7 +15,7 @@ import {
   perl,
   perlBeside,
   runChild,
-  tellsChangeTimes,
+  reportsChangeTimes,
   watched,
   withoutNeed,
   inGuest,
@@ -170,7 +170,7 @@ suite('the reported author', { skip }, () => {
       new Uint8Array(viewMemory(address, 4096))[0] = 1;
       const changes = await all.watch.settled();
       // On a kernel without those tracepoints a file system may do it without a sign.
-      if (!tellsChangeTimes() && changes.length === 0) return;
+      if (!reportsChangeTimes() && changes.length === 0) return;
       const change = changeOf(changes, '/w/file');
       assert.deepEqual([change.kinds, change.author?.own], [['modified'], true]);
     } finally {

@@ -6,7 +6,7 @@ export interface KindCase {
   /** Runs in the directory; `file` is in it, `outside` and the directory `tree` beside it in `../out`. */
   readonly program: string;
   /** By names in the directory, and `.`, the directory itself: kinds that are reported at least. */
-  readonly told: Readonly<Record<string, readonly ChangeKind[]>>;
+  readonly reported: Readonly<Record<string, readonly ChangeKind[]>>;
   /** inotify does not report it: only a sensor that sees the inode does. */
   readonly onlyInode?: true;
   /**
@@ -24,122 +24,132 @@ export const kindCases: readonly KindCase[] = [
   {
     name: 'create',
     program: `sysopen(my $h, 'new', O_WRONLY | O_CREAT | O_EXCL) or die`,
-    told: { new: ['created'], ...DIRECTORY },
+    reported: { new: ['created'], ...DIRECTORY },
     names: true,
   },
   {
     name: 'create and write',
     program: `open(my $h, '>', 'new') or die; print $h 'x'`,
-    told: { new: ['created', 'modified', 'closed'], ...DIRECTORY },
+    reported: { new: ['created', 'modified', 'closed'], ...DIRECTORY },
   },
   {
     name: 'write',
     program: `sysopen(my $h, 'file', O_WRONLY) or die; syswrite($h, 'y')`,
-    told: { file: ['modified', 'closed'] },
+    reported: { file: ['modified', 'closed'] },
   },
   {
     name: 'append',
     program: `open(my $h, '>>', 'file') or die; print $h 'x'`,
-    told: { file: ['modified', 'closed'] },
+    reported: { file: ['modified', 'closed'] },
   },
-  { name: 'truncate by path', program: `truncate('file', 1) or die`, told: { file: ['modified'] } },
+  { name: 'truncate by path', program: `truncate('file', 1) or die`, reported: { file: ['modified'] } },
   {
     name: 'truncate while opening',
     program: `sysopen(my $h, 'file', O_WRONLY | O_TRUNC) or die`,
-    told: { file: ['modified'] },
+    reported: { file: ['modified'] },
   },
-  { name: 'chmod', program: `chmod(0600, 'file') or die`, told: { file: ['attributes'] } },
-  { name: 'chown', program: `chown(1, 1, 'file') or die`, told: { file: ['attributes'] } },
-  { name: 'utimes', program: `utime(1, 1, 'file') or die`, told: { file: ['attributes'] } },
+  { name: 'chmod', program: `chmod(0600, 'file') or die`, reported: { file: ['attributes'] } },
+  { name: 'chown', program: `chown(1, 1, 'file') or die`, reported: { file: ['attributes'] } },
+  { name: 'utimes', program: `utime(1, 1, 'file') or die`, reported: { file: ['attributes'] } },
   {
     name: 'setxattr',
     program: `my ($f, $n, $v) = ('file', 'trusted.rampart', 'x'); syscall(188, $f, $n, $v, 1, 0) == 0 or die $!`,
-    told: { file: ['attributes'] },
+    reported: { file: ['attributes'] },
   },
   {
     name: 'rename within',
     program: `rename('file', 'other') or die`,
-    told: { file: ['moved-from'], other: ['moved-to'], ...DIRECTORY },
+    reported: { file: ['moved-from'], other: ['moved-to'], ...DIRECTORY },
     names: true,
   },
   {
     name: 'rename over',
     program: `rename('file', 'second') or die`,
-    told: { file: ['moved-from'], second: ['moved-to'], ...DIRECTORY },
+    reported: { file: ['moved-from'], second: ['moved-to'], ...DIRECTORY },
     names: true,
   },
   {
     name: 'rename out',
     program: `rename('file', '../out/file') or die`,
-    told: { file: ['moved-from'], ...DIRECTORY },
+    reported: { file: ['moved-from'], ...DIRECTORY },
     names: true,
   },
   {
     name: 'rename in',
     program: `rename('../out/outside', 'inside') or die`,
-    told: { inside: ['moved-to'], ...DIRECTORY },
+    reported: { inside: ['moved-to'], ...DIRECTORY },
     names: true,
   },
   {
     name: 'rename a directory in',
     program: `rename('../out/tree', 'tree') or die`,
-    told: { tree: ['moved-to'], ...DIRECTORY },
+    reported: { tree: ['moved-to'], ...DIRECTORY },
     names: true,
   },
   {
     name: 'link',
     program: `link('file', 'linked') or die`,
-    told: { linked: ['created'], ...DIRECTORY },
+    reported: { linked: ['created'], ...DIRECTORY },
     names: true,
   },
   {
     name: 'link from elsewhere',
     program: `link('../out/outside', 'linked') or die`,
-    told: { linked: ['created'], ...DIRECTORY },
+    reported: { linked: ['created'], ...DIRECTORY },
     names: true,
   },
   {
     name: 'unlink',
     program: `unlink('file') or die`,
-    told: { file: ['deleted'], ...DIRECTORY },
+    reported: { file: ['deleted'], ...DIRECTORY },
     names: true,
   },
-  { name: 'mkdir', program: `mkdir('sub') or die`, told: { sub: ['created'], ...DIRECTORY }, names: true },
+  {
+    name: 'mkdir',
+    program: `mkdir('sub') or die`,
+    reported: { sub: ['created'], ...DIRECTORY },
+    names: true,
+  },
   {
     name: 'rmdir',
     program: `rmdir('empty') or die`,
-    told: { empty: ['deleted'], ...DIRECTORY },
+    reported: { empty: ['deleted'], ...DIRECTORY },
     names: true,
   },
   {
     name: 'symlink',
     program: `symlink('nowhere', 'soft') or die`,
-    told: { soft: ['created'], ...DIRECTORY },
+    reported: { soft: ['created'], ...DIRECTORY },
     names: true,
   },
   {
     name: 'mknod',
     program: `my $f = 'pipe'; syscall(133, $f, 010644, 0) == 0 or die $!`,
-    told: { pipe: ['created'], ...DIRECTORY },
+    reported: { pipe: ['created'], ...DIRECTORY },
     names: true,
   },
   {
     name: 'bind',
     program: `use Socket; socket(my $s, AF_UNIX, SOCK_STREAM, 0) or die; bind($s, pack_sockaddr_un('socket')) or die $!`,
-    told: { socket: ['created'], ...DIRECTORY },
+    reported: { socket: ['created'], ...DIRECTORY },
     names: true,
   },
-  { name: 'chmod of the directory', program: `chmod(0711, '.') or die`, told: { '.': ['attributes'] } },
-  { name: 'write to a mapping', program: `${mmap} ${poke}`, told: { file: ['changed'] }, onlyInode: true },
+  { name: 'chmod of the directory', program: `chmod(0711, '.') or die`, reported: { '.': ['attributes'] } },
+  {
+    name: 'write to a mapping',
+    program: `${mmap} ${poke}`,
+    reported: { file: ['changed'] },
+    onlyInode: true,
+  },
   {
     name: 'atomic save',
     program: `open(my $h, '>', 'file.new') or die; print $h 'new'; close $h; rename('file.new', 'file') or die`,
-    told: { 'file.new': ['created', 'moved-from'], file: ['moved-to'], ...DIRECTORY },
+    reported: { 'file.new': ['created', 'moved-from'], file: ['moved-to'], ...DIRECTORY },
   },
   {
     name: 'write through a hard link elsewhere',
     program: `open(my $h, '>>', '../out/hard') or die; syswrite($h, 'x')`,
-    told: { hard: ['modified'] },
+    reported: { hard: ['modified'] },
     onlyInode: true,
   },
 ];

@@ -15,7 +15,7 @@ import {
   describeChange,
   everyChangeHasAuthor,
   perl,
-  tellsChangeTimes,
+  reportsChangeTimes,
   TestChangeWatch,
 } from './change-watch.fixture.ts';
 
@@ -57,8 +57,8 @@ for (const [at, [fileSystem, { skip, mount }]] of Object.entries(fileSystems).en
         const changes = await watch.settled();
         const known = everyChangeHasAuthor(watch.watch);
         const onUpperLayer = fileSystem === 'overlay' && watch.watch.sensorMode === 'raw_tracepoint';
-        if (kind.onlyInode && (!tellsChangeTimes() || fileSystem === 'overlay')) return;
-        checkTold(kind, directory, changes);
+        if (kind.onlyInode && (!reportsChangeTimes() || fileSystem === 'overlay')) return;
+        checkReported(kind, directory, changes);
         for (const change of changes) {
           assert.ok([pid, undefined].includes(change.author?.pid), `${describeChange(change)}, not ${pid}`);
           if (known && !(onUpperLayer && kind.names)) assert.ok(change.author, describeChange(change));
@@ -80,8 +80,8 @@ function prepared(root: string): { readonly directory: string; readonly top: str
   return { directory: `/top-${tops}/w`, top };
 }
 
-function checkTold(kind: KindCase, directory: string, changes: readonly Change[]): void {
-  for (const [name, kinds] of Object.entries(kind.told)) {
+function checkReported(kind: KindCase, directory: string, changes: readonly Change[]): void {
+  for (const [name, kinds] of Object.entries(kind.reported)) {
     const change = changeOf(changes, name === '.' ? directory : `${directory}/${name}`);
     assert.ok(
       kinds.every((word) => change.kinds.includes(word)),
@@ -108,7 +108,7 @@ suite('without a sensor', { skip: process.geteuid?.() !== 0 && 'needs root' }, (
       assert.equal(watch.watch.watchDirectory(directory), 'watched');
       perl(join(top, 'w'), kind.program);
       const changes = await watch.settled();
-      checkTold(kind, directory, changes);
+      checkReported(kind, directory, changes);
       for (const change of changes) assert.equal(change.author, undefined);
     });
   }

@@ -22,7 +22,7 @@ export function changeTestMode(): NonNullable<ChangeWatchOptions['mode']> {
 }
 
 /** Since 6.13, the kernel reports each update of an inode's change time. */
-export function tellsChangeTimes(): boolean {
+export function reportsChangeTimes(): boolean {
   const [major = 0, minor = 0] = release().split('.').map(Number);
   return major > 6 || (major === 6 && minor >= 13);
 }
@@ -32,7 +32,7 @@ export function tellsChangeTimes(): boolean {
  * author there.
  */
 export function everyChangeHasAuthor(watch: ChangeWatch): boolean {
-  return watch.sensorMode === 'kprobe' || tellsChangeTimes();
+  return watch.sensorMode === 'kprobe' || reportsChangeTimes();
 }
 
 interface Child {
@@ -104,9 +104,9 @@ export class TestChangeWatch implements Disposable {
     // When the event of the first is read, those before it are read too; the second is due after all of them.
     await this.#mark();
     await this.#mark();
-    const told = this.changes.filter((change) => !change.path.startsWith(MARKER));
+    const reported = this.changes.filter((change) => !change.path.startsWith(MARKER));
     this.changes.length = 0;
-    return told;
+    return reported;
   }
 
   async #mark(): Promise<void> {

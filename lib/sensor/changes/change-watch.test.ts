@@ -30,9 +30,9 @@ suite('the reported changes', { skip }, () => {
     );
     await all.watch.settled();
     const seconds = (performance.now() - started) / 1000;
-    const told = all.watch.watch.stats();
-    assert.ok(told.told <= 10 + 2 * 2 * seconds, `${told.told} times in ${seconds} s`);
-    const { sensor } = told;
+    const reported = all.watch.watch.stats();
+    assert.ok(reported.reported <= 10 + 2 * 2 * seconds, `${reported.reported} times in ${seconds} s`);
+    const { sensor } = reported;
     assert.ok(sensor !== undefined && sensor.emitted <= 60 + 40 * seconds, JSON.stringify(sensor));
     assert.ok(pid > 0);
   });
@@ -80,9 +80,9 @@ suite('the reported changes', { skip }, () => {
       String(files),
     );
     const changes = await all.watch.settled();
-    const told = new Set(changes.filter(({ path }) => path.startsWith('/w/f')).map(({ path }) => path));
+    const reported = new Set(changes.filter(({ path }) => path.startsWith('/w/f')).map(({ path }) => path));
     const lost = all.watch.losses.some(({ what }) => what === 'changes');
-    assert.ok(told.size === files || lost, `${told.size} of ${files}`);
+    assert.ok(reported.size === files || lost, `${reported.size} of ${files}`);
     for (const change of changes) {
       assert.ok([pid, undefined].includes(change.author?.pid), describeChange(change));
     }
@@ -91,14 +91,14 @@ suite('the reported changes', { skip }, () => {
   });
 
   deepTest('that changes were lost, when directories are watched again', { timeout: 120_000 }, async (t) => {
-    const most = Number(readFileSync('/proc/sys/fs/inotify/max_queued_events', 'utf8'));
-    if (most > 20_000) return t.skip('the queue is too long to fill it');
+    const max = Number(readFileSync('/proc/sys/fs/inotify/max_queued_events', 'utf8'));
+    if (max > 20_000) return t.skip('the queue is too long to fill it');
     using all = watched({ wants: () => true });
     // This process waits meanwhile, so the ring is not read.
     perl(
       all.scratch.at('w'),
       `for my $i (1 .. $ARGV[0]) { open(my $h, '>', "f$i") or die; print $h $i; close $h; unlink "f$i" } mkdir 'sub' or die`,
-      String(Math.ceil(most / 3)),
+      String(Math.ceil(max / 3)),
     );
     await all.watch.untilLost('changes');
     writeFileSync(all.scratch.at('w', 'sub', 'file'), 'x');
@@ -191,7 +191,7 @@ suite('directories', { skip }, () => {
   });
 
   test('beyond the limit are counted, and can be watched once there is room', () => {
-    using all = watched({ mostDirectories: 2 });
+    using all = watched({ maxDirectories: 2 });
     const { watch } = all.watch;
     assert.equal(watch.watchDirectory('/out'), 'limit');
     assert.equal(watch.stats().unwatchedDirectories, 1);
@@ -204,7 +204,7 @@ suite('directories', { skip }, () => {
   });
 
   deepTest('beyond the limit are counted no more once they are gone', async () => {
-    using all = watched({ mostDirectories: 2, wants: () => true });
+    using all = watched({ maxDirectories: 2, wants: () => true });
     const { scratch, watch } = all;
     mkdirSync(scratch.at('w', 'deep', 'er'), { recursive: true });
     assert.equal(watch.watch.watchDirectory('/w/deep/er'), 'limit');

@@ -23,7 +23,7 @@ const READ_EVERY_MS = 10;
  * How many changes are reported in one turn of the event loop, which takes some ms; the rest waits for
  * the next.
  */
-const MOST_AT_ONCE = 1000;
+const MAX_AT_ONCE = 1000;
 /**
  * Records are kept for one to two of these periods, and as long as changes of that time wait to be
  * reported.
@@ -67,7 +67,7 @@ export class ChangeWatch implements Disposable {
   /** Wall-clock time; events not read yet stem from changes after it. */
   #sinceMs = 0;
   #rotatedMs = performance.now();
-  #told = 0;
+  #reported = 0;
   #own = 0;
 
   /**
@@ -87,7 +87,7 @@ export class ChangeWatch implements Disposable {
     try {
       this.#directories = new Directories({
         root: options.root ?? '/',
-        mostWatches: options.mostDirectories,
+        maxWatches: options.maxDirectories,
         sensor,
         onReadable: () => this.#turn(),
         onEvent: (directory, event) => this.#onEvent(directory, event),
@@ -166,7 +166,7 @@ export class ChangeWatch implements Disposable {
       directoriesWithoutAuthors: this.#directories.withoutAuthors,
       events: this.#directories.events,
       overflows: this.#directories.overflows,
-      told: this.#told,
+      reported: this.#reported,
       own: this.#own,
       kept: this.#pending.kept + this.#authors.size,
       sensor: this.#sensor?.stats(),
@@ -177,7 +177,7 @@ export class ChangeWatch implements Disposable {
   #turn(): void {
     if (this.#disposed) return;
     this.#busy = this.#drain() > 0;
-    if (this.#pending.nextDueMs <= performance.now()) this.#tellDue();
+    if (this.#pending.nextDueMs <= performance.now()) this.#reportDue();
     this.#schedule();
   }
 
@@ -258,7 +258,7 @@ export class ChangeWatch implements Disposable {
         this.#directories.forgetUnwatched(changed);
       const appeared = mask & (inotifyBits.CREATE | inotifyBits.MOVED_TO) && mask & inotifyBits.ISDIR;
       // When two are exchanged, the second arrives in its new place before the event that the first left it.
-      const isReplaced = leftItsPath && this.#directories.isThere(changed);
+      const isReplaced = leftItsPath && this.#directories.exists(changed);
       if ((appeared || isReplaced) && this.#wants(changed)) this.#adoptions.add(changed, [changed]);
     }
   }
@@ -301,7 +301,7 @@ export class ChangeWatch implements Disposable {
     this.#guarded(() => this.#options.onLost({ what: 'changes' }));
   }
 
-  #tellDue(): void {
+  #reportDue(): void {
     // The order matters: what a process does from here on is recorded again; what it did before is in the ring, and was
     // there before its event was in the queue.
     this.#sensor?.nextEpoch();
@@ -314,12 +314,12 @@ export class ChangeWatch implements Disposable {
     const isComplete = !this.#loss.mayConcernNow;
     // All authors are looked up before the first report: meanwhile more may be read, which belongs to other
     // events.
-    const due = this.#pending.take(performance.now(), MOST_AT_ONCE).map((change) => ({
+    const due = this.#pending.take(performance.now(), MAX_AT_ONCE).map((change) => ({
       change,
       found: this.#authors.take(change.path, isComplete ? change.events : 0, change.sinceMs),
     }));
     for (const { change, found } of due) {
-      const isKnown = this.#tell(change, this.#authorOf(change, found));
+      const isKnown = this.#notify(change, this.#authorOf(change, found));
       if (!isKnown && change.bits !== kindBits.closed && this.#loss.mayBeDropped(change.addedMs))
         dropped += 1;
     }
@@ -329,9 +329,9 @@ export class ChangeWatch implements Disposable {
   }
 
   /** Reports a change. Returns whether its author is known. */
-  #tell({ path, bits, below }: PendingChange, found: Found): boolean {
+  #notify({ path, bits, below }: PendingChange, found: Found): boolean {
     const { author, contentAuthor, atMs, others, otherAuthors = [] } = found;
-    this.#told += 1;
+    this.#reported += 1;
     if (author?.own === true) this.#own += 1;
     const redundant = bits & SAYS_HOW && !this.#directories.has(path);
     this.#guarded(() =>

@@ -43,7 +43,7 @@ const WATCHED =
 
 const READ_BYTES = 64 * 1024;
 /** One read at most of these at a time: whoever changes files faster must not hold the event loop. */
-const MOST_READS = 16;
+const MAX_READS = 16;
 const ENOENT = 2;
 const ENOTDIR = 20;
 const ELOOP = 40;
@@ -63,7 +63,7 @@ export interface WatchedDirectory {
 interface DirectoriesOptions {
   readonly root: string;
   /** Most watches; default half of fs.inotify.max_user_watches. */
-  readonly mostWatches: number | undefined;
+  readonly maxWatches: number | undefined;
   readonly sensor: ChangeSensor | undefined;
   readonly onReadable: () => void;
   /** An event in a directory, or with an empty name of the directory itself. Not for the end of a watch. */
@@ -76,7 +76,7 @@ export class Directories implements Disposable {
   readonly #options: DirectoriesOptions;
   readonly #root: Fd;
   readonly #inotify: Fd;
-  readonly #mostWatches: number;
+  readonly #maxWatches: number;
   readonly #buffer = new Uint8Array(READ_BYTES);
   readonly #byWd = new Map<number, WatchedDirectory>();
   readonly #byPath = new Map<ByteString, WatchedDirectory>();
@@ -92,14 +92,14 @@ export class Directories implements Disposable {
   #poll: Poll | undefined;
   #nextId = 1;
   #withoutAuthors = 0;
-  #told = false;
+  #reported = false;
   events = 0;
   overflows = 0;
 
   /** @throws {RampartError} `LIMIT` at fs.inotify.max_user_instances; `SYSTEM` when the root cannot be opened. */
   constructor(options: DirectoriesOptions) {
     this.#options = options;
-    this.#mostWatches = options.mostWatches ?? halfOfAllWatches();
+    this.#maxWatches = options.maxWatches ?? halfOfAllWatches();
     this.#root = openat2(AT_FDCWD, options.root, { flags: openFlags.PATH | openFlags.DIRECTORY });
     try {
       this.#inotify = inotifyInit();
@@ -159,7 +159,7 @@ export class Directories implements Disposable {
 
   #watch(path: ByteString, fd: Fd): WatchOutcome {
     const before = this.#byPath.get(path);
-    if (before === undefined && this.#byWd.size >= this.#mostWatches) return this.#limit(path);
+    if (before === undefined && this.#byWd.size >= this.#maxWatches) return this.#limit(path);
     let wd: number;
     try {
       wd = inotifyAddWatch(this.#inotify, fd, WATCHED, `the directory ${fromByteString(path)}`);
@@ -195,14 +195,14 @@ export class Directories implements Disposable {
       return identity;
     } catch (error) {
       this.#withoutAuthors += 1;
-      this.#tellOnce(error);
+      this.#reportOnce(error);
       return undefined;
     }
   }
 
   #limit(path: ByteString): WatchOutcome {
     this.#unwatched.add(path);
-    this.#tellOnce(
+    this.#reportOnce(
       new RampartError(errorCodes.LIMIT, {
         what: `cannot watch ${fromByteString(path)}, nor any directory after it`,
         why: `${this.#byWd.size} directories are watched, and the rest of fs.inotify.max_user_watches is reserved for other programs`,
@@ -213,9 +213,9 @@ export class Directories implements Disposable {
   }
 
   /** A limit affects thousands of directories; it is reported with the first. */
-  #tellOnce(problem: unknown): void {
-    if (this.#told) return;
-    this.#told = true;
+  #reportOnce(problem: unknown): void {
+    if (this.#reported) return;
+    this.#reported = true;
     this.#options.onProblem(problem);
   }
 
@@ -250,7 +250,7 @@ export class Directories implements Disposable {
   }
 
   /** Whether the path leads to a directory now. */
-  isThere(path: ByteString): boolean {
+  exists(path: ByteString): boolean {
     const number = tryOpenBelow(this.#root, path, 'directory');
     if (number < 0) return false;
     new Fd(number)[Symbol.dispose]();
@@ -291,7 +291,7 @@ export class Directories implements Disposable {
   drain(): number {
     const before = this.events;
     try {
-      for (let reads = 0; reads < MOST_READS; reads++) {
+      for (let reads = 0; reads < MAX_READS; reads++) {
         const length = readAvailable(this.#inotify, this.#buffer);
         if (length === 0) break;
         for (const event of decodeInotify(this.#buffer.subarray(0, length))) this.#dispatch(event);

@@ -25,7 +25,7 @@ export interface ChangeWatchOptions {
   /** At least between two tellings of the same path; default {@link defaultPaceMs}. */
   readonly paceMs?: number;
   /** Most directories; default half of fs.inotify.max_user_watches. */
-  readonly mostDirectories?: number | undefined;
+  readonly maxDirectories?: number | undefined;
 }
 
 /** Counts since the watch was opened, and what there is now. */
@@ -39,7 +39,7 @@ export interface ChangeWatchStats {
   readonly events: number;
   /** How often the kernel dropped events; each time was reported as a loss. */
   readonly overflows: number;
-  readonly told: number;
+  readonly reported: number;
   /** How many of these were made by this process itself. */
   readonly own: number;
   /** Entries kept in memory: paths, and who changed them. 0 some seconds after the last change. */

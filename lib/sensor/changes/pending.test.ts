@@ -28,23 +28,23 @@ suite('paths that wait for their report', () => {
   });
 
   test('the number of paths is bounded, and exceeding it is reported once', () => {
-    const most = 100;
-    const pending = new PendingChanges(50, 500, most);
+    const max = 100;
+    const pending = new PendingChanges(50, 500, max);
     for (let i = 0; i < 1000; i++) pending.add(`/${i}`, 1, 1000, 0, 'event');
-    assert.equal(pending.kept, most);
+    assert.equal(pending.kept, max);
     // A path that already waits takes no more room.
     pending.add('/0', 2, 1000, 0, 'event');
     assert.deepEqual([pending.takeOverflow(), pending.takeOverflow()], [true, false]);
     const taken = pending.take(1050, 1000);
     assert.deepEqual(
       taken.map(({ path }) => path),
-      Array.from({ length: most }, (_, i) => `/${i}`),
+      Array.from({ length: max }, (_, i) => `/${i}`),
     );
     assert.equal(taken[0]?.bits, 3);
     for (let round = 1; round <= 50; round++) {
-      for (let i = 0; i < most; i++) pending.add(`/${round}-${i}`, 1, 2000, 0, 'event');
-      assert.equal(pending.take(3000, 1000).length, most);
-      assert.ok(pending.kept <= 2 * most, `${pending.kept}`);
+      for (let i = 0; i < max; i++) pending.add(`/${round}-${i}`, 1, 2000, 0, 'event');
+      assert.equal(pending.take(3000, 1000).length, max);
+      assert.ok(pending.kept <= 2 * max, `${pending.kept}`);
     }
     assert.equal(pending.takeOverflow(), false);
     pending.rotate();
@@ -84,10 +84,11 @@ suite('paths that wait for their report', () => {
       fc.property(fc.array(step, { maxLength: 60 }), fc.nat(1000), (steps, paceMs) => {
         const pending = new PendingChanges(50, paceMs);
         const added = new Map<string, number>();
-        const told = new Map<string, number>();
+        const reported = new Map<string, number>();
         let nowMs = 0;
         const takeAll = (): void => {
-          for (const { path, bits } of pending.take(nowMs, 2)) told.set(path, (told.get(path) ?? 0) | bits);
+          for (const { path, bits } of pending.take(nowMs, 2))
+            reported.set(path, (reported.get(path) ?? 0) | bits);
         };
         for (const { path, bit, afterMs } of steps) {
           nowMs += afterMs;
@@ -99,7 +100,7 @@ suite('paths that wait for their report', () => {
           nowMs = Math.max(nowMs, pending.nextDueMs);
           takeAll();
         }
-        assert.deepEqual(told, added);
+        assert.deepEqual(reported, added);
       }),
     );
   });

@@ -20,7 +20,7 @@ export interface PendingChange {
 type ChangeSource = 'event' | 'record' | 'below';
 
 /** Some 10 MB. Beyond it, the changed paths are unknown; only the fact that something changed is reported. */
-const mostPending = 32_768;
+const maxPending = 32_768;
 
 interface Waiting {
   bits: number;
@@ -34,21 +34,21 @@ interface Waiting {
 export class PendingChanges {
   readonly #settleMs: number;
   readonly #paceMs: number;
-  readonly #most: number;
+  readonly #max: number;
   readonly #waiting = new Map<ByteString, Waiting>();
   /** Time of the last report by path. */
-  #told = new Map<ByteString, number>();
-  #toldBefore = new Map<ByteString, number>();
+  #reported = new Map<ByteString, number>();
+  #reportedBefore = new Map<ByteString, number>();
   #nextDueMs = Infinity;
   #isFull = false;
 
   /**
    * @param settleMs - From the first change of a path until its report.
    * @param paceMs - At least between two reports of a path.
-   * @param most - Paths that may wait. After more reports than this in a while, earlier paths are not paced.
+   * @param max - Paths that may wait. After more reports than this in a while, earlier paths are not paced.
    */
-  constructor(settleMs: number, paceMs: number, most = mostPending) {
-    [this.#settleMs, this.#paceMs, this.#most] = [settleMs, paceMs, most];
+  constructor(settleMs: number, paceMs: number, max = maxPending) {
+    [this.#settleMs, this.#paceMs, this.#max] = [settleMs, paceMs, max];
   }
 
   get size(): number {
@@ -69,7 +69,7 @@ export class PendingChanges {
 
   /** How many paths are kept: waiting ones, and reported ones. */
   get kept(): number {
-    return this.#waiting.size + this.#told.size + this.#toldBefore.size;
+    return this.#waiting.size + this.#reported.size + this.#reportedBefore.size;
   }
 
   /** Since this was asked last there was no room for a path. */
@@ -94,23 +94,23 @@ export class PendingChanges {
       waiting.below ||= below;
       return;
     }
-    if (this.#waiting.size >= this.#most) {
+    if (this.#waiting.size >= this.#max) {
       this.#isFull = true;
       return;
     }
-    const toldMs = this.#told.get(path) ?? this.#toldBefore.get(path);
+    const reportedMs = this.#reported.get(path) ?? this.#reportedBefore.get(path);
     const settledMs = nowMs + this.#settleMs;
-    const dueMs = toldMs === undefined ? settledMs : Math.max(settledMs, toldMs + this.#paceMs);
+    const dueMs = reportedMs === undefined ? settledMs : Math.max(settledMs, reportedMs + this.#paceMs);
     this.#waiting.set(path, { bits, events, below, dueMs, addedMs: nowMs, sinceMs });
     this.#nextDueMs = Math.min(this.#nextDueMs, dueMs);
   }
 
-  /** Takes out what is due, at most `most`. */
-  take(nowMs: number, most: number): PendingChange[] {
+  /** Takes out what is due, at most `max`. */
+  take(nowMs: number, max: number): PendingChange[] {
     const taken: PendingChange[] = [];
     this.#nextDueMs = Infinity;
     for (const [path, waiting] of this.#waiting) {
-      if (waiting.dueMs > nowMs || taken.length >= most) {
+      if (waiting.dueMs > nowMs || taken.length >= max) {
         this.#nextDueMs = Math.min(this.#nextDueMs, waiting.dueMs);
         continue;
       }
@@ -119,15 +119,15 @@ export class PendingChanges {
     }
     for (const { path } of taken) {
       this.#waiting.delete(path);
-      this.#told.set(path, nowMs);
+      this.#reported.set(path, nowMs);
     }
-    if (this.#told.size >= this.#most) this.rotate();
+    if (this.#reported.size >= this.#max) this.rotate();
     return taken;
   }
 
   /** Forgets reports from before the previous call. */
   rotate(): void {
-    this.#toldBefore = this.#told;
-    this.#told = new Map();
+    this.#reportedBefore = this.#reported;
+    this.#reported = new Map();
   }
 }

@@ -25,21 +25,21 @@ suite('whoever reads', { skip: sensorSkip }, () => {
       for (const name of ['lower', 'upper', 'work']) mkdirSync(scratch.at(name));
       writeFileSync(scratch.at('lower', 'file'), Buffer.alloc(4096));
       using overlay = overlayOf(scratch.at('lower'), scratch.at('upper'), scratch.at('work'));
-      using told = new Told(overlay.path);
+      using reported = new Reported(overlay.path);
       const fd = openSync(overlay.at('file'), 'r+');
       const [readWrite, shared] = [3, 1];
       const address = BigInt(libc.mmap(null, 4096, readWrite, shared, fd, 0));
       try {
-        await told.rest();
+        await reported.rest();
         // The change time of the file below gets another value.
         const before = statSync(scratch.at('upper', 'file')).ctimeMs;
         await new Promise((resolve) => setTimeout(resolve, 20));
         new Uint8Array(viewMemory(address, 4096))[0] = 1;
         assert.notEqual(statSync(scratch.at('upper', 'file')).ctimeMs, before);
-        told.changes.length = 0;
+        reported.changes.length = 0;
         runChild('/', 'cat', [overlay.at('file')]);
-        await told.rest();
-        assert.deepEqual(told.changes.map(describeChange), []);
+        await reported.rest();
+        assert.deepEqual(reported.changes.map(describeChange), []);
       } finally {
         libc.munmap(address, 4096);
         closeSync(fd);
@@ -55,11 +55,11 @@ suite('whoever reads', { skip: sensorSkip }, () => {
       writeFileSync(scratch.at('directory', 'file'), 'x');
       symlinkSync('directory', scratch.at('link'));
       // Long enough for both.
-      using told = new Told(scratch.path, 1500);
+      using reported = new Reported(scratch.path, 1500);
       const touched = runChild(scratch.path, 'touch', ['-h', 'link']);
       runChild(scratch.path, 'cat', ['link/file']);
-      await told.rest();
-      const { author, others } = await until('/link', () => changeOf(told.changes, '/link'));
+      await reported.rest();
+      const { author, others } = await until('/link', () => changeOf(reported.changes, '/link'));
       if (author !== undefined) assert.deepEqual([author.pid, others], [touched.pid, 0]);
     },
   );
@@ -67,28 +67,28 @@ suite('whoever reads', { skip: sensorSkip }, () => {
   test('or closes a file that another process wrote is not reported as its writer', async () => {
     using scratch = new TemporaryDirectory();
     writeFileSync(scratch.at('file'), 'x');
-    using told = new Told(scratch.path, 1500);
+    using reported = new Reported(scratch.path, 1500);
     const script = 'exec 3>> file; dd if=/dev/zero bs=1 count=1 status=none >&3; sleep 0.1; exec 3>&-';
     runChild(scratch.path, 'sh', ['-c', script]);
-    await told.rest();
-    const { author, others } = await until('/file', () => changeOf(told.changes, '/file'));
+    await reported.rest();
+    const { author, others } = await until('/file', () => changeOf(reported.changes, '/file'));
     if (author !== undefined) assert.match(author.executable, /\/(dd|busybox)$/);
     assert.equal(others, 0);
   });
 
   deepTest('is not reported where another process decides the times', { skip: fuseSkip }, async () => {
     using mount = await FuseMount.mount();
-    using told = new Told(mount.path);
+    using reported = new Reported(mount.path);
     // Not by this process's own thread: who makes the file system up is asked.
     assert.equal((await lstat(join(mount.path, 'file'))).size, 5);
     runChild('/', 'stat', [join(mount.path, 'file')]);
-    await told.rest();
-    assert.deepEqual(told.changes.map(describeChange), []);
+    await reported.rest();
+    assert.deepEqual(reported.changes.map(describeChange), []);
   });
 });
 
 /** The reports for a directory in which nothing can be written. */
-class Told implements Disposable {
+class Reported implements Disposable {
   readonly changes: Change[] = [];
   readonly #watch: ChangeWatch;
   readonly #settleMs: number;

@@ -5,7 +5,7 @@ import type { DirectoryChanges, DirectoryFile, DirectoryNode, Unwatched } from '
 import type { Identify, PathState, TrackedPath } from './path-state.ts';
 
 /** Files of one directory, unless a caller wants fewer. */
-export const MOST_FILES = 65_536;
+export const MAX_FILES = 65_536;
 
 export type DirectoryState = Exclude<PathState, { kind: 'file' }> | WatchedDirectoryState;
 
@@ -20,8 +20,8 @@ interface WatchedDirectoryState {
 export interface TrackedDirectoryOptions extends TrackedPath {
   /** Whether the directories in it are followed as well. */
   readonly recursive: boolean;
-  /** Default: {@link MOST_FILES}. */
-  readonly mostFiles?: number;
+  /** Default: {@link MAX_FILES}. */
+  readonly maxFiles?: number;
   /** Files and directories that came and went. Watch what comes before what goes is dropped: a file may be in both. Must not throw. */
   readonly onFiles: (changes: DirectoryChanges) => void;
   /** The state has changed. Counts alone are reported at most every 10 s. Must not throw. */
@@ -34,7 +34,7 @@ export interface DirectoryTrackerOptions {
   /** See PathTrackerOptions; also reports directories without a watch, once until there is one. */
   readonly onProblem: (problem: RampartError) => void;
   /** Directories at most, of all that are tracked. Default: a quarter of fs.inotify.max_user_watches. */
-  readonly mostDirectories?: number;
+  readonly maxDirectories?: number;
 }
 
 /** A directory that is followed until it is disposed. */

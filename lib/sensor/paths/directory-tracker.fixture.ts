@@ -9,7 +9,7 @@ import { identifyByStat } from './path-tracker.fixture.ts';
 
 interface Followed {
   readonly recursive?: boolean;
-  readonly mostFiles?: number;
+  readonly maxFiles?: number;
 }
 
 /** Disposing it fails when it had a problem. */

@@ -234,7 +234,7 @@ suite('more than there is room for', () => {
     t.mock.timers.enable({ apis: ['setTimeout'] });
     using root = new Root('d/a', 'd/b', 'd/sub/c', 'd/sub/e');
     using tracking = new TrackingDirectories();
-    using below = await tracking.follow(root.path, '/d', { mostFiles: 3 });
+    using below = await tracking.follow(root.path, '/d', { maxFiles: 3 });
     assert.equal(below.watched.size, 3);
     assert.deepEqual(below.unwatched, { files: 1, directories: 0 });
     root.write('d/sub/late');
@@ -252,7 +252,7 @@ suite('more than there is room for', () => {
 
   test('directories are counted, and the limit is reported once', async () => {
     using root = new Root('d/1/a', 'd/2/b', 'd/3/c');
-    using tracking = new TrackingDirectories({ mostDirectories: 2 });
+    using tracking = new TrackingDirectories({ maxDirectories: 2 });
     using below = await tracking.follow(root.path, '/d');
     assert.equal(below.watched.size, 1);
     assert.deepEqual(below.unwatched, { files: 0, directories: 2 });

@@ -13,7 +13,7 @@ import { DirectoryLinks } from './directory-links.ts';
 import { DirectoryReader } from './directory-reader.ts';
 import {
   type DirectoryTrackerOptions,
-  MOST_FILES,
+  MAX_FILES,
   onlyCountsDiffer,
   sameDirectoryState,
   type TrackedDirectory,
@@ -54,7 +54,7 @@ export class DirectoryTracker implements Disposable {
   #disposed = false;
 
   /** @throws {RampartError} `LIMIT` when fs.inotify.max_user_instances is reached. */
-  constructor({ identify, onProblem, mostDirectories }: DirectoryTrackerOptions) {
+  constructor({ identify, onProblem, maxDirectories }: DirectoryTrackerOptions) {
     using stack = new DisposableStack();
     this.#retries = stack.use(
       new Retries(RETRY_FIRST_MS, RETRY_LAST_MS, (all) => this.#together(() => all.forEach(this.#retry))),
@@ -75,7 +75,7 @@ export class DirectoryTracker implements Disposable {
     );
     this.#watches = stack.use(
       new TreeWatches({
-        mostDirectories,
+        maxDirectories,
         onProblem,
         onReadable: () => this.#together(() => this.#reader.readEvents()),
       }),
@@ -121,7 +121,7 @@ export class DirectoryTracker implements Disposable {
    * @throws {RampartError} `INPUT` for a path that is empty or has a NUL; `DISPOSED`.
    */
   add(options: TrackedDirectoryOptions): TrackedDirectory {
-    const tree = new DirectoryTree(options.mostFiles ?? MOST_FILES, this.#nodeGone, (link) =>
+    const tree = new DirectoryTree(options.maxFiles ?? MAX_FILES, this.#nodeGone, (link) =>
       this.#links.forget(tracked.root, link),
     );
     const tracked = new Tracked(options, tree, this.#end);
@@ -217,7 +217,7 @@ export class DirectoryTracker implements Disposable {
       this.#depth -= 1;
       if (this.#depth === 0) {
         this.#reader.closeRoots();
-        this.#tell();
+        this.#notify();
       }
     }
   }
@@ -240,7 +240,7 @@ export class DirectoryTracker implements Disposable {
     this.#retries.settle();
   }
 
-  #tell(): void {
+  #notify(): void {
     for (const tracked of this.#unsettled) {
       this.#unsettled.delete(tracked);
       const { tree, options } = tracked;
@@ -251,13 +251,13 @@ export class DirectoryTracker implements Disposable {
       }
       if (Object.values(changes).some((some: readonly unknown[]) => some.length > 0))
         options.onFiles(changes);
-      this.#tellState(tracked);
+      this.#reportState(tracked);
       if (this.#disposed) return; // by a callback
     }
     if (this.#reader.isDone) this.#settleRetries();
   }
 
-  #tellState(tracked: Tracked): void {
+  #reportState(tracked: Tracked): void {
     const { now } = tracked;
     if (now === undefined || sameDirectoryState(tracked.state, now)) return;
     if (onlyCountsDiffer(tracked.state, now)) {

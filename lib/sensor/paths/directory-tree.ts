@@ -3,7 +3,7 @@ import { type Access, fileKey, sameFile, type FileIdentity } from '../access.ts'
 import { fromByteString } from './inotify.ts';
 
 /** Symbolic links that are followed in one tree: each costs as much as a path of its own. */
-const MOST_LINKS = 4096;
+const MAX_LINKS = 4096;
 
 /** A name of a file: the directory that it is in, and a byte string (inotify.ts). */
 interface Place {
@@ -131,7 +131,7 @@ export interface DirectoryChanges {
 
 /** The names below one directory, and the files they lead to. */
 export class DirectoryTree {
-  readonly mostFiles: number;
+  readonly maxFiles: number;
   /** By {@link fileKey}. */
   readonly files = new Map<string, DirectoryFile>();
   readonly #onNodeGone: (node: DirectoryNode) => void;
@@ -146,11 +146,11 @@ export class DirectoryTree {
   #unwatchedDirectories = 0;
 
   constructor(
-    mostFiles: number,
+    maxFiles: number,
     onNodeGone: (node: DirectoryNode) => void,
     onLinkGone: (link: DirectoryLink) => void,
   ) {
-    this.mostFiles = mostFiles;
+    this.maxFiles = maxFiles;
     this.#onNodeGone = onNodeGone;
     this.#onLinkGone = onLinkGone;
   }
@@ -160,7 +160,7 @@ export class DirectoryTree {
   }
 
   get isFull(): boolean {
-    return this.files.size >= this.mostFiles;
+    return this.files.size >= this.maxFiles;
   }
 
   get unwatched(): Unwatched {
@@ -197,7 +197,7 @@ export class DirectoryTree {
     const text = fromByteString(path);
     // A path tracker takes a text.
     const isText = Buffer.from(text, 'utf8').toString('latin1') === path;
-    if (!isText || this.#links >= MOST_LINKS) {
+    if (!isText || this.#links >= MAX_LINKS) {
       this.countFile(node, 1);
       return undefined;
     }

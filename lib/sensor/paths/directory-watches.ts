@@ -15,7 +15,7 @@ const WATCHED =
 const DIRECTORY_CAME = inotifyBits.MOVED_TO | inotifyBits.ISDIR;
 
 interface TreeWatchesOptions {
-  readonly mostDirectories: number | undefined;
+  readonly maxDirectories: number | undefined;
   /** Something happened: read it by {@link TreeWatches.drain}. */
   readonly onReadable: () => void;
   readonly onProblem: (problem: RampartError) => void;
@@ -31,18 +31,18 @@ interface NameListener {
 /** Which nodes are under which watch: the same directory may be in several trees, and in one of them by several mounts. */
 export class TreeWatches implements Disposable {
   readonly #options: TreeWatchesOptions;
-  readonly #mostDirectories: number;
+  readonly #maxDirectories: number;
   readonly #stack = new DisposableStack();
   readonly #inotify: Fd;
   readonly #buffer = new Uint8Array(64 * 1024);
   readonly #byWd = new Map<number, Set<DirectoryNode>>();
   readonly #overflows = new QueueOverflows();
-  #limitTold = false;
+  #limitReported = false;
 
   /** @throws {RampartError} `LIMIT` when fs.inotify.max_user_instances is reached. */
   constructor(options: TreeWatchesOptions) {
     this.#options = options;
-    this.#mostDirectories = options.mostDirectories ?? Math.floor(halfOfAllWatches() / 2);
+    this.#maxDirectories = options.maxDirectories ?? Math.floor(halfOfAllWatches() / 2);
     this.#inotify = this.#stack.use(inotifyInit());
     this.#stack.use(pollReadable(this.#inotify.number, options.onReadable));
   }
@@ -63,12 +63,12 @@ export class TreeWatches implements Disposable {
    */
   watch(directory: Fd, shown: string): number | undefined {
     const wd = this.#add(directory, shown);
-    if (wd === undefined || this.#byWd.has(wd) || this.#byWd.size < this.#mostDirectories) return wd;
+    if (wd === undefined || this.#byWd.has(wd) || this.#byWd.size < this.#maxDirectories) return wd;
     inotifyRemoveWatch(this.#inotify, wd);
-    this.#tellLimit(
+    this.#reportLimit(
       new RampartError(errorCodes.LIMIT, {
         what: `cannot watch the directory ${shown}, nor any directory after it`,
-        why: `${this.#mostDirectories} directories are watched, and the rest of fs.inotify.max_user_watches is reserved`,
+        why: `${this.#maxDirectories} directories are watched, and the rest of fs.inotify.max_user_watches is reserved`,
         next: 'Raise fs.inotify.max_user_watches, or name a directory further down',
       }),
     );
@@ -87,20 +87,20 @@ export class TreeWatches implements Disposable {
       return inotifyAddWatch(this.#inotify, directory, WATCHED, `the directory ${shown}`);
     } catch (error) {
       if (!(error instanceof RampartError)) throw error;
-      this.#tellLimit(error);
+      this.#reportLimit(error);
       return undefined;
     }
   }
 
-  #tellLimit(problem: RampartError): void {
-    if (this.#limitTold) return;
-    this.#limitTold = true;
+  #reportLimit(problem: RampartError): void {
+    if (this.#limitReported) return;
+    this.#limitReported = true;
     this.#options.onProblem(problem);
   }
 
   /** The next time the limit is reached, it is reported again. */
   allIsWell(): void {
-    this.#limitTold = false;
+    this.#limitReported = false;
   }
 
   register(node: DirectoryNode): void {

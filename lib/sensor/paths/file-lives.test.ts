@@ -42,7 +42,7 @@ class Followed extends TemporaryDirectory {
   }
 
   /** The reports, once the kernel has sent everything. */
-  async told(): Promise<string[]> {
+  async reported(): Promise<string[]> {
     this.lives.update();
     await turn();
     await turn();
@@ -62,13 +62,13 @@ test('a file lives until its last name is gone and no process has it open', asyn
   renameSync(path, followed.at('b'));
   linkSync(followed.at('b'), followed.at('c'));
   renameSync(followed.create('new'), followed.at('b'));
-  assert.deepEqual(await followed.told(), []);
+  assert.deepEqual(await followed.reported(), []);
   assert.ok(followed.lives.has(file));
   const open = openSync(followed.at('c'), 'r');
   rmSync(followed.at('c'));
-  assert.deepEqual(await followed.told(), []);
+  assert.deepEqual(await followed.reported(), []);
   closeSync(open);
-  assert.deepEqual(await followed.told(), [`me ${file.inode}`]);
+  assert.deepEqual(await followed.reported(), [`me ${file.inode}`]);
   assert.ok(!followed.lives.has(file));
   assert.equal(followed.lives.size, 0);
 });
@@ -103,7 +103,7 @@ test('a file without a holder is forgotten, and costs nothing', async () => {
   followed.lives.release(file, me);
   assert.equal(followed.lives.size, 0);
   rmSync(path);
-  assert.deepEqual(await followed.told(), []);
+  assert.deepEqual(await followed.reported(), []);
 });
 
 test('more than the budget are not followed, until there is room', () => {
@@ -145,7 +145,7 @@ test('events that the kernel had no room for: its list of the watches says what 
   const kept = followed.follow('kept');
   for (const name of names) rmSync(followed.at(name));
   // fs.inotify.max_queued_events is 16,384 by default, and each deletion is two.
-  assert.equal((await followed.told()).length, names.length);
+  assert.equal((await followed.reported()).length, names.length);
   assert.ok(followed.lives.has(kept));
   assert.equal(followed.lives.size, 1);
   assert.deepEqual(followed.problems, []);

@@ -49,8 +49,8 @@ export class FileLives<H extends object> implements Disposable {
   /** Followed, but without a holder yet. */
   readonly #unheld = new Set<string>();
   #ended: Life<H>[] = [];
-  #telling: NodeJS.Immediate | undefined;
-  #told = false;
+  #reporting: NodeJS.Immediate | undefined;
+  #reported = false;
   #disposed = false;
 
   /** @throws {RampartError} `LIMIT` when the user has fs.inotify.max_user_instances already. */
@@ -60,7 +60,7 @@ export class FileLives<H extends object> implements Disposable {
     this.#inotify = inotifyInit();
     this.#poll = pollReadable(this.#inotify.number, () => {
       this.update();
-      this.#tell();
+      this.#notify();
     });
   }
 
@@ -79,7 +79,7 @@ export class FileLives<H extends object> implements Disposable {
       this.#unheld.add(key);
     }
     if (this.#byWd.size >= this.#budget) {
-      this.#tellOnce(
+      this.#reportOnce(
         new RampartError(errorCodes.LIMIT, {
           what: `cannot track when file ${key} ends`,
           why: `${this.#budget} files are already tracked, and the rest of fs.inotify.max_user_watches is reserved for paths`,
@@ -95,16 +95,16 @@ export class FileLives<H extends object> implements Disposable {
       if (other !== undefined) this.#end(other);
       life.wd = wd;
       this.#byWd.set(wd, life);
-      this.#told = false;
+      this.#reported = false;
     } catch (error) {
       if (!(error instanceof RampartError)) throw error;
-      this.#tellOnce(error);
+      this.#reportOnce(error);
     }
   }
 
-  #tellOnce(problem: RampartError): void {
-    if (this.#told) return;
-    this.#told = true;
+  #reportOnce(problem: RampartError): void {
+    if (this.#reported) return;
+    this.#reported = true;
     this.#options.onProblem(problem);
   }
 
@@ -160,7 +160,7 @@ export class FileLives<H extends object> implements Disposable {
       if (!(error instanceof RampartError)) throw error;
       this.#options.onProblem(error);
     }
-    if (this.#ended.length > 0) this.#telling ??= setImmediate(() => this.#tell());
+    if (this.#ended.length > 0) this.#reporting ??= setImmediate(() => this.#notify());
   }
 
   /** Events are missing: the kernel's list of the watches says which are over (proc_pid_fdinfo(5)). */
@@ -177,9 +177,9 @@ export class FileLives<H extends object> implements Disposable {
     this.#ended.push(life);
   }
 
-  #tell(): void {
-    clearImmediate(this.#telling);
-    this.#telling = undefined;
+  #notify(): void {
+    clearImmediate(this.#reporting);
+    this.#reporting = undefined;
     for (const { identity, holders } of this.#ended.splice(0)) {
       if (holders === undefined) continue;
       for (const holder of holders instanceof Set ? [...holders] : [holders]) {
@@ -199,7 +199,7 @@ export class FileLives<H extends object> implements Disposable {
   [Symbol.dispose](): void {
     if (this.#disposed) return;
     this.#disposed = true;
-    clearImmediate(this.#telling);
+    clearImmediate(this.#reporting);
     this.#poll[Symbol.dispose]();
     this.#inotify[Symbol.dispose]();
     this.#lives.clear();

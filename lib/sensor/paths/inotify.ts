@@ -113,19 +113,19 @@ export interface Interest {
   readonly name: string;
 }
 
-const TELL_PACE_MS = 60_000;
+const REPORT_PACE_MS = 60_000;
 
 /** How often the kernel's queue of events was full, which loses no more than time: all is looked up again. */
 export class QueueOverflows {
   count = 0;
-  #toldMs = -Infinity;
+  #reportedMs = -Infinity;
 
   /** Counts one more. Returns the problem to report: once a minute, since an overflow rarely comes alone. */
   add(): RampartError | undefined {
     this.count += 1;
     const nowMs = performance.now();
-    if (nowMs - this.#toldMs < TELL_PACE_MS) return undefined;
-    this.#toldMs = nowMs;
+    if (nowMs - this.#reportedMs < REPORT_PACE_MS) return undefined;
+    this.#reportedMs = nowMs;
     return new RampartError(errorCodes.LIMIT, {
       what: 'events of followed paths were lost',
       why: "the kernel's queue of them was full",

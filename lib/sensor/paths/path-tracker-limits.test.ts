@@ -42,7 +42,7 @@ await tracking.until(() => { setTimeout(() => tracking.wake(), 10); return track
 writeFileSync(root + '/d/e/four', '');
 renameSync(root + '/d/e/four', root + '/d/e/three');
 await tracking.untilWord('/d/e/three', 'file');
-console.log(JSON.stringify({ problems, first, retrying, told: tracking.problems.length, watches: tracking.tracker.stats.watches }));
+console.log(JSON.stringify({ problems, first, retrying, reported: tracking.problems.length, watches: tracking.tracker.stats.watches }));
 `;
 
 test(
@@ -62,12 +62,14 @@ test(
         timeout: 60_000,
       },
     );
-    const told = JSON.parse(stdout) as Record<string, unknown>;
-    assert.deepEqual(told['problems'], ['RAMPART_LIMIT Raise it: sysctl fs.inotify.max_user_watches=VALUE']);
-    assert.equal(told['first'], 'file, absent /d/e/three');
-    assert.ok(Number(told['retrying']) > 0);
-    assert.equal(told['told'], 1);
-    assert.ok(Number(told['watches']) > 3);
+    const reported = JSON.parse(stdout) as Record<string, unknown>;
+    assert.deepEqual(reported['problems'], [
+      'RAMPART_LIMIT Raise it: sysctl fs.inotify.max_user_watches=VALUE',
+    ]);
+    assert.equal(reported['first'], 'file, absent /d/e/three');
+    assert.ok(Number(reported['retrying']) > 0);
+    assert.equal(reported['reported'], 1);
+    assert.ok(Number(reported['watches']) > 3);
   },
 );
 
@@ -119,14 +121,14 @@ test(
     const child = spawn('env', [...asNobody, ...node, root.path], { stdio: ['ignore', 'pipe', 'inherit'] });
     const ended = once(child, 'exit');
     try {
-      let told = '';
+      let reported = '';
       child.stdout.setEncoding('utf8').on('data', (text: string) => {
-        told += text;
+        reported += text;
         // No retry waits that could heal it instead of the event.
-        if (told === 'unusable 0 0\n') chmodSync(root.at('a/b'), 0o755);
+        if (reported === 'unusable 0 0\n') chmodSync(root.at('a/b'), 0o755);
       });
       const [code] = (await ended) as [number];
-      assert.equal(told, 'unusable 0 0\nfile 0 0\n');
+      assert.equal(reported, 'unusable 0 0\nfile 0 0\n');
       assert.equal(code, 0);
     } finally {
       child.kill('SIGKILL');

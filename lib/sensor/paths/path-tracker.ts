@@ -76,7 +76,7 @@ export class PathTracker implements Disposable {
     for (const { tracked } of roots) this.#options.onMounts?.(tracked.path);
   });
   /** Problems reported since the last time all was well. */
-  readonly #told = new Set<string>();
+  readonly #reported = new Set<string>();
   #problems: RampartError[] = [];
   /** Roots opened for the running call; closed when the outermost one ends. */
   readonly #openRoots = new OpenRoots();
@@ -94,7 +94,7 @@ export class PathTracker implements Disposable {
     this.#watches = new DirectoryWatches({
       onBatch: () => this.#run(),
       onOverflow: () => this.#roots.forEach(touchRoot),
-      onError: (error) => this.#tell(error),
+      onError: (error) => this.#notify(error),
     });
     this.#context = {
       watches: this.#watches,
@@ -103,7 +103,7 @@ export class PathTracker implements Disposable {
       openRoot: (root) => this.#openRoots.open(root),
       retry: (listener, problem) => {
         this.#retries.add(listener);
-        if (problem !== undefined) this.#tell(problem);
+        if (problem !== undefined) this.#notify(problem);
       },
     };
     options.signal?.addEventListener('abort', this.#abort, { once: true });
@@ -271,15 +271,15 @@ export class PathTracker implements Disposable {
       return;
     }
     this.#mounted.done();
-    if (this.#retries.size === 0) this.#told.clear();
+    if (this.#retries.size === 0) this.#reported.clear();
     this.#retries.settle();
   }
 
-  #tell(problem: RampartError): void {
+  #notify(problem: RampartError): void {
     // One message per remedy: a limit concerns every directory alike.
     const kind = problem.next ?? problem.message;
-    if (this.#told.has(kind)) return;
-    this.#told.add(kind);
+    if (this.#reported.has(kind)) return;
+    this.#reported.add(kind);
     this.#problems.push(problem); // reported when nothing is half done, since the callee may add and remove
   }
 

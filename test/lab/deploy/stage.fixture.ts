@@ -214,8 +214,8 @@ export const fileIntegrity: Play = {
       const { lastResult, findings: all = [] } = found;
       return lastResult?.condition === 'Failed' && all.some((one) => one.author !== undefined) && found;
     });
-    const [told] = status.findings ?? [];
-    assert.deepEqual([told?.path, told?.author?.pid], [shadow, author.pid]);
+    const [reported] = status.findings ?? [];
+    assert.deepEqual([reported?.path, reported?.author?.pid], [shadow, author.pid]);
 
     await changeInPod(stage);
     const inPod = await authorOf(agent, join(stage.files, 'etc/passwd'));

@@ -26,7 +26,7 @@ import { statusOf } from '../../../guards/file-access/policy-status-schema.ts';
 
 const KILLS = scaled(50, 5);
 const LASTING_PODS = 3;
-const MOST_PASSING_PODS = 5;
+const MAX_PASSING_PODS = 5;
 const paths = ['/fixed', '/edited'] as const;
 const labels = { app: 'kills' };
 const matchAny = [{ matchLabels: labels }];
@@ -82,7 +82,7 @@ class Turmoil {
     while (!this.isOver) {
       const { length } = this.passing;
       if (this.#random.chance(0.5)) await this.edit();
-      else if (length === MOST_PASSING_PODS || (length > 0 && this.#random.chance(0.4))) {
+      else if (length === MAX_PASSING_PODS || (length > 0 && this.#random.chance(0.4))) {
         const [pod] = this.passing.splice(this.#random.below(length), 1);
         assert.ok(pod);
         await this.node.remove(pod);
@@ -141,7 +141,7 @@ suite('the agent is killed again and again', { skip: sensorSkip || labObstacle()
     await cluster.dataCount('edited', LASTING_PODS);
     await agent.kill();
 
-    const begunMs = performance.now();
+    const startedMs = performance.now();
     const going = Promise.all([turmoil.accesses(), turmoil.changes()]);
     going.catch(() => undefined);
     let beforeGuarding = 0;
@@ -152,7 +152,7 @@ suite('the agent is killed again and again', { skip: sensorSkip || labObstacle()
           beforeGuarding++;
           await delay(random.below(700));
         } else {
-          await node.markUntilTold();
+          await node.markUntilReported();
           turmoil.isGuarded = true;
           const enough = turmoil.made.size + random.below(30);
           while (turmoil.made.size < enough) await delay(random.below(10));
@@ -166,7 +166,7 @@ suite('the agent is killed again and again', { skip: sensorSkip || labObstacle()
       turmoil.isOver = true;
       await going;
     }
-    const seconds = ((performance.now() - begunMs) / 1000).toFixed(1);
+    const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
 
     // Its final state, and alerts that came meanwhile.
     agent.start();
@@ -174,7 +174,7 @@ suite('the agent is killed again and again', { skip: sensorSkip || labObstacle()
       const [found, expected] = [await turmoil.found(), turmoil.expected()];
       return found.length === expected.length && found.every((line, index) => line === expected[index]);
     });
-    await node.markUntilTold();
+    await node.markUntilReported();
     turmoil.isGuarded = true;
     const last: number[] = [];
     for (const container of [...turmoil.lasting, ...turmoil.passing]) {
@@ -190,10 +190,10 @@ suite('the agent is killed again and again', { skip: sensorSkip || labObstacle()
       });
     }
 
-    const told = agent.told.filter((one) => !isMarker(one));
-    const numbers = told.map(({ alert }) => Number(accessOf(alert)));
+    const reported = agent.reported.filter((one) => !isMarker(one));
+    const numbers = reported.map(({ alert }) => Number(accessOf(alert)));
     assert.equal(new Set(numbers).size, numbers.length, 'an access was told twice');
-    for (const { alert, run, line } of told) {
+    for (const { alert, run, line } of reported) {
       const made = turmoil.made.get(Number(accessOf(alert)));
       assert.deepEqual(
         { pod: alert.pod.name, path: alert.metadata.path, run },
@@ -201,8 +201,8 @@ suite('the agent is killed again and again', { skip: sensorSkip || labObstacle()
         line,
       );
     }
-    const byRun = Map.groupBy(told, ({ run }) => run);
-    const toldNumbers = new Set(numbers);
+    const byRun = Map.groupBy(reported, ({ run }) => run);
+    const reportedNumbers = new Set(numbers);
     let owed = 0;
     for (const [run, alerts] of byRun) {
       const of = alerts.map(({ alert }) => Number(accessOf(alert)));
@@ -210,21 +210,21 @@ suite('the agent is killed again and again', { skip: sensorSkip || labObstacle()
         of,
         of.toSorted((a, b) => a - b),
       );
-      const lastTold = of.at(-1) ?? -1;
+      const lastReported = of.at(-1) ?? -1;
       for (const [number, made] of turmoil.made) {
-        if (made.run !== run || !made.isGuarded || number > lastTold) continue;
+        if (made.run !== run || !made.isGuarded || number > lastReported) continue;
         owed++;
-        assert.ok(toldNumbers.has(number), `run ${run}: ${number} of ${made.pod}${made.path} is missing`);
+        assert.ok(reportedNumbers.has(number), `run ${run}: ${number} of ${made.pod}${made.path} is missing`);
       }
     }
     assert.deepEqual(
-      last.filter((number) => !toldNumbers.has(number)),
+      last.filter((number) => !reportedNumbers.has(number)),
       [],
     );
     t.diagnostic(
       [
         `${KILLS} kills in ${seconds} s, ${beforeGuarding} of them while it started`,
-        `${turmoil.made.size} accesses, ${owed} had to be told, ${told.length} were`,
+        `${turmoil.made.size} accesses, ${owed} had to be told, ${reported.length} were`,
         `${turmoil.podsStarted} pods started, ${turmoil.podsEnded} ended, ${turmoil.edits} edits`,
       ].join('; '),
     );

@@ -20,7 +20,7 @@ export interface AgentProcessOptions {
 }
 
 /** A line of stdout. */
-export interface ToldAlert {
+export interface ReportedAlert {
   /** Number of the process, from 1. */
   readonly run: number;
   readonly line: string;
@@ -31,7 +31,7 @@ export interface ToldAlert {
 export class AgentProcess implements AsyncDisposable {
   readonly #options: AgentProcessOptions;
   /** Alerts of all processes, in order. */
-  readonly told: ToldAlert[] = [];
+  readonly reported: ReportedAlert[] = [];
   /** Output of the running process, or of the last one. */
   stderr = '';
   #run = 0;
@@ -72,7 +72,7 @@ export class AgentProcess implements AsyncDisposable {
     child.stderr.setEncoding('utf8').on('data', (text: string) => (this.stderr += text));
     createInterface({ input: child.stdout }).on('line', (line) => {
       // A process that is killed may leave half a line.
-      if (line.endsWith('}')) this.told.push({ run, line, alert: JSON.parse(line) as KiveAlert });
+      if (line.endsWith('}')) this.reported.push({ run, line, alert: JSON.parse(line) as KiveAlert });
     });
   }
 

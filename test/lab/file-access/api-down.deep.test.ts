@@ -35,8 +35,8 @@ class Accesses {
   }
 
   /** The policies with an alert for this access, sorted. */
-  told(number: number): string[] {
-    return this.#node.agent.told
+  reported(number: number): string[] {
+    return this.#node.agent.reported
       .filter(({ alert }) => accessOf(alert) === String(number))
       .map(({ alert }) => alert['kive-policy-name'])
       .sort();
@@ -47,14 +47,14 @@ class Accesses {
     await this.#node.mark();
     const number = this.read(container, path);
     await this.#node.mark();
-    return this.told(number);
+    return this.reported(number);
   }
 
   /** Reads until the alerts are as expected. */
   async untilRaises(container: LabContainer, policies: readonly string[], path?: string): Promise<void> {
     await until(`alerts of ${policies.join() || 'nobody'}`, async () => {
-      const told = await this.raises(container, path);
-      return told.join() === policies.join();
+      const reported = await this.raises(container, path);
+      return reported.join() === policies.join();
     });
   }
 }

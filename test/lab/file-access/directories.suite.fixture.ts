@@ -40,7 +40,7 @@ export function directoryCases(lab: () => GuardedLab): void {
         `${count} files`,
         async () => (await guarded.metric('file_access_directory_files')) === count || undefined,
       );
-    const told = async (script: string): Promise<readonly (readonly unknown[])[]> =>
+    const reported = async (script: string): Promise<readonly (readonly unknown[])[]> =>
       (await guarded.alertsOf(() => sh(script))).map(({ metadata: { path, file, mask }, pod }) => [
         path,
         file,
@@ -54,7 +54,7 @@ export function directoryCases(lab: () => GuardedLab): void {
       await guarded.setPolicy(POLICY, [{ path: '/srv/**', matchAny: [{ pod: 'directories' }] }]);
       await guarded.dataCount(POLICY, 1);
       await files(2);
-      assert.deepEqual(await told('/bin/cat /srv/volume/a /srv/own/b'), [
+      assert.deepEqual(await reported('/bin/cat /srv/volume/a /srv/own/b'), [
         read('/srv/volume/a'),
         read('/srv/own/b'),
       ]);
@@ -63,7 +63,7 @@ export function directoryCases(lab: () => GuardedLab): void {
       writeFileSync(join(volume, 'late/d'), '');
       await sh('mv /tree /srv/tree && mkdir /srv/tmp && mount -t tmpfs x /srv/tmp && echo > /srv/tmp/e');
       await files(5);
-      assert.deepEqual(await told('/bin/cat /srv/volume/late/d /srv/tree/deep/c /srv/tmp/e'), [
+      assert.deepEqual(await reported('/bin/cat /srv/volume/late/d /srv/tree/deep/c /srv/tmp/e'), [
         read('/srv/volume/late/d'),
         read('/srv/tree/deep/c'),
         read('/srv/tmp/e'),

@@ -36,7 +36,7 @@ suite('faults of Kive in a cluster', { skip: sensorSkip || labObstacle() }, () =
     const from = await node.mark();
     await action();
     const to = await node.mark();
-    return node.agent.told.slice(from + 1, to).map(({ alert }) => alert);
+    return node.agent.reported.slice(from + 1, to).map(({ alert }) => alert);
   }
 
   test('5: an access asks nothing of the API: while that does not answer, each alert is there and complete', async () => {

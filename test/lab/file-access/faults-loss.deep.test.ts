@@ -38,17 +38,17 @@ suite('11: a flood', { skip: sensorSkip || labObstacle() }, () => {
     }
     const made = FILES * OPENS;
     const counts = async () => ({
-      told: guarded.standalone.stdout.match(/"kive-policy-name":"flood"/g)?.length ?? 0,
+      reported: guarded.standalone.stdout.match(/"kive-policy-name":"flood"/g)?.length ?? 0,
       lost: await guarded.metric('file_access_lost_total'),
       folded: await guarded.metric('file_access_folded_total'),
     });
     await until('all to be accounted for', async () => {
-      const { told, lost, folded } = await counts();
-      return told + lost + folded >= made;
+      const { reported, lost, folded } = await counts();
+      return reported + lost + folded >= made;
     });
-    const { told, lost, folded } = await counts();
-    assert.deepEqual({ sum: told + lost + folded, folded }, { sum: made, folded: 0 });
-    assert.ok(lost > 0 && told > 0, `${lost} lost, ${told} told`);
+    const { reported, lost, folded } = await counts();
+    assert.deepEqual({ sum: reported + lost + folded, folded }, { sum: made, folded: 0 });
+    assert.ok(lost > 0 && reported > 0, `${lost} lost, ${reported} told`);
     await until('an event on the policy', () => {
       const { stdout } = guarded.standalone.kubectl(
         'get',

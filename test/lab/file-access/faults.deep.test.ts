@@ -136,26 +136,26 @@ suite('faults of Kive', { skip: sensorSkip || labObstacle() }, () => {
     const data = [...(await guarded.dataCount('traps-1', 2)), ...(await guarded.dataCount('traps-2', 1))];
     assert.equal(new Set(data.map(({ metadata }) => metadata.name)).size, 3);
     assert.equal(new Set(data.map(({ spec }) => spec.inodeNo)).size, 1);
-    const told = async (): Promise<string[]> =>
+    const reported = async (): Promise<string[]> =>
       (await guarded.alertsOf(async () => await guarded.sh(container, `cat ${path}`)))
         .map((alert) => `${alert['kive-policy-name']} ${alert['custom-metadata']['severity']}`)
         .sort((a, b) => (a < b ? -1 : 1));
-    assert.deepEqual(await told(), ['traps-1 high', 'traps-1 low', 'traps-2 low']);
+    assert.deepEqual(await reported(), ['traps-1 high', 'traps-1 low', 'traps-2 low']);
     await guarded.setPolicy('traps-1', [trap('low')]);
     await guarded.dataCount('traps-1', 1);
-    assert.deepEqual(await told(), ['traps-1 low', 'traps-2 low']);
+    assert.deepEqual(await reported(), ['traps-1 low', 'traps-2 low']);
     await guarded.deletePolicy('traps-1');
-    assert.deepEqual(await told(), ['traps-2 low']);
+    assert.deepEqual(await reported(), ['traps-2 low']);
     // Another policy of the same name, in the namespace of the pod.
     const key = { name: 'traps-2', namespace: 'default' };
     await guarded.client.create(kivePolicyType, { metadata: key, spec: { traps: [trap('high')] } });
     await guarded.dataCount('traps-2', 2);
-    assert.deepEqual(await told(), ['traps-2 high', 'traps-2 low']);
+    assert.deepEqual(await reported(), ['traps-2 high', 'traps-2 low']);
     await guarded.client.delete(kivePolicyType, key);
     await guarded.dataCount('traps-2', 1);
-    assert.deepEqual(await told(), ['traps-2 low']);
+    assert.deepEqual(await reported(), ['traps-2 low']);
     await guarded.deletePolicy('traps-2');
-    assert.deepEqual(await told(), []);
+    assert.deepEqual(await reported(), []);
   });
 
   test('7: a file that two pods share stays watched for the one that stays', async () => {
@@ -168,14 +168,14 @@ suite('faults of Kive', { skip: sensorSkip || labObstacle() }, () => {
     await guarded.setPolicy('shared', [{ path: '/data/token', matchAny: [{ matchLabels: labels }] }]);
     const [one, two] = await guarded.dataCount('shared', 2);
     assert.deepEqual(one?.spec, two?.spec);
-    const told = async (): Promise<string[]> =>
+    const reported = async (): Promise<string[]> =>
       (await guarded.alertsOf(async () => await guarded.sh(container, 'cat /data/token')))
         .map(({ pod, accessor }) => `${pod.name} by ${accessor?.pod.name}`)
         .sort((a, b) => (a < b ? -1 : 1));
-    assert.deepEqual(await told(), ['shared-1 by shared-2', 'shared-2 by shared-2']);
+    assert.deepEqual(await reported(), ['shared-1 by shared-2', 'shared-2 by shared-2']);
     await guarded.lab.removePod(first);
     await guarded.dataCount('shared', 1);
-    assert.deepEqual(await told(), ['shared-2 by shared-2']);
+    assert.deepEqual(await reported(), ['shared-2 by shared-2']);
     await guarded.deletePolicy('shared');
   });
 

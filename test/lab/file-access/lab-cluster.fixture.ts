@@ -29,7 +29,7 @@ import { fileAccess } from '../../../guards/file-access/guard.ts';
 import { readKernelId } from '../../../guard/kernel-id.ts';
 import { type Lab, type LabContainer, type LabPod, startLab } from '../lab.ts';
 import type { PodSpec } from '../pod-config.ts';
-import { AgentProcess, type ToldAlert } from './agent-process.fixture.ts';
+import { AgentProcess, type ReportedAlert } from './agent-process.fixture.ts';
 
 const markerPolicy = 'marker';
 const markerPath = '/marker';
@@ -108,22 +108,22 @@ export class LabNode implements AsyncDisposable {
    * ones by the same process have been reported. Returns its place among the alerts of `by`.
    */
   async mark(by: AgentProcess = this.agent): Promise<number> {
-    const before = by.told.length;
+    const before = by.reported.length;
     this.touchMarker();
-    const isIt = (told: ToldAlert): boolean => this.#isMark(told);
-    await until(`the marker of ${this.name}`, () => by.told.slice(before).some(isIt));
-    return by.told.findIndex((told, at) => at >= before && isIt(told));
+    const isIt = (reported: ReportedAlert): boolean => this.#isMark(reported);
+    await until(`the marker of ${this.name}`, () => by.reported.slice(before).some(isIt));
+    return by.reported.findIndex((reported, at) => at >= before && isIt(reported));
   }
 
   /** The same, until one is reported: the agent may just have been started. */
-  async markUntilTold(by: AgentProcess = this.agent, patienceMs?: number): Promise<void> {
-    const before = by.told.length;
+  async markUntilReported(by: AgentProcess = this.agent, patienceMs?: number): Promise<void> {
+    const before = by.reported.length;
     await until(
       `a marker of ${this.name}`,
       async () => {
         this.touchMarker();
         await delay(50);
-        return by.told.slice(before).some((told) => this.#isMark(told));
+        return by.reported.slice(before).some((reported) => this.#isMark(reported));
       },
       patienceMs,
     );
@@ -134,7 +134,7 @@ export class LabNode implements AsyncDisposable {
     readFileSync(pathIn(this.#marker, markerPath));
   }
 
-  #isMark({ alert }: ToldAlert): boolean {
+  #isMark({ alert }: ReportedAlert): boolean {
     return (
       alert['kive-policy-name'] === markerPolicy &&
       alert.pod.name === `marker-${this.name}` &&
@@ -148,7 +148,7 @@ export class LabNode implements AsyncDisposable {
   }
 }
 
-export function isMarker({ alert }: ToldAlert): boolean {
+export function isMarker({ alert }: ReportedAlert): boolean {
   return alert['kive-policy-name'] === markerPolicy;
 }
 

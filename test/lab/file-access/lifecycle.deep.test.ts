@@ -136,7 +136,7 @@ suite('containers, pods and policies come and go', { skip: sensorSkip || labObst
     ]);
     const data = await guarded.dataCount('shared', 2);
     assert.equal(new Set(data.map(({ spec }) => spec.inodeNo)).size, 1);
-    const told = async (action: () => unknown): Promise<unknown[]> =>
+    const reported = async (action: () => unknown): Promise<unknown[]> =>
       (await guarded.alertsOf(action))
         .map((alert) => [
           owner(alert),
@@ -146,19 +146,19 @@ suite('containers, pods and policies come and go', { skip: sensorSkip || labObst
         ])
         .sort((a, b) => String(a).localeCompare(String(b)));
     for (const path of ['/data/a', '/data/b']) {
-      assert.deepEqual(await told(() => lab.exec(left.container, ['cat', path])), [
+      assert.deepEqual(await reported(() => lab.exec(left.container, ['cat', path])), [
         ['left/c-left', '/data/a', 'owner', 'c-left'],
         ['right/c-right', '/data/b', 'container', 'c-left'],
       ]);
     }
-    assert.deepEqual(await told(() => readFileSync(join(hostPath, 'a'))), [
+    assert.deepEqual(await reported(() => readFileSync(join(hostPath, 'a'))), [
       ['left/c-left', '/data/a', 'host', ''],
       ['right/c-right', '/data/b', 'host', ''],
     ]);
     // The file is still the other's.
     await lab.removePod(left.pod);
     await guarded.dataCount('shared', 1);
-    assert.deepEqual(await told(() => lab.exec(right.container, ['cat', '/data/a'])), [
+    assert.deepEqual(await reported(() => lab.exec(right.container, ['cat', '/data/a'])), [
       ['right/c-right', '/data/b', 'owner', 'c-right'],
     ]);
     await guarded.deletePolicy('shared');
@@ -267,14 +267,14 @@ suite('an address that is reported late', { skip: sensorSkip || labObstacle() },
       const from = await node.mark();
       readFileSync(pathIn(pod.containers.get('c') ?? assert.fail(), '/etc/shadow'));
       const to = await node.mark();
-      return node.agent.told
+      return node.agent.reported
         .slice(from + 1, to)
         .map(({ alert }) => `${alert['kive-policy-name']} ${owner(alert)} ${alert.pod.ip}`)
         .sort();
     };
     await cluster.dataCount('named', 1);
     await cluster.dataCount('by-ip', 1);
-    await node.markUntilTold();
+    await node.markUntilReported();
     assert.deepEqual(await raised(early), [`by-ip early/c ${early.ip}`]);
     assert.deepEqual(await raised(late), ['named late/c ']);
     const place = { namespace: 'default', name: 'late', subresource: 'status' };

@@ -42,7 +42,7 @@ suite('files that leave the path of their trap', { skip: sensorSkip || labObstac
     guarded.setPolicy(POLICY, [{ path, ...more, matchAny: [{ pod: 'moved' }] }]);
 
   /** Waits until the only KiveData has this file, 0 for none, and `moved` moved ones. */
-  const tells = (inode: number, moved: number): Promise<KiveData> =>
+  const reports = (inode: number, moved: number): Promise<KiveData> =>
     until(`one KiveData of ${inode}, ${moved} moved`, async () => {
       const [one, ...others] = await guarded.data(POLICY);
       if (one === undefined || others.length > 0) return false;
@@ -50,7 +50,7 @@ suite('files that leave the path of their trap', { skip: sensorSkip || labObstac
     });
 
   /** The paths in a script's alerts, with a `*` for moved files. */
-  const told = async (script: string, of = container): Promise<string[]> =>
+  const reported = async (script: string, of = container): Promise<string[]> =>
     (await guarded.alertsOf(() => guarded.sh(of, script))).map(
       ({ metadata: { path, moved } }) => `${path}${moved === true ? '*' : ''}`,
     );
@@ -63,83 +63,83 @@ suite('files that leave the path of their trap', { skip: sensorSkip || labObstac
     for (const path of ['/etc/shadow', '/root/f', '/dev/shm/f']) {
       const inode = inodeOf(path);
       await watch(path);
-      await tells(inode, 0);
-      assert.deepEqual(await told(`/bin/cat ${path}`), [path]);
+      await reports(inode, 0);
+      assert.deepEqual(await reported(`/bin/cat ${path}`), [path]);
       const to = `${path}.x`;
       await sh(`mv ${path} ${to}`);
-      await tells(inode, 1);
-      assert.deepEqual(await told(`/bin/cat ${to}`), [`${path}*`]);
+      await reports(inode, 1);
+      assert.deepEqual(await reported(`/bin/cat ${to}`), [`${path}*`]);
       const said = `${path} does not exist; the previous file was moved and is still watched`;
       await until('the status to say so', async () => (await problems()).includes(said));
       await sh(`mv ${to} ${path}`);
-      await tells(inode, 0);
-      assert.deepEqual(await told(`/bin/cat ${path}`), [path]);
+      await reports(inode, 0);
+      assert.deepEqual(await reported(`/bin/cat ${path}`), [path]);
     }
   });
 
   test('a decoy in its place; deleted, it is forgotten', async () => {
     const inode = inodeOf('/etc/shadow');
     await watch('/etc/shadow');
-    await tells(inode, 0);
+    await reports(inode, 0);
     await sh('mv /etc/shadow /x; echo decoy > /etc/shadow');
-    await tells(inodeOf('/etc/shadow'), 1);
-    assert.deepEqual(await told('/bin/cat /x /etc/shadow'), ['/etc/shadow*', '/etc/shadow']);
+    await reports(inodeOf('/etc/shadow'), 1);
+    assert.deepEqual(await reported('/bin/cat /x /etc/shadow'), ['/etc/shadow*', '/etc/shadow']);
     await sh('mkdir /dir; mv /x /dir/y');
-    assert.deepEqual(await told('/bin/cat /dir/y'), ['/etc/shadow*']);
+    assert.deepEqual(await reported('/bin/cat /dir/y'), ['/etc/shadow*']);
     // Another directory than the one it came from, and back over the decoy.
     await sh('mv /dir/y /etc/shadow');
-    await tells(inode, 0);
-    assert.deepEqual(await told('/bin/cat /etc/shadow'), ['/etc/shadow']);
+    await reports(inode, 0);
+    assert.deepEqual(await reported('/bin/cat /etc/shadow'), ['/etc/shadow']);
     await sh('mv /etc/shadow /x');
-    await tells(inode, 1);
+    await reports(inode, 1);
     await sh('rm /x');
     await guarded.dataCount(POLICY, 0);
     await sh('echo new > /etc/shadow');
-    await tells(inodeOf('/etc/shadow'), 0);
+    await reports(inodeOf('/etc/shadow'), 0);
   });
 
   test('replaced while it has another name; a directory in its place; a copy is another file', async () => {
     await sh('echo 1 > /root/f; ln -f /root/f /root/kept; echo 2 > /root/new');
     const first = inodeOf('/root/f');
     await watch('/root/f');
-    await tells(first, 0);
+    await reports(first, 0);
     await sh('mv /root/new /root/f');
-    await tells(inodeOf('/root/f'), 1);
-    assert.deepEqual(await told('/bin/cat /root/kept /root/f'), ['/root/f*', '/root/f']);
+    await reports(inodeOf('/root/f'), 1);
+    assert.deepEqual(await reported('/bin/cat /root/kept /root/f'), ['/root/f*', '/root/f']);
     await sh('rm /root/f; mkdir /root/f');
-    await tells(first, 1);
-    assert.deepEqual(await told('/bin/cat /root/kept'), ['/root/f*']);
+    await reports(first, 1);
+    assert.deepEqual(await reported('/bin/cat /root/kept'), ['/root/f*']);
     await sh('rmdir /root/f; mv /root/kept /volume/kept');
     // To another file system is a copy.
     await guarded.dataCount(POLICY, 0);
-    assert.deepEqual(await told('/bin/cat /volume/kept'), []);
+    assert.deepEqual(await reported('/bin/cat /volume/kept'), []);
   });
 
   test('saved a hundred times: nothing is left; kept a hundred times: the first and the last ones', async () => {
     await sh('rm -f /root/f; echo > /root/f');
     await watch('/root/f');
     const first = inodeOf('/root/f');
-    await tells(first, 0);
+    await reports(first, 0);
     const times = (script: string): Promise<string> =>
       sh(`i=0; while [ $i -lt 100 ]; do echo $i > /root/n; ${script} mv /root/n /root/f; i=$((i+1)); done`);
     await times('');
-    await tells(inodeOf('/root/f'), 0);
+    await reports(inodeOf('/root/f'), 0);
     assert.equal(await guarded.metric('file_access_targets'), 2);
     await sh('ln /root/f /root/first');
     await times('ln /root/f /root/kept$i;');
-    await tells(inodeOf('/root/f'), 4);
+    await reports(inodeOf('/root/f'), 4);
     assert.equal(await guarded.metric('file_access_targets'), 6);
     assert.equal(await guarded.metric('file_access_moved'), 4);
     // A busy agent may have seen no more of them than it keeps; then one more that it does see is one too many.
     for (let more = 0; (await guarded.metric('file_access_moved_dropped_total')) === 0; more++) {
       assert.ok(more < 5, 'none is dropped');
       await sh(`echo > /root/n; ln /root/f /root/kept-${more}; mv /root/n /root/f`);
-      await tells(inodeOf('/root/f'), 4);
+      await reports(inodeOf('/root/f'), 4);
     }
     // Some of the others existed for too short a time to be seen.
-    assert.deepEqual(await told('/bin/cat /root/first'), ['/root/f*']);
+    assert.deepEqual(await reported('/bin/cat /root/first'), ['/root/f*']);
     await sh('rm /root/kept* /root/first');
-    await tells(inodeOf('/root/f'), 0);
+    await reports(inodeOf('/root/f'), 0);
     assert.equal(await guarded.metric('file_access_targets'), 2);
   });
 
@@ -147,7 +147,7 @@ suite('files that leave the path of their trap', { skip: sensorSkip || labObstac
     await sh('echo > /root/f');
     await watch('/root/f');
     const inode = inodeOf('/root/f');
-    await tells(inode, 0);
+    await reports(inode, 0);
     const times = scaled(200, 40);
     const turn =
       'mv /root/f /root/x; echo > /root/f; /bin/head -n $i /root/x; mv /root/x /root/f; /bin/tail -n $i /root/f';
@@ -163,7 +163,7 @@ suite('files that leave the path of their trap', { skip: sensorSkip || labObstac
       `tail -n ${at} /root/f`,
     ]);
     assert.deepEqual(reads, expected.flat());
-    await tells(inode, 0);
+    await reports(inode, 0);
   });
 
   test('two traps; edited it stays, of another path or deleted it goes', async () => {
@@ -172,26 +172,26 @@ suite('files that leave the path of their trap', { skip: sensorSkip || labObstac
     const trap = { path: '/root/f', matchAny: [{ pod: 'moved' }] };
     await guarded.setPolicy('second', [trap]);
     await watch('/root/f');
-    await tells(inode, 0);
+    await reports(inode, 0);
     await guarded.dataCount('second', 1);
     await sh('mv /root/f /root/moved');
-    await tells(inode, 1);
+    await reports(inode, 1);
     const both = await guarded.alertsOf(() => sh('/bin/cat /root/moved'));
     assert.deepEqual(both.map((alert) => alert['kive-policy-name']).sort(), [POLICY, 'second']);
     await guarded.deletePolicy('second');
     await watch('/root/f', { metadata: { severity: 'high' } });
     await until(
       'the edited trap',
-      async () => (await tells(inode, 1)).spec.metadata?.['severity'] === 'high',
+      async () => (await reports(inode, 1)).spec.metadata?.['severity'] === 'high',
     );
-    assert.deepEqual(await told('/bin/cat /root/moved'), ['/root/f*']);
+    assert.deepEqual(await reported('/bin/cat /root/moved'), ['/root/f*']);
     // A trap that comes later has never led there.
     await guarded.setPolicy('second', [trap]);
-    assert.deepEqual(await told('/bin/cat /root/moved'), ['/root/f*']);
+    assert.deepEqual(await reported('/bin/cat /root/moved'), ['/root/f*']);
     await guarded.deletePolicy('second');
     await watch('/root/elsewhere');
     await guarded.dataCount(POLICY, 0);
-    assert.deepEqual(await told('/bin/cat /root/moved'), []);
+    assert.deepEqual(await reported('/bin/cat /root/moved'), []);
   });
 
   test('a volume of two pods, changed by the host', async () => {
@@ -221,8 +221,8 @@ suite('files that leave the path of their trap', { skip: sensorSkip || labObstac
     await guarded.setPolicy(POLICY, [{ path: '/volume/f', matchAny: [{ pod: 'other' }] }]);
     await guarded.dataCount(POLICY, 1);
     await guarded.sh(other, 'mv /volume/f /volume/moved');
-    await tells(statSync(join(volume, 'moved')).ino, 1);
-    assert.deepEqual(await told('/bin/cat /volume/moved', other), ['/volume/f*']);
+    await reports(statSync(join(volume, 'moved')).ino, 1);
+    assert.deepEqual(await reported('/bin/cat /volume/moved', other), ['/volume/f*']);
     await guarded.lab.stopContainer(other);
     await guarded.dataCount(POLICY, 0);
     assert.deepEqual(await guarded.alertsOf(() => readFileSync(join(volume, 'moved'))), []);

@@ -76,13 +76,13 @@ export function movingFileCases(lab: () => GuardedLab): void {
       });
       const alerts = await guarded.alertsOf(() => sh(`/bin/cat ${path}`));
       assert.deepEqual(
-        alerts.map(({ metadata: { inode, device, mask, path: told }, pod, accessor }) => ({
-          ...{ inode, device, mask, told, pod: pod.name, relation: accessor?.relation },
+        alerts.map(({ metadata: { inode, device, mask, path: reported }, pod, accessor }) => ({
+          ...{ inode, device, mask, reported, pod: pod.name, relation: accessor?.relation },
         })),
         [
           {
             ...{ inode: Number(ino), device: data.spec.devId, mask: 36 },
-            ...{ told: path, pod: 'moving', relation: 'owner' },
+            ...{ reported: path, pod: 'moving', relation: 'owner' },
           },
         ],
         `a read of ${path}, ${size} bytes`,
@@ -107,7 +107,7 @@ export function movingFileCases(lab: () => GuardedLab): void {
         return one !== undefined && others.length === 0 && hasMoved(one);
       }));
     /** A read of a file that has left the path. */
-    const isToldAsMoved = async (read: () => unknown): Promise<void> => {
+    const isReportedAsMoved = async (read: () => unknown): Promise<void> => {
       const alerts = await guarded.alertsOf(read);
       assert.deepEqual(
         alerts.map(({ metadata: { mask, moved } }) => [mask, moved]),
@@ -161,7 +161,7 @@ export function movingFileCases(lab: () => GuardedLab): void {
       await follows('/root/f', () => sh('echo 2 > /root/.f.swp && mv /root/.f.swp /root/f'));
       await follows('/root/f', () => sh('sed -i s/2/3/ /root/f'));
       await follows('/root/f', () => sh('mv /root/f /root/f~ && cat /root/f~ > /root/f'));
-      await isToldAsMoved(() => sh('/bin/cat /root/f~'));
+      await isReportedAsMoved(() => sh('/bin/cat /root/f~'));
       const [third] = await guarded.data(POLICY);
       assert.deepEqual(masks(await guarded.alertsOf(() => sh('echo 4 > /root/f'))), [34]);
       assert.deepEqual(fileOf(await isWatched('/root/f')), third && fileOf(third));
@@ -207,7 +207,7 @@ export function movingFileCases(lab: () => GuardedLab): void {
       ]) {
         await sh(`mv /root/${from} /root/moved`);
         await isElsewhere();
-        await isToldAsMoved(() => sh(`/bin/cat /root/${path}`));
+        await isReportedAsMoved(() => sh(`/bin/cat /root/${path}`));
         await sh(`mv /root/moved /root/${from}`);
         await isWatched('/root/a/b/f');
       }
@@ -232,7 +232,7 @@ export function movingFileCases(lab: () => GuardedLab): void {
         rmSync(join(volume, 'f'));
         writeFileSync(join(volume, 'f'), 'four');
       });
-      await isToldAsMoved(() => readFileSync(join(volume, 'same')));
+      await isReportedAsMoved(() => readFileSync(join(volume, 'same')));
     });
 
     test('one file as a mount: it stays what was mounted, whoever replaces it on the host', async () => {

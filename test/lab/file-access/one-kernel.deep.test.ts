@@ -7,7 +7,7 @@ import { until } from '../../../lib/testing/until.fixture.ts';
 import { sensorSkip } from '../../../lib/sensor/sensor.fixture.ts';
 import { loaderLease } from '../../../guards/file-access/node/loader-election.ts';
 import { labObstacle } from '../obstacle.ts';
-import type { ToldAlert } from './agent-process.fixture.ts';
+import type { ReportedAlert } from './agent-process.fixture.ts';
 import {
   accessOf,
   type GuardedContainer,
@@ -77,14 +77,14 @@ class Kind implements AsyncDisposable {
   }
 
   /** The alerts of both agents, without the marker. */
-  told(): ToldAlert[] {
+  reported(): ReportedAlert[] {
     return this.nodes.flatMap(({ agent }) =>
-      agent.told.filter(({ alert }) => alert['kive-policy-name'] === 'p'),
+      agent.reported.filter(({ alert }) => alert['kive-policy-name'] === 'p'),
     );
   }
 
-  timesTold(number: number): number {
-    return this.told().filter(({ alert }) => accessOf(alert) === String(number)).length;
+  timesReported(number: number): number {
+    return this.reported().filter(({ alert }) => accessOf(alert) === String(number)).length;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -109,9 +109,9 @@ async function eachOnce(kind: Kind, loader: LabNode): Promise<void> {
       [a, first, kind.pods[0]],
       [b, second, kind.pods[1]],
     ] as const) {
-      const told = kind.told().filter(({ alert }) => accessOf(alert) === String(number));
+      const reported = kind.reported().filter(({ alert }) => accessOf(alert) === String(number));
       assert.deepEqual(
-        told.map(({ alert }) => [alert.node.name, alert.pod.name, alert.pod.ip, alert.pod.container.id]),
+        reported.map(({ alert }) => [alert.node.name, alert.pod.name, alert.pod.ip, alert.pod.container.id]),
         [[node.name, pod.name, pod.ip, `containerd://${container.id}`]],
         `access ${number}`,
       );
@@ -142,7 +142,7 @@ suite('two nodes on one kernel', { skip: sensorSkip || labObstacle() }, () => {
     assert.match(await cluster.holder(), /^n1_/);
     assert.equal(await second.agent.isLoader(), false);
     await eachOnce(kind, first);
-    assert.equal(second.agent.told.length, 0);
+    assert.equal(second.agent.reported.length, 0);
     onlyAttached(kind, first);
 
     assert.equal(await first.agent.stop(), 0);
@@ -176,7 +176,7 @@ suite('two nodes on one kernel', { skip: sensorSkip || labObstacle() }, () => {
     second.agent.signal('SIGSTOP');
     t.diagnostic(`halted: taken over after ${Math.round(await untilTakenOver(kind, first))} ms`);
     const meanwhile = kind.access();
-    await until('the other to tell', () => meanwhile.every((number) => kind.timesTold(number) === 1));
+    await until('the other to tell', () => meanwhile.every((number) => kind.timesReported(number) === 1));
     second.agent.signal('SIGCONT');
     const resumedMs = performance.now();
     await until('the second to see the other', async () => !(await second.agent.isLoader()));
@@ -185,7 +185,7 @@ suite('two nodes on one kernel', { skip: sensorSkip || labObstacle() }, () => {
     await eachOnce(kind, first);
     // Accesses while it was halted are in its ring: reported again, with other ids, once.
     await delay(100);
-    assert.ok(meanwhile.every((number) => kind.timesTold(number) <= 2));
+    assert.ok(meanwhile.every((number) => kind.timesReported(number) <= 2));
     assert.match(await cluster.holder(), /^n1_/);
     await noDataLost(kind, uids);
     await cluster.deletePolicy('p');

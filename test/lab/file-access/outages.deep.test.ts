@@ -35,8 +35,8 @@ suite('outages', { skip: sensorSkip || labObstacle() }, () => {
       await node.mark();
       readNumbered(pathIn(container, secret), ++made);
       await node.mark();
-      const told = agent.told.filter(({ alert }) => accessOf(alert) === String(made));
-      return told.map(({ alert }) => alert['custom-metadata']['version'] ?? '');
+      const reported = agent.reported.filter(({ alert }) => accessOf(alert) === String(made));
+      return reported.map(({ alert }) => alert['custom-metadata']['version'] ?? '');
     };
     assert.deepEqual(await raises(), ['first']);
     await until('the first alert to arrive', () => receiver.taken.length === 1);
@@ -53,17 +53,17 @@ suite('outages', { skip: sensorSkip || labObstacle() }, () => {
     readNumbered(pathIn(container, secret), ++made);
     const unguarded = made;
     agent.start();
-    await node.markUntilTold();
+    await node.markUntilReported();
     await until('to be guarded again', async () => (await raises()).join() === 'second');
 
     // The port may be the local end of another connection for a moment.
     receiver = await until('the port', () => Receiver.start({ port }));
-    const toldLines = (): string[] =>
-      agent.told.filter(({ alert }) => alert['kive-policy-name'] === 'p').map(({ line }) => line);
-    await until('all alerts to arrive', () => receiver.firsts.length === toldLines().length - 1);
+    const reportedLines = (): string[] =>
+      agent.reported.filter(({ alert }) => alert['kive-policy-name'] === 'p').map(({ line }) => line);
+    await until('all alerts to arrive', () => receiver.firsts.length === reportedLines().length - 1);
     const arrived = receiver.firsts.map((id) => receiver.received.find((one) => one.id === id)?.line);
-    assert.deepEqual(arrived, toldLines().slice(1));
-    assert.ok(!agent.told.some(({ alert }) => accessOf(alert) === String(unguarded)));
+    assert.deepEqual(arrived, reportedLines().slice(1));
+    assert.ok(!agent.reported.some(({ alert }) => accessOf(alert) === String(unguarded)));
     await cluster.deletePolicy('p');
     assert.deepEqual(await raises(), []);
     assert.equal(agent.run, 2);

@@ -42,7 +42,7 @@ export function policyEditCases(lab: () => GuardedLab): void {
       void (await guarded.setPolicy('edited', [{ path, metadata: { version: String(number) }, matchAny }]));
 
     /** The only KiveData, once it has this path and number. */
-    const tells = async (path: string, number: number): Promise<KiveData> =>
+    const reports = async (path: string, number: number): Promise<KiveData> =>
       await until(`the KiveData of version ${number}`, async () => {
         const [data, ...others] = await guarded.data('edited');
         return (
@@ -60,7 +60,7 @@ export function policyEditCases(lab: () => GuardedLab): void {
       const loop = `i=0; while [ ! -e /stop/${name} ]; do /bin/head -n $i /root/f; /bin/head -n $i /root/g; i=$((i+1)); done; echo $i`;
       let reads = 0;
       const already = guarded.alerts().length;
-      const hasBegun = (): boolean =>
+      const hasStarted = (): boolean =>
         guarded
           .alerts()
           .slice(already)
@@ -68,7 +68,7 @@ export function policyEditCases(lab: () => GuardedLab): void {
       const alerts = await guarded.alertsOf(async () => {
         const reading = guarded.lab.exec(container, ['sh', '-c', loop]);
         try {
-          await guarded.standalone.until(hasBegun);
+          await guarded.standalone.until(hasStarted);
           await action();
         } finally {
           writeFileSync(join(guarded.hostDirectory('stop'), name), '');
@@ -88,7 +88,7 @@ export function policyEditCases(lab: () => GuardedLab): void {
       const { alerts, reads } = await whileRead(async () => {
         for (let number = 1; number <= 10; number++) {
           await edit('/root/f', number);
-          await tells('/root/f', number);
+          await reports('/root/f', number);
           const mine = await guarded.alertsOf(() => readFileSync(guarded.pathIn(container, '/root/f')));
           assert.deepEqual(mine.filter(({ process: { tgid } }) => tgid === process.pid).map(version), [
             number,
@@ -99,7 +99,7 @@ export function policyEditCases(lab: () => GuardedLab): void {
         }
         // And as fast as the API takes them.
         for (let number = 11; number <= 40; number++) await edit('/root/f', number);
-        await tells('/root/f', 40);
+        await reports('/root/f', 40);
       });
       assert.deepEqual(alerts.map(read), allReads('/root/f', reads));
       const versions = alerts.map(version);
@@ -112,12 +112,12 @@ export function policyEditCases(lab: () => GuardedLab): void {
 
     deepTest('its path, to another name of the same file: each access once', async () => {
       await edit('/root/f', 0);
-      await tells('/root/f', 0);
+      await reports('/root/f', 0);
       const { alerts, reads } = await whileRead(async () => {
         for (let number = 1; number <= 10; number++) {
           const path = number % 2 === 0 ? '/root/f' : '/root/same';
           await edit(path, number);
-          await tells(path, number);
+          await reports(path, number);
         }
       });
       assert.deepEqual(alerts.map(read), allReads('/root/f', reads));
@@ -132,10 +132,10 @@ export function policyEditCases(lab: () => GuardedLab): void {
 
     test('its path, to another file: that one is watched before the other is let go', async () => {
       await edit('/root/f', 0);
-      await tells('/root/f', 0);
+      await reports('/root/f', 0);
       const { alerts, reads } = await whileRead(async () => {
         await edit('/root/g', 1);
-        await tells('/root/g', 1);
+        await reports('/root/g', 1);
         // Between two reads of `g` is one of `f`.
         const from = guarded.alerts().length;
         const readsOfG = () =>

@@ -151,7 +151,7 @@ suite('receivers that are down', { skip: sensorSkip || labObstacle() }, () => {
       const killedMs = performance.now();
       access();
       agent.start();
-      await node.markUntilTold();
+      await node.markUntilReported();
       blindMs.push(Math.round(performance.now() - killedMs));
     }
     // An agent that was killed goes on with its own lease, and does not wait for its end.
@@ -175,8 +175,8 @@ suite('receivers that are down', { skip: sensorSkip || labObstacle() }, () => {
     }
     const doneMs = performance.now() - upMs;
 
-    const toldAll = agent.told.filter(({ alert }) => alert['kive-policy-name'] === 'p');
-    let [told, delivered, repeated] = [0, 0, 0];
+    const reportedAll = agent.reported.filter(({ alert }) => alert['kive-policy-name'] === 'p');
+    let [reported, delivered, repeated] = [0, 0, 0];
     for (const { trouble, taken, bodies } of receivers.map((one) => ({
       trouble: one.trouble,
       taken: one.taken(),
@@ -185,8 +185,8 @@ suite('receivers that are down', { skip: sensorSkip || labObstacle() }, () => {
       const firsts = new Map(taken.map((one) => [one.id, one]));
       delivered += firsts.size;
       repeated += taken.length - firsts.size;
-      const mine = toldAll.filter(({ alert }) => alert['custom-metadata']['trouble'] === trouble);
-      told += mine.length;
+      const mine = reportedAll.filter(({ alert }) => alert['custom-metadata']['trouble'] === trouble);
+      reported += mine.length;
       const arrived = new Set([...firsts.values()].map(({ line }) => line));
       const lost = mine.filter(({ line }) => !arrived.has(line));
       assert.deepEqual(lost, [], `${trouble}: told at stdout and not delivered`);
@@ -206,7 +206,7 @@ suite('receivers that are down', { skip: sensorSkip || labObstacle() }, () => {
     assert.doesNotMatch(agent.stderr, /secret-of-/);
     t.diagnostic(
       `${made} accesses, ${kills} kills of the agent, blind after each for ${blindMs.join(', ')} ms; ${proven.size} ` +
-        `accesses proven by markers; ${told} alerts at stdout, ${delivered} at the receivers, ${repeated} of them again; ` +
+        `accesses proven by markers; ${reported} alerts at stdout, ${delivered} at the receivers, ${repeated} of them again; ` +
         `${waiting} waited when the receivers came back, all delivered ${Math.round(doneMs)} ms later`,
     );
   });

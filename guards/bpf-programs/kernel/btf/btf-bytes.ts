@@ -107,10 +107,10 @@ function putInteger(
   const value = integerOf(path, given);
   const fits = signed ? BigInt.asIntN(bits, value) : BigInt.asUintN(bits, value);
   if (fits !== value) {
-    const [least, most] = signed
+    const [min, max] = signed
       ? [-(1n << BigInt(bits - 1)), (1n << BigInt(bits - 1)) - 1n]
       : [0n, (1n << BigInt(bits)) - 1n];
-    throw refused(path, `is ${value}, and must be from ${least} to ${most}`);
+    throw refused(path, `is ${value}, and must be from ${min} to ${max}`);
   }
   for (let bit = 0; bit < bits;) {
     const at = bitOffset + bit;

@@ -8,7 +8,7 @@ export type JsonValue =
 /** Structures of structures deeper than this are not looked into. */
 export const DEEPEST = 32;
 /** Elements of an array that are shown. */
-const MOST_ELEMENTS = 4096;
+const MAX_ELEMENTS = 4096;
 
 /** Reads a value of a type out of bytes; what lies beyond them is null. */
 export function valueOf(btf: Btf, typeId: number, bytes: Buffer, depth = 0): JsonValue {
@@ -96,7 +96,7 @@ function arrayOf(
     )
       return shown.toString('latin1');
   }
-  return Array.from({ length: Math.min(type.count, MOST_ELEMENTS) }, (_, at) =>
+  return Array.from({ length: Math.min(type.count, MAX_ELEMENTS) }, (_, at) =>
     valueOf(btf, type.typeId, bytes.subarray(at * sizeBytes, (at + 1) * sizeBytes), depth + 1),
   );
 }

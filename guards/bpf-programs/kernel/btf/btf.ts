@@ -55,7 +55,7 @@ export type BtfType =
     };
 
 /** Types, with their members, values and variables. A kernel has some 500,000, and a program the few that it uses. */
-const MOST_ENTRIES = 400_000;
+const MAX_ENTRIES = 400_000;
 /** The kernel takes names of up to 512 bytes (include/linux/kallsyms.h). */
 const LONGEST_NAME = 4096;
 
@@ -146,7 +146,7 @@ function* parse(bytes: Buffer): Generator<BtfType, void> {
     const info = bytes.readUInt32LE(at + 4);
     const count = info & 0xffff;
     entries += 1 + count;
-    if (entries > MOST_ENTRIES) throw new RangeError(`it has more than ${MOST_ENTRIES} types and members`);
+    if (entries > MAX_ENTRIES) throw new RangeError(`it has more than ${MAX_ENTRIES} types and members`);
     const flag = info >>> 31 === 1;
     // A size or a type id.
     const value = bytes.readUInt32LE(at + 8);

@@ -34,7 +34,7 @@ export interface ChainResult {
  * The least number of counters in the runs map: 512 bytes for each CPU. It grows with the number of
  * members.
  */
-const LEAST_SLOTS = 64;
+const MIN_SLOTS = 64;
 
 /** By priority, then by name: for ties too, so that the order does not depend on who came first. */
 export function inOrder(members: readonly WantedMember[]): WantedMember[] {
@@ -216,7 +216,7 @@ export class Chains {
     if (kept !== undefined && next <= capacity) return disposable(kept, slots, next);
     kept?.[Symbol.dispose]();
     members.forEach(({ record }, index) => slots.set(record.id, index));
-    const size = 2 ** Math.ceil(Math.log2(Math.max(LEAST_SLOTS, members.length * 2)));
+    const size = 2 ** Math.ceil(Math.log2(Math.max(MIN_SLOTS, members.length * 2)));
     const made = granted(
       'cannot create the map that counts runs',
       createPerCpuArray(size * 8, 1, 'rampart_runs'),

@@ -36,7 +36,7 @@ export interface Composed extends Disposable {
 type Segment = readonly WantedMember[];
 
 /** MAX_USED_MAPS of include/linux/bpf_verifier.h, of which two are ours: the runs, and the segments. */
-const MOST_MAPS = 64 - 2;
+const MAX_MAPS = 64 - 2;
 
 /** All of them, or, if the verifier rejects that, those that can run together, the first ones first. */
 export function compose(composing: Composing, members: readonly WantedMember[]): Composed {
@@ -71,7 +71,7 @@ function byMaps(members: readonly WantedMember[]): readonly Segment[] {
   let maps = new Set<number>();
   for (const member of members) {
     const more = new Set([...maps, ...member.record.maps.map(({ id }) => id)]);
-    if (more.size > MOST_MAPS && maps.size > 0) {
+    if (more.size > MAX_MAPS && maps.size > 0) {
       segments.push([member]);
       maps = new Set(member.record.maps.map(({ id }) => id));
     } else {

@@ -19,11 +19,11 @@ interface Known {
   /** When something last ran at the end, or the answer changed. */
   readonly runs: readonly bigint[];
   /** This often nothing may have run behind a program before that is said. */
-  readonly least: bigint;
+  readonly min: bigint;
   readonly endsAt: number | undefined;
 }
 
-const LEAST = 100n;
+const MIN = 100n;
 /** After an answer that was wrong: a program may let one packet of a thousand go on. */
 const CAUTION = 10n;
 
@@ -37,18 +37,18 @@ export class Reach {
     const before = this.#hooks.get(key);
     const since = before?.programs === programs ? runs.map((now, at) => now - (before.runs[at] ?? 0n)) : [];
     if (before === undefined || since.length === 0 || since.some((count) => count < 0n)) {
-      this.#hooks.set(key, { programs, runs, least: LEAST, endsAt: undefined });
+      this.#hooks.set(key, { programs, runs, min: MIN, endsAt: undefined });
       return undefined;
     }
     const at = since.findLastIndex((count) => count > 0n);
-    const { least, endsAt } = before;
+    const { min, endsAt } = before;
     if (at < 0) return endsAt;
     const isRefuted = endsAt !== undefined && at > endsAt;
     const isAtEnd = at === members.length - 1;
-    const isKnown = !isAtEnd && !isRefuted && (at === endsAt || (since[at] ?? 0n) >= least);
+    const isKnown = !isAtEnd && !isRefuted && (at === endsAt || (since[at] ?? 0n) >= min);
     if (isRefuted || isAtEnd || isKnown) {
-      const cautious = isRefuted ? least * CAUTION : least;
-      this.#hooks.set(key, { programs, runs, least: cautious, endsAt: isKnown ? at : undefined });
+      const cautious = isRefuted ? min * CAUTION : min;
+      this.#hooks.set(key, { programs, runs, min: cautious, endsAt: isKnown ? at : undefined });
     }
     return this.#hooks.get(key)?.endsAt;
   }

@@ -9,7 +9,7 @@ import type { Direction } from '../desired.ts';
 import type { ProgramFailure } from '../failure.ts';
 import { Pins } from '../pins/pins.ts';
 import { type ChainRecord, type ProgramRecord, RECORD_VERSION, Records } from '../records.ts';
-import { type Kept, type ReadOptions, readKept } from '../read/kept.ts';
+import { type Kept, type ReadOptions, readKept } from '../running/kept.ts';
 
 export interface TriedHook {
   readonly kind: 'tc' | 'xdp';

@@ -17,7 +17,7 @@ import {
   u32,
   xdp,
 } from '../lab.fixture.ts';
-import { readChain } from '../read/chains.ts';
+import { readChain } from '../running/chains.ts';
 
 const TC_ACT_OK = 0;
 const TC_ACT_PIPE = 3;
@@ -76,9 +76,9 @@ suite('programs that no packet reaches', { skip: obstacle() ?? false }, () => {
       program('x', xdp('out0', 1), XDP_DROP, { owner: 'XdpProgram/x' }),
       program('y', xdp('out0', 2), XDP_PASS),
     ];
-    const told = await rounds(host, chain(TC_ACT_OK), 'out0');
+    const reported = await rounds(host, chain(TC_ACT_OK), 'out0');
     const why = 'runs before it and returns codes that are not in its proceedon (pipe, dispatcher_return)';
-    assert.deepEqual(told, {
+    assert.deepEqual(reported, {
       ...{ first: '', ends: '', x: '', y: '' },
       behind: `no packet reaches it on in0 ingress: TcProgram/ends ${why}`,
       tenant: `no packet reaches it on in0 ingress: another program ${why}`,

@@ -3,9 +3,9 @@ import type { Descriptor } from '../../../../lib/ebpf/bpf-call.ts';
 import { type Clock, systemClock } from '../../../../lib/time/clock.ts';
 import { unreached } from '../desired.ts';
 import { enableStatistics, programInfo } from '../info.ts';
-import { type ChainMember, type ChainView, chainView, tcxViews } from '../read/chains.ts';
-import type { Kept } from '../read/kept.ts';
-import { openById } from '../read/kernel-ids.ts';
+import { type ChainMember, type ChainView, chainView, tcxViews } from '../running/chains.ts';
+import type { Kept } from '../running/kept.ts';
+import { openById } from '../running/kernel-ids.ts';
 import { Reach } from './reach.ts';
 
 /**

@@ -14,7 +14,7 @@ import { type ChainKind, composeChain, composeGated } from './compose.ts';
 import { mapInfo } from '../info.ts';
 import { Instructions } from '../../../../lib/ebpf/instructions.ts';
 import { loadComposition } from './load-composition.ts';
-import { readEntry } from '../read/map-entries.ts';
+import { readEntry } from '../running/map-entries.ts';
 import { granted } from '../../../../lib/ebpf/refusal.ts';
 
 const skip = process.getuid?.() === 0 ? false : 'needs root';

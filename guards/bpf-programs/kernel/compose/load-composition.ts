@@ -38,11 +38,11 @@ export function loadComposition(composition: Composition, options: LoadOptions):
   const quiet = load(composition, options, types);
   if (quiet instanceof Descriptor) return quiet;
   // The log takes more time than the verifier itself, so it is requested only if it will be read.
-  const told = load(composition, options, types, new Uint8Array(LOG_BYTES));
-  if (told instanceof Descriptor) return told;
+  const reported = load(composition, options, types, new Uint8Array(LOG_BYTES));
+  if (reported instanceof Descriptor) return reported;
   throw new KernelRefusal(`cannot load the composed program ${options.name}`, {
     errno: quiet.errno,
-    log: told.log,
+    log: reported.log,
   });
 }
 

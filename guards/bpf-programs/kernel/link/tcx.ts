@@ -13,7 +13,7 @@ const BPF_F_BEFORE = 8;
 const BPF_F_AFTER = 16;
 const BPF_F_LINK = 8192;
 /** BPF_MPROG_MAX of kernel/bpf/mprog.c, of which 63 can be used. */
-const MOST = 64;
+const MAX = 64;
 
 /** The attached programs, in the order in which they run. */
 interface TcxState {
@@ -33,13 +33,13 @@ export type TcxPlace =
  * @throws {KernelRefusal} EINVAL before 6.6; ENODEV: no such interface in this thread's network namespace.
  */
 export function queryTcx(interfaceIndex: number, direction: keyof typeof attachTypes): TcxState {
-  const programs = new Uint32Array(MOST);
-  const links = new Uint32Array(MOST);
+  const programs = new Uint32Array(MAX);
+  const links = new Uint32Array(MAX);
   const attr = new Structure(64)
     .u32(0, interfaceIndex)
     .u32(4, attachTypes[direction])
     .pointer(16, new Uint8Array(programs.buffer))
-    .u32(24, MOST)
+    .u32(24, MAX)
     .pointer(40, new Uint8Array(links.buffer));
   done(`cannot list TCX programs of interface ${interfaceIndex}`, bpfDo(command.PROG_QUERY, attr));
   return {

@@ -1,5 +1,5 @@
 /** The shape of a map: two of one shape can take each other's place. libbpf accepts any, and then a program reads beyond its values. */
-import { possibleCpus } from '../read/map-entries.ts';
+import { possibleCpus } from '../running/map-entries.ts';
 import type { MapDefinition } from '../tenant/map-memory.ts';
 import { mapTypeNames } from '../type-names.ts';
 

@@ -97,7 +97,7 @@ export class Programs {
     let missing: DesiredProgram[] = [];
     for (const program of unit) {
       try {
-        const there = this.#stillThere(program, pass);
+        const there = this.#stillExists(program, pass);
         if (there !== undefined) {
           this.checkAgain(there.record, pass.room);
           loaded.set(program.id, there);
@@ -147,7 +147,7 @@ export class Programs {
       }
     }
     const results = [...loaded.values()];
-    if (results.length > lostFrom && sources.before.length > 0) this.#tellLost(results, lostFrom, sources);
+    if (results.length > lostFrom && sources.before.length > 0) this.#reportLost(results, lostFrom, sources);
     return [...results, ...failed];
   }
 
@@ -243,7 +243,7 @@ export class Programs {
   }
 
   /** Once for all that are loaded together: with the first of them. */
-  #tellLost(
+  #reportLost(
     results: LoadedProgram[],
     at: number,
     { before, others }: Pick<ReturnType<typeof mapSources>, 'before' | 'others'>,
@@ -251,9 +251,9 @@ export class Programs {
     const first = results[at];
     if (first === undefined) return;
     const now = results.map(({ record }) => record);
-    const told = { ...first, lost: lostContents(this.#pins, before, now, others) };
-    results[at] = told;
-    if (this.#next.has(told.record.id)) this.#next.set(told.record.id, told);
+    const reported = { ...first, lost: lostContents(this.#pins, before, now, others) };
+    results[at] = reported;
+    if (this.#next.has(reported.record.id)) this.#next.set(reported.record.id, reported);
   }
 
   /** It may have been loaded by other rules. @throws {ProgramFailure} `not-allowed` */
@@ -282,21 +282,21 @@ export class Programs {
   }
 
   /** The program in the kernel, if it is the desired one. @throws {ProgramFailure} `map-owner-not-found`, `map-owner-not-loaded` */
-  #stillThere(program: DesiredProgram, pass: LoadPass): LoadedProgram | undefined {
+  #stillExists(program: DesiredProgram, pass: LoadPass): LoadedProgram | undefined {
     const loadKey = loadKeyOf(program);
     const owner = program.blocked === undefined ? this.#mapOwner(program, pass) : undefined;
-    const isThere = (record: ProgramRecord): boolean =>
+    const exists = (record: ProgramRecord): boolean =>
       record.loadKey === loadKey &&
       this.#isWhole(record) &&
       (owner === undefined || sharesMaps(record, owner));
     const known = this.#known.get(program.id);
-    if (known !== undefined && isThere(known)) {
+    if (known !== undefined && exists(known)) {
       const renamed = { ...known, ...shownOf(program) };
       if (JSON.stringify(renamed) !== JSON.stringify(known)) this.remember(renamed);
       return { program, record: renamed, previous: undefined, lost: [] };
     }
     const next = this.#next.get(program.id);
-    if (next === undefined || !isThere(next.record)) return undefined;
+    if (next === undefined || !exists(next.record)) return undefined;
     return { ...next, program, record: { ...next.record, ...shownOf(program) }, previous: known };
   }
 

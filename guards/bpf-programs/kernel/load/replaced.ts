@@ -7,7 +7,7 @@ import type { DesiredProgram } from '../desired.ts';
 import { mapInfo } from '../info.ts';
 import { openPin } from '../pins/pin.ts';
 import type { Pins } from '../pins/pins.ts';
-import { entriesOf } from '../read/map-entries.ts';
+import { entriesOf } from '../running/map-entries.ts';
 import type { KeptMap, ProgramRecord } from '../records.ts';
 import { isUnchanged, type MapSources, nameOf, variableSections } from './existing-maps.ts';
 import { loadKeyOf } from './load-key.ts';
@@ -51,7 +51,7 @@ export function mapSources(
 }
 
 /** Larger maps are only reported as having more entries. */
-const MOST_COUNTED = 1000;
+const MAX_COUNTED = 1000;
 
 /**
  * Contents of replaced programs' maps that no new map has.
@@ -93,7 +93,7 @@ function contents(kept: KeptMap, map: Descriptor): string | undefined {
     for (const { values } of entriesOf(map.fd, info)) {
       // An array is full of zeros from the beginning.
       if (values.some((value) => value.some((byte) => byte !== 0))) count++;
-      if (count > MOST_COUNTED) return `more than ${MOST_COUNTED} entries`;
+      if (count > MAX_COUNTED) return `more than ${MAX_COUNTED} entries`;
     }
     return count === 0 ? undefined : `${count} ${count === 1 ? 'entry' : 'entries'}`;
   } catch (error) {

@@ -133,17 +133,17 @@ function verifyAll(
   return programs.map((known, at): VerifiedProgram => {
     const { functionName, section, type } = known;
     const request = requests[at];
-    const told = { functionName, section, type };
+    const reported = { functionName, section, type };
     const refused = (message: string): VerifiedProgram => ({
-      ...{ ...told, loads: false, verifiedInstructions: 0, statistics: '', message },
+      ...{ ...reported, loads: false, verifiedInstructions: 0, statistics: '', message },
     });
     if (request === undefined || typeof request === 'string') return refused(request ?? '');
     const together = accepted.get(request);
-    if (together !== undefined) return { ...told, loads: true, ...together, message: '' };
+    if (together !== undefined) return { ...reported, loads: true, ...together, message: '' };
     // The kernel was asked for one of this type, and answers all of them the same.
     if (impossible.has(request.type))
       return refused(refusals.explain(new ProgramFailure('load', NOT_TRIED), type ?? '').message);
-    const verified = verifyAlone(loadRequest(bytes, [request], given), told, refusals);
+    const verified = verifyAlone(loadRequest(bytes, [request], given), reported, refusals);
     if (!verified.loads && !refusals.answer(type ?? '').available) impossible.add(request.type);
     return verified;
   });
@@ -183,21 +183,21 @@ function loadRequest(
 
 function verifyAlone(
   request: LoadRequest,
-  told: Pick<VerifiedProgram, 'functionName' | 'section' | 'type'>,
+  reported: Pick<VerifiedProgram, 'functionName' | 'section' | 'type'>,
   refusals: Refusals,
 ): VerifiedProgram {
   const log = new FixedBuffer(LOG_BYTES);
   try {
     const { verifiedInstructions } = tryLoad(request, {}, log);
-    return { ...told, loads: true, verifiedInstructions, statistics: statisticsOf(log), message: '' };
+    return { ...reported, loads: true, verifiedInstructions, statistics: statisticsOf(log), message: '' };
   } catch {
     // Once more, for the reason.
   }
   try {
     const { verifiedInstructions } = tryLoad(request);
-    return { ...told, loads: true, verifiedInstructions, statistics: '', message: '' };
+    return { ...reported, loads: true, verifiedInstructions, statistics: '', message: '' };
   } catch (error) {
-    const { message } = refusals.explain(failureOf(error, 'load'), told.type ?? '');
-    return { ...told, loads: false, verifiedInstructions: 0, statistics: statisticsOf(log), message };
+    const { message } = refusals.explain(failureOf(error, 'load'), reported.type ?? '');
+    return { ...reported, loads: false, verifiedInstructions: 0, statistics: statisticsOf(log), message };
   }
 }

@@ -31,12 +31,12 @@ export function openContainer({ pid, containerId }: ContainerPlace): Fd {
 }
 
 /** A process may have 65,530 mappings (vm.max_map_count), each of a path with 4,096 bytes. */
-const MOST_BYTES = 8 * 1024 * 1024;
+const MAX_BYTES = 8 * 1024 * 1024;
 
 /** A file of the process: its first 8 MiB. @throws {SystemCallError} `SYSTEM` when it is gone */
 export function readProcess(directory: Fd, name: string): string {
   using file = openat2(directory, name, { flags: 0 });
-  return readStart(file.number, MOST_BYTES).toString('latin1');
+  return readStart(file.number, MAX_BYTES).toString('latin1');
 }
 
 function isGone(error: unknown): error is SystemCallError {

@@ -61,9 +61,9 @@ export class Caller {
 
   async call(times: number): Promise<void> {
     await this.pid();
-    const told = this.#answers.length;
+    const reported = this.#answers.length;
     this.#process.stdin?.write(`${times}\n`);
-    await until('perl to have called', () => this.#answers.length > told);
+    await until('perl to have called', () => this.#answers.length > reported);
   }
 }
 

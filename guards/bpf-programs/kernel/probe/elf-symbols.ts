@@ -11,11 +11,11 @@ const STT_GNU_IFUNC = 10;
 const SYMBOL_BYTES = 24;
 const SECTION_HEADER_BYTES = 64;
 /** A debug build of a browser has some 100 MiB of each. */
-const MOST_TABLE_BYTES = 512 * 1024 * 1024;
+const MAX_TABLE_BYTES = 512 * 1024 * 1024;
 /** elf(5): one of each type. */
-const MOST_TABLES = 4;
+const MAX_TABLES = 4;
 /** Linkers write a name once, or as the end of another one. */
-const MOST_OCCURRENCES = 65_536;
+const MAX_OCCURRENCES = 65_536;
 /** How much is read at a time: this many symbols. */
 const PIECE_BYTES = 64 * 1024 * SYMBOL_BYTES;
 
@@ -45,7 +45,7 @@ export function functionOffset(fd: number, name: string): bigint | undefined {
   for (let at = 0; at + SECTION_HEADER_BYTES <= sections.length; at += SECTION_HEADER_BYTES) {
     const type = sections.readUInt32LE(at + 4);
     if (type !== SHT_SYMTAB && type !== SHT_DYNSYM) continue;
-    if (++tables > MOST_TABLES) throw malformed(`it has more than ${MOST_TABLES} symbol tables`);
+    if (++tables > MAX_TABLES) throw malformed(`it has more than ${MAX_TABLES} symbol tables`);
     const names = section(sections, sections.readUInt32LE(at + 40) * SECTION_HEADER_BYTES, 'string table');
     const begins = occurrences(fd, names, wanted);
     if (begins.size === 0) continue;
@@ -67,8 +67,8 @@ function occurrences(fd: number, names: Section, wanted: Buffer): ReadonlySet<nu
   for (const { piece, at } of pieces(fd, names, wanted.length - 1)) {
     for (let begin = piece.indexOf(wanted); begin >= 0; begin = piece.indexOf(wanted, begin + 1)) {
       found.add(at + begin);
-      if (found.size > MOST_OCCURRENCES)
-        throw malformed(`its string table has the name more than ${MOST_OCCURRENCES} times`);
+      if (found.size > MAX_OCCURRENCES)
+        throw malformed(`its string table has the name more than ${MAX_OCCURRENCES} times`);
     }
   }
   return found;
@@ -106,8 +106,8 @@ function* pieces(
 function section(sections: Buffer, at: number, what: string): Section {
   if (at + SECTION_HEADER_BYTES > sections.length) return { offset: 0, sizeBytes: 0 };
   const sizeBytes = Number(sections.readBigUInt64LE(at + 32));
-  if (sizeBytes > MOST_TABLE_BYTES)
-    throw malformed(`its ${what} has ${sizeBytes} bytes; the limit is ${MOST_TABLE_BYTES}`);
+  if (sizeBytes > MAX_TABLE_BYTES)
+    throw malformed(`its ${what} has ${sizeBytes} bytes; the limit is ${MAX_TABLE_BYTES}`);
   return { offset: Number(sections.readBigUInt64LE(at + 24)), sizeBytes };
 }
 

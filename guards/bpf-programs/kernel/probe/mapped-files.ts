@@ -10,7 +10,7 @@ export type EarlierFile = Pick<ProbedFile, 'file' | 'path'>;
 
 /** Reading the maps of all processes takes some 0.1 ms for each: at most a twentieth of the time. */
 const SHARE = 20;
-const LEAST_PAUSE_MS = 500;
+const MIN_PAUSE_MS = 500;
 
 /** Whether files are in use; an unknown file counts as used. */
 export class MappedFiles {
@@ -44,7 +44,7 @@ export class MappedFiles {
     }
     this.#unused = new Set(left.keys());
     const endedMs = this.#clock.monotonicMs();
-    this.#nextMs = endedMs + Math.max(LEAST_PAUSE_MS, (endedMs - beganMs) * SHARE);
+    this.#nextMs = endedMs + Math.max(MIN_PAUSE_MS, (endedMs - beganMs) * SHARE);
   }
 }
 

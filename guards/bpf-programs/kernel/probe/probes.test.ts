@@ -35,7 +35,7 @@ import {
 import { Caller, place, probe, uprobe } from './caller.fixture.ts';
 
 /** Programs run if the kernel supports them, and are refused with the reason if not. */
-async function either(t: TestContext, attach: Attach, functionName: string, act: () => void, least: number) {
+async function either(t: TestContext, attach: Attach, functionName: string, act: () => void, min: number) {
   const { type } = attach;
   if (type === 'tc' || type === 'tcx' || type === 'xdp' || type === 'nowhere') throw new TypeError(type);
   const kind = type === 'kretprobe' ? 'kprobe' : type;
@@ -49,7 +49,7 @@ async function either(t: TestContext, attach: Attach, functionName: string, act:
   if (runs) {
     loaded(outcomes, 'p');
     act();
-    assert.ok(lab.counted('p') >= least, `${lab.counted('p')}`);
+    assert.ok(lab.counted('p') >= min, `${lab.counted('p')}`);
     return;
   }
   const outcome = outcomes.get('p');

@@ -18,7 +18,7 @@ export class TargetPaths implements Disposable {
   readonly #options: TargetPathsOptions;
   readonly #followed = new Map<string, TrackedPath>();
   #tracker: PathTracker | undefined;
-  #told = '';
+  #reported = '';
   #disposed = false;
 
   constructor(options: TargetPathsOptions) {
@@ -62,8 +62,8 @@ export class TargetPaths implements Disposable {
   }
 
   #problem(problem: RampartError): void {
-    if (problem.message === this.#told) return;
-    this.#told = problem.message;
+    if (problem.message === this.#reported) return;
+    this.#reported = problem.message;
     this.#options.logger.warn(
       { err: problem },
       'cannot follow targets of uprobes; they are looked at from time to time',

@@ -25,9 +25,9 @@ export interface CachedLibrary {
 /** As the kernel (PATH_MAX). */
 const LONGEST_PATH = 4096;
 /** Limit of ld.so.cache; that of a desktop has some 200 kB. */
-const MOST_CACHE_BYTES = 4 * 1024 * 1024;
+const MAX_CACHE_BYTES = 4 * 1024 * 1024;
 /** In a directory of libraries. */
-const MOST_NAMES = 200_000;
+const MAX_NAMES = 200_000;
 
 /**
  * In the order of the file. A malformed cache has no libraries; neither has one with repeated references to
@@ -173,15 +173,15 @@ function readCache(root: Fd): Buffer {
   if (fd < 0) return Buffer.alloc(0);
   using file = new Fd(fd);
   const stat = fstatSync(fd);
-  if (!stat.isFile() || stat.size > MOST_CACHE_BYTES) return Buffer.alloc(0);
-  return readBounded(file.number, MOST_CACHE_BYTES, CACHE);
+  if (!stat.isFile() || stat.size > MAX_CACHE_BYTES) return Buffer.alloc(0);
+  return readBounded(file.number, MAX_CACHE_BYTES, CACHE);
 }
 
 /** The wanted names in a directory, up to the number that a directory of libraries may have. */
 function namesIn(path: string, isWanted: (name: string) => boolean): string[] {
   using directory = opendirSync(path);
   const names: string[] = [];
-  for (let seen = 0; seen < MOST_NAMES; seen++) {
+  for (let seen = 0; seen < MAX_NAMES; seen++) {
     const entry = directory.readSync();
     if (entry === null) break;
     if (isWanted(entry.name)) names.push(entry.name);

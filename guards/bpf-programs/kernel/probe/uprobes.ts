@@ -52,7 +52,7 @@ export interface UprobesOptions {
 }
 
 /** Limit of attachments to earlier files: each holds a deleted file, and so its space on the disk. */
-const MOST_EARLIER = 8;
+const MAX_EARLIER = 8;
 
 /** Where a target is looked up. */
 interface Place extends Disposable {
@@ -252,21 +252,21 @@ export class Uprobes implements Disposable {
     const name = `before-${1 + Math.max(0, ...numbers)}`;
     renameSync(this.#pinOf(record, 'link'), this.#pinOf(record, name));
     const all = [...probedBefore, { ...current, pin: name }];
-    for (const { pin: oldest, path } of all.slice(0, -MOST_EARLIER)) {
+    for (const { pin: oldest, path } of all.slice(0, -MAX_EARLIER)) {
       release(this.#pinOf(record, oldest));
       this.#options.logger.warn(
         { program: record.owner, path },
-        `more than ${MOST_EARLIER} earlier files are in use: processes that use the oldest are not probed any more`,
+        `more than ${MAX_EARLIER} earlier files are in use: processes that use the oldest are not probed any more`,
       );
     }
-    return { ...record, probed: undefined, probedBefore: all.slice(-MOST_EARLIER) };
+    return { ...record, probed: undefined, probedBefore: all.slice(-MAX_EARLIER) };
   }
 
   /** The previous version stays in earlier files, into which the new one cannot be put. */
   #takeEarlier({ attachKey, probed, probedBefore = [], ...previous }: ProgramRecord, now: ProgramRecord) {
     if (attachKey !== now.attachKey) return now;
     const isEarlier = probed !== undefined && probed.file !== now.probed?.file;
-    const all = [...probedBefore, ...(isEarlier ? [probed] : [])].slice(-MOST_EARLIER);
+    const all = [...probedBefore, ...(isEarlier ? [probed] : [])].slice(-MAX_EARLIER);
     if (all.length === 0) return now;
     const taken = all.map((one, index) => {
       const name = `before-${index + 1}`;

@@ -5,7 +5,7 @@ import { release } from 'node:os';
 import { test } from 'node:test';
 
 import { bpf, command, Descriptor, Structure } from '../../../../lib/ebpf/bpf-call.ts';
-import { possibleCpus } from '../read/map-entries.ts';
+import { possibleCpus } from '../running/map-entries.ts';
 import { obstacle } from '../lab.fixture.ts';
 import { mapTypeNames } from '../type-names.ts';
 import { allowedMapTypes, mapMemoryBytes } from './map-memory.ts';

@@ -1,5 +1,5 @@
 /** How much memory of the kernel the maps of an object file take, from their definitions: a little more than the kernel counts. */
-import { possibleCpus } from '../read/map-entries.ts';
+import { possibleCpus } from '../running/map-entries.ts';
 import { mapTypeNames } from '../type-names.ts';
 
 export interface MapDefinition {

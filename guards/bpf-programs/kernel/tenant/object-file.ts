@@ -19,7 +19,7 @@ const SHN_UNDEF = 0;
 const SHT_NOBITS = 8;
 /** Limit of names of symbols and sections. The kernel's own have up to 512 bytes. */
 const LONGEST_NAME = 4096;
-const MOST_EXTERNS = 1000;
+const MAX_EXTERNS = 1000;
 
 interface Section {
   readonly name: string;
@@ -94,8 +94,8 @@ export class ObjectFile {
         throw malformed('a relocation has no symbol');
       if (index === 0 || table.bytes.readUInt16LE(at + 6) !== SHN_UNDEF) continue;
       names.add(textAt(this.#sections[table.link]?.bytes, table.bytes.readUInt32LE(at)));
-      if (names.size > MOST_EXTERNS)
-        throw malformed(`a program names more than ${MOST_EXTERNS} functions of the kernel`);
+      if (names.size > MAX_EXTERNS)
+        throw malformed(`a program names more than ${MAX_EXTERNS} functions of the kernel`);
     }
     return [...names];
   }

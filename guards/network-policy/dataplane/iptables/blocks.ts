@@ -50,9 +50,9 @@ function split(family: Family, range: AddressRange): string[] {
   return blocks;
 }
 
-function trailingZeros(value: bigint, most: number): number {
+function trailingZeros(value: bigint, max: number): number {
   let zeros = 0;
-  while (zeros < most && ((value >> BigInt(zeros)) & 1n) === 0n) zeros++;
+  while (zeros < max && ((value >> BigInt(zeros)) & 1n) === 0n) zeros++;
   return zeros;
 }
 

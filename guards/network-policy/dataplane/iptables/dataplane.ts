@@ -193,7 +193,7 @@ class IptablesDataplane implements Dataplane {
     ];
   }
 
-  whoseLog(prefix: string): ChainOwner | undefined {
+  ownerOfLog(prefix: string): ChainOwner | undefined {
     const logged = parseLogPrefix(prefix);
     const [chain = '', way] = logged?.words ?? [];
     if (logged === undefined || (way !== 'in' && way !== 'out')) return undefined;

@@ -40,8 +40,8 @@ class Edits {
     let start = 0;
     while (start < before.length && start < after.length && before[start] === after[start]) start++;
     let end = 0;
-    const most = Math.min(before.length, after.length) - start;
-    while (end < most && before.at(-1 - end) === after.at(-1 - end)) end++;
+    const max = Math.min(before.length, after.length) - start;
+    while (end < max && before.at(-1 - end) === after.at(-1 - end)) end++;
     const gone = before.slice(start, before.length - end);
     const kept = new Set([...before.slice(0, start), ...before.slice(before.length - end)]);
     if (kept.size === 0 || gone.some((line) => kept.has(line)) || new Set(gone).size < gone.length) {

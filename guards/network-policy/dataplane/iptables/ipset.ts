@@ -41,10 +41,10 @@ export function parseSets(listing: string): Map<string, IpSet> {
 }
 
 /** Size of a set: the default, or more if it needs more. */
-function mostMembers(count: number): number {
-  let most = 65_536;
-  while (most < count) most *= 2;
-  return most;
+function maxMembers(count: number): number {
+  let max = 65_536;
+  while (max < count) max *= 2;
+  return max;
 }
 
 export function sameMembers(a: ReadonlySet<string>, b: ReadonlySet<string>): boolean {
@@ -93,13 +93,13 @@ export function swapName(name: string, family: Family): string {
 
 /** Whether the one can become the other in place. */
 export function canKeep(old: IpSet, set: IpSet): boolean {
-  const room = old.room ?? mostMembers(old.members.size);
+  const room = old.room ?? maxMembers(old.members.size);
   return old.type === set.type && old.family === set.family && old.isOdd !== true && set.members.size <= room;
 }
 
 function create(name: string, { type, family, members }: IpSet): string {
   // It grows on its own; the initial size costs memory for each set.
-  return `create ${name} ${type} family ${family === 6 ? 'inet6' : 'inet'} hashsize 64 maxelem ${mostMembers(members.size)}`;
+  return `create ${name} ${type} family ${family === 6 ? 'inet6' : 'inet'} hashsize 64 maxelem ${maxMembers(members.size)}`;
 }
 
 function adds(name: string, members: ReadonlySet<string>): string[] {

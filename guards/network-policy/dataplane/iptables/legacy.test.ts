@@ -7,7 +7,7 @@ scenariosSuite(
     name: 'iptables-legacy',
     open: (options) => openIptablesDataplane({ ...options, variant: 'legacy' }),
     // Each change starts programs.
-    leastPolicies: 20,
+    minPolicies: 20,
   },
   iptablesObstacle('legacy'),
 );

@@ -71,7 +71,7 @@ export async function examineIptables(
 ): Promise<IptablesNeeds> {
   const missing: string[] = [];
   let withoutHopLimit: string | undefined;
-  const told = async <T>(work: () => Promise<T>): Promise<T | undefined> => {
+  const reported = async <T>(work: () => Promise<T>): Promise<T | undefined> => {
     try {
       return await work();
     } catch (error) {
@@ -82,16 +82,16 @@ export async function examineIptables(
   };
   const mayAsk = effectiveCapabilities().includes('CAP_NET_RAW');
   if (!mayAsk) missing.push(needsRaw);
-  const iptables = await told(() => iptablesInUse(used, undefined, signal));
-  const ipset = await told(async () => await ipsetVersion(namespace, signal));
+  const iptables = await reported(() => iptablesInUse(used, undefined, signal));
+  const ipset = await reported(async () => await ipsetVersion(namespace, signal));
   if (mayAsk && iptables !== undefined && ipset !== undefined) {
     const trial = new Trial(iptables, namespace, signal);
     for (const family of existsSync('/proc/sys/net/ipv6') ? ([4, 6] as const) : ([4] as const)) {
-      missing.push(...((await told(() => missingIn(trial, family))) ?? []));
+      missing.push(...((await reported(() => missingIn(trial, family))) ?? []));
     }
     if (missing.length === 0 && existsSync('/proc/sys/net/ipv6')) {
       const [module, rule] = hopLimitRule;
-      const why = await told(() => trial.rules(6, [rule[6]]));
+      const why = await reported(() => trial.rules(6, [rule[6]]));
       if (why !== undefined)
         withoutHopLimit = `routed packets that look like neighbour discovery pass: ${module}: ${why}`;
     }

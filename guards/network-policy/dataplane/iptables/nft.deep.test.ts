@@ -7,7 +7,7 @@ scenariosSuite(
     name: 'iptables-nft',
     open: (options) => openIptablesDataplane({ ...options, variant: 'nft' }),
     // Each change starts programs.
-    leastPolicies: 20,
+    minPolicies: 20,
   },
   iptablesObstacle('nft'),
 );

@@ -11,7 +11,7 @@ import type { CompiledPolicy } from './policy.ts';
 import type { IptablesRules, Lines } from './rules.ts';
 
 /** With more, single rules are not the cause. */
-const mostRefusals = 256;
+const maxRefusals = 256;
 
 /** A set with fewer members is tried again. */
 interface RefusedSet {
@@ -45,7 +45,7 @@ export class Refusals {
     isPolicy: (chain: string) => boolean,
     tryRules: (family: Family, lines: Lines) => Promise<string | undefined>,
   ): Promise<boolean> {
-    if (this.#shapes.size + this.#sets.size >= mostRefusals) return false;
+    if (this.#shapes.size + this.#sets.size >= maxRefusals) return false;
     const [, filled] = /^(?:add|create) (\S+) /.exec(error.text ?? '') ?? [];
     if (filled !== undefined) {
       const swaps = ({ name, family }: IpSet): boolean => swapName(name, family) === filled;

@@ -313,7 +313,7 @@ class NftablesDataplane implements Dataplane {
     this.#rules = noRules;
   }
 
-  whoseLog(prefix: string, packet: LoggedEnds): ChainOwner | undefined {
+  ownerOfLog(prefix: string, packet: LoggedEnds): ChainOwner | undefined {
     const logged = parseLogPrefix(prefix);
     if (logged === undefined) return undefined;
     const { verdict, words } = logged;

@@ -3,7 +3,7 @@ import type { AddressRange, Family } from '../../engine/rules.ts';
 import { addressValue } from '../../engine/addresses.ts';
 import { protocolNumbers } from '../kernel-packet.ts';
 import { prefixLength } from './addresses.ts';
-import { addressBytes, commentData, fits, inexpressible, mostPort, mostProtocol } from './encode-values.ts';
+import { addressBytes, commentData, fits, inexpressible, maxPort, maxProtocol } from './encode-values.ts';
 import { compare, type NftablesBatch } from './nftables-batch.ts';
 import { icmpv6Types, type Rule, type Side, type Statement, transports } from './rule.ts';
 import { ruleText } from './rule-text.ts';
@@ -20,7 +20,7 @@ const KIND_BYTES = 16;
 const bases = { network: 1, transport: 2 } as const;
 const DESTINATION_PORT_OFFSET = 2;
 const HOP_LIMIT_OFFSET = 7;
-const MOST_HOPS = 255;
+const MAX_HOPS = 255;
 /** The numbers of netfilter, and where the addresses are in the header. */
 const families = {
   4: { number: 2, sizeBytes: 4, saddr: 12, daddr: 16 },
@@ -95,7 +95,7 @@ function encodeStatement(batch: NftablesBatch, statement: Statement, setId: numb
       return transportProtocol(batch, statement.protocol);
     case 'destination port': {
       const { first, last, protocol } = statement;
-      if (!fits(first, last) || !fits(last, mostPort)) return false;
+      if (!fits(first, last) || !fits(last, maxPort)) return false;
       if (!transportProtocol(batch, transports[protocol])) return false;
       batch.payload(bases.transport, DESTINATION_PORT_OFFSET, 2);
       between(batch, networkShort(first), networkShort(last));
@@ -107,7 +107,7 @@ function encodeStatement(batch: NftablesBatch, statement: Statement, setId: numb
       batch.lookup(ANONYMOUS_SET, { id: setId });
       return true;
     case 'hop limit':
-      if (!fits(statement.hops, MOST_HOPS)) return false;
+      if (!fits(statement.hops, MAX_HOPS)) return false;
       batch.payload(bases.network, HOP_LIMIT_OFFSET, 1);
       batch.compare(compare.equal, Buffer.of(statement.hops));
       return true;
@@ -216,7 +216,7 @@ function networkProtocol(batch: NftablesBatch, family: Family): void {
 }
 
 function transportProtocol(batch: NftablesBatch, protocol: number): boolean {
-  if (!fits(protocol, mostProtocol)) return false;
+  if (!fits(protocol, maxProtocol)) return false;
   batch.meta(metaKeys.transportProtocol);
   batch.compare(compare.equal, Buffer.of(protocol));
   return true;

@@ -3,8 +3,8 @@ import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 import { addressGroups, ipv4Value } from '../../engine/addresses.ts';
 import type { Address, Family } from '../../engine/rules.ts';
 
-export const mostPort = 65_535;
-export const mostProtocol = 255;
+export const maxPort = 65_535;
+export const maxProtocol = 255;
 
 export function addressBytes(family: Family, value: bigint): Buffer {
   const bytes = Buffer.alloc(family === 4 ? 4 : 16);
@@ -30,8 +30,8 @@ export function addressTextBytes(family: Family, address: Address): Buffer {
 }
 
 /** False for `undefined`, too: the number of a protocol that is unknown here. */
-export function fits(value: number, most: number): boolean {
-  return Number.isInteger(value) && value >= 0 && value <= most;
+export function fits(value: number, max: number): boolean {
+  return Number.isInteger(value) && value >= 0 && value <= max;
 }
 
 /** A key of three fields, each padded to four bytes. */

@@ -186,7 +186,7 @@ suite('commands as messages', { skip: namespaceObstacle() ?? false }, () => {
         },
       ),
       // Each starts some thirty programs.
-      { numRuns: isDeep ? 200 : 100, least: 5 },
+      { numRuns: isDeep ? 200 : 100, min: 5 },
     );
   });
 

@@ -12,8 +12,8 @@ import {
   endpointBytes,
   fits,
   inexpressible,
-  mostPort,
-  mostProtocol,
+  maxPort,
+  maxProtocol,
 } from './encode-values.ts';
 import type { ElementSet, RangeElements } from './nft-sets.ts';
 import type { NftablesBatch } from './nftables-batch.ts';
@@ -206,7 +206,7 @@ export class Encoder {
         return (key) => {
           const endpoint = set.elements.get(key);
           const isKnown =
-            endpoint !== undefined && fits(endpoint.protocol, mostProtocol) && fits(endpoint.port, mostPort);
+            endpoint !== undefined && fits(endpoint.protocol, maxProtocol) && fits(endpoint.port, maxPort);
           if (!isKnown) throw inexpressible(key);
           batch.keyItem(endpointBytes(this.#address(set.family, endpoint.address), endpoint));
         };

@@ -12,7 +12,7 @@ import type { Command } from './objects.ts';
 import type { RefusedCommands } from './program.ts';
 
 /** With more, single rules are not the cause. */
-const mostRefusals = 256;
+const maxRefusals = 256;
 
 export class Refusals {
   /** By the key of a policy's rules: why, by the index of the rule. */
@@ -45,7 +45,7 @@ export class Refusals {
     const byName = new Map([...peers.keys()].map((key) => [peersName(key), key] as const));
     let isNew = false;
     for (const { command, why } of refused) {
-      if (this.#rules.size + this.#peers.size > mostRefusals) break;
+      if (this.#rules.size + this.#peers.size > maxRefusals) break;
       const shared = byName.get(/^(peers-[^-]+)-/.exec(setOf(command))?.[1] ?? '');
       if (shared !== undefined) {
         isNew ||= !this.#peers.has(shared);

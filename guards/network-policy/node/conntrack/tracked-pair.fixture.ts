@@ -44,8 +44,8 @@ export class TrackedPair implements AsyncDisposable {
 
   async connect(host: string): Promise<Socket> {
     const [socket, connected] = await this.client.runTick(() => {
-      const begun = connect({ host, port: 80 });
-      return [begun, once(begun, 'connect')] as const;
+      const started = connect({ host, port: 80 });
+      return [started, once(started, 'connect')] as const;
     });
     this.#open.push(socket);
     await connected;

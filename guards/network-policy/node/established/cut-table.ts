@@ -38,11 +38,11 @@ function tableCommands(): string[] {
     ...families.flatMap(({ family, ip }) => {
       const key = `${ip} saddr . ${ip} daddr . tcp sport . tcp dport`;
       const goesOn = `add rule ${table} cut tcp flags & (syn | rst) == 0 ${key}`;
-      const [flows, told] = [`@flows-${family}`, `@told-${family}`];
+      const [flows, reported] = [`@flows-${family}`, `@told-${family}`];
       return [
-        `add rule ${table} cut tcp flags & syn == syn delete ${flows} { ${key} } delete ${told} { ${key} }`,
-        `${goesOn} ${told} reject with tcp reset`,
-        `${goesOn} ${flows} add ${told} { ${key} } delete ${flows} { ${key} } tcp flags set rst accept`,
+        `add rule ${table} cut tcp flags & syn == syn delete ${flows} { ${key} } delete ${reported} { ${key} }`,
+        `${goesOn} ${reported} reject with tcp reset`,
+        `${goesOn} ${flows} add ${reported} { ${key} } delete ${flows} { ${key} } tcp flags set rst accept`,
       ];
     }),
     ...['forward', 'input', 'output'].flatMap((hook) => [

@@ -37,9 +37,9 @@ export class Cutter implements Disposable {
   /** As they are in the kernel. */
   #programmed: NodeRules | undefined;
   /** TCP connections whose ends are being notified, by the kernel's key for them. */
-  #telling = new Set<string>();
+  #reporting = new Set<string>();
   /** Connections whose ends have been notified, to be removed from conntrack at the next check. */
-  #told: ReadonlySet<string> = new Set();
+  #reported: ReadonlySet<string> = new Set();
   #running: Promise<void> | undefined;
 
   constructor(options: CutterOptions) {
@@ -70,8 +70,8 @@ export class Cutter implements Disposable {
   /** Once a minute: forgets connections whose ends have been notified, and removes what is no longer needed. */
   tidy(): void {
     try {
-      if (this.#telling.size > 0 && this.#programmed !== undefined) {
-        this.#told = this.#telling;
+      if (this.#reporting.size > 0 && this.#programmed !== undefined) {
+        this.#reported = this.#reporting;
         this.#look(this.#programmed);
         return;
       }
@@ -111,27 +111,27 @@ export class Cutter implements Disposable {
       if (this.#slice.over) await this.#slice.next();
       if (signal.aborted) return;
     }
-    const telling = this.#tell(refused.filter(({ protocol }) => protocol === protocolNumbers.TCP));
+    const reporting = this.#notify(refused.filter(({ protocol }) => protocol === protocolNumbers.TCP));
     let cut = 0;
     for (const flow of refused) {
       const name = nameOf(flow);
-      const isNew = !this.#telling.has(name);
+      const isNew = !this.#reporting.has(name);
       // Until its ends have been notified, conntrack must know it, or the rules would drop the notification.
-      const isOver = this.#told.has(name) || !telling.has(name);
+      const isOver = this.#reported.has(name) || !reporting.has(name);
       if (isOver && !conntrack.delete(flow)) continue;
-      if (isOver) telling.delete(name);
+      if (isOver) reporting.delete(name);
       if (isNew) cut++;
       if (this.#slice.over) await this.#slice.next();
     }
-    this.#told = new Set();
-    this.#telling = telling;
+    this.#reported = new Set();
+    this.#reporting = reporting;
     if (cut === 0) return;
     onCut(cut);
     logger.info({ flows: cut }, 'cut connections that are no longer allowed');
   }
 
   /** @returns the names of those whose ends are notified; the others can only be forgotten */
-  #tell(flows: readonly TrackedFlow[]): Set<string> {
+  #notify(flows: readonly TrackedFlow[]): Set<string> {
     if (flows.length === 0 || this.#nft === undefined) return new Set();
     try {
       refuseFlows(this.#nft, flows.map(seenFlow));

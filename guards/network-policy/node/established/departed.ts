@@ -29,7 +29,7 @@ export interface DepartedOptions {
 }
 
 /** As long as the kernel refuses to forget: more than a node has in use, and few enough to keep. */
-const MOST_ADDRESSES = 4096;
+const MAX_ADDRESSES = 4096;
 const RETRY = { baseMs: 100, maxMs: 60_000 };
 const SLICE_MS = 4;
 /** Connections are read for peers at most this often. */
@@ -111,7 +111,7 @@ export class Departed {
         onForgotten(flows);
         logger.info({ flows, addresses: left.size }, 'forgot the connections of pods that are gone');
       } catch (error) {
-        this.#left = new Set([...left, ...this.#left].slice(-MOST_ADDRESSES));
+        this.#left = new Set([...left, ...this.#left].slice(-MAX_ADDRESSES));
         const problem = messageOf(error);
         if (problem !== this.#problem) {
           logger.warn(`a pod may inherit the connections of one that is gone: ${problem}; retrying`);

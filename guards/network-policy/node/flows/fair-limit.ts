@@ -16,7 +16,7 @@ export interface FairLimitOptions {
 
 const PERIOD_MS = 1000;
 /** Beyond it, all are forgotten. */
-const MOST_KEYS = 4096;
+const MAX_KEYS = 4096;
 
 /**
  * Each key may take its max-min fair share of the limit, which follows from how often each one asked in the second before: those that
@@ -55,7 +55,7 @@ export class FairLimit {
   #use(key: string): Use {
     let use = this.#uses.get(key);
     if (use === undefined) {
-      if (this.#uses.size >= MOST_KEYS) this.#uses.clear();
+      if (this.#uses.size >= MAX_KEYS) this.#uses.clear();
       this.#uses.set(key, (use = { asked: 0, taken: 0, folded: 0 }));
     }
     return use;

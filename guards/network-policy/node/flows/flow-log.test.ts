@@ -27,11 +27,11 @@ suite('the log of connections', { skip: namespaceObstacle() ?? false }, () => {
     using namespace = tracking();
     if (!namespace.run(() => existsSync(eventsSwitch))) return context.skip('this kernel has no switch');
     const switchEvents = (value: '0' | '1'): void => namespace.run(() => writeFileSync(eventsSwitch, value));
-    const told: string[] = [];
+    const reported: string[] = [];
     const logger = {
-      warn: (text: string) => void told.push(text),
-      info: (text: string) => void told.push(text),
-      error: (_: unknown, text: string) => void told.push(text),
+      warn: (text: string) => void reported.push(text),
+      info: (text: string) => void reported.push(text),
+      error: (_: unknown, text: string) => void reported.push(text),
     };
     const engine = new PolicyEngine('node');
     engine.upsertPod({
@@ -53,13 +53,13 @@ suite('the log of connections', { skip: namespaceObstacle() ?? false }, () => {
     log.open();
     const warning =
       'allowed connections are not logged: cannot follow new connections: net.netfilter.nf_conntrack_events is 0';
-    assert.equal(told.length, 1);
-    assert.ok(told[0]?.startsWith(warning), told[0]);
+    assert.equal(reported.length, 1);
+    assert.ok(reported[0]?.startsWith(warning), reported[0]);
     assert.match(log.problem ?? '', /nf_conntrack_events is 0/);
 
     switchEvents('1');
     log.open();
-    assert.deepEqual([log.problem, told[1]], [undefined, 'logging allowed connections again']);
+    assert.deepEqual([log.problem, reported[1]], [undefined, 'logging allowed connections again']);
     const socket = await namespace.runTick(() => {
       const made = createSocket('udp4');
       made.bind(1234);

@@ -29,7 +29,7 @@ export interface PodInterface extends Pick<SeenInterface, 'index' | 'name' | 'is
  * A pod that may configure its network can add as many as it likes, each with rules for all packets of the node. If it is isolated, it does not
  * send with those beyond that.
  */
-const mostLinkLocal = 4;
+const maxLinkLocal = 4;
 
 export type KnownInterface = Pick<PodInterface, 'index' | 'mac' | 'linkLocal'>;
 
@@ -87,7 +87,7 @@ export function matchInterfaces(
     const { index, name, isBridged } = now;
     const known = (before.get(pod)?.linkLocal ?? []).filter((address) => now.linkLocal.includes(address));
     const own = ownedBy(pod, [...new Set([derived, ...known, ...now.linkLocal])]);
-    const linkLocal = own.slice(0, mostLinkLocal).toSorted();
+    const linkLocal = own.slice(0, maxLinkLocal).toSorted();
     all.set(pod, { index, name, isBridged, mac, linkLocal });
   }
   return all;

@@ -140,8 +140,8 @@ export class SourceCheck implements Disposable {
   }
 
   /** Which pod sent a packet that was logged with this prefix; undefined: it is not one of these. */
-  whoseLog(prefix: string): Sender | undefined {
-    return this.#table.whoseLog(prefix);
+  ownerOfLog(prefix: string): Sender | undefined {
+    return this.#table.ownerOfLog(prefix);
   }
 
   #removeAll(): void {

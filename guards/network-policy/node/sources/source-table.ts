@@ -237,7 +237,7 @@ export class SourceTable implements Disposable {
   }
 
   /** Whose packet was logged with this prefix. */
-  whoseLog(prefix: string): Sender | undefined {
+  ownerOfLog(prefix: string): Sender | undefined {
     const logged = parseLogPrefix(prefix);
     const [word, chain = ''] = logged?.words ?? [];
     const pod = word === logWord ? this.#chains.get(chain)?.pod : undefined;

@@ -10,7 +10,7 @@ export class TakenAddresses {
   readonly #counts = new Map<Address, number>();
   #others: ReadonlySet<Address> = new Set();
   /** Since {@link takeChange}. */
-  readonly #untold = new NetChanges<Address>();
+  readonly #unreported = new NetChanges<Address>();
 
   [Symbol.iterator](): Iterator<Address> {
     return this.#counts.keys();
@@ -30,14 +30,14 @@ export class TakenAddresses {
 
   /** Since the last call. */
   takeChange(): AddressChange {
-    return this.#untold.take();
+    return this.#unreported.take();
   }
 
   #count(address: Address, by: 1 | -1): void {
     const count = (this.#counts.get(address) ?? 0) + by;
     if (count === 0) this.#counts.delete(address);
     else this.#counts.set(address, count);
-    if (by === 1 && count === 1) this.#untold.came(address, address);
-    if (by === -1 && count === 0) this.#untold.went(address, address);
+    if (by === 1 && count === 1) this.#unreported.came(address, address);
+    if (by === -1 && count === 0) this.#unreported.went(address, address);
   }
 }

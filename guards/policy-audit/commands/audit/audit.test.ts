@@ -35,7 +35,7 @@ import { quote } from '../../../../test/kernel/quote.ts';
 
 const modules = join(import.meta.dirname, '../../../../test/policies');
 
-interface Told {
+interface Reported {
   readonly summary: { readonly objects: number; readonly failing: number; readonly evaluations: number };
   readonly problems: Readonly<Record<string, string>>;
   readonly skipped: Readonly<Record<string, string>>;
@@ -51,7 +51,7 @@ async function auditProcess(kubeconfig: string): Promise<Ended> {
 
 /** `shop ConfigMap/cart no-carts=fail`, of each result. */
 function saidOf({ stdout }: Pick<Ended, 'stdout'>, read: (text: string) => unknown = JSON.parse): string[] {
-  const { reports } = read(stdout) as Told;
+  const { reports } = read(stdout) as Reported;
   return reports.flatMap(({ scope, results }) =>
     results.map(({ policy, result }) =>
       [
@@ -243,7 +243,7 @@ suite('rampart audit', () => {
     await only({ carts: noCarts });
     const json = await run('-o', 'json', '-n', 'shop');
     const yaml = await run('-o', 'yaml', '-n', 'shop');
-    const [{ reports }, asYaml] = [JSON.parse(json.stdout) as Told, parse(yaml.stdout) as Told];
+    const [{ reports }, asYaml] = [JSON.parse(json.stdout) as Reported, parse(yaml.stdout) as Reported];
     assert.deepEqual(asYaml.reports, reports);
     assert.deepEqual(
       reports.map(({ kind, metadata, summary }) => [kind, metadata.namespace, summary.fail]),
@@ -261,7 +261,7 @@ suite('rampart audit', () => {
     await only({ carts: { ...noCarts, message: 'none at all' } });
     const was = [await lastWrite(), await cluster.lines()];
     const ended = await run('-o', '--disable-store');
-    const { reports, summary } = JSON.parse(ended.stdout) as Told;
+    const { reports, summary } = JSON.parse(ended.stdout) as Reported;
     assert.deepEqual([ended.code, summary.evaluations], [1, 4]);
     assert.equal(reports[0]?.results[0]?.message, 'none at all');
     assert.deepEqual([await lastWrite(), await cluster.lines()], was);
@@ -273,7 +273,7 @@ suite('rampart audit', () => {
     assert.equal((await cluster.reports('openreports')).length, 4);
     const ended = await run('--reports-by', 'namespace', '--reports', 'failures', '-o');
     assert.deepEqual(
-      [ended.code, (JSON.parse(ended.stdout) as Told).reports.map(({ metadata }) => metadata.name)],
+      [ended.code, (JSON.parse(ended.stdout) as Reported).reports.map(({ metadata }) => metadata.name)],
       [1, ['polr-ns-other', 'polr-ns-shop']],
     );
     assert.deepEqual(await cluster.lines(), [
@@ -292,7 +292,7 @@ suite('rampart audit', () => {
     const failing = await run('--disable-store', '-o');
     assert.equal(failing.code, 2);
     assert.ok(saidOf(failing).includes('shop ConfigMap/cart carts=fail'));
-    assert.deepEqual(Object.keys((JSON.parse(failing.stdout) as Told).problems), [
+    assert.deepEqual(Object.keys((JSON.parse(failing.stdout) as Reported).problems), [
       'clusteradmissionpolicies/broken',
     ]);
     await only({ carts: { ...noCarts, expression: 'object.nothing == 1' } });
@@ -336,17 +336,17 @@ suite('rampart audit', () => {
       broken: { more: { rules: [deletions] } },
       slow: { more: { ...rule('configmaps'), backgroundAudit: false } },
     });
-    const told = {
+    const reported = {
       'clusterwide-broken': 'it does not apply to created objects',
       'clusterwide-carts': 'it applies to nothing: the API does not serve configmap/v1',
       'clusterwide-slow': 'backgroundAudit is false',
     };
     const json = await run('--disable-store', '-o');
-    assert.deepEqual([json.code, (JSON.parse(json.stdout) as Told).skipped], [0, told]);
+    assert.deepEqual([json.code, (JSON.parse(json.stdout) as Reported).skipped], [0, reported]);
     const { stdout } = await run('--disable-store');
     assert.deepEqual(
       stdout.trimEnd().split('\n').slice(1),
-      Object.entries(told).map(([policy, why]) => `skipped: ${policy}: ${why}`),
+      Object.entries(reported).map(([policy, why]) => `skipped: ${policy}: ${why}`),
     );
   });
 
@@ -355,9 +355,9 @@ suite('rampart audit', () => {
     await only({ teams, carts: noCarts, broken: away });
     const failing = await run('explain', 'configmap/cart', '-n', 'shop', '-o', 'json');
     assert.equal(failing.code, 1, failing.stderr);
-    const told = JSON.parse(failing.stdout) as { kind: string; policies: { evaluatedMs?: number }[] };
+    const reported = JSON.parse(failing.stdout) as { kind: string; policies: { evaluatedMs?: number }[] };
     assert.deepEqual(
-      told.policies.map(({ evaluatedMs: _when, ...rest }) => rest),
+      reported.policies.map(({ evaluatedMs: _when, ...rest }) => rest),
       [
         {
           policy: 'clusterwide-broken',
@@ -410,7 +410,9 @@ suite('rampart audit', () => {
       broken: { more: { ...rule('configmaps', 'secrets'), module, settings: { do: 'trap' } } },
     });
     await using user = await OtherUser.start(cluster, { late: /^\/api\/v1\/secrets\?/ });
-    const { summary } = JSON.parse((await audit(user.kubeconfig, '--disable-store', '-o')).stdout) as Told;
+    const { summary } = JSON.parse(
+      (await audit(user.kubeconfig, '--disable-store', '-o')).stdout,
+    ) as Reported;
     assert.deepEqual([summary.objects, summary.evaluations], [4, 4]);
   });
 
@@ -429,7 +431,7 @@ suite('rampart audit', () => {
       await using user = await OtherUser.start(cluster, { mayNotWrite });
       const { code, stderr, stdout } = await audit(user.kubeconfig, '-o');
       assert.equal(code, 2, stdout);
-      const { unfinished, reports } = JSON.parse(stdout) as Told;
+      const { unfinished, reports } = JSON.parse(stdout) as Reported;
       assert.deepEqual(Object.keys(unfinished).toSorted(), said);
       assert.equal(reports.length, 4 - 2 * said.length);
       for (const namespace of said)

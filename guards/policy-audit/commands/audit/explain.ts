@@ -14,7 +14,7 @@ import { outputOptions } from '../../../../lib/cli/output.ts';
 /** @returns the exit code: 0 no policy rejects it, 1 one does, 2 one could not be evaluated, or nothing is known. */
 export async function runExplain(object: string, options: ExplainOptions): Promise<0 | 1 | 2> {
   const { stdout, stderr } = process;
-  let told: Explained;
+  let reported: Explained;
   try {
     const [kind = '', name = '', more] = object.split('/');
     if (kind === '' || name === '' || more !== undefined) {
@@ -27,16 +27,16 @@ export async function runExplain(object: string, options: ExplainOptions): Promi
     await using stack = new AsyncDisposableStack();
     const { context, runtimes } = await policyProcess(options, { stop, stack, level: 'warn' });
     const namespace = options.namespace ?? context.client.namespace;
-    told = await explain(context, runtimes, { kind, name, namespace });
+    reported = await explain(context, runtimes, { kind, name, namespace });
   } catch (error) {
     stderr.write(describeFailure(error).text);
     return 2;
   }
-  const { policies, problems } = told;
+  const { policies, problems } = reported;
   if (options.output === 'json' || options.output === 'yaml') {
-    const document = { ...told, problems: Object.fromEntries(problems) };
+    const document = { ...reported, problems: Object.fromEntries(problems) };
     printDocument(options.output, 'rampart.dev/audit-explain/v1', document);
-  } else stdout.write(table(told, options.output === 'wide'));
+  } else stdout.write(table(reported, options.output === 'wide'));
   if (problems.size > 0 || policies.some(({ result }) => result === 'error')) return 2;
   return policies.some(({ result }) => result === 'fail' || result === 'warn') ? 1 : 0;
 }

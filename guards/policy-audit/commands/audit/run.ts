@@ -91,7 +91,7 @@ async function audit(options: AuditOptions, stop: AbortController): Promise<Audi
         cluster: cluster === true,
       }),
       onProgress: ({ left, objects, evaluations }) =>
-        progress.tell(`${objects} objects, ${evaluations} evaluations, ${left} namespaces remaining`),
+        progress.notify(`${objects} objects, ${evaluations} evaluations, ${left} namespaces remaining`),
     });
   } finally {
     progress.end();
@@ -154,12 +154,12 @@ function textOf(option: string, path: string | undefined): string | undefined {
 }
 
 /** On a terminal, one line that is overwritten. Otherwise nothing. */
-function progressLine(): { readonly tell: (text: string) => void; readonly end: () => void } {
+function progressLine(): { readonly notify: (text: string) => void; readonly end: () => void } {
   const { stderr } = process;
-  if (!stderr.isTTY) return { tell: () => undefined, end: () => undefined };
+  if (!stderr.isTTY) return { notify: () => undefined, end: () => undefined };
   return {
     // A terminal that does not know its width reports 0.
-    tell: (text) => void stderr.write(`\r\u001b[K${text.slice(0, (stderr.columns || 80) - 1)}`),
+    notify: (text) => void stderr.write(`\r\u001b[K${text.slice(0, (stderr.columns || 80) - 1)}`),
     end: () => void stderr.write('\r\u001b[K'),
   };
 }

@@ -21,7 +21,7 @@ import { moduleFiles } from './module-files.ts';
 import { openPolicyHost } from './policy-host.ts';
 
 /** The maximum number of threads of the engine. */
-const MOST_WORKERS = 8;
+const MAX_WORKERS = 8;
 const LINGER_MS = 5000;
 /** The longest time of a timer: 24 days. */
 const NO_LIMIT_MS = 2 ** 31 - 1;
@@ -149,6 +149,6 @@ function workersOf(text: string | undefined, logger: Logger): number | undefined
   if (!Number.isInteger(workers) || workers < 1) {
     throw new RampartError(errorCodes.INPUT, { what: `--workers ${text} is not a number of threads` });
   }
-  if (workers > MOST_WORKERS) logger.warn(`--workers ${text}: the maximum is ${MOST_WORKERS} threads`);
-  return Math.min(workers, MOST_WORKERS);
+  if (workers > MAX_WORKERS) logger.warn(`--workers ${text}: the maximum is ${MAX_WORKERS} threads`);
+  return Math.min(workers, MAX_WORKERS);
 }

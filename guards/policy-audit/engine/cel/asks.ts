@@ -14,7 +14,7 @@ import { askedAccess } from '../host-calls/cluster-reader.ts';
 import type { ClusterReader, ListReference, ObjectReference, World } from './cluster.ts';
 
 /** Limit for one evaluation; `object.spec.containers.all(c, kw.k8s...get(c.name))` makes many requests. */
-const mostQuestions = 256;
+const maxQuestions = 256;
 const defaultDeadlineMs = 2_000;
 /** How long a policy may occupy the thread, apart from finishing the current expression. */
 const sliceMs = 25;
@@ -190,8 +190,8 @@ export class Asks {
   }
 
   #fetch(key: string, fetch: (signal: AbortSignal) => unknown): void {
-    if (this.#answers.size >= mostQuestions)
-      throw failure(`the policy makes more than ${mostQuestions} requests to the cluster`);
+    if (this.#answers.size >= maxQuestions)
+      throw failure(`the policy makes more than ${maxQuestions} requests to the cluster`);
     const keep = (answer: Answer): void => void this.#answers.set(key, answer);
     const keepError = (error: unknown): void => keep({ error: messageOf(error) });
     let value: unknown;

@@ -9,7 +9,7 @@ import { policyScope } from './scope.ts';
 import { type Problem, Problems, readNamed } from './settings.ts';
 
 /** As many as Kubernetes accepts. */
-export const mostMatchConditions = 64;
+export const maxMatchConditions = 64;
 
 /**
  * Compiles the `matchConditions` of a policy or webhook.
@@ -54,8 +54,8 @@ function compileAll(conditions: readonly unknown[]): {
 } {
   const problems = new Problems();
   const named = readNamed({ matchConditions: conditions }, 'matchConditions', problems);
-  if (named.length > mostMatchConditions)
-    problems.tooMany('matchConditions', named.length, mostMatchConditions);
+  if (named.length > maxMatchConditions)
+    problems.tooMany('matchConditions', named.length, maxMatchConditions);
   const scope = policyScope('validating-admission-policy', false);
   const compiler = new PolicyCompiler(scope, problems);
   const compiled = compiler.conditions(named, 'matchConditions');

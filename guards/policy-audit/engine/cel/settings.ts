@@ -93,8 +93,8 @@ export class Problems {
     this.#add('FieldValueNotSupported', field, message);
   }
 
-  tooMany(field: string, count: number, most: number): void {
-    this.#add('FieldValueTooMany', field, `Too many: ${count}: must have at most ${most} items`);
+  tooMany(field: string, count: number, max: number): void {
+    this.#add('FieldValueTooMany', field, `Too many: ${count}: must have at most ${max} items`);
   }
 
   wrongShape(field: string, wanted: string): void {

@@ -38,7 +38,7 @@ export const ownBinding = 'rampart';
 
 const encoder = new TextEncoder();
 /** Limit for one policy, each logged once. */
-const MAX_TOLD = 100;
+const MAX_REPORTED = 100;
 
 /** By the names of Kubewarden's levels. */
 const levels: Readonly<Record<string, LogLevel>> = {
@@ -129,7 +129,7 @@ class Reporter {
   readonly #policy: string;
   readonly #logger: Logger;
   /** Each is logged once: a policy asks again with each request. */
-  readonly #told = new Set<string>();
+  readonly #reported = new Set<string>();
 
   constructor({ policy, logger }: PolicyHostCallsOptions) {
     this.#policy = policy;
@@ -145,15 +145,15 @@ class Reporter {
 
   /** @throws the error without what the log gets instead. */
   readonly hide = (error: unknown): never => {
-    const told = forTenant(error);
-    if (told !== error && this.#isNew(messageOf(error)))
+    const reported = forTenant(error);
+    if (reported !== error && this.#isNew(messageOf(error)))
       this.#logger.warn({ policy: this.#policy, err: error }, 'the policy could not query a registry');
-    throw told;
+    throw reported;
   };
 
   #isNew(text: string): boolean {
-    if (this.#told.has(text) || this.#told.size >= MAX_TOLD) return false;
-    this.#told.add(text);
+    if (this.#reported.has(text) || this.#reported.size >= MAX_REPORTED) return false;
+    this.#reported.add(text);
     return true;
   }
 

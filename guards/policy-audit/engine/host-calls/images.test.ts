@@ -120,8 +120,8 @@ suite('requests of a policy to a registry', () => {
     const sources = {
       source_authorities: { [registry.host]: [{ type: 'Data', data: registry.authority }] },
     };
-    const [told = ''] = await ask({ image, sources, credentials: () => registryUser });
-    assert.deepEqual(JSON.parse(told), { digest });
+    const [reported = ''] = await ask({ image, sources, credentials: () => registryUser });
+    assert.deepEqual(JSON.parse(reported), { digest });
     for (const answer of await ask({ image, sources })) {
       assert.match(answer, /^error: Callback evaluation failure: .*it requires a username and a password/);
     }

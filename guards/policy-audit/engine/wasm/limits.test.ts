@@ -216,7 +216,7 @@ suite('limits of policies in WebAssembly', () => {
   });
 
   test('the host is notified when an evaluation that waits for it ends', async () => {
-    const { promise: told, resolve } = Promise.withResolvers<void>();
+    const { promise: reported, resolve } = Promise.withResolvers<void>();
     const hostCalls = {
       call: (_operation: unknown, _payload: unknown, signal?: AbortSignal) =>
         new Promise<never>(() => signal?.addEventListener('abort', () => resolve())),
@@ -224,7 +224,7 @@ suite('limits of policies in WebAssembly', () => {
     const settings = { calls: [{ namespace: 'net', operation: 'v1/dns_lookup_host', payload: 'a' }] };
     await using policy = await openPolicy('lookup', 'wapc', settings, { pool, hostCalls });
     await assert.rejects(policy.evaluate(good, { deadlineMs: 100 }));
-    await told;
+    await reported;
   });
 
   test('a thousand calls of the host are answered, or as many as the limit says, and no more', async () => {

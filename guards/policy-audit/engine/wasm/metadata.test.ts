@@ -47,7 +47,7 @@ suite('metadata of a policy', () => {
   });
 
   test('a module without metadata is recognised by its imports and exports', () => {
-    for (const [runtime, told] of [
+    for (const [runtime, reported] of [
       ['wapc', 'wapc'],
       ['wasi', 'wasi'],
       ['opa', 'opa'],
@@ -55,7 +55,7 @@ suite('metadata of a policy', () => {
     ] as const) {
       const module = withMetadata(undefined, runtime);
       assert.equal(readPolicyMetadata(module), undefined);
-      assert.equal(inspectPolicy(module).runtime, told);
+      assert.equal(inspectPolicy(module).runtime, reported);
     }
     const empty = moduleOf([]);
     assert.throws(() => inspectPolicy(empty), {

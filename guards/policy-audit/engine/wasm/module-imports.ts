@@ -4,15 +4,15 @@ import { skipImportType } from './metadata.ts';
 
 /** In pages. */
 export interface MemoryLimits {
-  readonly least: number;
-  readonly most: number | undefined;
+  readonly min: number;
+  readonly max: number | undefined;
 }
 
-export function limitsOf(reader: BinaryReader): { flags: number; least: number; most: number | undefined } {
+export function limitsOf(reader: BinaryReader): { flags: number; min: number; max: number | undefined } {
   const flags = reader.byte();
   if (flags > 3) throw new BinaryError('the module has a 64-bit memory');
-  const least = reader.u32();
-  return { flags, least, most: (flags & 1) === 0 ? undefined : reader.u32() };
+  const min = reader.u32();
+  return { flags, min, max: (flags & 1) === 0 ? undefined : reader.u32() };
 }
 
 /** `changeable`: it imports a table or a global, which its provider could keep a reference to. */

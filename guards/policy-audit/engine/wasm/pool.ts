@@ -10,7 +10,7 @@ import type { GuestPolicy, Job, Outcome } from './messages.ts';
 import { type AskHost, PolicyThread } from './thread.ts';
 
 /** Additional threads while those of `threads` are held up. */
-const mostThreads = 8;
+const maxThreads = 8;
 /** An evaluation that takes longer than this holds others up. */
 const slowMs = 50;
 /** A terminated policy lets others go first for this long, but not forever. */
@@ -69,8 +69,8 @@ export class PolicyPool implements AsyncDisposable {
   #rest: NodeJS.Timeout | undefined;
 
   constructor({ threads = Math.min(2, availableParallelism()), idleMs = 30_000 }: PolicyPoolOptions = {}) {
-    if (!Number.isInteger(threads) || threads < 1 || threads > mostThreads) {
-      throw new RangeError(`a pool of policies has 1 to ${mostThreads} threads, not ${threads}`);
+    if (!Number.isInteger(threads) || threads < 1 || threads > maxThreads) {
+      throw new RangeError(`a pool of policies has 1 to ${maxThreads} threads, not ${threads}`);
     }
     this.#size = threads;
     this.#idleMs = idleMs;
@@ -168,10 +168,10 @@ export class PolicyPool implements AsyncDisposable {
   #startFor(due: readonly PolicyState[]): void {
     const slots = [...this.#slots];
     const spare = due.some(({ isSuspect }) => isSuspect) ? 1 : 0;
-    const most = Math.min(mostThreads, this.#size + slots.filter(isHeldUp).length + spare);
+    const max = Math.min(maxThreads, this.#size + slots.filter(isHeldUp).length + spare);
     const usable = slots.filter((slot) => isFree(slot) || !slot.isReady).length;
     const wanted = due.reduce((sum, { waiting }) => sum + waiting.length, spare) - usable;
-    for (let more = Math.min(most - slots.length, wanted); more > 0; more--) this.#start();
+    for (let more = Math.min(max - slots.length, wanted); more > 0; more--) this.#start();
   }
 
   #start(): void {

@@ -90,7 +90,7 @@ suite('a compiled module, unchanged', () => {
     assert.equal(memory.buffer.byteLength, 3 * 65_536);
     assert.deepEqual([growBy(3), sizeNow()], [2, 5]);
     // The limit, and numbers that run over.
-    for (const most of [1, 65_536, -1, 2 ** 31]) assert.equal(growBy(most), -1, String(most));
+    for (const max of [1, 65_536, -1, 2 ** 31]) assert.equal(growBy(max), -1, String(max));
     assert.deepEqual([growBy(0), sizeNow(), memory.buffer.byteLength], [5, 5, 5 * 65_536]);
   });
 

@@ -34,12 +34,12 @@ export function prepareModule(module: Uint8Array, memoryPages: number): Prepared
   // Custom sections do not matter for running the module, and code positions in them may change.
   const sections = sectionsOf(module).filter(({ id }) => id !== sectionIds.custom);
   const memory = memoryOf(sections);
-  if (memory.least > memoryPages) throw tooLarge(memory.least, memoryPages);
+  if (memory.min > memoryPages) throw tooLarge(memory.min, memoryPages);
   const bounded = sections.map((section) =>
     section.id === sectionIds.memory ? limited(section, memoryPages) : section,
   );
-  const importedMemory = memory.isImported ? { least: memory.least, most: memory.most } : undefined;
-  const made = reachable(bounded, memory.least);
+  const importedMemory = memory.isImported ? { min: memory.min, max: memory.max } : undefined;
+  const made = reachable(bounded, memory.min);
   return made === undefined
     ? { bytes: moduleOf(bounded), restoring: undefined, importedMemory }
     : { bytes: moduleOf(made.sections), restoring: made.restoring, importedMemory };
@@ -55,7 +55,7 @@ function memoryOf(sections: readonly Section[]): MemoryLimits & { readonly isImp
   if (memory === undefined || second !== undefined) {
     throw new BinaryError(`the module has ${memory === undefined ? 'no memory' : 'more than one memory'}`);
   }
-  return { least: memory.least, most: memory.most, isImported: imported.length > 0 };
+  return { min: memory.min, max: memory.max, isImported: imported.length > 0 };
 }
 
 function contentOf(sections: readonly Section[], wanted: number): Uint8Array | undefined {
@@ -69,17 +69,17 @@ function limited({ id, content }: Section, memoryPages: number): Section {
   const count = reader.u32();
   writer.u32(count);
   for (let left = count; left > 0; left--) {
-    const { flags, least, most } = limitsOf(reader);
+    const { flags, min, max } = limitsOf(reader);
     writer.byte(flags | 1);
-    writer.u32(least);
-    writer.u32(Math.min(most ?? memoryPages, memoryPages));
+    writer.u32(min);
+    writer.u32(Math.min(max ?? memoryPages, memoryPages));
   }
   return { id, content: writer.finish() };
 }
 
 /** The initial memory of an instance exceeds the limit. */
-export function tooLarge(least: number, memoryPages: number): EvaluationError {
-  const [needs, may] = [least, memoryPages].map((pages) => `${(pages * pageBytes) / 2 ** 20} MiB`);
+export function tooLarge(min: number, memoryPages: number): EvaluationError {
+  const [needs, may] = [min, memoryPages].map((pages) => `${(pages * pageBytes) / 2 ** 20} MiB`);
   return new EvaluationError(
     'memory',
     `the policy requires ${needs} of memory at start, more than the limit of ${may}`,

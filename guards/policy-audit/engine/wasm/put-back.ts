@@ -23,7 +23,7 @@ const [i32, functionType, mutable] = [0x7f, 0x60, 1];
 /** Undefined for a module that can change more than memory and globals, or that cannot be parsed. */
 export function reachable(
   sections: readonly Section[],
-  leastPages: number,
+  minPages: number,
 ): { readonly sections: readonly Section[]; readonly restoring: Restoring } | undefined {
   const contents = new Map(sections.map(({ id, content }) => [id, content]));
   const imported = importsOf(contents.get(sectionIds.import));
@@ -40,7 +40,7 @@ export function reachable(
     [sectionIds.function, extended(contents.get(sectionIds.function), [leb(types), leb(types + 1)])],
     [
       sectionIds.global,
-      extended(contents.get(sectionIds.global), [[i32, mutable, ...constant(leastPages), end]]),
+      extended(contents.get(sectionIds.global), [[i32, mutable, ...constant(minPages), end]]),
     ],
     [
       sectionIds.code,

@@ -84,9 +84,9 @@ export class PolicyThread {
         this.#post({ do: 'add', policy });
       }
       const { data } = job;
-      const isTold = data !== undefined && this.#known.get(policy.id) === data.version;
+      const isReported = data !== undefined && this.#known.get(policy.id) === data.version;
       if (data !== undefined) this.#known.set(policy.id, data.version);
-      this.#post({ do: 'run', job: isTold ? { ...job, data: { version: data.version } } : job });
+      this.#post({ do: 'run', job: isReported ? { ...job, data: { version: data.version } } : job });
     });
   }
 

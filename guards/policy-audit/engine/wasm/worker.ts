@@ -28,7 +28,7 @@ interface RunningPolicy {
 }
 
 /** How much a policy may print besides its answers, in one evaluation. */
-const mostSaid = 4096;
+const maxSaid = 4096;
 
 const { answered, answers } = workerData as ThreadData;
 const flag = new Int32Array(answered);
@@ -63,7 +63,7 @@ function outcomeOf(job: Job): Outcome {
       return answer.answer;
     },
     say(text) {
-      if (said.length < mostSaid) said += text.slice(0, mostSaid - said.length);
+      if (said.length < maxSaid) said += text.slice(0, maxSaid - said.length);
     },
   };
   try {

@@ -12,7 +12,7 @@ const maxRequest = 3 * 1024 * 1024;
 const maxContent = maxRequest - 2;
 
 /** Formats with a type of their own: the shortest and the longest value, in JSON. */
-const formats: ReadonlyMap<string, readonly [least: number, most: number]> = new Map([
+const formats: ReadonlyMap<string, readonly [min: number, max: number]> = new Map([
   ['duration', [3, 32]],
   ['date', [12, 12]],
   ['date-time', [21, 32]],

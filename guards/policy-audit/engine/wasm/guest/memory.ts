@@ -33,13 +33,13 @@ export class GuestMemory {
     return decoder.decode(this.view(address, size));
   }
 
-  /** Up to the next zero byte. @throws {GuestFailure} for more than `most` bytes */
-  textAt(address: number, most: number): string {
+  /** Up to the next zero byte. @throws {GuestFailure} for more than `max` bytes */
+  textAt(address: number, max: number): string {
     const from = address >>> 0;
-    const there = new Uint8Array(this.#memory.buffer).subarray(from, from + most + 1);
+    const there = new Uint8Array(this.#memory.buffer).subarray(from, from + max + 1);
     const end = there.indexOf(0);
     if (end >= 0) return decoder.decode(there.subarray(0, end));
-    if (there.length > most) throw new GuestFailure('answer', `the policy returns more than ${most} bytes`);
+    if (there.length > max) throw new GuestFailure('answer', `the policy returns more than ${max} bytes`);
     throw new GuestFailure('trap', 'the policy passed an unterminated string');
   }
 

@@ -177,7 +177,7 @@ function poll(
   memory: GuestMemory,
   at: { subscriptions: number; events: number; count: number; result: number },
 ): number {
-  let [first, leastNs] = [0, -1n];
+  let [first, minNs] = [0, -1n];
   for (let index = 0; index < at.count >>> 0; index++) {
     const view = memory.view(at.subscriptions + 48 * index, 48);
     const data = new DataView(view.buffer, view.byteOffset);
@@ -187,9 +187,9 @@ function poll(
       ns = (data.getUint16(40, true) & 1) === 0 ? timeout : timeout - nowNs(data.getUint32(16, true));
       if (ns < 0n) ns = 0n;
     }
-    if (leastNs < 0n || ns < leastNs) [first, leastNs] = [index, ns];
+    if (minNs < 0n || ns < minNs) [first, minNs] = [index, ns];
   }
-  if (leastNs > 0n) Atomics.wait(waiting, 0, 0, Math.min(longestWaitMs, Number(leastNs) / 1e6));
+  if (minNs > 0n) Atomics.wait(waiting, 0, 0, Math.min(longestWaitMs, Number(minNs) / 1e6));
   const from = memory.view(at.subscriptions + 48 * first, 48);
   const event = memory.view(at.events, 32);
   event.fill(0);

@@ -4,8 +4,8 @@ import { type Builtin, type BuiltinContext, BuiltinError, integerAt, textAt } fr
 
 export const regexBuiltins: Readonly<Record<string, Builtin>> = {
   'regex.find_n': (args, context) => {
-    const [text, most] = [textAt(args, 1), Number(integerAt(args, 2))];
-    return search(context, textAt(args, 0), (regex) => regex.findAll(text, most < 0 ? Infinity : most));
+    const [text, max] = [textAt(args, 1), Number(integerAt(args, 2))];
+    return search(context, textAt(args, 0), (regex) => regex.findAll(text, max < 0 ? Infinity : max));
   },
   'regex.split': (args, context) => {
     const text = textAt(args, 1);

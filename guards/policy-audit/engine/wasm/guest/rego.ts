@@ -56,7 +56,7 @@ function started(policy: GuestPolicy, imports: Imports, data: string): StartedIn
   let host: GuestHost | undefined;
   let context: BuiltinContext | undefined;
   const expressions: BuiltinContext['expressions'] = new Map();
-  const most = policy.answerBytes;
+  const max = policy.answerBytes;
   const own = policy.importedMemory === undefined ? undefined : memoryFor(policy);
   let memory = own === undefined ? undefined : new GuestMemory(own);
   const memoryNow = (): GuestMemory => {
@@ -84,10 +84,10 @@ function started(policy: GuestPolicy, imports: Imports, data: string): StartedIn
   const env = {
     memory: own,
     opa_abort(address: number) {
-      const why = memoryNow().textAt(address, most);
+      const why = memoryNow().textAt(address, max);
       throw new GuestFailure(why.includes('out of memory') ? 'memory' : 'trap', `the policy aborted: ${why}`);
     },
-    opa_println: (address: number) => host?.say(`${memoryNow().textAt(address, most)}\n`),
+    opa_println: (address: number) => host?.say(`${memoryNow().textAt(address, max)}\n`),
     opa_builtin0: call,
     opa_builtin1: call,
     opa_builtin2: call,
@@ -118,7 +118,7 @@ function started(policy: GuestPolicy, imports: Imports, data: string): StartedIn
     optionalFunction<typeof parse>(instance, 'opa_value_parse') ?? parse,
     optionalFunction<typeof dump>(instance, 'opa_value_dump') ?? dump,
   ];
-  const operand = (value: number): unknown => parseValue(memoryNow().textAt(fromValue(value), most));
+  const operand = (value: number): unknown => parseValue(memoryNow().textAt(fromValue(value), max));
   const loaded = (text: string, parser = parse): number => {
     const bytes = encoder.encode(text);
     const address = malloc(bytes.length);
@@ -128,7 +128,7 @@ function started(policy: GuestPolicy, imports: Imports, data: string): StartedIn
     return value;
   };
   const wanted = JSON.parse(
-    memoryNow().textAt(dump(exportedFunction<() => number>(instance, 'builtins')()), most),
+    memoryNow().textAt(dump(exportedFunction<() => number>(instance, 'builtins')()), max),
   ) as Record<string, number>;
   for (const [name, id] of Object.entries(wanted)) {
     const builtin = Object.hasOwn(builtins, name) ? builtins[name] : undefined;
@@ -139,7 +139,7 @@ function started(policy: GuestPolicy, imports: Imports, data: string): StartedIn
     const names = missing.toSorted().join(', ');
     throw new GuestFailure('trap', `the policy needs builtins of Rego that are not available: ${names}`);
   }
-  const evaluate = evaluation(instance, { memory: memoryNow(), data: loaded(data), dump, loaded, most });
+  const evaluate = evaluation(instance, { memory: memoryNow(), data: loaded(data), dump, loaded, max });
   const guest: Guest = (input, askedBy) => {
     host = askedBy;
     try {
@@ -157,13 +157,13 @@ interface Evaluation {
   readonly data: number;
   readonly dump: (value: number) => number;
   readonly loaded: (text: string) => number;
-  readonly most: number;
+  readonly max: number;
 }
 
 /** Evaluates the first entrypoint, with the call of ABI 1.2, or step by step. */
 function evaluation(
   instance: WebAssembly.Instance,
-  { memory, data, dump, loaded, most }: Evaluation,
+  { memory, data, dump, loaded, max }: Evaluation,
 ): (input: Uint8Array) => string {
   const heap = exportedFunction<() => number>(instance, 'opa_heap_ptr_get');
   if (typeof instance.exports['opa_eval'] === 'function') {
@@ -173,7 +173,7 @@ function evaluation(
       // Through the guest's own allocator: it knows when its memory must grow.
       const address = malloc(input.length);
       memory.write(address, input);
-      return memory.textAt(evaluate(0, 0, data, address, input.length, heap(), asJson), most);
+      return memory.textAt(evaluate(0, 0, data, address, input.length, heap(), asJson), max);
     };
   }
   const function1 = (name: string) => exportedFunction<(...args: number[]) => number>(instance, name);
@@ -188,13 +188,13 @@ function evaluation(
     setInput?.(at, loaded(new TextDecoder().decode(input)));
     setData?.(at, data);
     evaluate?.(at);
-    return memory.textAt(dump(result?.(at) ?? 0), most);
+    return memory.textAt(dump(result?.(at) ?? 0), max);
   };
 }
 
 function memoryFor({ importedMemory, memoryPages }: GuestPolicy): WebAssembly.Memory {
-  const { least, most } = importedMemory ?? { least: 0, most: undefined };
-  if (least > memoryPages) throw new GuestFailure('memory', tooLarge(least, memoryPages).message);
-  const maximum = Math.min(most ?? memoryPages, memoryPages);
-  return new WebAssembly.Memory({ initial: least, maximum });
+  const { min, max } = importedMemory ?? { min: 0, max: undefined };
+  if (min > memoryPages) throw new GuestFailure('memory', tooLarge(min, memoryPages).message);
+  const maximum = Math.min(max ?? memoryPages, memoryPages);
+  return new WebAssembly.Memory({ initial: min, maximum });
 }

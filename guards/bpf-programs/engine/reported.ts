@@ -2,7 +2,7 @@
 import type { NodeCondition } from './node-condition.ts';
 import type { Wanted } from './wanted.ts';
 
-export interface Told {
+export interface Reported {
   readonly wanted: Wanted;
   readonly condition: NodeCondition;
   /** Id of the running version. */

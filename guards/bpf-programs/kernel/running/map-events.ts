@@ -54,7 +54,7 @@ export function openEvents(options: ReadOptions, name: MapName, request: EventOp
   refuseOfOthers(map, request.force, 'read the events of');
   if (!request.force) refuseInUse(map, type);
   const decode = decoder(map, request.type);
-  const told = (bytes: Buffer, cpu: number | undefined): void =>
+  const reported = (bytes: Buffer, cpu: number | undefined): void =>
     request.onEvent({ atMs: Date.now(), cpu, sizeBytes: bytes.length, data: decode(bytes) });
   if (type === 'ringbuf') {
     opening.use(
@@ -64,7 +64,7 @@ export function openEvents(options: ReadOptions, name: MapName, request: EventOp
         onBatch: ({ count, offsets, lengths, bytes }) => {
           for (let at = 0; at < count; at++) {
             const offset = offsets[at] ?? 0;
-            told(Buffer.from(bytes.subarray(offset, offset + (lengths[at] ?? 0))), undefined);
+            reported(Buffer.from(bytes.subarray(offset, offset + (lengths[at] ?? 0))), undefined);
           }
         },
         onError: request.onError,
@@ -72,7 +72,7 @@ export function openEvents(options: ReadOptions, name: MapName, request: EventOp
     );
   } else {
     const cpus = onlineCpus().filter((cpu) => cpu < map.info.maxEntries);
-    opening.use(openPerfBuffer({ mapFd: map.fd, cpus, onEvent: told, onLost: request.onLost }));
+    opening.use(openPerfBuffer({ mapFd: map.fd, cpus, onEvent: reported, onLost: request.onLost }));
   }
   return opening.move();
 }

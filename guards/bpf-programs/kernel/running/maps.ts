@@ -89,17 +89,12 @@ export function listMaps(options: ReadOptions, isAll: boolean): readonly ListedM
  * @param program - See {@link MapName}.
  * @throws {RampartError} `NOT_FOUND`; `UNSUPPORTED` for a map without readable entries.
  */
-export function dumpMap(
-  options: ReadOptions,
-  program: string,
-  mapName: string,
-  mostEntries = 10_000,
-): MapDump {
+export function dumpMap(options: ReadOptions, program: string, mapName: string, limit = 10_000): MapDump {
   using map = openMap(readKept(options), { program, map: mapName });
   const entries: ShownEntry[] = [];
   let truncated = false;
   for (const entry of entriesOf(map.fd, map.info)) {
-    if (entries.length === mostEntries) {
+    if (entries.length === limit) {
       truncated = true;
       break;
     }
