@@ -43,12 +43,18 @@ export const clusterRoleBindings: ResourceType = {
   plural: 'clusterrolebindings',
   kind: 'ClusterRoleBinding',
 };
-/** Cluster-scoped objects of Rampart, besides definitions. */
+const csiDrivers: ResourceType = {
+  ...{ group: 'storage.k8s.io', version: 'v1', namespaced: false },
+  plural: 'csidrivers',
+  kind: 'CSIDriver',
+};
+/** Cluster-scoped objects of Rampart, besides definitions. By their label: the CSIDriver of bpfman has the same name. */
 const clusterWide = [
   { type: clusterRoleBindings, labelSelector },
   { type: { ...rbac, plural: 'clusterroles', kind: 'ClusterRole' }, labelSelector },
   { type: validatingAdmissionPolicyBindings, labelSelector },
   { type: validatingAdmissionPolicies, labelSelector },
+  { type: csiDrivers, labelSelector },
 ] as const satisfies readonly Selected[];
 export const operatorPods: Selected = {
   type: pods,

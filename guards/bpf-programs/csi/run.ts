@@ -100,6 +100,8 @@ export class CsiDriver {
     // Otherwise kubelet would go on calling, also after it was started again.
     mountNamespace.visit(() => {
       for (const path of [registration, socket]) rmSync(path, { force: true });
+      // Nothing else is in it, and nobody would remove it after the last agent.
+      rmSync(dirname(socket), { recursive: true, force: true });
     });
   }
 
