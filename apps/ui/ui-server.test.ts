@@ -6,6 +6,7 @@ import { suite, test } from 'node:test';
 
 import { LineFeed } from '../../lib/feed/line-feed.ts';
 import { request } from '../../lib/net/node-http.ts';
+import { aborted } from '../../lib/time/abort.ts';
 import type { UiReport } from './report.ts';
 import { serveUi, type UiServer } from './ui-server.ts';
 
@@ -206,5 +207,27 @@ suite('the server of the page', () => {
     const anew = `event: anew\ndata: \n\n${one}${two}${three}${live}`;
     for (const last of ['other-2', 'x', '2', `${epoch}-`])
       assert.equal(await read({ 'Last-Event-ID': last }, 5), anew);
+  });
+
+  test('a browser that leaves is no longer read for', async () => {
+    const { promise: asked, resolve } = Promise.withResolvers<AbortSignal>();
+    await using server = await serveUi({
+      ...{ port: 0, page, findings: new LineFeed(), picture: () => undefined },
+      async report(signal) {
+        resolve(signal);
+        await aborted(signal);
+        throw signal.reason;
+      },
+    });
+    const path = `${server.path}status.json`;
+    const headers = { Cookie: await cookieOf(server) };
+    const asking = request({ host: '127.0.0.1', port: server.port, path, headers, agent: false });
+    const failed = once(asking, 'error');
+    asking.end();
+    const signal = await asked;
+    assert.equal(signal.aborted, false);
+    asking.destroy(new Error('closed'));
+    await failed;
+    await aborted(signal);
   });
 });
