@@ -100,7 +100,7 @@ export class CsiDriver {
     // Otherwise kubelet would go on calling, also after it was started again.
     mountNamespace.visit(() => {
       for (const path of [registration, socket]) rmSync(path, { force: true });
-      // Nothing else is in it, and nobody would remove it after the last agent.
+      // Nothing else is in it, and no other process removes it.
       rmSync(dirname(socket), { recursive: true, force: true });
     });
   }
