@@ -3,7 +3,7 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 
@@ -18,6 +18,7 @@ import { type Endpoint, LoadConnection, sendAll } from '../apiserver/load-connec
 import { cpuMs, residentMiB, ServerProcess } from '../apiserver/server-process.ts';
 import { endProcess } from '../end-process.ts';
 import { agentCommand, isBuilt } from '../file-access/agent-process.ts';
+import { allowedCpus, pinned } from '../pinned.ts';
 import { median, type PartOptions, quantile, type Report, type ReportRow } from '../report.ts';
 import { localNode, objects, pathOf, statusOf } from './cluster-scene.ts';
 
@@ -40,6 +41,9 @@ const max = { startMs: 3000, eventMs: 5, mib: 60 } as const;
 export async function cluster(options: PartOptions): Promise<Report> {
   const { signal, progress } = options;
   const scene = objects(options.shrink);
+  // The API and who writes to it are not on the node: they share one CPU, and the agent may have the others.
+  const cpus = allowedCpus();
+  using _bound = availableParallelism() > 1 ? pinned('0') : undefined;
   using network = new NetworkNamespace();
   network.ip('link set lo up');
   await using server = new ServerProcess();
@@ -59,7 +63,7 @@ export async function cluster(options: PartOptions): Promise<Report> {
     const ofForm = join(directory, built ? 'built' : 'sources');
     mkdirSync(ofForm);
     const command = agentCommand(built, ofForm);
-    const start = () => startAgent(network, command, server.kubeconfig, directory);
+    const start = () => startAgent(network, ['taskset', '-c', cpus, command], server.kubeconfig, directory);
     await using agent = start();
     await sleep(settleMs, undefined, { signal });
     forms.push({ label, start, floorMiB: residentMiB(agent.pid) });
@@ -153,7 +157,7 @@ export async function cluster(options: PartOptions): Promise<Report> {
   };
   progress('cluster: the least that an event can take: the same events to a bare watch');
   const bareTimes = await (async () => {
-    await using _ = startBareWatch(network, endpoint);
+    await using _ = startBareWatch(network, cpus, endpoint);
     using bareChanges = network.run(() => new NftablesChanges(BARE_TABLE));
     await changed(bareChanges);
     await sleep(settleMs, undefined, { signal });
@@ -282,24 +286,30 @@ function verdictsOf({ label, times, startMs, mib, pods, policies }: Measured, { 
 /** Dispose it to stop the agent. */
 function startAgent(
   network: NetworkNamespace,
-  command: string,
+  [program, ...before]: readonly [string, ...string[]],
   kubeconfig: string,
   directory: string,
 ): AsyncDisposable & { readonly pid: number } {
   const args = ['agent', '--guards', 'network-policy', '--node-name', localNode, '--kubeconfig', kubeconfig];
   const child: ChildProcess = network.run(() =>
-    spawn(command, [...args, '--metrics', '0', '--alerts-socket', join(directory, 'alerts.sock')], {
-      stdio: 'ignore',
-    }),
+    spawn(
+      program,
+      [...before, ...args, '--metrics', '0', '--alerts-socket', join(directory, 'alerts.sock')],
+      {
+        stdio: 'ignore',
+      },
+    ),
   );
   return { pid: child.pid ?? 0, [Symbol.asyncDispose]: () => endProcess(child, END_WAIT_MS) };
 }
 
 /** Dispose it to stop the process. */
-function startBareWatch(network: NetworkNamespace, endpoint: Endpoint): AsyncDisposable {
+function startBareWatch(network: NetworkNamespace, cpus: string, endpoint: Endpoint): AsyncDisposable {
   const program = join(import.meta.dirname, 'bare-watch.ts');
   const child = network.run(() =>
-    spawn(process.execPath, [program, JSON.stringify(endpoint), BARE_TABLE], { stdio: 'inherit' }),
+    spawn('taskset', ['-c', cpus, process.execPath, program, JSON.stringify(endpoint), BARE_TABLE], {
+      stdio: 'inherit',
+    }),
   );
   return { [Symbol.asyncDispose]: () => endProcess(child, END_WAIT_MS) };
 }

@@ -4,7 +4,7 @@
  * kernel likes to wake the receiver on the CPU of the sender, and would let the client wait for the server
  * that it measures.
  */
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:https';
@@ -16,7 +16,7 @@ import { createInterface } from 'node:readline';
 import { issueAuthority, issueServerCertificate } from '../../lib/x509/certificate.ts';
 import type { Endpoint } from '../apiserver/load-connection.ts';
 import { endProcess } from '../end-process.ts';
-import { requirePrograms } from '../programs.ts';
+import { pinned } from '../pinned.ts';
 
 const rampart = join(import.meta.dirname, '../../bin/rampart');
 const END_WAIT_MS = 5000;
@@ -43,15 +43,9 @@ export class WebhookProcesses implements AsyncDisposable {
    * @throws {MissingPrograms} {Error} with what it printed if the policy server does not start.
    */
   static async start(policies: Readonly<Record<string, object>>): Promise<WebhookProcesses> {
-    requirePrograms({ taskset: 'util-linux' });
     await using stack = new AsyncDisposableStack();
     const last = cpus().length - 1;
-    if (last > 0) {
-      const before =
-        /^Cpus_allowed_list:\s+(\S+)/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '';
-      pin(`0-${last - 1}`);
-      stack.defer(() => pin(before));
-    }
+    if (last > 0) stack.use(pinned(`0-${last - 1}`));
     const directory = mkdtempSync(join(tmpdir(), 'rampart-bench-server-'));
     stack.defer(() => rmSync(directory, { recursive: true, force: true }));
     const authority = issueAuthority('bench', { now: new Date(), days: 1 });
@@ -106,11 +100,6 @@ export class WebhookProcesses implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#stack.disposeAsync();
   }
-}
-
-/** All threads of this process. */
-function pin(list: string): void {
-  spawnSync('taskset', ['--all-tasks', '--cpu-list', '--pid', list, String(process.pid)]);
 }
 
 async function policyServerPort({ stdout, stderr }: ChildProcess): Promise<number> {

@@ -11,6 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 import { everyAccess, type FileIdentity } from '../../lib/sensor/access.ts';
 import { Sensor } from '../../lib/sensor/sensor.ts';
+import { pinned } from '../pinned.ts';
 import { median, type PartOptions, quantile, type Report, type ReportRow, type Verdict } from '../report.ts';
 import { absentFiles, Attached, attachedTracingPrograms } from './attachments.ts';
 import { Build } from './build.ts';
@@ -51,12 +52,11 @@ export async function hooks(options: PartOptions): Promise<Report> {
   writeFileSync(file, 'x');
   const cpus = availableParallelism();
   // The loop on the last CPU, this process (the agent) on the first.
-  if (cpus > 1) spawnSync('taskset', ['-a', '-p', '-c', '0', String(process.pid)]);
+  using _ = cpus > 1 ? pinned('0') : undefined;
   try {
     using loop = new NativeLoop(binary, cpus > 1 ? cpus - 1 : -1, file);
     return await new HookBench(options, build, loop, file).run();
   } finally {
-    if (cpus > 1) spawnSync('taskset', ['-a', '-p', '-c', `0-${cpus - 1}`, String(process.pid)]);
     rmSync(directory, { recursive: true });
   }
 }
