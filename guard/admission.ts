@@ -22,8 +22,8 @@ export interface AdmissionRequest {
 /**
  * Both are called for each attempt of a write, and must not change their arguments: `object` as it would be
  * stored (`undefined` for a deletion), `old` as stored (`undefined` for a creation). An error that they throw
- * is the answer; it should be an `ApiError` of lib/apiserver. Return a promise only if something has to be
- * waited for: writes are many.
+ * is the answer; it should be an `ApiError` of lib/apiserver. Return a promise only if you have to wait for
+ * something: this is called for every write.
  *
  * @example
  * const noDoors: Admission = {

@@ -48,7 +48,7 @@ export interface Decision {
   readonly isOpen: boolean;
   /** One, and several: `changed file`, `changed files`. */
   readonly what: readonly [one: string, several: string];
-  /** Findings in 24 hours that make it one. Default: 1. */
+  /** How many findings in 24 hours call for a decision. Default: 1. */
   readonly times?: number;
 }
 

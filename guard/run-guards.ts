@@ -95,7 +95,7 @@ export async function runClusterParts(
         reports,
         admission: admissions && { use: (admission) => admissions.use(guard.name, admission) },
         lead: async (work) => {
-          // Also of one that does not lead: it is ready to.
+          // A replica that does not lead is ready too: it can take over.
           using _part = health.ready('lease', () =>
             leadership.leader === '' ? 'its holder is not known yet' : undefined,
           );

@@ -44,7 +44,7 @@ export function returnMemoryWhenIdle(options: IdleMemoryOptions = {}): Disposabl
   let closing: NodeJS.Timeout | undefined;
   const giveBack = (): void => {
     returnMemory(growthPercent);
-    // The time for this does not count.
+    // The CPU time of the collection itself does not count as use.
     before = cpuMs();
   };
   const timer = setInterval(() => {

@@ -32,7 +32,7 @@ const headers = {
 /**
  * Never rejects.
  *
- * @param path - Below where the page is: `/` is the page. Undefined: elsewhere, where nothing is.
+ * @param path - Relative to the page: `/` is the page. Undefined: outside of it, where nothing is.
  */
 export async function answerUi(
   request: IncomingMessage,

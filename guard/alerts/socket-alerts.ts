@@ -40,7 +40,7 @@ export async function socketAlerts(path: string, request: AlertRequest): Promise
           if (!follow) return;
         }
       }
-      // The socket ended before the last earlier line: print what came.
+      // The socket closed before all earlier lines had come: print those that did.
       if (!follow) return await handler.live();
     } catch (error) {
       if (signal.aborted) return;

@@ -45,10 +45,13 @@ interface OriginOptions {
   readonly context?: string | undefined;
 }
 
-/** Looked at in this order where nothing is said: of an agent; of standalone as its guide starts it. */
+/** Tried in this order without options: the socket of an agent; that of standalone as its guide starts it. */
 const usualSockets: readonly string[] = [agentAlertsSocket, join('/var/lib/rampart', standaloneAlertsSocket)];
 
-/** @throws {RampartError} `INPUT` if nothing is there or too much was said, `PRIVILEGE` if only a socket is that may not be opened. */
+/**
+ * @throws {RampartError} `INPUT` if there is no source or several are given, `PRIVILEGE` if the only one is a socket that may
+ *   not be opened.
+ */
 export async function findOrigin(
   options: OriginOptions,
   sockets: readonly string[] = usualSockets,

@@ -56,6 +56,6 @@ export interface Report {
   /** Where all entries can be found; mentioned if some are omitted. */
   readonly completeAt?: string;
   readonly labels?: Readonly<Record<string, string>>;
-  /** The report goes with it. In the same namespace, or cluster-scoped. */
+  /** The report is deleted with it. It is in the same namespace, or cluster-scoped. */
   readonly owner?: OwnerReference;
 }

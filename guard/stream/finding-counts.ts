@@ -71,7 +71,7 @@ export class FindingCounts {
     );
   }
 
-  /** Those before, and those of a clock that was set back since. */
+  /** Drops hours that are too old, and those in the future: the clock was set back. */
   #forget(hourMs: number): void {
     for (const known of this.#hours.keys())
       if (known < hourMs - HOURS * HOUR_MS || known > hourMs) this.#hours.delete(known);

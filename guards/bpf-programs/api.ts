@@ -302,7 +302,7 @@ const config = defineConfig();
 export type Config = KubeObject & { readonly status?: Status };
 export const configType = resourceType(config, version) as unknown as ResourceType<Config>;
 
-/** All kinds, including the per-node kinds; of BpfApplication that of v0.6. */
+/** All kinds, including the per-node ones; BpfApplication as in v0.6. */
 export const bpfResources: readonly Resource[] = [
   ...parentKinds.filter((one) => one !== bpfApplicationOf['v0.5']).map(({ resource }) => resource),
   ...Object.values(nodeKinds),

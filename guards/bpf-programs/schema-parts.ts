@@ -168,7 +168,7 @@ export const proceedOn = <const Action extends string>(
 
 export const directionOf = { description: 'The direction of packets, as seen from the interface.' } as const;
 
-/** A type of program, with the field that has what belongs to it. */
+/** A program type, and the field that holds its settings. */
 export interface MemberSchema {
   readonly name: string;
   readonly field: string;

@@ -23,7 +23,7 @@ export interface ProcessFilter {
   readonly files: readonly FileIdentity[];
 }
 
-/** @param isAtHome - Whether the process is in the container of the file, or for a file of the node in none. */
+/** @param isAtHome - Whether the process is in the file's container or, for a file of the node, in none. */
 export function raisesAlert(
   { kind, files }: ProcessFilter,
   executable: FileIdentity | undefined,

@@ -216,7 +216,7 @@ export const names = {
   reinit: `${prefix}/re-init`,
   reinitOnFailed: `${prefix}/re-init-on-failed`,
   holdoff: `${prefix}/holdoff`,
-  /** The key in active configurations, and the default in those of users. */
+  /** The key in active configurations; the default key in users' ConfigMaps. */
   confKey: 'aide.conf',
   /** The key of the log. */
   logKey: 'integritylog',

@@ -88,7 +88,7 @@ function splitOnce(text: string, max: number): string[] {
   return [...parts.slice(0, max - 1), ...(parts.length < max ? [] : [parts.slice(max - 1).join('.')])];
 }
 
-/** No prerelease comes last; numbers come before words. */
+/** A version without a prerelease sorts last; numbers sort before words. */
 function comparePreReleases(a: readonly string[], b: readonly string[]): bigint {
   if (a.length === 0 || b.length === 0) return a.length === b.length ? 0n : a.length === 0 ? 1n : -1n;
   for (const [index, left] of a.entries()) {

@@ -167,7 +167,7 @@ function forgetFirst(map: Map<string, unknown>, max: number): void {
   map.delete(first);
 }
 
-/** The number of a mount namespace may have been another's before. */
+/** The numbers of mount namespaces are reused. */
 function hadStarted({ startedMs }: KernelPlace, atMs: number | undefined): boolean {
   return startedMs === undefined || atMs === undefined || atMs >= startedMs - startedToMs;
 }

@@ -85,14 +85,12 @@ export class BpfMap {
     return libbpf().mapPinPath(this.#pointer) !== null;
   }
 
-  /** The file may ask for a pin of its own (LIBBPF_PIN_BY_NAME), by which strangers would share it. Only before loading. */
+  /** The file may request pinning by name (LIBBPF_PIN_BY_NAME): others could then share the map. Call before loading. */
   neverPin(): void {
     libbpf().mapSetPinPath(this.#pointer, null);
   }
 
-  /**
-   * The map that `fd` stands for takes its place. libbpf does not look whether they are alike: compare before. Only before loading.
-   */
+  /** Replaces this map with the one of `fd`. libbpf does not check that they are alike: compare first. Call before loading. */
   reuse(fd: number): void {
     if (libbpf().mapReuseFd(this.#pointer, fd) !== 0) throw this.#failed('reuse', errno());
   }

@@ -21,7 +21,7 @@ const BPF_MAP_TYPE_RINGBUF = 27;
 const SLICE_MS = 4;
 /** Wake-ups in a row that find nothing but a busy record, before waiting by a timer. */
 const EMPTY_WAKES = 4;
-/** That timer: the most that a record which stayed busy can be late. */
+/** The interval of that timer, and so the longest delay of a record that stayed busy. */
 const BUSY_WAIT_MS = 1;
 
 export interface RingBufferOptions {

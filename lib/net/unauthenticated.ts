@@ -16,6 +16,6 @@ export const unauthenticatedServer: ServerOptions = {
  */
 export function shareUnauthenticated(server: Server): void {
   void new ConnectionShares(server, { total: 64, perSource: 16 });
-  // Also while an answer is not taken.
+  // Also closes connections of clients that do not read their answer.
   server.timeout = 10_000;
 }

@@ -12,7 +12,7 @@ const unexpectedEnd = 'unexpected EOF';
 export class MessageReader {
   /** Where the next byte is read. */
   at = 0;
-  /** Where the message ends that is being read. */
+  /** Where the message being read ends. */
   end: number;
   /** Field number of the last tag. */
   fieldNumber = 0;

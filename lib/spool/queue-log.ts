@@ -83,7 +83,7 @@ export class QueueLog {
     return recordBytes + this.#headerBytes;
   }
 
-  /** @throws {NodeJS.ErrnoException} when it cannot be written; then it is not there. */
+  /** @throws {NodeJS.ErrnoException} when the record cannot be written; it is not in the queue then. */
   append(record: Buffer, sizeBytes: number): void {
     const full = this.#writing;
     if (full !== undefined && full.sizeBytes >= this.#options.segmentBytes) {

@@ -1,4 +1,4 @@
-/** The common parts of all layouts of pictures. They are pure: from items and a width to places, in CSS pixels. */
+/** The common parts of all layouts of pictures. They are pure: given items and a width, they return positions, in CSS pixels. */
 import type { DrawnItem } from '../../apps/ui/report.ts';
 
 export interface Box {

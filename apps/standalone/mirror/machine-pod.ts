@@ -25,7 +25,7 @@ export interface MachineContainer {
 /** One sandbox with its containers. */
 export interface MachinePod {
   readonly sandboxId: string;
-  /** Who started it chose it: a UUID from a kubelet, anything from others. */
+  /** Chosen by whoever started it: a UUID from a kubelet, anything from others. */
   readonly uid: string;
   readonly name: string;
   readonly namespace: string;

@@ -1,7 +1,7 @@
 /**
  * Archives in layers: tar (POSIX ustar and pax, GNU long names), plain or compressed with gzip or zstd. Only
  * what a bytecode layer needs is read: regular files of bounded size and number. Entries that could lead
- * elsewhere (links, devices, names with "..") are refused and not skipped, because it indicates malice.
+ * elsewhere (links, devices, names with "..") are refused, not skipped: they suggest malice.
  * Nothing is written to disk.
  */
 import { promisify } from 'node:util';

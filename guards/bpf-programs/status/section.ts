@@ -60,7 +60,7 @@ export async function readPrograms(
     for (const kind of parentKinds) {
       const { 'v0.5': old, 'v0.6': current } = bpfApplicationOf;
       if (kind === old) continue;
-      // The API has one of both: with which scope is seen by its objects.
+      // The API serves only one of the two: whether objects have a namespace shows which.
       const target = kind.type.namespaced && kind !== current ? { namespace } : {};
       await context.list(
         kind.type,

@@ -73,7 +73,7 @@ export class Poster implements Disposable {
   }
 
   /**
-   * The credentials to post with, or why nothing is posted now. No credential is in any text of it.
+   * The credentials to post with, or why nothing is posted now: its texts contain no credentials.
    *
    * @throws the signal's reason when it aborts.
    */
@@ -87,7 +87,7 @@ export class Poster implements Disposable {
   }
 
   /**
-   * Sends an alert; resolves with what came of it. No credential is in any text of it.
+   * Sends an alert; resolves with what came of it. Its texts contain no credentials.
    *
    * @throws the signal's reason when it aborts.
    */

@@ -33,8 +33,8 @@ export class FileCreation implements Disposable {
   }
 
   /**
-   * Creates the file now, or arranges for it. Nothing that is there is touched, a symbolic link that leads nowhere
-   * included.
+   * Creates the file now, or arranges for it. Nothing that exists is touched, not even a dangling symbolic
+   * link.
    *
    * @returns why the file could not be created; undefined when it was, or soon will be.
    */
@@ -44,7 +44,7 @@ export class FileCreation implements Disposable {
       this.#schedule();
       return this.#failure;
     }
-    // After a long rest it is no longer the same quarrel.
+    // After a long rest, attempts start afresh.
     if (now > this.#notBeforeMs + 2 * LAST_PAUSE_MS) this.#backoff.reset();
     this.#failure = this.#create(modeBits);
     return this.#failure;

@@ -62,7 +62,7 @@ export class NodeEvents {
     for (const key of keys) this.#record(key, { type: 'Warning', reason: 'AccessesLost', note });
   }
 
-  /** Reports troubles of callbacks from now on, and existing ones: queues from before are tried at once. */
+  /** Reports problems of callbacks, existing ones too: queues left by a previous run are tried at once. */
   followCallbacks(delivery: CallbackTroubles): Disposable {
     for (const callback of delivery.callbacks?.() ?? []) {
       if (callback.failures > 0 && callback.lastError?.aboutCredentials) this.callbackFailing(callback);

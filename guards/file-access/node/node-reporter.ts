@@ -81,7 +81,7 @@ export class NodeReporter {
     this.#options.queue.add(this.#options.nodeName);
   }
 
-  /** Whether the API has what this process knows, and not only what the one before it wrote. */
+  /** Whether this process has reported: until then the API has what the previous one wrote. */
   get hasReported(): boolean {
     return this.#hasReported;
   }

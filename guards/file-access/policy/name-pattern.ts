@@ -6,7 +6,7 @@
  */
 import { Regex, RegexSyntaxError } from '../../../lib/regex/regex.ts';
 
-/** Steps for one character of a name at most; `[a-z]{1,63}` takes 126. */
+/** Limit of steps for one character of a name; `[a-z]{1,63}` takes 126. */
 const MAX_INSTRUCTIONS = 1000;
 
 /** A compiled pattern. */

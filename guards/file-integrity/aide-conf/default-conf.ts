@@ -1,11 +1,11 @@
 /**
- * The configuration of a FileIntegrity that names none. It is written for the host; `convertAideConf` leads it to a mount.
+ * The configuration of a FileIntegrity that names none. It is written for the host; `convertAideConf` adapts it to a mount.
  *
- * It watches all that the released default of the File Integrity Operator (FIO) watches, and nothing less of it: it excludes only what
+ * It watches all that the released default of the File Integrity Operator (FIO) watches: it excludes only what
  * that excludes. Each exclusion names the noise that it prevents; how much is left is measured in docs/file-integrity.md.
  *
  * It suits Debian, Ubuntu, RHEL and its kin, RHCOS and other image based systems, Talos and its kin: a path that is not
- * there selects nothing. It reads the same with AIDE 0.18 and 0.19: no negative rule with a `$` has a directory for its aim.
+ * there selects nothing. It reads the same with AIDE 0.18 and 0.19: no negative rule with a `$` matches a directory.
  */
 
 export const defaultAideConf = `# File integrity of a Kubernetes node.

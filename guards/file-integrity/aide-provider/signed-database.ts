@@ -188,7 +188,7 @@ export interface NewDatabase extends Pick<
 > {
   readonly job: DatabaseJob;
   readonly signal: AbortSignal;
-  /** Called with its digest before it takes the place; if it throws, the baseline is unchanged. */
+  /** Called with its digest before it replaces the baseline; if it throws, the baseline is unchanged. */
   readonly onSigned: (digest: string) => Promise<void>;
 }
 

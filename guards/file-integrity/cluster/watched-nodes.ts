@@ -1,4 +1,4 @@
-/** Which nodes a FileIntegrity selects; deletes the remains of others. */
+/** Which nodes a FileIntegrity selects; deletes the results of nodes that it no longer selects. */
 import { deleteSame } from '../../../lib/kube/client/delete-same.ts';
 import { type KubeError, orUndefined } from '../../../lib/kube/client/client-errors.ts';
 import { names, type FileIntegrityNodeStatus } from '../api.ts';
@@ -85,7 +85,7 @@ export class WatchedNodes implements Disposable {
     return found;
   }
 
-  /** The present state for a node with results: the cache may be behind the agent of a new node. */
+  /** Asks the API: an agent on a new node may have written results before the cache knows the node. */
   async #isFor({ integrity }: Found, nodeName: string, signal: AbortSignal): Promise<boolean> {
     const node = await orUndefined(this.#context.client.get(nodes, { name: nodeName }, { signal }));
     return node !== undefined && isForNode(integrity.spec, node, true);

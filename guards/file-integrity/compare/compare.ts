@@ -189,7 +189,7 @@ export class Comparison implements AsyncIterable<readonly Difference[]> {
     const isNew = now !== undefined && !movedIn && (now.attributes & allowedNew) === 0;
     const isGone = old !== undefined && !movedOut && (old.attributes & allowedGone) === 0;
     if (old === undefined || now === undefined || movedIn || movedOut) {
-      // A name may have got another file, and lost its own to another name: each is reported once.
+      // The file of a name may have moved away, and another taken its place: a moved file is not reported here too.
       if (now !== undefined && isNew) this.#batch.push({ kind: 'added', path, now });
       else if (old !== undefined && isGone) this.#batch.push({ kind: 'removed', path, old });
       return;

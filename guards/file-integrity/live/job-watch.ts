@@ -104,7 +104,7 @@ export class JobWatch implements AsyncDisposable {
 
   #scan(): void {
     this.#lostSinceMs = undefined;
-    // Otherwise one follows anyway.
+    // While held off, no scan is requested: one follows when the holdoff ends.
     if (!this.job.isHeld()) this.job.requestScan(this.#scanWhy);
   }
 

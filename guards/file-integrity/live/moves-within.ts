@@ -12,8 +12,9 @@ import { directoryOf, type Selection } from '../aide-conf/selection.ts';
 import type { Recheck } from './recheck.ts';
 import type { LiveJob } from './live-job.ts';
 
-/** Names of one directory that are examined for it; of a larger one each is examined by itself. */
+/** A directory with more names is not compared as a whole: each of its paths is compared alone. */
 const maxNames = 1000;
+/** Directories whose differing paths are kept; beyond, all are forgotten. */
 const maxDirectories = 1000;
 const followsInode = setOf('I');
 

@@ -16,7 +16,7 @@ export interface Recheck {
   readonly changes: ReadonlyMap<ByteString, ReportedChange>;
   /** Nothing can be said of these, nor of what is in them: why. */
   readonly unread: ReadonlyMap<ByteString, ScanProblem>;
-  /** Not of directories with what is in them. */
+  /** Entries of the baseline, and of now, by path. Empty when whole directories were rechecked. */
   readonly old: ReadonlyMap<ByteString, Entry>;
   readonly now: ReadonlyMap<ByteString, Entry>;
   /** There are too many differences; these are some. */

@@ -31,7 +31,7 @@ function isOnNode({ relation, mounts, uid }: ChangeAuthor): boolean {
   return relation === 'host' && mounts === undefined && uid === 0;
 }
 
-/** For two changes of the same file: one other hand is enough. Undefined is neutral. */
+/** Combines two changes of a file: `others` wins over `unseen`, and that over `packages`. Undefined is neutral. */
 export function bothHands(one: Hand | undefined, other: Hand | undefined): Hand | undefined {
   if (one === 'others' || other === 'others') return 'others';
   if (one === 'unseen' || other === 'unseen') return 'unseen';

@@ -2,7 +2,7 @@
 import type { AttributeSet } from './attributes.ts';
 import type { ByteString, FileType, ScanProblem } from './entry.ts';
 
-/** As in `report_level` of aide.conf, the least first. */
+/** As in `report_level` of aide.conf, the least detailed first. */
 export const reportLevels = [
   'minimal',
   'summary',

@@ -2,7 +2,7 @@
 import { backoffDelayMs } from '../../../lib/time/backoff.ts';
 import type { Clock } from '../../../lib/time/clock.ts';
 
-/** As the FileIntegrity has it, see `scheduleOf`. */
+/** From the FileIntegrity, see `scheduleOf`. */
 export interface JobSchedule {
   readonly gracePeriodS: number;
   readonly initialDelayS: number;

@@ -81,7 +81,7 @@ export class CurrentFindings {
     if (this.#fixed !== undefined) return this.#fixed;
     const counts = { ...this.#omitted.counts };
     for (const { change } of this.#held.values()) counts[change.kind]++;
-    // As AIDE: what is there now.
+    // As in AIDE: the entries that exist now.
     const total = this.#scanned.unchangedTotal + counts.added - counts.removed;
     return { total, ...counts, problems: this.#problems };
   }

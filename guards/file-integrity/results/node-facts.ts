@@ -9,7 +9,7 @@ export interface Progress {
   readonly step: 'init' | 'accept' | 'check';
   /** RFC 3339 */
   readonly since: string;
-  /** Files and directories until now, and each second. */
+  /** Files and directories so far, and per second. */
   readonly entries: number;
   readonly entriesPerSecond: number;
 }

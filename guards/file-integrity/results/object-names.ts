@@ -38,7 +38,7 @@ export function activeConfigName(fileIntegrity: string): string {
 export function labelValue(name: string): string {
   if (name.length <= MAX_LABEL) return name;
   const digest = sha1(name);
-  // Ends in a digit or letter, and begins as the name does, which is one too.
+  // Valid as a label: it begins and ends with a letter or digit, as the name does.
   return `${name.slice(0, MAX_LABEL - digest.length - 1)}-${digest}`;
 }
 

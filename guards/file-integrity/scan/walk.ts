@@ -19,7 +19,7 @@ import { belowItem, listedType, nameOf, type Part, type Task, type TaskResult } 
 
 /** When a walk stops and hands back what is left. */
 export interface Budget {
-  /** Entries, and directories with them. */
+  /** Entries, plus one for each directory left. */
   readonly entries: number;
   readonly bytes: number;
   /** For the root, after its own entry: 0 gives its contents to all threads. */

@@ -197,7 +197,7 @@ export class PolicyEngine {
     ];
   }
 
-  /** Fields of any policy and its Namespace that mean something else than what applies. */
+  /** Fields of policies, and of their Namespaces, that suggest something other than what is enforced. */
   warnings(): readonly PolicyWarning[] {
     return [...[...this.#flawed].flatMap(({ warnings }) => warnings), ...this.#misreadNamespaces()];
   }

@@ -126,7 +126,7 @@ export function serviceTarget(
     service: key,
     port: text,
     questions: reached.map((one) => ({
-      // A node that passes the packet on to another node gives it its own address.
+      // A node that forwards the packet to another makes its own address the source.
       from: node !== undefined && node !== one.node && isOutside ? question.to : from,
       to: one.address,
       ...{ protocol, port: one.port, family: one.family },

@@ -26,7 +26,7 @@ export interface NodeReport {
   readonly enforced: boolean;
   /** The problems: the kernel rejects the rules or some of them, packets bypass them, refused packets or allowed connections are not reported, another program refuses packets too. */
   readonly problems: readonly string[];
-  /** The entries of `problems` because of which packets pass, or too many are refused. */
+  /** The entries of `problems` that let packets through, or refuse too many. */
   readonly notEnforced: readonly string[];
 }
 

@@ -26,7 +26,7 @@ export function webhookRefusal(policy: Policy, verdict: Verdict): ApiError {
     message: visibleText(text),
     field,
   }));
-  // The policy's own message stays readable if the user has replaced it.
+  // If `spec.message` replaces the module's message, the latter is shown as a cause.
   if (own !== undefined && message !== '') shown.push({ reason: '', message, field: '' });
   return new ApiError({
     code: code < 400 ? 400 : code,

@@ -38,7 +38,7 @@ export interface ExceptionChange {
   readonly exceptions: readonly Exception[];
 }
 
-/** Timers are not longer than that: Node.js has none beyond 24 days. */
+/** No timer is set for longer: Node.js cannot go beyond 24 days. */
 const LONGEST_MS = 3_600_000;
 
 export class ExceptionSet {
@@ -71,7 +71,7 @@ export class ExceptionSet {
     return [...this.#cache.list()].filter((object) => this.#read.has(objectKey(object)));
   }
 
-  /** The exception by which a policy does not apply to an object now. */
+  /** The exception that now exempts an object from a policy. */
   find(policy: Pick<PolicyOrigin, 'kind' | 'name'>, target: ExceptionTarget): Exception | undefined {
     return exceptionFor(this.#byPolicy, policy, target, this.#clock.wallMs());
   }

@@ -41,11 +41,11 @@ export async function checkServed({ client, signal }: Asked, types: readonly Res
 }
 
 /**
- * Whatever kinds of policies the API serves are enough: ValidatingAdmissionPolicies need no installation, and Kubewarden's no
+ * Whatever kinds of policies the API serves are enough: ValidatingAdmissionPolicies need no installation, and Kubewarden's need no
  * recent version of Kubernetes.
  *
- * @returns the kinds that may not be listed, as `validatingadmissionpolicies.admissionregistration.k8s.io`, and why: who asks for an
- *   audit has mostly been given rights to Kubewarden's alone.
+ * @returns the kinds that may not be listed, as `validatingadmissionpolicies.admissionregistration.k8s.io`, and why: whoever requests an
+ *   audit often has rights only to Kubewarden's.
  * @throws {RampartError} `UNSUPPORTED` if none is served; {KubeError} if none may be listed.
  */
 export async function checkPolicies({ client, signal }: Asked): Promise<ReadonlyMap<string, string>> {

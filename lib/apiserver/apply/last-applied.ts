@@ -1,6 +1,6 @@
 /**
- * The way from `kubectl apply` to `kubectl apply --server-side`: what the annotation of the former says was
- * applied by the user is no conflict for the latter.
+ * The way from `kubectl apply` to `kubectl apply --server-side`: fields that the annotation of the former lists do
+ * not conflict with the latter.
  */
 import { canonicalJson, fieldOf, isObject, setField, type JsonObject } from '../../json/json.ts';
 import { assertNesting } from '../../json/bounds.ts';

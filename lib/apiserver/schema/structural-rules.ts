@@ -143,7 +143,7 @@ function valueRules(
   }
 }
 
-/** Keywords that belong outside, a test of their presence, and the message about them. */
+/** Keywords not allowed inside `allOf`, `anyOf`, `oneOf` and `not`, and the message about each. */
 const forbiddenInside: readonly (readonly [keyof JsonSchema, string])[] = [
   ['type', 'must be empty to be structural'],
   ['additionalProperties', 'must be undefined to be structural'],

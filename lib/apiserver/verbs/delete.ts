@@ -46,7 +46,7 @@ export async function deleteOne(context: VerbContext, request: ResourceRequest):
   return { kind: 'item', code: !isGone && options.orphanDependents === false ? 202 : 200, item };
 }
 
-/** The kinds of which Kubernetes answers the object that is gone, not a Status (their `ReturnDeletedObject`). */
+/** The kinds for which Kubernetes returns the deleted object, not a Status (`ReturnDeletedObject`). */
 const returnsObject: ReadonlySet<string> = new Set([
   'persistentvolumeclaims',
   'persistentvolumes',

@@ -1,4 +1,4 @@
-/** Reads kubeconfig files: which there are, what is in them, and how several become one. */
+/** Finds, reads and merges kubeconfig files. */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { homedir } from 'node:os';

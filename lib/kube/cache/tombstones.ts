@@ -39,7 +39,7 @@ export class Tombstones {
     this.#deleted.delete(key);
   }
 
-  /** A complete list of this version is there: what it has not is not there. */
+  /** A complete list of this version has come: what it lacks does not exist. */
   reset(version: string): void {
     this.#deleted.clear();
     this.#floor = version;

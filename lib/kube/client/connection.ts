@@ -200,7 +200,7 @@ export class Connection implements Disposable {
     return Buffer.concat(chunks, sizeBytes).toString('utf8');
   }
 
-  /** The beginning of an answer that is an error. That it breaks off or is too long does not matter then. */
+  /** The beginning of an error answer: it does not matter if it breaks off or is too long. */
   async #readError(incoming: Incoming, scope: CallScope): Promise<string> {
     const chunks: Buffer[] = [];
     let sizeBytes = 0;

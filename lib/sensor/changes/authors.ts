@@ -14,7 +14,7 @@ interface Trace {
   readonly atMs: number;
   /** The inotify events that this change may have caused, as `kindBits`. */
   readonly explains: number;
-  /** Which inode had the name, where the call may have taken the name away. */
+  /** Which inode had the name, if the call may have removed it. */
   readonly inode?: FileIdentity;
   reported: 'no' | 'with its event' | 'before its event';
 }
@@ -22,7 +22,7 @@ interface Trace {
 export interface Found {
   /** Who made the last change. */
   readonly author: ChangeProcess | undefined;
-  /** Who made the last that was not of attributes alone. */
+  /** Who made the last change to more than attributes. */
   readonly contentAuthor: ChangeProcess | undefined;
   /** When, ms since 1970; undefined without an author. */
   readonly atMs: number | undefined;

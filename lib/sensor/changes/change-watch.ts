@@ -64,7 +64,7 @@ export class ChangeWatch implements Disposable {
   #overflowed = false;
   #busy = false;
   #disposed = false;
-  /** Wall-clock time; events not read yet stem from changes after it. */
+  /** Wall-clock time: unread events are about later changes. */
   #sinceMs = 0;
   #rotatedMs = performance.now();
   #reported = 0;

@@ -1,4 +1,4 @@
-/** The words of the change watch: what changed, and who did it. */
+/** The vocabulary of the change watch: what changed, and who did it. */
 import { inotifyBits } from '../paths/inotify.ts';
 
 /** A path or a name in the kernel's bytes: one character a byte (latin1), as in `paths/inotify.ts`. */

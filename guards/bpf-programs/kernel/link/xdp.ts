@@ -26,7 +26,7 @@ export function attachXdp(
   const { EOPNOTSUPP, ERANGE, EINVAL } = constants.errno;
   const reasons = new Map([
     [EOPNOTSUPP, 'its driver does not support XDP'],
-    // Without flags the kernel takes generic mode for EOPNOTSUPP, but not for this one.
+    // Without flags the kernel falls back to generic mode on EOPNOTSUPP, but not on this one.
     [
       ERANGE,
       'its MTU exceeds the limit of its driver for programs without fragment support (SEC("xdp.frags"))',

@@ -37,7 +37,7 @@ export interface MapSources {
 /** A map that replaces one of the object file. */
 export interface ChosenMap {
   readonly id: number;
-  /** By `mapOwner`. */
+  /** Whether it comes from the program that `mapOwner` names. */
   readonly shared: boolean;
   /** Whether other programs, which stay, have it. */
   readonly ofOthers: boolean;

@@ -378,7 +378,7 @@ function recordOf(
   };
 }
 
-/** Whether it has the maps of its owner, which may have been loaded again with them. */
+/** Whether it still has its owner's maps: an owner that was loaded again may have new ones. */
 function sharesMaps({ maps }: ProgramRecord, owner: ProgramRecord): boolean {
   return owner.maps.every((theirs) => {
     const own = maps.find((map) => !map.internal && nameOf(map) === nameOf(theirs));

@@ -42,7 +42,7 @@ export function settleProbes(
       const directory = pins.program(record);
       const attachKey = attachKeyOf(attach);
       using before = record.attachKey === '' ? undefined : openPin(join(directory, 'link'));
-      // A version before of another type, such as kretprobe, stays where it is.
+      // A previous version of another type, such as kretprobe, stays attached.
       if (before !== undefined && (record.attachKey === attachKey || record.type !== attach.type)) return [];
       try {
         using own = openProgram(join(directory, 'program'), record.programId);

@@ -13,7 +13,7 @@ const MAY_GOTO = 0xe5;
 /** `src_reg` of a call. */
 const HELPER = 0;
 const KERNEL_FUNCTION = 2;
-/** `src_reg` of a load: no number, but what stands for it. */
+/** `src_reg` of a load whose immediate is a reference, not a number. */
 const MAP = 1;
 const MAP_VALUE = 2;
 const FUNCTION = 4;

@@ -80,7 +80,7 @@ export function compileBase(rules: NodeRules, options: BaseOptions): IptablesRul
 export function trackingRules(isTaken: (family: Family) => boolean): IptablesRules {
   const of = (family: Family): FamilyRules => ({
     ...noFamilyRules,
-    // kube-router's rules have it track them.
+    // Where kube-router filters, its own rules already make the kernel track connections.
     chains: new Map(isTaken(family) ? [] : [[trackingChain, [`${established} -j RETURN`]]]),
   });
   return { families: { 4: of(4), 6: of(6) }, sets: new Map() };

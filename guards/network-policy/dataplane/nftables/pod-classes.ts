@@ -76,7 +76,7 @@ export class PodClasses {
 export interface ClassChange {
   readonly come: readonly PodClass[];
   readonly gone: readonly PodClass[];
-  /** Call when the kernel has it. */
+  /** Call once the kernel has the change. */
   readonly done: () => void;
 }
 

@@ -61,7 +61,7 @@ export function sourceRules({ link, addresses, tunnels, isIsolated }: CheckedPod
     // A packet from a tunnel has the source that the sender of the tunnel's packet wrote there, on any node.
     ...(tunnels.protocols.length === 0 ? [] : [`meta l4proto { ${tunnels.protocols.join(', ')} } ${no}`]),
     ...(tunnels.udpPorts.length === 0 ? [] : [`udp dport { ${tunnels.udpPorts.join(', ')} } ${no}`]),
-    // By an advertisement, pods of the bridge get addresses that no policy knows, and a router that sees what they send.
+    // A router advertisement would give pods on the bridge addresses that no policy knows, and a router that sees their traffic.
     `icmpv6 type { nd-router-advert, nd-redirect } ${no}`,
     ...(isIsolated
       ? [

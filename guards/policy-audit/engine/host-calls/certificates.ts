@@ -60,7 +60,7 @@ function isIssuer({ subject }: X509Certificate, { issuer }: X509Certificate): bo
   return subject === issuer;
 }
 
-/** Its extended key usages, if it has any. Node.js calls them `keyUsage`. */
+/** Whether its extended key usages (`keyUsage` in Node.js) allow this one. Without any, `mustSay` decides. */
 function isFor(certificate: X509Certificate, usage: string, mustSay: boolean): boolean {
   const usages = (certificate.keyUsage as readonly string[] | undefined) ?? [];
   return usages.length === 0 ? !mustSay : usages.includes(usage);

@@ -20,7 +20,7 @@ export interface PolicyHostCallsOptions {
    * `namespacedPoliciesCapabilities` grants.
    */
   readonly capabilities: HostCapabilities;
-  /** Whether whoever wrote it is not to find out what listens at the hosts that it names: of a namespaced policy. */
+  /** True for a namespaced policy: hides from its author what listens at the hosts that it names. */
   readonly isTenant?: boolean;
   /** `contextAwareResources` of a cluster policy. A namespaced policy has none. */
   readonly resources: readonly KindName[];

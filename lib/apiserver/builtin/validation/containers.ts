@@ -162,7 +162,7 @@ const probes = ['livenessProbe', 'readinessProbe', 'startupProbe'] as const;
 const handlers = ['exec', 'httpGet', 'tcpSocket', 'grpc'];
 const hooks = [...handlers, 'sleep'];
 
-/** Probes and hooks, which only containers have that stay. */
+/** Probes and hooks, which only containers that keep running may have. */
 export function checkLifecycle(container: JsonObject, path: string, causes: Cause[]): void {
   for (const hook of ['postStart', 'preStop']) {
     const handler = valueAt(container, 'lifecycle', hook);

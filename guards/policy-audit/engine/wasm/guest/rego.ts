@@ -113,7 +113,7 @@ function started(policy: GuestPolicy, imports: Imports, data: string): StartedIn
   const malloc = exportedFunction<(size: number) => number>(instance, 'opa_malloc');
   const parse = exportedFunction<(address: number, size: number) => number>(instance, 'opa_json_parse');
   const dump = exportedFunction<(value: number) => number>(instance, 'opa_json_dump');
-  // Sets and keys that are not strings get lost in JSON; the first modules pass nothing else.
+  // JSON loses sets and keys that are not strings, but the oldest modules can pass nothing else.
   const [toValue, fromValue] = [
     optionalFunction<typeof parse>(instance, 'opa_value_parse') ?? parse,
     optionalFunction<typeof dump>(instance, 'opa_value_dump') ?? dump,
