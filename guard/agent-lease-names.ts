@@ -39,7 +39,7 @@ export interface Coverage {
   readonly losses: Losses;
 }
 
-/** By what was lost: `accesses`. */
+/** Keyed by what was lost: `accesses`. */
 export type Losses = Readonly<Record<string, number>>;
 
 /** A few plain values, by names of the guard's own. */
@@ -49,7 +49,7 @@ export interface AgentLease {
   readonly nodeName: string;
   /** Losses of the process, besides those of its guards. */
   readonly losses?: Losses;
-  /** By the guard's name. */
+  /** Keyed by the guard's name. */
   readonly guards: ReadonlyMap<string, AgentGuardState>;
 }
 
@@ -86,7 +86,7 @@ export function readAgentLease(lease: Pick<KubeObject, 'metadata'>): AgentLease 
   return { nodeName: name, losses, guards: readGuardStates(lease) };
 }
 
-/** By the guard's name. */
+/** Keyed by the guard's name. */
 export function readGuardStates({
   metadata,
 }: Pick<KubeObject, 'metadata'>): ReadonlyMap<string, AgentGuardState> {

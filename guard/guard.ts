@@ -247,7 +247,7 @@ export interface GuardOption {
   readonly env?: string;
 }
 
-/** By the camel-case names that commander makes of flags. */
+/** Keyed by the camel-case names that commander makes of flags. */
 export type OptionValues = Readonly<Record<string, unknown>>;
 
 /**

@@ -46,7 +46,7 @@ export interface OwnProblem {
   readonly kind: string;
   readonly why: string;
   readonly next: string;
-  /** By whom it is known: such a problem is dropped if that process is dead. Default: by the objects themselves. */
+  /** The process that reports it: the problem is dropped if that process is dead. Default: the objects show it themselves. */
   readonly by?: 'agent' | 'operator';
   readonly node?: string;
   /** In the object: `spec.traps[0].path`. */

@@ -2,7 +2,7 @@ export interface LeaseView {
   readonly name: string;
   /** Empty if it is free. */
   readonly holder: string;
-  /** By this machine's clock, negative where the holder's is ahead; `null` if it is not said. */
+  /** Measured with this machine's clock: negative if the holder's is ahead; `null` if the lease does not say. */
   readonly renewedSecondsAgo: number | null;
   readonly isRenewed: boolean;
 }
@@ -15,7 +15,7 @@ export interface HolderReport {
    */
   readonly state: 'held' | 'stale' | 'free' | 'unknown';
   readonly holder: string | null;
-  /** By this machine's clock; negative where the holder's is ahead. */
+  /** Measured with this machine's clock: negative if the holder's is ahead. */
   readonly renewedSecondsAgo: number | null;
 }
 

@@ -17,7 +17,7 @@ export interface Machine {
 }
 
 export interface Diagnosis {
-  /** By which of several means it works: a mode of the sensor, a backend. */
+  /** Which of several mechanisms it uses: a mode of the sensor, a backend. */
   readonly mode?: string | undefined;
   /** Why it does not work here, and what to do: a clause each. Empty: it works. */
   readonly obstacles: readonly string[];

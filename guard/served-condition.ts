@@ -99,7 +99,7 @@ type LeaseChange = Omit<CacheChange<Lease>, 'previous'> & { readonly previous?: 
 /** On which nodes a guard cannot work, and why. An agent renews its lease all the time: a renewal costs a look at that lease. */
 class UnavailableNodes {
   readonly #guard: string;
-  /** By the key of the agent's lease. */
+  /** Keyed by the key of the agent's lease. */
   readonly #texts = new Map<string, string>();
 
   constructor(guard: string) {

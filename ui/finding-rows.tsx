@@ -13,7 +13,7 @@ interface FindingRowsProps {
 }
 
 export function FindingRows({ findings, decisions }: FindingRowsProps) {
-  // By number: what comes changes the first part alone.
+  // Grouped by number: new findings change only the first part.
   const parts = Map.groupBy(findings, ({ number }) => Math.floor(number / PART));
   return (
     <div>

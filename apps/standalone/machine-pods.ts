@@ -20,7 +20,7 @@ const PATIENCE_MS = 1_000;
 
 /** Calls `notify` with the state of the machine, at once and after each change, until the result is disposed. */
 export function followMachinePods(source: NodeRuntime, notify: (state: MachineState) => void): Disposable {
-  /** By id. */
+  /** Keyed by id. */
   const endings = new Map<string, Ending | 'asking'>();
   let waitingSinceMs: number | undefined;
   const stop = new AbortController();

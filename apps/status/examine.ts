@@ -35,7 +35,7 @@ export interface Found {
 
 export interface Examined {
   readonly report: StatusReport;
-  /** By the guard's name. */
+  /** Keyed by the guard's name. */
   readonly verdicts: ReadonlyMap<string, Verdict>;
 }
 

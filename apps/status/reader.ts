@@ -61,7 +61,7 @@ export class StatusReader {
   readonly #options: StatusReaderOptions;
   #leases: Promise<Leases | undefined> | undefined;
   #nodes: Promise<readonly NodeView[] | undefined> | undefined;
-  /** By group and version, of kinds that were refused: the plurals that the API serves; undefined if it does not say. */
+  /** The plurals that the API serves, keyed by group and version: read when a kind is refused; undefined if the API does not say. */
   readonly #served = new Map<string, Promise<ReadonlySet<string> | undefined>>();
 
   constructor(options: StatusReaderOptions) {
@@ -213,7 +213,7 @@ function keyOf({ group, plural }: { readonly group: string; readonly plural: str
   return `${plural}.${group}`;
 }
 
-/** By what its section asked for of the kinds that users write. */
+/** Whether the API serves a kind that users write, as far as its section listed them; `null` if unknown. */
 function isAnyServed(
   { guarded, resources }: Guard,
   served: ReadonlyMap<string, boolean | null>,

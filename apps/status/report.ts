@@ -76,7 +76,7 @@ export interface NodeReport {
   readonly agentRenewed: string | null;
   /** The pod with deploy/'s labels; `null` without one. */
   readonly agentPod: { readonly name: string; readonly ready: boolean } | null;
-  /** By the guard's name, as the agent says; none if it is not running. */
+  /** Keyed by the guard's name, as the agent says; none if it is not running. */
   readonly guards: Readonly<Record<string, NodeGuardReport>>;
   /** Losses since the agent started, by its metrics; guards without losses are omitted. */
   readonly losses: readonly LossReport[];

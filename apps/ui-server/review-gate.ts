@@ -44,7 +44,7 @@ export class ReviewGate implements Gate {
   readonly takesTokens = true;
   readonly #options: ReviewGateOptions;
   readonly #clock: Pick<Clock, 'monotonicMs'>;
-  /** By the cookie. */
+  /** Keyed by the cookie. */
   readonly #sessions = new Map<string, Session>();
   readonly #places = new FairShares(sessionLimits);
   readonly #streams = new FairShares(streamLimits);

@@ -8,7 +8,7 @@ const HOURS = 24;
 type Counts = Map<string, Partial<Record<Severity, number>>>;
 
 export class FindingHours {
-  /** By hour and guard; of processes that have ended. */
+  /** Counts of processes that have ended, keyed by hour and guard. */
   #before: Counts = new Map<string, Partial<Record<Severity, number>>>();
   /** Counts of the running process. */
   #now: Counts = new Map<string, Partial<Record<Severity, number>>>();

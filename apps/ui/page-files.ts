@@ -10,7 +10,7 @@ export interface PageFile {
   readonly content: Buffer;
 }
 
-/** By the path of the request. */
+/** Keyed by the path of the request. */
 export type PageFiles = ReadonlyMap<string, PageFile>;
 
 const top = join(import.meta.dirname, '../..');

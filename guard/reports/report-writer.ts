@@ -46,7 +46,7 @@ export class ReportWriter {
   #served: readonly ResourceType[] | undefined;
   #askedMs = 0;
   #isReportedMissing = false;
-  /** By namespace and name. Some 200 bytes for each node and FileIntegrity. */
+  /** Keyed by namespace and name. Some 200 bytes for each node and FileIntegrity. */
   readonly #written = new Map<string, Written>();
 
   constructor({ client, logger, clock = systemClock }: ReportWriterOptions) {

@@ -20,7 +20,7 @@ type BySeverity = Partial<Record<Severity, number>>;
 export class FindingCounts {
   readonly #clock: Pick<Clock, 'wallMs'>;
   readonly #totals = new Map<string, BySeverity>();
-  /** By the start of the hour, oldest first; then by guard. */
+  /** Keyed by the start of the hour, oldest first; then by guard. */
   readonly #hours = new Map<number, Map<string, BySeverity>>();
 
   constructor(clock: Pick<Clock, 'wallMs'> = systemClock) {

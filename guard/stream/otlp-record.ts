@@ -22,7 +22,7 @@ const actions = {
 } as const;
 
 export interface RecordOptions {
-  /** By the name of the guard. */
+  /** Keyed by the name of the guard. */
   readonly mappings: ReadonlyMap<string, OcsfMapping>;
   /** Version of Rampart. */
   readonly version: string;

@@ -115,7 +115,7 @@ const members: readonly (TypeRow & { readonly name: string; readonly type: Progr
   { name: 'Tracepoint', type: 'tracepoint', ...types.tracepoint },
 ];
 
-/** By the value of `type` in an application. */
+/** Keyed by the value of `type` in an application. */
 export const memberTypes: ReadonlyMap<string, ProgramType> = new Map(
   members.map(({ name, type }) => [name, type]),
 );

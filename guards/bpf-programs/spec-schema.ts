@@ -72,7 +72,7 @@ const interfaceSelector = object(
 const direction = oneOf(['ingress', 'egress'], parts.directionOf);
 
 export const xdpActions = ['aborted', 'drop', 'pass', 'tx', 'redirect', 'dispatcher_return'] as const;
-/** By their number, from -1 on. */
+/** Ordered by their numbers (`TC_ACT_*`), which start at -1. */
 export const tcActions = [
   ...(['unspec', 'ok', 'reclassify', 'shot', 'pipe', 'stolen', 'queued', 'repeat'] as const),
   ...(['redirect', 'trap', 'dispatcher_return'] as const),

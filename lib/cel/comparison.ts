@@ -96,7 +96,7 @@ export function compare(a: unknown, b: unknown): number {
 
 const surrogate = /[\ud800-\udfff]/;
 
-/** By code points, which is equal to Go's comparison of UTF-8 bytes. */
+/** Compares code points, which has the same result as Go's comparison of UTF-8 bytes. */
 function compareText(a: string, b: string): number {
   if (a === b) return 0;
   if (surrogate.test(a) || surrogate.test(b)) return Buffer.compare(Buffer.from(a), Buffer.from(b));

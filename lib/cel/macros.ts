@@ -105,7 +105,7 @@ const otherwise =
 const one = { variables: 1, condition: true, transform: false } as const;
 const two = { variables: 2, condition: true, transform: false } as const;
 
-/** By name and number of arguments; methods start with a dot. */
+/** Keyed by name and number of arguments; methods start with a dot. */
 export const macros: ReadonlyMap<string, Macro> = new Map<string, Macro>([
   ['has/1', has],
   ['cel.bind/3', bind],

@@ -11,7 +11,7 @@ import { failInLog } from './failure.ts';
 import { type CertificatePaths, followCertificates, readCertificates } from '../net/certificate-files.ts';
 import { systemClock } from '../time/clock.ts';
 
-/** By then a process has loaded what it needs at rest. */
+/** After this time a process has loaded what it needs at rest. */
 const LOADED_MS = 2_000;
 
 let log: Logger | undefined;

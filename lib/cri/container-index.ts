@@ -64,7 +64,7 @@ const startedToMs = 20;
 export class ContainerIndex<V> {
   readonly #hostMountNamespace: number;
   readonly #valueOf: (place: ProcessPlace) => V;
-  /** By the id without its runtime, as cgroups have it. */
+  /** Keyed by the id without its runtime, as cgroups have it. */
   readonly #byId = new Map<string, Entry<V>>();
   readonly #byMountNamespace = new Map<number, Entry<V>>();
   /** The latest last. */

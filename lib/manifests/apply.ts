@@ -234,7 +234,7 @@ function isCrd({ group, plural }: ResourceType): boolean {
   return group === customResourceDefinitions.group && plural === customResourceDefinitions.plural;
 }
 
-/** By what is stored, whatever its version. */
+/** Identifies the stored object, whatever the version. */
 function keyOf({ group, plural }: ResourceType, { metadata }: KubeObject): string {
   return `${plural}.${group}|${metadata.namespace ?? ''}|${metadata.name ?? ''}`;
 }

@@ -5,7 +5,7 @@
 const untrusted =
   'its certificate is from an authority that is not trusted here; is the configured authority that of this server?';
 
-/** By codes of OpenSSL (x509_vfy.h) and of Node.js. */
+/** Keyed by codes of OpenSSL (x509_vfy.h) and of Node.js. */
 const reasons: Readonly<Record<string, string>> = {
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: untrusted,
   UNABLE_TO_GET_ISSUER_CERT: untrusted,

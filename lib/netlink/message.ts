@@ -116,7 +116,7 @@ export function textOf(value: Buffer | undefined): string {
   return value.toString('utf8', 0, end < 0 ? value.length : end);
 }
 
-/** By type; of several of one type the last. Ends at one that is cut. */
+/** Keyed by type: the last one, if a type occurs repeatedly. Ends at one that is cut off. */
 export function attributesOf(bytes: Buffer): Map<number, Buffer> {
   const attributes = new Map<number, Buffer>();
   for (let at = 0; at + ATTRIBUTE_HEADER_BYTES <= bytes.length;) {

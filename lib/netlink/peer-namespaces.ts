@@ -80,7 +80,7 @@ export function networkEvent({ type, body }: NetlinkMessage): NetworkEvent | und
 }
 
 /**
- * By the index of the interface; only those of Ethernet.
+ * Keyed by the index of the interface; only those of Ethernet.
  *
  * @throws {KernelRefusal} also if the namespace is gone.
  */

@@ -9,9 +9,9 @@ const IFLA_INFO = { KIND: 1, DATA: 2 } as const;
 const IFINFO_BYTES = 16;
 const FLAGS_OFFSET = 8;
 const IFF_UP = 1;
-/** By kind: the attribute with the UDP port, in network order (include/uapi/linux/if_link.h: IFLA_VXLAN_PORT, IFLA_GENEVE_PORT). */
+/** Keyed by kind: the attribute with the UDP port, in network order (include/uapi/linux/if_link.h: IFLA_VXLAN_PORT, IFLA_GENEVE_PORT). */
 const portAttributes: Readonly<Record<string, number>> = { vxlan: 15, geneve: 5 };
-/** By kind: protocols of IANA. */
+/** Keyed by kind: protocols of IANA. */
 const protocolsOfKind: Readonly<Record<string, readonly number[]>> = {
   ipip: [4],
   sit: [4, 41],

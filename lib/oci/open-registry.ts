@@ -33,7 +33,7 @@ export interface RegistryOptions {
   readonly registriesConf?: RegistriesConf | undefined;
   /** Hosts (`registry.example`, `127.0.0.1:5000`) that may be accessed with any certificate, or without TLS. */
   readonly insecureSources?: readonly string[];
-  /** By host: certificate authorities as PEM, besides those that the machine trusts. */
+  /** Keyed by host: certificate authorities as PEM, besides those that the machine trusts. */
   readonly authorities?: Readonly<Record<string, readonly string[]>>;
   /** Default: those of the environment. */
   readonly proxies?: ProxySettings | undefined;

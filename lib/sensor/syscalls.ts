@@ -113,7 +113,7 @@ export const syscallTable = (gate: Gate): Uint8Array => tableOf(tables[gate], sy
 /** As {@link tablesOf}. */
 export const syscallTablesOf = (architecture: string): SyscallTables => tablesOf(architecture, syscallTable);
 
-/** By which system calls come into the kernel. */
+/** The interface through which system calls enter the kernel. */
 export type Gate = 'arm' | 'arm64' | 'ia32' | 'x64';
 
 /** One byte per system call number: the place of its kind in `kinds`, as the programs read it from .rodata. */

@@ -45,7 +45,7 @@ const full: readonly [ErrorCode, string] = [
   errorCodes.FULL,
   'Free space on that file system; no restart is needed',
 ];
-/** By result code: an extended one where it means something of its own, else the primary one. */
+/** Keyed by result code: an extended one where it means something of its own, else the primary one. */
 const meanings: Readonly<Record<number, readonly [ErrorCode, string]>> = {
   [sqliteCodes.CORRUPT]: damaged,
   [sqliteCodes.NOTADB]: damaged,

@@ -257,7 +257,7 @@ export class PodMirror {
   }
 }
 
-/** By namespace and name. Of several sandboxes the one that runs counts, then the newest. */
+/** Keyed by namespace and name. Of several sandboxes the one that runs counts, then the newest. */
 function wantedPods(reported: readonly MachinePod[]): ReadonlyMap<string, MachinePod> {
   const wanted = new Map<string, MachinePod>();
   for (const pod of reported.toSorted(

@@ -11,7 +11,7 @@ import type { ContainerPlace } from './desired.ts';
 import { ProgramFailure } from './failure.ts';
 
 /**
- * By PID namespace, if the container has its own; otherwise by cgroup.
+ * Identifies the container by its PID namespace, if it has its own; otherwise by its cgroup.
  *
  * @param directory - Of the container's process in procfs.
  * @throws {ProgramFailure} `target`: it shares both with others.

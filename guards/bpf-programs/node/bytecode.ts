@@ -79,7 +79,7 @@ export class BytecodeSource implements Disposable {
   readonly #options: BytecodeOptions;
   /** Files of bytecode by path. */
   readonly #files = new Map<string, FileEntry>();
-  /** By the key of the parent. */
+  /** Keyed by the key of the parent. */
   readonly #images = new Map<string, ImageEntry>();
 
   constructor(options: BytecodeOptions) {

@@ -75,7 +75,7 @@ class ObjectsOfKind implements Disposable {
 
 export class NodeObjects implements Disposable {
   readonly #options: NodeObjectsOptions;
-  /** By kind. */
+  /** Keyed by kind. */
   readonly #kinds: ReadonlyMap<string, ObjectsOfKind>;
 
   constructor(options: NodeObjectsOptions) {

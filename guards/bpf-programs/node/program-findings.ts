@@ -45,7 +45,7 @@ export class ProgramFindings implements ConditionListener {
   readonly #options: ProgramFindingsOptions;
   readonly #clock: Clock;
   readonly #limiter: FindingLimiter;
-  /** By object: the last reported failure; empty: it runs. */
+  /** Keyed by object: the last reported failure; empty: it runs. */
   readonly #reported = new Map<string, string>();
 
   constructor(options: ProgramFindingsOptions) {

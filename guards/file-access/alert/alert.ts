@@ -213,9 +213,9 @@ function referenceJson(kind: string, namespace: string, name: string): string {
  * The bytes are what {@link visibleJson} makes of the same object, integers above 2^53 included.
  */
 export class AlertEncoder {
-  /** By verdict: from `node` to the verdict of the head, up to the name of the program in its message. */
+  /** Text keyed by verdict: from `node` to the verdict of the head, up to the name of the program in its message. */
   readonly #afterTime: Readonly<Record<Verdict, string>>;
-  /** By verdict: after that name, up to the words of the access. */
+  /** Text keyed by verdict: after that name, up to the words of the access. */
   readonly #accessed: Readonly<Record<Verdict, string>>;
   readonly #head: string;
   readonly #path: string;

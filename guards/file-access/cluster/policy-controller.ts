@@ -74,7 +74,7 @@ class PolicyController {
   readonly #options: PolicyControllerOptions;
   readonly #parts: PolicyParts;
   readonly #writtenMs = new Map<string, number>();
-  /** By policy: the reported state of its traps. */
+  /** Keyed by policy: the reported state of its traps. */
   readonly #reported = new Map<string, string>();
 
   constructor(options: PolicyControllerOptions, parts: PolicyParts) {

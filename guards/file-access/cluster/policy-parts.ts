@@ -8,9 +8,9 @@ import { partsOf } from './policy-status.ts';
 
 /** Disposing it ends the following. */
 export class PolicyParts implements Disposable {
-  /** By key of the policy, then by node. */
+  /** Keyed by key of the policy, then by node. */
   readonly #parts = new Map<string, Map<string, NodePart>>();
-  /** By node the keys of policies. */
+  /** Keys of policies, keyed by node. */
   readonly #keysOf = new Map<string, Set<string>>();
   readonly #subscription: Disposable;
 
@@ -22,7 +22,7 @@ export class PolicyParts implements Disposable {
     for (const status of statuses.list()) this.#set(status, false);
   }
 
-  /** By name of the node. */
+  /** Sorted by the name of the node. */
   of(policyKey: string, uid: string | undefined, hasNode: (name: string) => boolean): NodePart[] {
     return partsOf(uid, this.#parts.get(policyKey)?.values() ?? []).filter(({ node }) => hasNode(node));
   }

@@ -284,7 +284,7 @@ export class Delivery implements AsyncDisposable {
 export class LaneTable implements Iterable<Lane> {
   /** Lanes of traps without a Secret: nearly all. */
   readonly #plain = new Map<string, Lane>();
-  /** By Secret, then by callback. */
+  /** Keyed by Secret, then by callback. */
   readonly #bySecret = new Map<string, Map<string, Lane>>();
   #size = 0;
 

@@ -121,7 +121,7 @@ export interface CallbackState {
   readonly problem: string | undefined;
   /** Whether this process knows: with alerts of an earlier one that were not tried for long yet it does not. */
   readonly isDecided: boolean;
-  /** By the configuration of this agent: its alerts are not even queued. */
+  /** This agent's configuration does not allow it: its alerts are not even queued. */
   readonly isRefused?: true;
   readonly aboutCredentials: boolean;
 }

@@ -18,7 +18,7 @@ export class SharedRoot {
 export class ContainerRoots {
   readonly #byPath = new Map<string, SharedRoot>();
   readonly #listeners = new Listeners<[evicted: SharedRoot]>();
-  /** By their path as written: those whose process was there, as of the running {@link ContainerRoots.together}. */
+  /** Roots whose process the running {@link ContainerRoots.together} found, keyed by their path as written. */
   #seen: Map<string, SharedRoot> | undefined;
 
   /** Calls `listener` with a root that is another container's now: it ends what it follows there, and releases it. */

@@ -21,7 +21,7 @@ interface DirectoryTargetsOptions {
 
 export class DirectoryTargets implements Disposable {
   readonly #options: DirectoryTargetsOptions;
-  /** By the place of what was planned. */
+  /** Keyed by the place in the plan. */
   readonly #planned = new Map<string, Planned>();
 
   constructor(options: DirectoryTargetsOptions) {

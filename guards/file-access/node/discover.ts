@@ -84,9 +84,9 @@ export class Discovery implements Disposable {
   readonly #found = new Map<string, FoundFile>();
   /** Names of `#found` to report. */
   readonly #changed = new Set<string>();
-  /** By the key of the policy: the containers it has a trap for. */
+  /** Keyed by the key of the policy: the containers it has a trap for. */
   readonly #containersOf = new Map<string, Set<string>>();
-  /** By `namespace/name` of the pod. */
+  /** Keyed by `namespace/name` of the pod. */
   readonly #idsOfPod = new Map<string, Set<string>>();
   readonly #podOfId = new Map<string, string>();
   readonly #touched: TouchedKeys;

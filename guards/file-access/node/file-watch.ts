@@ -53,7 +53,7 @@ export class FileWatch<C> implements Disposable {
   readonly #tracking = new DisposableStack();
   readonly #watched: ReadonlyMap<TrackedPath, WatchedPath<C>>;
   readonly #options: FileWatchOptions<C>;
-  /** By path. */
+  /** Keyed by path. */
   readonly #programs = new Map<string, PathState>();
   #filter: ProcessFilter | undefined;
   /** Accesses that were not reported because of the process. */

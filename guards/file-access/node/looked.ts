@@ -22,7 +22,7 @@ export interface MatchedTrap {
 
 export interface Looked {
   readonly matched: readonly MatchedTrap[];
-  /** By the name of the KiveData. */
+  /** Keyed by the name of the KiveData. */
   readonly files: ReadonlyMap<string, FoundFile>;
 }
 

@@ -50,7 +50,7 @@ export class TrapFiles implements Disposable {
   readonly #forFiles: ContainerFilesOptions;
   /** Made with the first trap for a directory: it has inotify instances of its own. */
   #directories: ContainerDirectories | undefined;
-  /** By container, then by trap. */
+  /** Keyed by container, then by trap. */
   readonly #byContainer = new Map<string, Map<string, Followed>>();
   readonly #refused = new Set<string>();
   #timer: NodeJS.Timeout | undefined;

@@ -69,7 +69,7 @@ export function examine(snapshot: Snapshot): Examined {
   };
 }
 
-/** By policy and node, as far as pods may be read. */
+/** Keyed by policy and node, as far as pods may be read. */
 function matchingContainers(
   { pods }: Snapshot,
   policies: readonly { readonly compiled: CompiledPolicy }[],

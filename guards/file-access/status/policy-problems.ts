@@ -31,7 +31,7 @@ export interface Surroundings {
   readonly reported: Snapshot['reported'];
   readonly refused: Snapshot['refused'];
   readonly data: number | undefined;
-  /** By node. */
+  /** Keyed by node. */
   readonly matching: ReadonlyMap<string, Matching>;
   /** Nodes that a trap is for themselves. */
   readonly hosts: readonly string[];

@@ -3,7 +3,7 @@ import type { HolderReport } from '../../../guard/lease-holder.ts';
 
 /** At the top level. */
 export interface FileAccessFields {
-  /** By namespace and name; `null` if they may not be read. */
+  /** Sorted by namespace and name; `null` if they may not be read. */
   readonly policies: readonly PolicyReport[] | null;
   /** `null` if it may not be read. */
   readonly kiveData: {

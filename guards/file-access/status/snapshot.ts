@@ -26,7 +26,7 @@ export interface Snapshot {
   readonly parts: readonly NodePart[] | undefined;
   /** Nodes whose agent that runs now has reported, and not only the one before it; undefined: leases may not be read. */
   readonly reported: ReadonlySet<string> | undefined;
-  /** By node: what the sensor of its agent does not take. */
+  /** Keyed by node: what the sensor of its agent does not take. */
   readonly refused: ReadonlyMap<string, RefusedFiles>;
   readonly data: readonly DataView[] | undefined;
   readonly leases: readonly LeaseView[] | undefined;

@@ -95,7 +95,7 @@ export async function statusesOf(
   for (const types of groups) {
     const { items } = await client.list(types.nodeStatuses, { namespace }, { signal });
     for (const status of items) {
-      // By its whole name: `a-b` on `c` is not `a` on `b-c`, and only one of them is called so.
+      // The whole name is compared: `a-b` on `c` and `a` on `b-c` would have the same one.
       if (status.metadata.name === nodeStatusName(name, status.nodeName)) found.push({ types, status });
     }
   }

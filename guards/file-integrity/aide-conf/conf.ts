@@ -27,7 +27,7 @@ export interface AideConf {
   readonly dialect: Dialect;
   /** In the order in which AIDE reads them. */
   readonly rules: readonly Rule[];
-  /** By their names of today; the value that counts when a line is there twice. */
+  /** Keyed by their current names. If an option is set twice, the value that counts. */
   readonly options: ReadonlyMap<string, OptionValue>;
   readonly reportUrls: readonly OptionValue[];
   /** Values of `report_ignore_changed_attrs` and the other options that take attributes. */
@@ -64,7 +64,7 @@ export interface ConfEnvironment {
    * `@@x_include` is refused.
    */
   readonly execute?: (path: string, environment: ReadonlyMap<string, string>) => string | Uint8Array;
-  /** By default 0.19 when something is there that 0.18 would refuse (`-/x`), else 0.18. */
+  /** Default: 0.19 if the file has something that 0.18 would refuse (`-/x`), else 0.18. */
   readonly dialect?: Dialect;
 }
 

@@ -255,7 +255,7 @@ class Converter {
     }
   }
 
-  /** By the macro where the file has it, since an include may use it too. */
+  /** Uses the macro if the file defines it, since an include may use it too. */
   #file(macro: 'DBDIR' | 'LOGDIR', file: string): string {
     const isDefined = this.#statements.some((each) => each.kind === 'define' && each.name === macro);
     return `file:${isDefined ? `@@{${macro}}` : writtenPath(this.#directory)}/${file}`;

@@ -37,7 +37,7 @@ export function parseAideConf(
 export interface ParseOptions {
   /** Options that AIDE no longer has but that are still read, with their type. */
   readonly kept?: ReadonlyMap<string, Option>;
-  /** By default 0.18, which takes a name of small letters for an option, where 0.19 takes it for a group too. */
+  /** Default: 0.18, which reads a name in lower case as an option; 0.19 may read it as a group. */
   readonly dialect?: Dialect;
   /** Statements that are read, without empty lines and comments; default: {@link maxStatements}. */
   readonly max?: number;

@@ -93,7 +93,7 @@ export class SignedDatabase implements AsyncDisposable {
     let at = 0;
     for (;;) {
       signal.throwIfAborted();
-      // By its place, so that AIDE finds the descriptor at its start.
+      // With an explicit position, so that AIDE finds the descriptor at its start.
       const { bytesRead } = await this.#file.read(buffer, 0, buffer.length, at).catch((cause: unknown) => {
         throw unreadable(this.path, cause);
       });

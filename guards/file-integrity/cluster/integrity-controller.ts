@@ -87,9 +87,9 @@ class IntegrityController {
   readonly #watched: WatchedNodes;
   readonly #priorities: PriorityClassNames;
   readonly #progress: NodeProgress;
-  /** By uid: when its status was last written, by the monotonic clock. */
+  /** When its status was last written, by the monotonic clock; keyed by uid. */
   readonly #writtenMs = new Map<string, number>();
-  /** By uid: the reported change that is not in the status yet, so that a retry does not report it again. */
+  /** Keyed by uid: the reported change that is not in the status yet, so that a retry does not report it again. */
   readonly #reported = new Map<string, string>();
 
   constructor(context: ClusterContext, configs: ActiveConfigs, watched: WatchedNodes) {
@@ -323,7 +323,7 @@ const always: ReadonlySet<string> = new Set(['system-cluster-critical', 'system-
 
 export class PriorityClassNames {
   readonly #context: ClusterContext;
-  /** By uid of the FileIntegrity: the name that was looked up. */
+  /** Keyed by uid of the FileIntegrity: the name that was looked up. */
   readonly #checked = new Map<string, string>();
 
   constructor(context: ClusterContext) {

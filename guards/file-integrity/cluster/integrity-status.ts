@@ -42,7 +42,7 @@ export interface IntegrityFacts {
   readonly statuses: readonly FileIntegrityNodeStatus[];
   /** Id of the configuration for results from now on; undefined if unknown. See `configurationId`. */
   readonly configuration?: string | undefined;
-  /** By node, of some of {@link initializingNodes}. */
+  /** Keyed by node; has only some of {@link initializingNodes}. */
   readonly progress?: ReadonlyMap<string, Progress>;
 }
 

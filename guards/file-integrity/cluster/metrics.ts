@@ -51,7 +51,7 @@ export class ClusterMetrics {
   readonly #pauses = new Counter(['node']);
   readonly #unpauses = new Counter(['node']);
   readonly #reasons = new Set<string>();
-  /** By FileIntegrityNodeStatus. */
+  /** Keyed by FileIntegrityNodeStatus. */
   readonly #nodes = new Map<string, { readonly nodeName: string; readonly isFailed: boolean }>();
 
   /** @throws when the registry has them already */

@@ -23,9 +23,9 @@ interface Asked {
 
 export class NodeProgress {
   readonly #context: Pick<ClusterContext, 'client' | 'clock'>;
-  /** By node: how long its lease has been unchanged. */
+  /** Keyed by node: how long its lease has been unchanged. */
   readonly #seen = new Map<string, Seen>();
-  /** By FileIntegrity. */
+  /** Keyed by FileIntegrity. */
   readonly #asked = new Map<string, Asked>();
 
   constructor(context: Pick<ClusterContext, 'client' | 'clock'>) {
@@ -37,7 +37,7 @@ export class NodeProgress {
   }
 
   /**
-   * By node, for those that work on this FileIntegrity now, without agents that no longer renew their lease.
+   * Keyed by node: nodes that work on this FileIntegrity now, without those whose agents no longer renew their lease.
    *
    * @param key - `namespace/name`
    * @param nodeNames - One request each, every 10 s at most.

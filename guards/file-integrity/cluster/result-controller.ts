@@ -51,7 +51,7 @@ export async function runResultController(context: ClusterContext): Promise<void
 
 class ResultController {
   readonly #context: ClusterContext;
-  /** By temporary ConfigMap: the version of it that events were recorded for, so that a retry records none. */
+  /** Keyed by temporary ConfigMap: the version of it that events were recorded for, so that a retry records none. */
   readonly #reported = new Map<string, string>();
 
   constructor(context: ClusterContext) {
@@ -102,7 +102,7 @@ class ResultController {
     }
   }
 
-  /** By its labels, which FIO has too. */
+  /** Finds its FileIntegrity and node by its labels, which FIO writes too. */
   #malformed(
     configMap: ConfigMap,
     error: RampartError,

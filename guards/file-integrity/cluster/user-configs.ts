@@ -31,7 +31,7 @@ interface Place {
 /** Disposing it ends all reflectors. */
 export class UserConfigs implements AsyncDisposable {
   readonly #options: UserConfigsOptions;
-  /** By namespace/name of the ConfigMap. */
+  /** Keyed by namespace/name of the ConfigMap. */
   readonly #followed = new Map<string, Followed>();
   readonly #named = new Map<string, string>();
   readonly #ended = new Set<Promise<void>>();

@@ -50,7 +50,7 @@ export interface PackageSnapshot {
   readonly diversions: string;
   /** Why nothing is explained; undefined: what follows is trusted. */
   readonly broken?: string | undefined;
-  /** By the name of the files in info/: the version when the baseline was made, if it was installed. */
+  /** Keyed by the name of the files in info/: the version when the baseline was made, if it was installed. */
   readonly versions: Readonly<Record<string, string>>;
   /** As it was seen last. */
   readonly digests: Readonly<Record<string, string>>;

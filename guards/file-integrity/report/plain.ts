@@ -139,7 +139,7 @@ function* columns({ name, old, now }: AttributeDetail): Generator<string> {
 }
 
 function broken(value: string): string[] {
-  // By characters, so that none is cut in two.
+  // Split between characters, so that none is cut in two.
   const characters = value.length > valueWidth ? Array.from(value) : undefined;
   if (characters === undefined) return [value];
   const rows: string[] = [];

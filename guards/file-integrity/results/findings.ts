@@ -134,7 +134,7 @@ export class CurrentFindings {
     return { findings, omitted: all.length - findings.length + this.#omitted.size };
   }
 
-  /** By update of a package: how many files differ, the latest update last. */
+  /** Keyed by update of a package: how many files differ, the latest update last. */
   updates(): PackageUpdate[] {
     const found = new Map<string, PackageUpdate>();
     for (const { finding } of this.#held.values()) {

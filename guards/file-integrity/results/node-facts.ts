@@ -67,7 +67,7 @@ export function coverageOf(detection: Detection | undefined): Coverage {
 
 /** Takes what it understands: another version of the agent may say something else. */
 export function readNodeFacts(facts: GuardFacts = {}): {
-  /** By the first 8 digits of a uid. */
+  /** Keyed by the first 8 digits of a uid. */
   readonly generations: ReadonlyMap<string, number>;
   readonly progress: Progress | undefined;
 } {

@@ -73,7 +73,7 @@ export class ExtendedAttributes {
   readonly #hasSelinux = existsSync('/sys/fs/selinux/enforce');
   /** Without it no path of a {@link Target} leads anywhere, which says nothing of the file. */
   readonly #hasProc = existsSync('/proc/self/fd');
-  /** By device. */
+  /** Keyed by device. */
   readonly #hasAcls = new Map<number, boolean>();
 
   /**

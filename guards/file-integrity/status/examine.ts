@@ -28,7 +28,7 @@ export interface Examined {
   readonly object: GuardedObject | undefined;
 }
 
-/** By namespace, name and group. */
+/** Sorted by namespace, name and group. */
 export function examineIntegrities(
   integrities: readonly IntegrityView[],
   surroundings: Surroundings,

@@ -5,7 +5,7 @@ import type { Progress } from '../results/node-facts.ts';
 
 /** At the top level. */
 export interface FileIntegrityFields {
-  /** By namespace, name and group; `null` if they may not be read. */
+  /** Sorted by namespace, name and group; `null` if they may not be read. */
   readonly fileIntegrities: readonly IntegrityReport[] | null;
 }
 

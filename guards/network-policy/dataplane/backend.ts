@@ -131,7 +131,7 @@ class Replacing implements Dataplane {
     return this.#own.apply(rules, change, signal);
   }
 
-  /** By any backend: the rules of one that was used before may still be there. */
+  /** Asks all backends: the rules of one that was used before may still be there. */
   async isEnforcing(signal?: AbortSignal): Promise<boolean> {
     if (await this.#own.isEnforcing(signal)) return true;
     try {

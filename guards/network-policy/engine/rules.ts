@@ -38,7 +38,7 @@ export interface AddressRange {
 /** Blocks of one family; sorted, disjoint, not touching. */
 export type AddressSet = readonly AddressRange[];
 
-/** By family: IPv4 and IPv6 are independent of each other. */
+/** Keyed by family: IPv4 and IPv6 are independent of each other. */
 export type ByFamily<T> = Readonly<Record<Family, T>>;
 
 /**
@@ -169,7 +169,7 @@ export function isEnforced(pod: Pick<LocalPod, Direction | 'monitors'>, directio
  */
 export interface NodeRules {
   readonly pods: ReadonlyMap<PodKey, LocalPod>;
-  /** By `direction policy`, see {@link policyRulesKey}. Those that a pod of this node names, and no others. */
+  /** Keyed by `direction policy`, see {@link policyRulesKey}. Those that a pod of this node names, and no others. */
   readonly policies: ReadonlyMap<string, PolicyRules>;
   /** Only the peers that the policies name. */
   readonly peers: ReadonlyMap<PeersKey, Peers>;

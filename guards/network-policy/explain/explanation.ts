@@ -203,7 +203,7 @@ function portNumber({ port, protocol }: Question, { pod }: Party): number | unde
   });
 }
 
-/** By its address, or as a pod in the network of the node that the destination runs on. */
+/** Whether the source is the destination's node: its address, or a pod in the network of that node. */
 function isFromOwnNode(
   pods: readonly ExplainedPod[],
   { from }: Question,

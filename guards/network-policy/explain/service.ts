@@ -141,7 +141,7 @@ function keyOf({ metadata }: ServiceObject): string {
 interface FoundService {
   readonly service: ServiceObject;
   readonly port: ServicePort;
-  /** By a port of this node. */
+  /** The Service was addressed by a port of this node. */
   readonly node?: string;
 }
 

@@ -119,7 +119,7 @@ function decisionOf(
   return { verdict: isMonitored ? 'would-refuse' : 'refused', ...refusal };
 }
 
-/** By its own annotation, or that of its Namespace. */
+/** Its own annotation decides, or that of its Namespace. */
 function modeOf({ metadata }: PolicyObject, namespaces: readonly NamespaceObject[]): PolicyMode {
   const own = namespaces.find((one) => one.metadata.name === metadata.namespace)?.metadata;
   return own !== undefined && monitorModeOf(own) === 'monitor' ? 'monitor' : monitorModeOf(metadata);

@@ -268,7 +268,7 @@ async function openCutter(
   });
 }
 
-/** By the reason of the event. */
+/** Keyed by the reason of the event. */
 const problemWords = {
   NotExpressed: 'cannot be expressed, and allows nothing',
   ReadDifferently: 'says something else than what applies',
@@ -285,7 +285,7 @@ export function problemReporter(
   recorder: Pick<EventRecorder, 'record'>,
   policies: FollowedObjects['policies'],
 ): (problems: Readonly<Record<ProblemReason, readonly PolicyProblem[]>>, rules: NodeRules) => void {
-  /** By policy. */
+  /** For each reason, what was reported last; keyed by policy. */
   const reported = { NotExpressed: new Map<string, string>(), ReadDifferently: new Map<string, string>() };
 
   function notify(reason: ProblemReason, problems: readonly PolicyProblem[], rules: NodeRules): void {

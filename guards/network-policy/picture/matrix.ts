@@ -125,7 +125,7 @@ interface Answer {
   readonly to: PicturedPod;
   /** No policy isolates either. */
   readonly isOpen: boolean;
-  /** By port; the last one represents all ports that are not named. */
+  /** One verdict for each port; the last one represents all ports that are not named. */
   readonly ports: readonly (readonly [Port, Verdict])[];
 }
 

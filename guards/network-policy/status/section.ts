@@ -75,7 +75,7 @@ export const networkPolicyStatus: StatusSection = {
   },
 };
 
-/** By namespace and name. */
+/** Sorted by namespace and name. */
 export function examine(
   policies: readonly NetworkPolicy[],
   known: readonly PodObject[] | undefined,

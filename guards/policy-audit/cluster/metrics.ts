@@ -36,7 +36,7 @@ export interface TermReadings {
   readonly kubewarden: () => Iterable<AnyKubewardenPolicy>;
 }
 
-/** By the name of a PolicyServer: its pods that answer. */
+/** The name of each PolicyServer, and how many of its pods answer. */
 export type ReadyPods = () => Iterable<readonly [server: string, ready: number]>;
 
 /** Registered once per process. Metrics that only the leader knows are served only while it leads. */

@@ -143,7 +143,7 @@ class PolicyServers {
     return [...this.#servers.keys()];
   }
 
-  /** By the name of the PolicyServer. */
+  /** Keyed by the name of the PolicyServer. */
   readyPods(): Map<string, number> {
     const ready = new Map(this.names().map((name) => [name, 0]));
     for (const deployment of this.#deployments.list()) {

@@ -40,7 +40,7 @@ export interface ExceptionTarget {
   readonly labels: Labels;
 }
 
-/** By `kind/name` of the policy. */
+/** Keyed by `kind/name` of the policy. */
 export type Exceptions = ReadonlyMap<string, readonly Exception[]>;
 
 export const noExceptions: Exceptions = new Map();

@@ -11,7 +11,7 @@ import { type Modules, trustRootHint } from './modules.ts';
 import { verifySignatures } from '../../../lib/oci/signatures/signatures.ts';
 import { parseVerification, type Verification } from '../../../lib/oci/signatures/verification.ts';
 
-/** By the names that v2 has in `type`, and v1 as the only key. */
+/** Kinds of verification: v2 has the name in `type`, v1 as the only key. */
 const kinds = [
   'SigstorePubKeyVerify',
   'SigstoreKeylessVerify',

@@ -29,7 +29,7 @@ export interface AuditOnceOptions extends Omit<
 
 export interface AuditOnce {
   readonly summary: PassSummary;
-  /** By namespace, kind and name. */
+  /** Sorted by namespace, kind and name. */
   readonly reports: readonly AuditReport[];
   /** Why policies could not be evaluated. */
   readonly problems: ReadonlyMap<string, string>;

@@ -15,7 +15,7 @@ const RETRY = { baseMs: 5000, maxMs: 60_000 };
 
 export class FailedVersions {
   readonly #clock: Clock;
-  /** By ID of the policy. */
+  /** Keyed by ID of the policy. */
   readonly #failures = new Map<string, Failure>();
   readonly #backoff = new KeyedBackoff<string>(RETRY);
 

@@ -21,7 +21,7 @@ interface PolicyOpenerOptions {
 
 export class PolicyOpener {
   readonly #options: PolicyOpenerOptions;
-  /** By ID: why its module could not be fetched. */
+  /** Keyed by ID: why its module could not be fetched. */
   readonly #logged = new Map<string, string>();
 
   constructor(options: PolicyOpenerOptions) {

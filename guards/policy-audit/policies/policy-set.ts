@@ -61,13 +61,13 @@ export class PolicySet {
   readonly #status: StatusWriter | undefined;
   readonly #inUse: PoliciesInUse;
   readonly #opener: PolicyOpener;
-  /** By source: the ids of its policies. */
+  /** Keyed by source: the ids of its policies. */
   readonly #ids = new Map<string, ReadonlySet<string>>();
-  /** By source: why it is not active as written. */
+  /** Keyed by source: why it is not active as written. */
   readonly #problems = new Map<string, string>();
   readonly #trials = new Map<string, Trial>();
   readonly #failed: FailedVersions;
-  /** By ID: since when its module is fetched and compiled. */
+  /** Keyed by ID: since when its module is fetched and compiled. */
   readonly #opening = new Map<string, number>();
   readonly #listeners = new Listeners<[change: PolicyChange]>();
   readonly #clock: Clock;

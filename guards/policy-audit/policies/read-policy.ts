@@ -79,7 +79,7 @@ export function policyId({ spec, metadata, kind = '' }: AnyKubewardenPolicy): st
     : `namespaced-${group}${namespace}-${name}`;
 }
 
-/** By the ID of a policy of Kubewarden. */
+/** Whether the ID belongs to a namespaced policy of Kubewarden. */
 export const isNamespacedId = (id: string): boolean => id.startsWith('namespaced-');
 
 /**

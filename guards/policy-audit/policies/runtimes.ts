@@ -83,7 +83,7 @@ export function runtimesOf(options: RuntimesOptions): Runtimes {
   };
 }
 
-/** By `apiVersion kind`. */
+/** Limit of the kinds that are remembered. */
 const MAX_KINDS = 1024;
 
 /**

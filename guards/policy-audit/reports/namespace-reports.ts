@@ -38,7 +38,7 @@ export interface NamespaceReportsOptions {
 
 export class NamespaceReports extends CachedReports<CachedPart['facts']> implements Reports {
   readonly #options: NamespaceReportsOptions;
-  /** By namespace, by number. */
+  /** Keyed by namespace, by number. */
   readonly #parts = new Map<string, Part[]>();
   /** The most recently read; the oldest is evicted first. */
   readonly #read = new Map<Part, Promise<Content | undefined>>();

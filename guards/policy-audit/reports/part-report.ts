@@ -41,7 +41,7 @@ export function partReport(
   };
 }
 
-/** By the uid of the object. Results that name none, or several, belong to no object. */
+/** Keyed by the uid of the object. Results that name none, or several, belong to no object. */
 export function entriesOf({ results = [] }: Partial<AuditReport>): Map<string, Entry> {
   const entries = new Map<string, { readonly scope: Scope; readonly results: ReportResult[] }>();
   for (const { resources = [], ...result } of results) {

@@ -10,7 +10,7 @@ export class Part {
   readonly number: number;
   /** Version of the report; undefined if it does not exist. */
   version: string | undefined;
-  /** By the uid of the object: the bytes that it will take once everything is written. */
+  /** Keyed by the uid of the object: the bytes that it will take once everything is written. */
   readonly #sizes = new Map<string, number>();
   #sizeBytes = 0;
   #pending = new Map<string, Entry | undefined>();

@@ -134,7 +134,7 @@ function propertiesOf(policy: Policy, isContextAware: boolean): Properties {
   return properties;
 }
 
-/** By name. */
+/** The properties, sorted by name. */
 function madeProperties({ origin, isMutating, binding }: Policy, isContextAware: boolean): Properties {
   return {
     ...(binding !== undefined && { binding }),

@@ -85,7 +85,7 @@ export class FollowedKinds {
     return [...unlisted.map(({ kind }) => kind.key), ...refused.map(({ key }) => key)].toSorted();
   }
 
-  /** By the IDs of policies that name only kinds that the API does not serve: these kinds. */
+  /** Keyed by the IDs of policies that name only kinds that the API does not serve: these kinds. */
   get unserved(): ReadonlyMap<string, string> {
     return this.#unserved;
   }

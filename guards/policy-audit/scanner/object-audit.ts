@@ -261,7 +261,7 @@ export class ObjectAudit {
     return found;
   }
 
-  /** By the place of the policy. */
+  /** In the order of `relevant`: the exception that exempts the object; empty if there are no exceptions. */
   #excepted(
     { type }: ServedKind,
     { metadata: { namespace = '', name = '', labels = {} } }: KubeObject,

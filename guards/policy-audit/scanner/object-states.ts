@@ -79,13 +79,13 @@ export interface ObjectState {
 /** A change of an object, or, without a name, of any of its kind. */
 export type Change = AskedOfCluster;
 
-/** By the uid of the object. */
+/** Keyed by the uid of the object. */
 export class ObjectStates {
   readonly #states = new Map<string, ObjectState>();
   readonly #signatures = new Map<string, Signature>();
   #latest: Signature = { policies: [], index: new Map() };
   readonly #outcomes = new Map<string, Outcome>();
-  /** By `apiVersion/kind`: the uids of objects for which a policy requested some of that kind. */
+  /** Keyed by `apiVersion/kind`: the uids of objects for which a policy requested some of that kind. */
   readonly #askers = new Map<string, Set<string>>();
   #hasNewKinds = false;
   /** Changes since the start of each running audit. */

@@ -113,7 +113,7 @@ export class Scanner {
     return this.#kinds.unread;
   }
 
-  /** By the IDs of policies that name only kinds that the API does not serve: these kinds. */
+  /** Keyed by the IDs of policies that name only kinds that the API does not serve: these kinds. */
   get unserved(): ReadonlyMap<string, string> {
     return this.#kinds.unserved;
   }

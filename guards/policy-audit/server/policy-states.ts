@@ -7,7 +7,7 @@ import { isObject } from '../../../lib/json/json.ts';
 
 export const statesPath = '/policies';
 
-/** By the ID of each policy: '' if its present or previous version is evaluated; otherwise the reason. */
+/** Keyed by the ID of each policy: '' if its present or previous version is evaluated; otherwise the reason. */
 export type PolicyStates = ReadonlyMap<string, string>;
 
 export function statesText(states: PolicyStates): string {

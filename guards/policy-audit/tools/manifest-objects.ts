@@ -23,7 +23,7 @@ interface Known {
 }
 
 export class ManifestObjects {
-  /** By `apiVersion kind`. */
+  /** Keyed by `apiVersion kind`. */
   readonly #objects = new Map<string, Known[]>();
 
   /** @param subjects - The object of a review does not count as one of the cluster. */

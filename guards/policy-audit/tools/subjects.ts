@@ -48,13 +48,13 @@ interface SubjectObject {
   readonly metadata?: KubeObject['metadata'];
 }
 
-/** By `group/kind`. */
+/** Keyed by `group/kind`. */
 type CustomResources = ReadonlyMap<string, CustomKind>;
 
 interface CustomKind {
   readonly plural: string;
   readonly namespaced: boolean;
-  /** By version; what is wrong with them is only said if there are objects. @throws {ShapeError} if a schema cannot be used. */
+  /** Keyed by version; what is wrong with them is only said if there are objects. @throws {ShapeError} if a schema cannot be used. */
   readonly models: () => ReadonlyMap<string, ResourceModel>;
 }
 
@@ -162,7 +162,7 @@ function customResourceOf(object: SubjectObject): readonly [string, CustomKind] 
   return [`${group}/${kind}`, { plural, namespaced, models: () => (models ??= modelsOf(crd)) }];
 }
 
-/** By version. @throws {ShapeError} if a schema cannot be used. */
+/** Keyed by version. @throws {ShapeError} if a schema cannot be used. */
 function modelsOf(crd: Crd): ReadonlyMap<string, ResourceModel> {
   try {
     return new Map(

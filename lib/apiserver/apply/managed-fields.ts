@@ -16,7 +16,7 @@ export interface Manager {
   readonly fields: FieldSet;
 }
 
-/** By {@link managerId}. */
+/** Keyed by {@link managerId}. */
 export type Managers = ReadonlyMap<string, Manager>;
 
 /** The identity of an entry. A manager that applies is the same in every version of the API. */

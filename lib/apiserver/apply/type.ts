@@ -109,7 +109,7 @@ export function applyTypeOf(
 }
 
 function compilerFor(resolve: ResolveRef): (schema: JsonObject, preserves: boolean) => ApplyType {
-  /** By `$ref`: a schema may contain itself. */
+  /** Keyed by `$ref`: a schema may contain itself. */
   const named = new Map<string, ApplyType>();
 
   function typeOf(schema: JsonObject, inherited: boolean): ApplyType {

@@ -14,7 +14,7 @@ import { quantityFields } from './facts/quantities.ts';
 
 let read: ReadonlyMap<string, JsonObject> | undefined;
 
-/** By name in OpenAPI; shared, so never changed. @throws {RampartError} `SYSTEM` for a missing or bad file. */
+/** Keyed by name in OpenAPI; shared, so never changed. @throws {RampartError} `SYSTEM` for a missing or bad file. */
 export function builtinDefinitions(): ReadonlyMap<string, JsonObject> {
   read ??= completed(readFile());
   return read;

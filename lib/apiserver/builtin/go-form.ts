@@ -45,7 +45,7 @@ function takeStruct(object: JsonObject, message: Message, path: string, except?:
 
 const knownFields = new Map<Message, ReadonlyMap<string, Field>>();
 
-/** By their names in JSON, with those of the structs that stand inline. */
+/** Keyed by their names in JSON, with those of the structs that stand inline. */
 function fieldsOf(message: Message): ReadonlyMap<string, Field> {
   let fields = knownFields.get(message);
   if (fields === undefined) {

@@ -25,7 +25,7 @@ const formats: Readonly<Record<string, BodyFormat>> = {
   'application/vnd.kubernetes.protobuf': 'protobuf',
 };
 
-/** By the Content-Type of a request that is no patch; JSON without one. @throws {ApiError} 415 */
+/** The format that the Content-Type names, for requests other than patches; JSON without one. @throws {ApiError} 415 */
 export function bodyFormat(contentType: string | undefined, withProtobuf: boolean): BodyFormat {
   const format = contentType === undefined ? 'json' : formats[mediaType(contentType)];
   if (format === undefined || (format === 'protobuf' && !withProtobuf)) throw unsupported(withProtobuf);

@@ -9,7 +9,7 @@ import type { JsonObject } from '../../json/json.ts';
 /** From the fields that were sent, by their names in protobuf; bytes are a Buffer. @throws {BodyMistake} */
 export type Form = (fields: JsonObject) => unknown;
 
-/** By the name of the message. */
+/** Keyed by the name of the message. */
 export const forms: ReadonlyMap<string, Form> = new Map<string, Form>([
   ['resource.Quantity', ({ string }) => (typeof string === 'string' && string !== '' ? string : '0')],
   ['intstr.IntOrString', intOrString],

@@ -32,12 +32,12 @@ export class Registry {
     return this.#sets.values();
   }
 
-  /** By the parts of a path: `/apis/GROUP/VERSION/PLURAL`. */
+  /** Finds it by the parts of a path: `/apis/GROUP/VERSION/PLURAL`. */
   find(group: string, version: string, plural: string): Resource | undefined {
     return this.#byPath.get(`${group}/${version}/${plural}`);
   }
 
-  /** By the fields of an object. Slow: for owner references and the like. */
+  /** Finds it by the fields of an object. Slow: for owner references and the like. */
   findKind(apiVersion: string, kind: string): Resource | undefined {
     return this.all.find((resource) => resource.kind === kind && apiVersionOf(resource) === apiVersion);
   }

@@ -38,7 +38,7 @@ export class EventExpiry implements ObjectListener {
   readonly #clock: Clock;
   readonly #ttlMs: number;
   readonly #slotMs: number;
-  /** By the number of the slot: `STORE NAME/NAMESPACE/NAME`. */
+  /** Keyed by the number of the slot: `STORE NAME/NAMESPACE/NAME`. */
   readonly #slots = new Map<number, Set<string>>();
   #expired = 0;
   #failures = 0;

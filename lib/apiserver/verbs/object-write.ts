@@ -57,7 +57,7 @@ export function checkName(name: string): void {
   throw apiErrors.badRequest(`Name parameter invalid: ${JSON.stringify(name)}: ${problems}`);
 }
 
-/** By its metadata and the request (apiserver `pkg/registry/rest/meta.go`). @throws {ApiError} 400 */
+/** Determined by the object's metadata and the request (apiserver `pkg/registry/rest/meta.go`). @throws {ApiError} 400 */
 export function namespaceOf(
   { resource, namespace }: ResourceRequest,
   sent: string | undefined,

@@ -118,7 +118,7 @@ const otherwise: MacroCost = (estimating, args, receiver) => ({
   cost: sum(1, ...[receiver, ...args].map((node) => (node === undefined ? 0 : estimating.visit(node).cost))),
 });
 
-/** By name and number of arguments, as in `../macros.ts`. */
+/** Keyed by name and number of arguments, as in `../macros.ts`. */
 export const macroCosts: ReadonlyMap<string, MacroCost> = new Map<string, MacroCost>([
   ['has/1', has],
   ['cel.bind/3', bind],

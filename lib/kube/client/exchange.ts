@@ -15,7 +15,7 @@ export interface Outgoing {
 /** An answer whose body has not been read. Read it to its end, or destroy it. */
 export interface Incoming {
   readonly status: number;
-  /** By names in lower case. */
+  /** Keyed by names in lower case. */
   readonly headers: IncomingHttpHeaders;
   readonly body: Readable;
 }

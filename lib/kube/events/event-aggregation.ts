@@ -18,10 +18,10 @@ import { cutNote, type EventRecord, type ObjectReference } from './event-object.
 export interface EventEntry {
   readonly record: EventRecord;
   count: number;
-  /** By the wall clock. */
+  /** Wall-clock time. */
   readonly firstWallMs: number;
   lastWallMs: number;
-  /** By the monotonic clock. */
+  /** Monotonic time. */
   lastMs: number;
 }
 

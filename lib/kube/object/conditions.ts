@@ -122,7 +122,7 @@ function check({ type, reason, observedGeneration = 0 }: ConditionChange): void 
   }
 }
 
-/** By code points, so that no character is cut in two: the API counts these too. */
+/** Counts code points, as the API does, so that no character is cut in two. */
 function cut(text: string, length: number): string {
   if (text.length <= length) return text;
   const points = Array.from(text);

@@ -132,7 +132,7 @@ export interface DirectoryChanges {
 /** The names below one directory, and the files they lead to. */
 export class DirectoryTree {
   readonly maxFiles: number;
-  /** By {@link fileKey}. */
+  /** Keyed by {@link fileKey}. */
   readonly files = new Map<string, DirectoryFile>();
   readonly #onNodeGone: (node: DirectoryNode) => void;
   readonly #onLinkGone: (link: DirectoryLink) => void;

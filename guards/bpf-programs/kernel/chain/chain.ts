@@ -36,7 +36,7 @@ export interface ChainResult {
  */
 const MIN_SLOTS = 64;
 
-/** By priority, then by name: for ties too, so that the order does not depend on who came first. */
+/** Sorted by priority, then by name, so that the order of equal priorities does not depend on which came first. */
 export function inOrder(members: readonly WantedMember[]): WantedMember[] {
   return members.toSorted(
     (a, b) =>

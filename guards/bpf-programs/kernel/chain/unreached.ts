@@ -14,7 +14,7 @@ import { Reach } from './reach.ts';
  */
 const TCX_PAUSE_MS = 60_000;
 
-/** By the IDs of programs here: what to say of them. */
+/** What to say of programs, keyed by their IDs here. */
 type Notes = ReadonlyMap<string, string>;
 
 export class Unreached implements Disposable {

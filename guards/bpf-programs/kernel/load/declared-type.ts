@@ -46,7 +46,7 @@ const sections: readonly (readonly [RegExp, AttachType])[] = [
   [/^fexit/, 'fexit'],
 ];
 
-/** By its section; undefined if that says nothing. Before the program is given another type. */
+/** The type that its section declares; undefined if it declares none. Call before the program is given another type. */
 export function sectionType({ type, section }: BpfProgram): string | undefined {
   const known = sections.find(([pattern]) => pattern.test(section))?.[1];
   if (known !== undefined) return known;

@@ -35,7 +35,7 @@ export interface ProgramRequest {
   readonly functionName: string;
   /** Undefined: as libbpf takes its section, which not every section has. */
   readonly type: AttachType | undefined;
-  /** By the labels of its image. */
+  /** The type that the labels of its image declare. */
   readonly labelledType?: string | undefined;
   /** For fentry and fexit. */
   readonly kernelFunction: string | undefined;

@@ -19,7 +19,7 @@ export function fitSizes(maps: readonly BpfMap[]): void {
   }
 }
 
-/** By enum bpf_map_type: hash tables, per CPU and LRU too. */
+/** Values of enum bpf_map_type: hash tables, per CPU and LRU too. */
 const hashTables: ReadonlySet<number> = new Set([1, 5, 9, 10]);
 
 /**

@@ -27,7 +27,7 @@ interface FailedProgram {
 
 /** State of one pass for {@link Programs.ensureLoaded}. */
 export interface LoadPass {
-  /** By id. */
+  /** Keyed by id. */
   readonly desired: ReadonlyMap<string, DesiredProgram>;
   /** Ids of the desired programs, and of programs that stay although they are not desired. */
   readonly staying: ReadonlySet<string>;

@@ -18,7 +18,7 @@ export interface VerifyRequest {
   readonly type?: AttachType;
   /** For a program whose section does not determine it. */
   readonly otherwise?: (functionName: string) => AttachType | undefined;
-  /** By the rules for programs of namespaced kinds, too. */
+  /** Also checks the rules for programs of namespaced kinds. */
   readonly tenants?: TenantRules;
 }
 

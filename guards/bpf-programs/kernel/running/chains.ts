@@ -112,7 +112,7 @@ interface TcxHook {
   readonly interface: string;
   readonly direction: Direction;
   readonly inode: string;
-  /** By the ID of the link. */
+  /** Keyed by the ID of the link. */
   readonly links: Map<number, ProgramRecord>;
   index: number;
 }

@@ -112,7 +112,7 @@ export interface PodPlace {
   readonly container: string | undefined;
 }
 
-/** By the kernel's ID. */
+/** Keyed by the kernel's ID. */
 export function ownMaps({ programs }: Pick<Kept, 'programs'>): ReadonlyMap<number, OwnMap> {
   const found = new Map<number, OwnMap>();
   for (const { owner, maps, pod, container } of programs.values()) {

@@ -38,7 +38,7 @@ export function holdsOf({ maps, tenant }: Pick<Holder, 'maps' | 'tenant'>): read
 
 export class MapRoom {
   readonly #limitBytes: number;
-  /** By namespace, then by id: bytes by map. */
+  /** Keyed by namespace, then by id, then by map: bytes. */
   readonly #held = new Map<string, Map<string, ReadonlyMap<number | string, number>>>();
 
   /** @param running - Programs that stay; what was there first keeps its room. */

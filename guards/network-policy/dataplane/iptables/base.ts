@@ -32,7 +32,7 @@ export interface BaseOptions extends DataplaneOptions {
   readonly matchesHopLimit?: boolean;
 }
 
-/** By type: RFC 4861 and RFC 3810. */
+/** Required hop limits of ICMPv6 messages, keyed by type (RFC 4861 and RFC 3810). */
 const hopsOfLink = { 130: 1, 131: 1, 132: 1, 133: 255, 134: 255, 135: 255, 136: 255, 143: 1 } as const;
 
 /**

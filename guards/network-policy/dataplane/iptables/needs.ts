@@ -23,7 +23,7 @@ export interface IptablesNeeds {
 
 type Rule = readonly [module: string, rule: Readonly<Record<Family, string>>];
 
-/** By the kernel module that provides it. */
+/** Trial rules, each with the kernel module that provides its match or target. */
 function rulesWith(set: string): readonly Rule[] {
   return [
     both('xt_comment', '-m comment --comment trial'),

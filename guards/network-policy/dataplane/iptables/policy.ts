@@ -22,7 +22,7 @@ export type SetKey = string;
 export type Slot = 0 | 1;
 
 export interface CompiledPolicy extends IptablesRules {
-  /** By name: sets that decide which peers are allowed. */
+  /** Keyed by name: sets that decide which peers are allowed. */
   readonly peerSets: ReadonlyMap<string, SetKey>;
   /** The index of the rule of the policy that a line belongs to. */
   readonly ruleOf: ReadonlyMap<string, number>;
@@ -66,7 +66,7 @@ export function peerSetName(key: SetKey, family: Family, slot: Slot): string {
 class PolicyChain {
   readonly sets: IpSet[] = [];
   readonly peerSets = new Map<string, SetKey>();
-  /** By line, the first rule that produces it: identical rules are merged. */
+  /** Keyed by line, the first rule that produces it: identical rules are merged. */
   readonly lines = new Map<string, number>();
   readonly #policy: PolicyRules;
   readonly #allPeers: NodeRules['peers'];

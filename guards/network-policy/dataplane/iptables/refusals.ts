@@ -23,7 +23,7 @@ export class Refusals {
   /** Rules of the same shape are refused together: modules depend on the shape. */
   readonly #shapes = new Map<string, string>();
   readonly #sets = new Map<string, RefusedSet>();
-  /** By the key of its rules. */
+  /** Keyed by `key` of {@link without}. */
   readonly #found = new Map<string, readonly PolicyProblem[]>();
 
   /** The omitted ones of those passed to {@link without}. */
@@ -82,7 +82,7 @@ export class Refusals {
         .filter(([name, { members }]) => (compiled.sets.get(name)?.members.size ?? -1) >= members)
         .map(([name, { why }]) => [name, why]),
     );
-    /** By refused part and field. */
+    /** Keyed by field and reason. */
     const problems = new Map<string, PolicyProblem>();
     const of = (family: Family) => {
       const rules = compiled.families[family];

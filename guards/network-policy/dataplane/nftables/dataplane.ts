@@ -91,7 +91,7 @@ class NftablesDataplane implements Dataplane {
   readonly #refusals = new Refusals();
   /** It is unknown what the kernel has: before the first change, and when one was interrupted. */
   #isUnknown = true;
-  /** By the name of a counter: without what parseCounterName takes from it. */
+  /** Keyed by the name of the counter without its verdict, see parseCounterName. */
   readonly #countOwners = new Map<string, Omit<ChainOwner, 'verdict'>>();
   readonly #classes = new PodClasses();
   /** Computed when a packet was logged, for as long as the rules are these. */

@@ -29,7 +29,7 @@ export interface Count {
 }
 
 /**
- * By name. Without such a table: none.
+ * Keyed by name. Empty without such a table.
  *
  * @param socket - Of `NETLINK_NETFILTER`.
  * @throws {RampartError} `PRIVILEGE` without CAP_NET_ADMIN; `SYSTEM` if the kernel has no nf_tables.

@@ -7,7 +7,7 @@ interface SetOf<Kind extends 'set' | 'map', Holds extends string, Element> {
   readonly name: string;
   readonly holds: Holds;
   readonly family: Family;
-  /** By their keys as nft lists them. */
+  /** Keyed by their keys as nft lists them. */
   readonly elements: ReadonlyMap<string, Element>;
 }
 

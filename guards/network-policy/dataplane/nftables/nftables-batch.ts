@@ -54,7 +54,7 @@ export const compare = { equal: 0, notEqual: 1, atMost: 3, atLeast: 5 } as const
 
 /** The kernel refused messages of a batch, so that none of it holds. */
 export class RefusedBatch extends SystemCallError {
-  /** By the place of the message in the batch: why. Empty: it is a matter of the whole batch. */
+  /** Why, keyed by the position of the message in the batch. Empty: the batch as a whole was refused. */
   readonly messages: ReadonlyMap<number, string>;
 
   constructor(errno: number, messages: ReadonlyMap<number, string>) {

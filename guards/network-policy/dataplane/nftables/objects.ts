@@ -26,7 +26,7 @@ export interface Limit {
 
 export type TableObject = Chain | ElementSet | Counter | Limit;
 
-/** By {@link objectKey}. */
+/** Keyed by {@link objectKey}. */
 export type TableObjects = ReadonlyMap<string, TableObject>;
 
 export function objectKey({ kind, name }: Pick<TableObject, 'kind' | 'name'>): string {

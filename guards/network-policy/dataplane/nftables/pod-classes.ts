@@ -35,7 +35,7 @@ export function classOf(pod: LocalPod, direction: Direction): PodClass | undefin
 
 /** Which classes have pods, so that they need a chain. */
 export class PodClasses {
-  /** By name. */
+  /** Keyed by name. */
   readonly #used = new Map<string, { readonly of: PodClass; readonly pods: number }>();
 
   get(name: string): PodClass | undefined {

@@ -15,7 +15,7 @@ import type { RefusedCommands } from './program.ts';
 const maxRefusals = 256;
 
 export class Refusals {
-  /** By the key of a policy's rules: why, by the index of the rule. */
+  /** Keyed by the key of a policy's rules: why, by the index of the rule. */
   readonly #rules = new Map<string, Map<number, string>>();
   /** All rules with these peers are left out. */
   readonly #peers = new Map<PeersKey, string>();

@@ -5,7 +5,7 @@
 import type { AddressRange, Family } from '../../engine/rules.ts';
 import { protocolNumbers } from '../kernel-packet.ts';
 
-/** By nft's names. */
+/** Keyed by nft's names. */
 export const transports = {
   tcp: protocolNumbers.TCP,
   udp: protocolNumbers.UDP,
@@ -13,7 +13,7 @@ export const transports = {
 } as const;
 export type Transport = keyof typeof transports;
 
-/** By nft's names: the numbers of RFC 3810 and RFC 4861. */
+/** The numbers of RFC 3810 and RFC 4861, keyed by nft's names. */
 export const icmpv6Types = {
   'mld-listener-query': 130,
   'mld-listener-report': 131,

@@ -68,7 +68,7 @@ export class NodeInterfaces implements Disposable {
     this.#ends = this.#addresses = undefined;
   }
 
-  /** By index. @throws {KernelRefusal} */
+  /** Keyed by index. @throws {KernelRefusal} */
   get ends(): ReadonlyMap<number, PairEnd> {
     return (this.#ends ??= new Map(pairEnds(this.#route).map((end) => [end.index, end])));
   }

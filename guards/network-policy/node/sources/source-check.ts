@@ -46,7 +46,7 @@ export class SourceCheck implements Disposable {
   #nodeAddresses: readonly Address[] = [];
   #areLinksChanged = true;
   #isLeftoverRemoved = false;
-  /** By what failed. */
+  /** Keyed by what failed. */
   readonly #problems = new Map<'look' | 'program' | 'read', string>();
   readonly #unchecked = new Set<PodKey>();
 

@@ -1,6 +1,6 @@
 /** Nft's listing of the table that checks sources. */
 export interface ListedTable {
-  /** By name: its hook, comment and rules, as nft prints them. */
+  /** Keyed by name: its hook, comment and rules, as nft prints them. */
   readonly chains: ReadonlyMap<string, string>;
   /** Elements by the name of their set. */
   readonly sets: ReadonlyMap<string, ReadonlySet<string>>;

@@ -6,7 +6,7 @@ import { NetChanges } from '../../engine/net-changes.ts';
 import type { Address, AddressChange } from '../../engine/rules.ts';
 
 export class TakenAddresses {
-  /** By how many have it. */
+  /** How many pods have each address. */
   readonly #counts = new Map<Address, number>();
   #others: ReadonlySet<Address> = new Set();
   /** Since {@link takeChange}. */

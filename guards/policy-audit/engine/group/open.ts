@@ -23,7 +23,7 @@ export interface GroupSpec {
   readonly expression: string;
   /** The message for a refused request. */
   readonly message: string;
-  /** By the names that the expression calls. The group disposes them. */
+  /** Keyed by the names that the expression calls. The group disposes them. */
   readonly members: ReadonlyMap<string, Evaluator>;
   /** Members that declare themselves mutating, which a group cannot be. */
   readonly mutating?: ReadonlySet<string>;

@@ -40,7 +40,7 @@ const encoder = new TextEncoder();
 /** Limit for one policy, each logged once. */
 const MAX_REPORTED = 100;
 
-/** By the names of Kubewarden's levels. */
+/** Keyed by the names of Kubewarden's levels. */
 const levels: Readonly<Record<string, LogLevel>> = {
   trace: 'trace',
   debug: 'debug',

@@ -18,7 +18,7 @@ const suspectWaitsMs = 1000;
 const closed: Outcome = { why: 'aborted', message: 'the pool of policies was closed' };
 
 export interface PolicyPoolOptions {
-  /** By default 2, or the number of CPUs. */
+  /** Default: 2, or the number of CPUs if that is 1. */
   readonly threads?: number;
   /** A thread ends after being idle for this long. By default 30 s. */
   readonly idleMs?: number;

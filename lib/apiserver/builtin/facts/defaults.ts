@@ -15,7 +15,7 @@ const container: Fields = {
 
 const matchResources: Fields = { matchPolicy: 'Equivalent', namespaceSelector: {}, objectSelector: {} };
 
-/** By definition and field. */
+/** Keyed by definition and field. */
 export const defaultValues: Readonly<Record<string, Fields>> = {
   'core.PodSpec': {
     dnsPolicy: 'ClusterFirst',

@@ -27,7 +27,7 @@ const rule: Fields = {
   scope: ['*', 'Cluster', 'Namespaced'],
 };
 
-/** By definition and field; of a list, its items. */
+/** Keyed by definition and field; of a list, its items. */
 export const enumerations: Readonly<Record<string, Fields>> = {
   'core.PodSpec': {
     dnsPolicy: ['ClusterFirst', 'ClusterFirstWithHostNet', 'Default', 'None'],

@@ -3,7 +3,7 @@
  * models call them texts.
  */
 
-/** By definition: the fields that are a quantity, a map or a list of quantities. */
+/** Keyed by definition: the fields that are a quantity, a map or a list of quantities. */
 export const quantityFields: Readonly<Record<string, readonly string[]>> = {
   'core.ContainerStatus': ['allocatedResources'],
   'core.EmptyDirVolumeSource': ['sizeLimit'],

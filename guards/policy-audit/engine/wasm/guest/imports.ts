@@ -2,7 +2,7 @@
 import { GuestFailure } from './failure.ts';
 import { GuestExit, missingFunction } from './preview1.ts';
 
-/** By module and name; all names of WASI resolve. @throws {GuestFailure} for an unknown one. */
+/** Resolves by module and name; all names of WASI resolve. @throws {GuestFailure} for an unknown one. */
 export function importsFor(
   imports: readonly WebAssembly.ModuleImportDescriptor[],
   { wasi, ...others }: Readonly<Record<string, Readonly<Record<string, unknown>>>>,

@@ -36,7 +36,7 @@ const longestWaitMs = 60_000;
 
 type HostFunction = (...args: never[]) => number | void;
 
-/** By their names in `wasi_snapshot_preview1`. `memory` is called when the guest runs. */
+/** The functions, keyed by their names in `wasi_snapshot_preview1`. `memory` is called when the guest runs. */
 export function preview1(
   memory: () => GuestMemory,
   streams: Streams,
