@@ -66,7 +66,7 @@ function examples(guards: readonly Guard[]): readonly string[] {
 
 /** Runs the command line of this process, with these guards; ends the process where it fails. */
 export async function runProgram(guards: readonly Guard[]): Promise<void> {
-  // Also for what is thrown outside of the command's own promise: an event handler, a stream.
+  // Called too for what is thrown outside of the command's own promise: in an event handler, a stream.
   process.on('uncaughtException', fail);
   // A reader that went away (`| head`) is not a failure; without stderr, a message has no reader.
   for (const stream of [process.stdout, process.stderr]) {

@@ -1,5 +1,5 @@
 /**
- * What the processes of Rampart take away when it is being removed: webhooks that would have no server,
+ * Removes what would be left behind when Rampart is removed: webhooks that would have no server,
  * finalizers that would have no owner.
  */
 import { orUndefined } from '../lib/kube/client/client-errors.ts';

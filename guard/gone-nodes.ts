@@ -58,7 +58,7 @@ export async function deleteObjectsOfGoneNodes<T extends KubeObject>(
     nodes.subscribe(({ type, key }) => {
       if (type === 'deleted') labels.delete(labelValue(key));
       else labels.add(labelValue(key));
-      // Also for the first one: nothing was known before.
+      // The first Node counts too: before it, nothing was known about nodes.
       if (type === 'deleted' || nodes.size === 1) addAll();
     }),
   );

@@ -364,7 +364,7 @@ export interface HealthPart {
   readonly on: 'node' | 'cluster';
   /** After the guard's name, and `node` where it is on a node: `file-access-node-pods`. */
   readonly name: string;
-  /** What a healthy state means. */
+  /** What it means to be healthy, in words. */
   readonly what: string;
   /** Part of /healthz: only a new process helps. Default: of /readyz. */
   readonly alive?: boolean;

@@ -20,7 +20,7 @@ export type Revision = number | string;
 
 /** The state of an object of a user, as found by a section of `rampart status`. */
 export interface GuardedObject extends ObjectName {
-  /** As it is now. */
+  /** The current version. */
   readonly revision: Revision;
   /** When the user changed it last, if known. */
   readonly changedMs?: number | undefined;

@@ -38,7 +38,7 @@ export async function deleteLeftLeases(options: LeftLeasesOptions): Promise<void
   using _nodes = nodes.subscribe(({ type, object, previous }) => {
     // With another boot another kernel.
     const isBooted = type === 'modified' && bootId(object) !== bootId(previous);
-    // Also for the first one: without any Node, nothing is known about nodes.
+    // The first Node counts too: without any, nothing is known about nodes.
     if (type === 'deleted' || isBooted || nodes.size === 1) queue.add(KEY);
   });
   await whenSynced([nodes], signal, async () => {

@@ -21,7 +21,7 @@ export interface Leftovers<Options = unknown> {
    * never write themselves.
    */
   readonly objects?: readonly ObjectSelection[];
-  /** That it creates. Objects of users may be in them: they are kept together. */
+  /** Namespaces that it creates. They may contain objects of users, and are kept with these. */
   readonly namespaces?: readonly ObjectSelection[];
   /**
    * Removes what it leaves in the kernel of this node. Its directory, and `directories`, are removed after it.

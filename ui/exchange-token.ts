@@ -4,7 +4,7 @@ export async function exchangeToken(token: string): Promise<string> {
     const response = await fetch('session', { headers: { Authorization: `Bearer ${token}` } });
     return response.ok ? '' : await response.text();
   } catch {
-    // Also for what no header may have in it.
+    // fetch also throws if the token has characters that no header may have.
     return 'The server does not answer, or this is no token.';
   }
 }

@@ -8,7 +8,7 @@ import { exchangeToken } from './exchange-token.ts';
 async function exchangeLink(): Promise<string> {
   const token = location.hash.slice(1);
   if (!/^[\w-]{20,}$/.test(token)) return '';
-  // Not visible in the history, and useless in a copied address.
+  // So the token is not kept in the history, and not in a copied address.
   history.replaceState(null, '', location.pathname);
   return await exchangeToken(token);
 }

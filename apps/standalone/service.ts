@@ -27,7 +27,7 @@ export async function reportService(options: ReportServiceOptions): Promise<void
     for (const part of parts) {
       const problem = health.notReady([part]);
       if (problem !== undefined) return `${part}: ${oneLine(problem)}`;
-      // One that was ready has what it needs; later failures are shown by `problem`.
+      // A part that was ready has what it needs; later failures are shown by `problem`.
       parts.delete(part);
     }
     return undefined;

@@ -267,7 +267,10 @@ async function readLeases({ client, signal, isStopped = false }: StatusReaderOpt
   };
 }
 
-/** Not for an agent's own, which it renews too seldom, nor for that of a kernel, which its agent renews only while another asks for it. */
+/**
+ * Whether a lease may just have been renewed late. Two are not worth it: that of an agent, which is renewed too seldom, and that of a
+ * kernel, which its agent renews only while another requests it.
+ */
 function isWorthAnotherLook(items: readonly Lease[]): boolean {
   const nowMs = Date.now();
   const alive = new Set(

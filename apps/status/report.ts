@@ -87,7 +87,7 @@ export interface NodeGuardReport {
   readonly reason: string;
   /** The sensor's mode, or the dataplane; `null` if the guard has only one. */
   readonly mode: string | null;
-  /** What it cannot see in this mode. */
+  /** The accesses that it cannot see in this mode. */
   readonly blindSpots: readonly string[];
 }
 

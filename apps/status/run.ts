@@ -14,7 +14,7 @@ export async function runStatus(guards: readonly Guard[], options: StatusOptions
   try {
     asked = await ask(guards, options, signal);
   } catch (error) {
-    // Also for an unreachable API: a script has to distinguish it from an unguarded object.
+    // 2 for an unreachable API too: a script has to distinguish it from an unguarded object.
     process.stderr.write(describeFailure(error).text);
     if (!isRefused(error)) return 2;
     const stored = await askStored(guards, options, signal).catch((failure: unknown) => {

@@ -101,7 +101,7 @@ export class UserView implements View {
 
   async #shows(line: string): Promise<boolean> {
     const { sources, may, isKnown } = this.#options;
-    // Also of a stream that has been open for hours.
+    // Checked for each line: the stream may have been open for hours.
     if (!(await isKnown())) throw new Error('the token is no longer good');
     if (await may(allFindings)) return true;
     const { finding } = JSON.parse(line) as UiFinding;

@@ -8,7 +8,10 @@ const MAX_WAITING_BYTES = 64 * 1024 * 1024;
 /** Without traffic, a broken connection is not detected. */
 const ALIVE_MS = 15_000;
 
-/** Sends those after `Last-Event-ID` and what comes, until the connection ends. `live` comes after what was kept, `anew` before all of it. */
+/**
+ * Sends the kept findings after `Last-Event-ID`, then new ones, until the connection ends. The event `live` follows the kept ones;
+ * `anew` precedes them if that id is of another epoch.
+ */
 export function streamFindings(request: IncomingMessage, response: ServerResponse, feed: FindingFeed): void {
   const last = String(request.headers['last-event-id'] ?? '');
   const [epoch, number] = last.split('-');

@@ -63,7 +63,7 @@ function removeDirectory(path: string): string[] {
   return [...(exists ? [path] : []), ...removeEmpty(dirname(path))];
 }
 
-/** The directory that guards share goes with the last of theirs. */
+/** The directory that guards share is removed with the last of theirs. */
 function removeEmpty(path: string): string[] {
   if (!path.endsWith('/rampart') || !existsSync(path) || readdirSync(path).length > 0) return [];
   rmdirSync(path);

@@ -10,9 +10,9 @@ import type { VersionOptions } from './command.ts';
 /** `rampart version -o json`. */
 export interface VersionReport {
   readonly version: string;
-  /** That it was built from; `null` if that is not known. */
+  /** The commit that it was built from; `null` if unknown. */
   readonly commit: string | null;
-  /** There were changes that are in no commit; `null` if that is not known. */
+  /** Whether it was built with uncommitted changes; `null` if unknown. */
   readonly changed: boolean | null;
   /** `built`: JavaScript of `npm run build`, as in packages and images; `source`: the TypeScript of a checkout. */
   readonly build: 'built' | 'source';

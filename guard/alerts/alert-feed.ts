@@ -11,7 +11,7 @@ export const agentAlertsSocket = '/run/rampart/alerts.sock';
 export const standaloneAlertsSocket = 'alerts.sock';
 
 interface AlertFeed extends AsyncDisposable {
-  /** What is kept. */
+  /** The recent lines, for clients that connect. */
   readonly lines: LineFeed;
   /** Takes a finding of a guard, as one line. Never waits. */
   push(guard: string, line: string): void;

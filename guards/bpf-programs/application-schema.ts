@@ -58,7 +58,7 @@ const interfaceSelector = object(
   {
     description: 'The interfaces to attach to.',
     rules: [
-      // Not minProperties and maxProperties, whose messages name no field.
+      // A rule, because the messages of minProperties and maxProperties name no field.
       rule(
         '[has(self.interfaces), has(self.primaryNodeInterface), has(self.interfacesDiscoveryConfig)].filter(one, one).size() == 1',
         'exactly one of interfaces, primaryNodeInterface and interfacesDiscoveryConfig is required',

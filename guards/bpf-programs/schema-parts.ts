@@ -100,7 +100,7 @@ export function bytecodeLocation<const Image extends Fields[string]>(
     {
       description: 'The location of the object file.',
       rules: [
-        // Not minProperties, whose message names no field.
+        // A rule, because the message of minProperties names no field.
         rule('has(self.image) != has(self.path)', 'exactly one of image and path is required'),
         pathRules[scope],
       ],

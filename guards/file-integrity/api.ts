@@ -162,7 +162,7 @@ export const designFileIntegrities = integrities(designGroup);
 export const designNodeStatuses = nodeStatuses(designGroup);
 
 export type FileIntegrity = ObjectOf<typeof releasedFileIntegrities>;
-/** As it may be written: without what has a default. */
+/** A FileIntegrity as it may be written: fields with defaults are optional. */
 export type WrittenFileIntegrity = WrittenObjectOf<typeof releasedFileIntegrities>;
 export type FileIntegrityNodeStatus = ObjectOf<typeof releasedNodeStatuses>;
 export type FileIntegritySpec = ReadOf<typeof spec>;

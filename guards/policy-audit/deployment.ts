@@ -55,7 +55,7 @@ const unprivileged = [
 
 export const rights: GuardRights = {
   operator: [
-    // Not `*`: that is Secrets, too, and nodes/proxy, by which one runs what one likes in any pod.
+    // Not `*`: that includes Secrets, and nodes/proxy, which allows running any command in any pod.
     right('', auditedCore, read, {
       why: 'Policies can apply to any kind; see also rampart-audit. Unreadable kinds are skipped, and rampart status names them.',
     }),

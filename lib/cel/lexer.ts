@@ -6,7 +6,7 @@ type TokenKind = 'literal' | 'identifier' | 'sign' | 'end';
 
 export interface Token {
   readonly kind: TokenKind;
-  /** As it is written; empty at the end. */
+  /** The token as it is written; empty at the end. */
   readonly text: string;
   readonly pos: number;
   readonly value?: Literal;

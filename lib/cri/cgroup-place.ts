@@ -1,5 +1,5 @@
 /**
- * What the path of a cgroup reveals of a process in it: the container that a runtime created it for, or the
+ * What the path of a cgroup reveals about a process in it: the container that a runtime created it for, or the
  * unit of systemd.
  */
 

@@ -91,7 +91,7 @@ export class ContainerIndex<V> {
     if (place.mountNamespace !== undefined) this.#byMountNamespace.set(place.mountNamespace, entry);
   }
 
-  /** What the container did before is still found by its cgroup for a while: ids are never reused. */
+  /** Earlier events of the container are still attributed by its cgroup for a while: ids are never reused. */
   delete(containerId: string): void {
     const id = bareId(containerId);
     const entry = this.#remove(id);

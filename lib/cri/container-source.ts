@@ -30,7 +30,7 @@ export interface ContainerSource {
   readonly absence?: string | undefined;
   list(): Iterable<SourceContainer>;
   get(id: string): SourceContainer | undefined;
-  /** Also for a container that has not started yet or has ended. */
+  /** Finds containers that have not started yet or have ended, too. */
   reported(id: string): IndexedContainer | undefined;
   /** Calls the listener with the id of each container that was added, changed or removed, until the result is disposed. */
   subscribe(listener: (id: string) => void): Disposable;

@@ -144,7 +144,7 @@ export class NodeRuntime implements ContainerSource {
     [this.#cri, this.#watch, this.#unavailable] = [cri, watch, undefined];
     this.#source = criSource(watch, this.#runtime.name, signal);
     this.#source.subscribe((id) => this.#listeners.notify(id));
-    // Also of those that do not run, which are no source of anything.
+    // Changes of containers that do not run count too, though the source does not have these.
     watch.onChange(() => this.#stateListeners.notify());
     this.#synced.resolve();
     this.#stateListeners.notify();

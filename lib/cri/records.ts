@@ -15,7 +15,7 @@ export interface Pod {
   readonly state: PodState;
   /** Unix time. */
   readonly createdAtMs: number;
-  /** As they were when the sandbox was made: a relabelled Pod is seen at the API server only. */
+  /** From when the sandbox was made: only the API server shows later changes of labels. */
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
   /** None for a pod in the host's network, and for one that is not ready. */

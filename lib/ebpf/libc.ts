@@ -103,7 +103,7 @@ export class FixedBuffer {
   readonly address: number;
 
   constructor(sizeBytes: number) {
-    // Not from the pool, so that no foreign bytes are next to it.
+    // Not from Node's pool, so that no other buffer's bytes are next to it.
     this.bytes = Buffer.allocUnsafeSlow(sizeBytes);
     this.address = Number(addressOf(this.bytes));
   }

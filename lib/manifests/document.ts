@@ -34,11 +34,11 @@ const foreign = new Set(
 );
 const MAX_ALIASES = 100;
 
-/** One value of a file: of a `List`, one of its items. */
+/** One value of a file, or one item of a `List`. */
 interface ManifestValue {
   readonly document: number;
   readonly value: unknown;
-  /** As of {@link ManifestObject}. */
+  /** See {@link ManifestObject}. */
   lineOf(field: string): number;
 }
 
@@ -140,7 +140,7 @@ function whatIsMissing(value: unknown): { readonly field: string; readonly why: 
   const field = 'metadata.name';
   if (!isObject(metadata) || typeof metadata['name'] !== 'string' || metadata['name'] === '') {
     const given = isObject(metadata) ? metadata['name'] : undefined;
-    // As of `name: 7` and `name: no`.
+    // YAML reads `name: 7` and `name: no` as a number and a boolean.
     const isOther = given !== undefined && given !== null && given !== '';
     return {
       field,

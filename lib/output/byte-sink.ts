@@ -103,7 +103,7 @@ function terminalSink(fd: number): ByteSink {
       });
     },
     close: () => {
-      // Not under a write of the thread pool: its descriptor number could mean another file by then.
+      // Not while the thread pool writes: the number of the descriptor could mean another file by then.
       closing = true;
       if (!underWay) closeSync(own);
     },

@@ -133,7 +133,7 @@ export class LineWriter implements AsyncDisposable {
     this.#spool.append(line);
     this.#accepted++;
     if (!this.#busy && !this.#scheduled) {
-      // Not at once: the other lines of the caller's batch go out in the same write.
+      // Deferred, so that the other lines of the caller's batch go out in the same write.
       this.#scheduled = true;
       queueMicrotask(() => this.#pump());
     }

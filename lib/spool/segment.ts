@@ -16,7 +16,7 @@ import {
 /** Suffix of files that were set aside. */
 export const SET_ASIDE_SUFFIX = '.corrupt';
 
-/** What opening a file of an earlier process found. */
+/** Result of opening a file of an earlier process. */
 export interface Recovery {
   readonly segment: Segment;
   /** Bytes after the last whole record: a write that the end of the process or of the machine cut off. */

@@ -43,7 +43,7 @@ export interface SpoolObserver {
 /** Why a record was not taken: the disk is full or broken, or a bound is reached. */
 export type SpoolRefusal = 'queue_full' | 'full' | 'disk';
 
-/** What opening the directory found. */
+/** Result of opening the directory. */
 export interface Found {
   readonly records: number;
   /** At the ends of files, cut off by the end of an earlier process. */

@@ -11,7 +11,7 @@ export interface FileLock extends Disposable {
 }
 
 /**
- * Takes the lock that goes with a file, itself an empty file that stays. Node.js has no call for locks of the
+ * Takes a lock. Its file is empty, and stays. Node.js has no call for locks of the
  * operating system, but SQLite takes one (fcntl(2), which the kernel drops with the process) for as long as an
  * exclusive transaction is open.
  *
@@ -65,7 +65,7 @@ function holder(path: string): string {
       if (access === 'WRITE' && file?.endsWith(`:${ino}`) && Number(pid) > 0) return `process ${pid}`;
     }
   } catch {
-    // Not on this kernel, or the lock has just been dropped: the message does without.
+    // This kernel does not say, or the lock has just been dropped: the message does not name the holder.
   }
   return 'another process';
 }

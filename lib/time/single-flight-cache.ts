@@ -82,7 +82,7 @@ export class SingleFlightCache<Value> {
     const stop = new AbortController();
     const flight: Flight<Value> = {
       ...{ stop, isUnderWay: true, waiting: 0 },
-      // What it throws at once is an answer too.
+      // `async`, so that an exception thrown synchronously becomes a rejection, too.
       answer: (async () => ask(stop.signal))(),
       freshUntilMs: 'sinceStartMs' in fresh ? nowMs + fresh.sinceStartMs : Infinity,
     };

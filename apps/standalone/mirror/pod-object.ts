@@ -47,7 +47,7 @@ export function desiredPod(pod: MachinePod, place: PodPlace, old: JsonObject | u
     ephemeralContainers: [],
   };
   for (const [name, { list, spec }] of known) {
-    // One that the runtime has forgotten stays in the spec.
+    // A container that the runtime has forgotten stays in the spec.
     const { image } = latest.get(name) ?? {};
     const mayChange = list !== 'ephemeralContainers' && image !== undefined && image !== '';
     lists[list].push(mayChange ? { ...spec, image } : spec);

@@ -29,7 +29,7 @@ export function mirrorReadOnly(hasPods: (namespace: string) => boolean): Admissi
         );
       }
       if (mirroredKinds.has(resource.plural)) refuse(request, object, old);
-      // Not refused: so the policies for pods can be tried.
+      // Not refused, so that policies for pods can be tried.
       if (operation === 'CREATE' && resource.plural === 'pods' && request.subresource === undefined) {
         request.warnings.push(notRun);
       }

@@ -202,7 +202,7 @@ class KernelProgramHost implements ProgramHost {
     }
   }
 
-  /** Also in the records, for `rampart bpf chain`. */
+  /** Adds the notes to the outcomes, and to the records for `rampart bpf chain`. */
   #noteUnreached(outcomes: Map<string, Outcome>): void {
     for (const record of [...this.#programs.known.values()]) {
       const note = this.#unreached.noteOf(record.id);

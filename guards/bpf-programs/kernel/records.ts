@@ -66,9 +66,9 @@ export interface ProgramRecord {
   readonly loadKey: string;
   /** Key of the place where it is attached individually; '' for members of chains. */
   readonly attachKey: string;
-  /** For a uprobe: the file that its target leads to; undefined if it leads nowhere. */
+  /** For a uprobe: the file that its target resolves to; undefined if there is none. */
   readonly probed?: ProbedFile | undefined;
-  /** Files that it led to before, and which processes still use. */
+  /** Files that it resolved to before, and which processes still use. */
   readonly probedBefore?: readonly ProbedFile[];
   readonly attachPoint: string;
   /** As in {@link DesiredProgram}. */
@@ -85,7 +85,7 @@ export interface ProgramRecord {
   /** For a namespaced program: the inputs of the rules. */
   readonly tenant: Admitted | undefined;
   readonly notes: readonly string[];
-  /** As of the last pass: see {@link RunningProgram}. */
+  /** The result of the last pass, see {@link RunningProgram}. */
   readonly refused?: RefusedVersion | undefined;
 }
 

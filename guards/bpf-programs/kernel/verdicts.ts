@@ -36,7 +36,7 @@ export class Verdicts {
    * @throws what is a bug of ours
    */
   failed(program: DesiredProgram, error: unknown, reason: FailureReason = 'attach'): void {
-    // That the version before cannot be attached either is not what the user has to mend.
+    // The failure of the new version counts: users cannot mend that its previous version cannot be attached either.
     const failure = this.#kept.get(program.id)?.failure ?? this.#explained(program, error, reason);
     this.outcomes.set(program.id, failure.outcome);
   }

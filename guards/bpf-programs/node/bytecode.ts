@@ -227,7 +227,7 @@ export class BytecodeSource implements Disposable {
     } finally {
       entry.running = false;
     }
-    // Also if it is unchanged: whoever waits must know when it is due again.
+    // Notifies even if nothing changed: callers that wait must know when it is due again.
     if (entry.first === undefined) this.#options.onChange();
   }
 

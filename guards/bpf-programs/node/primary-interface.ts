@@ -7,7 +7,7 @@ import type { PrimaryInterface } from '../engine/node-view.ts';
 
 /** This machine's own addresses and routes. */
 export interface Network {
-  /** Addresses of the interfaces that are up, with the name of each: in the order of the kernel. */
+  /** Addresses and names of the interfaces that are up, in the order of the kernel. */
   readonly addresses: readonly { readonly name: string; readonly address: string }[];
   /** The interface of the default route, if there is one. */
   readonly defaultRoute: string | undefined;

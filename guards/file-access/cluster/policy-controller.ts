@@ -61,7 +61,7 @@ export async function runPolicyController(options: PolicyControllerOptions): Pro
   );
   stack.use(
     nodes.subscribe(({ type, key: node }) => {
-      // Also for the first one: without any Node, nothing is known about nodes.
+      // The first Node counts too: without any, nothing is known about nodes.
       const keys = nodes.size <= 1 ? policies.keys() : parts.keysOf(node);
       if (type !== 'modified') for (const key of keys) queue.add(key, { level: 1 });
     }),

@@ -11,7 +11,7 @@ const MAX_SECRET_BYTES = 63 + 1 + 253;
 const secretForm =
   /^[a-z0-9]([-a-z0-9]*[a-z0-9])?\/[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 
-/** That those with a Secret are of another kind keeps versions that know of no Secrets from sending them without. */
+/** Alerts with a Secret have another kind, so that versions that know no Secrets do not send them without credentials. */
 const kinds = { plain: 'RAMPALRT', withSecret: 'RAMPALRS' } as const;
 
 export interface CallbackQueue {

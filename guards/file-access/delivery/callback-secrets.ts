@@ -43,13 +43,13 @@ const REFRESH_MS = 60_000;
 
 interface Known {
   readonly secret: string;
-  /** Not there while there is a problem. */
+  /** Undefined while there is a problem. */
   credentials: Credentials | undefined;
-  /** The same without what is secret. */
+  /** The same credentials without the secret parts. */
   authority: Credentials | undefined;
   problem: RampartError | undefined;
   readMs: number;
-  /** Not read again before. */
+  /** The earliest time at which it is read again. */
   nextMs: number;
   reading: Promise<void> | undefined;
   /** The problem that was logged last. */
@@ -174,7 +174,7 @@ export class CallbackSecrets implements Disposable {
     else if (known.credentials !== undefined) {
       known.nextMs = nowMs + AWAY_MS;
     } else if (known.problem === undefined || known.problem.code === errorCodes.API_UNREACHABLE) {
-      // Not the cause: a malformed answer may contain anything.
+      // The cause is left out: a malformed answer may contain anything.
       known.problem = unreachable(secret);
     }
   }

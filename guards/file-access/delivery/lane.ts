@@ -239,7 +239,7 @@ export class Lane {
 
   #note(outcome: Exclude<Outcome, { kind: 'delivered' }>): LastError {
     const aboutCredentials = outcome.kind === 'failed' && outcome.aboutCredentials === true;
-    // Not while it is stopped: what fails then says nothing of the receiver.
+    // A failure while it is being stopped says nothing about the receiver.
     if (!this.#leave.signal.aborted)
       this.#trouble.failed(
         outcome.kind === 'unwanted' ? `${outcome.why}, so the alerts are dropped` : outcome.why,

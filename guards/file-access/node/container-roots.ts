@@ -44,7 +44,7 @@ export class ContainerRoots {
   /**
    * One more use of a root, for the caller to {@link ContainerRoots.release}. A root that another container had before is evicted.
    *
-   * @returns why it cannot be opened, where it is of another process, too.
+   * @returns why it cannot be opened, also if it is another process's.
    */
   take(asked: { readonly root: string; readonly containerId: string }): SharedRoot | RampartError {
     const shared = this.#find(asked);

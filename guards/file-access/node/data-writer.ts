@@ -12,7 +12,7 @@ import { kernelOf } from '../policy/spellings.ts';
 
 export type WrittenEvent = 'Watching' | 'FileReplaced';
 
-/** An event of a trap's file. `FileMoved`: its path leads nowhere now, but the file still exists. */
+/** An event of a trap's file. `FileMoved`: its path no longer exists, but the file does. */
 export type FileEvent = WrittenEvent | 'FileMissing' | 'FileMoved';
 
 export interface WriteTarget {
@@ -79,7 +79,7 @@ async function inTurns(steps: readonly (() => Promise<void>)[]): Promise<void> {
   if (failed !== undefined && !isNotFound(failed)) throw failed as Error;
 }
 
-/** One that is there, but has lost the labels that it is selected by, gets them: the next look corrects the rest of it. */
+/** Gives an existing one the labels that it is selected by, which it has lost: the next pass corrects the rest. */
 async function createOrShow(client: KubeClient, wanted: KiveData, signal: AbortSignal): Promise<KiveData> {
   try {
     return await client.create(kiveDataType, wanted, { signal });

@@ -174,7 +174,7 @@ export class FileAccessNode implements Disposable {
     return this.#loader?.active === true;
   }
 
-  /** Also without containers, if there is no runtime. */
+  /** Whether all containers are known. True without a runtime: then there are none. */
   get #hasAllContainers(): boolean {
     return this.#knowsContainers || this.#context.containers.absence !== undefined;
   }

@@ -57,7 +57,7 @@ interface WatchedFile {
   readonly directory?: DirectoryFiles;
 }
 
-/** The file of a KiveData, and the moved ones; the first of these if the path leads nowhere. */
+/** The file of a KiveData, and the moved ones; the first of these if the path has no file. */
 export function watchedFile(state: FileState): WatchedFile | undefined {
   const { moved = none } = state;
   if (state.kind !== 'watched') return moved[0] && { identity: moved[0], moved };

@@ -133,7 +133,7 @@ export class FileWatch<C> implements Disposable {
     return this.#final ?? this.sensor.stats();
   }
 
-  /** One access is one, also where several paths lead to the file. */
+  /** An access is counted once, even if several paths have the same file. */
   #countFiltered({ monotonicNs }: AccessRecord): void {
     if (monotonicNs === this.#filteredNs) return;
     this.#filteredNs = monotonicNs;

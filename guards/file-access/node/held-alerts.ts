@@ -42,7 +42,7 @@ export function openHeldAlerts(directory: string, logger: Logger): Spool {
 
 type Process = Pick<Access, 'mountNamespace' | 'cgroup'>;
 
-/** As it is on disk. */
+/** A held alert as it is stored on disk. */
 interface Held {
   /** Without the accessor, unless it was known: then there is no `by`. */
   readonly line: string;

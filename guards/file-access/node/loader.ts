@@ -59,7 +59,7 @@ export class Loader implements Disposable {
   readonly #names = new Set<string>();
   readonly #stack = new DisposableStack();
   #active = false;
-  /** Also without being active, for the directories of this node. */
+  /** True also while not active, if this node has directories. */
   #attached = false;
   #disposed = false;
 

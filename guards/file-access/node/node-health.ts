@@ -7,7 +7,7 @@ import type { SensorStats } from '../../../lib/sensor/options.ts';
 /** The sensor looks into its ring each second; what waits longer than this waits for ever. */
 const STUCK_MS = 30_000;
 
-/** What the guard does not see on a machine without a container runtime. */
+/** The files that the guard cannot see on a machine without a container runtime. */
 export const withoutRuntime = 'files in containers (no container runtime responds)';
 
 export interface NodeParts {

@@ -1,4 +1,4 @@
-/** What the agent's part of this guard is given besides its context, and what it says of itself. */
+/** The options of the agent's part of this guard besides its context, and its state for others. */
 import type { Spool } from '../../../lib/spool/spool.ts';
 import type { SensorModeName } from '../../../lib/sensor/modes.ts';
 import type { Delivery } from '../delivery/delivery.ts';

@@ -5,7 +5,7 @@ import type { Watcher } from '../../../lib/sensor/targets.ts';
 import { AlertEncoder } from '../alert/alert.ts';
 import type { PlannedAlert } from './loader-plan.ts';
 
-/** Some kB each: whoever reads all files of a directory must not cost that for all of them. */
+/** Limit of encoders, which take some kB each: a process that reads all files of a directory must not cost that for every file. */
 const MAX_ENCODERS = 256;
 
 export interface PlanWatcher extends Watcher {

@@ -18,7 +18,7 @@ import type { ProcessFilter } from '../process-filter.ts';
 
 export interface TrapFilesOptions {
   readonly identify: Identify;
-  /** One of the files of this container is another now, or may be. */
+  /** A path of this container has another file now, or may have. */
   readonly onChange: (containerId: string) => void;
   readonly onProblem: (problem: RampartError) => void;
 }

@@ -123,7 +123,7 @@ export function compilePolicy(policy: KivePolicy, scope: PolicyScope = defaultSc
   return { key: policyKey, traps, problems: [...problems.values()].flat() };
 }
 
-/** Undefined where all processes raise alerts. */
+/** Undefined if all processes raise alerts. */
 function namedPrograms({ processes }: KiveTrap): NamedPrograms | undefined {
   if (processes?.except !== undefined) return { kind: 'except', paths: processes.except };
   return processes?.only && { kind: 'only', paths: processes.only };

@@ -26,7 +26,7 @@ export interface NodePlan {
   readonly nodeName: string;
   readonly types: IntegrityTypes;
   readonly findings: readonly ReportedFinding[];
-  /** Others that the status only counts, which were seen before these; the agent knows them by name. */
+  /** How many earlier findings the status only counts; the agent knows their names. */
   readonly omitted: number;
   /** When the latest finding of the status was seen: later ones have not been reviewed. */
   readonly seenUntilMs: number | undefined;
@@ -44,7 +44,7 @@ export async function findIntegrity(
 ): Promise<FoundIntegrity> {
   const here = namespace ?? client.namespace;
   const found = await Promise.all(
-    // Not found also where the group is not installed.
+    // "Not found" may also mean that the group is not installed.
     bothGroups.map(({ integrities }) =>
       orUndefined(client.get(integrities, { namespace: here, name }, { signal })),
     ),

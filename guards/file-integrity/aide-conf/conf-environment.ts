@@ -93,7 +93,7 @@ function hostnameOf(directory: string): string {
     // hostname(5): one name, and comments.
     name = lines.map((line) => line.trim()).find((line) => line !== '' && !line.startsWith('#')) ?? '';
   } catch {
-    // Not every node has one.
+    // Not every node has this file.
   }
   return (name === '' ? hostname() : name).split('.')[0] ?? '';
 }

@@ -56,7 +56,7 @@ export interface ConfEnvironment {
    * about them has the place and the kind of the fault.
    */
   readonly reportsIncluded?: boolean;
-  /** The names of the regular files, of links to such, and of links that lead nowhere; @throws when it cannot be read */
+  /** The names of the regular files, of links to such, and of dangling links; @throws when it cannot be read */
   readonly readDirectory: (path: string) => readonly string[];
   /**
    * Runs a file of `@@x_include` and returns its stdout, as AIDE does: an error when it fails, writes to

@@ -14,7 +14,7 @@ const approved: ReadonlySet<string> = new Set(['sha256', 'sha512']);
 export interface ConvertedExpression {
   /** To be written in its place; `undefined` when it can stay. */
   readonly text: string | undefined;
-  /** As it was meant, with the checksums that are not approved. */
+  /** The original meaning, including the checksums that are not approved. */
   readonly meant: Value;
   readonly converted: Value;
 }

@@ -31,7 +31,7 @@ export class RuleTree {
     }
   }
 
-  /** Also for directories that only lead to one with rules. */
+  /** Has nodes also for directories without rules that have a directory with rules below them. */
   get(path: ByteString): RuleNode | undefined {
     return this.#nodes.get(path);
   }

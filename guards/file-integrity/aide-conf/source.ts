@@ -121,7 +121,7 @@ export class ProblemList {
     this.#errors = Math.max(this.#errors, other.#errors);
   }
 
-  /** Also those past the limit. */
+  /** Includes errors beyond the limit. */
   get errorCount(): number {
     return this.#errors;
   }

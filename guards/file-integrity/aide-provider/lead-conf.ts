@@ -40,7 +40,7 @@ export interface LedConf {
   readonly toAide: (path: ByteString) => ByteString;
 }
 
-/** They are ours to say; a line of the configuration comes to nothing. */
+/** Rampart sets these; a line of the configuration has no effect. */
 const ours: ReadonlySet<string> = new Set([
   ...['database', 'database_in', 'database_out', 'database_new', 'database_attrs', 'database_add_metadata'],
   ...['gzip_dbout', 'num_workers', 'log_level'],

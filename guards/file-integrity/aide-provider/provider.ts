@@ -84,7 +84,7 @@ export class AideProvider implements IntegrityProvider {
   }
 
   async init(job: IntegrityJob, { signal, onProgress, request }: InitOptions): Promise<InitResult> {
-    // One that cannot be trusted was not made after any request.
+    // An untrusted baseline counts as made after no request.
     const before = await readFacts(job).catch(() => undefined);
     if (before !== undefined && request !== undefined && before.requests.includes(request))
       return { entries: before.entries, unread: before.unread };

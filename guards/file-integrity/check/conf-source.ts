@@ -41,7 +41,7 @@ export async function findConf(given: string | undefined, signal: AbortSignal): 
   }
 }
 
-/** Also one that was written for an older AIDE, or for FIO. @throws {RampartError} `INPUT` with the lines that are wrong */
+/** Reads configurations for older versions of AIDE and for FIO, too. @throws {RampartError} `INPUT` with the lines that are wrong */
 export function readConf({ name, text }: ConfSource, allowExecution: boolean): AideConf {
   try {
     return readAideConf(name, updateAideConf(name, text), machine(allowExecution));

@@ -11,7 +11,7 @@ const reportSource = 'rampart/file-integrity';
 const category = 'File integrity';
 
 export interface IntegrityReportOptions {
-  /** The FileIntegrity: the report goes with it. */
+  /** The FileIntegrity: the report is deleted with it. */
   readonly owner?: OwnerReference;
   /** Where the whole log is: `ConfigMap ns/aide-example-node-1-failed`. */
   readonly completeAt?: string;

@@ -272,6 +272,6 @@ class ResultController {
 function isOf(known: FileIntegrityNodeStatus, { fileIntegrity, nodeName }: NodeResult): boolean {
   const key = `${fileIntegrity.namespace}/${fileIntegrity.name}`;
   const owner = integrityKeyOf(known);
-  // One that a person made has neither owner nor label.
+  // A status that a person made has neither owner nor label.
   return known.nodeName === nodeName && (owner === key || owner === `${fileIntegrity.namespace}/`);
 }

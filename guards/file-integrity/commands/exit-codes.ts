@@ -29,7 +29,7 @@ const byCode: Partial<Record<ErrorCode, AideExit>> = {
 };
 
 /**
- * Also for faults of Rampart: the state of the files is unknown then, and must not look like a difference.
+ * Faults of Rampart have a code, too: the state of the files is unknown then, and must not look like a difference.
  */
 export function exitCodeOf(error: unknown, stage: Stage): number {
   if (error instanceof RampartError) {

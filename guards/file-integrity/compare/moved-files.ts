@@ -26,7 +26,7 @@ export interface MovedPair extends Pair {
 }
 
 const followsInode = setOf('I');
-/** They say how to compare; two names of one file may differ in them. */
+/** Attributes that say how to compare; two names of one file may differ in them. */
 const howToCompare = setOf('ANF', 'ARF', 'I', 'compressed', 'growing');
 const changeTime = setOf('c');
 

@@ -4,7 +4,7 @@ import type { ByteString, Entry, ScanProblem } from '../model/entry.ts';
 import { emptyBaseline } from './baseline-error.ts';
 import { type BlockFacts, contentBytesOf, decodeEntries, firstPathOf } from './entry-codec.ts';
 
-/** As it goes from one thread to another. */
+/** A block as it is sent from one thread to another. */
 export interface EncodedBlock extends BlockFacts {
   readonly bytes: Uint8Array<ArrayBuffer>;
 }

@@ -19,7 +19,7 @@ import { crc32 } from 'node:zlib';
 import type { AttributeSet } from '../model/attributes.ts';
 import type { SignatureScheme } from './signature.ts';
 
-/** Not text, so that it is not opened and saved in an editor. */
+/** Its first byte is not text, so that editors do not open and save the file. */
 export const magic = Buffer.from('\x89RMPFIB', 'latin1');
 export const formatVersion = 1;
 export const preambleBytes = magic.length + 1;

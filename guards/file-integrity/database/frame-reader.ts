@@ -42,7 +42,7 @@ export class Window {
     this.#file = file;
   }
 
-  /** These many bytes, still there afterwards. The caller knows that the file has them. */
+  /** Returns this many bytes without consuming them. The caller knows that the file has them. */
   async peek(length: number): Promise<Buffer> {
     while (this.#end - this.#start < length) {
       if (this.#start > 0) {

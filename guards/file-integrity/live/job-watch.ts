@@ -34,7 +34,7 @@ export class JobWatch implements AsyncDisposable {
   readonly #moves: MovesWithin;
   readonly #stop = new AbortController();
   readonly #slow: SlowLooks;
-  /** One large file keeps the other slow ones not waiting. */
+  /** Separate, so that a large file does not hold up the other slow ones. */
   readonly #large: SlowLooks;
   readonly #directory: ByteString;
   #quickLooks: Promise<void> | undefined;
@@ -215,7 +215,7 @@ export class JobWatch implements AsyncDisposable {
         asked.filter((one) => !seen.unread.has(one.path) && !looks.isOutdated(one.path)),
         seen,
       );
-      // Another name of it may wait.
+      // Another name of the file may be queued.
       if (this.tree.queue.size > 0) this.#wake();
       return;
     }

@@ -39,7 +39,7 @@ export class SlowLooks implements AsyncDisposable {
     this.#paths.add(change);
   }
 
-  /** These were examined elsewhere: the look that is under way has nothing to say of them. */
+  /** These were examined elsewhere: the result of the running look is ignored for them. */
   lookedAt(paths: readonly ByteString[]): void {
     for (const path of paths) this.#later?.add(path);
   }

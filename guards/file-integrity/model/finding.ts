@@ -21,7 +21,7 @@ export interface ChangeAuthor {
   readonly parentBinary: string;
   /** `host`: a process of the node itself; `unknown`: a container that no runtime has reported. */
   readonly relation: 'host' | 'container' | 'unknown';
-  /** Not for `host`. Of one that is `unknown` the id without its runtime, where its cgroup has it; the name is empty then. */
+  /** Absent for `host`. For `unknown`: the id without the runtime, if the cgroup has it, and an empty name. */
   readonly container?: { readonly id: string; readonly name: string };
   /** Only for `container`. */
   readonly pod?: { readonly namespace: string; readonly name: string };

@@ -12,7 +12,7 @@ const replaced = ' (deleted)';
 
 /** Programs that unpack packages: they write the files themselves, maintainer scripts are other processes. */
 const unpackers: ReadonlySet<string> = new Set(['/usr/bin/dpkg', `/usr/bin/dpkg${replaced}`]);
-/** Also writes the database of diversions. */
+/** Part of dpkg: writes the database of diversions. */
 const diverter = '/usr/bin/dpkg-divert';
 
 /**

@@ -47,7 +47,7 @@ export interface AttributeDetail {
 export interface ReportedChange {
   readonly kind: 'added' | 'removed' | 'changed';
   readonly path: ByteString;
-  /** As it is now, or was. Undefined if a report of AIDE does not say it. */
+  /** Its current type, or the last one if it is gone. Undefined if a report of AIDE does not say it. */
   readonly type: FileType | undefined;
   /** AIDE's line: `f>....mc..H....`. Empty if a report of AIDE has none. */
   readonly summary: string;

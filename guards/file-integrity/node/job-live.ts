@@ -1,5 +1,5 @@
 /**
- * What compares the files of a job with its baseline between its steps: events of changes, and the reading of large files after a
+ * Compares the files of a job with its baseline between its steps: on events of changes, and when it reads large files after a
  * scan. Both use the present baseline, so they are stopped before another takes its place.
  */
 import { readAideConf } from '../aide-conf/evaluate.ts';
@@ -11,7 +11,7 @@ import type { IntegrityJob, IntegrityProvider } from '../provider/provider.ts';
 import type { LiveJob, StartLive } from '../live/live-job.ts';
 import { LargeFiles, type LargeFilesOptions } from './large-files.ts';
 
-/** What a {@link LiveJob} has besides its baseline. */
+/** The parts of a {@link LiveJob} besides its baseline. */
 type LiveFacts = Pick<
   LiveJob,
   'key' | 'nodeName' | 'findings' | 'containers' | 'logger' | 'largeBytes' | 'isHeld' | 'requestScan'

@@ -91,7 +91,7 @@ export class JobRecord {
     return Number.isNaN(madeAtMs) ? undefined : { provider, digest, madeAtMs };
   }
 
-  /** Not done yet. */
+  /** Requests that are not done yet. */
   get requests(): NodeRequest[] {
     const done = new Set(this.#notes.doneRequests);
     return requestsOf(this.#status?.metadata.annotations).filter(({ id }) => !done.has(id));

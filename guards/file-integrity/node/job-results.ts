@@ -38,7 +38,7 @@ export interface JobResultsOptions {
   readonly logger: Logger;
   readonly signal: AbortSignal;
   readonly findings: CurrentFindings;
-  /** What a result says besides the findings, at the time of the result. */
+  /** The parts of a result besides the findings, at the time of the result. */
   readonly facts: () => ResultFacts;
   readonly onSent: () => void;
 }

@@ -45,7 +45,7 @@ export class Job implements AsyncDisposable {
   readonly #logger: Logger;
   readonly #directory: string;
   readonly #stop = new AbortController();
-  /** What the FileIntegrity, its configuration and the Node ask for. */
+  /** The requests of the FileIntegrity, its configuration and the Node. */
   readonly #inputs: JobInputs;
   /** What a restarted agent needs, and the requests that are not done yet. */
   readonly #record: JobRecord;

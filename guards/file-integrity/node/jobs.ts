@@ -69,7 +69,7 @@ export class NodeJobs {
     options.counts.jobs = () => [...this.#followed.values()].map(({ job }) => job.reading);
   }
 
-  /** These are for this node now, by `namespace/name`. */
+  /** The jobs that are for this node now, keyed by `namespace/name`. */
   set wanted(wanted: ReadonlyMap<string, WantedJob>) {
     this.#wanted = wanted;
     this.#followWanted();
@@ -282,7 +282,7 @@ export class NodeJobs {
   }
 }
 
-/** Another step has to be done than the current one. */
+/** The current step was replaced: another one has to be done. */
 class Superseded extends Error {}
 
 function planOf(job: Job, nowMs: number): Planned {

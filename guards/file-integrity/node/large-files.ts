@@ -15,7 +15,7 @@ export interface LargeFilesOptions {
   readonly progress: () => RunOptions['onProgress'];
   /** Changes are not reported then; a scan follows. */
   readonly isHeld: () => boolean;
-  /** One has been read. */
+  /** A large file has been read. */
   readonly onRead: () => void;
 }
 
@@ -33,7 +33,7 @@ export class LargeFiles {
     return this.#paths;
   }
 
-  /** These too; one that waits or is being read is not read again for it. */
+  /** Adds files to read; one that waits or is being read is not read twice. */
   add(paths: Iterable<ByteString>): void {
     for (const path of paths) this.#paths.add(path);
   }
@@ -41,13 +41,13 @@ export class LargeFiles {
   /** Reads the waiting files, and compares them with the present baseline. */
   start(job: IntegrityJob, provider: IntegrityProvider): void {
     if (this.#running !== undefined || this.#paths.size === 0) return;
-    // Another provider than that of the scan: it reads all files by itself.
+    // This provider has no large files: it reads all files itself.
     if (provider.readLarge === undefined) return this.#paths.clear();
     const stop = new AbortController();
     this.#running = { stop, ended: this.#run(job, provider, stop.signal) };
   }
 
-  /** They wait for the next start. */
+  /** Stops reading; the files wait for the next start. */
   async stop(): Promise<void> {
     this.#running?.stop.abort();
     await this.#running?.ended;

@@ -157,7 +157,7 @@ export async function runFileIntegrityNode(
 }
 
 /**
- * Those that are for this node, by `namespace/name`.
+ * The jobs that are for this node, keyed by `namespace/name`.
  *
  * @param directory of all jobs: one that has its own there has been checked on this node
  */
@@ -172,7 +172,7 @@ function wantedJobs(
       const integrity = cache.get(key);
       return integrity === undefined ? [] : [{ types, integrity, node }];
     });
-    // Also of one that is not for this node: the operator, which knows no node here, decides alike.
+    // An object that is not for this node can win, too: the operator decides without knowing the node, and both must agree.
     const winner = winnerOf(named.map(({ integrity }) => integrity));
     const job = named.find(({ integrity }) => integrity === winner);
     if (job === undefined) continue;

@@ -13,7 +13,7 @@ export interface Explained {
   readonly explanation: Explanation;
 }
 
-/** What is handed to one step. */
+/** Input of one step. */
 export interface UpdatesToAccept {
   readonly all: ReadonlyMap<ByteString, Explained>;
   /** Sorted by their bytes. */
@@ -24,7 +24,7 @@ export interface UpdatesToAccept {
   readonly expected: ReadonlyMap<ByteString, ReportedChange>;
 }
 
-/** What came of it. */
+/** Its result. */
 export interface AcceptedUpdates {
   readonly taken: readonly PathUpdate[];
   readonly left: readonly PathUpdate[];

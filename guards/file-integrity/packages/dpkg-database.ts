@@ -52,7 +52,7 @@ export interface PackageSnapshot {
   readonly broken?: string | undefined;
   /** Keyed by the name of the files in info/: the version when the baseline was made, if it was installed. */
   readonly versions: Readonly<Record<string, string>>;
-  /** As it was seen last. */
+  /** Digests of these files when they were last read. */
   readonly digests: Readonly<Record<string, string>>;
   readonly distrusted: readonly string[];
 }
@@ -97,7 +97,7 @@ export class DpkgDatabase {
     this.#files = files;
   }
 
-  /** As it is now: that is what a baseline is made with. Undefined if the node has none. @throws {RampartError} LIMIT, SYSTEM */
+  /** Reads its current state, which a new baseline is made with. Undefined if the node has none. @throws {RampartError} LIMIT, SYSTEM */
   static async read(files: NodeFiles): Promise<DpkgDatabase | undefined> {
     const made = new DpkgDatabase(files);
     const state = await made.#readAll();

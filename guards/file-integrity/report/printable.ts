@@ -5,7 +5,7 @@ import type { ByteString } from '../model/entry.ts';
 
 const simple = /^(?:[ -[\]-~]|\\(?!\d{3}))*$/;
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-// One character, with as many bytes as its first one says; or one invalid byte.
+// One character, with as many bytes as its first byte says; or one invalid byte.
 const sequence =
   /\\(?=\d{3})|[^\x80-\xff\\]|[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}|[\x80-\xff]/gu;
 

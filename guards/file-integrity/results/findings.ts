@@ -294,7 +294,7 @@ export class CurrentFindings {
     if (problem === undefined) this.update([{ path, change, seenBy: 'scan' }], atMs);
   }
 
-  /** They are in the baseline now. */
+  /** These paths are in the baseline now. */
   accept(paths: Iterable<ByteString>): void {
     const changes: FindingChange[] = [];
     let more = 0;

@@ -40,9 +40,9 @@ export interface NodeResult {
   /** At most {@link maxFindings}, the latest first. */
   readonly findings: readonly Finding[];
   readonly omittedFindings: number;
-  /** Not there where all files were read, and where nothing is known of any. */
+  /** Absent if all files were read, or if nothing is known. */
   readonly unread?: Unread;
-  /** Not there where all large files of the last scan have been read. */
+  /** Absent once all large files of the last scan have been read. */
   readonly reading?: Reading;
   /** Updates of packages that explain findings, and the latest that were accepted; at most {@link maxUpdates}. */
   readonly updates?: readonly PackageUpdate[];
@@ -53,7 +53,7 @@ export interface NodeResult {
   readonly continuedFromMs?: number;
   /** See `configurationId`; not there where nothing was made with any yet. */
   readonly configuration?: string;
-  /** That the result was made with; not there if it cannot be used. */
+  /** The baseline that the result was made with; absent if it cannot be used. */
   readonly baseline?: BaselineIdentity;
 }
 

@@ -142,7 +142,7 @@ export class ContentReader {
         const data = seek(fd, at, SEEK_DATA, sizeBytes);
         const hole = wholeBlocks(Math.min(data, sizeBytes) - at);
         if (hole > 0) {
-          // Those that are skipped are skipped in one step.
+          // Zero blocks that are not hashed are skipped in one step.
           const left = digest.hashedZeroBlocks;
           const count = left === 0 ? hole : Math.min(hole, left, stageBytes / blockBytes);
           digest.zeroBlocks(count);

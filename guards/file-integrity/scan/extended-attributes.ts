@@ -172,7 +172,7 @@ export class ExtendedAttributes {
     for (const name of found.toSorted()) {
       if (!keptPrefixes.some((prefix) => name.startsWith(prefix))) continue;
       const value = this.#valueOf(target, name);
-      // One that was removed meanwhile, or that is not ours to read.
+      // An attribute that was removed meanwhile, or that this process may not read.
       if (typeof value === 'number') continue;
       bytes += value.length;
       const areMany = bytes > maxValueBytes;

@@ -69,7 +69,7 @@ export class FileLook {
   readonly entry: Draft = { ...emptyDraft };
   /** For each configuration, without unknown attributes; -1 if it does not select the file. */
   known: AttributeSet[] = [];
-  /** Also for a path that is not a directory. */
+  /** The problem of the last look, also of one at a path that is not a directory. */
   problem = { code: '', message: '' };
   /** Limit for the content that is read. */
   maxBytes = Infinity;

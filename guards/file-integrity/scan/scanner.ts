@@ -71,7 +71,7 @@ export class Scanner implements AsyncDisposable {
     options: ScanOptions,
   ): AsyncGenerator<ScanBatch, void, undefined> {
     const tasks = tasksFor(paths, this.#pool.root.prefix);
-    // Not needed for a scan, whose threads have it: a check starts sooner without it.
+    // Imported here, because a scan has it in its threads only: a check starts sooner without it.
     const { InlineWalk } = await import('./inline-walk.ts');
     if (this.#inline?.conf !== conf) {
       this.#inline = { conf, walk: new InlineWalk(this.#pool, this.#plainConf(conf)) };

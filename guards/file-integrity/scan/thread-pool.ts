@@ -185,7 +185,7 @@ export class ThreadPool implements AsyncDisposable {
     const worker = new Worker(file, {
       name: 'file scan',
       workerData: data,
-      // Not those of this process, which may be of its own entry point.
+      // The flags of this process may be meant for its own entry point.
       execArgv: [],
       // Nearly all that it makes is forgotten with the file; 2 MiB more of it cost nothing but memory.
       resourceLimits: { maxYoungGenerationSizeMb: 4 },

@@ -42,7 +42,7 @@ export async function runExplain(options: ExplainOptions): Promise<0 | 1 | 2 | 3
     }
     return exitCodeOf(answers);
   } catch (error) {
-    // Also if the API is unavailable: a script must be able to distinguish this from a refusal.
+    // 2 if the API is unavailable, too: a script must be able to distinguish this from a refusal.
     process.stderr.write(describeFailure(error).text);
     return 2;
   }

@@ -67,7 +67,7 @@ export class CompiledPolicy {
     return four.length + six.length > 0 || addresses?.isEmpty === true;
   }
 
-  /** As of now; the same object as before if nothing has changed. Undefined: it does not isolate in this direction. */
+  /** The current rules; the same object as before if nothing has changed. Undefined: it does not isolate in this direction. */
   rules(direction: Direction): PolicyRules | undefined {
     const views = this.#views[direction];
     if (views === undefined) return undefined;

@@ -48,7 +48,7 @@ export class PolicyEngine {
   /** Policies that select a pod of this node. */
   readonly #compiled = new Map<PolicyKey, CompiledPolicy>();
   #rules = noRules;
-  /** As of the last {@link takeChange}, and what may have changed since. */
+  /** The rules at the last {@link takeChange}; below, what may have changed since. */
   #taken = noRules;
   readonly #touchedPods = new Set<PodKey>();
   readonly #touchedPolicies = new Set<string>();
@@ -123,7 +123,7 @@ export class PolicyEngine {
     this.#rules = { ...this.#rules, podCidrs: { 4: of(4), 6: of(6) } };
   }
 
-  /** As of now. It is immutable; unchanged parts are the same objects as before. */
+  /** The current rules. They are immutable; unchanged parts are the same objects as before. */
   get rules(): NodeRules {
     const { pods, policies, peers } = this.#dirty;
     if (pods.size > 0) this.#rules = { ...this.#rules, pods: this.#podsAnew() };

@@ -21,7 +21,7 @@ export interface ParsedRule extends Ports {
 export interface ParsedPolicy {
   readonly key: PolicyKey;
   readonly namespace: string;
-  /** As it says itself: its Namespace and the node may be in monitor mode too. */
+  /** The policy's own mode: its Namespace and the node may be in monitor mode too. */
   readonly mode: PolicyMode;
   /** The pods of its namespace that it selects. */
   readonly targets: LabelSelector;

@@ -17,7 +17,7 @@ export interface BridgeOptions {
   readonly bridges?: () => readonly string[];
 }
 
-/** Not from /sys/class/net: that is of the network namespace in which /sys was mounted. */
+/** Asks the kernel by netlink: /sys/class/net shows the network namespace in which /sys was mounted. */
 function bridgesHere(): readonly string[] {
   using socket = new RouteSocket();
   return bridgesOf(socket);

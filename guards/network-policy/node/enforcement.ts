@@ -134,7 +134,7 @@ export class Enforcement {
     await this.programAll();
   }
 
-  /** Not with each change: for 1,000 pods they take some 15 ms. */
+  /** Counters are not read with each change: for 1,000 pods that takes some 15 ms. */
   async readCounters(): Promise<void> {
     const { dataplane, engine, counts, refusals, sources, cutter, signal } = this.#options;
     if (this.#isProgrammed || sources.isProgrammed) refusals.open();

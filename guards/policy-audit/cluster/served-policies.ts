@@ -27,7 +27,7 @@ import { fieldManager } from './stored-certificates.ts';
 import { ServerWebhooks } from './server-webhooks.ts';
 import { type WebhookParts, webhookOf } from './webhooks.ts';
 
-/** What the webhooks of a server have in common. */
+/** The parts that all webhooks of a server share. */
 export interface Serving extends Pick<WebhookParts, 'service' | 'authorities' | 'systemNamespace'> {
   readonly signal: AbortSignal;
 }

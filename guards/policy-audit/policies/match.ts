@@ -11,12 +11,12 @@ export interface MatchTarget extends GroupVersionResource {
   /** '' for the object itself. */
   readonly subresource: string;
   readonly isNamespaced: boolean;
-  /** '' for what is in none. */
+  /** '' for cluster-scoped objects. */
   readonly namespace: string;
   readonly name: string;
   /** Other versions in which the same objects are served. */
   readonly equivalents: readonly GroupVersionResource[];
-  /** Not requested in a particular version, as in an audit: `Exact` matches any of them. */
+  /** No particular version was requested, as in an audit: `Exact` matches any of them. */
   readonly anyVersion?: boolean;
   /** Labels of the object, or of its previous state; undefined if it does not exist. */
   readonly labels: Labels | undefined;

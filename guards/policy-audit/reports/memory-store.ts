@@ -52,7 +52,7 @@ export class MemoryReports implements Reports {
     return { [Symbol.dispose]: () => undefined };
   }
 
-  /** As they would be written, in no particular order. */
+  /** The reports as they would be written, in no particular order. */
   list(types: ReportTypes, reportsBy: ReportsBy): AuditReport[] {
     const all = [...this.#reports.values()];
     if (reportsBy === 'object') return all;

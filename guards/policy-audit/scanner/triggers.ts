@@ -1,5 +1,5 @@
 /**
- * What changes mean for the audit: of objects, policies, exceptions, namespaces and reports, each leads to objects that must be
+ * Which changes matter to the audit: of objects, policies, exceptions, namespaces and reports, each leads to objects that must be
  * evaluated again. Keeps these, and queues their namespaces.
  */
 import { systemNamespace } from '../../../guard/guard.ts';

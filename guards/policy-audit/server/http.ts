@@ -213,7 +213,7 @@ class Requests {
     this.#running.add(gone);
     const onClose = (): void => gone.abort(new Error('the client is gone'));
     response.once('close', onClose);
-    // Not closed in favor of another one.
+    // A connection with a review in progress is not closed in favor of another one.
     if (peer.connection !== undefined) peer.connection.isKept = true;
     try {
       const body = parsed(received.text);

@@ -86,7 +86,7 @@ export class YamlReader implements Disposable {
     const file = new URL(`./yaml-thread${extname(import.meta.filename)}`, import.meta.url);
     const worker = new Worker(file, {
       name: 'yaml',
-      // Not those of this process, which may be of its own entry point.
+      // The flags of this process may be meant for its own entry point.
       execArgv: [],
       env: {},
       resourceLimits: { maxOldGenerationSizeMb: heapMb },

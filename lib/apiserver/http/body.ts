@@ -91,7 +91,7 @@ export function readBody(
   request.once('end', () => {
     resolve(more === undefined ? (first ?? Buffer.alloc(0)) : Buffer.concat(more, length));
   });
-  // Also when it was answered before its end: then nothing more is heard of the request.
+  // This happens also after an answer before the end of the request: no other event follows then.
   response.once('close', () => {
     if (!request.readableEnded) reject(new ClientGoneError());
   });

@@ -73,7 +73,7 @@ export const defaultLimits: Limits = {
   stopMs: 5_000,
 };
 
-/** What is served beside the API, below a path of its own, and decides itself who is answered. */
+/** A part that is served beside the API, below its own path, with its own authorization. */
 export interface MountedPart {
   /** `/ui` */
   readonly path: string;

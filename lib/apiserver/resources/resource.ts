@@ -52,7 +52,7 @@ export interface Resource extends ResourceNames {
    * unchanged.
    */
   readonly codec: Codec | undefined;
-  /** For a deprecated version: the warning that goes with every answer. */
+  /** For a deprecated version: the warning that every answer carries. */
   readonly deprecation: string | undefined;
   /** Compiled on first use, then kept. */
   readonly model: ResourceModel;

@@ -93,7 +93,7 @@ function typeRules(schema: JsonSchema, level: Level, path: string, causes: Cause
   }
 }
 
-/** What a resource may specify for its own type and metadata. */
+/** Checks what the schema of a resource specifies for `kind`, `apiVersion` and `metadata`. */
 function resourceRules(schema: JsonSchema, path: string, causes: Cause[]): void {
   for (const [name, type] of [
     ['kind', 'string'],

@@ -74,7 +74,7 @@ export class ThreadWriter implements BatchWriter {
     this.#worker = new Worker(file, {
       name: 'store writer',
       workerData: { path },
-      // Not those of this process, which may be of its own entry point.
+      // The flags of this process may be meant for its own entry point.
       execArgv: [],
       // Most of what it makes is short-lived texts; the default of 16 MiB and more would be held for them.
       resourceLimits: { maxYoungGenerationSizeMb: 8 },

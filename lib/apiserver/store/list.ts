@@ -11,7 +11,7 @@ export interface ListOptions {
   readonly limit?: number | undefined;
   /** The `continue` of the page before; resource and namespace have to be the same. */
   readonly continue?: string | undefined;
-  /** As it was at exactly this version; `undefined` for the newest. Not together with `continue`. */
+  /** The state at exactly this version; `undefined` for the newest. Not together with `continue`. */
   readonly version?: bigint | undefined;
 }
 

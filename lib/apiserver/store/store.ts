@@ -252,7 +252,7 @@ export class Store implements AsyncDisposable {
     if (done.length > 0) this.#counters.commits++;
     this.#hub.publish(done);
     const results = writes.map((write, index) => this.#result(write, outcomes[index], revisions[index]));
-    // Not before: it may remove the last state of what was deleted.
+    // After the results: compaction may remove the last state of deleted objects.
     this.#compaction.committed();
     return results;
   }

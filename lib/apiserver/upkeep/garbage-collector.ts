@@ -176,7 +176,7 @@ export class GarbageCollector implements ObjectListener {
     } else if (finalizers.includes(orphanFinalizer)) propagationPolicy = 'Orphan';
     else if (finalizers.includes(foregroundFinalizer)) propagationPolicy = 'Foreground';
     const resourceVersion = item.stored?.resourceVersion;
-    // Not if it has got another owner by now.
+    // With preconditions: it may have got another owner by now.
     const options = { uid: node.uid, resourceVersion, propagationPolicy };
     await forgiving(calls.delete(item.resource, node, options, signal));
     this.#deleted++;

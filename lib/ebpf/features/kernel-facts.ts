@@ -79,7 +79,7 @@ export function cgroupVersions(): readonly (1 | 2)[] {
   return parseCgroupVersions(readText('/proc/self/mounts') ?? '');
 }
 
-/** "v1.1", or undefined where libbpf.so.1 is not installed. */
+/** "v1.1", or undefined if libbpf.so.1 is not installed. */
 export function libbpfVersion(): string | undefined {
   try {
     return libbpf().versionString();

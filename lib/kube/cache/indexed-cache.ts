@@ -21,9 +21,9 @@ export interface CacheChange<T extends KubeObject> {
   readonly type: 'added' | 'modified' | 'deleted';
   /** As {@link objectKey} makes it. */
   readonly key: string;
-  /** As it is now; of one that was deleted the last state that is known. */
+  /** Its current state; if it was deleted, the last known one. */
   readonly object: T;
-  /** As it was, where it was there. Parsed when it is read. */
+  /** Its previous state; undefined if it is new. Parsed on access. */
   readonly previous: T | undefined;
 }
 

@@ -29,7 +29,7 @@ export function parseListed(text: string): Listed {
       return { value, isShortened: true };
     }
   }
-  // Also if something else in the object has a list of this name.
+  // The list that was found belongs to another part of the object, or there is none.
   return { value: JSON.parse(text), isShortened: false };
 }
 

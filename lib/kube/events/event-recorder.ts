@@ -60,7 +60,7 @@ interface Pending {
   readonly place: EventPlace;
   /** How much of the entry's count the API has. 0: the object does not exist. */
   writtenCount: number;
-  /** Not to be written before. */
+  /** The earliest time at which it is written. */
   dueMs: number;
 }
 

@@ -80,7 +80,7 @@ export function objectionTo(signer: Signer, { issuer, subject }: KeylessRequirem
 function isBelow(text: string, prefix: string): boolean {
   if (!URL.canParse(text)) return false;
   const [url, top] = [new URL(text), new URL(prefix)];
-  // Not as plain text: `..` could leave the prefix.
+  // Not compared as plain text: `..` could leave the prefix.
   return url.protocol === top.protocol && url.host === top.host && url.pathname.startsWith(top.pathname);
 }
 

@@ -52,7 +52,7 @@ export interface ChangeSensorStats {
   readonly produced: number;
   /** How many of these were reported. */
   readonly emitted: number;
-  /** Not reported, because the same was already reported since everything was last read. */
+  /** Events left out, because an equal one was already reported since user space last read everything. */
   readonly folded: number;
   /** The ring had no room. */
   readonly lost: number;

@@ -81,7 +81,7 @@ export interface ChangeProcess {
 
 /** All changes of one path since its last report. */
 export interface Change {
-  /** As it was given to `watchDirectory`, and the name in it: `/etc/passwd`. */
+  /** The path passed to `watchDirectory`, and the name in it: `/etc/passwd`. */
   readonly path: ByteString;
   /** All that happened since, in the order of {@link changeKinds}. */
   readonly kinds: readonly ChangeKind[];

@@ -12,7 +12,7 @@ export interface PendingChange {
   readonly below: boolean;
   /** When the first of it was added. */
   readonly addedMs: number;
-  /** As it was given with the first change, see {@link PendingChanges.add}. */
+  /** From the first change, see {@link PendingChanges.add}. */
   readonly sinceMs: number;
 }
 

@@ -120,11 +120,11 @@ export interface Unwatched {
   readonly directories: number;
 }
 
-/** What came and went since {@link DirectoryTree.takeChanges} was called last. */
+/** Changes since the last call of {@link DirectoryTree.takeChanges}. */
 export interface DirectoryChanges {
   readonly added: readonly DirectoryFile[];
   readonly removed: readonly DirectoryFile[];
-  /** Directories in which files may come. */
+  /** Directories in which files may appear. */
   readonly addedDirectories: readonly DirectoryNode[];
   readonly removedDirectories: readonly DirectoryNode[];
 }

@@ -205,7 +205,7 @@ export class Entry implements Listener {
   /** The file behind a descriptor; undefined if it is a `butNot`. */
   #readAndClose(number: number, context: RefreshContext, butNot?: FileType): Reading | undefined {
     const fd = new Fd(number);
-    // Not `using`: that takes a microsecond, and ten of them until the code is optimized, for each file.
+    // Not `using`: that takes 1 µs for each file, and 10 µs until the code is optimized.
     try {
       const type = fileTypeOf(number);
       return type === butNot ? undefined : readFile(this.path, number, type, context);

@@ -19,7 +19,7 @@ interface Field {
   readonly bitOffset: number;
   /** 0: as wide as its type. */
   readonly bits: number;
-  /** Others have the same place. */
+  /** Other members have the same offset. */
   readonly isShared: boolean;
 }
 

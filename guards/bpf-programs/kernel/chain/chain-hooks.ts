@@ -128,7 +128,7 @@ function settleHook(chains: Chains, { place, network, members, held }: WantedHoo
   } catch (error) {
     const isDisplaced = error instanceof ProgramFailure && error.reason === 'displaced';
     for (const [program, member] of members) {
-      // Also for programs that already ran: the chain is not as desired.
+      // This fails programs that already ran, too: the chain is not as desired.
       if (isDisplaced || member.fallback === undefined) verdicts.failed(program, error);
       else goesOn(chains.known.get(place.key), program, member, error, verdicts);
     }

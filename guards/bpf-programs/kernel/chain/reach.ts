@@ -18,7 +18,7 @@ interface Known {
   readonly programs: string;
   /** When something last ran at the end, or the answer changed. */
   readonly runs: readonly bigint[];
-  /** This often nothing may have run behind a program before that is said. */
+  /** Runs of a program, with none behind it, before that is reported. */
   readonly min: bigint;
   readonly endsAt: number | undefined;
 }

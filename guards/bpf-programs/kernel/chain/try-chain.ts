@@ -99,7 +99,7 @@ function shownHook({ interface: name = 'an interface', direction }: TriedHook): 
   return direction === undefined ? name : `${name} ${direction}`;
 }
 
-/** As it would be kept; nothing of it is. */
+/** The record that would be kept; it is not stored. */
 function recordOf(joining: Joining, { kind }: TriedHook): ProgramRecord {
   const { id, owner, name, functionName, mapIds, gpl, hasFrags } = joining;
   return {

@@ -33,7 +33,7 @@ export function kernelFunctionOf(attach: Attach): string | undefined {
   return attach.type === 'fentry' || attach.type === 'fexit' ? attach.functionName : undefined;
 }
 
-/** Those that are loaded together, each after the one whose maps it shares; a cycle is cut somewhere. */
+/** Groups of programs that are loaded together, each after the one whose maps it shares; a cycle is cut somewhere. */
 export function loadUnits(
   desired: readonly DesiredProgram[],
   byId: ReadonlyMap<string, DesiredProgram>,

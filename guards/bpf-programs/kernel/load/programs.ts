@@ -218,7 +218,7 @@ export class Programs {
     }
   }
 
-  /** Another place for a program that is loaded already. */
+  /** Gives a loaded program another place: a record, and pins of its own. */
   #copy(twin: ProgramRecord, program: DesiredProgram, room?: MapRoom): LoadedProgram {
     const place = this.#newPlace(program.id);
     const [from, to] = [this.#pins.program(twin), this.#pins.program(place)];

@@ -33,7 +33,7 @@ export interface WantedProgram {
 export interface VerifiedProgram {
   readonly functionName: string;
   readonly section: string;
-  /** Also one that no kind of object names, such as `lsm`. Undefined if neither the caller nor the section determines it. */
+  /** May be one that no kind of object has, such as `lsm`. Undefined if neither the caller nor the section determines it. */
   readonly type: string | undefined;
   readonly loads: boolean;
   /** How many instructions the verifier processed. */

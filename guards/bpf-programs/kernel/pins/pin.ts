@@ -47,7 +47,7 @@ export function openPin(path: string): Descriptor | undefined {
   throw new KernelRefusal(`cannot open the pin ${path}`, outcome);
 }
 
-/** Removes a name; the object goes with its last name and descriptor. False if it did not exist. */
+/** Removes a name; the kernel frees the object with its last name and descriptor. False if it did not exist. */
 export function unpin(path: string): boolean {
   return gone(() => unlinkSync(path));
 }

@@ -24,7 +24,7 @@ const unreadableTypes: ReadonlyMap<number, string> = new Map([
 
 export interface MapEntry {
   readonly key: Buffer;
-  /** One, or one for each CPU. */
+  /** One value, or one for each CPU. */
   readonly values: readonly Buffer[];
 }
 

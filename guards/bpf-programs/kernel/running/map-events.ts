@@ -121,7 +121,7 @@ function refuseInUse({ info, name }: OpenMap, type: keyof typeof mappings): void
   }
 }
 
-/** One that closed the descriptor after mapping the map is not found. */
+/** A process that closed the descriptor after mapping the map is not found. */
 function reads(pid: string, mapId: number, mapping: string): boolean {
   if (!textAt(`/proc/${pid}/maps`).includes(mapping)) return false;
   let fds: readonly string[];

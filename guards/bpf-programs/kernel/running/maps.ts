@@ -44,7 +44,7 @@ export interface ListedMap {
 
 export interface ShownEntry {
   readonly key: JsonValue;
-  /** One for each CPU, if the map has it. */
+  /** A list with one for each CPU, if the map is per CPU. */
   readonly value: JsonValue;
 }
 
@@ -117,7 +117,7 @@ export function lookupEntry(options: ReadOptions, name: MapName, key: string): S
 }
 
 export interface ChangeOptions {
-  /** Also of a map that no program of Rampart uses. */
+  /** Accepts a map that no program of Rampart uses. */
   readonly force: boolean;
 }
 
@@ -306,7 +306,7 @@ function valueBytes(map: OpenMap, text: string, before: readonly Buffer[] | unde
 /** An array of one value for each CPU; undefined for one that all of them get. */
 function eachCpu(types: Btf, typeId: number, value: unknown, count: number): readonly unknown[] | undefined {
   if (!Array.isArray(value) || value.length !== count) return undefined;
-  // One that is an array itself.
+  // A single value that is an array itself.
   const isOne =
     types.resolved(typeId).kind === 'array' &&
     !value.every((one) => typeof one === 'string' || Array.isArray(one));
@@ -332,7 +332,7 @@ function rawBytes(what: string, text: string, sizeBytes: number): Buffer | undef
   });
 }
 
-/** As it is shown: hexadecimal digits. */
+/** Reads bytes without a type as they are shown: in hexadecimal digits. */
 function untypedBytes(what: string, text: string, sizeBytes: number): Buffer {
   if (/^[0-9a-f]*$/i.test(text) && text.length === sizeBytes * 2) return Buffer.from(text, 'hex');
   throw untyped(what, sizeBytes);

@@ -29,7 +29,7 @@ export interface Admitted extends Uses {
 /** A map in the kernel that takes the place of one of an object file. */
 export interface TakenOver {
   readonly id: number;
-  /** Another program has it. */
+  /** Whether another program has the map, too. */
   readonly shared: boolean;
 }
 

@@ -160,7 +160,7 @@ function monitoredUnknown(
   return sides[name].flatMap((side) =>
     blocks.flatMap((block) => {
       const direction = side === '-s' ? 'egress' : 'ingress';
-      // Not what belongs to a connection, nor neighbour discovery, which is not tracked (net/netfilter/nf_conntrack_proto_icmpv6.c).
+      // NEW leaves out packets of known connections, and neighbour discovery, which is not tracked (net/netfilter/nf_conntrack_proto_icmpv6.c).
       const who = `${side} ${block} ${countNote} ${ofNoPod(side, family)} -m conntrack --ctstate NEW`;
       return [
         ...nflog(logGroups, who, 'would-refuse', unknownPodsChain, direction),

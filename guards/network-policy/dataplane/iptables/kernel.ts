@@ -71,7 +71,7 @@ export class IptablesKernel {
     return parseSets(await this.#run('ipset', ['save'], signal));
   }
 
-  /** Also of those of other programs. */
+  /** Names of all sets, also those of other programs. */
   async setNames(signal?: AbortSignal): Promise<readonly string[]> {
     return (await this.#run('ipset', ['list', '-name'], signal)).split('\n').filter(Boolean);
   }

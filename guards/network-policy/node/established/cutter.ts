@@ -34,7 +34,7 @@ export class Cutter implements Disposable {
   readonly #nft: Nftables | undefined;
   /** Still to be checked. */
   #rules: NodeRules | undefined;
-  /** As they are in the kernel. */
+  /** The rules that are in the kernel. */
   #programmed: NodeRules | undefined;
   /** TCP connections whose ends are being notified, by the kernel's key for them. */
   #reporting = new Set<string>();

@@ -40,9 +40,9 @@ export class Departed {
   readonly #options: DepartedOptions;
   readonly #slice = new LoopSlice(SLICE_MS);
   #rules: NodeRules = noRules;
-  /** Connections of these are still to be forgotten. */
+  /** Addresses whose connections have yet to be removed. */
   #left = new Set<Address>();
-  /** Also of these, of pods of other nodes. */
+  /** The same, for addresses of pods on other nodes. */
   #leftPeers = new Set<Address>();
   #pausing: AbortController | undefined;
   #problem: string | undefined;

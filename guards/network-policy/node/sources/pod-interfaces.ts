@@ -21,7 +21,7 @@ export interface SeenInterface {
 
 /** The known interface of a pod. */
 export interface PodInterface extends Pick<SeenInterface, 'index' | 'name' | 'isBridged' | 'linkLocal'> {
-  /** As it was when the interface was found: the pod may change it. */
+  /** Its address when the interface was found: the pod may change it. */
   readonly mac: string;
 }
 

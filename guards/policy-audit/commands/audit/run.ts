@@ -25,7 +25,7 @@ export async function runAudit(options: AuditOptions): Promise<0 | 1 | 2> {
   try {
     done = await audit(options, stop);
   } catch (error) {
-    // Also if the API is unavailable: a script must be able to distinguish this from a clean result.
+    // 2 if the API is unavailable, too: a script must be able to distinguish this from a clean result.
     const isStopped = stop.signal.aborted && error === stop.signal.reason;
     stderr.write(
       isStopped ? 'rampart: stopped before the audit was complete\n' : describeFailure(error).text,

@@ -99,7 +99,7 @@ export class BinaryReader {
     return this.#from.subarray(this.#at);
   }
 
-  /** Also for 33-bit and signed ones, where only the position after it matters. */
+  /** Skips an integer of any width, signed or not: only the position after it matters. */
   skipLeb(): void {
     for (let length = 0; length < 10; length++) if (this.byte() < 0x80) return;
     throw new BinaryError('an integer is too long');
