@@ -24,7 +24,7 @@ export function CopiedCommand({ command: { line, isOnNode }, node }: CopiedComma
 
 export function CopyButton({ text, what }: { readonly text: string; readonly what: string }) {
   const [isCopied, setCopied] = useState(false);
-  // Another one may be in its place.
+  // Another command may be in its place.
   useEffect(() => setCopied(false), [text]);
   const copy = (): void => void navigator.clipboard.writeText(text).then(() => setCopied(true));
   return (

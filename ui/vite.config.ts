@@ -4,7 +4,7 @@ export default defineConfig({
   base: './',
   build: {
     target: 'es2022',
-    // One file each, by a name that the server knows; nothing inline, which its policy forbids.
+    // Each asset is a file with a name that the server knows. None is inline: the server's Content-Security-Policy forbids that.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     rollupOptions: {

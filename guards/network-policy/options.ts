@@ -23,7 +23,7 @@ export interface NetworkPolicyOptions {
 
 /** The kernel has 16 bits for it. */
 const MAX_GROUP = 65_535;
-/** Some 6 MB of lines. */
+/** Takes some 6 MB of lines. */
 const MAX_FLOWS = 10_000;
 const verdicts: readonly NetworkPolicyOptions['unknownPods'][] = ['allow', 'deny'];
 const established: readonly NetworkPolicyOptions['established'][] = ['keep', 'cut'];

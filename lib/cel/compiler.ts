@@ -41,7 +41,7 @@ export class Compiler implements Compiling {
   readonly #scope: Scope;
   /** The variables of macros. */
   readonly #inner = new Map<string, Placed>();
-  /** Those of the variables of the scope that the expression uses, directly or through the definition of another. */
+  /** The variables of the scope that the expression uses, directly or through the definition of another. */
   readonly used = new Set<string>();
   mixed = false;
   readonly #types: Map<ASTNode, Type> | undefined;

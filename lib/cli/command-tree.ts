@@ -10,7 +10,7 @@ export function* commandsOf(command: Command, name = command.name()): Generator<
   for (const sub of subcommands(command)) yield* commandsOf(sub, `${name} ${sub.name()}`);
 }
 
-/** Those that its help lists, without the implicit `help`. */
+/** The subcommands that its help lists, without the implicit `help`. */
 export function subcommands(command: Command): readonly Command[] {
   return command
     .createHelp()
@@ -18,7 +18,7 @@ export function subcommands(command: Command): readonly Command[] {
     .filter((sub) => command.commands.includes(sub));
 }
 
-/** Those that its help lists, `--help` among them. */
+/** The options that its help lists, `--help` among them. */
 export function visibleOptions(command: Command): readonly Option[] {
   return command.createHelp().visibleOptions(command);
 }

@@ -43,7 +43,7 @@ interface RecordHeader {
   readonly fraction: string;
   readonly zone: string;
   readonly stream: Stream;
-  /** Another record of the stream goes on with the line. */
+  /** The line continues in another record of the stream. */
   readonly isPartial: boolean;
 }
 

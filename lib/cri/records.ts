@@ -46,7 +46,7 @@ export interface Container {
   readonly state: ContainerState;
   /** Unix time. */
   readonly createdAtMs: number;
-  /** Those of kubelet, `io.kubernetes.*`, not those of the Pod. */
+  /** The labels of kubelet, `io.kubernetes.*`, not those of the Pod. */
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
 }

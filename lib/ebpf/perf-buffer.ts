@@ -30,7 +30,7 @@ const DATA_PAGES = 64;
 interface PerfBufferOptions {
   /** A map of type BPF_MAP_TYPE_PERF_EVENT_ARRAY. Stays the caller's: close it after disposing the buffer. */
   readonly mapFd: number;
-  /** Those whose slot in the map is taken; whoever had it gets no more events of this CPU. */
+  /** CPUs whose slot in the map is taken over: its previous reader gets no more events of them. */
   readonly cpus: readonly number[];
   /** The bytes are there only during the call. The kernel may have added some to make their size a multiple of eight less four. */
   readonly onEvent: (bytes: Buffer, cpu: number) => void;

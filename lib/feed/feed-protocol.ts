@@ -19,7 +19,7 @@
 export interface FeedHello {
   /** The version of what goes over the socket. */
   readonly feed: 1;
-  /** Another one after each start of the process. */
+  /** Differs after each start of the process. */
   readonly id: string;
   /** The numbers of the oldest and the newest line that are kept. */
   readonly first: number;

@@ -130,7 +130,7 @@ class PatchedDocument {
     const place = this.#locate(path, kind, true);
     if (place.container === undefined) this.#document = value;
     else if (Array.isArray(place.container)) {
-      // One more place than items: behind the last.
+      // There is one more place than items: behind the last.
       const index =
         place.token === '-' ? place.container.length : indexOf(place.token, place.container, path, kind, 1);
       place.container.splice(index, 0, value);

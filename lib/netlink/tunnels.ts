@@ -29,7 +29,7 @@ export interface Tunnels {
 
 export const noTunnels: Tunnels = { udpPorts: [], protocols: [] };
 
-/** Those of the socket's network namespace, except encrypted ones. @throws {KernelRefusal} */
+/** The tunnels of the socket's network namespace, except encrypted ones. @throws {KernelRefusal} */
 export function tunnelsOf(socket: RouteSocket): Tunnels {
   const udpPorts = new Set<number>();
   const protocols = new Set<number>();

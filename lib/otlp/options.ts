@@ -64,7 +64,7 @@ export interface OtlpStats {
   readonly offered: number;
   readonly queued: number;
   readonly refused: Readonly<Record<Refusal, number>>;
-  /** That earlier processes had left. */
+  /** Records that earlier processes had left. */
   readonly recovered: number;
   readonly sent: number;
   readonly dropped: Readonly<Record<Drop, number>>;

@@ -30,7 +30,7 @@ export class GroupSync implements AsyncDisposable {
     this.#options = options;
   }
 
-  /** This file has something new. */
+  /** Marks a file that has new records. */
   touch(segment: Segment, isNew: boolean): void {
     this.#dirty.add(segment);
     this.#newFiles ||= isNew;
@@ -73,7 +73,7 @@ export class GroupSync implements AsyncDisposable {
     const newFiles = this.#newFiles;
     this.#dirty = new Set();
     this.#newFiles = false;
-    // One after the other: a slow disk should occupy one thread of the pool, not all.
+    // Files are synced one after the other: a slow disk should occupy one thread of the pool, not all.
     for (const segment of segments) {
       const error = await segment.sync();
       if (error !== null) this.#options.failed(error);

@@ -11,7 +11,7 @@ export interface LogObserver {
   resized(byBytes: number): void;
   /** The file needs a sync; if it is new, its directory does, too. */
   written(segment: Segment, isNew: boolean): void;
-  /** This many records could not be read again; 0 when only their neighbours are damaged. */
+  /** Called with how many records could not be read again; 0 if only others in the file are damaged. */
   damaged(lostRecords: number): void;
 }
 

@@ -103,7 +103,7 @@ export class Spool implements AsyncDisposable {
     this.found = this.#recover();
   }
 
-  /** Those with something in them that earlier processes left, and those of this one. */
+  /** The non-empty queues that earlier processes left, and those of this one. */
   get queues(): Iterable<QueueLog> {
     return this.#queues;
   }

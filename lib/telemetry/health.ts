@@ -69,7 +69,7 @@ function add(parts: Map<string, Part>, name: string, part: Part): Disposable {
   parts.set(name, part);
   return {
     [Symbol.dispose]: () => {
-      // Another of the same name may have taken its place.
+      // Another part of the same name may have taken its place.
       if (parts.get(name) === part) parts.delete(name);
     },
   };

@@ -66,7 +66,7 @@ export interface ProgramRecord {
   readonly loadKey: string;
   /** Key of the place where it is attached individually; '' for members of chains. */
   readonly attachKey: string;
-  /** For a uprobe: the file that its target resolves to; undefined if there is none. */
+  /** For a uprobe: the file that its target resolves to; undefined without a file. */
   readonly probed?: ProbedFile | undefined;
   /** Files that it resolved to before, and which processes still use. */
   readonly probedBefore?: readonly ProbedFile[];

@@ -174,7 +174,7 @@ export class FileAccessNode implements Disposable {
     return this.#loader?.active === true;
   }
 
-  /** Whether all containers are known. True without a runtime: then there are none. */
+  /** Whether all containers are known. True without a runtime, because there are no containers then. */
   get #hasAllContainers(): boolean {
     return this.#knowsContainers || this.#context.containers.absence !== undefined;
   }

@@ -36,7 +36,7 @@ import { type Dirty, Targets } from './targets.ts';
 
 export class PolicyEngine {
   readonly #namespaces = new Map<string, Labels>();
-  /** Those whose annotation does not count, and why. */
+  /** Namespaces whose annotation is ignored, and why. */
   readonly #misread = new Map<string, string>();
   readonly #policies = new Map<PolicyKey, ParsedPolicy>();
   /** Policies that cannot be fully expressed, or differ from what is enforced. */

@@ -77,7 +77,7 @@ export class PodTable {
     return this.#owner(address);
   }
 
-  /** Those of all pods that came and went since the last call. On the first call, all there are came. */
+  /** Addresses of pods that came and went since the last call. On the first call, all existing ones came. */
   takeAddressChange(): AddressChange {
     const unreported = this.#unreported;
     this.#unreported ??= new NetChanges();

@@ -112,7 +112,7 @@ class NflogReader implements Nflog {
     const general = Buffer.concat([Buffer.of(0, 0), bytes16(group)]);
     const mode = Buffer.concat([bytes32(COPY_BYTES), Buffer.of(COPY_PACKET, 0)]);
     const what = `cannot read NFLOG group ${group}`;
-    // Another socket's group is refused with EPERM, as all is without CAP_NET_ADMIN.
+    // A group that another socket has is refused with EPERM, like all requests without CAP_NET_ADMIN.
     const holder = holderOf(group);
     if (holder !== undefined) {
       throw new RampartError(errorCodes.LIMIT, {

@@ -59,7 +59,7 @@ export class PolicyRefusals {
   }
 }
 
-/** One that has less than before was recreated, and counts from 0. */
+/** A counter that has less than before was recreated, and counts from 0. */
 function since({ packets, bytes }: Counted, before: Counted): Counted {
   if (packets < before.packets || bytes < before.bytes) return { packets, bytes };
   return { packets: packets - before.packets, bytes: bytes - before.bytes };

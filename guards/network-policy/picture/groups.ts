@@ -12,7 +12,7 @@ export interface PodGroup {
   readonly name: string;
   readonly namespace: string;
   readonly pods: readonly PicturedPod[];
-  /** One for each set of labels, and at most {@link MAX_KINDS}: policies treat the others alike. */
+  /** One pod for each set of labels, and at most {@link MAX_KINDS}: policies treat pods with equal labels alike. */
   readonly kinds: readonly PicturedPod[];
   /** There are more sets of labels than that. */
   readonly isPartial: boolean;

@@ -83,7 +83,7 @@ function groupNames(groups: readonly PodGroup[]): (end: LineEnd) => string {
     pod === undefined ? outside : (names.get(`${namespace}/${pod}`) ?? `${namespace}/${pod}`);
 }
 
-/** Those with refused packets first, then those with policies, then those with most pods; in their order. */
+/** The groups with refused packets first, then those with policies, then those with most pods; returned in their original order. */
 function maxReporting(
   all: readonly PodGroup[],
   refused: ReadonlyMap<string, readonly Refusal[]>,

@@ -314,7 +314,7 @@ class PolicyServers {
     return askPods(this.#context.client, { server, namespace, isRollingOut }, signal);
   }
 
-  /** That a server has lost its last ready pod, or has one again. */
+  /** Announces that a server has lost its last ready pod, or has one again. */
   #announce(server: PolicyServer, conditions: readonly Condition[] | undefined): void {
     const before = findCondition(server.status?.conditions, serverReady);
     const now = findCondition(conditions, serverReady);

@@ -132,7 +132,7 @@ export class ServedPolicies {
     await this.#webhooks.remove(name, new Set(kept), signal);
   }
 
-  /** That it cannot run as written: its webhook stays, if it has one, and its pods answer with the previous version if they have it. */
+  /** The status of a policy that cannot run as written: its webhook stays, if it has one, and its pods answer with the previous version if they have it. */
   async #refused(
     object: AnyKubewardenPolicy,
     problem: string,

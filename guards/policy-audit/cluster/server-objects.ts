@@ -322,7 +322,7 @@ function environmentOf(server: PolicyServer): object[] {
     KUBEWARDEN_SOURCES_PATH: '/config/sources.yml',
     KUBEWARDEN_POLICIES_DOWNLOAD_DIR: '/modules',
     KUBEWARDEN_ENABLE_METRICS: 'true',
-    // One that cannot run must not stop the others.
+    // A policy that cannot run must not stop the others.
     KUBEWARDEN_CONTINUE_ON_ERRORS: 'true',
     ...Object.fromEntries(
       givenFiles(spec).map(({ variable, mountPath, file }) => [variable, `${mountPath}/${file}`]),

@@ -61,12 +61,12 @@ export class ExceptionSet {
     return this.#complete.promise;
   }
 
-  /** Why they are not known, though there may be some. */
+  /** Whether they may not be listed: then there may be unknown ones. */
   get isForbidden(): boolean {
     return this.#cache.refusal === 'forbidden';
   }
 
-  /** Those that can be read, whether they have ended or not. */
+  /** The readable exceptions, whether they have ended or not. */
   get objects(): readonly PolicyException[] {
     return [...this.#cache.list()].filter((object) => this.#read.has(objectKey(object)));
   }
@@ -125,7 +125,7 @@ export class ExceptionSet {
     return isActive && leftMs !== Infinity ? requeueAfter(Math.min(leftMs + 10, LONGEST_MS)) : done;
   }
 
-  /** Those that were in effect when last examined. */
+  /** The exceptions that were in effect when last examined. */
   readonly #active = new Set<string>();
 
   /** @returns why it cannot be read: then it excepts nothing. */

@@ -19,7 +19,7 @@ interface Cell {
   error: number;
   pass: number;
   skip: number;
-  /** One object that fails. */
+  /** The first object that fails. */
   first: Partial<Pick<Scope, 'kind' | 'name' | 'namespace'>> | undefined;
 }
 

@@ -28,9 +28,9 @@ export class PoliciesInUse {
   readonly #substitutes = new Map<string, Substituted>();
   readonly #announced = new Map<string, OpenPolicy>();
   readonly #changed: (change: PolicyChange) => void;
-  /** Those that apply to writes; a new list after each change. */
+  /** Policies that apply to writes; a new list after each change. */
   enforced: readonly OpenPolicy[] = [];
-  /** Those that objects are audited with; a new list after each change. */
+  /** Policies that objects are audited with; a new list after each change. */
   audited: readonly OpenPolicy[] = [];
 
   /** @param changed - Called with each change of what audits know of. */

@@ -86,20 +86,20 @@ export class PolicySet {
     this.#opener = new PolicyOpener({ ...options, logger: context.logger, inUse: this.#inUse });
   }
 
-  /** Those that apply to writes; a new list after each change. */
+  /** Policies that apply to writes; a new list after each change. */
   get enforced(): readonly OpenPolicy[] {
     return this.#inUse.enforced;
   }
 
   /**
-   * Those that objects are audited with; a new list after each change, of which listeners are notified. With those that cannot be
-   * evaluated: what is known of them stays.
+   * Policies that objects are audited with; a new list after each change, of which listeners are notified. Includes policies that cannot
+   * be evaluated: their last results stay.
    */
   get audited(): readonly OpenPolicy[] {
     return this.#inUse.audited;
   }
 
-  /** Those of Kubewarden's kinds, whether they can be evaluated or not. */
+  /** Policies of Kubewarden's kinds, whether they can be evaluated or not. */
   kubewarden(): Generator<AnyKubewardenPolicy> {
     return this.#sources.kubewarden();
   }
@@ -207,7 +207,7 @@ export class PolicySet {
     return undecided;
   }
 
-  /** They were deleted while no process watched. */
+  /** Forgets policies that were deleted while no process watched. */
   async #forgetDeleted(): Promise<void> {
     const { kept } = this.#options;
     if (kept !== undefined) await kept.retain(new Set(Array.from(this.kubewarden(), policyId)));

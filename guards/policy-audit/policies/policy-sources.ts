@@ -23,7 +23,7 @@ export interface Source {
   readonly key: string;
 }
 
-/** Those of deploy/ say who may write what: that is no property of an object. */
+/** The policies in deploy/ say who may write what: that is no property of an object. */
 const notOurs = 'app.kubernetes.io/part-of!=rampart';
 
 type Followed<T extends KubeObject> = Pick<
@@ -129,7 +129,7 @@ export class PolicySources {
   }
 
   /**
-   * One of Kubewarden's whose selectors cannot be read: as if it had none, for what is known of it. Undefined if it can be read by nothing.
+   * A policy of Kubewarden whose selectors cannot be read, as if it had none. Undefined if the rest cannot be read either.
    */
   withoutSelectors(source: Source): Policy | undefined {
     const object = this.object(source);

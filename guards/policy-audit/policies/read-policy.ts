@@ -167,7 +167,7 @@ function nativePolicy(
         failurePolicy: spec.failurePolicy ?? 'Fail',
         ...(paramKind && { paramKind }),
         ...(paramRef && { paramRef }),
-        // They see the parameters, and so are evaluated for each of them.
+        // Match conditions see the parameters, and so are evaluated for each of them.
         ...(paramKind && { matchConditions }),
       },
     },

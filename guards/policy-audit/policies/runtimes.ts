@@ -72,7 +72,7 @@ export function runtimesOf(options: RuntimesOptions): Runtimes {
               verifier,
             }),
         });
-      // Those of Kubernetes have no server: the API server reads for them.
+      // Policies of Kubernetes have no server: the API server reads for them.
       if (readers === undefined || program.type === 'expressions') return openedFor(asked);
       using stack = new DisposableStack();
       const opened = stack.use(readers.open(policyServer));

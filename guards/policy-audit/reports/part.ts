@@ -50,7 +50,7 @@ export class Part {
   /** Whether it has room for an object. */
   fits(uid: string, sizeBytes: number, limitBytes: number): boolean {
     const others = this.#sizeBytes - (this.#sizes.get(uid) ?? 0);
-    // One that is too large for any report gets one of its own.
+    // An entry that is too large for any report gets one of its own.
     return others === 0 || others + sizeBytes <= limitBytes;
   }
 

@@ -60,7 +60,7 @@ export class ReportApi {
     return written.metadata.resourceVersion ?? '';
   }
 
-  /** One that is already gone is fine. @throws {KubeError} a conflict, if it has changed. */
+  /** Succeeds if it is already gone. @throws {KubeError} a conflict, if it has changed. */
   async delete(
     namespace: string,
     name: string,

@@ -123,7 +123,7 @@ const propertiesOfPolicies = {
 };
 
 /**
- * Those of a policy's results are the same ones.
+ * All results of a policy share these properties.
  *
  * @param isContextAware whether it may read the cluster, or has requested anything else.
  */

@@ -24,7 +24,7 @@ export interface PassSummary {
 export interface PassProgress {
   /** RFC 3339 */
   readonly since: string;
-  /** That have objects to audit, and how many of them are left. */
+  /** Namespaces that have objects to audit, and how many of them are left. */
   readonly namespaces: number;
   readonly left: number;
 }

@@ -44,9 +44,9 @@ export interface FollowedKindsOptions {
 export class FollowedKinds {
   readonly #options: FollowedKindsOptions;
   readonly #kinds = new Map<string, FollowedKind>();
-  /** Those that may not be listed: for most of them, that is a decision. */
+  /** Kinds that may not be listed: mostly on purpose. */
   readonly #refused = new Map<string, ServedKind>();
-  /** Those that are being tried. */
+  /** Kinds that are being tried. */
   readonly #tries = new Map<string, Promise<void>>();
   readonly #discovered = Promise.withResolvers<void>();
   #served: ServedKinds | undefined;

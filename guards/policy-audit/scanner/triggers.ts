@@ -67,7 +67,7 @@ export class Triggers {
     const { namespace = '', name = '', uid = '' } = object.metadata;
     if (type === 'deleted') this.#markGone(namespace, uid);
     else {
-      // One that was deleted and recreated in between.
+      // An object that was deleted and recreated in between.
       const before = previous?.metadata.uid ?? uid;
       if (before !== uid) this.#markGone(namespace, before);
       this.mark(namespace, kind.key, name);

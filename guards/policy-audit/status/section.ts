@@ -159,7 +159,7 @@ function guardedObject(
 }
 
 function notActive(conditions: readonly (Condition | undefined)[]): OwnProblem[] {
-  // That no pod is ready is read from the pods.
+  // Whether pods are ready is read from the pods themselves.
   const doubtful = conditions.find((one) => one?.status === 'False' && one.reason !== noReadyPods);
   if (doubtful === undefined) return [];
   return [
@@ -186,7 +186,7 @@ function auditProblems(
   ];
 }
 
-/** That the operator may not list a kind is mostly a decision, and a policy for all kinds is for those that it may list. */
+/** Mostly it is on purpose that the operator may not list a kind, and a policy for all kinds means those that it may list. */
 function unreadProblems({ rules }: AnyKubewardenPolicy['spec'], unread: readonly string[]): OwnProblem[] {
   const named = unread.filter((key) => rules.some((rule) => namesKind(rule, key)));
   if (named.length === 0) return [];

@@ -91,7 +91,7 @@ export class ManifestObjects {
     };
   }
 
-  /** Those of the manifests replace those of the cluster. */
+  /** Objects of the manifests replace those of the cluster. */
   #with(kind: KindName, selection: ListSelection, items: readonly JsonObject[]): readonly JsonObject[] {
     const isKnown = (item: JsonObject): boolean => {
       const { name = '', namespace } = (item['metadata'] ?? {}) as Record<string, string | undefined>;

@@ -19,7 +19,7 @@ type SchemaSource = () => CompiledSchema;
 export interface Form {
   readonly group: string;
   readonly storageVersion: string;
-  /** Those of all versions, by name. */
+  /** The schemas of all versions, keyed by name. */
   readonly schemas: ReadonlyMap<string, SchemaSource>;
   /** Equal for forms that write the same texts. */
   readonly key: string;

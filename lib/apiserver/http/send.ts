@@ -40,7 +40,7 @@ export function sendWhole(
   writeHead(exchange, code, [...about, ...more]);
   const { response } = exchange;
   if (typeof body !== 'string') response.end(body);
-  // One byte a character: the quicker way to write it.
+  // All characters are one byte: latin1 is quicker to write.
   else if (sizeBytes === body.length) response.end(body, 'latin1');
   else response.end(withWarnings(exchange, body));
   return sizeBytes;

@@ -115,7 +115,7 @@ class Decoder {
     map.set(key, value ?? (field.scalar === undefined ? [] : zeroes[field.scalar]));
   }
 
-  /** That the tag's type is the one for this; `undefined` for a message. */
+  /** Checks that the wire type of the tag is that of the scalar; `undefined` for a message. */
   #expect(scalar: Scalar | undefined, message: Message, field: Field): void {
     const { wireType } = this.#wire;
     const expected = scalar === undefined ? wireTypes.bytes : wireTypeOf[scalar];

@@ -71,7 +71,7 @@ export interface ItemChange {
   readonly item: Item;
 }
 
-/** One for each requested version of the kind: few. */
+/** One item for each requested version of the kind: few. */
 const itemsOfObjects = new WeakMap<StoredObject, Item[]>();
 
 /** The item of a stored object: the same one for all who ask for a version of the kind, so that its text is made once. */

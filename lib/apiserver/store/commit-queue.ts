@@ -44,7 +44,7 @@ export class CommitQueue {
   submit(write: Write): Promise<StoredObject> {
     const size = write.verb === 'delete' ? 0 : write.before.length + write.after.length;
     const { maxWaitingSize } = this.#options;
-    // One alone is taken whatever its size.
+    // A single write is accepted whatever its size.
     if (this.#entries.length > 0 && this.#waitingSize + size > maxWaitingSize) {
       throw new RampartError(errorCodes.LIMIT, {
         what: 'cannot accept another write',

@@ -44,7 +44,7 @@ class Recent {
 export class History {
   readonly #reader: Reader;
   readonly #limits: RecentLimits;
-  /** One for each version from `#firstVersion` to `version`, without gaps. */
+  /** One entry for each version from `#firstVersion` to `version`, without gaps. */
   #recent: Recent[] = [];
   #firstVersion: bigint;
   #recentSize = 0;

@@ -215,7 +215,7 @@ export class GarbageCollector implements ObjectListener {
   /** Foreground: once no dependent blocks any longer, the object may go. */
   async #deleteDependents(node: Node, item: Item, signal: AbortSignal): Promise<void> {
     await this.#options.caughtUp(signal);
-    // They were asked about when this deletion began, or when they came.
+    // Each dependent was examined when this deletion began, or when it came.
     for (const { owners } of this.#graph.dependentsOf(node.uid)) {
       if (owners.some((owner) => owner.uid === node.uid && owner.blocks)) return;
     }

@@ -39,7 +39,7 @@ const longestWaitMs = 15_000;
 
 export class NamespaceDeletion implements ObjectListener {
   readonly #options: NamespaceDeletionOptions;
-  /** Those that are being deleted, and how long it took to look at them last, in milliseconds. */
+  /** Namespaces that are being deleted, and how long it took to examine each last, in milliseconds. */
   readonly #terminating = new Map<string, number>();
   #finished = 0;
 

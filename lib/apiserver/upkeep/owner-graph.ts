@@ -137,7 +137,7 @@ export class OwnerGraph {
     }
     return {
       node,
-      // One that waits for its own dependents may be able to continue, too: it decides whether to cut a
+      // An owner that waits for its own dependents may be able to continue, too: it decides whether to cut a
       // cycle.
       released: blockedBefore.filter((owner) => !blocked.has(owner)),
       ownersChanged: !sameOwners && owners.length > 0,

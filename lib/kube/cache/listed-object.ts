@@ -29,7 +29,7 @@ export function parseListed(text: string): Listed {
       return { value, isShortened: true };
     }
   }
-  // The list that was found belongs to another part of the object, or there is none.
+  // There is no such list, or the one that was found belongs to another part of the object.
   return { value: JSON.parse(text), isShortened: false };
 }
 

@@ -321,7 +321,7 @@ class Reflector<T extends KubeObject> {
     if (!isUnreachable(error)) this.#cache.refusal = refusalIn(error);
     const isUnserved = this.#cache.refusal === 'unserved';
     const isKnown = isUnserved && before === 'unserved';
-    // These are everyday; who waits for a kind that was never served says so.
+    // These are everyday; callers that wait for a kind that was never served report it themselves.
     const isEveryday = isGone(error) || isUnreachable(error) || (isUnserved && !this.#cache.isSynced);
     const level = isKnown || this.#level(error, 0) === 'debug' ? 'debug' : isEveryday ? 'info' : 'warn';
     logger?.[level]({ reflector: name, err: error, attempts: this.#backoff.attempts }, message);
@@ -333,7 +333,7 @@ function refusalIn(error: unknown): Refusal | undefined {
   return isForbidden(error) ? 'forbidden' : undefined;
 }
 
-/** They are a third of a typical object or more, and of use to the server only. */
+/** Managed fields are a third of a typical object or more, and of use to the server only. */
 function withoutManagedFields<T extends KubeObject>(object: T): T {
   if (object.metadata.managedFields !== undefined) delete object.metadata.managedFields;
   return object;

@@ -13,7 +13,7 @@ const AWAY_MS = 60_000;
 /** @param retries how often the same has failed in a row before. */
 export type FailureLevel = (error: unknown, retries: number) => 'debug' | 'warn';
 
-/** One for each part of the program that tries again. */
+/** Create one for each part of the program that retries. */
 export function failureLevels(clock: Clock): FailureLevel {
   let reportedAwayMs = -Infinity;
 

@@ -134,7 +134,7 @@ export class Http2Sessions implements Disposable {
     const session = new Http2Session(connected, this.#options.clock);
     this.#sessions.add(session);
     connected.once('close', () => this.#sessions.delete(session));
-    // Those who wait for it take it in this turn; without streams it ends after them.
+    // Waiting requests take it in this turn; without streams it is closed after them.
     if (this.#retired) setImmediate(() => session.close());
   }
 }

@@ -59,7 +59,7 @@ export interface LeaderElectionOptions {
   readonly random?: () => number;
 }
 
-/** One time of leading. */
+/** One period as the leader. */
 export interface Term {
   /** Compares the clock. Check it right before an exclusive action: a process that was stopped continues before its timers run. */
   isCurrent(): boolean;

@@ -92,7 +92,7 @@ export class LeaseClaim {
     try {
       this.#observe(await lock.update({ ...lease, spec }, signal));
     } catch (error) {
-      // That renewal arrived between the two calls, or a label was changed.
+      // A renewal arrived between the two calls, or a label was changed.
       if (tries <= 1 || !isConflict(error)) throw error;
       await this.#release(signal, tries - 1);
     }

@@ -4,7 +4,7 @@ import type { Node, Pod } from './object.ts';
 /** The uid that the runtime knows a static pod by: its object in the API has one of its own (kubelet, pkg/kubelet/types). */
 const configHash = 'kubernetes.io/config.hash';
 
-/** Those of the named fields that an object has: of many objects, an undefined one costs too. */
+/** The named fields, as far as the object has them: with many objects, an undefined field costs memory, too. */
 export function fieldsOf<T extends object, K extends keyof T>(object: T, names: readonly K[]): Pick<T, K> {
   const fields: Partial<Pick<T, K>> = {};
   for (const name of names) if (object[name] !== undefined) fields[name] = object[name];

@@ -50,7 +50,7 @@ export class Adoptions implements Disposable {
       directories.watch(path, (names) => {
         for (const name of names) {
           const below = pathIn(path, name);
-          // Those that are watched already are on the list themselves.
+          // Directories that are watched already are in the list themselves.
           if (tree.top === undefined && directories.has(below)) continue;
           if (wants(below)) tree.left.push(below);
         }

@@ -25,7 +25,7 @@ import { ChangeRecords, type SeenChange } from './records.ts';
 import { changeTablesOf } from './syscalls.ts';
 
 const OBJECT_FILE = new URL('../bpf/changes.bpf.o', import.meta.url);
-/** Some 10,000 changes, or 1,000 processes. */
+/** Holds some 10,000 changes, or 1,000 processes. */
 const RING_BYTES = 1024 * 1024;
 /** `struct work.record` of bpf/record.h. */
 const MAX_RECORD_BYTES = 8192;

@@ -42,7 +42,7 @@ const WATCHED =
   inotifyBits.ONLYDIR;
 
 const READ_BYTES = 64 * 1024;
-/** One read at most of these at a time: whoever changes files faster must not hold the event loop. */
+/** Limit of reads in one turn of the event loop: a process that changes files faster must not hold it up. */
 const MAX_READS = 16;
 const ENOENT = 2;
 const ENOTDIR = 20;

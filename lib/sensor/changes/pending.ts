@@ -7,7 +7,7 @@ export interface PendingChange {
   readonly path: ByteString;
   /** `kindBits` of all that happened. */
   readonly bits: number;
-  /** Those of them that came with events. */
+  /** The kinds among them that came with events. */
   readonly events: number;
   readonly below: boolean;
   /** When the first of it was added. */
@@ -19,7 +19,7 @@ export interface PendingChange {
 /** How it is known: by an event, by a record of the sensor, or as a directory with all that is below. */
 type ChangeSource = 'event' | 'record' | 'below';
 
-/** Some 10 MB. Beyond it, the changed paths are unknown; only the fact that something changed is reported. */
+/** Takes some 10 MB. Beyond it, the changed paths are unknown; only the fact that something changed is reported. */
 const maxPending = 32_768;
 
 interface Waiting {

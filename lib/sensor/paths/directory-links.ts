@@ -12,7 +12,7 @@ interface FollowedLink {
 }
 
 interface DirectoryLinksOptions extends Pick<PathTrackerOptions, 'identify' | 'onProblem'> {
-  /** Some lead elsewhere now, and their trees know it; not for what {@link DirectoryLinks.follow} finds. */
+  /** Called when links have another target, once their trees know it; not for what {@link DirectoryLinks.follow} finds. */
   readonly onChange: (nodes: readonly DirectoryNode[]) => void;
 }
 

@@ -48,9 +48,9 @@ export interface TrackedDirectory extends Disposable {
 
 /** The files of a directory, which come and go. */
 export interface DirectoryFiles {
-  /** Those that are there now. */
+  /** The files that exist now. */
   files(): Iterable<DirectoryFile>;
-  /** In which files may come. */
+  /** The directories in which files may appear. */
   directories(): Iterable<DirectoryNode>;
   /** Gets all changes from now on, until it is disposed. */
   subscribe(listener: (changes: DirectoryChanges) => void): Disposable;

@@ -240,7 +240,7 @@ export class DirectoryTree {
     this.#dropLinks(child);
   }
 
-  /** They were followed by their paths. */
+  /** Links were followed by their paths. */
   #dropLinks(node: DirectoryNode): void {
     for (const [name, entry] of node.entries) {
       if (entry instanceof DirectoryLink) this.remove(node, name);

@@ -24,7 +24,7 @@ export class SlicedWork<K> implements Disposable {
     return this.#current === undefined && this.#waiting.size === 0;
   }
 
-  /** One that is being worked on is worked on again behind the others. */
+  /** If it is being worked on, it is worked on again after the others. */
   add(thing: K): void {
     this.#waiting.add(thing);
   }

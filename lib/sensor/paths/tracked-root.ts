@@ -54,7 +54,7 @@ export function watchMounts(mountinfo: Fd, onChange: () => void): Disposable {
   try {
     const epoll = stack.use(epollCreate());
     epollAdd(epoll, mountinfo.number, epollEvents.PRI);
-    // Some kB for each container: not to be kept any longer than it is needed.
+    // It takes some kB for each container, so it is not kept longer than needed.
     let before: string | undefined = readFromStart(mountinfo);
     stack.use(pollReadable(epoll.number, onChange));
     let check: NodeJS.Immediate;

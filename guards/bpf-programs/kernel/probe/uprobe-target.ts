@@ -78,7 +78,7 @@ export function fileState(file: Fd): FileState {
   return { file: `${dev} ${ino}`, content: `${size} ${mtimeNs}` };
 }
 
-/** State of the file that a path in a root resolves to now; undefined if there is none. */
+/** State of the file that a path in a root resolves to now; undefined without a file. */
 export function stateAt(root: Fd, path: string): FileState | undefined {
   const fd = open(root, path, openFlags.PATH);
   if (fd < 0) return undefined;

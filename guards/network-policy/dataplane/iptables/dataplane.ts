@@ -71,7 +71,7 @@ class IptablesDataplane implements Dataplane {
         return { commands, ...this.#refused() };
       } catch (error) {
         if (!(error instanceof RefusedEdits)) throw error;
-        // One rejected rule must not keep all others out. Which one it is, is learnt: at some point there is nothing new.
+        // One rejected rule must not keep all others out. Trials find out which one it is, until they find nothing new.
         const wanted = merged(owned.values());
         const trial = new Trial(await this.#find(signal), this.#namespace, signal);
         const isNew = await this.#refusals.learn(

@@ -87,7 +87,7 @@ export async function iptablesInUse(
       const listings = await Promise.all(
         ([4, 6] as const).map(async (family) => {
           const program = iptables.save[family];
-          // One without its kernel part says so, and has no rules.
+          // A variant without its kernel part says so, and has no rules.
           const { out } = await runProgram({ program, args: [], namespace, signal });
           return out;
         }),

@@ -113,7 +113,7 @@ class NftablesDataplane implements Dataplane {
       try {
         return { ...this.#syncAll(rules), ...this.#refused(asked) };
       } catch (error) {
-        // One rejected rule must not keep all others out. At some point there is nothing new.
+        // One rejected rule must not keep all others out. The rest is tried again, until no further rejected rule is found.
         if (!(error instanceof RefusedCommands) || !this.#refusals.learn(error, rules)) throw error;
       }
     }

@@ -78,7 +78,7 @@ function lastSeen(event: JsonObject, now: Date): string {
 function eventCount(event: JsonObject): number {
   const series = numberAt(event, 'series', 'count');
   if (series !== undefined) return series;
-  // One that was recorded without a count happened once.
+  // An event that was recorded without a count happened once.
   return numberAt(event, 'count') || 1;
 }
 

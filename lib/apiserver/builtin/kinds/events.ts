@@ -63,5 +63,5 @@ const newEvent = kindOf('events.k8s.io', 'Event', {
   stored: { name: 'events', apiVersion: 'v1', codec: eventCodec },
 });
 
-/** One set: both are of the same objects. */
+/** One set, because both serve the same objects. */
 export const coreEvents: readonly Resource[] = [coreEvent, newEvent];
