@@ -31,7 +31,7 @@ export interface AgentGuardState {
 
 /** How much a guard sees on a node. */
 export interface Coverage {
-  /** The sensor's mode, the dataplane: by which means it works. */
+  /** The mechanism it uses: the sensor's mode, the dataplane. */
   readonly mode: string;
   /** Accesses that it cannot see and actions that it cannot take by these means, a few words each. */
   readonly blindSpots: readonly string[];

@@ -42,7 +42,7 @@ export async function deleteObjectsOfGoneNodes<T extends KubeObject>(
 ): Promise<void> {
   const { client, nodes, kinds, logger } = options;
   const labels = new Set([...nodes.keys()].map(labelValue));
-  // A single machine has no Node objects: without any, nothing is said about nodes.
+  // A single machine has no Node objects: without any, nothing is known about nodes.
   const isGone = (node: string): boolean => nodes.size > 0 && !labels.has(labelValue(node));
   using queue = keyQueue();
   using stack = new DisposableStack();

@@ -107,7 +107,7 @@ export class Leadership implements AsyncDisposable {
   }
 }
 
-/** Tries until the namespace of all leases is there, or `signal` aborts. */
+/** Tries until the namespace of all leases exists, or `signal` aborts. */
 export async function ensureSystemNamespace({
   client,
   signal,

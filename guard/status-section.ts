@@ -73,7 +73,7 @@ export interface SectionReport {
   /** The users' objects for the guard, without those being deleted. Undefined: they may not be read. */
   readonly objects: readonly GuardedObject[] | undefined;
   /**
-   * At the top level of `-o json`: names of its own. They are there also where nothing is asked of the guard.
+   * Fields at the top level of `-o json`, with names of its own. They are present even if the guard has nothing to do.
    */
   fields(verdict: Verdict): Readonly<Record<string, unknown>>;
   /** A sentence or two over all; empty if nothing is asked. */

@@ -9,9 +9,9 @@ import { setFlagsFromString } from 'node:v8';
 import { libc } from '../../lib/ebpf/ffi.ts';
 
 interface IdleMemoryOptions {
-  /** How often it is looked whether there is a pause. */
+  /** How often to check for a pause. */
   readonly checkMs?: number;
-  /** Lets go of what is of use in busy times only, before memory is given back. */
+  /** Releases what is of use in busy times only, before memory is given back. */
   readonly letGo?: () => void;
   /**
    * How much the heap may grow from then on before V8 marks it again. Only for processes that are started without `--heap-growing-percent`.

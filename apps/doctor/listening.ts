@@ -1,4 +1,4 @@
-/** Who has a port, by the kernel's own list: trying to listen would take it from whoever starts at that moment. */
+/** Who has a port, by the kernel's own list: trying to listen would take it from a process that starts at that moment. */
 import { readFileSync } from 'node:fs';
 
 /** TCP_LISTEN of include/net/tcp_states.h. */

@@ -251,7 +251,7 @@ function checkOptions(options: StandaloneOptions): void {
   );
 }
 
-/** Who only looks. */
+/** The user with read access only. */
 function viewerOf(guards: readonly Guard[]): User {
   return { name: viewerName, groups: ['system:authenticated'], rules: viewerRules(guards) };
 }

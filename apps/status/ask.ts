@@ -70,7 +70,7 @@ async function expectNamespace(
   try {
     await client.get(namespaces, { name }, { signal });
   } catch (error) {
-    // Who may not look at it may still list what is in it.
+    // A user who may not read the Namespace may still list the objects in it.
     if (isForbidden(error)) return;
     if (!isNotFound(error)) throw error;
     throw new RampartError(errorCodes.INPUT, {

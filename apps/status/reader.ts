@@ -159,7 +159,7 @@ export class StatusReader {
   }
 
   /**
-   * An API server looks at the rights before it looks whether it serves a kind: who has no right to list it gets 403 either way. The kinds that
+   * An API server checks rights before it checks whether it serves a kind: a user without the right to list it gets 403 either way. The kinds that
    * it serves may be read by all users (the ClusterRole system:discovery).
    */
   async #isAbsent(type: ResourceType): Promise<boolean> {

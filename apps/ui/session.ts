@@ -12,7 +12,7 @@ const toStart = 'Stop rampart ui and start it again: it prints a new link';
 export class LinkGate implements Gate {
   readonly site = localSite;
   readonly takesTokens = false;
-  /** Where the page is. Cookies are sent to all ports of a host, but not to other paths: who serves another port does not know this one. */
+  /** Where the page is. Cookies are sent to all ports of a host, but not to other paths: servers on other ports do not know this one. */
   readonly path: string = `/${newSecret(16)}/`;
   /** For the fragment of the link: browsers do not send fragments. */
   readonly token: string = newSecret();

@@ -130,7 +130,7 @@ function unusable(path: string, cause: unknown): RampartError {
   });
 }
 
-/** Creates the files that are missing; never touches one that is there. */
+/** Creates the files that are missing; never touches existing ones. */
 export function createMissing(
   planned: readonly PlannedPath[],
   options: WatchOptions,

@@ -13,7 +13,7 @@ interface AlertPrinterOptions {
   readonly filter: AlertFilter;
   readonly format: PrettyFormat;
   readonly colour: boolean;
-  /** How many of those that were there before; of each kind of each guard, or in all. */
+  /** How many earlier lines to print: of each kind of each guard, or in all. */
   readonly tail: number;
   readonly isTailOfEach: boolean;
   readonly signal: AbortSignal;

@@ -91,7 +91,7 @@ export class ReportWriter {
     return true;
   }
 
-  /** Deletes the report where it is there and ours. @throws as {@link write}. */
+  /** Deletes the report if it exists and is ours. @throws as {@link write}. */
   async delete(target: ReportTarget, signal: AbortSignal): Promise<void> {
     this.#written.delete(keyOf(target));
     for (const type of await this.#kinds(signal)) await this.#deleteOurs(type, target, signal);

@@ -41,18 +41,18 @@ export const ourAnnotations = {
   file: 'kivebpf.san7o.github.io/file',
   /**
    * Files that the path led to before and that are still watched, each spelled as in `file`, the last one first, with
-   * commas between; not there without any. The file of the spec is one of them where the path leads to no file now.
+   * commas between; absent without any. The file of the spec is one of them if the path has no file now.
    */
   movedFiles: 'kivebpf.san7o.github.io/moved-files',
-  /** `namespace/name` of the Secret for the callback; not there without one. */
+  /** `namespace/name` of the Secret for the callback; absent without one. */
   callbackSecret: 'kivebpf.san7o.github.io/callback-secret',
-  /** The operations that raise alerts, with commas between; not there where all do. */
+  /** The operations that raise alerts, with commas between; absent if all do. */
   operations: 'kivebpf.san7o.github.io/operations',
-  /** `except` or `only`, a space, and the files of the programs, spelled as in `file`, with commas between; not there where all raise alerts. */
+  /** `except` or `only`, a space, and the files of the programs, spelled as in `file`, with commas between; absent if all raise alerts. */
   processes: 'kivebpf.san7o.github.io/processes',
   policyNamespace: 'kivebpf.san7o.github.io/policy-namespace',
   podUid: 'kivebpf.san7o.github.io/pod-uid',
-  /** `true`: the file is one of the node itself, and there is no pod; else it is not there. */
+  /** `true`: the file is one of the node itself, and there is no pod; otherwise absent. */
   host: 'kivebpf.san7o.github.io/host',
 } as const;
 
@@ -221,7 +221,7 @@ function filesOf(text: string, max: number): FileIdentity[] {
   return files;
 }
 
-/** Which processes raise alerts; undefined for all, also where it is not said as it should be. */
+/** Which processes raise alerts; undefined for all, also if the annotation is malformed. */
 export function processesOf(data: KiveData): ProcessFilter | undefined {
   const [, kind, files = ''] =
     /^(except|only) (.*)$/.exec(annotationOf(data, ourAnnotations.processes)) ?? [];

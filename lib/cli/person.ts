@@ -1,4 +1,4 @@
-/** Who asks. */
+/** The user of a command, for records of who requested something. */
 import { hostname, userInfo } from 'node:os';
 
 import { loadKubeconfig } from '../kube/access/kubeconfig.ts';

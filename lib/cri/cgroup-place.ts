@@ -4,7 +4,7 @@
  */
 
 export interface CgroupPlace {
-  /** Ids of containers, the outermost first: who may make cgroups in a container may give them any name. */
+  /** Ids of containers, the outermost first: a process that may create cgroups in a container can give them any name. */
   readonly containers: readonly string[];
   /** `system.slice/cron.service`: the outermost unit. */
   readonly unit: string | undefined;

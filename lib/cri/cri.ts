@@ -18,7 +18,7 @@ import type { Input, MethodName, Output } from './schema.ts';
 import { findSocket, socketPathOf } from './socket.ts';
 
 interface CriOptions {
-  /** The runtime's unix socket, with or without `unix://`. Default: the first of the usual ones that is there. */
+  /** The runtime's unix socket, with or without `unix://`. Default: the first of the usual ones that exists. */
   readonly socketPath?: string | undefined;
   /** Disposes the client when it is aborted. */
   readonly signal?: AbortSignal | undefined;
@@ -122,7 +122,7 @@ export class Cri implements Disposable {
     try {
       pid = (JSON.parse(info['info'] ?? '') as { pid?: unknown } | null)?.pid;
     } catch {
-      // As if it were not there.
+      // Treated as if it did not exist.
     }
     if (typeof pid === 'number' && Number.isSafeInteger(pid) && pid > 0) return pid;
     throw new RampartError(errorCodes.DECODE, {

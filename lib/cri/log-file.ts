@@ -118,7 +118,7 @@ type Successor =
 
 /**
  * Rotation is: the file gets another name, which begins with its own and a dot, and a new one is made (kubelet,
- * pkg/kubelet/logs/container_log_manager.go). Who reads slowly may be several files behind.
+ * pkg/kubelet/logs/container_log_manager.go). A slow reader may be several files behind.
  *
  * @param readBytes how much of it was read.
  */

@@ -1,4 +1,4 @@
-/** The machine's container runtime for all of a process: looked for until it is there, also after it went. */
+/** The machine's container runtime for all of a process: looked for until one answers, also after it went away. */
 import { type Cri, openCri } from './cri.ts';
 import type { NodeContainer } from './node-container.ts';
 import { type ContainerWatch, watchContainers } from './watch.ts';

@@ -35,7 +35,7 @@ export function mayAskForModules(): boolean {
 }
 
 /**
- * The types that libbpf would not find; undefined if the module is built in or not there.
+ * The types that libbpf would not find; undefined if the module is built in or not loaded.
  *
  * @param directory - Where the kernel shows its types; for tests.
  * @throws {Error} of the file system.

@@ -279,7 +279,7 @@ export function inotifyRemoveWatch(inotify: Fd, watch: number): void {
 }
 
 /**
- * Reads what is there.
+ * Reads what is available.
  *
  * @returns the bytes read into `buffer`, 0 when there is nothing to read.
  * @throws {SystemCallError} `SYSTEM`.

@@ -148,7 +148,7 @@ export class BpfMap {
     return !failed && bytes.readUInt32LE(batchAt.count) === count;
   }
 
-  /** Removes `key`; false when it was not there. */
+  /** Removes `key`; false if it did not exist. */
   delete(key: Uint8Array): boolean {
     if (libbpf().mapDelete(this.fd, key) === 0) return true;
     const code = errno();

@@ -32,7 +32,7 @@ interface PerfBufferOptions {
   readonly mapFd: number;
   /** CPUs whose slot in the map is taken over: its previous reader gets no more events of them. */
   readonly cpus: readonly number[];
-  /** The bytes are there only during the call. The kernel may have added some to make their size a multiple of eight less four. */
+  /** The bytes are valid only during the call. The kernel may have added some to make their size a multiple of eight less four. */
   readonly onEvent: (bytes: Buffer, cpu: number) => void;
   /** The ring of the CPU was full. */
   readonly onLost: (count: bigint) => void;

@@ -29,7 +29,7 @@ export interface RingBufferOptions {
   readonly mapFd: number;
   /** The map's max_entries: a power of two and a multiple of the page size. */
   readonly sizeBytes: number;
-  /** See {@link RingBatch}: the records are there only during the call. */
+  /** See {@link RingBatch}: the records are valid only during the call. */
   readonly onBatch: (batch: RingBatch) => void;
   /**
    * Gets errors of `onBatch` (its batch is not delivered again, reading continues) and a `DECODE` error when

@@ -19,7 +19,7 @@ export interface ManifestObject {
   readonly document: number;
   /** Has a name, an apiVersion and a kind. */
   readonly object: KubeObject & { readonly apiVersion: string; readonly kind: string };
-  /** The line of a field such as `spec.traps[0].path`, or of what is there of it; from 1. */
+  /** The line of a field such as `spec.traps[0].path`, or of the deepest part of it that exists; from 1. */
   lineOf(field: string): number;
 }
 

@@ -29,7 +29,7 @@ export function isManifestName(name: string): boolean {
   return extension.test(name) && !name.startsWith('.');
 }
 
-/** @throws {RampartError} `INPUT` for a path that is not there, or neither a file nor a directory. */
+/** @throws {RampartError} `INPUT` for a path that does not exist, or is neither a file nor a directory. */
 export function manifestRoots(paths: readonly string[]): ManifestRoot[] {
   return [...new Set(paths.map((path) => resolve(path)))].map((path) => {
     try {

@@ -12,7 +12,7 @@ export class SocketPath implements Disposable {
   readonly address: string;
   readonly #directory: number | undefined;
 
-  /** @throws {RampartError} `INPUT` for a name that is too long by itself; what `open(2)` throws for a directory that is not there. */
+  /** @throws {RampartError} `INPUT` for a name that is too long by itself; what `open(2)` throws for a missing directory. */
   constructor(path: string) {
     if (Buffer.byteLength(path) <= MAX_BYTES) {
       this.address = path;

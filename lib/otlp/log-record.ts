@@ -28,7 +28,7 @@ export interface LogRecord {
   readonly attributes: Attributes;
 }
 
-/** Who sends, for all records of a request. */
+/** The sender, for all records of a request. */
 export interface LogSource {
   readonly resource: Attributes;
   readonly scope: { readonly name: string; readonly version: string };

@@ -265,7 +265,7 @@ export function needs(
   ];
 }
 
-/** Why the first of these that is not there is not there; undefined when all are. */
+/** Why the first missing one of these is missing; undefined if none is. */
 export function firstMissing(features: readonly Feature[]): string | undefined {
   for (const feature of features) {
     if (!feature.available) return `${feature.reason}: ${feature.detail}`;

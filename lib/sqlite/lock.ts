@@ -46,7 +46,7 @@ export function lockFile(path: string): FileLock {
   };
 }
 
-/** For its owner only: who may read it could hold the lock. */
+/** For its owner only: any user who may read the file could hold the lock. */
 function makePrivateFile(path: string): void {
   try {
     // Never one that is there: to close it would drop the lock that this process may hold (fcntl(2)).

@@ -1,6 +1,6 @@
 /**
- * Refuses what others write to mirrored objects: it would change nothing on the machine, and hide what is there. Who creates
- * a pod is warned that nothing runs it.
+ * Refuses what others write to mirrored objects: it would change nothing on the machine, and hide its state. Clients
+ * that create a pod are warned that nothing runs it.
  */
 import { apiErrors } from '../../../lib/apiserver/resources/api-error.ts';
 import { deepEqual, isObject, type JsonObject } from '../../../lib/json/json.ts';

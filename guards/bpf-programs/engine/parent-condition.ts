@@ -86,7 +86,7 @@ export function unreachedIn(message: string): readonly string[] {
 
 const unreachedNote = new RegExp(`${unreached}[^;\\n]*`, 'g');
 
-/** Each once, with the nodes where it is so. */
+/** Each message once, with the nodes that report it. */
 function unreachedText(states: readonly { readonly node: string; readonly message: string }[]): string {
   const all = states.flatMap(({ node, message }) => unreachedIn(message).map((note) => ({ node, note })));
   const notes = [...Map.groupBy(all, ({ note }) => note)];

@@ -228,6 +228,6 @@ export interface ProgramHost extends AsyncDisposable {
   /** Compares the kernel with what was applied; returns what is missing or changed. The next `apply` repairs it. */
   verify(signal?: AbortSignal): Promise<readonly Drift[]>;
   list(): Promise<readonly RunningProgram[]>;
-  /** Removes everything that is ours; returns a line for each thing that was there. */
+  /** Removes everything that is ours; returns a line for each thing that was removed. */
   remove(signal?: AbortSignal): Promise<readonly string[]>;
 }

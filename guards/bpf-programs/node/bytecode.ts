@@ -86,7 +86,7 @@ export class BytecodeSource implements Disposable {
     this.#options = options;
   }
 
-  /** Starts to fetch it if it is not there yet; `onChange` is called when it is. Files are checked each time. */
+  /** Starts to fetch it if it is missing; `onChange` is called when it has come. Files are checked each time. */
   stateOf(parent: Parent): BytecodeState {
     const { path, image } = parent.bytecode;
     const { bytecode: field } = parent.fields;

@@ -309,7 +309,7 @@ function tryIt(
     desired(digest ?? ''),
     nodeCondition(isFailed ? 'BytecodeSelectorError' : 'None', message),
   );
-  // A registry that does not respond says nothing about what it has; a file that is not there does.
+  // A registry that does not respond does not say that the image is missing; a missing file is missing.
   const isFile = parent.bytecode.path !== undefined;
   if (digest === undefined || (isFailed && isFile)) return blocked;
   const notes = isFailed ? [`it keeps running unchanged: ${message}`] : [];

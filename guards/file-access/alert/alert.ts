@@ -267,7 +267,7 @@ export class AlertEncoder {
   /**
    * One alert as one line, without a newline in it or at its end.
    *
-   * @param accessor - The JSON of an {@link AlertAccessor}; without it the key is not there.
+   * @param accessor - The JSON of an {@link AlertAccessor}; without it the key is absent.
    */
   encode(access: Access, accessor?: string): string {
     const mask = this.#masks.get(access.mask) ?? this.#addMask(access.mask);

@@ -10,7 +10,7 @@ import {
 } from '../../../guard/stream/ocsf.ts';
 import type { AccessWord } from '../../../lib/sensor/access.ts';
 
-/** The first word that an alert has counts: who writes may read as well. */
+/** The first word that an alert has counts: a descriptor for writing may read as well. */
 const activities: readonly (readonly [AccessWord, OcsfEvent['activity']])[] = [
   ['delete', [4, 'Delete']],
   ['replace', [4, 'Delete']],

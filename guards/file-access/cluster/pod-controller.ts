@@ -130,7 +130,7 @@ class PodController {
     return done;
   }
 
-  /** Takes the finalizer off for a loader that is not there. */
+  /** Removes the finalizer in place of a loader that is gone. */
   async #release(key: string, data: KiveData, signal: AbortSignal): Promise<Result> {
     if (!hasFinalizer(data, dataHolds)) return done;
     const reason = staleReason(data, this.#view);

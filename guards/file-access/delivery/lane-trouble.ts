@@ -27,7 +27,7 @@ export class LaneTrouble implements Disposable {
     this.#options = options;
   }
 
-  /** Why nothing has been delivered for long; undefined if that is not so. */
+  /** Why nothing has been delivered for long; undefined if alerts are delivered. */
   get lasting(): string | undefined {
     return this.#lasting;
   }

@@ -117,7 +117,7 @@ export interface CallbackState {
   readonly callback: string;
   readonly secret: string;
   readonly name: string;
-  /** Why nothing is delivered, where that has lasted. */
+  /** Why nothing is delivered, once that has lasted for long. */
   readonly problem: string | undefined;
   /** Whether this process knows: with alerts of an earlier one that were not tried for long yet it does not. */
   readonly isDecided: boolean;

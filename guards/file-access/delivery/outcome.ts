@@ -16,7 +16,7 @@ export type Outcome =
   | { readonly kind: 'delivered' }
   /** The receiver has examined this alert and refuses it. */
   | { readonly kind: 'unwanted'; readonly why: string }
-  /** The receiver is not there, or not now. */
+  /** The receiver cannot be reached, or not now. */
   | {
       readonly kind: 'failed';
       readonly why: string;

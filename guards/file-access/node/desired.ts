@@ -80,7 +80,7 @@ function says(stored: KiveData, wanted: KiveData): boolean {
   );
 }
 
-/** The annotations that are there only if they say something. */
+/** Annotations that are omitted if they have no value. */
 const optional = [
   ourAnnotations.callbackSecret,
   ourAnnotations.host,

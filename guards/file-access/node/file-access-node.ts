@@ -90,7 +90,7 @@ export class FileAccessNode implements Disposable {
   readonly #applier: PlanApplier;
   readonly #reported: NodeEvents;
   readonly #reporter: NodeReporter;
-  /** Both are there once the caches are filled. */
+  /** Both are set once the caches are filled. */
   #discovery: Discovery | undefined;
   #loader: Loader | undefined;
   #knowsContainers = false;

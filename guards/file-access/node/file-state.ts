@@ -20,7 +20,7 @@ export type Seen =
       /** The unwatched part of the directory. */
       readonly partly?: string;
     }
-  /** It is not there (yet), or could not be created. */
+  /** It does not exist (yet), or could not be created. */
   | { readonly kind: 'waiting'; readonly why: string }
   /** It is nothing that is watched (a directory, a FIFO), cannot be reached, or the container is gone. */
   | { readonly kind: 'refused'; readonly why: string };

@@ -85,7 +85,7 @@ export function loaderPlan(
   return plan;
 }
 
-/** The kernel has one entry for an inode number and device: who does not know the generation takes the known one. */
+/** The kernel has one entry for an inode number and device: a file of unknown generation gets the known one. */
 function adoptGenerations(plan: Map<string, PlannedAlert>, unknown: readonly PlannedAlert[]): void {
   const known = new Map<string, FileIdentity>();
   for (const { identity } of plan.values()) {

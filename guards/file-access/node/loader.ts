@@ -40,7 +40,7 @@ export interface LoaderOptions {
   readonly queue: WorkQueue;
   /** Applies the changes; see LocalSensor.apply. */
   readonly apply: (changes: PlanChanges) => void;
-  /** A planned alert that was not there before. */
+  /** Called with a new planned alert. */
   readonly onPlanned: (planned: PlannedAlert) => void;
   /** Called before it becomes active or gets the first file, and when neither holds any longer. */
   readonly sensor: { attach(): void; detach(): void };

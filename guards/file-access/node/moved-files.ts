@@ -29,7 +29,7 @@ export class MovedFiles<H extends object> implements Disposable {
   }
 
   /**
-   * Where the path leads now, undefined for nowhere. Returns how many files were dropped for lack of room.
+   * Sets the file that the path has now; undefined: it has none. Returns how many files were dropped for lack of room.
    */
   pathLeadsTo(now: FileIdentity | undefined): number {
     const before = this.#current;

@@ -1,7 +1,7 @@
 /**
  * Which pods a policy may match, by the namespaces of both.
  *
- * Who may write a policy gets the accesses of all that it matches, with arguments, and has files created there. So a
+ * The author of a policy sees the accesses in all pods that it matches, with arguments, and can have files created there. So a
  * policy of a tenant is confined to the namespace in which its author has rights.
  */
 import { systemNamespace } from '../../../guard/guard.ts';

@@ -32,7 +32,7 @@ export function kernelOf({ spec, metadata }: KiveData): string {
   return spec.kernelId ?? spec['kernel-id'] ?? metadata.labels?.['kernel-id'] ?? '';
 }
 
-/** An annotation, by its name with `-`; empty if it is not there. */
+/** An annotation, by its name with `-`; empty if it is absent. */
 export function annotationOf({ metadata }: KiveData, name: string): string {
   return metadata.annotations?.[name] ?? metadata.annotations?.[name.replaceAll('-', '_')] ?? '';
 }

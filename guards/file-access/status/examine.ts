@@ -157,7 +157,7 @@ function guardedObject(policy: KivePolicy, surroundings: Surroundings): GuardedO
   };
 }
 
-/** The agents of nodes that a trap matches, or containers there. Who may not read what they say depends on the operator's word. */
+/** The agents of nodes that a trap matches, or containers there. A user who may not read their reports depends on the operator's summary. */
 function needsOf(policy: KivePolicy, { parts, reported, matching, hosts }: Surroundings): Need[] {
   const generation = policy.metadata.generation ?? 0;
   if (parts === undefined) {
@@ -195,7 +195,7 @@ function matches(containers: number): string {
   return containers === 1 ? 'a trap matches 1 container there' : `traps match ${containers} containers there`;
 }
 
-/** As nodes say now, or where that may not be read, as the operator summed it up. */
+/** From the current reports of nodes or, if these may not be read, from the operator's summary. */
 function totalsOf(
   status: PolicyStatus,
   parts: readonly NodePart[] | undefined,

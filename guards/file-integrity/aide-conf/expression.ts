@@ -35,7 +35,7 @@ const checksumOfR: Readonly<Record<Dialect, string>> = { '0.18': 'md5', '0.19': 
  */
 const notInH = new Set(['md5', 'sha1', 'rmd160', 'gost', 'tiger', 'crc32', 'crc32b', 'haval', 'whirlpool']);
 
-/** With sha256 in place of the checksums that we do not calculate, unless another checksum is there. */
+/** With sha256 in place of the checksums that we do not calculate, unless it has another checksum. */
 export function settled({ set, foreign }: Value): AttributeSet {
   return foreign !== 0 && (set & checksums) === 0 ? set | setOf('sha256') : set;
 }

@@ -111,7 +111,7 @@ function isNew(statement: Statement): boolean {
   return condition.test === 'version_ge';
 }
 
-/** Whether something is there that only 0.19 reads. */
+/** Whether there is a statement that only 0.19 reads. */
 export function needsNew(statements: readonly Statement[]): boolean {
   for (const statement of allStatements(statements)) if (isNew(statement)) return true;
   return false;

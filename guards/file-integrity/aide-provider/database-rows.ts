@@ -77,7 +77,7 @@ export async function directoriesIn(path: string, signal: AbortSignal): Promise<
     const modeAt = columns.split(' ').indexOf('perm');
     for (const row of rows) {
       if (row.path !== '/') found.add(row.path.slice(0, Math.max(1, row.path.lastIndexOf('/'))));
-      // The whole mode is there, whichever attributes are selected.
+      // A row has the whole mode, whichever attributes are selected.
       if (/^4\d{4}$/.test(row.text.split(' ', modeAt + 1)[modeAt] ?? '')) found.add(row.path);
     }
   }

@@ -216,7 +216,7 @@ export async function adoptDatabase(made: NewDatabase): Promise<void> {
   const digest = digestOf(line);
   const signature = signDigest(digest, key).toString('base64');
   await onSigned(digest.toString('hex'));
-  // Whatever was there, also what could not be trusted, is replaced.
+  // The old note is replaced, even if it could not be trusted.
   const before = await readLastBaseline(join(directory, lastName), key).catch(() => undefined);
   const note = (now: LastBaseline): Promise<void> => writeLastBaseline(join(directory, lastName), now, key);
   await note({

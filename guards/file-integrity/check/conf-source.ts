@@ -63,7 +63,7 @@ function machine(allowExecution: boolean): ConfEnvironment {
     hostname: hostname().split('.')[0] ?? '',
     exists: (path) => existsSync(path),
     readFile: readRegularFile,
-    // Who runs the command reads the files as well.
+    // The user of the command may read these files anyway.
     reportsIncluded: true,
     readDirectory: (path) => readdirSync(path).filter((name) => isIncluded(join(path, name))),
     ...(allowExecution && { execute }),

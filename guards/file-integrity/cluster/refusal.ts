@@ -4,7 +4,7 @@
  */
 import { KubeError } from '../../../lib/kube/client/client-errors.ts';
 
-/** Not found, a conflict or one that is there already, too old, too many requests: another try is in order. */
+/** Not found, a conflict or an object that exists already, expired, too many requests: worth another try. */
 const triedAgain: ReadonlySet<number> = new Set([404, 409, 410, 429]);
 
 export function isRefusal(error: unknown): error is KubeError {

@@ -250,7 +250,7 @@ class ResultController {
       await client.create(configMaps, kept, { fieldManager, signal });
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
-      // Without a version: the newer one replaces what is there as a whole.
+      // Without a version: the newer one replaces the stored one as a whole.
       await client.update(configMaps, kept, { fieldManager, signal });
     }
   }

@@ -225,7 +225,7 @@ function notesOfUnread(
   return [{ type: 'Warning', reason, note: cut(describeUnread(unread, nodeName)) }];
 }
 
-/** An error says nothing of the baseline. */
+/** A result with an error has no information about the baseline. */
 function continuedFromOf(
   { outcome, continuedFromMs }: NodeResult,
   known: FileIntegrityNodeStatus | undefined,

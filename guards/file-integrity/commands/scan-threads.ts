@@ -6,7 +6,7 @@ import { resolve } from 'node:path';
 import { ThreadPool } from '../scan/thread-pool.ts';
 import type { CheckOptions } from './command.ts';
 
-/** Who gets it disposes of it. */
+/** The caller disposes it. */
 export function startScanThreads({ root, workers, readRate }: CheckOptions): ThreadPool {
   const threads = new ThreadPool({
     root: { directory: resolve(root), prefix: '' },

@@ -12,7 +12,7 @@ export interface Pair {
   readonly path: ByteString;
   readonly old: Entry | undefined;
   readonly now: Entry | undefined;
-  /** The attributes that differ, where both are there. */
+  /** The attributes that differ, if both entries exist. */
   readonly changed: AttributeSet;
 }
 

@@ -130,7 +130,7 @@ export class ByteWriter {
   }
 }
 
-/** @throws MalformedBytes from every method, if the expected value is not there. */
+/** @throws MalformedBytes from every method, if the expected value is missing. */
 export class ByteReader {
   readonly #bytes: Buffer;
   at = 0;

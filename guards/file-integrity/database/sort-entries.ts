@@ -15,7 +15,7 @@ const blockBytes = 16 * 1024;
 /**
  * The same entries, sorted. Nothing comes out before everything is read.
  *
- * @throws RampartError CORRUPT if a path is there twice; what `entries` throws; the reason of `signal`
+ * @throws RampartError CORRUPT if a path occurs twice; what `entries` throws; the reason of `signal`
  */
 export async function* sortEntries(
   entries: Batches<Entry>,

@@ -18,7 +18,7 @@ import { replaceFile } from './replace-file.ts';
 import { keyId, signDigest, type SigningKey } from './signature.ts';
 
 export interface WriteBaselineOptions {
-  /** Its directory exists; what is there is replaced. */
+  /** Its directory must exist; an existing file is replaced. */
   readonly path: string;
   readonly key: SigningKey;
   readonly header: Pick<BaselineHeader, 'rampartVersion' | 'madeAtMs' | 'configDigest'> & {

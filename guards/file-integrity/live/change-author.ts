@@ -13,7 +13,7 @@ export interface ChangedBy {
   readonly author: ChangeAuthor | undefined;
   /** Who changed attributes alone, after that. */
   readonly touchedBy: ChangeAuthor | undefined;
-  /** Whose hand it was, of all that changed the path; undefined if nothing is said of that. */
+  /** Whose hand made the changes of the path; undefined if unknown. */
   readonly hand: Hand | undefined;
   /** dpkg-divert alone did it. */
   readonly isDiverter: boolean;

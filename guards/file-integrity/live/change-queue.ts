@@ -19,13 +19,13 @@ export interface ChangedPath {
   readonly changedMs: number;
   /** Nothing else than attributes has changed. */
   readonly isTouch: boolean;
-  /** Who brought or took away all that is in it. */
+  /** Who moved the directory, with everything in it, here or away. */
   readonly authorBelow: ChangeAuthor | undefined;
   /** Another name of a changed file, whose names have been looked up already. */
   readonly isLink: boolean;
-  /** It says nothing of what has changed: who made the change before it stays its author. */
+  /** It does not say what has changed: the author of the change before it stays. */
   readonly saysLittle: boolean;
-  /** Whose hand it was; undefined if nothing is said of that. */
+  /** Whose hand made the change; undefined if unknown. */
   readonly hand: Hand | undefined;
 }
 

@@ -15,7 +15,7 @@ export class FollowedTree {
   readonly selection: Selection;
   /** Called when something is in the queue, or lost. */
   onQueued: (() => void) | undefined;
-  /** All directories that were there are watched, or could not be. */
+  /** All directories that existed are watched, or could not be. */
   isWatched = false;
   /** Called when too much has changed and the changes were dropped. */
   onOverflow: (() => void) | undefined;

@@ -89,7 +89,7 @@ export interface Detection {
   readonly lostAuthors: number;
   /** Watched directories beyond those that the sensor has room for: changes in them have no author. */
   readonly directoriesWithoutAuthors: number;
-  /** Why updates of packages are not recognized; not there where they are, and where nothing watches. */
+  /** Why updates of packages are not recognized; absent if they are, and if nothing watches. */
   readonly packagesReason?: string;
 }
 

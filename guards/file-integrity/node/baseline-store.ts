@@ -126,7 +126,7 @@ export class BaselineStore {
     return writeLastBaseline(this.#at('last-baseline'), note, this.#job.signingKey);
   }
 
-  /** A second name for it: at no moment is there none. */
+  /** Links it under a second name, so that there is a baseline at every moment. */
   async #backUp(): Promise<void> {
     if (this.#job.maxBackups <= 0) return;
     const old = await lstat(this.path).catch(() => undefined);

@@ -66,7 +66,7 @@ export class JobRecord {
     return this.#notes;
   }
 
-  /** When the baseline was made, where that was for an earlier FileIntegrity of this name; ms since 1970. */
+  /** When the baseline was made, if it was made for an earlier FileIntegrity of this name; ms since 1970. */
   get continuedFromMs(): number | undefined {
     const { madeFor } = this.#notes;
     return madeFor === undefined || madeFor.uid === this.#uid ? undefined : madeFor.atMs;
@@ -105,7 +105,7 @@ export class JobRecord {
     return sequence !== undefined && results.some(({ condition }) => condition !== 'Errored');
   }
 
-  /** Whether there was a baseline of this provider: if it is not there, it is missing. */
+  /** Whether this provider had made a baseline: if it has none now, it is missing. */
   hadBaselineOf(provider: IntegrityProvider['name']): boolean {
     const { madeBy } = this.#notes;
     return madeBy === undefined ? this.wasSeenByOperator : madeBy === provider;

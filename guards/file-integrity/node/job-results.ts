@@ -218,7 +218,7 @@ export class JobResults {
       ...(configuration !== undefined && { configuration }),
       ...(outcome.kind !== 'errored' && baseline && { baseline }),
     };
-    // Who reads the result knows who made a change: a kill after that must not lose it.
+    // The file is written first: readers of the result know who made a change, so a kill must not lose that.
     if (key !== undefined) await this.#file.write(key);
     await this.#sender.send(result, key);
   }

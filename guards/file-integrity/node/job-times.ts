@@ -52,7 +52,7 @@ export class JobTimes {
     this.#checkBy(Math.max(this.firstDueMs, nowMs - Math.min(sinceMs, periodMs) + periodMs));
   }
 
-  /** Something may have been missed. Where that is so all the time, scans must not follow one another without a pause. */
+  /** Changes may have been missed. If that happens all the time, scans must not follow one another without a pause. */
   checkSoon(): void {
     this.#checkBy(Math.max(this.#clock.monotonicMs(), this.#checkedMs + minPeriodMs));
   }

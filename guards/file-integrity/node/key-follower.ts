@@ -64,7 +64,7 @@ export interface KeyFollowerOptions {
   readonly onMissing: (error: RampartError) => Promise<void>;
 }
 
-/** The operator makes it when the first FileIntegrity comes: then it is there soon. */
+/** The operator creates it with the first FileIntegrity, so it is not missing for long. */
 const missing = { baseMs: 250, maxMs: 5000 };
 const knownMs = 10 * 60_000;
 /** Before that its absence is not an error: the operator is about to make it. */

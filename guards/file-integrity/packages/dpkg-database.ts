@@ -81,7 +81,7 @@ export class DpkgDatabase {
   readonly #distrusted = new Set<string>();
   /** At the time of the baseline. */
   #versions = new Map<string, string>();
-  /** Packages that were there when it was first read, with the paths that they had. */
+  /** Packages that were installed when it was first read, with the paths that they had. */
   readonly #before = new Map<string, PackageRecord>();
   /** Updates that are in the baseline: dpkg may still be about to change files for them, as conffiles. */
   readonly #accepted = new Map<string, { readonly from: string | undefined; readonly to: string }>();

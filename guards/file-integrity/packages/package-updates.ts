@@ -22,7 +22,7 @@ import type { Hand } from '../model/hand.ts';
 import { type ContentSums, NodeFiles } from './node-files.ts';
 import { isContentOf, isOfDpkg } from './unpacked-file.ts';
 
-/** A change and what is there now. */
+/** A change, and the present state. */
 export interface SeenUpdate {
   readonly update: PathUpdate;
   /** Undefined if nothing is. */

@@ -10,7 +10,7 @@ type Reported = NonNullable<FileIntegrityNodeStatus['findings']>[number];
 interface ChangedPath {
   readonly path: string;
   readonly nodes: Set<string>;
-  /** Who has it to accept. */
+  /** The FileIntegrity in which it can be accepted. */
   readonly fileIntegrity: string;
   finding: Reported;
 }

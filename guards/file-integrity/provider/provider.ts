@@ -80,7 +80,7 @@ export interface InitOptions extends RunOptions {
 }
 
 export interface InitResult {
-  /** In the baseline that is there now. */
+  /** Number of entries of the present baseline. */
   readonly entries: number;
   /** Paths that could not be read, and are not in it. */
   readonly unread: number;

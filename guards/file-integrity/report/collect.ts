@@ -20,7 +20,7 @@ export interface CollectOptions {
   readonly limitCharacters?: number;
   /** Gets the changes that are only counted. */
   readonly counted?: CountedPaths;
-  /** Gets files that are read later: the report says nothing of them. */
+  /** Receives files that are read later: the report does not contain them. */
   readonly large?: Set<ByteString>;
 }
 

@@ -24,7 +24,7 @@ export interface PathUpdate {
   readonly changedMs?: number;
   /** All that happened is known to have changed attributes alone. */
   readonly isTouch?: boolean;
-  /** Whose hand it was; undefined if this says nothing of it. */
+  /** Whose hand made the change; undefined if unknown. */
   readonly hand?: Hand | undefined;
   /** When it was seen first, if it had to wait since. */
   readonly seenMs?: number;

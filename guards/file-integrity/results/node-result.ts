@@ -49,9 +49,9 @@ export interface NodeResult {
   readonly detection: Detection;
   /** Ids of the requests (re-init, accept) that this result is made after; see {@link NodeRequest}. */
   readonly doneRequests: readonly string[];
-  /** When the baseline was made, where that was for an earlier FileIntegrity of the same name; ms since 1970. */
+  /** When the baseline was made, if it was made for an earlier FileIntegrity of the same name; ms since 1970. */
   readonly continuedFromMs?: number;
-  /** See `configurationId`; not there where nothing was made with any yet. */
+  /** See `configurationId`; absent before the first result with a configuration. */
   readonly configuration?: string;
   /** The baseline that the result was made with; absent if it cannot be used. */
   readonly baseline?: BaselineIdentity;

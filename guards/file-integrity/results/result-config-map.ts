@@ -107,7 +107,7 @@ function factsOf(result: NodeResult, omittedFindings: number): object {
       reason: cut(whyNoSensor, MAX_REASON_CHARACTERS),
       ...(packagesReason !== undefined && { packagesReason: cut(packagesReason, MAX_REASON_CHARACTERS) }),
     },
-    // The rest is named by the next result: who does them again finds them done.
+    // The rest is named by the next result: requests that are carried out again have no further effect.
     doneRequests: doneRequests.slice(0, MAX_DONE_REQUESTS),
     ...(continuedFromMs !== undefined && { continuedFromMs }),
     ...(baseline && { baseline }),

@@ -61,7 +61,7 @@ export interface AboutFile {
 }
 
 export class ExtendedAttributes {
-  /** Why attributes of the last file could not be read, though it may have some; 0 if that is not so. */
+  /** Why attributes of the last file could not be read, though it may have some; otherwise 0. */
   errno = 0;
   readonly #path = new FixedBuffer(longestPath);
   readonly #name = new FixedBuffer(512);
@@ -71,7 +71,7 @@ export class ExtendedAttributes {
   readonly #knownCapabilities = capabilitiesOfKernel();
   /** With SELinux in the kernel a file has a label that its file system does not list. */
   readonly #hasSelinux = existsSync('/sys/fs/selinux/enforce');
-  /** Without it no path of a {@link Target} leads anywhere, which says nothing of the file. */
+  /** Without /proc, no path of a {@link Target} resolves, whatever the file. */
   readonly #hasProc = existsSync('/proc/self/fd');
   /** Keyed by device. */
   readonly #hasAcls = new Map<number, boolean>();

@@ -170,7 +170,7 @@ export class FileLook {
 
   /**
    * One look less: a file that is read before it is examined was not changed between the two when its last change is older.
-   * Returns false if that is not so.
+   * Returns false if it is not older.
    */
   #readFirst(fd: number, asked: readonly AttributeSet[]): boolean {
     const union = unionOf(asked);

@@ -13,7 +13,7 @@ export function openName(directoryFd: number, name: FixedBuffer, flags: number):
   if (fd >= 0) return fd;
   const number = errno();
   if (number !== EPERM) return -number;
-  // Who does not own a file may not ask for that (open(2)).
+  // Without CAP_FOWNER, only the owner of a file may use O_NOATIME (open(2)).
   const plain = fileCalls.openat(directoryFd, name.address, all, 0);
   return plain >= 0 ? plain : -errno();
 }

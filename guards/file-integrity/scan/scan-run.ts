@@ -124,7 +124,7 @@ export class ScanRun {
   /** Gives the threads what they can take. */
   readonly #pump = (): void => {
     if (this.#isOver) return;
-    // Who does not read holds up the scan.
+    // A stream that is not read holds up the scan.
     if (this.#streams.some(({ bytes }) => bytes > unreadBytes)) return;
     for (let piece = this.#first; piece !== undefined; piece = piece.next) {
       if (piece.isGiven) continue;

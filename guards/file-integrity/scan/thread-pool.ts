@@ -100,7 +100,7 @@ export class ThreadPool implements AsyncDisposable {
     return best;
   }
 
-  /** Calls back once when a thread is free: who waits longest first, so that a look is not kept waiting by a scan. */
+  /** Calls back once when a thread is free, in order of arrival, so that a look is not kept waiting by a scan. */
   whenFree(callBack: () => void): void {
     this.#wanting.add(callBack);
   }

@@ -36,7 +36,7 @@ function isAbsent(error: unknown): boolean {
 /** The outcome for one part of this guard on a node. */
 export interface Cleaned {
   readonly backend: string;
-  /** A line for each thing that was there. */
+  /** A line for each thing that was removed. */
   readonly removed: readonly string[];
   /** Why it could not be inspected or removed. */
   readonly error?: unknown;

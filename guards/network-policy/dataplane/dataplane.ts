@@ -97,7 +97,7 @@ export interface Refused extends ChainOwner {
  * for (const { what, how } of await dataplane.verify()) logger.warn({ what, how }, 'rules differ');
  */
 export interface Dataplane extends Disposable {
-  /** Makes the kernel enforce `rules`, whatever of ours is there. Repairs drift. */
+  /** Makes the kernel enforce `rules`, whatever rules of ours it has now. Repairs drift. */
   sync(rules: NodeRules, signal?: AbortSignal): Promise<Programmed>;
   /** Programs the difference from the previous rules, those last passed to `sync` or `apply`. */
   apply(rules: NodeRules, change: RulesChange, signal?: AbortSignal): Promise<Programmed>;
@@ -122,7 +122,7 @@ export interface Dataplane extends Disposable {
    */
   disturbed(signal: AbortSignal): Promise<boolean>;
   counters(signal?: AbortSignal): Promise<readonly Refused[]>;
-  /** Removes everything of ours; returns a line for each thing that was there. */
+  /** Removes everything of ours; returns a line for each thing that was removed. */
   remove(signal?: AbortSignal): Promise<readonly string[]>;
   /** Whose rules logged a packet, from the prefix it was logged with and its addresses. Undefined: not one of ours, or its pod is gone. */
   ownerOfLog(prefix: string, packet: LoggedEnds): ChainOwner | undefined;

@@ -45,8 +45,8 @@ export class KeptNamespace implements Disposable {
   }
 
   /**
-   * Sockets and processes that `work` makes are of this namespace, and stay it. Nothing may be awaited in it. No capability is
-   * needed where the thread is there already; else CAP_SYS_ADMIN.
+   * Sockets and processes that `work` makes are of this namespace, and stay it. Nothing may be awaited in it. No
+   * capability is needed if the thread is in it already; else CAP_SYS_ADMIN.
    *
    * @throws {RampartError} `SYSTEM` if the thread cannot go there.
    */

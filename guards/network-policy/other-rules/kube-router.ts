@@ -17,7 +17,7 @@ interface Removal {
 /**
  * Removes them, each table in one transaction. Those of its Service proxy stay.
  *
- * @returns a line for each thing that was there
+ * @returns a line for each thing that was removed
  */
 export async function removeKubeRouterRules(
   namespace: KeptNamespace,

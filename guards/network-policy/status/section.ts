@@ -231,7 +231,7 @@ function modeOf(policy: Examined, nodes: ReadonlyMap<string, NodeReport>): Polic
   return monitoringNodes(policy, nodes).length > 0 ? 'monitor' : policy.mode;
 }
 
-/** Where it is monitored, unless it is so everywhere by its annotation. */
+/** The nodes on which it is monitored, unless its annotation says so for all nodes. */
 function modeLines(policy: Examined, nodes: ReadonlyMap<string, NodeReport>): string[] {
   const on = monitoringNodes(policy, nodes).toSorted();
   if (policy.mode === 'monitor' || on.length === 0) return [];

@@ -117,7 +117,7 @@ export interface Evaluator extends AsyncDisposable {
 
 /** Why there is no verdict. The server responds with HTTP 200, allowed=false, code 500; the scanner reports `error`. */
 export class EvaluationError extends Error {
-  /** `unavailable`: the policy is not there, for example because its module cannot be fetched. */
+  /** `unavailable`: the policy cannot be evaluated, for example because its module cannot be fetched. */
   readonly why: 'aborted' | 'answer' | 'deadline' | 'expression' | 'memory' | 'trap' | 'unavailable';
   /** Requests made before the error: as in a verdict. */
   asked: readonly AskedOfCluster[] = [];

@@ -31,7 +31,7 @@ export const policyAuditPicture: PictureSource = {
     const cells = new Map<string, Cell>();
     let isReadable = true;
     for (const kind of reportKinds) {
-      // Who reads both kinds sees each result twice.
+      // Reading both kinds would count each result twice.
       if (cells.size > 0) break;
       for (const type of Object.values(reportTypes[kind])) {
         const read = await orForbidden(type.plural, async () => {

@@ -312,7 +312,7 @@ export class PolicySet {
     if (this.#inUse.get(policy.id) !== undefined) return;
     this.#ids.set(sourceKey(source), new Set([policy.id]));
     await this.#opener.useKept(source.type, policy, signal);
-    // To which objects it applies is unknown: of those without a result, nothing is said.
+    // The objects that it applies to are unknown, so nothing is reported for objects without a result.
     const isEnforced = this.#options.writesStatus && isInUse(object);
     this.#inUse.substitute(policy, isEnforced, problem);
   }

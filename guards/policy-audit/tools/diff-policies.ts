@@ -29,7 +29,7 @@ export interface Diff {
   readonly problems: readonly string[];
 }
 
-/** A policy before and after; undefined if it is not there. */
+/** A policy before and after; undefined if it does not exist then. */
 interface Pair {
   readonly policy: string;
   readonly before: Open | undefined;

@@ -41,7 +41,7 @@ interface Access {
   /** Whether this is the token of the viewer. */
   isViewer(token: string): boolean;
   /**
-   * Writes the kubeconfigs, in place of those that are there, and returns the path of the administrator's. `undefined` if kubectl cannot be
+   * Writes the kubeconfigs, replacing existing ones, and returns the path of the administrator's. `undefined` if kubectl cannot be
    * used: it does not dial unix sockets (client-go `tools/clientcmd/client_config.go`).
    * `curl --unix-socket PATH` can.
    *

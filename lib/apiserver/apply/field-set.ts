@@ -30,7 +30,7 @@ export class FieldSet {
     else this.child(element).insert(path, from + 1);
   }
 
-  /** The subset below an element, made when it is not there. */
+  /** The subset below an element, created if it is missing. */
   child(element: PathElement): FieldSet {
     let child = this.children.get(element);
     if (child === undefined) {

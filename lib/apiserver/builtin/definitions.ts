@@ -75,7 +75,7 @@ function completed(definitions: Map<string, JsonObject>): ReadonlyMap<string, Js
 
 const zeroes: Readonly<Record<string, unknown>> = { string: '', integer: 0, boolean: false };
 
-/** A fact about something that is not there is a mistake in a table: the models have changed. */
+/** A fact about a definition or field that does not exist is a mistake in a table: the models have changed. */
 class Facts {
   readonly #definitions: ReadonlyMap<string, JsonObject>;
 

@@ -148,7 +148,7 @@ export class CustomResources {
     const naming = nameCrd(crd, this.#takenByOthers(crd));
     const accepted = naming.condition.status === 'True';
     const serves = accepted || isTrue(crd, 'Established');
-    // Before the status says so: who reads that it is established, finds it served.
+    // Served before the status says that it is established, so that clients that read the status find it served.
     if (serves) this.#served.serve(crd, naming.accepted);
     const conditions: NewCondition[] = [naming.condition];
     if (!isTrue(crd, 'Established')) conditions.push(accepted ? established : notEstablished);

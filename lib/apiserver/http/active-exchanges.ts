@@ -7,7 +7,7 @@ import type { Exchange } from './exchange.ts';
 import type { Limits } from './server-options.ts';
 
 const sweepMs = 1_000;
-/** How often it is looked whether the server can end. */
+/** How often to check whether the server can end. */
 const pollMs = 20;
 /** How long an answer that was given whole may be on its way to its client. */
 const flushMs = 500;

@@ -41,7 +41,7 @@ const itemVerbs: MethodVerbs = [
 ];
 
 /**
- * @throws {ApiError} 404 where nothing is served, {@link MethodNotAllowedError} where that cannot be done there.
+ * @throws {ApiError} 404 if nothing is served at the path, {@link MethodNotAllowedError} if it does not support the method.
  */
 export function routeRequest(
   registry: Pick<Registry, 'find'>,

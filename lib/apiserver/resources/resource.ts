@@ -118,7 +118,7 @@ export interface Strategy {
   readonly resetFields: readonly string[];
   /** A create may set `resetFields`, too: a kubelet creates its node with a status. Default: false. */
   readonly createKeepsResetFields?: boolean;
-  /** PUT of an object that is not there creates it. */
+  /** PUT of an object that does not exist creates it. */
   readonly allowCreateOnUpdate?: boolean;
   /** PUT without a resourceVersion is refused where this is false. Default: true. */
   readonly allowUnconditionalUpdate?: boolean;

@@ -9,7 +9,7 @@ import { errorCodes, messageOf, RampartError } from '../../errors/errors.ts';
 import { type SqliteFailure, sqliteCodes } from '../../sqlite/failure.ts';
 
 /**
- * Makes the file when it is not there, for its owner only: objects may be secrets. SQLite gives its other files
+ * Creates the file if it is missing, for its owner only: objects may be secrets. SQLite gives its other files
  * the same mode, and syncs the directory with the first page of each (os_unix.c, unixSync), so that a new store is
  * in its directory before its first write is acknowledged.
  *

@@ -1,7 +1,7 @@
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 
 export interface StoreOptions {
-  /** The database file, made when it is not there, in a directory that is; `:memory:` for a store that ends with it. */
+  /** The database file, created if it is missing, in an existing directory; `:memory:` for a store that ends when it is closed. */
   readonly path: string;
   /** Changes kept for watches and lists in pages (default 50,000). */
   readonly historyLimit?: number;

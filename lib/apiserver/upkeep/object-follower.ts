@@ -10,7 +10,7 @@ import type { ChangeType, StoredObject } from '../store/object.ts';
 import type { Store } from '../store/store.ts';
 import type { Watch } from '../store/watch.ts';
 
-/** Who follows. Called in the order of the changes of a kind, and in no order between kinds; must not throw. */
+/** A follower. Called in the order of the changes of a kind, and in no order between kinds; must not throw. */
 export interface ObjectListener {
   /** An object of a list, or a change. */
   object(type: ChangeType, object: StoredObject): void;

@@ -17,7 +17,7 @@ export interface ListOptions {
 export interface WatchOptions {
   readonly resourceVersion: string;
   readonly allowBookmarks: boolean;
-  /** Whether what is there comes first. */
+  /** Whether the existing objects come first. */
   readonly sendInitialEvents: boolean;
   readonly timeoutSeconds: number | undefined;
 }

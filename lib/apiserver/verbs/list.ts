@@ -88,7 +88,7 @@ function one({ store }: VerbContext, { resource }: ResourceRequest, selection: S
   return { resource, items, version, continue: undefined, remaining: undefined };
 }
 
-/** Without selectors, no object is looked into. */
+/** Without selectors, no object has to be examined. */
 function wholePage(
   { store }: VerbContext,
   { resource }: ResourceRequest,
@@ -106,7 +106,7 @@ function wholePage(
   };
 }
 
-/** At most `limit` where that is not 0. Read in portions, between which others have their turn. */
+/** At most `limit` objects, unless it is 0. Reads in portions, between which other work has its turn. */
 async function selected(
   { resource, signal }: ResourceRequest,
   selection: Selection,

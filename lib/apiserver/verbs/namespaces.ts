@@ -1,5 +1,5 @@
 /**
- * Objects live in namespaces: nothing is created in one that is not there or is being deleted, and some stay for ever
+ * Objects live in namespaces: nothing is created in one that does not exist or is being deleted, and some stay for ever
  * (apiserver `pkg/admission/plugin/namespace/lifecycle`).
  */
 import { textAt, valueAt } from '../../json/fields.ts';

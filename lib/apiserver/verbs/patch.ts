@@ -1,4 +1,4 @@
-/** PATCH: a JSON patch, a merge patch or a strategic merge patch of an object that is there, or an apply. */
+/** PATCH: a JSON patch, a merge patch or a strategic merge patch of an existing object, or an apply. */
 import { applyJsonPatch } from '../../json/json-patch.ts';
 import { applyMergePatch } from '../patch/merge-patch.ts';
 import type { PatchType } from '../patch/merge-keys.ts';

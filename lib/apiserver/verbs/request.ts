@@ -83,7 +83,7 @@ export interface ItemTexts {
 
 export type WatchEvent =
   | ItemChange
-  /** All up to this version was given. `initialEventsEnd`: all that was there when the watch began. */
+  /** All changes up to this version were sent. `initialEventsEnd`: all objects that existed when the watch began were sent. */
   | { readonly type: 'BOOKMARK'; readonly version: bigint; readonly initialEventsEnd: boolean };
 
 export interface ItemWatch {

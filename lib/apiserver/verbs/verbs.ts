@@ -25,7 +25,7 @@ export interface VerbsOptions {
   /** Besides that objects live in namespaces, which is always seen to. */
   readonly admission?: readonly Admission[] | undefined;
   readonly clock?: Clock;
-  /** A watch that says nothing of its time gets this to twice as much (default 30 minutes). */
+  /** A watch without a timeout of its own ends after a random time between this and twice this. Default: 30 minutes. */
   readonly minWatchMs?: number;
   /** Between bookmarks (default one minute). */
   readonly bookmarkIntervalMs?: number;

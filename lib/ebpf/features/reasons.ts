@@ -22,7 +22,7 @@ export interface Needs {
   /** The first kernel that has it, "5.8". */
   readonly since: string;
   readonly capabilities: readonly EbpfCapability[];
-  /** A kernel function that is there exactly when the feature was built in. */
+  /** A kernel function that exists exactly if the feature was built in. */
   readonly builtWith?: string;
 }
 
@@ -88,7 +88,7 @@ export function explainRefusal(refusal: Refusal, needs: Needs, context: ProbeCon
       );
     }
   }
-  // The verifier's words for a helper that is not there, as 6.1 and as 6.12 say it.
+  // The verifier's words for an unknown helper, as 6.1 and as 6.12 say it.
   const withoutHelper = line !== undefined && /unknown func|cannot use helper/.test(line);
   if (context.lockdown === 'confidentiality' && (code === EPERM || withoutHelper)) {
     return unavailable('lockdown', `${answer}: the kernel is locked down (confidentiality).`);

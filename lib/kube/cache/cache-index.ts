@@ -32,7 +32,7 @@ export class CacheIndexes<T> {
   }
 
   /**
-   * Adds indexes; all objects have to be updated then. Those that are there with the same function stay.
+   * Adds indexes; all objects have to be updated then. Existing ones with the same function stay.
    *
    * @returns whether there is a new one.
    * @throws {RampartError} `INPUT` for the name of an index with another function.

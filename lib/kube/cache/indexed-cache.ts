@@ -187,7 +187,7 @@ export class IndexedCache<T extends KubeObject> {
   }
 
   /**
-   * Adds indexes, of which those that are there with the same function stay. Every object is parsed for a new one.
+   * Adds indexes; existing ones with the same function stay. Every object is parsed for a new one.
    *
    * @throws {RampartError} `INPUT` for the name of an index with another function.
    */

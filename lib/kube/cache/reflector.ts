@@ -378,7 +378,7 @@ function askedForMs(error: unknown): number {
   return error instanceof KubeError ? Math.min(error.retryAfterMs ?? 0, MAX_ASKED_MS) : 0;
 }
 
-/** Answers to a watch that say that its version is of no use: it cannot be read, or the server is not there yet. */
+/** Answers to a watch that say that its version is of no use: it cannot be read, or the server has not reached it yet. */
 function asksForList(error: unknown): boolean {
   if (!(error instanceof KubeError)) return false;
   if (error.status === 400 || error.status === 422) return true;

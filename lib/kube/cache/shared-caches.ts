@@ -21,7 +21,7 @@ export interface CacheQuery<T extends KubeObject> {
   readonly projection?: (object: T) => T;
   /** Added to the indexes of other users. A name identifies one function. */
   readonly indexes?: Readonly<Record<string, IndexFunction<T>>>;
-  /** See IndexedCache; of a cache that is there already it is not changed. */
+  /** See IndexedCache; ignored for a cache that exists already. */
   readonly parsedLimit?: number;
 }
 

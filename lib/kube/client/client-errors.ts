@@ -140,7 +140,7 @@ function isKube(error: unknown, status: number, reason?: string): error is KubeE
 }
 
 export const isNotFound = (error: unknown): error is KubeError => isKube(error, 404);
-/** A create of what is there. */
+/** The object to be created exists already. */
 export const isAlreadyExists = (error: unknown): error is KubeError => isKube(error, 409, 'AlreadyExists');
 /** Another client has changed the object, or owns a field: read again. */
 export const isConflict = (error: unknown): error is KubeError =>

@@ -23,7 +23,7 @@ const CONNECTION_WINDOW_BYTES = 4 * STREAM_WINDOW_BYTES;
 const REFUSED_STREAM = 7;
 const CANCEL = 8;
 
-/** The session over a socket whose handshake chose `h2`. It takes requests once its `remoteSettings` are there. */
+/** The session over a socket whose handshake chose `h2`. It takes requests once its `remoteSettings` have come. */
 export function connectHttp2(origin: URL, socket: TLSSocket): ClientHttp2Session {
   // Loaded by the first server that speaks it.
   const { connect } = process.getBuiltinModule('node:http2');
@@ -154,7 +154,7 @@ export class Http2Session implements Disposable {
     this.#doubtful = false;
   }
 
-  /** Asks a silent peer whether it is there. */
+  /** Pings a silent peer. */
   #check(): void {
     this.#cancelCheck?.();
     const sinceMs = this.#clock.monotonicMs() - this.#heardMs;

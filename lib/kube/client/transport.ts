@@ -54,7 +54,7 @@ export class Transport implements Disposable {
   }
 
   /**
-   * Sends a request; resolves when the head of the answer is there. `signal` ends the exchange until the
+   * Sends a request; resolves when the head of the answer has come. `signal` ends the exchange until the
    * answer has been read: then reading throws its reason.
    *
    * @throws the signal's reason when it aborts; {@link SendError} when no answer begins; {@link RampartError} `INPUT` for

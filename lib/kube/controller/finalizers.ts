@@ -28,7 +28,7 @@ function isOf(one: string, finalizer: string | readonly string[]): boolean {
 const TRIES = 5;
 
 /**
- * Puts a finalizer on the stored object; nothing is sent if it is there already. Others' finalizers are kept,
+ * Puts a finalizer on the stored object; nothing is sent if the object has it already. Others' finalizers are kept,
  * also those set since `object` was read: the patch is bound to its version, and tried again with a newer
  * one.
  *

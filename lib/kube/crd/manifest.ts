@@ -97,7 +97,7 @@ function versionManifest(name: string, version: VersionDefinition, storage: bool
   };
 }
 
-/** The manifest as a file. `source` is named at its top: who wants to change it goes there. */
+/** The manifest as a file. `source` is named at its top, as the place to change it. */
 export function crdYaml(resource: Resource, source: string): string {
   const text = stringify(crdManifest(resource), {
     lineWidth: 0,

@@ -81,7 +81,7 @@ export function isResource(value: unknown): value is Resource {
   return typeof value === 'object' && value !== null && isResourceKey in value;
 }
 
-/** A version, for the client and the reflector. @throws {RampartError} `INPUT` for one that is not there. */
+/** A version, for the client and the reflector. @throws {RampartError} `INPUT` for an unknown one. */
 export function resourceType<R extends Resource, Name extends keyof R['versions'] & string>(
   resource: R,
   version: Name,

@@ -18,7 +18,7 @@
 /** A JSON schema as a CustomResourceDefinition holds it. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
-/** Whether a field has to be there: `defaulted` fields need not be written, and are there when read. */
+/** Whether a field is required: `defaulted` fields need not be written, and are present when read. */
 type Presence = 'required' | 'optional' | 'defaulted';
 
 /** A schema, with the types of the values that it describes. */

@@ -181,7 +181,7 @@ export class ChangeWatch implements Disposable {
     this.#schedule();
   }
 
-  /** Reads the events that are there. Returns how many. */
+  /** Reads the events that have come. Returns how many. */
   #drain(): number {
     const beganMs = Date.now();
     const events = this.#directories.drain();

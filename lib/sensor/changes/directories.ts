@@ -287,7 +287,7 @@ export class Directories implements Disposable {
     }
   }
 
-  /** Hands out the events that are there. Returns how many. */
+  /** Hands out the events that have come. Returns how many. */
   drain(): number {
     const before = this.events;
     try {

@@ -82,7 +82,7 @@ export class DirectoryReader implements Disposable {
     this.#toRead.run(untilMs);
   }
 
-  /** Looks up the names of events that are there. */
+  /** Looks up the names of events that have come. */
   readEvents(): void {
     this.#options.watches.drain({
       onName: (node, name, isMoved) => {

@@ -109,7 +109,7 @@ export class DirectoryTracker implements Disposable {
     return this.#watches.size;
   }
 
-  /** How often a queue of the kernel was full, after which all is looked up again. */
+  /** How often a queue of the kernel was full, after which everything is looked up again. */
   get overflows(): number {
     return this.#watches.overflows + this.#links.overflows + this.#bases.stats.overflows;
   }

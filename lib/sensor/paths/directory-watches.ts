@@ -121,7 +121,7 @@ export class TreeWatches implements Disposable {
     return [...(this.#byWd.get(wd) ?? [])].find((node) => node.tree === tree);
   }
 
-  /** Hands out events that are there, of one buffer: a directory that changes faster must not hold the loop. */
+  /** Hands out the events of one buffer: a directory that changes faster must not hold up the event loop. */
   drain({ onName, onOverflow }: NameListener): void {
     try {
       const length = readAvailable(this.#inotify, this.#buffer);

@@ -78,7 +78,7 @@ export class Btf {
     }
   }
 
-  /** A type without its typedefs and qualifiers. @throws {RampartError} `DECODE` for an id that is not there */
+  /** A type without its typedefs and qualifiers. @throws {RampartError} `DECODE` for an unknown id */
   resolved(id: number): BtfType {
     for (let left = LONGEST_CHAIN; left > 0; left--) {
       const type = this.types[id];

@@ -7,7 +7,7 @@ import type { BpfObject } from '../../../../lib/ebpf/object.ts';
  * Writes the first values of variables, by their names in C; `static` and `const volatile` ones, too. Only before loading.
  *
  * @param values - In the layout of the kernel, each exactly as long as its variable.
- * @throws {RampartError} `INPUT` for a variable that is not there, or is of another size.
+ * @throws {RampartError} `INPUT` for a variable that does not exist, or has another size.
  */
 export function setGlobals(object: BpfObject, values: Readonly<Record<string, Uint8Array>>): void {
   const names = Object.keys(values);

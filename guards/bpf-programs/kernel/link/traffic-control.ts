@@ -140,8 +140,8 @@ export function filters(
 }
 
 /**
- * Puts a program at a place, in direct-action mode. With `replace` the one that is there goes in the same step: each packet sees
- * one of them.
+ * Puts a program at a place, in direct-action mode. With `replace`, the existing one is removed in the same step: each
+ * packet sees one of them.
  *
  * @throws {KernelRefusal} EEXIST: without `replace`, something is there.
  */

@@ -29,7 +29,7 @@ export function leftBehind(
   if (program.mapGroup === undefined) return [];
   const loadKey = loadKeyOf(program);
   const here = programsAt(program, loaded);
-  // A link of TCX takes a program once, and the link that is there is removed later.
+  // A TCX hook accepts a program once, and its existing link is removed later.
   const isHere = (record: ProgramRecord): boolean =>
     record.type === 'tcx' && record.attachPoint === attachPoint(program.attach) && record.pod === program.pod;
   return left.filter(

@@ -25,7 +25,7 @@ export async function isIptablesEnforcing(
  * Removes our iptables rules and, unless one of the two variants of iptables is kept, our sets.
  *
  * @param keep - The one in use.
- * @returns a line for each thing that was there
+ * @returns a line for each thing that was removed
  */
 export async function removeIptablesLeftovers(
   namespace: KeptNamespace,

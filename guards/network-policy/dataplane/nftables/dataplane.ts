@@ -143,7 +143,7 @@ class NftablesDataplane implements Dataplane {
     return programmed;
   }
 
-  /** The difference from what is there; if that is refused, everything again. */
+  /** Applies the difference from the kernel's state; if that is refused, everything again. */
   #replace(actual: TableObjects | undefined, wanted: TableObjects): Programmed {
     let reason = 'a chain or set of ours has the wrong type';
     const commands = actual === undefined ? commandsAnew(wanted) : commandsBetween(actual, wanted);

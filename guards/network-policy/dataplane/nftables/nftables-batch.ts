@@ -76,7 +76,7 @@ export class NftablesBatch {
   readonly #family: number;
   /** Zero from {@link #at} on: padding, and the upper bytes of small lengths, need not be written. */
   #bytes: Buffer = Buffer.alloc(16 * 1024);
-  /** Names, most of which are there many times. */
+  /** Names, most of which occur many times. */
   readonly #texts = new Map<string, Buffer>();
   #at = 0;
   #lastMessageAt = 0;
@@ -93,7 +93,7 @@ export class NftablesBatch {
     return this.#count;
   }
 
-  /** @param write - Puts the attributes into it; that of the table, always the first, is there already. */
+  /** @param write - Puts the attributes into it; that of the table, always the first, is written already. */
   message(kind: keyof typeof messageKinds, write: () => void = () => undefined): void {
     const [type, flags] = messageKinds[kind];
     this.#lastMessageAt = this.#at;
@@ -131,7 +131,7 @@ export class NftablesBatch {
     this.#reserve(4);
     write();
     const sizeBytes = this.#at - at;
-    // A length has 16 bits. Who writes lists sees to it.
+    // A length has 16 bits: callers split lists accordingly.
     if (sizeBytes > 0xffff) throw new RangeError(`an attribute of ${sizeBytes} bytes`);
     this.#bytes.writeUInt16LE(sizeBytes, at);
     this.#bytes.writeUInt16LE(type | NESTED, at + 2);

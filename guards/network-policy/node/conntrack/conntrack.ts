@@ -39,7 +39,7 @@ export class Conntrack implements Disposable {
   /**
    * Deletes a flow: the kernel treats its next packet as the first one of a connection.
    *
-   * @returns whether it was there.
+   * @returns whether it existed.
    * @throws as {@link flows}.
    */
   delete({ family, handle }: TrackedFlow): boolean {

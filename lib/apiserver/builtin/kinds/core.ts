@@ -142,7 +142,7 @@ export const coreKinds: readonly Resource[] = [
       prepareForCreate: mergeStringData,
       prepareForUpdate: (secret, old) => {
         mergeStringData(secret);
-        // A client that says nothing of the type does not mean another one.
+        // A client that omits the type does not want to change it.
         setDefault(secret, 'type', textAt(old, 'type'));
       },
       validate: secretCauses,

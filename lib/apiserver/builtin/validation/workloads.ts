@@ -28,7 +28,7 @@ function checkTemplate(spec: JsonObject, causes: Cause[]): void {
   }
 }
 
-/** A selector that is there, is not empty, and finds the pods of the template. */
+/** Checks that there is a selector, that it is not empty, and that it matches the pods of the template. */
 function checkOwnSelector(spec: JsonObject, kind: string, causes: Cause[]): void {
   const value = valueAt(spec, 'selector');
   if (value === undefined) return;
