@@ -19,7 +19,7 @@ export const agentLossesAnnotation = 'rampart.dev/losses';
 
 const guardStates = ['starting', 'running', 'waiting', 'unavailable'] as const;
 
-/** How a guard is on a node: `waiting` for what it needs, `unavailable` where the node cannot serve it. */
+/** How a guard is on a node: `waiting` for what it needs, `unavailable` if the node cannot serve it. */
 export interface AgentGuardState {
   readonly state: (typeof guardStates)[number];
   /** A sentence or two; empty without a reason. */

@@ -11,7 +11,7 @@ import type { AdmissionChain } from './admission.ts';
 import type { Coverage, GuardFacts } from './agent-lease-names.ts';
 import type { ReportWriter } from './reports/report-writer.ts';
 
-/** Says how the work of a part goes, for its section of `rampart status`: in the lease of its process, in place of what it said before. Numbers alone may take 10 s, as may what a function returns. */
+/** Says how the work of a part goes, for its section of `rampart status`: in the lease of its process, replacing its previous report. Numbers alone may take 10 s, as may what a function returns. */
 type ReportFacts = (facts: GuardFacts | (() => GuardFacts)) => void;
 
 /** Common to both kinds of parts. Everything here belongs to the program, and ends with `signal`. */

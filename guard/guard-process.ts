@@ -53,7 +53,7 @@ interface GuardProcessOptions {
   readonly identity: string;
   readonly states: Parameters<typeof registerGuardMetrics>[1];
   readonly stream: FindingStream;
-  /** Ends the process, for a fault that only a new one mends. */
+  /** Ends the process, for a fault that only a restart fixes. */
   readonly fail: (error: unknown) => void;
 }
 

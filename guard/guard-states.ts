@@ -40,13 +40,13 @@ export class GuardStates {
   }
 
   /**
-   * Tells it as starting until it is ready for the first time, with what it waits for: what its process before reported does not hold yet.
+   * Reports it as starting, with what it waits for, until it is ready for the first time: the report of its previous process does not apply yet.
    */
   untilReady(guard: string, notReady: () => string | undefined): void {
     this.#notReady.set(guard, notReady);
   }
 
-  /** Tells it as unavailable as long as there is a reason, also after it was ready: what it cannot see, it does not guard. */
+  /** Reports it as unavailable as long as there is a reason, also after it was ready: it does not guard what it cannot see. */
   setObstacle(guard: string, obstacle: () => string | undefined): void {
     this.#obstacles.set(guard, obstacle);
   }

@@ -2,5 +2,5 @@
 export const managedByLabel = 'app.kubernetes.io/managed-by';
 export const managedBy = 'rampart';
 export const managedLabels = { [managedByLabel]: managedBy } as const;
-/** Selects what has it. */
+/** Selects the objects that have it. */
 export const managedSelector = `${managedByLabel}=${managedBy}`;

@@ -8,7 +8,7 @@ export function counted(count: number, one: string, more = `${one}s`): string {
   return `${count.toLocaleString('en')} ${count === 1 ? one : more}`;
 }
 
-/** The time of day, with the date if it is of another day. */
+/** The time of day, with the date if it was another day. */
 export function clock(timeMs: number, nowMs = Date.now()): string {
   const [time, now] = [new Date(timeMs), new Date(nowMs)];
   const two = (part: number): string => String(part).padStart(2, '0');

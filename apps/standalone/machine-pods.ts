@@ -38,7 +38,7 @@ export function followMachinePods(source: NodeRuntime, notify: (state: MachineSt
     for (const { id, state: is } of containers) {
       if (is === 'exited' && !endings.has(id)) void ask(cri, id);
     }
-    // How a container has ended decides what it was; the answer is a matter of milliseconds.
+    // How a container has ended decides its status; the answer takes milliseconds.
     const now = performance.now();
     waitingSinceMs = [...endings.values()].includes('asking') ? (waitingSinceMs ?? now) : undefined;
     if (waitingSinceMs !== undefined && now - waitingSinceMs < PATIENCE_MS) return;

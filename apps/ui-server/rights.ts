@@ -18,7 +18,7 @@ export interface AccessQuestion {
   readonly group: string;
   readonly resource: string;
   readonly subresource?: string;
-  /** '': in all of them, or what is in none. */
+  /** '': in all namespaces, or cluster-scoped. */
   readonly namespace: string;
 }
 

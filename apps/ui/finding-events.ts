@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 
 import type { FindingFeed } from './finding-feed.ts';
 
-/** Whoever takes so little of what comes is cut off, and resumes. More than all that is kept of one kind. */
+/** A reader with more than this waiting is cut off, and resumes. It is more than all kept findings of one kind. */
 const MAX_WAITING_BYTES = 64 * 1024 * 1024;
 /** Without traffic, a broken connection is not detected. */
 const ALIVE_MS = 15_000;

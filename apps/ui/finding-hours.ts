@@ -14,9 +14,9 @@ export class FindingHours {
   #now: Counts = new Map<string, Partial<Record<Severity, number>>>();
 
   /**
-   * Takes what a process says of its own findings, in place of what was counted of it.
+   * Replaces the counts of a process by its own report.
    *
-   * @param about - The note of its socket; what is not understood is left out.
+   * @param about - The note of its socket; unknown parts are left out.
    * @param isOther - Another process than before.
    */
   takeOver(about: unknown, isOther: boolean): void {

@@ -20,7 +20,7 @@ export interface UiReport {
 export interface FindingsState {
   /** Whether a new finding would be seen. */
   readonly isLive: boolean;
-  /** Why not, or what was last said of the source. */
+  /** Why not, or the last note about the source. */
   readonly note: string;
   /** Lines of the source that could not be had. */
   readonly missed: number;

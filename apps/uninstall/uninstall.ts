@@ -18,7 +18,7 @@ export interface UninstallParts {
   readonly client: KubeClient;
   readonly guards: readonly Guard[];
   readonly keepObjects: boolean;
-  /** Asked before users' objects are deleted; what it throws ends all before anything is changed. */
+  /** Called before users' objects are deleted; if it throws, nothing is changed. */
   readonly confirm: (counts: ReadonlyMap<string, number>) => Promise<void>;
   readonly say: (text: string) => void;
   readonly signal: AbortSignal;

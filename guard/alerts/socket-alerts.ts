@@ -5,10 +5,10 @@ import { type FeedPosition, readFeed } from '../../lib/feed/feed-client.ts';
 import type { AlertRequest } from './source.ts';
 
 /**
- * Hands out what is kept and, where it is followed, what comes; waits for an agent that ends and goes on with the next
- * one. Ends with the signal, quietly.
+ * Passes on the kept lines and, with `follow`, new ones; if the agent ends, waits for the next one and continues with
+ * it. Ends with the signal, quietly.
  *
- * @throws {RampartError} as `readFeed`, when it is not there at the beginning or fails in another way than by ending.
+ * @throws {RampartError} as `readFeed`, if no agent runs at the beginning, or for any failure other than its end.
  */
 export async function socketAlerts(path: string, request: AlertRequest): Promise<void> {
   const { follow, handler, signal } = request;

@@ -5,7 +5,7 @@ import { isLabelOfNode, labelOf, onlyMetadata } from '../../guard/write-limits.t
 import { allNodeTypes, configType, type ParentKind, parentKinds } from './api.ts';
 import { group } from './group.ts';
 
-/** Once, where two are of one name. */
+/** Each name once: the two BpfApplications share theirs. */
 const parents = [...new Set(parentKinds.map(({ type }) => type.plural))];
 const ofNodes = allNodeTypes.map(({ plural }) => plural);
 const statusOf = (plural: string): string => `${plural}/status`;

@@ -101,7 +101,7 @@ export function nameFor(
   nodeName: string,
 ): string {
   const { name = '', namespace = '' } = pod.metadata;
-  // An id is that of one container in the world; the node itself has its name.
+  // The id of a container is unique everywhere; the node itself is identified by its name.
   const place =
     id === hostId
       ? { containerId: `node://${nodeName}`, podName: nodeName, podNamespace: '' }
@@ -170,7 +170,7 @@ export function isOfHost(data: KiveData): boolean {
   return annotationOf(data, ourAnnotations.host) === 'true';
 }
 
-/** Whether policies of its namespace may match what it is of. */
+/** Whether policies of its namespace may match its pod or node. */
 export function isInScope(data: KiveData, scope: Pick<PolicyScope, 'allows' | 'allowsHost'>): boolean {
   const own = policyNamespaceOf(data);
   return isOfHost(data) ? scope.allowsHost(own) : scope.allows(own, podOf(data).namespace);

@@ -32,7 +32,7 @@ export async function openContainerLog(
       return state === 'exited' || state === 'unknown';
     } catch (error) {
       if (error instanceof RampartError && error.code === errorCodes.NOT_FOUND) return true;
-      // While the runtime is away the container goes on, and so does its file.
+      // While the runtime is away the container keeps running, and its log keeps growing.
       if (!signal.aborted && error instanceof RampartError) return false;
       throw error;
     }

@@ -24,7 +24,7 @@ export async function openLogFile(path: string): Promise<FileHandle> {
     const objection = await whyNot(file, path).catch((error: unknown) => String(error));
     if (objection === undefined) return file;
     await file.close();
-    // Renamed between the two looks at it: what has its name now is the log.
+    // Renamed between the two looks at it: the file with its name now is the log.
     if (tries < TRIES && objection === ELSEWHERE) continue;
     throw new RampartError(errorCodes.SYSTEM, { what: `log file ${path} is not read`, why: objection });
   }
@@ -101,7 +101,7 @@ async function headerAt(file: FileHandle, start: number): Promise<Buffer> {
   return bytes.subarray(0, bytesRead);
 }
 
-/** Whether the record that begins so ends a line; so does what is no record. */
+/** Whether the record with this beginning ends a line; malformed records do, too. */
 function endsLine(bytes: Buffer): boolean {
   const length = headerLength(bytes) ?? 0;
   return parseHeader(bytes.toString('latin1', 0, length))?.isPartial !== true;

@@ -154,7 +154,7 @@ class FollowedFile {
     return buffer.subarray(0, bytesRead);
   }
 
-  /** At the end of the file: moves on to what comes after it. @returns whether there is something to read. */
+  /** At the end of the file: moves on to the next one. @returns whether there is something to read. */
   async toNext(decoder: LogDecoder): Promise<boolean> {
     const next = await successorOf(this.#file, this.#source.path, this.#positionBytes);
     if (next === undefined) return false;
@@ -164,7 +164,7 @@ class FollowedFile {
       return true;
     }
     if (this.#next?.path !== next.path) {
-      // The runtime makes the new file before it leaves the old one: what it has written there meanwhile comes first.
+      // The runtime makes the new file before it leaves the old one: records that it wrote to the old one meanwhile come first.
       this.#next = next;
       await delay(ROTATION_MS);
       return true;

@@ -49,7 +49,7 @@ interface Entry {
 }
 
 const PARALLEL_SEARCHES = 8;
-/** For what is asked about one pod or container. */
+/** For requests about one pod or container. */
 const DETAIL_TIMEOUT_MS = 2_000;
 
 type Listener = (change: ContainerChange) => void;

@@ -14,7 +14,7 @@ export interface Refusal {
   readonly log: string;
 }
 
-/** A file descriptor of ours; dispose it to close it, which also unloads or detaches what it stands for. */
+/** A file descriptor of ours; dispose it to close it, which also unloads or detaches its object. */
 export class Descriptor implements Disposable {
   readonly fd: number;
   #open = true;

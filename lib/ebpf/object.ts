@@ -1,4 +1,4 @@
-/** eBPF objects: the programs and maps of one `.bpf.o`, opened, configured, loaded and let go. */
+/** eBPF objects: the programs and maps of one `.bpf.o`, opened, configured, loaded and released. */
 import { errorCodes, RampartError } from '../errors/errors.ts';
 import {
   errno,

@@ -61,7 +61,7 @@ export interface RingProgress {
   readonly freedBytes: number;
   /** It stopped before a record that a program has reserved and not committed yet. */
   readonly busy: boolean;
-  /** It stopped because the batch was full, without a look at what follows: call again. */
+  /** It stopped because the batch was full, and did not look at the next records: call again. */
   readonly more: boolean;
 }
 

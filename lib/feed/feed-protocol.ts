@@ -17,7 +17,7 @@
 
 /** The first line. */
 export interface FeedHello {
-  /** The version of what goes over the socket. */
+  /** The version of the protocol. */
   readonly feed: 1;
   /** Differs after each start of the process. */
   readonly id: string;

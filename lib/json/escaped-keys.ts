@@ -11,7 +11,7 @@ const [quote, backslash, colon] = [0x22, 0x5c, 0x3a];
 
 type Reviver = (name: string, value: unknown, context?: { readonly source?: string }) => unknown;
 
-/** As `JSON.parse`, but that keys are what they are. @throws {SyntaxError} */
+/** Like `JSON.parse`, but keeps keys as they are. @throws {SyntaxError} */
 export function parseJsonKeys(text: string, reviver?: Reviver): unknown {
   const value: unknown = JSON.parse(text, reviver);
   return hasEscapedKey(text) && hasBackslashKey(value) ? parseJsonCarefully(text).value : value;

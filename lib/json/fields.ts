@@ -59,7 +59,7 @@ export function setDefault(object: JsonObject, field: string, value: unknown): v
   if (found === undefined || found === null || found === '') object[field] = value;
 }
 
-/** Go prints an int-or-string as what it is. */
+/** Go prints an int-or-string as the type that it has. */
 export function textOf(value: unknown): string {
   return typeof value === 'string' || typeof value === 'number' ? String(value) : '';
 }

@@ -80,7 +80,7 @@ export class Share implements Disposable {
   readonly #hooks: ShareHooks;
   #units = 0;
   #isOver = false;
-  /** It is not taken away while this holds: for what is being worked on. */
+  /** While this is true, it is not taken away: for requests that are being processed. */
   isKept = false;
 
   constructor(hooks: ShareHooks) {

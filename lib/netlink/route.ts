@@ -53,7 +53,7 @@ export class RouteSocket implements Disposable {
     return this.#exchange(what, type, flags | messageFlags.ACK, parts) ?? [];
   }
 
-  /** All there are of a kind. @throws {KernelRefusal} with the kernel's errno. */
+  /** Lists all objects of a kind. @throws {KernelRefusal} with the kernel's errno. */
   dump(what: string, type: number, body: Uint8Array): readonly NetlinkMessage[] {
     for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
       const messages = this.#exchange(what, type, messageFlags.DUMP, [body]);

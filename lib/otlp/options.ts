@@ -23,7 +23,7 @@ export interface OtlpExporterOptions {
   readonly timeoutMs?: number;
   /** Default from 500 ms to 60 s, with jitter 0.5. */
   readonly backoff?: BackoffOptions;
-  /** How long disposing goes on sending to a receiver that answers. Default 2000. */
+  /** How long disposing continues to send to a receiver that answers. Default 2000. */
   readonly lingerMs?: number;
   readonly log?: Pick<Logger, 'info' | 'warn'>;
   readonly clock?: Clock;

@@ -164,7 +164,7 @@ export class Sensor<W extends Watcher> implements Disposable {
     if (!this.attached) this.#links = sensorMode(this.mode).attach(this.#object);
   }
 
-  /** Sees nothing from here on, costs no other process anything, and hands out what it has seen. */
+  /** Detaches, so that it costs no other process anything, and delivers what it has seen. */
   detach(): void {
     if (this.#final !== undefined) return;
     this.#detach();
@@ -221,7 +221,7 @@ export class Sensor<W extends Watcher> implements Disposable {
     this.#memory.view.setUint32(stateAt.directories, this.#expected.size, true);
   }
 
-  /** Hands out what is in the ring now; within a callback of the sensor it does nothing. */
+  /** Delivers the records that are in the ring now; within a callback of the sensor it does nothing. */
   drain(): void {
     if (this.#reading || this.#final !== undefined) return;
     this.#ring.drain();
@@ -372,7 +372,7 @@ export class Sensor<W extends Watcher> implements Disposable {
   }
 
   /**
-   * Detaches, hands out what is still in the ring, and leaves nothing in the kernel.
+   * Detaches, delivers what is still in the ring, and leaves nothing in the kernel.
    *
    * @returns the final counts.
    */

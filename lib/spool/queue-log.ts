@@ -141,7 +141,7 @@ export class QueueLog {
     return writtenDown;
   }
 
-  /** Lets go of the files; what waits stays on disk. */
+  /** Closes the files; waiting records stay on disk. */
   close(): void {
     if (this.#depth === 0) {
       while (this.#segments.length > 0) this.#dropFirst();

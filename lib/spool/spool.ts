@@ -128,7 +128,7 @@ export class Spool implements AsyncDisposable {
     return queue;
   }
 
-  /** Lets go of a queue in which nothing is. */
+  /** Closes an empty queue. */
   forget(queue: QueueLog): void {
     this.#queues.delete(queue);
     queue.close();

@@ -145,7 +145,7 @@ const kubeletLabels: ReadonlySet<string> = new Set([
 ]);
 
 function metadataOf(pod: MachinePod): Pick<DesiredPod, 'annotations' | 'labels'> {
-  // A runtime takes any text; what is not a label could not be matched by one either.
+  // A runtime accepts any text; no selector could match a text that is not a valid label.
   const labels = Object.entries(pod.labels).filter(
     ([key, value]) =>
       !kubeletLabels.has(key) && labelKeyProblems(key).length === 0 && labelValueProblems(value).length === 0,

@@ -43,7 +43,7 @@ export interface PublishRequest extends VolumeMaps {
 export interface VolumesOptions {
   /** Where the programs of this node are. */
   readonly place: ReadOptions;
-  /** On tmpfs: for what is mounted. */
+  /** On tmpfs: holds the mounted volumes. */
   readonly directory: string;
   /** The namespace of the node: kubelet sees its mounts. */
   readonly mountNamespace: MountNamespace;
@@ -108,7 +108,7 @@ export class Volumes {
     own(at(mount, TOP), request.group, 0o750);
     if (request.readOnly) setReadOnly(mount, true);
     const volume = { ...request, targetPath, mapIds: maps.map(({ id }) => id) };
-    // Before it is mounted: what is mounted is known, also after a crash.
+    // Recorded before it is mounted, so that mounts are known even after a crash.
     this.#records.put(volume);
     try {
       this.#mount(place, mount);

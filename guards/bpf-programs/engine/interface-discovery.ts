@@ -14,7 +14,7 @@ export type InterfaceFilter = (name: string) => boolean;
 /** Steps for one character of a name at most. */
 const MAX_STEPS = 1000;
 
-/** @returns what is wrong with it, after its field, where something is. */
+/** @returns what is wrong with it, after its field; undefined if nothing is. */
 export function interfaceFilter({
   excludeInterfaces,
   allowedInterfaces = [],

@@ -6,8 +6,8 @@ import { clockTime, printable } from '../../../lib/output/printable.ts';
 import { paint } from '../../../lib/output/table.ts';
 
 /**
- * `displaced`: a program that is not Rampart's is in its place. `outdated`: the last version that ran goes on, because the new one cannot
- * run. `map-lost`: with a new version, contents of its maps are gone.
+ * `displaced`: a program that is not Rampart's is in its place. `outdated`: the last version that ran keeps running,
+ * because the new one cannot run. `map-lost`: with a new version, contents of its maps are gone.
  */
 export type ProgramVerdict = 'displaced' | 'map-lost' | 'not-loaded' | 'outdated' | 'repaired' | 'running';
 

@@ -30,7 +30,7 @@ export interface DesiredProgram {
   /** Values of global variables by their BTF names; the size must be exact. */
   readonly globals: Readonly<Record<string, Uint8Array>>;
   /**
-   * Programs with the same group come from one load of the object file: what is one map there is one map of all of them. The key of the
+   * Programs with the same group come from one load of the object file: one map of the file is one map of all of them. The key of the
    * application; undefined: it has maps of its own.
    */
   readonly mapGroup: string | undefined;
@@ -127,7 +127,7 @@ export type Outcome =
        * takes`.
        */
       readonly notes: readonly string[];
-      /** Once, when a new version takes the place of another one: what is gone of the contents of its maps. In complete sentences. */
+      /** Once, when a new version takes the place of another one: which contents of its maps were lost. In complete sentences. */
       readonly lost?: readonly string[];
     }
   /**

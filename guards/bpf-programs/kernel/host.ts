@@ -215,7 +215,7 @@ class KernelProgramHost implements ProgramHost {
     }
   }
 
-  /** The version that goes on because a new one cannot be loaded, if there is one and the rules allow it. */
+  /** The version that keeps running because a new one cannot be loaded, if there is one and the rules allow it. */
   #previous(
     program: DesiredProgram,
     error: unknown,

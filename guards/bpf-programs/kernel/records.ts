@@ -140,7 +140,7 @@ export class Records {
   readonly #programs: string;
   readonly #chains: string;
 
-  /** For reading: there may be none. */
+  /** Opens it for reading; the directory may be missing. */
   constructor(directory: string) {
     this.#programs = join(directory, 'programs');
     this.#chains = join(directory, 'chains');

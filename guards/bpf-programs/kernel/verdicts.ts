@@ -30,18 +30,18 @@ export class Verdicts {
   }
 
   /**
-   * Nothing of it runs.
+   * The program does not run at all.
    *
    * @param reason - Unless the error says it itself.
    * @throws what is a bug of ours
    */
   failed(program: DesiredProgram, error: unknown, reason: FailureReason = 'attach'): void {
-    // The failure of the new version counts: users cannot mend that its previous version cannot be attached either.
+    // The failure of the new version counts: users cannot change that its previous version cannot be attached either.
     const failure = this.#kept.get(program.id)?.failure ?? this.#explained(program, error, reason);
     this.outcomes.set(program.id, failure.outcome);
   }
 
-  /** From now on, {@link loaded} is said of the version before. @throws what is a bug of ours */
+  /** From now on, {@link loaded} is reported about the previous version. @throws what is a bug of ours */
   keep(
     program: DesiredProgram,
     { digest }: ProgramRecord,

@@ -67,7 +67,7 @@ export async function runPodController(
   const addAll = (index: string, value: string): void => {
     for (const key of data.keysByIndex(index, value)) queue.add(key);
   };
-  // In order of what they say something about: the last list must not find the others empty.
+  // In the order in which they depend on each other: the last list must not find the others empty.
   await whenSynced([data, pods, nodes, policies], context.signal, async () => {
     stack.use(data.subscribe(({ key }) => queue.add(key)));
     stack.use(pods.subscribe(({ key }) => addAll('pod', key)));

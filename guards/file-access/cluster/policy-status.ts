@@ -79,8 +79,8 @@ export function clusterStatus(
 }
 
 /**
- * The condition Delivering: of policies whose callbacks take no alerts, and of those where it was so before. Ready stays
- * what it is, as the files are watched.
+ * The condition Delivering, for policies whose callbacks take no alerts, now or before. Ready is unchanged, as the
+ * files are watched.
  */
 function withDelivering(
   conditions: readonly Condition[],

@@ -22,8 +22,8 @@ export interface FileAccessClusterOptions {
 /**
  * Runs the pod controller and looks after the policies, while this process holds the lease; until the signal aborts.
  *
- * @throws what cannot be mended by trying again, e.g. `INPUT` for options that cannot work. That the API cannot be
- *   reached is not among it.
+ * @throws errors that another try cannot fix, e.g. `INPUT` for options that cannot work; not if the API cannot be
+ *   reached.
  */
 export async function runFileAccessCluster(
   context: ClusterContext,

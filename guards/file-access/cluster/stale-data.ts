@@ -12,7 +12,7 @@ export interface ClusterView {
   /** `status.nodeInfo.bootID` of the node; undefined without such a node, '' when it has not said yet. */
   bootId(nodeName: string): string | undefined;
   hasTrap(id: string): boolean;
-  /** Whether a policy of its namespace may match what it is of. */
+  /** Whether a policy of its namespace may match its pod or node. */
   mayMatch(data: KiveData): boolean;
 }
 

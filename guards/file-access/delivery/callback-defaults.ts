@@ -55,7 +55,7 @@ export function callbackDefault(
   );
 }
 
-/** Empty for what is more or less than an origin of https. */
+/** Empty if it is not exactly an origin of https. */
 function originOf(text: string): string {
   const url = URL.parse(text);
   if (url?.protocol !== 'https:' || url.username !== '' || url.password !== '') return '';

@@ -116,7 +116,7 @@ export class CallbackSecrets implements Disposable {
     return known;
   }
 
-  /** Never rejects: what came of it is in `known`. */
+  /** Never rejects: the result is in `known`. */
   async #read(known: Known): Promise<void> {
     const { signal } = this.#stop;
     const [namespace = '', name = ''] = known.secret.split('/');

@@ -14,7 +14,7 @@ export interface LaneTroubleOptions {
 /** A reason stays for this many times `failingMs` before another one is reported. */
 const REASON_TIMES = 10;
 
-/** The trouble of one lane. Disposing it ends the waiting. */
+/** The problems of one lane. Disposing it ends the waiting. */
 export class LaneTrouble implements Disposable {
   readonly #options: LaneTroubleOptions;
   #why: string | undefined;

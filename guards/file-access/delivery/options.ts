@@ -26,7 +26,7 @@ export interface DeliveryOptions {
   readonly backoff?: BackoffOptions;
   /** The longest that `Retry-After` is obeyed. Default 15 minutes. */
   readonly maxRetryAfterMs?: number;
-  /** A failure without a delivery for this long is a lasting trouble, see `CallbackState`. Default 30 s. */
+  /** Failures without a delivery for this long are a lasting problem, see `CallbackState`. Default 30 s. */
   readonly failingMs?: number;
   /** How long disposing waits for requests that are under way. Default 2000. */
   readonly lingerMs?: number;

@@ -131,12 +131,12 @@ export class Poster implements Disposable {
       credentials = await this.#options.credentialsFor(this.#callback, secret, signal);
     } catch (error) {
       signal.throwIfAborted();
-      // Only the code of foreign errors, because their messages may contain secrets.
+      // Only the code of errors of others, because their messages may contain secrets.
       const why = error instanceof RampartError ? error.message : codeOf(error);
       return `its credentials cannot be read${why === undefined ? '' : `: ${why}`}`;
     }
     const { bearerToken, ca, cert, key } = credentials ?? {};
-    // Whoever names a Secret means it: without what is in it nothing is sent.
+    // A trap that names a Secret needs it: without its content nothing is sent.
     if (secret !== '' && !bearerToken && !ca && !(cert && key)) return 'its credentials are unknown';
     if (credentials === undefined || bearerToken === undefined) return credentials ?? {};
     if (!isPrivateWay(url)) return 'a bearer token is not sent over plain http';

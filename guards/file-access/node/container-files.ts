@@ -27,7 +27,7 @@ export interface FileRequest {
   readonly containerId: string;
   /** As a process of the container would write it. */
   readonly path: string;
-  /** Create it where nothing has its name; its parent must be there. */
+  /** Create it if nothing has its name; its parent must exist. */
   readonly create: boolean;
   /** For a file that is created. */
   readonly modeBits: number;

@@ -60,7 +60,7 @@ export async function writeChanges(
   ]);
 }
 
-/** Runs all, some at a time, also when one fails. @throws the first error that matters; what is gone is gone. */
+/** Runs all, some at a time, also when one fails. @throws the first error, except that an object is gone already */
 async function inTurns(steps: readonly (() => Promise<void>)[]): Promise<void> {
   let next = 0;
   let failed: unknown;

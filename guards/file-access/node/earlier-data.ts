@@ -1,6 +1,5 @@
 /**
- * Deletes the KiveData that this node wrote before its last boot: they are of another kernel, which has no
- * loader.
+ * Deletes the KiveData that this node wrote before its last boot: they belong to another kernel, which has no loader.
  */
 import { deleteSame } from '../../../lib/kube/client/delete-same.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';

@@ -1,4 +1,4 @@
-/** Creation of a file that a trap asks for, where nothing has its name. */
+/** Creation of a file that a trap requests, if nothing has its name. */
 import { basename, dirname } from 'node:path/posix';
 
 import { SystemCallError } from '../../../lib/ebpf/libc.ts';

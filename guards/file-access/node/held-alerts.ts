@@ -69,7 +69,7 @@ export interface HeldAlertsOptions {
   readonly waitMs?: number;
 }
 
-/** Disposing it lets go on what waits. */
+/** Disposing it passes on the waiting alerts. */
 export class HeldAlerts implements Disposable {
   readonly #options: HeldAlertsOptions;
   readonly #queue: QueueLog | undefined;
@@ -175,7 +175,7 @@ export class HeldAlerts implements Disposable {
     if (count > 0) this.#options.path.batchEnd();
   }
 
-  /** The queue wants what is done with to have been read. */
+  /** The queue requires that removed records have been read. */
   #settle(): void {
     try {
       while (this.#owed > 0) {

@@ -1,5 +1,5 @@
 /**
- * Tells the sensor which files to alert: all KiveData of this kernel, from whichever node of it. One per kernel.
+ * Tells the sensor which files to watch: all KiveData of this kernel, from any of its nodes. One per kernel.
  */
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { done, type Result } from '../../../lib/kube/controller/controller.ts';
@@ -184,7 +184,7 @@ export class Loader implements Disposable {
   }
 
   /**
-   * An object that is of another kernel now is watched by its loader. A node has one kernel, whatever its
+   * An object that belongs to another kernel now is watched by the loader there. A node has one kernel, whatever its
    * KiveData say.
    */
   #mayRelease(data: KiveData): boolean {

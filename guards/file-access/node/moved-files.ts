@@ -52,8 +52,8 @@ export class MovedFiles<H extends object> implements Disposable {
       this.#set(all);
       return 0;
     }
-    // The first stays: what was there when the trap came is what it was made for, and four more files that are pushed
-    // through the path must not be enough to get rid of it.
+    // The first stays: the trap was made for the file that existed then, and moving four more files through the path
+    // must not be enough to get rid of it.
     const [letGo] = all.splice(MAX_MOVED_FILES - 1, 1);
     if (letGo !== undefined) this.#lives.release(letGo, this.#holder);
     this.#set(all);

@@ -21,7 +21,7 @@ export interface NodeReporterOptions {
   readonly nodeName: string;
   readonly policies: IndexedCache<KivePolicy>;
   readonly viewOf: (policyKey: string) => Iterable<MatchedTrap>;
-  /** Whether containers are known: until then, what was said of files in them stays. */
+  /** Whether containers are known: until then, earlier reports about files in them stay. */
   readonly knowsContainers: () => boolean;
   /** Has one key; its reconcile is {@link NodeReporter.reconcile}. */
   readonly queue: WorkQueue;

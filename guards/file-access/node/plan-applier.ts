@@ -27,7 +27,7 @@ export class PlanApplier implements Disposable {
     }, RETRY_REFUSED_MS);
   };
 
-  /** Tries what exceeds the capacity again, and goes on trying. */
+  /** Tries alerts that exceeded the capacity again, and keeps trying. */
   retry(): void {
     this.apply({ add: [], remove: [], replace: [], move: [] });
   }

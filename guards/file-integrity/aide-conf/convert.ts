@@ -44,7 +44,7 @@ const convertible: ReadonlyMap<string, Option> = new Map([
 ]);
 
 /**
- * Idempotent: what comes out goes in unchanged.
+ * Idempotent: a converted text stays as it is.
  *
  * @throws {RampartError} INPUT with all lines that cannot be converted, and what to do about each
  */

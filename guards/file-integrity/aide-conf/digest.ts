@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
 
 /**
- * Tells whether a baseline was made with this configuration. Files that it includes are not part of it: who changes one of
- * these must not get a new baseline for it.
+ * Tells whether a baseline was made with this configuration. Files that it includes are not part of it: changing one of
+ * these must not cause a new baseline.
  */
 export function configDigest({ text }: { readonly text: string | Uint8Array }): string {
   return hash('sha256', text);

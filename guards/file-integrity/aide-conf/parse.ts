@@ -8,7 +8,7 @@ import { isAttributeType, oldNames, options, removedOptions, type Option } from 
 import { fault, type Dialect, type Position, type ProblemList, type Source } from './source.ts';
 import type { Condition, IfStatement, RuleKind, Statement, Text } from './syntax.ts';
 
-/** Longer than any path; what is no aide.conf at all often is one line. */
+/** Longer than any path; a file that is no aide.conf at all is often a single line. */
 const maxLineLength = 65_536;
 /**
  * Limit for all files of a configuration, without empty lines and comments: more rules than an automaton

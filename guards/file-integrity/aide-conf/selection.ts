@@ -97,7 +97,7 @@ export class Selection {
   }
 
   /**
-   * Whether a scan that is in the directory above has to look what is in this one. If not, nothing below is selected;
+   * Whether a scan of the directory above has to read this one. If not, nothing below is selected;
    * that is less than AIDE looks at, and the same that it selects.
    */
   descend(path: ByteString): boolean {
@@ -138,7 +138,7 @@ export class Selection {
     return kind === 'equals' || kind === 'regular' ? kind : 'negative';
   }
 
-  /** Where AIDE itself goes on. */
+  /** Whether AIDE itself would go on. */
   #goesOn(path: ByteString, outcome: Outcome): boolean {
     if (path === '/' && this.#dialect === '0.18') return true;
     if (outcome === 'pruned') return false;

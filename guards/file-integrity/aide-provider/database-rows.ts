@@ -93,7 +93,7 @@ export async function countRows(path: string, signal: AbortSignal): Promise<numb
 
 export interface Merge {
   readonly old: string;
-  /** Has what is now of these paths, and perhaps of others. */
+  /** Has the present entries of these paths, and perhaps of others. */
   readonly now: string;
   /** Is made; AIDE's own order is not needed. */
   readonly into: string;

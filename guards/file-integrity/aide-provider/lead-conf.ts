@@ -67,7 +67,7 @@ export function leadAideConf(name: string, text: string, root: ScanRoot, dialect
   const own = edits.rootPrefix;
   const stripped = own ?? (prefix === '' ? '' : undefined);
   return {
-    // AIDE 0.18 stumbles over what comes after a last line without its end.
+    // AIDE 0.18 fails if a last line without a newline is followed by more.
     text: led.endsWith('\n') ? led : `${led}\n`,
     before: own === undefined && prefix === '' && real !== '' ? [`root_prefix=${writtenPath(real)}`] : [],
     conf,

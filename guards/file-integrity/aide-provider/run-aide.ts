@@ -124,7 +124,7 @@ async function gentle(): Promise<string[]> {
   return before;
 }
 
-/** Keeps the start; what comes after the limit is read and forgotten, so that the writer can end. */
+/** Keeps the start; output beyond the limit is read and dropped, so that the writer can end. */
 class Bounded {
   readonly #limit: number;
   readonly #chunks: Buffer[] = [];

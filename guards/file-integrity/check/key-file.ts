@@ -15,7 +15,7 @@ export function readVerifyingKey(path: string): VerifyingKey {
   const text = bytes.toString('latin1').trim();
   const key = text.startsWith('-----BEGIN') ? fromPem(path, text) : fromSecret(bytes, text);
   try {
-    // Says whether it can be one; the answer is of no matter.
+    // Throws if it cannot be a key; the result does not matter.
     verifyDigest(Buffer.alloc(32), Buffer.alloc(64), key);
   } catch (error) {
     throw new RampartError(errorCodes.INPUT, {

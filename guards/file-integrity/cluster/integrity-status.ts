@@ -49,7 +49,7 @@ export interface IntegrityFacts {
 /**
  * In FIO's sense: Pending, nothing runs; Initializing, baselines are being made; Active, scans run; Error, a
  * node has an error, or the configuration has. Errors come first, so that a node which never answers does not
- * hide them, except while new baselines are made, which mends errors.
+ * hide them, except while new baselines are made, which clears errors.
  */
 export function phaseOf({ configured, nodeNames, statuses, configuration }: IntegrityFacts): Phase {
   if (!configured.isUsable) return 'Error';

@@ -96,7 +96,7 @@ export class ClusterMetrics {
   /** The present FileIntegrityNodeStatus; undefined if it is gone. */
   node(key: string, now: Pick<FileIntegrityNodeStatus, 'nodeName' | 'results'> | undefined): void {
     const before = this.#nodes.get(key);
-    // As FIO: an error leaves open what was known of the files.
+    // As in FIO: an error does not change what was known about the files.
     const known = now?.results.findLast(({ condition }) => condition !== 'Errored');
     if (now === undefined || known === undefined) this.#nodes.delete(key);
     else this.#nodes.set(key, { nodeName: now.nodeName, isFailed: known.condition === 'Failed' });

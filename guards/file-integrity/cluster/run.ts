@@ -23,8 +23,8 @@ const eventLimits = { burst: 1000, perSecond: 2, remembered: 8192 };
  * Looks after FileIntegrity objects of both groups and takes the results of the agents, while this process holds the lease;
  * until the signal aborts.
  *
- * @throws what cannot be mended by trying again, e.g. `INPUT` for options that cannot work. That the API cannot be
- *   reached is not among it.
+ * @throws errors that another try cannot fix, e.g. `INPUT` for options that cannot work; not if the API cannot be
+ *   reached.
  */
 export const fileIntegrityCluster: ClusterPart = async (context) => {
   const counts = new ClusterMetrics();

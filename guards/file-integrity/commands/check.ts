@@ -105,7 +105,7 @@ async function run(
   const done = await withProgress(job, (shown) =>
     mode === 'init' ? initFiles(shown) : checkFiles(shown, mode),
   );
-  // Before it is printed: a reader that goes away ends the process.
+  // Set before printing: a reader that goes away ends the process.
   process.exitCode = mode === 'init' ? 0 : exitCodeOfReport(done.report);
   if (process.exitCode === aideExit.io)
     say(`${done.report.counts.problems} paths could not be read and were not compared`);
@@ -157,7 +157,7 @@ function rootOf(given: string): string {
   });
 }
 
-/** Each root has its own. */
+/** Each root has its own default. */
 function defaultDatabase(root: string): string {
   return `${DIRECTORY}/baseline${root === '/' ? '' : encodeURIComponent(root)}`;
 }

@@ -23,7 +23,7 @@ export type Difference =
     }
   /** Nothing differs, but it is not examined in the same way: the configuration has changed. */
   | { readonly kind: 'redefined'; readonly path: ByteString; readonly old: Entry; readonly now: Entry }
-  /** Nothing can be said of it, nor, where it is a directory, of what is in it. */
+  /** It cannot be compared, nor, if it is a directory, its contents. */
   | { readonly kind: 'unread'; readonly path: ByteString; readonly problem: ScanProblem };
 
 export interface CompareOptions {

@@ -1,5 +1,5 @@
 /**
- * Paths of which nothing is known, nor of what is in them, on the way through paths that are sorted by their bytes.
+ * Unknown paths, with everything in them, on the way through paths that are sorted by their bytes.
  */
 import { type ByteString, isAtOrBelow } from '../model/entry.ts';
 
@@ -16,7 +16,7 @@ export class UnreadPaths {
     this.#paths.push(path);
   }
 
-  /** Lets go of those that cannot cover this path, nor any after it. */
+  /** Drops those that cannot cover this path, nor any after it. */
   forgetBefore(path: ByteString): void {
     // Their contents come before the path with the byte after the slash.
     this.#paths = this.#paths.filter((other) => other === '/' || path < `${other}0`);

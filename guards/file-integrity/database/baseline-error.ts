@@ -45,7 +45,7 @@ const kinds = {
 
 export type BaselineFault = keyof typeof kinds;
 
-/** A baseline that cannot be used; nothing can be said of what was changed. */
+/** The baseline cannot be used, so changes are unknown. */
 export class BaselineError extends RampartError {
   readonly fault: BaselineFault;
 

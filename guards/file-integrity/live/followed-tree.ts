@@ -9,7 +9,7 @@ import type { ChangedBy } from './change-author.ts';
 import { ChangeQueue } from './change-queue.ts';
 import type { LiveJob } from './live-job.ts';
 
-/** It outlives a job for a while: the next one of the same rules goes on with it. */
+/** It outlives a job for a while: the next one with the same rules takes it over. */
 export class FollowedTree {
   readonly queue: ChangeQueue;
   readonly selection: Selection;
@@ -84,7 +84,7 @@ export class FollowedTree {
     this.onQueued?.();
   }
 
-  /** Something has changed, and what is not known. */
+  /** Something has changed, and it is unknown what. */
   lose(why: string): void {
     this.#lost = why;
     this.#packages?.verify();

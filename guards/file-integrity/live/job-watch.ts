@@ -164,9 +164,9 @@ export class JobWatch implements AsyncDisposable {
   /** It is not a directory now: its contents are gone, without an event for each. */
   #mayHaveBeenDirectory(path: ByteString, before: Entry | undefined): boolean {
     if (before !== undefined) return before.type === 'd';
-    // Rules may select what is in it and not itself.
+    // Rules may select the directory's contents without the directory.
     const { selection } = this.tree;
-    // Findings of what was in it may be there.
+    // There may be findings about its former contents.
     if (this.job.findings.get(path) !== undefined) return true;
     return selection.select(path, 'd') === undefined && selection.descend(path);
   }

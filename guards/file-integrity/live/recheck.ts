@@ -14,7 +14,7 @@ const maxDifferences = 10_000;
 export interface Recheck {
   /** The differences; all other requested paths are unchanged. */
   readonly changes: ReadonlyMap<ByteString, ReportedChange>;
-  /** Nothing can be said of these, nor of what is in them: why. */
+  /** Why these, and what is in them, could not be compared. */
   readonly unread: ReadonlyMap<ByteString, ScanProblem>;
   /** Entries of the baseline, and of now, by path. Empty when whole directories were rechecked. */
   readonly old: ReadonlyMap<ByteString, Entry>;

@@ -32,7 +32,7 @@ export function liveOf(options: LiveOptions = {}): StartLive {
   };
 }
 
-/** Does not throw: a job without it has its scans. */
+/** Does not throw: a job that is not followed still has its scans. */
 async function follow(
   job: LiveJob,
   loaded: () => Promise<FollowJob>,

@@ -57,7 +57,7 @@ export const attributes: readonly Attribute[] = named.map(([name, aideBit, colum
 
 const byName = new Map(attributes.map((attribute) => [attribute.name, attribute]));
 
-/** The attribute called so in aide.conf. */
+/** The attribute with this name in aide.conf. */
 export function attributeNamed(name: string): Attribute | undefined {
   return byName.get(name);
 }

@@ -68,7 +68,7 @@ export class BatchCursor<T> implements AsyncDisposable {
     return false;
   }
 
-  /** Lets go of a source that was not read to its end. */
+  /** Closes a source that was not read to its end. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#over) return;
     this.#over = true;

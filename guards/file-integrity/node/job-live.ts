@@ -63,7 +63,7 @@ export class JobLive {
     this.large.start(job, provider);
   }
 
-  /** After a scan: what runs goes on, and the files that the scan left out are read. */
+  /** After a scan: following continues, and the files that the scan left out are read. */
   async resume(job: IntegrityJob, provider: IntegrityProvider): Promise<void> {
     // It was stopped if the baseline was broken.
     if (!this.isRunning) await this.start(job, provider);

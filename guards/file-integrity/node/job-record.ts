@@ -119,7 +119,7 @@ export class JobRecord {
     return true;
   }
 
-  /** A baseline is about to be made: foreign notes no longer matter. */
+  /** A baseline is about to be made: notes of others no longer matter. */
   async readIfOurs(key: SigningKey): Promise<void> {
     await this.read(key).catch(() => (this.#isRead = true));
   }

@@ -165,7 +165,7 @@ export class JobResults {
     this.#error = { message, atMs: nowMs };
   }
 
-  /** Without a key, what was found last is not kept for the next process. */
+  /** Without a key, the last findings are not kept for the next process. */
   async ended(key: SigningKey | undefined): Promise<void> {
     if (key !== undefined) await this.#file.write(key);
     await this.#sender.ended();

@@ -37,7 +37,7 @@ export class JobTimes {
     return this.#startedMs + this.#schedule().initialDelayS * 1000;
   }
 
-  /** The schedule is another: what is due is not later than it says. */
+  /** The schedule has changed: pending times become no later than it says. */
   reschedule(): void {
     if (!Number.isFinite(this.checkDueMs)) return;
     this.#checkBy(this.#clock.monotonicMs() + this.#schedule().gracePeriodS * 1000);

@@ -222,7 +222,7 @@ export class Job implements AsyncDisposable {
       await this.#record.write(this.#results.sequence, job.signingKey);
     }
     const startedMs = clock.monotonicMs();
-    // Before the files: what is updated meanwhile is not what the baseline has.
+    // Read before the files: the baseline may not contain updates that are made meanwhile.
     const packages = provider.openBaseline === undefined ? undefined : await this.#packages.read();
     const make = () =>
       provider.init(job, { signal, onProgress: counts.progress(), request: requests.at(-1) });

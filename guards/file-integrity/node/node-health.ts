@@ -5,7 +5,7 @@ import type { NodeCounts } from './node-counts.ts';
 /** A disk that answers no read for this long will not answer at all. */
 const stuckMs = 15 * 60_000;
 
-/** Notices a step that does not come to an end. */
+/** Notices a step that does not end. */
 export class StepWatch {
   readonly #clock: Clock;
   readonly #counts: Pick<NodeCounts, 'work'>;

@@ -110,7 +110,7 @@ export function checkedTogether<J extends PlannedJob>(due: J, jobs: readonly J[]
 
 const urgency: Readonly<Record<Step['kind'], number>> = { look: 0, accept: 1, init: 2, check: 3, wait: 4 };
 
-/** The job that comes first: what is quick before what is long, and what is due longest among scans. */
+/** The job that comes first: quick steps before long ones, and the scan that has been due longest. */
 export function firstOf<J extends PlannedJob>(jobs: readonly J[]): J | undefined {
   let first: J | undefined;
   for (const job of jobs) {

@@ -270,7 +270,7 @@ export class DpkgDatabase {
     const ofConffile = stanza.conffiles.get(path);
     if (ofConffile !== undefined) return ofConffile;
     const text = this.#files.text(`${info}/${stanza.infoName}.md5sums`) ?? '';
-    // It is no longer what was read when dpkg wrote it.
+    // The digest shows whether the file is still the one that dpkg wrote.
     return hash('sha256', text) === sumsDigest ? this.#sumsIn(text, sumsDigest).get(path) : undefined;
   }
 

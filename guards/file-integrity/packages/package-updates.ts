@@ -138,7 +138,7 @@ export class PackageUpdates implements Disposable {
     await this.#save();
   }
 
-  /** Goes on with the baseline of an earlier run. */
+  /** Continues with the baseline of an earlier run. */
   async resume(key: SigningKey): Promise<void> {
     const { logger } = this.#options;
     this.#key = key;

@@ -113,8 +113,8 @@ export interface IntegrityProvider {
    * Whether there is a baseline that was made with this configuration: without one, or with another's, `init`
    * is due.
    *
-   * @throws {BaselineError} for one that cannot be trusted, or is missing although there was one: only an
-   * explicit `init` mends that
+   * @throws {BaselineError} for one that cannot be trusted, or is missing although there was one: only an explicit
+   * `init` repairs that
    */
   state(job: IntegrityJob): Promise<'ready' | 'none' | 'other-configuration'>;
   /**

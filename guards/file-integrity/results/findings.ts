@@ -19,7 +19,7 @@ const maxTouched = 300_000;
 export interface CurrentFindingsOptions {
   /** Prefix of the scanned root; findings have paths without it. */
   readonly prefix: ByteString;
-  /** Is called with what has become different, after each call that changes something; it must be quick. */
+  /** Called with the changes after each call that makes any; it must be quick. */
   readonly onChange: (changes: readonly FindingChange[]) => void;
   /** Default: {@link maxHeldFindings}. */
   readonly limit?: number;
@@ -36,7 +36,7 @@ export class CurrentFindings {
   /** The counts of the last scan, while the names of some that are counted are not known. */
   #fixed: ReportCounts | undefined;
   #scanned: Pick<Report, 'redefined' | 'problems'> & {
-    /** Entries without what is added, and with what is removed. */
+    /** Entries without added ones, and with removed ones. */
     readonly unchangedTotal: number;
     readonly omittedOthers: number;
   } = nothing;
@@ -76,7 +76,7 @@ export class CurrentFindings {
     for (const one of held) this.#held.set(one.change.path, one);
   }
 
-  /** Exact, also of what is only counted; beyond 300,000 of these as of the last scan. */
+  /** Exact, including findings that are only counted; beyond 300,000 of these, from the last scan. */
   get counts(): ReportCounts {
     if (this.#fixed !== undefined) return this.#fixed;
     const counts = { ...this.#omitted.counts };

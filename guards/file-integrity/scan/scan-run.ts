@@ -121,7 +121,7 @@ export class ScanRun {
     });
   }
 
-  /** Gives the threads what they can take. */
+  /** Hands the threads as much work as they can take. */
   readonly #pump = (): void => {
     if (this.#isOver) return;
     // A stream that is not read holds up the scan.

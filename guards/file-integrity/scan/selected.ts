@@ -99,7 +99,7 @@ export class Selected {
     return sets.some((set) => set !== -1) ? sets : 'none';
   }
 
-  /** Whether any has to look what is in a directory. */
+  /** Whether any configuration has to read a directory. */
   descends(path: ByteString): boolean {
     return this.#confs.some((conf) => conf.descends(path));
   }

@@ -160,7 +160,7 @@ export class ThreadPool implements AsyncDisposable {
     });
   }
 
-  /** A run is over; what was asked for it is not waited for. */
+  /** A run is over; its outstanding requests are not waited for. */
   end(run: number): void {
     for (const [at, thread] of this.#threads.entries()) {
       if (thread?.started.delete(run) !== true) continue;

@@ -265,7 +265,7 @@ export class Walk {
     }
   }
 
-  /** @param asListed what is asked of it, where its directory says what it is */
+  /** @param asListed the requested attributes, if the type is known from its directory */
   #notify(path: ByteString, outcome: LookOutcome, asListed?: readonly AttributeSet[]): void {
     if (outcome === 'gone' || outcome === 'not selected' || outcome === 'not here') return;
     const { state, thread } = this.#options;

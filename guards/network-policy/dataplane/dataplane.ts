@@ -111,7 +111,7 @@ export interface Dataplane extends Disposable {
   verify(signal?: AbortSignal): Promise<readonly Drift[]>;
   /**
    * Whether the kernel has reported every change since {@link sync} or {@link verify} compared last, and none of our objects by another
-   * program. Where it cannot tell: false.
+   * program. False if it cannot tell.
    *
    * @throws {RampartError} `SYSTEM`, `PRIVILEGE`.
    */

@@ -159,7 +159,7 @@ function findService(
     const key = `${name.namespace}/${name.name}`;
     const service = services.find((one) => keyOf(one) === key);
     if (service !== undefined) return { service, port: portOf(service, question) };
-    // A namespace may be called so.
+    // A namespace may have this name.
     if (pods.some((pod) => objectKey(pod) === to)) return undefined;
     throw new RampartError(errorCodes.INPUT, {
       what: `there is no Service ${key}`,

@@ -117,7 +117,7 @@ export class Refusals implements Disposable {
     );
   }
 
-  /** A packet that a pod sent with a foreign source. */
+  /** A packet that a pod sent with another source address than its own. */
   #forged({ pod: sender, verdict }: Sender, packet: IpPacket): Refusal {
     const { engine } = this.#options;
     const { from, to, protocol } = endsOf(packet);

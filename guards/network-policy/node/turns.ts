@@ -63,7 +63,7 @@ export class Turns {
       cancel();
     }
     const settleMs = Math.max(0, this.#programmedAtMs + SETTLE_MS - clock.monotonicMs());
-    // At least what is in the same chunk of a watch response.
+    // Waits at least for changes in the same chunk of a watch response.
     if (settleMs === 0) await turn();
     else await sleep(clock, settleMs, this.#signal).catch(() => undefined);
   }

@@ -115,7 +115,7 @@ export class ServedPolicies {
         continue;
       }
       if (missing !== undefined && !(await this.#webhooks.has(object, signal))) {
-        // As one that cannot run: what was never active refuses nothing.
+        // Treated like one that cannot run: a policy that was never active refuses nothing.
         await this.#notify(type, object, refusedStatus(object, missingOnPods(missing), undefined), signal);
         continue;
       }

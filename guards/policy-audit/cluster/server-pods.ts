@@ -25,7 +25,7 @@ export class PodStates {
   readonly #asked: readonly AskedPod[];
   /** Why the others could not, each with its name. */
   readonly unread: readonly string[];
-  /** Whether pods from before may lack what is new. */
+  /** Whether older pods may lack new policies. */
   readonly #isRollingOut: boolean;
 
   constructor(asked: readonly AskedPod[], unread: readonly string[], isRollingOut: boolean) {

@@ -169,7 +169,7 @@ export class ExceptionSet {
   }
 }
 
-/** For policy servers: what they need of them, sorted. */
+/** The parts of the exceptions that policy servers need, sorted. */
 export function exceptionsFile(objects: Iterable<PolicyException>, policies: ReadonlySet<string>): string {
   const found = [...objects]
     .filter(({ spec }) => spec.policies.some(({ kind, name }) => policies.has(`${kind}/${name}`)))

@@ -69,7 +69,7 @@ function decisionOf({ object }: FindingHead, policyId: string): Decision {
   };
 }
 
-/** Undefined for what is not in the cluster: a write that was refused. */
+/** Undefined for an object that is not in the cluster, since its write was refused. */
 export function explainWords(
   object: Pick<ObjectReference, 'kind' | 'name' | 'namespace'> | null,
   origin = 'audit',

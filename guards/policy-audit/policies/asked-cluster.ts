@@ -21,7 +21,7 @@ export class AskedCluster implements ClusterReader {
     this.#own = this.through(reader);
   }
 
-  /** The same through another reader, which may have other rights: only what has changed is common. */
+  /** The same through another reader, which may have other rights: they share only what has changed. */
   through(reader: ClusterReader): ClusterReader {
     return {
       get: (kind, target, options) => reader.get(kind, target, this.#options(kind, options)),

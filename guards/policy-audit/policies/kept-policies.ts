@@ -40,7 +40,7 @@ export class FetchedModules {
   readonly byUrl = new Map<string, FetchedModule>();
   terms = '';
 
-  /** Remembers what comes through it. */
+  /** Remembers what is fetched through it. */
   through(source: ModuleSource): Pick<Modules, 'fetch'> {
     this.terms = source.terms;
     return {

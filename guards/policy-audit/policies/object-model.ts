@@ -2,7 +2,7 @@
 import type { Resource } from '../../../lib/apiserver/resources/resource.ts';
 import type { ObjectModel } from '../engine/evaluator.ts';
 
-/** As the API server completes what it stores. */
+/** Completes an object as the API server does before it stores it. */
 export function modelOf({ model }: Pick<Resource, 'model'>): ObjectModel {
   return {
     get applyType() {
@@ -15,7 +15,7 @@ export function modelOf({ model }: Pick<Resource, 'model'>): ObjectModel {
       const { metadata } = object;
       const unknown = model.schema.prune(object);
       object['metadata'] = metadata;
-      // Custom resources are of no type in Go: what is unknown in them is left out when they are stored.
+      // Custom resources have no type in Go: their unknown fields are left out when they are stored.
       if (model.decode === undefined || unknown.length === 0) return;
       throw new Error(`strict decoding error: unknown field ${unknown.map((one) => `"${one}"`).join(', ')}`);
     },

@@ -26,7 +26,7 @@ export interface OpenEvaluatorOptions {
   readonly modules: Pick<Modules, 'fetch'>;
   /** The host calls of a policy that may read these kinds; in a group, of each member. */
   readonly hostCalls: (allowed: readonly KindName[], program?: ModuleProgram) => HostCalls;
-  /** For expressions of ValidatingAdmissionPolicies, which read what they name. Default: as `hostCalls`, with nothing allowed. */
+  /** For expressions of ValidatingAdmissionPolicies, which may read the objects that they name. Default: as `hostCalls`, with nothing allowed. */
   readonly cluster?: ClusterReader;
   readonly pullSecret?: CredentialsSource | undefined;
   readonly limits?: WasmLimits;
@@ -116,7 +116,7 @@ async function openModule(
   }
 }
 
-/** With what is known from opening it. The time limit of the policy itself replaces that of its caller, as upstream. */
+/** Adds the facts known from opening it. The time limit of the policy itself replaces that of its caller, as upstream. */
 class Opened implements OpenedEvaluator {
   readonly runtime: Evaluator['runtime'];
   readonly digests: ReadonlyMap<string, string>;

@@ -41,7 +41,7 @@ export class DirtyObjects {
     this.#work(namespace).gone.add(uid);
   }
 
-  /** Takes everything of a namespace: what is not done must be put back. */
+  /** Takes all objects of a namespace: those that are not audited must be put back. */
   take(namespace: string): DirtyNamespace | undefined {
     const work = this.#byNamespace.get(namespace);
     this.#byNamespace.delete(namespace);

@@ -34,7 +34,7 @@ export interface FollowedKindsOptions {
   readonly policies: ScannerOptions['policies'];
   readonly states: Pick<ObjectStates, 'isAsked'>;
   readonly clock: Clock;
-  /** All there is of a kind is known from now on. */
+  /** Called when all objects of a kind are known. */
   readonly onSynced: (followed: FollowedKind) => void;
   readonly onObject: (followed: FollowedKind, change: CacheChange<KubeObject>) => void;
   /** {@link FollowedKinds.unserved} has changed. */

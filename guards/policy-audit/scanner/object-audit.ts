@@ -149,7 +149,7 @@ export class ObjectAudit {
           ? undefined
           : await (isAvailable ? earlier.held(open) : earlier.kept(open));
       if (loopSlice.over) await loopSlice.next();
-      // It would request now what it requested then.
+      // If the old outcome holds, the policy would make the same requests now.
       found[at] =
         old === undefined
           ? await this.#evaluate(

@@ -275,7 +275,7 @@ async function readBody(
     else if (share.grow(chunk.length + CHUNK_BYTES)) chunks.push(chunk);
     else give('no room');
   };
-  /** Lets go of what has come. */
+  /** Discards what has come. */
   const give = (answer: NotReceived | Error): void => {
     chunks = [];
     share[Symbol.dispose]();

@@ -121,7 +121,7 @@ function capabilitiesOf(value: unknown, what: string): readonly string[] | undef
   if (!Array.isArray(value) || !value.every((each) => typeof each === 'string')) {
     throw unusable(what, 'hostCapabilities is not a list of capabilities');
   }
-  // Says what is wrong with one.
+  // Describes what is wrong with a policy.
   new HostCapabilities(value);
   return value;
 }

@@ -14,7 +14,7 @@ export function statesText(states: PolicyStates): string {
   return JSON.stringify({ policies: Object.fromEntries(states) });
 }
 
-/** @throws {Error} for what is not {@link statesText} */
+/** @throws {Error} if it was not written by {@link statesText} */
 export function statesIn(text: string): PolicyStates {
   const document: unknown = JSON.parse(text);
   const policies = isObject(document) ? document['policies'] : undefined;

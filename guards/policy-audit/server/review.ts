@@ -108,7 +108,7 @@ export function failureOf(request: PolicyRequest, message: string): AdmissionRes
   return { uid: uidOf(request), allowed: false, status: { message: visibleText(message), code: 500 } };
 }
 
-/** The response of `/validate`: with the policy's own message, according to its mode, and without what it may not do. */
+/** The response of `/validate`: with the policy's own message, according to its mode, and without what it may not change. */
 export function constrained(response: AdmissionResponse, policy: ServedPolicy): AdmissionResponse {
   if (policy.mode === 'monitor') {
     const { uid, auditAnnotations, warnings } = response;

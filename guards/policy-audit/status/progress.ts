@@ -36,7 +36,7 @@ export function progressFacts(
   };
 }
 
-/** Takes what it understands. */
+/** Reads the parts that it understands. */
 export function readProgress(facts: GuardFacts = {}): Progress {
   const time = (name: string): string | undefined => {
     const value = facts[name];

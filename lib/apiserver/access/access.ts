@@ -58,7 +58,7 @@ const administrator: User = {
 };
 
 /**
- * Makes what is missing, renews what is old, refuses what others could have read.
+ * Creates missing files, renews old ones, refuses files that others could have read.
  *
  * @throws {RampartError} `INPUT` for an address that is not allowed and for files that others can read; `CORRUPT`,
  * `FULL`, `SYSTEM`.

@@ -27,7 +27,7 @@ class Comparer implements Comparison {
     if (before === after) return;
     const [old, now] = [kindIn(type, before), kindIn(type, after)];
     const isOther = before !== undefined && after !== undefined && old !== now;
-    // A value that became one of another kind: what was in it is gone, and it is another value.
+    // A value that became one of another kind: its former fields are removed, and the value itself has changed.
     if (isOther) this.#as(old, before, after, type);
     const isLeaf = this.#as(after === undefined ? old : now, before, after, type);
     if (!isLeaf) {

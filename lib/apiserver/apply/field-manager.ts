@@ -75,8 +75,8 @@ const serverFields = FieldSet.of(
 );
 
 /**
- * Applies a configuration: what it says becomes so, what its manager applied before and does no longer goes, and
- * the manager owns what it says. Preconditions in it (`metadata.uid`, `metadata.resourceVersion`) are the
+ * Applies a configuration: its fields are set, fields that its manager applied before and no longer does are removed,
+ * and the manager owns the set fields. Preconditions in it (`metadata.uid`, `metadata.resourceVersion`) are the
  * caller's to check; they are not merged.
  *
  * @param live the object as stored; `undefined` to create it.
@@ -101,7 +101,7 @@ export function serverSideApply(
   if (previous !== undefined) {
     const owned = [...managers.values()].reduce((all, manager) => union(all, manager.fields), new FieldSet());
     const pruned = prune(merged, previous.fields, owned, type);
-    // Pruning takes along a list or map that it leaves without content: what was applied as empty comes back.
+    // Pruning also removes a list or map that it leaves empty: those that were applied as empty are restored.
     if (pruned !== merged) merged = mergeApplied(pruned ?? {}, configuration, type);
   }
   const comparison = compare(before, merged, type);
@@ -226,7 +226,7 @@ function managersOfUpdate(
   return conformedManagers(wanted === undefined || wanted.size === 0 ? stored : wanted, context.type);
 }
 
-/** The live object without its entries, and who owns it; on the first apply, what is there is one manager's. */
+/** The live object without its entries, and who owns it; on the first apply, one manager owns all existing fields. */
 function opened(
   live: JsonObject | undefined,
   context: ApplyContext,

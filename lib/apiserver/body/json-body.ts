@@ -22,7 +22,7 @@ export function decodeJson(bytes: Buffer): Body {
   try {
     value = JSON.parse(text);
   } catch (error) {
-    // The careful parser says what is wrong. Should it find nothing, its answer is as good.
+    // The careful parser says what is wrong. If it finds nothing, its result is used.
     if (error instanceof SyntaxError) return carefully(text);
     throw error;
   }

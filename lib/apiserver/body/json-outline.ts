@@ -18,7 +18,7 @@ interface JsonOutline {
 const quote = 0x22;
 const backslash = 0x5c;
 
-/** Says something of any bytes; what it says is true where they are JSON, up to the first mistake. */
+/** Returns facts for any bytes; they are true for JSON, up to its first error. */
 export function outlineJson(bytes: Uint8Array): JsonOutline {
   const end = bytes.length;
   let fields = 0;

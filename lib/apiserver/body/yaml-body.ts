@@ -43,7 +43,7 @@ export function decodeYaml(bytes: Buffer): Body {
   }
 }
 
-/** JSON is YAML, and is read at another speed. `undefined` for what is not a JSON object. */
+/** JSON is YAML, but is read much faster. `undefined` if it is not a JSON object. */
 export function asJsonBody(bytes: Buffer): Body | undefined {
   if (firstSign(bytes) !== 0x7b) return undefined;
   try {

@@ -38,7 +38,7 @@ interface KindParts {
   readonly defaults?: (object: JsonObject) => void;
   /** For a created object: what Go shows of an empty status. */
   readonly newStatus?: JsonObject;
-  /** Besides what follows from the other parts. */
+  /** In addition to what follows from the other parts. */
   readonly strategy?: Partial<Strategy>;
   /** Where the objects are stored as another group's. */
   readonly stored?: { readonly name: string; readonly apiVersion: string; readonly codec: Codec };

@@ -65,7 +65,7 @@ export interface Crd {
   readonly storedVersions: readonly string[];
 }
 
-/** Reads a stored CustomResourceDefinition; what it holds is shared with the object. */
+/** Reads a stored CustomResourceDefinition; its parts are shared with the object. */
 export function readCrd(object: JsonObject): Crd {
   const [metadata, spec, status] = [
     objectAt(object, 'metadata'),

@@ -141,7 +141,7 @@ function resourceOf(
     categories,
     namespaced: crd.namespaced,
     storeName: crd.name,
-    // Requests that hold this while the definition changes write what is stored by then.
+    // Requests that hold this while the definition changes write the form that is stored by then.
     get storedApiVersion() {
       return `${crd.group}/${stored.form.storageVersion}`;
     },

@@ -86,7 +86,7 @@ export class CustomResources {
   }
 
   /**
-   * Serves what was established before, then follows the changes until the signal aborts.
+   * Serves the established definitions, then follows the changes until the signal aborts.
    *
    * @throws what the store throws when it cannot be read.
    */
@@ -209,7 +209,7 @@ export class CustomResources {
       signal,
       'status',
     );
-    // The watch brings it too, later: until then, what comes next must not conflict with it.
+    // The watch delivers it too, later: until then, the next definition must not conflict with it.
     const present = this.#known.get(known.crd.name);
     if (stored !== undefined && present?.version === known.version) this.#take(stored);
   }
@@ -246,12 +246,12 @@ export class CustomResources {
   }
 }
 
-/** As the status has them: without what is empty. */
+/** Names as the status has them: without empty ones. */
 function namesJson({ plural, singular, shortNames, kind, listKind, categories }: ResourceNames): JsonObject {
   return {
     plural,
     singular,
-    // A merge patch removes what is null.
+    // A merge patch removes fields that are null.
     shortNames: shortNames.length === 0 ? null : shortNames,
     kind,
     listKind,

@@ -59,7 +59,7 @@ export class StoredForm {
     if (key === this.#form.key) this.#since = since;
   }
 
-  /** Between what is stored and what a version shows. */
+  /** Converts between the stored form and that of a version. */
   codec(version: string): Codec {
     const madeFor = this.#form.key;
     return {

@@ -10,7 +10,7 @@ export class Exchange {
   readonly auditId = randomUUID();
   readonly startedMs = performance.now();
   readonly warnings: string[] = [];
-  /** For what is counted; the verb in capitals where it is a method. */
+  /** For metrics; the verb in capitals if it is a method. */
   verb: string;
   resource = '';
   /** A watch, or a text that may be followed: has no time limit, and is ended when the server stops. */

@@ -24,7 +24,7 @@ export class Traffic {
   watchEvents = 0;
   /** Times a watch had to wait for its client. */
   watchStalls = 0;
-  /** Connections ended because what came was no HTTP, or came too slowly. */
+  /** Connections that were closed because the request was not HTTP, or came too slowly. */
   badConnections = 0;
   rejected = 0;
 

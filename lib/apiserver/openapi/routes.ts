@@ -114,7 +114,7 @@ function indexAnswer(request: PlainRequest, index: Index, registry: Registry): P
   return taggedAnswer(request, hashOf(text), { 'content-type': 'application/json' }, () => text);
 }
 
-/** Clients keep what they get by a path with a hash for good (KEP-2896); an old hash leads them to the new one. */
+/** Clients keep the document of a path with a hash forever (KEP-2896); an old hash leads them to the new one. */
 function groupAnswer(request: PlainRequest, key: string, document: Document): PlainAnswer {
   if (
     !parseAccept(headerOf(request, 'accept') ?? '*/*').some((range) => matches(range, 'application', 'json'))

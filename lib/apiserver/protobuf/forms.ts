@@ -1,5 +1,5 @@
 /**
- * Types whose JSON is not an object of their fields: quantities, times, and what is one of several things. Each follows
+ * Types whose JSON is not an object of their fields: quantities, times, and unions such as IntOrString. Each follows
  * the type's `MarshalJSON` in k8s.io/apimachinery and k8s.io/apiextensions-apiserver.
  */
 import { BodyMistake } from '../body/body-mistake.ts';

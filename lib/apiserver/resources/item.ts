@@ -36,7 +36,7 @@ export class Item {
     return new Item(resource, undefined, undefined, object);
   }
 
-  /** Where it came from; `undefined` for what is not stored. */
+  /** Where it was stored; `undefined` if it is not. */
   get stored(): StoredObject | undefined {
     return this.#stored;
   }

@@ -1,5 +1,5 @@
 /**
- * `metadata`: what a client may write there, and what it has to be. Rules and wording are those of
+ * `metadata`: which fields a client may write, and their rules. Rules and wording are those of
  * k8s.io/apimachinery `pkg/api/validation/objectmeta.go` and `pkg/api/validate/content` as of Kubernetes 1.35.
  */
 import { labelKeyProblems, labelValueProblems } from '../../kube/selectors/label-names.ts';

@@ -64,7 +64,7 @@ export function pathSegmentProblems(name: string): readonly string[] {
   return ['/', '%'].filter((part) => name.includes(part)).map((part) => `may not contain '${part}'`);
 }
 
-/** A dash at its end is followed by what is generated, so the rules are held to something else in its place. */
+/** A dash at its end is followed by generated characters, so the rules are checked with another character in its place. */
 export function withoutTrailingDash(generateName: string): string {
   return generateName.length > 1 && generateName.endsWith('-')
     ? `${generateName.slice(0, -2)}a`

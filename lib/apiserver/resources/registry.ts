@@ -42,12 +42,12 @@ export class Registry {
     return this.all.find((resource) => resource.kind === kind && apiVersionOf(resource) === apiVersion);
   }
 
-  /** The preferred version of what is stored under a name. */
+  /** The preferred version of the objects that are stored under a name. */
   findStored(storeName: string): Resource | undefined {
     return this.#sets.get(storeName)?.versions[0];
   }
 
-  /** In place of what is served of the same objects. @throws {RampartError} `INPUT` for unrelated versions. */
+  /** Replaces the versions that are served for the same objects. @throws {RampartError} `INPUT` for unrelated versions. */
   add(versions: readonly Resource[]): void {
     const [first] = versions;
     if (
@@ -73,7 +73,7 @@ export class Registry {
     this.#changed();
   }
 
-  /** Calls back after each change, until what is returned is disposed. */
+  /** Calls back after each change, until the result is disposed. */
   onChange(listener: () => void): Disposable {
     return this.#listeners.add(listener);
   }

@@ -42,7 +42,7 @@ export interface Resource extends ResourceNames {
   readonly storedApiVersion: string;
   readonly verbs: ReadonlySet<Verb>;
   readonly subresources: ReadonlyMap<string, Subresource>;
-  /** Columns of a Table besides those that are for every kind; what they show is asked of each object. */
+  /** Columns of a Table besides those of every kind; their cells are computed for each object. */
   readonly columns: readonly Column[];
   /** Fields for field selectors besides `metadata.name` and `metadata.namespace`. Absent fields read as ''. */
   readonly selectableFields: ReadonlyMap<string, (object: JsonObject) => string>;
@@ -64,7 +64,7 @@ export interface Resource extends ResourceNames {
 export interface ResourceModel {
   readonly schema: CompiledSchema;
   /**
-   * Brings what was sent into the form in which it is kept, in place, before defaults: built-in kinds are of Go's types. Throws a
+   * Converts a sent object into its stored form, in place, before defaults: built-in kinds have Go's types. Throws a
    * `GoTypeError` for a value of another type.
    */
   decode?(object: JsonObject): void;
@@ -145,7 +145,7 @@ export interface Subresource {
   /** `status`, `scale`, `finalize`. */
   readonly name: string;
   readonly verbs: ReadonlySet<'get' | 'patch' | 'update'>;
-  /** The kind of what is read and written, which for `scale` is another one. */
+  /** The kind that is read and written, which for `scale` is another one. */
   readonly group: string;
   readonly version: string;
   readonly kind: string;

@@ -62,7 +62,7 @@ export class SchemaNode {
   readonly items: SchemaNode | undefined;
   /** The schema of fields that have none of their own. */
   readonly additional: SchemaNode | undefined;
-  /** Whether there is an `additionalProperties`, and what it says where it is no schema. */
+  /** Whether there is an `additionalProperties`, and its value if it is not a schema. */
   readonly additionalAllowed: boolean | undefined;
   readonly allOf: readonly SchemaNode[];
   readonly anyOf: readonly SchemaNode[];

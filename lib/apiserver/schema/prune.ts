@@ -82,7 +82,7 @@ function pruneFields(
   }
 }
 
-/** Keeps what is unknown; fields with a schema are pruned by theirs. Goes through lists into their items. */
+/** Keeps unknown fields; fields with a schema are pruned by theirs. Goes through lists into their items. */
 function preserve(value: unknown, node: SchemaNode | undefined, resource: boolean, trail: Trail): void {
   if (node === undefined) return;
   if (Array.isArray(value)) {

@@ -216,7 +216,7 @@ export class Validation {
     this.problems.add(fieldError.invalid('', '', `${goQuote(this.path)} ${words}`));
   }
 
-  /** Checks a value apart: what it fails goes into a list of its own. */
+  /** Checks a value separately: its problems go into their own list. */
   #attempt(value: unknown, node: SchemaNode): { problems: Problems; passed: number } {
     const outer = this.problems;
     const problems = new Problems(20);

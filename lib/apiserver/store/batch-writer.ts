@@ -27,7 +27,7 @@ export interface BatchWriter {
   apply(writes: readonly Write[]): Promise<readonly Outcome[]>;
   /** @throws {RampartError} `FULL`, `CORRUPT`, `SYSTEM` */
   compact(to: bigint): Promise<bigint>;
-  /** Ends it, after what was asked before. */
+  /** Ends it, after earlier requests. */
   close(): Promise<void>;
 }
 

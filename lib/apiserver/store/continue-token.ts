@@ -1,5 +1,5 @@
 /**
- * Continue tokens: where a list in pages goes on. Opaque to clients, signed with a key that is in the database,
+ * Continue tokens: where a list in pages continues. Opaque to clients, signed with a key that is in the database,
  * so that a token holds over a restart and nothing but an unchanged token of this store is accepted.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';

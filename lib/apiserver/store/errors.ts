@@ -35,7 +35,7 @@ export class ExpiredError extends RampartError {
   readonly version: bigint;
   /** The oldest version that can still be read. */
   readonly compactedVersion: bigint;
-  /** For a list in pages: goes on after the same key, at the newest version instead. */
+  /** For a list in pages: continues after the same key, at the newest version instead. */
   readonly newestToken: string | undefined;
 
   constructor(what: string, version: bigint, compactedVersion: bigint, newestToken?: string) {

@@ -39,7 +39,7 @@ interface StoredCredentialsOptions {
   readonly clock?: Clock | undefined;
 }
 
-/** How old what was read from a file may be. */
+/** How long a value read from a file is used. */
 const REREAD_MS = 60_000;
 
 /**

@@ -52,7 +52,7 @@ export class ExecCredentials implements Credentials {
     signal.throwIfAborted();
     if (this.#cached && this.#clock.wallMs() < this.#cached.expiresMs) return this.#cached.credential;
     this.#running ??= this.#run().finally(() => (this.#running = undefined));
-    // The run goes on for the others, and for the next request.
+    // The run continues for the others, and for the next request.
     return orAborted(this.#running, signal);
   }
 

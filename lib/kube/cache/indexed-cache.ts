@@ -91,7 +91,7 @@ export class IndexedCache<T extends KubeObject> {
     );
   }
 
-  /** Resolves when the first list is complete. Before that, what is missing here may well exist. */
+  /** Resolves when the first list is complete. Before that, objects that are missing here may exist. */
   get synced(): Promise<void> {
     return this.#synced.promise;
   }
@@ -257,7 +257,7 @@ export class IndexedCache<T extends KubeObject> {
   }
 
   /**
-   * The list that was begun is complete, and is of `version`: what it did not have is gone.
+   * The list that was begun is complete, and is of `version`: objects that it did not have are gone.
    *
    * @throws the signal's reason when it aborts.
    */

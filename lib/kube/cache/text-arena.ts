@@ -89,7 +89,7 @@ export class TextArena {
     return slab.bytes.toString('utf8', at, at + length);
   }
 
-  /** Lets go of a text; its handle will be given to another one. */
+  /** Releases a text; its handle will be given to another one. */
   remove(handle: number): void {
     this.#forget(handle);
     this.#slabOf[handle] = undefined;

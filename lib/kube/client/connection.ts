@@ -25,7 +25,7 @@ export interface ConnectionOptions {
 
 export type Query = Readonly<Record<string, string | number | boolean | undefined>>;
 
-/** A query string of what is set. */
+/** A query string of the parameters that are set. */
 export function searchParams(query: Query): URLSearchParams {
   const params = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) if (value !== undefined) params.set(name, String(value));
@@ -40,7 +40,7 @@ export interface ApiRequest {
   readonly path: string;
   readonly query?: URLSearchParams | undefined;
   readonly accept?: string;
-  /** Takes a compressed answer too: see `content-encoding` of what comes. */
+  /** Accepts a compressed answer, too: see its `content-encoding`. */
   readonly acceptsGzip?: boolean;
   readonly contentType?: string | undefined;
   readonly body?: unknown;

@@ -43,7 +43,7 @@ export class Http2Session implements Disposable {
   readonly #clock: Clock;
   #streams = 0;
   #heardMs: number;
-  /** It has worked: if it ends, that is no answer to what was just sent. */
+  /** It has worked before: if it ends, that is no answer to the last request. */
   #answered = false;
   #failure: Error | undefined;
   /** From a GOAWAY: later streams were not processed. */
@@ -220,6 +220,6 @@ class StreamBody extends Readable {
 
 function cancel(stream: ClientHttp2Stream): void {
   if (!stream.closed) stream.close(CANCEL);
-  // Otherwise it would wait until what has arrived is read.
+  // Otherwise it would wait until the received data is read.
   stream.destroy();
 }

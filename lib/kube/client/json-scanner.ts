@@ -24,7 +24,7 @@ export class JsonScanner {
     return bracket || byte === 0x2d || (byte >= 0x30 && byte <= 0x39) || (byte >= 0x61 && byte <= 0x7a);
   }
 
-  /** Goes on in `bytes` from `at`: where the value ends, or -1 when it goes on in the next piece. */
+  /** Continues in `bytes` from `at`: where the value ends, or -1 if it continues in the next piece. */
   scan(bytes: Uint8Array, at: number): number {
     const { length } = bytes;
     let depth = this.#depth;

@@ -42,7 +42,7 @@ export class ListDecoder {
   #expect: number = expect.start;
   #key = '';
   #hasItems = false;
-  /** The beginning of the value that goes on in the next chunk. */
+  /** The beginning of the value that continues in the next chunk. */
   #parts: Uint8Array[] = [];
   #partBytes = 0;
 

@@ -9,7 +9,7 @@ export interface PodLogOptions {
   readonly signal?: AbortSignal | undefined;
   /** Needed where the pod has several. */
   readonly container?: string | undefined;
-  /** Goes on with what is written, until the container ends. */
+  /** Continues with new lines, until the container ends. */
   readonly follow?: boolean | undefined;
   /** RFC 3339; the API counts in whole seconds, so slightly earlier lines may come too. */
   readonly sinceTime?: string | undefined;
@@ -22,7 +22,7 @@ export interface PodLogOptions {
 }
 
 const TIMEOUT_MS = 30_000;
-/** Longer lines are left out: a container may write what it likes. */
+/** Longer lines are left out: a container may write anything. */
 const MAX_LINE_BYTES = 1024 * 1024;
 
 /** See `KubeClient.podLog`. */

@@ -204,7 +204,7 @@ export class Transport implements Disposable {
     return { certificate, agent, sessions };
   }
 
-  /** Closes what is unused; what is in use is closed when its request ends. */
+  /** Closes unused connections; one in use is closed when its request ends. */
   #retire(pool: Pool): void {
     pool.agent.maxFreeSockets = 0;
     closeFree(pool.agent);

@@ -89,7 +89,7 @@ export async function* watchEvents<T extends KubeObject>(
   for await (const line of watchLines(connection, watch, options)) yield parseEvent<T>(line, watch.what);
 }
 
-/** @throws {KubeError} for an ERROR event; {@link RampartError} `API_UNREACHABLE` for what is no event. */
+/** @throws {KubeError} for an ERROR event; {@link RampartError} `API_UNREACHABLE` if it is not an event. */
 function parseEvent<T extends KubeObject>(line: string, what: string): WatchEvent<T> {
   let event: { readonly type?: unknown; readonly object?: unknown } | null;
   try {

@@ -221,7 +221,7 @@ class Run<K> {
     const call: Call = {
       controller,
       timedOut: false,
-      // Called in a later microtask, so that what it throws at once is a rejection too and `call` exists.
+      // Called in a later microtask, so that an exception thrown synchronously is a rejection, too, and `call` exists.
       end: Promise.resolve()
         .then(() => this.#options.reconcile(key, controller.signal))
         .then(

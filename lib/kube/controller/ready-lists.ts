@@ -33,7 +33,7 @@ export class ReadyLists<T extends Ready> {
     return this.#levels.map(({ size }) => size);
   }
 
-  /** Adds what is in no list to the end of its level. */
+  /** Adds an item that is in no list to the end of its level. */
   append(item: T): void {
     const list = this.#levels[item.level];
     item.previous = list.last;
@@ -45,7 +45,7 @@ export class ReadyLists<T extends Ready> {
     this.#size++;
   }
 
-  /** Removes what is in the list of its level. */
+  /** Removes an item from the list of its level. */
   remove(item: T): void {
     const list = this.#levels[item.level];
     if (item.previous === undefined) list.first = item.next;

@@ -66,7 +66,7 @@ export type ObjectOf<
   Name extends keyof R['versions'] = keyof R['versions'],
 > = KubeObject & ReadFields<R['versions'][Name]['fields']>;
 
-/** An object as it may be written: without what has a default. */
+/** An object as it may be written: fields with defaults are optional. */
 export type WrittenObjectOf<
   R extends Resource,
   Name extends keyof R['versions'] = keyof R['versions'],

@@ -33,7 +33,7 @@ type AnySchema = Schema<unknown, unknown, Presence>;
 
 /** A value as the API returns it: defaults are filled in. */
 export type ReadOf<S> = S extends { readonly types?: { readonly read: infer Read } } ? Read : never;
-/** A value as it may be written: without what has a default. */
+/** A value as it may be written: fields with defaults are optional. */
 export type WrittenOf<S> = S extends { readonly types?: { readonly written: infer Written } }
   ? Written
   : never;

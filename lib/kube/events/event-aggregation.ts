@@ -149,7 +149,7 @@ function referenceKey({ apiVersion, kind, namespace, name, uid, fieldPath }: Obj
   return JSON.stringify([apiVersion, kind, namespace, name, uid, fieldPath]);
 }
 
-/** A map that keeps what was used last. */
+/** A map that keeps the most recently used entries. */
 class Recent<T> {
   readonly #map = new Map<string, T>();
   readonly #size: number;

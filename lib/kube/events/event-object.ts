@@ -110,7 +110,7 @@ export function cutNote(given: string): string {
   const bytes = Buffer.from(note);
   const ellipsis = '…';
   let end = NOTE_BYTES - Buffer.byteLength(ellipsis);
-  // A byte 10xxxxxx goes on with a character (RFC 3629).
+  // A byte 10xxxxxx continues a character (RFC 3629).
   while (((bytes[end] ?? 0) & 0b1100_0000) === 0b1000_0000) end--;
   return `${bytes.toString('utf8', 0, end)}${ellipsis}`;
 }

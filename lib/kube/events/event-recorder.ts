@@ -117,7 +117,7 @@ export class EventRecorder implements AsyncDisposable {
     return { recorded: this.#recorded, ...this.#counts, waiting: this.#queue.size };
   }
 
-  /** Writes all that waits, series too. @throws the signal's reason when it aborts; the writing goes on. */
+  /** Writes all that waits, series too. @throws the signal's reason when it aborts; the writing continues. */
   async flush(signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     this.#hurry = true;
@@ -249,7 +249,7 @@ export class EventRecorder implements AsyncDisposable {
     const { place, entry } = pending;
     if (pending.writtenCount > 0) {
       const patch = { type: 'merge', body: { series: seriesOf(entry) } } as const;
-      // Events expire, by default after an hour. Then the series goes on in a new object.
+      // Events expire, by default after an hour. Then the series continues in a new object.
       if ((await orUndefined(client.patch(events, place, patch, { signal }))) !== undefined) return;
     }
     try {

@@ -105,7 +105,7 @@ export class LeaseClaim {
     signal.throwIfAborted();
     const { holder, durationMs, seenMs } = this.#observe(lease);
     const own = holder === identity;
-    // Read again after a conflict: only what is ours is taken up at once, others get their pause.
+    // Read again after a conflict: only our own lease is taken up at once, other holders get their pause.
     if (!onceMore && !own) return undefined;
     const free = holder === '' || own;
     if (!free && this.#clock.monotonicMs() < seenMs + durationMs) return undefined;

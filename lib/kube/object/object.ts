@@ -188,7 +188,7 @@ export function describeTarget(type: ResourceType, { namespace, name, subresourc
   return [subresource === undefined ? type.plural : `${type.plural}/${subresource}`, scope].join(' ').trim();
 }
 
-/** `namespace/name`, or `name` for what has no namespace. */
+/** `namespace/name`, or `name` for cluster-scoped objects. */
 export function objectKey({ metadata }: KubeObject): string {
   const { namespace, name } = metadata;
   if (namespace === undefined || namespace === '') return `${name}`;

@@ -1,4 +1,4 @@
-/** Who owns an object: the API deletes what is owned together with its owner. */
+/** Who owns an object: the API deletes owned objects together with their owner. */
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 import {
   apiVersionOf,

@@ -37,7 +37,7 @@ export const NAMES_COME_AND_GO =
   inotifyBits.CREATE | inotifyBits.DELETE | inotifyBits.MOVED_FROM | inotifyBits.MOVED_TO;
 /** Changes that create a name. */
 export const IS_NEW = kindBits.created | kindBits.movedTo;
-/** More than these and the older generation is let go early. */
+/** With more than these, the older generation is dropped early. */
 const MAX_TRACES = 32_768;
 const NOBODY: Found = { author: undefined, contentAuthor: undefined, atMs: undefined, others: 0 };
 const OF_ATTRIBUTES = kindBits.attributes | kindBits.changed;
@@ -60,7 +60,7 @@ export class Authors {
     return this.#now.traces.size === 0 && this.#before.traces.size === 0;
   }
 
-  /** How often something was let go before its time. */
+  /** How often something was dropped before its time. */
   get drops(): number {
     return this.#drops;
   }
@@ -197,7 +197,7 @@ export class Authors {
   }
 }
 
-/** An unknown kind may be one of content. */
+/** An unknown kind may be a change of content. */
 function isOfContent({ explains }: Trace): boolean {
   return (explains & ~OF_ATTRIBUTES) !== 0;
 }

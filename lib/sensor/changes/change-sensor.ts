@@ -179,7 +179,7 @@ export class ChangeSensor implements Disposable {
     view.setUint32(stateAt.epoch, (view.getUint32(stateAt.epoch, true) + 1) >>> 0, true);
   }
 
-  /** Hands out what is in the ring now; within a callback it does nothing. */
+  /** Delivers the records that are in the ring now; within a callback it does nothing. */
   drain(): void {
     if (!this.#reading && this.#final === undefined) this.#ring.drain();
   }

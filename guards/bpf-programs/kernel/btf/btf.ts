@@ -1,11 +1,11 @@
 /**
  * Types as BTF has them (Documentation/bpf/btf.rst), read in this process: for global variables by name, and for values of maps.
- * BTF of strangers is malformed until it has been examined: each access is checked.
+ * Untrusted BTF may be malformed: each access is checked.
  */
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 
 export interface BtfMember {
-  /** '' for an anonymous structure or union, whose members count as those of what it is in. */
+  /** '' for an anonymous structure or union, whose members count as those of the enclosing one. */
   readonly name: string;
   readonly typeId: number;
   readonly bitOffset: number;

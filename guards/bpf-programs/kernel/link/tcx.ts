@@ -17,7 +17,7 @@ const MAX = 64;
 
 /** The attached programs, in the order in which they run. */
 interface TcxState {
-  /** Counts changes; to be given back as what is expected. */
+  /** Counts changes; passed back as the expected revision. */
   readonly revision: bigint;
   readonly programs: readonly {
     readonly programId: number;

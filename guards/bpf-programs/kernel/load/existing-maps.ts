@@ -1,6 +1,6 @@
 /**
- * Maps in the kernel that take the place of an object file's own: what several programs share, and what a new version of a program
- * goes on with.
+ * Maps in the kernel that take the place of an object file's own: maps that several programs share, and maps that a new
+ * version of a program takes over.
  */
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';

@@ -168,7 +168,7 @@ function typeOfRules(type: AttachType | undefined): AttachType {
   return type;
 }
 
-/** A program that is refused is of another type, perhaps. */
+/** A program may be refused because its real type is another one. */
 function declaring<T>(declared: DeclaredType, type: AttachType | undefined, work: () => T): T {
   try {
     return work();
@@ -376,7 +376,7 @@ function keep(
   for (const { map, byName, initial } of files) {
     const { fd, name, internal } = map;
     if (fd < 0 || (internal && !used.has(fd))) continue;
-    // The name comes from the object file, which may be a stranger's; no name in C contains a hyphen.
+    // The name comes from the object file, which is untrusted; no name in C contains a hyphen.
     const pinName = internal ? `data-${kept.length}` : /^\w+$/.test(name) ? name : `map-${kept.length}`;
     pin(fd, join(directory, 'maps', pinName));
     places.set(fd, kept.length);

@@ -74,7 +74,7 @@ export class Refusals {
     this.#found.delete(key);
   }
 
-  /** The policy without what is refused. */
+  /** The policy without the parts that the kernel rejects. */
   without(key: string, { policy, direction }: PolicyRules, compiled: CompiledPolicy): CompiledPolicy {
     if (this.#shapes.size === 0 && this.#sets.size === 0) return compiled;
     const refused = new Map(

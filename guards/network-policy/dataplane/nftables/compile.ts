@@ -72,7 +72,7 @@ const ofLink = [
 /** After DNAT (-100), so that a Service's address is already that of its pod; before the filters of others (0). */
 const priority = { egress: -10, ingress: -9 } as const;
 
-/** Everything except the pods and policies, and what is for all pods. */
+/** Everything except the pods and policies, and the rules for all pods. */
 export function compileBase(rules: NodeRules, options: DataplaneOptions): TableObject[] {
   const hasUnknown = options.unknownPods !== 'allow';
   return [
@@ -245,7 +245,7 @@ function unknownObjects(rules: NodeRules, options: DataplaneOptions): TableObjec
 /** Packets that are reported, of each pod and direction. */
 const reported = { perMinute: 10, burst: 10 } as const;
 
-/** The end of a chain: what comes here is reported, and refused by the chain that led here; or it passes. */
+/** The end of a chain: packets that come here are reported, and refused by the calling chain; or they pass. */
 function ending(
   verdict: RefusalVerdict,
   /** For each rule that reports: the statements that count a packet, and those that pace the log. */

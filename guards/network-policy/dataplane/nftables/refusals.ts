@@ -61,7 +61,7 @@ export class Refusals {
     return isNew;
   }
 
-  /** The rules without what is refused. */
+  /** The rules without those that the kernel rejects. */
   without(rules: NodeRules): NodeRules {
     if (this.#isEmpty) return rules;
     const policies = new Map(

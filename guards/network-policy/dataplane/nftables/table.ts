@@ -29,7 +29,7 @@ export function readTable(nft: Nftables): Map<string, TableObject> | undefined {
   }
 }
 
-/** Whether packets pass it: it has more than what has the kernel track connections. */
+/** Whether it filters packets: it has more than the rules that make the kernel track connections. */
 export function isEnforcing(nft: Nftables): boolean {
   try {
     nft.list(`list chain ${tableName} ${shortDirection.ingress}`);

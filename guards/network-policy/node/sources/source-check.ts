@@ -33,7 +33,7 @@ export interface SourceCheckOptions {
   readonly inNetwork?: (<T>(work: () => T) => T) | undefined;
 }
 
-/** Dispose it after use: what is programmed stays. */
+/** Dispose it after use: programmed rules stay. */
 export class SourceCheck implements Disposable {
   readonly #options: SourceCheckOptions;
   readonly #inNetwork: <T>(work: () => T) => T;
@@ -98,7 +98,7 @@ export class SourceCheck implements Disposable {
     }
   }
 
-  /** Programs what follows from the rules of the engine. */
+  /** Programs the checks that follow from the engine's rules. */
   program(): void {
     if (!this.#options.isNeeded()) return this.#removeAll();
     this.#isLeftoverRemoved = false;

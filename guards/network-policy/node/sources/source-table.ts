@@ -329,7 +329,7 @@ export class SourceTable implements Disposable {
     ];
   }
 
-  /** Counts by the names of the counters, from which `parseCounterName()` tells the chain. */
+  /** Counts by the names of the counters, from which `parseCounterName()` reads the chain. */
   #counts(): ReadonlyMap<string, Count> {
     return readCounters(this.#netlink, 'netdev', bareSourceTableName);
   }

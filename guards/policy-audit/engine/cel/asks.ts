@@ -45,7 +45,7 @@ let current: Asks | undefined;
 
 /** An evaluation that continues where it was interrupted. */
 interface Resumed {
-  /** Starts again with what is known already. */
+  /** Runs again with the answers that are known already. */
   rewind(): void;
 }
 

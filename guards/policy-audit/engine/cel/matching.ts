@@ -12,7 +12,7 @@ export type Match =
   | { readonly matched: false; readonly error?: undefined; readonly condition: string }
   | { readonly matched: false; readonly error: string };
 
-/** With what was requested, as in a verdict. */
+/** With the requested objects, as in a verdict. */
 export type AskedMatch = Match & { readonly asked?: readonly AskedOfCluster[] };
 
 /** Conditions that are ready for evaluation. */

@@ -77,7 +77,7 @@ export class PolicyCompiler {
     this.#problems = problems;
   }
 
-  /** Declares variables for what is compiled after them. */
+  /** Declares variables for the expressions that are compiled after them. */
   define(variables: readonly NamedExpression[], path: string): void {
     for (const [index, { name, expression }] of variables.entries()) {
       const at = `${path}[${index}]`;

@@ -1,4 +1,4 @@
-/** The imports of a module, as far as they affect what it can change. */
+/** The imports of a module that affect what it can change. */
 import { BinaryError, BinaryReader } from './binary.ts';
 import { skipImportType } from './metadata.ts';
 

@@ -79,7 +79,7 @@ function clusterAddress(service: JsonObject): string {
 
 export function defaultNetworkPolicy(policy: JsonObject): void {
   const spec = madeObject(policy, 'spec');
-  // Neither is a pointer in Go: a policy of nothing is about all pods, and refuses what comes in.
+  // Neither is a pointer in Go: an empty policy selects all pods, and refuses ingress.
   madeObject(spec, 'podSelector');
   if (listAt(spec, 'policyTypes').length > 0) return;
   // Any policy is about incoming traffic unless it says otherwise.

@@ -155,7 +155,7 @@ export function checkIntOrPercent(value: unknown, path: string, causes: Cause[])
   }
 }
 
-/** Where Go's decoder finds the first fault of base64; `undefined` for what is fine, also for nothing at all. */
+/** Where Go's decoder finds the first fault of base64; `undefined` for a valid text, also for the empty one. */
 function base64Fault(text: string): number | undefined {
   const clean = text.replaceAll(/[\r\n]/g, '');
   const match = /^[A-Za-z0-9+/]*/.exec(clean)?.[0].length ?? 0;

@@ -26,7 +26,7 @@ export const regexBuiltins: Readonly<Record<string, Builtin>> = {
   },
 };
 
-/** Policies may make patterns of what they are given. */
+/** Policies may build patterns from their input. */
 const maxExpressions = 100;
 
 function search<T>({ expressions }: BuiltinContext, pattern: string, run: (regex: Regex) => T): T {
