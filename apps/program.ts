@@ -64,7 +64,7 @@ function examples(guards: readonly Guard[]): readonly string[] {
   return all.map(([command, what]) => `rampart ${command.padEnd(width)}  # ${what}`);
 }
 
-/** Runs the command line of this process, with these guards; ends the process where it fails. */
+/** Runs the command line of this process, with these guards; ends the process if it fails. */
 export async function runProgram(guards: readonly Guard[]): Promise<void> {
   // Called too for what is thrown outside of the command's own promise: in an event handler, a stream.
   process.on('uncaughtException', fail);

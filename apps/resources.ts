@@ -1,4 +1,4 @@
-/** The custom resources of guards, and their installation where the product brings its own API. */
+/** The custom resources of guards, and their installation if the product brings its own API. */
 import type { Guard, OptionValues, ResourceVariants } from '../guard/guard.ts';
 import { errorCodes, RampartError } from '../lib/errors/errors.ts';
 import type { KubeClient } from '../lib/kube/client/client.ts';
@@ -16,7 +16,7 @@ const crdType: ResourceType = customResourceDefinitions;
 const ESTABLISH_MS = 30_000;
 const GONE_POLL_MS = 20;
 
-/** Reports are defined by others: they are installed only where the API is our own. */
+/** Reports are defined by others: they are installed only if the API is our own. */
 function installed(guards: readonly Guard[]): readonly Resource[] {
   const reports = [policyReports, clusterPolicyReports, openReports, clusterOpenReports];
   return [...guards.flatMap(({ resources }) => resources), ...reports];

@@ -59,6 +59,6 @@ export interface AdmissionChain {
 /** For all guards, by their names. */
 export interface GuardAdmissions {
   use(guard: string, admission: Admission): Disposable;
-  /** It will not come: writes stop waiting for it. */
+  /** The guard's admission will not come: writes stop waiting for it. */
   giveUp(guard: string): void;
 }

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 
 import type { KubeObject } from '../lib/kube/object/object.ts';
 
-/** On each Lease of an agent: the node's name, or its digest where the name is not a label value. */
+/** On each Lease of an agent: the node's name, or its digest if the name is not a label value. */
 export const agentLeaseLabel = 'rampart.dev/agent';
 /** The node's name. */
 export const agentNodeAnnotation = 'rampart.dev/node';

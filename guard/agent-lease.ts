@@ -66,7 +66,7 @@ export async function keepAgentLease(options: AgentLeaseOptions): Promise<void> 
   await write(options, '', AbortSignal.timeout(RELEASE_MS)).catch(() => undefined);
 }
 
-/** Sooner where a guard has become ready. */
+/** Sooner if a guard has become ready. */
 async function untilDue(states: GuardStates, clock: Clock, signal: AbortSignal): Promise<void> {
   const dueMs = clock.monotonicMs() + RENEW_MS;
   const before = states.notReady();

@@ -32,7 +32,7 @@ export interface GuardContext {
   recorder(limits?: EventRecorderOptions['limits']): EventRecorder;
   /**
    * The objects of a query, kept by one reflector for all guards of the process that ask the same, as long as one of them
-   * does. It is never synced where the kind is not served.
+   * does. It is never synced if the kind is not served.
    *
    * With `part`, readiness waits for it under this name of the descriptor's health parts.
    *

@@ -108,7 +108,7 @@ export interface Guard<Options = unknown> {
   readonly metricsPaths?: readonly string[];
   /** The part that the agent runs on each node. */
   readonly node?: () => Promise<NodePart<Options>>;
-  /** Its cluster part objects to writes where the API is in the same process (`context.admission`): until it is ready, they wait. */
+  /** Its cluster part objects to writes if the API is in the same process (`context.admission`): until it is ready, they wait. */
   readonly admits?: true;
   /** The part that the operator runs once per cluster. */
   readonly cluster?: () => Promise<ClusterPart<Options>>;
@@ -362,7 +362,7 @@ export interface PodMount {
  */
 export interface HealthPart {
   readonly on: 'node' | 'cluster';
-  /** After the guard's name, and `node` where it is on a node: `file-access-node-pods`. */
+  /** After the guard's name, and `node` if it is on a node: `file-access-node-pods`. */
   readonly name: string;
   /** What it means to be healthy, in words. */
   readonly what: string;

@@ -40,7 +40,7 @@ export interface LineView {
   pretty(options: PrettyLineOptions): string;
 }
 
-/** It stays until a person decides about it. */
+/** A finding that stays until a person decides about it. */
 export interface Decision {
   /** Lines with the same key are about the same: the newest one says whether it is open. */
   readonly key: string;

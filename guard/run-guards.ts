@@ -119,7 +119,7 @@ export async function runClusterParts(
       parsedOptions(guard, options.values),
     );
     await running?.catch((error: unknown) => {
-      // It is reported as unavailable, and writes do not wait for it forever.
+      // The guard is reported as unavailable, and writes do not wait for it forever.
       if (error instanceof RampartError) admissions?.giveUp(guard.name);
       throw error;
     });

@@ -20,7 +20,7 @@ export interface WriteLimit {
   readonly resources: readonly string[];
   /** CEL: whether an object may be written. Evaluated for the new and the old object. */
   readonly allows?: (object: string) => string;
-  /** CEL about `object`, as it will be; `oldObject` is null where it is created. */
+  /** CEL about `object`, as it will be; `oldObject` is null if it is created. */
   readonly written?: string;
   /** The permitted objects, for the message of a refusal: `those of the node in its token`. */
   readonly what: string;

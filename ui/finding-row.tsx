@@ -12,7 +12,7 @@ const headKeys: ReadonlySet<string> = new Set([
 
 interface FindingRowProps {
   readonly listed: ListedFinding;
-  /** It waits for a decision. */
+  /** Whether it waits for a decision. */
   readonly isWaiting: boolean;
 }
 

@@ -60,7 +60,7 @@ export function useFindings(): Findings {
         isComplete = true;
         flush();
       });
-      // It comes back by itself from a connection that breaks, and never from an answer that is no stream.
+      // EventSource reconnects by itself after a connection breaks, but not after an answer that is not a stream.
       events.addEventListener('error', () => {
         if (events.readyState === EventSource.CLOSED) again = setTimeout(open, RETRY_MS, false);
       });

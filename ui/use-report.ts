@@ -13,7 +13,7 @@ export interface PolledReport {
   readonly checkedMs: number;
   /** Why the server gives none now; empty if it does. */
   readonly failure: string;
-  /** It gives one to whoever has a token. */
+  /** Whether the server gives a session to a browser that has a token. */
   readonly needsToken: boolean;
 }
 

@@ -105,7 +105,7 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
   registerAgentMetrics(metrics, health);
   registerDropped(metrics, out);
   const nodeName = options.nodeName ?? hostname().toLowerCase();
-  // Its containers are the pods of the API, whichever guards there are.
+  // The machine's containers are the pods of the API, whichever guards run.
   const containers = new NodeRuntime({ socketPath: options.criSocket, logger, isOptional: true });
   const made: { mirror?: PodMirror } = {};
   // Guards object to requests once they have started.
@@ -140,7 +140,7 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
   const kubeconfig = kubeconfigOf(server);
   say(`kubeconfig ${kubeconfig}`);
   if (options.data === undefined) say('no data directory (--data): nothing is kept after exit');
-  // Its own API, without other clients to spare: a report for each of 100,000 objects takes minutes. By a
+  // This is our own API, without other clients to spare: a report for each of 100,000 objects takes minutes. By a
   // socket that only this user can open: connections of others must not cost the guards their leases.
   const access = {
     ...clusterAccess({ kubeconfig }),

@@ -28,7 +28,7 @@ export class StoredApi implements ReadApi, Disposable {
       : Promise.resolve(JSON.parse(text) as T);
   }
 
-  /** It has objects alone. */
+  /** A stored API has objects only. */
   getPath(path: string): Promise<never> {
     return Promise.reject(notFound(`get ${path}`));
   }

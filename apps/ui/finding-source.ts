@@ -20,7 +20,7 @@ const KEPT_UNITS = 16 * 1024 * 1024;
 
 interface FindingSourceOptions {
   readonly guards: readonly Guard[];
-  /** Asked again after a failure: a cluster may be reached by then. @throws where nothing is found. */
+  /** Asked again after a failure: a cluster may be reached by then. @throws if nothing is found. */
   readonly origin: () => AlertOrigin;
   /** The options that name the cluster or the machine, for the commands to go on with. */
   readonly clusterWords: readonly string[];

@@ -122,7 +122,7 @@ export function cleaningPatch({ spec }: DaemonSet): object {
             const parent = parents.get(volume.name);
             return parent === undefined ? volume : { name: volume.name, hostPath: { path: parent } };
           }),
-          // Its directory would appear in /run of the node.
+          // A mounted token would make a directory in the node's /run.
           automountServiceAccountToken: false,
           terminationGracePeriodSeconds: 1,
         },

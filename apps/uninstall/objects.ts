@@ -28,7 +28,7 @@ export class Remover {
     [this.#client, this.#signal, this.#goneMs] = [client, signal, goneMs];
   }
 
-  /** Nothing where the kind is not served. */
+  /** Nothing if the kind is not served. */
   async find({ type, namespace, ...selection }: Selected): Promise<readonly KubeObject[]> {
     const options = { ...selection, signal: this.#signal };
     return (await orUndefined(this.#client.list(type, { namespace }, options)))?.items ?? [];

@@ -137,7 +137,7 @@ interface MemberRow {
   readonly link: (scope: Scope) => Fields;
   readonly rules?: readonly Rule[];
   /**
-   * How upstream's validation message names this type, where that is not the field's name:
+   * How upstream's validation message names this type, if not by the field's name:
    * `tcx configuration is required when type is TCX, ...`.
    */
   readonly inMessage?: string;

@@ -76,7 +76,7 @@ export const nodeStatusQuery: CacheQuery<KiveNodeStatus> = {
   indexes: { node: (status) => [nodeOfStatus(status)] },
 };
 
-/** It is called after its node. */
+/** A KiveNodeStatus has the name of its node. */
 export function nodeOfStatus({ metadata }: KiveNodeStatus): string {
   return metadata.name ?? '';
 }

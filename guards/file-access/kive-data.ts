@@ -64,7 +64,7 @@ export interface NodeContainer {
   readonly pod: PodView;
 }
 
-/** In place of the id of a container, where it is the node itself: its KiveData name no container either. */
+/** For the node itself, in place of the id of a container: its KiveData name no container either. */
 export const hostId = '';
 export const nodeItself: NodeContainer = { id: hostId, name: '', pod: { metadata: {} } };
 

@@ -133,7 +133,7 @@ export type PolicyPart = ReadOf<typeof part>;
 /** The same, with the node. */
 export type NodePart = PolicyPart & { readonly node: string };
 
-/** The status of a policy, where the schema of the stored object may be an older one. */
+/** The status of a policy if the schema of the stored object may be an older one. */
 export function statusOf(policy: object): PolicyStatus {
   return (policy as { readonly status?: PolicyStatus }).status ?? {};
 }

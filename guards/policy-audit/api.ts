@@ -39,7 +39,7 @@ const annotation = (name: string, key: string): PrinterColumn => ({
   priority: 1,
 });
 
-/** Its descriptions are Kubewarden's. */
+/** A printer column with Kubewarden's description. */
 const column = (
   name: string,
   jsonPath: string,

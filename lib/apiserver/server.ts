@@ -109,7 +109,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   await upkeep.prepare(stop.signal);
   await custom.start(stop.signal);
   const maintained = upkeep.run(stop.signal);
-  // It ends with its signal only; an error is a fault, and reported as one at the end.
+  // These tasks end with the signal only; an error is a fault, and is reported as one.
   maintained.catch((err: unknown) =>
     logger.error({ err }, 'the background tasks of the API server have ended'),
   );
@@ -130,7 +130,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       tls: access.tls,
       listen,
       privateSocket: options.privateSocket,
-      // Reading fails where the disk or the database does; the reason goes to the log.
+      // Reading fails if the disk or the database does; the reason goes to the log.
       health: [{ name: 'store', of: 'readyz', check: () => void store.get('namespaces', '', 'default') }],
       log: logger,
       metrics,

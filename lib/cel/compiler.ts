@@ -302,7 +302,7 @@ function checkLiterals(name: string, args: readonly ASTNode[], method: boolean):
 
 function checkPattern(node: ASTNode, name: string, pattern: string): void {
   try {
-    // It is cached for the run.
+    // The compiled pattern is cached for the run.
     expression(pattern);
   } catch (error) {
     if (!(error instanceof CelError)) throw error;

@@ -34,7 +34,7 @@ export function allFunctions(): Library {
 /** A variable of a {@link Scope}. */
 interface Variable {
   readonly type: CelType;
-  /** It is an optional, which may be empty. */
+  /** Whether it is an optional, which may be empty. */
   readonly optional?: boolean;
 }
 

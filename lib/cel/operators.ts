@@ -105,7 +105,7 @@ export interface Operator {
   /** The type of the result, `undefined` if it does not accept operands of these types. */
   readonly type: (operands: readonly Type[]) => Type | undefined;
   readonly apply: (a: unknown, b: unknown) => unknown;
-  /** Its cost beyond its step. */
+  /** The cost of the operator beyond its step. */
   readonly cost: ((a: unknown, b: unknown) => number) | undefined;
 }
 

@@ -24,7 +24,7 @@ export class CelObject {
     const field = this.#type.fields?.get(name);
     if (field === undefined) return undefined;
     const raw = fieldOf(this.raw, field.name);
-    // A field that is null is as good as absent, also where the schema allows it.
+    // A field that is null is as good as absent, even if the schema allows it.
     if (raw === undefined || raw === null) return undefined;
     const value = toCel(raw, field.type);
     if (typeof value === 'object' && value !== null) (this.#converted ??= new Map()).set(name, value);

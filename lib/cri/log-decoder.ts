@@ -114,7 +114,7 @@ export class LogDecoder {
     return text;
   }
 
-  /** Waits no longer: ends the line that is open where others wait for it. */
+  /** Waits no longer: ends the line that is open if others wait for it. */
   settle(): void {
     if (this.#waiting.length === 0) return;
     this.#out.push(newline);

@@ -42,7 +42,7 @@ const nothing = Buffer.alloc(0);
  * Opens the log of a container. Nothing is read before it is asked for, and one portion at a time. Ending the iteration
  * closes the file; so does the signal, which is not an error.
  *
- * @throws {RampartError} as `openLogFile`; reading may throw it too, where a file that comes next cannot be opened.
+ * @throws {RampartError} as `openLogFile`; reading may throw it too if a file that comes next cannot be opened.
  */
 export async function openLog(
   source: LogSource,
@@ -110,7 +110,7 @@ async function* texts(
       if (performance.now() - askedMs >= ASK_MS) {
         askedMs = performance.now();
         hasEnded = await source.hasEnded(signal);
-        // Its last output is read before the end.
+        // The container's last output is read before the end.
         if (hasEnded) continue;
       }
       await changes.next(ASK_MS, signal);

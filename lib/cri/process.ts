@@ -46,7 +46,7 @@ const containerId = /[0-9a-f]{64}/;
 
 /**
  * Whether the process is in a cgroup of the container: the last part of the path is the id, or `cri-containerd-ID.scope`, or
- * `crio-ID.scope`. Undefined when its cgroups name no container at all, as where the host's are out of sight.
+ * `crio-ID.scope`. Undefined when its cgroups name no container at all, for example if the host's are out of sight.
  */
 export function isInContainer(pid: number, id: string, procPath = '/proc'): boolean | undefined {
   const cgroups = readProcFile(`${procPath}/${pid}/cgroup`);

@@ -38,7 +38,7 @@ export class Search<T> {
     this.#attempt = this.#options.limit(() => this.#run());
   }
 
-  /** It is worth asking at once again. */
+  /** The next request may be made at once. */
   reset(): void {
     this.#backoff.reset();
     this.#nextAtMs = 0;

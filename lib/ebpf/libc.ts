@@ -197,7 +197,7 @@ const emptyPath = new FixedBuffer(1);
 emptyPath.writeText('');
 
 /**
- * The type bits of the mode of what a descriptor stands for: S_IFREG, S_IFDIR, ... A symbolic link's own where it is
+ * The type bits of the mode of what a descriptor stands for: S_IFREG, S_IFDIR, ... A symbolic link's own if it is
  * one (O_PATH | O_NOFOLLOW).
  *
  * @throws {SystemCallError} `SYSTEM`.

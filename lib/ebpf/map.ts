@@ -33,7 +33,7 @@ export class BpfMap {
   /** Owned by the object; -1 before it is loaded. */
   get fd(): number {
     const pointer = this.#pointer;
-    // It stays the same once there is one, and asking takes as long as a change of the map.
+    // The descriptor never changes once it exists, and asking for it takes as long as a change of the map.
     if (this.#fd < 0) this.#fd = libbpf().mapFd(pointer);
     return this.#fd;
   }

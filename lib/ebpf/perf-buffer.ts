@@ -112,7 +112,7 @@ class CpuRing implements Disposable {
     if (!this.#memory.detached) Atomics.store(this.#positions, TAIL, tail);
   }
 
-  /** In one piece also where they go over the end. */
+  /** In one piece, even if they wrap around the end. */
   #bytesAt(at: number, sizeBytes: number): Buffer {
     const start = at % this.#data.length;
     const there = this.#data.subarray(start, start + sizeBytes);

@@ -38,7 +38,7 @@ export class LineFeed {
     return this.#last;
   }
 
-  /** The number that the oldest line has that is kept; `last + 1` where none is. */
+  /** The number that the oldest line has that is kept; `last + 1` if none is. */
   get first(): number {
     return Math.min(this.#last + 1, ...[...this.#rings.values()].map(({ first }) => first));
   }

@@ -172,7 +172,7 @@ class Follower {
         watcher.on('error', () => this.#forget(key));
         this.#watchers.set(key, watcher);
       } catch {
-        // It does not exist, or the machine has too many watches: it is read at intervals.
+        // The path does not exist, or the machine has too many watches: it is read at intervals.
       }
     }
   }

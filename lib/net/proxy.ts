@@ -48,7 +48,7 @@ export function proxyUrl(text: string): URL {
   if (url !== undefined && (url.protocol === 'http:' || url.protocol === 'https:')) return url;
   throw new RampartError(errorCodes.INPUT, {
     what: 'a proxy cannot be used',
-    // It may have a password.
+    // The URL may have a password.
     why: url === undefined ? 'it is not a URL' : `${url.protocol}// is not supported`,
     next: 'Set HTTP_PROXY, HTTPS_PROXY, or proxies in sources.yml, to http://HOST:PORT',
   });

@@ -78,7 +78,7 @@ export function interfaceNames(socket: RouteSocket): string[] {
     .map(({ body }) => textOf(attributesOf(body.subarray(IFINFO_BYTES)).get(IFLA_IFNAME)));
 }
 
-/** Their names, in the socket's network namespace. @throws {KernelRefusal} */
+/** The names of bridges in the socket's network namespace. @throws {KernelRefusal} */
 export function bridgesOf(socket: RouteSocket): string[] {
   return listInterfaces(socket).flatMap(({ name, kind }) => (kind === 'bridge' ? [name] : []));
 }

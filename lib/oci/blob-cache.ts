@@ -76,7 +76,7 @@ export class BlobCache {
       return undefined;
     }
     const now = new Date();
-    // It may have been removed meanwhile: then it needs no mark.
+    // The file may have been removed meanwhile: then it needs no mark.
     await utimes(path, now, now).catch(() => undefined);
     return bytes;
   }

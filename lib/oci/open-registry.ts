@@ -190,7 +190,7 @@ class CachingRegistry implements Registry {
       return { digest };
     } catch (error) {
       if (!(error instanceof RampartError)) throw error;
-      // It was removed, or access was revoked: the cached state is invalid.
+      // The image was removed, or access was revoked: the cached state is invalid.
       if (error.code === errorCodes.NOT_FOUND || error.code === errorCodes.PRIVILEGE) {
         await this.#cache.forgetReference(name, key);
       }

@@ -72,7 +72,7 @@ function parseToml(text: string, what: string): TomlTable {
     return parse(text, { maxDepth: MAX_DEPTH });
   } catch (error) {
     if (!(error instanceof TomlError)) throw error;
-    // Its message continues with an excerpt.
+    // The parser's message continues with an excerpt.
     const [why = ''] = error.message.replace('Invalid TOML document: ', '').split('\n');
     throw unusable(`${what}, line ${error.line}`, why);
   }

@@ -47,9 +47,9 @@ const drops = [
   'refused',
   /** The receiver has taken the others of the request: a partial success. */
   'rejected',
-  /** It was older than `maxAgeMs`. */
+  /** The record was older than `maxAgeMs`. */
   'expired',
-  /** It could not be read again. */
+  /** The record could not be read again. */
   'damaged',
 ] as const;
 export type Drop = (typeof drops)[number];

@@ -86,7 +86,7 @@ export class Sensor<W extends Watcher> implements Disposable {
     const state = loaded.memory.view;
     this.#counters = new DataView(state.buffer, stateAt.counters, counterAt.sizeBytes);
     this.#identifier = new Identifier(this.#object, state);
-    // Its own accesses are left out from here on.
+    // From here on, the agent's own accesses are left out.
     state.setUint32(stateAt.agentPid, this.#identifier.ownPid(), true);
     const ids = { next: 1 };
     this.targets = new Targets<W>(this.#object.map('targets'), () => this.drain(), ids);

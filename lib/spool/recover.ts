@@ -119,7 +119,7 @@ function trySetAside(path: string): void {
   try {
     setAside(path);
   } catch {
-    // It stays, and is counted again by the next process.
+    // The file stays, and the next process counts it again.
   }
 }
 

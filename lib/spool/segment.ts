@@ -251,7 +251,7 @@ export class Segment {
       try {
         ftruncateSync(this.#open(), endBytes);
       } catch {
-        // It is not read either.
+        // A torn end that cannot be cut off is not read either.
       }
     }
     return sizeBytes - endBytes;

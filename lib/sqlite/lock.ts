@@ -52,7 +52,7 @@ function makePrivateFile(path: string): void {
     // Never one that is there: to close it would drop the lock that this process may hold (fcntl(2)).
     closeSync(openSync(path, 'wx', 0o600));
   } catch {
-    // It is there, or it cannot be made: then SQLite says why.
+    // The file exists, or cannot be created: then SQLite says why.
   }
 }
 

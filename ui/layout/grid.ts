@@ -60,7 +60,7 @@ function keepOf(name: string): 'end' | 'start' {
   return name.includes('/') ? 'end' : 'start';
 }
 
-/** Its first word says most: `✕ 12`, `2 ports`. */
+/** Shortened to its first word, which says most: `✕ 12`, `2 ports`. */
 function markIn(mark: string, width: number): string {
   if (widthOf(mark) <= width) return mark;
   return cut(mark.split(' ')[0] ?? '', width);

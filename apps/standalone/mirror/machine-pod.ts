@@ -33,7 +33,7 @@ export interface MachinePod {
   readonly annotations: Readonly<Record<string, string>>;
   /** Wall clock, milliseconds. */
   readonly createdMs: number;
-  /** Its sandbox runs. */
+  /** Whether its sandbox runs. */
   readonly ready: boolean;
   /** The first is the main one. None for a pod in the network of the host. */
   readonly ips: readonly string[];

@@ -59,7 +59,7 @@ async function networkOf({ netns, pod, criSocket }: NetOptions): Promise<Network
   try {
     return NetworkPlace.of({ container: await containerOf(pod, criSocket) });
   } catch (error) {
-    // It has ended meanwhile.
+    // The container has ended meanwhile.
     if (!(error instanceof ProgramFailure)) throw error;
     throw notFound(`pod ${pod} cannot be entered`, error.message);
   }

@@ -6,7 +6,7 @@ import type { PublishRequest, Volumes } from './volumes.ts';
 
 export const driverName = 'csi.bpfman.io';
 
-/** Keys of volumeAttributes, and what kubelet adds to them where the CSIDriver has podInfoOnMount. */
+/** Keys of volumeAttributes, and what kubelet adds to them if the CSIDriver has podInfoOnMount. */
 const attribute = {
   program: `${driverName}/program`,
   maps: `${driverName}/maps`,

@@ -86,7 +86,7 @@ export class Volumes {
    */
   publish({ targetPath, uid, ...request }: PublishRequest): void {
     const place = this.#targetOf(targetPath);
-    // Kubelet writes both. Where the CSIDriver does not have podInfoOnMount, the namespace is the word of whoever made the pod, who does not know this.
+    // Kubelet writes both. If the CSIDriver does not have podInfoOnMount, the author of the pod chooses the namespace, but does not know this.
     if (place.uid !== uid)
       throw new GrpcError(
         grpcStatus.INVALID_ARGUMENT,
@@ -131,7 +131,7 @@ export class Volumes {
     this.#records.drop(volumeId);
   }
 
-  /** Pins the maps of the version that runs, where a new version of a program has others. */
+  /** Pins the maps of the running version, if a new version of a program has others. */
   refresh(): void {
     for (const volume of this.#records.all) {
       try {

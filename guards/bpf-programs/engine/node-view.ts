@@ -12,7 +12,7 @@ export interface SelectedContainer {
   readonly place: ContainerPlace;
   /** Inode of its network namespace; undefined if it cannot be determined: then `problem` says why. */
   readonly network: bigint | undefined;
-  /** It is in the network namespace of the node itself. */
+  /** Whether it is in the network namespace of the node itself. */
   readonly hostNetwork: boolean;
   readonly problem?: string;
 }

@@ -197,7 +197,7 @@ export interface RunningProgram {
   readonly attachPoint: string;
   /** `NAMESPACE/NAME`; undefined on the node itself. */
   readonly pod: string | undefined;
-  /** Undefined also where it is attached for all containers of the pod. */
+  /** Undefined even if it is attached for all containers of the pod. */
   readonly container: string | undefined;
   readonly mapIds: readonly number[];
   /** Undefined if the running version is the requested one. */

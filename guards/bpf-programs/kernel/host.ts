@@ -282,7 +282,7 @@ class KernelProgramHost implements ProgramHost {
     try {
       this.#unreached.look({ pins: this.#pins, programs: this.#programs.known, chains });
     } catch (error) {
-      // It is for people: what runs does not depend on it.
+      // The counts are for people: programs run without them.
       if (!(error instanceof RampartError)) throw error;
       this.#logger.debug({ err: error }, 'cannot count runs of programs');
     }

@@ -23,7 +23,7 @@ export interface KeptMap {
   readonly pin: string;
   /** LIBBPF_PIN_BY_NAME: one map with those of the same name in its namespace. */
   readonly byName?: boolean;
-  /** It is that of the program whose maps this one shares. */
+  /** Whether it is the map of the program whose maps this one shares. */
   readonly shared?: boolean;
   /**
    * Places of global variables, and their values before the program ran. Undefined: not carried over.

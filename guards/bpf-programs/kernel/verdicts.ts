@@ -18,7 +18,7 @@ export class Verdicts {
     this.#logger = logger;
   }
 
-  /** It is attached, or for a program that is kept: the version before is. */
+  /** The program is attached; for a program that is kept, its previous version is. */
   loaded({ id }: DesiredProgram, programId: number, notes: readonly string[]): void {
     const kept = this.#kept.get(id);
     this.outcomes.set(

@@ -214,7 +214,7 @@ export class BytecodeSource implements Disposable {
         entry.backoff.reset();
         entry.dueMs = image.imagepullpolicy === 'Always' ? systemClock.monotonicMs() + ALWAYS_MS : Infinity;
       } else {
-        // It may be signed later.
+        // The image may be signed later.
         const message = `${this.#failureOf(untrusted, parent)}\nRetrying.`;
         entry.state = { is: 'ready', ...pulled, bytes, untrusted: message };
         entry.dueMs = systemClock.monotonicMs() + entry.backoff.nextMs();

@@ -120,7 +120,7 @@ class PodController {
 
   async #delete(key: string, data: KiveData, reason: StaleReason, signal: AbortSignal): Promise<Result> {
     const { client, logger } = this.#options;
-    // It was changed: it is checked again in its new state.
+    // The object was changed: it is checked again in its new state.
     if (!(await deleteSame(client, kiveDataType, data, { unchanged: true, signal })))
       return requeueAfter(AGAIN_MS);
     logger.info({ data: key, policy: policyKeyOf(data), reason }, 'deleted an orphaned KiveData');

@@ -36,7 +36,7 @@ export function lastAlertTimeOf(known: string | undefined, parts: readonly NodeP
 }
 
 /**
- * The status of a policy as the operator writes it; the same object where nothing differs.
+ * The status of a policy as the operator writes it; the same object if nothing differs.
  *
  * @param parts - Of this policy, by node.
  */
@@ -54,7 +54,7 @@ export function clusterStatus(
     problemCount: sum((part) => part.problemCount),
     matchedNodes: parts.filter(isMatched).length,
   };
-  // It stays when its node goes.
+  // The time stays when its node is deleted.
   const lastAlertTime = lastAlertTimeOf(before.lastAlertTime, parts);
   const ready = setCondition(before.conditions, {
     type: 'Ready',

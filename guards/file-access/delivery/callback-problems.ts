@@ -16,7 +16,7 @@ export function hasCallback({ metadata, spec }: KivePolicy, callback: string, se
 /**
  * Each once, in the order of the traps.
  *
- * @param before - What the status says, by an earlier process perhaps: it counts where this one does not know yet, so
+ * @param before - What the status says, by an earlier process perhaps: it counts if this one does not know yet, so
  *   that a restart of the agent does not say that all is well.
  */
 export function callbackProblems(

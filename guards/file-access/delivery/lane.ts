@@ -204,7 +204,7 @@ export class Lane {
       this.#pass();
       observer.dropped('unwanted');
       observer.unwanted(this.name, alert.id, outcome.why);
-      // It answers, and the next alert may be another matter.
+      // The receiver answers, and may accept the next alert.
       this.#succeeded();
       return 0;
     }

@@ -64,9 +64,9 @@ export type Refusal = (typeof refusals)[number];
 const drops = [
   /** The receiver does not take this alert. */
   'unwanted',
-  /** It was older than `maxAgeMs`. */
+  /** The alert was older than `maxAgeMs`. */
   'expired',
-  /** It could not be read again. */
+  /** The alert could not be read again. */
   'damaged',
 ] as const;
 export type Drop = (typeof drops)[number];

@@ -23,7 +23,7 @@ export interface WatchedPath<C> extends Watcher {
   readonly context: C;
   /** The file the path leads to now; undefined for a directory. */
   identity: FileIdentity | undefined;
-  /** The file that was accessed, where the path is for those of a directory. */
+  /** The file that was accessed if the path is for those of a directory. */
   readonly file?: Pick<DirectoryFile, 'path'>;
   /** The directory, for files that come in it. */
   readonly node?: DirectoryNode;
@@ -107,7 +107,7 @@ export class FileWatch<C> implements Disposable {
           paths: [...paths.filter(({ path }) => directoryOf(path) === undefined), ...programs],
           identify,
           onChange: (path, now) => {
-            // It may be a watched file as well.
+            // The program may be a watched file as well.
             if (this.#programs.has(path.path)) this.#setProgram(path.path, now);
             this.#follow(path, now);
           },

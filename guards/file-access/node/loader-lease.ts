@@ -65,7 +65,7 @@ export function loaderLeaseStore({ store, cache, identity, clock }: LoaderLeaseO
       try {
         return keep(await store.update(withCandidate(lease, identity), signal));
       } catch (error) {
-        // Its holder or another candidate was quicker; the next try sees it.
+        // The lease's holder or another candidate was quicker; the next try sees that.
         if (isConflict(error) || isNotFound(error)) return lease;
         throw error;
       }

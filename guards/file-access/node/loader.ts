@@ -228,7 +228,7 @@ export class Loader implements Disposable {
     const { on, policyScope } = this.#options;
     const { kernelId, nodeName } = on;
     if (kernelOf(data) !== kernelId || nodeOf(data) === nodeName) return undefined;
-    // Its agent may be an older one, or gone.
+    // The agent that wrote it may be an older one, or gone.
     return isInScope(data, policyScope) ? alertedOfData(data) : undefined;
   }
 }

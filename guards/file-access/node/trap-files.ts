@@ -78,7 +78,7 @@ export class TrapFiles implements Disposable {
     const before = this.#byContainer.get(id);
     const now = new Map<CompiledTrap, Followed>();
     const byKey = new Map<string, Followed>();
-    // They are published only once all of them exist.
+    // The new files are published only once all of them exist.
     using added = new DisposableStack();
     this.#files.together(() => {
       for (const trap of traps) {

@@ -18,7 +18,7 @@ const everyName: NamePattern = { test: () => true };
 
 /**
  * Compiles a pattern: `regex:` and `glob:` say what follows, after spaces if there are any. Without a prefix it is the
- * name, or where it has a character that no name of a container may have, a regular expression (RE2's syntax). Each has
+ * name or, if it has a character that no name of a container may have, a regular expression (RE2's syntax). Each has
  * to match the whole name. Empty matches every name.
  *
  * @returns the pattern, or in `why` what is wrong with it.

@@ -113,7 +113,7 @@ function partProblems({ node, problems = [], callbackProblems = [], problemCount
   ];
 }
 
-/** Its agent does not know containers that the runtime has not reported. */
+/** Containers that the runtime has not reported to the node's agent. */
 function unknownContainers(
   { node, matchedContainers }: NodePart,
   { settled }: Matching = { running: 0, settled: 0 },

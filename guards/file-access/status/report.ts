@@ -31,7 +31,7 @@ export interface PolicyReport {
   readonly name: string;
   /** Without an entry in `problems[]`. */
   readonly guarded: boolean;
-  /** It is being deleted: its requests no longer count. */
+  /** Whether it is being deleted: its requests no longer count. */
   readonly deleting: boolean;
   /** The condition of that type; `null` before the operator has looked at it. */
   readonly ready: {

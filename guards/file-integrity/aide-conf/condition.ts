@@ -3,7 +3,7 @@ import { LineError, type Line } from './line.ts';
 import { fault, type Position } from './source.ts';
 import type { Condition } from './syntax.ts';
 
-/** Their present spellings. */
+/** Old conditions, with their present spellings. */
 export const oldConditions: ReadonlyMap<string, string> = new Map([
   ['@@ifdef', '@@if defined'],
   ['@@ifndef', '@@if not defined'],

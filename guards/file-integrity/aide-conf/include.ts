@@ -106,7 +106,7 @@ function filesIn(directory: string, { at }: Text, pattern: Text, reading: Readin
     .map(([, name]) => `${directory}/${name}`);
 }
 
-/** The name that an expression is for, where it is for one alone: `^a\.conf$`. */
+/** The name that an expression matches, if it matches one alone: `^a\.conf$`. */
 function onlyName(pattern: string): string | undefined {
   const name = /^\^((?:[^.*+?^${}()|[\]\\]|\\[^A-Za-z0-9])+)\$$/.exec(pattern)?.[1];
   return name?.replace(/\\(.)/gs, '$1');

@@ -11,13 +11,13 @@ export interface Source {
   readonly text: string;
   /** `text` has one character a byte: it came as bytes that are not UTF-8. */
   readonly isBytes: boolean;
-  /** It is a file of the node, and who writes the configuration may not read it: its text is in no message. */
+  /** A file of the node, which the author of the configuration may not read: its text is in no message. */
   readonly isPrivate?: boolean;
   /** For a converted text: the original, which errors refer to. */
   readonly written?: { readonly text: string; readonly offsetOf: (offset: number) => number };
 }
 
-/** The file's bytes as text: as UTF-8 where they are that, else one character a byte. */
+/** The file's bytes as text: as UTF-8 if they are that, else one character a byte. */
 export function sourceOf(file: string, content: string | Uint8Array | Source): Source {
   if (typeof content === 'object' && 'isBytes' in content) return content;
   if (typeof content === 'string') return { file, text: content, isBytes: false };

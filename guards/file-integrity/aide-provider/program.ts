@@ -69,7 +69,7 @@ export function matchesCharacters({ path }: AideProgram, signal: AbortSignal): P
     const args = ['--config=-', '--path-check=f:/\u00e9'];
     const { stdin } = execFile(path, args, options, (error) => {
       if (signal.aborted) reject(signal.reason as Error);
-      // 0 if a rule matches, 1 where none does.
+      // 0 if a rule matches, 1 if none does.
       else resolve(error?.code !== 1);
     });
     stdin?.on('error', () => undefined).end('/.$ p\n');

@@ -118,7 +118,7 @@ export class AideProvider implements IntegrityProvider {
       { command: ['--check'], purpose: 'check the files', baseline },
       { signal, onProgress },
     );
-    // It was read by AIDE, not by us: a change meanwhile would have misled it.
+    // AIDE read the database, not Rampart: a change meanwhile would have misled it.
     await baseline.verify(signal);
     const found = readReport(run, conf, aide);
     const unseen = await this.#unseen(job, aide, conf, baseline.path, signal, found);

@@ -51,7 +51,7 @@ export async function runAide(call: AideCall): Promise<AideRun> {
   const messages = new Bounded(messagesLimit);
   child.stdio[2]?.on('data', (chunk: Buffer) => messages.add(chunk));
   child.stdio[3]?.on('data', (chunk: Buffer) => report.add(chunk));
-  // It ignores SIGTERM.
+  // AIDE ignores SIGTERM.
   const kill = (): void => void child.kill('SIGKILL');
   let isStuck = false;
   const watch = watchCpu(child.pid, call, () => {

@@ -228,7 +228,7 @@ export async function adoptDatabase(made: NewDatabase): Promise<void> {
     await file.writeFile(`${line}\n${signature}\n`);
   });
   newest?.made({ provider: 'aide', digest: digest.toString('hex'), madeAtMs: facts.madeAtMs });
-  // It is already in effect, and the note fits it unchanged.
+  // The database is already in effect, and the note fits it unchanged.
   await note({ digest: digest.toString('hex') }).catch(() => undefined);
   await removeStrays(directory, maxBackups);
 }

@@ -28,7 +28,7 @@ export interface CheckJob {
   readonly configName: string;
   readonly configDigest: string;
   readonly root: string;
-  /** The baseline. Its directory exists where it is going to be written. */
+  /** The baseline. Its directory exists if it is going to be written. */
   readonly db: string;
   readonly key: VerifyingKey;
   /** For what writes. */

@@ -26,7 +26,7 @@ export interface ConfSource {
 
 /**
  * @param given as in `--config`
- * @throws {RampartError} `NOT_FOUND`, `SYSTEM` if it cannot be read; an error where the signal ends the wait for stdin
+ * @throws {RampartError} `NOT_FOUND`, `SYSTEM` if it cannot be read; an error if the signal ends the wait for stdin
  */
 export async function findConf(given: string | undefined, signal: AbortSignal): Promise<ConfSource> {
   if (given === undefined && !existsSync(USUAL))
@@ -57,7 +57,7 @@ export function readConf({ name, text }: ConfSource, allowExecution: boolean): A
   }
 }
 
-/** Included files are those of this machine, also where the files to be checked are elsewhere; as for AIDE. */
+/** Included files are those of this machine, even if the files to be checked are elsewhere; as for AIDE. */
 function machine(allowExecution: boolean): ConfEnvironment {
   return {
     hostname: hostname().split('.')[0] ?? '',

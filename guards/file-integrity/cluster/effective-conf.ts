@@ -34,7 +34,7 @@ type Refusal = Extract<EffectiveConf, { kind: 'error' }>;
 /** Limit of the active ConfigMap (Kubernetes, MaxSecretSize). */
 const MAX_TEXT_BYTES = 1_048_576;
 
-/** Undefined for the default. FIO takes the default too where only a namespace is named. */
+/** Undefined for the default. FIO takes the default too if only a namespace is named. */
 export function confSourceOf({ metadata, spec }: FileIntegrity): ConfSource | undefined {
   const { name = '', namespace = '', key = '' } = spec.config;
   if (name === '') return undefined;

@@ -76,7 +76,7 @@ export function initializingNodes({
   return nodeNames.filter((name) => !known.has(name)).toSorted(compareText);
 }
 
-/** Its baseline is about to be replaced: on request, or because the configuration has changed. */
+/** Whether its baseline is about to be replaced: on request, or because the configuration has changed. */
 function isOutdated(
   { metadata, configuration }: FileIntegrityNodeStatus,
   wanted: IntegrityFacts['configuration'],

@@ -68,7 +68,7 @@ class ResultController {
     if (slim === undefined) return done;
     const { namespace = '', name = '' } = slim.metadata;
     const configMap = await orUndefined(client.get(configMaps, { namespace, name }, { signal }));
-    // Its label may have been removed: then it is not a result.
+    // The label may have been removed: then it is not a result.
     if (configMap?.metadata.labels?.[names.logLabel] === undefined) return done;
     const read = this.#read(configMap);
     const about = {

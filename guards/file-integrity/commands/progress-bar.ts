@@ -17,7 +17,7 @@ interface Terminal {
   write(text: string): unknown;
 }
 
-/** Shows nothing where the stream is not a terminal. Dispose it before anything else is written there. */
+/** Shows nothing if the stream is not a terminal. Dispose it before anything else is written there. */
 export class ProgressBar implements Disposable {
   readonly #terminal: Terminal;
   readonly #startedMs: number;

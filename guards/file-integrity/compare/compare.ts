@@ -74,7 +74,7 @@ export class Comparison implements AsyncIterable<readonly Difference[]> {
   }
 
   /**
-   * In the order of the paths, except where a directory has files that may be moved: these come at its end.
+   * In the order of the paths, except for directories with files that may be moved: these come at the end of the directory.
    *
    * @throws RampartError INPUT if a stream is not sorted; what a stream throws; the reason of the signal
    */

@@ -71,7 +71,7 @@ async function* openText(
       yield head;
       yield* chunks;
     }, gunzip);
-    // It is waited for below; until then a failure is known by the stream.
+    // Awaited below; until then, the stream reports a failure.
     packing.catch(() => undefined);
     for await (const chunk of gunzip as AsyncIterable<Buffer>) yield chunk.toString('latin1');
     await packing;

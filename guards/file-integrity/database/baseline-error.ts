@@ -9,9 +9,9 @@ const kinds = {
     code: errorCodes.NOT_FOUND,
     next: 'Create a baseline: initialize the node again once you trust its state',
   },
-  /** It is something else. */
+  /** The file is not a baseline. */
   foreign: { code: errorCodes.CORRUPT, next: 'Give the path of a baseline, or import an AIDE database' },
-  /** It ends too early. */
+  /** The file ends too early. */
   truncated: {
     code: errorCodes.CORRUPT,
     next: 'Restore a backup, or initialize again once you trust the state of the node',
@@ -26,12 +26,12 @@ const kinds = {
     code: errorCodes.CORRUPT,
     next: 'Rampart uses signed baselines only. Find out who replaced it; then restore a backup, or initialize again',
   },
-  /** It is whole, and not signed with the key that was given. */
+  /** It is whole, but not signed with the given key. */
   'wrong signature': {
     code: errorCodes.CORRUPT,
     next: 'If the key has not changed, someone changed the baseline: investigate before you initialize again',
   },
-  /** It is signed, and not the one that was made last. */
+  /** It is signed, but not the latest one. */
   outdated: {
     code: errorCodes.CORRUPT,
     next: 'Someone replaced the baseline: find out who. Then restore the latest one, or initialize again',

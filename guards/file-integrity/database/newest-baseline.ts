@@ -9,7 +9,7 @@ export interface BaselineIdentity {
   readonly provider: 'native' | 'aide';
   /** Hexadecimal. */
   readonly digest: string;
-  /** Part of what is signed. It grows with each baseline of a job, also where the clock is put back. */
+  /** Part of what is signed. It grows with each baseline of a job, even if the clock is put back. */
   readonly madeAtMs: number;
 }
 
@@ -36,7 +36,7 @@ export class NewestBaseline {
   /**
    * A baseline was read from the disk, and its signature is right.
    *
-   * @throws {BaselineError} `outdated` where a newer one is known
+   * @throws {BaselineError} `outdated` if a newer one is known
    */
   check(path: string, found: BaselineIdentity): void {
     const newest = this.#newest;
@@ -50,7 +50,7 @@ export class NewestBaseline {
     this.made(found);
   }
 
-  /** It has taken its place on the disk. */
+  /** Call once this baseline is in place on the disk. */
   made(baseline: BaselineIdentity): void {
     this.#newest = baseline;
     this.#current = baseline;

@@ -76,7 +76,7 @@ export class Baseline implements AsyncDisposable {
 
   /**
    * The entries of these paths, as far as it has them. One block is read for each path, and for paths of one block
-   * together, where they are sorted.
+   * together if they are sorted.
    *
    * @throws BaselineError if the file is written to meanwhile; the reason of `signal`
    */

@@ -58,7 +58,7 @@ async function list(path: ByteString): Promise<readonly Dirent[]> {
   try {
     return await readdir(Buffer.from(path, 'latin1'), { encoding: 'latin1', withFileTypes: true });
   } catch {
-    // It is gone, which its parent reports, or unreadable, which scans report.
+    // The directory is gone, which its parent reports, or unreadable, which scans report.
     return [];
   }
 }

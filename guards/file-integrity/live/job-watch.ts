@@ -161,7 +161,7 @@ export class JobWatch implements AsyncDisposable {
     }
   }
 
-  /** It is not a directory now: its contents are gone, without an event for each. */
+  /** Whether a path that is not a directory now was one: its contents are gone, without an event for each. */
   #mayHaveBeenDirectory(path: ByteString, before: Entry | undefined): boolean {
     if (before !== undefined) return before.type === 'd';
     // Rules may select the directory's contents without the directory.

@@ -93,7 +93,7 @@ export class BaselineStore {
         await this.#syncDirectory();
       });
       newest?.made({ provider: 'native', digest: written.digest, madeAtMs: header.madeAtMs });
-      // It counts already. A note that cannot be written now is written by the next who reads it.
+      // The baseline counts already. A note that cannot be written now is written when it is next read.
       await this.#note({ digest: written.digest }).catch(() => undefined);
       await this.#prune().catch(() => undefined);
       return written;
@@ -175,7 +175,7 @@ export class BaselineStore {
   }
 }
 
-/** Sorted by their names they are sorted by time, also where the clock was put back. */
+/** Sorted by their names they are sorted by time, even if the clock was put back. */
 export function nextBackupName(last: string | undefined, nowMs: number): string {
   let atMs = nowMs;
   const lastMs = last === undefined ? Number.NaN : timeOf(last);

@@ -65,7 +65,7 @@ export class JobLive {
 
   /** After a scan: following continues, and the files that the scan left out are read. */
   async resume(job: IntegrityJob, provider: IntegrityProvider): Promise<void> {
-    // It was stopped if the baseline was broken.
+    // Following was stopped if the baseline was broken.
     if (!this.isRunning) await this.start(job, provider);
     else this.large.start(job, provider);
   }

@@ -243,7 +243,7 @@ export class NodeJobs {
         onChange: (status) => {
           // `a` on b-c and `a-b` on c have one name: what is asked of the other is not asked of us.
           job.status = status?.nodeName === nodeName ? status : undefined;
-          // Its status decides whether a missing baseline is the first one.
+          // The FileIntegrityNodeStatus decides whether a missing baseline is the first one.
           if (!isStatusKnown && configuration !== undefined) job.configuration = configuration;
           isStatusKnown = true;
         },

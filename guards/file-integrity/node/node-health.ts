@@ -42,7 +42,7 @@ export class StepWatch {
 }
 
 export interface NodeParts {
-  /** It is known which FileIntegrities are for this node. */
+  /** Whether it is known which FileIntegrities are for this node. */
   readonly looked: () => boolean;
   readonly steps: StepWatch;
 }

@@ -24,7 +24,7 @@ export interface UpdatesToAccept {
   readonly expected: ReadonlyMap<ByteString, ReportedChange>;
 }
 
-/** Its result. */
+/** Result of one step. */
 export interface AcceptedUpdates {
   readonly taken: readonly PathUpdate[];
   readonly left: readonly PathUpdate[];
@@ -49,7 +49,7 @@ export class AcceptableUpdates {
     this.#all.set(path, explained);
   }
 
-  /** It has changed again. */
+  /** Call when the file has changed again. */
   delete(path: ByteString): void {
     this.#all.delete(path);
   }

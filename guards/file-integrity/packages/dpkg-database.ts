@@ -133,7 +133,7 @@ export class DpkgDatabase {
     return this.#broken;
   }
 
-  /** It was written to, and has to be read again. */
+  /** Whether it was written to, and has to be read again. */
   get isDirty(): boolean {
     return this.#isStatusDirty || this.#dirty.size > 0;
   }

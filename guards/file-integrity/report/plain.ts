@@ -121,7 +121,7 @@ function* detailLines({ path, type, details }: ReportedChange): Generator<string
   for (const detail of details) yield* columns(detail);
 }
 
-/** Old and new side by side, broken where they are too long. */
+/** Old and new side by side, broken if they are too long. */
 function* columns({ name, old, now }: AttributeDetail): Generator<string> {
   let label = `${(labels.get(name) ?? name).padEnd(labelWidth)}:`;
   for (let at = 0; at < Math.max(old.length, now.length); at++) {

@@ -103,7 +103,7 @@ export class CurrentFindings {
     this.#waiting.add(path);
   }
 
-  /** It is not reported: a scan determines the state. */
+  /** Ends the waiting without a report: a scan determines the state. */
   unwait(path: ByteString): void {
     this.#waiting.delete(path);
   }
@@ -171,7 +171,7 @@ export class CurrentFindings {
     this.#touched = new Set();
   }
 
-  /** It was given up: it says nothing. */
+  /** The scan was given up: it has no results. */
   abortScan(): void {
     this.#touched = undefined;
   }
@@ -240,7 +240,7 @@ export class CurrentFindings {
     for (const [path, { finding }] of fresh) {
       if (this.#held.has(path)) changes.push({ state: 'found', path, finding });
     }
-    // It may be one of those without a name.
+    // The finding may be one of those without a name.
     if (omitted.isComplete) {
       for (const [path, { finding }] of before) {
         if (!this.#held.has(path) && omitted.get(path) === undefined)
@@ -352,7 +352,7 @@ export class CurrentFindings {
     return { counts: this.counts, changes, redefined, problems, omitted: this.#omitted.size + omittedOthers };
   }
 
-  /** Its state is known: a running scan may have looked at it earlier. */
+  /** The state of the path is known: a running scan may have looked at it earlier. */
   #touch(path: ByteString): void {
     this.#waiting.delete(path);
     if (this.#touched !== undefined && this.#touched.size < maxTouched) this.#touched.add(path);

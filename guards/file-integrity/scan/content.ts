@@ -215,7 +215,7 @@ export class ContentReader {
   }
 }
 
-/** The start of the next data or hole, the size where none follows or the file system does not say (lseek(2)). */
+/** The start of the next data or hole, the size if none follows or the file system does not say (lseek(2)). */
 function seek(fd: number, at: number, whence: number, sizeBytes: number): number {
   const found = fileCalls.lseek(fd, at, whence);
   if (found >= 0) return found;

@@ -104,7 +104,7 @@ export class FileStat {
   }
 
   /**
-   * It has been unchanged since before it was read, so everything read is consistent. Its modification counts as well:
+   * Whether it has been unchanged since before it was read, so that everything read is consistent. Its modification counts as well:
    * file systems without a time of the last change (FAT) return something else instead.
    */
   hasRested(sinceS: number): boolean {

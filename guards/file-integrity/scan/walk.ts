@@ -170,7 +170,7 @@ export class Walk {
     }
     this.#notify(path, outcome, asListed);
     if (type === 'd' && outcome !== 'gone') {
-      // It was something else when the directory was listed.
+      // The item was something else when the directory was listed.
       if (listed !== 'd' && listed !== '.' && selected.descends(path)) insertItem(frame, belowItem(name));
       this.#listBefore(frame, directory, name);
     }

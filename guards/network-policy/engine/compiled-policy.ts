@@ -108,7 +108,7 @@ export class CompiledPolicy {
   }
 }
 
-/** Its parts are the same objects. */
+/** Whether the parts of both are the same objects. */
 function isSame(a: Clause, b: Clause | undefined): boolean {
   if (b === undefined || a.peers !== b.peers) return false;
   if ('endpoints' in a) return 'endpoints' in b && a.endpoints === b.endpoints;

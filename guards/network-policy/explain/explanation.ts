@@ -75,7 +75,7 @@ export interface ExplainedSide {
 
 export interface Explanation {
   readonly allowed: boolean;
-  /** It is allowed, at either end because of monitor mode. */
+  /** Whether it is allowed only because of monitor mode, at either end. */
   readonly wouldRefuse: boolean;
   readonly from: ExplainedEnd;
   readonly to: ExplainedEnd;

@@ -73,7 +73,7 @@ export interface Nflog extends Disposable {
 /**
  * Takes a group of the network namespace that the calling thread has now.
  *
- * @throws {RampartError} `PRIVILEGE` without CAP_NET_ADMIN, `LIMIT` if another program has the group; `SystemCallError` where the
+ * @throws {RampartError} `PRIVILEGE` without CAP_NET_ADMIN, `LIMIT` if another program has the group; `SystemCallError` if the
  *   kernel has no nfnetlink_log.
  */
 export function openNflog(options: NflogOptions): Nflog {

@@ -15,9 +15,9 @@ const filter = 'filter';
 const legacyNames = ['/proc/net/ip_tables_names', '/proc/net/ip6_tables_names'];
 
 /**
- * In the network namespace of the calling thread. True as well where another program has a table in which our rules could be.
+ * In the network namespace of the calling thread. True as well if another program has a table in which our rules could be.
  *
- * @throws {RampartError} `PRIVILEGE` without CAP_NET_ADMIN; `SystemCallError` where the kernel has no nf_tables.
+ * @throws {RampartError} `PRIVILEGE` without CAP_NET_ADMIN; `SystemCallError` if the kernel has no nf_tables.
  */
 export function mayHaveRules(): boolean {
   return (

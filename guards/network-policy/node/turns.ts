@@ -68,7 +68,7 @@ export class Turns {
     else await sleep(clock, settleMs, this.#signal).catch(() => undefined);
   }
 
-  /** It spans many turns: ending it and starting it again would take as long as the engine takes for a change. */
+  /** Watching spans many turns: ending it and starting it again would take as long as the engine takes for a change. */
   #watch(): void {
     if (this.#isWatching) return;
     this.#isWatching = true;

@@ -193,7 +193,7 @@ function answerOf(
       ports: isOpen ? [] : ports.map((port) => [port, verdictOf(ask(port))] as const),
     };
   } catch (error) {
-    // They have no address family in common.
+    // The two pods have no address family in common.
     if (error instanceof RampartError) return undefined;
     throw error;
   }

@@ -37,7 +37,7 @@ export function webhookRefusal(policy: Policy, verdict: Verdict): ApiError {
   });
 }
 
-/** It could not be evaluated in time, and its failurePolicy is Fail. */
+/** The policy could not be evaluated in time, and its failurePolicy is Fail. */
 export function webhookFailure(policy: Policy, why: string): ApiError {
   return apiErrors.internal(`failed calling webhook "${webhookName(policy)}": ${visibleText(why)}`);
 }

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 
 import { diskLimits, type ExamineMachine } from '../../../guard/machine.ts';
 
-/** It needs nothing of the kernel: policies run in threads of the process. */
+/** The guard needs nothing from the kernel: policies run in threads of the process. */
 export const examinePolicyAudit: ExamineMachine = (machine) => {
   const obstacles: string[] = [];
   try {

@@ -105,7 +105,7 @@ export class ServedPolicies {
         const isActive = object.status?.policyStatus === 'active';
         if (isActive && missing !== undefined)
           await this.#notify(type, object, servedStatus(object, states, missing), signal);
-        // Its server answers for an active one.
+        // The server of an active policy already answers requests for it.
         if (isActive || isMissingOnPods(object)) continue;
         await this.#notify(type, object, openingStatus(object, this.#trials.opening.get(id)), signal);
         continue;

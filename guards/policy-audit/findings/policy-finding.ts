@@ -34,7 +34,7 @@ export function policyFindingLine(
   timeMs: number,
 ): string {
   return findingLine(
-    // It is the API that refuses, and not a node.
+    // No node name: the API refuses, not a node.
     { guard: 'policy-audit', kind, time: new Date(timeMs).toISOString(), node: { name: '' }, ...head },
     finding,
   );

@@ -6,7 +6,7 @@ export class ModuleError extends RampartError {
   readonly module: string;
 
   constructor(module: string, cause: RampartError) {
-    // Its reference is in many messages already.
+    // Many messages already contain the reference.
     const isNamed = cause.message.includes(module.replace(/^registry:\/\//, ''));
     super(cause.code, { what: isNamed ? cause.message : `${module}: ${cause.message}`, cause });
     this.module = module;

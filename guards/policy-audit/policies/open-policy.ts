@@ -41,7 +41,7 @@ export type Judgement = { readonly asked: readonly AskedOfCluster[] } & (
   | { readonly type: 'verdict'; readonly verdict: Verdict }
   /** A match condition is false: the policy does not apply to this request. */
   | { readonly type: 'skipped' }
-  /** It could not be evaluated. */
+  /** The policy could not be evaluated. */
   | { readonly type: 'error'; readonly error: EvaluationError }
 );
 

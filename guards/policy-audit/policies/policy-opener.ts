@@ -59,7 +59,7 @@ export class PolicyOpener {
     if (kept === undefined || object?.metadata.uid !== origin.uid) return;
     try {
       const read = readKubewardenPolicy({ ...object, kind: type.kind });
-      // Its results hold if nothing has changed.
+      // The results of an unchanged policy stay valid.
       const former = read.version === version ? policy : read;
       const opened = await OpenPolicy.open(former, runtimes, signal, kept.through(id));
       if (inUse.get(id) !== undefined) {
@@ -75,7 +75,7 @@ export class PolicyOpener {
     }
   }
 
-  /** It can be opened, or is gone. */
+  /** Call when the policy can be opened, or is gone. */
   forget(id: string): void {
     this.#logged.delete(id);
   }

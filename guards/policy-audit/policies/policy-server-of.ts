@@ -20,7 +20,7 @@ import { parseTrustRoot, type TrustRoot } from '../../../lib/oci/signatures/trus
 import { parseVerification, type Verification } from '../../../lib/oci/signatures/verification.ts';
 import { parseYaml } from '../../../lib/files/yaml-file.ts';
 
-/** Its `insecureSources` and `sourceAuthorities`, and the contents of its ConfigMaps. */
+/** The `insecureSources` and `sourceAuthorities` of a PolicyServer, and the contents of its ConfigMaps. */
 export interface ServerTerms extends ModuleTerms {
   /** `namespacedPoliciesCapabilities`. Undefined: all. */
   readonly capabilities?: readonly string[] | undefined;

@@ -26,7 +26,7 @@ export interface PolicySetOptions {
   readonly runtimes: Runtimes;
   /** Whether this process decides on admission, and so reports in the status of policies whether they are active. */
   readonly writesStatus: boolean;
-  /** Whether MutatingAdmissionPolicies are among them, where the API serves them. Default: as `writesStatus`. */
+  /** Whether MutatingAdmissionPolicies are among them if the API serves them. Default: as `writesStatus`. */
   readonly mutates?: boolean;
   /** Whether the finalizers of Kubewarden's controller are removed from deleted policies. Default: false. */
   readonly releases?: boolean;
@@ -200,7 +200,7 @@ export class PolicySet {
         for (const policy of isUsed ? this.#sources.read(source) : []) this.#inUse.substitute(policy, true);
         if (object !== undefined && !isUsed && !isKnownUnused(object)) undecided.add(key);
       } catch {
-        // Its errors are reported when it is opened.
+        // Errors are reported when the policy is opened.
         undecided.add(key);
       }
     }
@@ -237,7 +237,7 @@ export class PolicySet {
       const { generation } = object.metadata;
       this.#trials.set(key, { generation, refusal: problem ?? '' });
       this.#triers.notify(object);
-      // Its status may have been written meanwhile.
+      // The status may have been written meanwhile.
       const latest = this.#sources.object(source) ?? object;
       const reported = latest.metadata.generation === generation ? latest : object;
       if (!isDeleting(reported)) await this.#notify(source.type, reported, problem, signal);

@@ -23,7 +23,7 @@ export interface PolicyReaders {
   open(policyServer: string): Disposable & { readonly reader: PolicyReader };
 }
 
-/** Their changes may lift a refusal. */
+/** Changes of bindings may lift a refusal. */
 const bindings: readonly AskedOfCluster[] = ['ClusterRoleBinding', 'RoleBinding'].map((kind) => ({
   apiVersion: 'rbac.authorization.k8s.io/v1',
   kind,

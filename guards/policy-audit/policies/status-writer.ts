@@ -1,4 +1,4 @@
-/** Writes into the status of policies whether they are evaluated, where this process decides on admission. */
+/** Writes into the status of policies whether they are evaluated if this process decides on admission. */
 import type { GuardContext } from '../../../guard/context.ts';
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
 import { referenceTo } from '../../../lib/kube/events/event-object.ts';

@@ -29,7 +29,7 @@ export function factsOf(scope: Scope, results: readonly ReportResult[]): ReportF
         policy,
         properties[property.uid],
         properties[property.resourceVersion],
-        // Its requests then are unknown: such a result only shows a past state.
+        // The requests of that evaluation are unknown: such a result only shows a past state.
         ...(properties[property.contextAware] === undefined ? [] : ['asked']),
       ]),
     ),

@@ -64,7 +64,7 @@ async function untilOther(
     await sleep(clock, ASK_AGAIN_MS, signal).catch(() => undefined);
     const kind = await servedReportKind(wanted, client, signal).catch(() => undefined);
     if (kind === undefined) continue;
-    // It is noticed by the cache that waits for it.
+    // The cache that waits for the usual kind notices it.
     if (kind === usualReportKind) return await aborted(signal);
     return;
   }

@@ -79,7 +79,7 @@ export class EarlierResults {
     const isOf =
       properties[property.uid] === policy.origin.uid &&
       properties[property.resourceVersion] === policy.origin.resourceVersion;
-    // Its requests then are unknown.
+    // The requests of that evaluation are unknown.
     const hasAsked = properties[property.contextAware] !== undefined || policy.isContextAware;
     return isOf && !hasAsked ? { letter: letterOf(result.result), result } : undefined;
   }

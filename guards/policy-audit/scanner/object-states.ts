@@ -48,7 +48,7 @@ export function changeOf(
 
 /** A policy's request for an object. */
 export interface PolicyAsked extends AskedOfCluster {
-  /** Its id. */
+  /** The ID of the policy. */
   readonly policy: string;
 }
 

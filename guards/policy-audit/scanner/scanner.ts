@@ -296,7 +296,7 @@ export class Scanner {
     }
     if (this.states.takeNewKinds()) this.#kinds.follow();
     await this.store.flush(namespace, signal);
-    // It is retried with backoff; nothing of the others is lost.
+    // The namespace is retried with backoff; no other result is lost.
     if (failures.length > 0) throw failures[0];
     pass?.end(namespace);
   }

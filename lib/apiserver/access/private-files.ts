@@ -87,7 +87,7 @@ export function readPrivateFile(path: string): string | undefined {
   }
 }
 
-/** Mode 0600, whole or not at all, also where the power fails. @throws {RampartError} `FULL`, `SYSTEM` */
+/** Mode 0600, whole or not at all, even if the power fails. @throws {RampartError} `FULL`, `SYSTEM` */
 export function writePrivateFile(path: string, text: string): void {
   const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`;
   try {

@@ -245,7 +245,7 @@ export function fieldType(map: MapType, name: string): ApplyType {
   return map.fields.get(name) ?? map.rest ?? schemaless;
 }
 
-/** As what a value is treated: its own kind where the type has that, else the type's first. */
+/** As what a value is treated: its own kind if the type has that, else the type's first. */
 export function kindIn(type: ApplyType, value: unknown): 'map' | 'list' | 'scalar' {
   if (Array.isArray(value)) {
     if (type.list !== undefined) return 'list';

@@ -49,7 +49,7 @@ function typeAt(type: ApplyType, element: PathElement): ApplyType {
 
 const nothing: ApplyType = { scalar: undefined, list: undefined, map: undefined };
 
-/** Only where the type says so for sure: data without schema may be of any kind. */
+/** Only if the type says so for sure: data without schema may be of any kind. */
 function isOneValue({ scalar, list, map }: ApplyType): boolean {
   if (scalar !== undefined) return false;
   if (map !== undefined) return map.atomic && list === undefined;

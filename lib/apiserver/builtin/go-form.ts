@@ -76,7 +76,7 @@ function taken(value: unknown, field: Field, place: Place): unknown {
   return isZero && !field.isPointer && !field.isAlways ? undefined : one;
 }
 
-/** A value, or one of a list or map, where a null is the zero of its type. */
+/** A value, or one in a list or map, in which a null is the zero value of its type. */
 function single(value: unknown, field: Field, place: Place): unknown {
   const { scalar, messageName } = field;
   if (scalar !== undefined) return value === null ? zeroes[scalar] : scalarOf(value, scalar, field, place);

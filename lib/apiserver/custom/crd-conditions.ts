@@ -5,7 +5,7 @@ import type { JsonObject } from '../../json/json.ts';
 
 export type NewCondition = Pick<Condition, 'message' | 'reason' | 'status' | 'type'>;
 
-/** Conditions with one set; the same array where nothing changes. The time changes with the status only. */
+/** Conditions with one set; the same array if nothing changes. The time changes with the status only. */
 export function withCondition(
   conditions: readonly JsonObject[],
   condition: NewCondition,

@@ -40,7 +40,7 @@ export const crdStrategy: Strategy = {
   },
 };
 
-/** Their status subresource. */
+/** The status subresource of CustomResourceDefinitions. */
 export const crdStatus: Subresource = statusAloneOf({
   group: crdGroup,
   kind: 'CustomResourceDefinition',
@@ -59,7 +59,7 @@ function setDefaults(object: JsonObject): void {
   const conversion = fieldOf(spec, 'conversion');
   if (!isObject(conversion)) spec['conversion'] = { strategy: 'None' };
   else if (textAt(conversion, 'strategy') === 'Webhook') defaultWebhook(conversion);
-  // It is not printed when it is false.
+  // Kubernetes omits the field if it is false.
   if (fieldOf(spec, 'preserveUnknownFields') === false) delete spec['preserveUnknownFields'];
 }
 

@@ -111,7 +111,7 @@ function recordedSince(store: Store, { name, uid }: Crd, key: string): bigint | 
   return store.list(name, { limit: 1 }).items.length === 0 ? 0n : undefined;
 }
 
-/** Writes the record of the present form, where it is another one, and settles the form. */
+/** Writes the record of the present form, if it has changed, and settles the form. */
 async function recordForm(store: Store, { name, uid }: Crd, stored: StoredForm): Promise<void> {
   const { key } = stored.form;
   const record = read(store, name);

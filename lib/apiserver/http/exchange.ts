@@ -17,7 +17,7 @@ export class Exchange {
   isLong = false;
   /** Since when its client has taken nothing. */
   stalledSinceMs: number | undefined;
-  /** Its time is up and its client knows: later results are dropped. */
+  /** Whether its time is up and its client knows: later results are dropped. */
   isAbandoned = false;
   #abort: AbortController | undefined;
   #isAborted = false;

@@ -17,7 +17,7 @@ export interface ResourcePath {
   readonly group: string;
   readonly version: string;
   readonly plural: string;
-  /** '' where the path has none. */
+  /** '' if the path has none. */
   readonly namespace: string;
   readonly name: string;
   readonly subresource: string;

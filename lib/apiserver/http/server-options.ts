@@ -101,7 +101,7 @@ export interface HttpServerOptions {
   readonly health?: readonly HealthCheck[];
   readonly limits?: Partial<Limits> | undefined;
   /**
-   * gzip answers over 128 KiB for clients that take it. Default: only where the address is not of this machine, as it
+   * gzip answers over 128 KiB for clients that take it. Default: only if the address is not of this machine, as it
    * costs more time than loopback does.
    */
   readonly compress?: boolean;

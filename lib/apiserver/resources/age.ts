@@ -1,7 +1,7 @@
 /** Ages as kubectl prints them (apimachinery `pkg/util/duration/duration.go`, HumanDuration). */
 
 /**
- * How long ago a time was: two units where the first is small, one where it is large.
+ * How long ago a time was: two units if the first is small, one if it is large.
  *
  * @param timestamp as in RFC 3339; anything else is `<invalid>`, as are times that are more than a second ahead.
  */

@@ -114,13 +114,13 @@ export interface Strategy {
    * Which changes `metadata.generation` counts: all except metadata and `resetFields`; `none`: it is unset.
    */
   readonly generation: 'all' | 'none';
-  /** Top fields that only a subresource writes; usually `status`, where the kind has that subresource. */
+  /** Top fields that only a subresource writes; usually `status` if the kind has that subresource. */
   readonly resetFields: readonly string[];
   /** A create may set `resetFields`, too: a kubelet creates its node with a status. Default: false. */
   readonly createKeepsResetFields?: boolean;
   /** PUT of an object that does not exist creates it. */
   readonly allowCreateOnUpdate?: boolean;
-  /** PUT without a resourceVersion is refused where this is false. Default: true. */
+  /** PUT without a resourceVersion is refused if this is false. Default: true. */
   readonly allowUnconditionalUpdate?: boolean;
   /** Fills in fields that a client may omit and the schema cannot default; before validation. */
   readonly prepareForCreate?: ((object: JsonObject) => void) | undefined;

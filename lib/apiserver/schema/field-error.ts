@@ -21,7 +21,7 @@ export type CauseReason =
 /** One thing that is wrong, with the fields of `metav1.StatusCause`. */
 export interface Cause {
   readonly reason: CauseReason;
-  /** `spec.traps[0].path`; `<nil>` where the API server names no field. */
+  /** `spec.traps[0].path`; `<nil>` if the API server names no field. */
   readonly field: string;
   readonly message: string;
 }

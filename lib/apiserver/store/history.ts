@@ -20,7 +20,7 @@ interface ChangePage {
 interface RecentLimits {
   /** Changes held in memory. */
   readonly count: number;
-  /** Their texts, in UTF-16 units; a change counts with what it replaced. */
+  /** Size of the texts, in UTF-16 units; a change counts with the text that it replaced. */
   readonly size: number;
 }
 

@@ -9,7 +9,7 @@ export interface StoreOptions {
   readonly historyAgeMs?: number;
   /** Changes kept in memory as well, for watches (default 8,192). */
   readonly recentLimit?: number;
-  /** Their texts, in UTF-16 units (default 16 Mi). */
+  /** Limit of the texts of recent changes, in UTF-16 units (default 16 Mi). */
   readonly recentSize?: number;
   /** Texts that may wait for the disk, in UTF-16 units (default 64 Mi). */
   readonly maxWaitingSize?: number;

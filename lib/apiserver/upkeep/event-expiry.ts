@@ -134,7 +134,7 @@ export class EventExpiry implements ObjectListener {
   }
 }
 
-/** When an event of either group was seen last; `otherwise` where it does not say. */
+/** When an event of either group was seen last; `otherwise` if it does not say. */
 function lastSeenMs(event: unknown, otherwise: number): number {
   const times = [
     textAt(event, 'lastTimestamp'),

@@ -30,9 +30,9 @@ export interface Node {
   /** Equal for those whose owners are. */
   readonly owners: readonly Owner[];
   readonly deleting: boolean;
-  /** It is being deleted, after those of its dependents that block it. */
+  /** Whether it is being deleted, after those of its dependents that block it. */
   readonly foreground: boolean;
-  /** It is being deleted, and its dependents stay. */
+  /** Whether it is being deleted while its dependents stay. */
   readonly orphaning: boolean;
 }
 
@@ -69,7 +69,7 @@ interface Transition {
   readonly node: Node | undefined;
   /** Owners that it no longer blocks, or no longer has. */
   readonly released: readonly string[];
-  /** It is new in the graph, or its owners have changed. */
+  /** Whether it is new in the graph, or its owners have changed. */
   readonly ownersChanged: boolean;
   readonly foregroundBegins: boolean;
   readonly orphaningBegins: boolean;

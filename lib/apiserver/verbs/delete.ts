@@ -23,7 +23,7 @@ import { selectionOf } from './selection.ts';
 const maxRounds = 50;
 
 type Deletion =
-  /** It is gone, or will end later: the object's last state. */
+  /** Whether the object is gone or will end later, and its last state. */
   { readonly isGone: boolean; readonly item: Item };
 
 export async function deleteOne(context: VerbContext, request: ResourceRequest): Promise<ResourceAnswer> {
@@ -243,7 +243,7 @@ async function deleteItem(
     await deleteObject(context, { ...request, name, namespace }, options);
   } catch (error) {
     const answer = answerOf(error, request.resource, name);
-    // It was deleted by another request first.
+    // Another request deleted the object first.
     if (answer.status.code !== 404) throw answer;
   }
 }

@@ -41,7 +41,7 @@ export class LateAdmission implements Admission {
     }
   }
 
-  /** It will not come: writes stop waiting for it. */
+  /** The admission will not come: writes stop waiting for it. */
   giveUp(name: string): void {
     this.#awaited.get(name)?.resolve();
     this.#awaited.delete(name);

@@ -132,7 +132,7 @@ function merged(
   { object: old, metadata }: CurrentObject,
   sent: SentObject,
 ): JsonObject {
-  // It may be the current one, where a patch does nothing.
+  // A new object, because `sent` may be the current one if a patch does nothing.
   const object = { ...sent.object, metadata: mergedMetadata(request, metadata, sent.metadata) };
   for (const field of factsOf(request.resource).resetFields) {
     const value = fieldOf(old, field);

@@ -30,7 +30,7 @@ export async function podLog(
   const spec = objectAt(pod, 'spec');
   const container = containerOf(spec, name, query.get('container') ?? '');
   const nodeName = textAt(spec, 'nodeName');
-  // It has no node yet, so it has written nothing.
+  // The pod has no node yet, so it has written nothing.
   if (nodeName === '') return streamOf(nothing());
   if (podLogs === undefined) {
     throw apiErrors.internal(

@@ -56,7 +56,7 @@ export interface ResourceRequest {
   readonly user: User;
   /** A whole list may be answered as `texts`: its objects are requested in their stored form. */
   readonly takesTexts?: boolean;
-  /** For the name of the field manager, where the query has none. */
+  /** For the name of the field manager if the query has none. */
   readonly userAgent: string | undefined;
   /** For the Warning headers of the answer; the verbs add to it. */
   readonly warnings: string[];

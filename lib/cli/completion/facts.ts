@@ -13,7 +13,7 @@ import {
 export interface CompletedOption {
   /** `-o`, `--output`. */
   readonly flags: readonly string[];
-  /** Its first clause. */
+  /** The first clause of its description. */
   readonly description: string;
   /** Undefined: it takes none. */
   readonly value: ValueKind | undefined;

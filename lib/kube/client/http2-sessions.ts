@@ -109,7 +109,7 @@ export class Http2Sessions implements Disposable {
     );
     const cancel = (): void => fail(new Error('socket hang up'));
     const opening: Opening = { done: promise, cancel, waiting: 0 };
-    // It stays: whoever has the socket later adds its own.
+    // This listener stays: the later owner of the socket adds its own.
     socket.on('error', fail);
     socket.once('close', cancel);
     socket.once('secureConnect', () => {

@@ -43,7 +43,7 @@ export interface QueueStats {
 /** Everything about a key that waits, is being worked on, or both. */
 interface Entry<K> extends Ready {
   readonly key: K;
-  /** It waits in a list; or it runs and will wait again. */
+  /** Whether it waits in a list, or runs and will wait again. */
   waiting: boolean;
   running: boolean;
   /** When it began to wait, or, for one that runs, when it was first added again. */

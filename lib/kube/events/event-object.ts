@@ -104,7 +104,7 @@ const NOTE_BYTES = 1024;
 
 /** Cut between characters. */
 export function cutNote(given: string): string {
-  // It may have names of files and arguments of processes in it.
+  // A note may contain names of files and arguments of processes.
   const note = visibleText(given);
   if (note.length * 3 <= NOTE_BYTES || Buffer.byteLength(note) <= NOTE_BYTES) return note;
   const bytes = Buffer.from(note);

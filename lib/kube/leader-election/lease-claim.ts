@@ -137,7 +137,7 @@ export class LeaseClaim {
     } catch (error) {
       if (isNotFound(error)) return 'the lease was deleted';
       if (!isConflict(error)) throw error;
-      // It was taken, or a label was changed, or it was our own renewal whose answer got lost.
+      // The lease was taken, or a label was changed, or our own renewal succeeded but its answer got lost.
       const lease = await lock.get(signal);
       signal.throwIfAborted();
       this.#observe(lease);
@@ -158,7 +158,7 @@ export class LeaseClaim {
     if (known !== undefined && known.version === version) return known;
     const seenMs = this.#clock.monotonicMs();
     if (lease === undefined) {
-      // It was deleted; its holder learns that at its next renewal, so its time still counts.
+      // The lease was deleted; its holder learns that at its next renewal, so its time still counts.
       this.#observed = { holder: '', durationMs: 0, seenMs, ...known, version: undefined };
       return this.#observed;
     }

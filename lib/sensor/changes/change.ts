@@ -75,7 +75,7 @@ export interface ChangeProcess {
   readonly cgroupId: bigint;
   /** See `Access.cgroup`. */
   readonly cgroup: string;
-  /** It is this process itself. */
+  /** Whether it is this process itself. */
   readonly own: boolean;
 }
 

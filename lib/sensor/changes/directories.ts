@@ -56,7 +56,7 @@ export interface WatchedDirectory {
   readonly id: number;
   readonly wd: number;
   readonly paths: ByteString[];
-  /** Its identity for the sensor; undefined if the sensor does not know it. */
+  /** The directory's identity for the sensor; undefined if the sensor does not know it. */
   readonly identity: FileIdentity | undefined;
 }
 

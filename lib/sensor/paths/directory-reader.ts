@@ -25,11 +25,11 @@ interface DirectoryReaderOptions {
   readonly openRoot: (root: string) => Fd | SystemCallError;
   /** Undefined when it is followed no more. */
   readonly trackedOf: (node: DirectoryNode) => Tracked | undefined;
-  /** Its state may have to be reported. */
+  /** The state of the directory may have to be reported. */
   readonly onLooked: (tracked: Tracked) => void;
   /** The kernel's queue was full: any event may be missing. */
   readonly onOverflow: () => void;
-  /** It could not be read, or not all of it: to be added again later. */
+  /** The directory could not be read, or not all of it: add it again later. */
   readonly onFailed: (node: DirectoryNode) => void;
 }
 
@@ -237,7 +237,7 @@ export class DirectoryReader implements Disposable {
     const moved = isMoved ? watches.nodeOf(wd, tree) : undefined;
     if (moved?.parent !== undefined && !isBelow(node, moved)) {
       tree.moveDirectory(moved, node, name);
-      // Its links are followed by their paths, and what happened in it meanwhile could not be looked up.
+      // Links in the moved directory are followed by their paths, and changes in it meanwhile could not be looked up.
       for (const one of tree.nodes(moved)) this.#toRead.add(one);
       return;
     }
@@ -257,7 +257,7 @@ export class DirectoryReader implements Disposable {
       if (tracked === undefined || directory === undefined) continue;
       onLooked(tracked);
       for (const [name, isMoved] of names) {
-        // It may be one of those that are counted only: which these are, is not kept.
+        // The file may be one of those that are only counted: their names are not kept.
         if (node.unwatchedFiles > 0 && tracked.tree.isFull && !node.entries.has(name)) onFailed(node);
         else if (!this.#look(tracked, node, directory, name, isMoved)) gone.push([node, name]);
         else if (node.entries.has(name)) node.seen?.add(name);

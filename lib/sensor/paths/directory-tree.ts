@@ -54,7 +54,7 @@ export class DirectoryLink {
   readonly path: string;
   /** The file that it leads to; undefined if it leads to another kind, or the limit of files is reached. */
   file: DirectoryFile | undefined;
-  /** It leads to a file beyond the limit of files. */
+  /** Whether the link leads to a file beyond the limit of files. */
   isCut = false;
 
   constructor(path: string) {

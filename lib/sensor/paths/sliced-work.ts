@@ -42,7 +42,7 @@ export class SlicedWork<K> implements Disposable {
         const current = this.#current;
         if (current === undefined) break;
         if (current.steps.next().done !== true) continue;
-        // Its last step may have taken it out.
+        // The last step may have removed it.
         if (this.#current !== current) break;
         this.#end();
         this.#options.onDone(current.thing);

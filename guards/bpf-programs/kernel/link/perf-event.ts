@@ -19,7 +19,7 @@ const PERF_EVENT_IOC_ENABLE = 0x2400;
 /**
  * The number of a dynamic kind of event, and the bit of `config` that means "at return".
  *
- * @throws {KernelRefusal} ENOENT where the kernel was built without it.
+ * @throws {KernelRefusal} ENOENT if the kernel was built without it.
  */
 export function dynamicEvent(kind: 'kprobe' | 'uprobe'): {
   readonly type: number;

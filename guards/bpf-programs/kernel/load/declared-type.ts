@@ -80,7 +80,7 @@ export function declaredType(
   return { functionName, section, bySection: sectionType(program), byLabel, ofTypes };
 }
 
-/** The failure, with the type as its reason where the program is meant to be of another one. */
+/** The failure, with the type as its reason if the program is meant to be of another one. */
 export function asOtherType(
   failure: ProgramFailure,
   type: AttachType,

@@ -256,7 +256,7 @@ export class Programs {
     if (this.#next.has(reported.record.id)) this.#next.set(reported.record.id, reported);
   }
 
-  /** It may have been loaded by other rules. @throws {ProgramFailure} `not-allowed` */
+  /** Checks a running program again, which may have been loaded under other rules. @throws {ProgramFailure} `not-allowed` */
   checkAgain(record: ProgramRecord, room: MapRoom): void {
     const { id, type, namespace, tenant } = record;
     if (namespace === undefined || tenant === undefined) return;

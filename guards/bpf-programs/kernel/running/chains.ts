@@ -17,7 +17,7 @@ export interface ChainView {
   readonly kind: 'tc' | 'tcx' | 'xdp';
   readonly interface: string;
   readonly direction: Direction | undefined;
-  /** The inode of the network namespace, decimal, where it is not the node's own. */
+  /** The inode of the network namespace, decimal if it is not the node's own. */
   readonly container: string | undefined;
   /** `NAMESPACE/NAME`, if it is that of a pod. */
   readonly pod: string | undefined;
@@ -146,7 +146,7 @@ function tcxView({ interface: name, direction, inode, links, index }: TcxHook): 
   try {
     found = network.visit(() => queryTcx(index, direction));
   } catch (error) {
-    // It has gone meanwhile.
+    // The interface has gone meanwhile.
     if (error instanceof KernelRefusal) return undefined;
     throw error;
   }

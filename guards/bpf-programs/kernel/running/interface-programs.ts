@@ -129,7 +129,7 @@ function filtersAt(
   try {
     return filters(socket, index, direction).filter(({ programId }) => programId > 0);
   } catch (error) {
-    // It has gone.
+    // The interface has gone.
     if (error instanceof KernelRefusal && error.errno === constants.errno.ENODEV) return [];
     throw error;
   }

@@ -6,7 +6,7 @@ export interface MapHold {
   /** Its id in the kernel; of one that is going to be made, its name. */
   readonly key: number | string;
   readonly bytes: number;
-  /** It is another program's, and does not count for what one program may have. */
+  /** Whether it belongs to another program: then it does not count towards this program's limit. */
   readonly shared: boolean;
 }
 

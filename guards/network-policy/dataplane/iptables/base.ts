@@ -164,7 +164,7 @@ function monitoredUnknown(
       const who = `${side} ${block} ${countNote} ${ofNoPod(side, family)} -m conntrack --ctstate NEW`;
       return [
         ...nflog(logGroups, who, 'would-refuse', unknownPodsChain, direction),
-        // It is empty: the rule only counts.
+        // That chain is empty: the rule only counts.
         `${who} -j ${unknownPodsChain}`,
       ];
     }),

@@ -98,7 +98,7 @@ export function canKeep(old: IpSet, set: IpSet): boolean {
 }
 
 function create(name: string, { type, family, members }: IpSet): string {
-  // It grows on its own; the initial size costs memory for each set.
+  // The hash table grows on its own; the initial size costs memory for each set.
   return `create ${name} ${type} family ${family === 6 ? 'inet6' : 'inet'} hashsize 64 maxelem ${maxMembers(members.size)}`;
 }
 

@@ -103,7 +103,7 @@ function chainOf(
         ),
       ),
     ),
-    // It clears the mark of this chain, too.
+    // This clears the mark of this chain, too.
     `${comment('set mark to ACCEPT traffic that comply to network policies')} -j MARK --set-xmark ${compliesMark}/${bothMarks}`,
   ];
 }

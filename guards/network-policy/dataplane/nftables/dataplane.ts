@@ -89,7 +89,7 @@ class NftablesDataplane implements Dataplane {
   #owned: Owned = new Map();
   #rules: NodeRules = noRules;
   readonly #refusals = new Refusals();
-  /** It is unknown what the kernel has: before the first change, and when one was interrupted. */
+  /** Whether the kernel's state is unknown: before the first change, and when one was interrupted. */
   #isUnknown = true;
   /** Keyed by the name of the counter without its verdict, see parseCounterName. */
   readonly #countOwners = new Map<string, Omit<ChainOwner, 'verdict'>>();

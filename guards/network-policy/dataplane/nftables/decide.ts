@@ -111,7 +111,7 @@ function chainVerdicts(
       case 'icmpv6 type':
       case 'connection state':
         return 'continue';
-      // They choose how a packet is refused.
+      // These expressions choose how a packet is refused.
       case 'translated destination':
       case 'from a bridge':
         return 'continue';

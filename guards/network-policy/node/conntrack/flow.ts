@@ -43,7 +43,7 @@ export interface Flow {
   readonly original: FlowTuple;
   /** As an answer is, before it is translated back: its source is where the connection really leads to. */
   readonly reply: FlowTuple;
-  /** It belongs to another one, and was let through for that. */
+  /** Whether it belongs to another connection, and was let through for that. */
   readonly isExpected: boolean;
   /** For TCP: both ends have closed it, and the kernel only remembers it for a while. */
   readonly isOver: boolean;

@@ -43,7 +43,7 @@ export class NewFlows implements Disposable {
   #dropped = 0;
 
   /**
-   * @throws {RampartError} `PRIVILEGE` without CAP_NET_ADMIN; `UNSUPPORTED` if events are switched off; `SystemCallError` where the kernel
+   * @throws {RampartError} `PRIVILEGE` without CAP_NET_ADMIN; `UNSUPPORTED` if events are switched off; `SystemCallError` if the kernel
    *   has no nf_conntrack_netlink, and before Linux 4.12.
    */
   constructor(options: NewFlowsOptions) {
@@ -78,7 +78,7 @@ export class NewFlows implements Disposable {
 
   #countDrops(): void {
     const dropped = this.#socket.dropped;
-    // It is a number of 32 bits.
+    // The kernel's counter has 32 bits.
     const lost = (dropped - this.#dropped) >>> 0;
     this.#dropped = dropped;
     if (lost > 0) this.#options.onLost(lost);

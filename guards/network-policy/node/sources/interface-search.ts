@@ -124,7 +124,7 @@ export class InterfaceSearch implements Disposable {
     return changed;
   }
 
-  /** Its interface still exists, and it has the addresses for which it was found. */
+  /** Whether its interface still exists, and the pod has the addresses for which it was found. */
   #holds({ link, addresses }: Match, pod: LocalPod): boolean {
     return this.#network.ends.has(link.index) && equal(addresses, addressesOf(pod));
   }

@@ -94,7 +94,7 @@ async function clientOf({
       });
     }
     logger.warn({ err: error }, 'no Kubernetes API: policies that query it will fail');
-    // It may become available: then it is queried.
+    // The API may become available later: then it is queried.
     return client;
   }
 }

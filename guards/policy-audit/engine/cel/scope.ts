@@ -8,7 +8,7 @@ import type { CelType } from '../../../../lib/cel/types.ts';
 import { allFunctions } from '../../../../lib/cel/environment.ts';
 import { policyFunctions } from './library-cluster.ts';
 
-/** Whose rules apply where the two differ. */
+/** Whose rules apply if the two differ. */
 export type Dialect = 'cel-policy' | 'validating-admission-policy';
 
 const text: CelType = { kind: 'string' };

@@ -158,7 +158,7 @@ class WasmEvaluator implements Evaluator {
 
   async evaluate(request: PolicyRequest, options: EvaluateOptions = {}): Promise<Verdict> {
     const { data, resources, limits } = this.#means;
-    // Its `review` is an admission request.
+    // Gatekeeper's `review` is an admission request.
     if (options.isRaw === true && this.runtime === 'gatekeeper')
       throw new EvaluationError('answer', 'Gatekeeper does not support raw validation requests');
     const asked = new Asked();

@@ -41,7 +41,7 @@ interface Waiting {
 interface PolicyState {
   readonly policy: GuestPolicy;
   readonly waiting: Waiting[];
-  /** Its last evaluation did not end on its own: it gets one thread until one does. */
+  /** Whether its last evaluation did not end on its own: it gets one thread until one does. */
   isSuspect: boolean;
 }
 
@@ -85,7 +85,7 @@ export class PolicyPool implements AsyncDisposable {
     this.#policies.set(policy.id, { policy, waiting: [], isSuspect: false });
   }
 
-  /** Its running and waiting evaluations are aborted. */
+  /** Removes a policy, and aborts its running and waiting evaluations. */
   async remove(id: number): Promise<void> {
     const state = this.#policies.get(id);
     if (state === undefined) return;

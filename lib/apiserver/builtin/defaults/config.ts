@@ -31,7 +31,7 @@ export function prepareNamespace(namespace: JsonObject): void {
   namespace['status'] = { phase: 'Active' };
 }
 
-/** Its own finalizers are written by the subresource `finalize` only. */
+/** Only the subresource `finalize` writes `spec.finalizers`. */
 export function prepareNamespaceUpdate(namespace: JsonObject, old: JsonObject): void {
   labelNamespace(namespace);
   const spec = fieldOf(old, 'spec');

@@ -2,7 +2,7 @@
  * Running rules over an object (apiextensions-apiserver `pkg/apiserver/schema/cel/validation.go`): the rules
  * of a value before those of its parts, all from one budget.
  *
- * Rules that use `oldSelf` run only where the old object has the value that this one replaces. Values that an
+ * Rules that use `oldSelf` run only if the old object has the value that this one replaces. Values that an
  * update does not change may go on violating the others: that is a warning.
  */
 import type { Old, OldValue } from '../correlate.ts';
@@ -34,7 +34,7 @@ export class RuleWalk {
   /**
    * Runs the rules of a value and all below it.
    *
-   * @param nearest the value around this one that has an old counterpart, where this one has none.
+   * @param nearest the value around this one that has an old counterpart if this one has none.
    * @returns `false` once the budget is spent.
    */
   run(value: unknown, at: RuleNode, path: string, old: Old, nearest: Counterparts | undefined): boolean {

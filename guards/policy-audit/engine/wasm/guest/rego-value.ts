@@ -1,7 +1,7 @@
 /**
  * Values of Rego as text, in the notation in which modules pass them: JSON, with sets (`{1, 2}`, `set()`) and keys of any type.
  *
- * In JavaScript, sets are `Set`, objects are plain unless a key is not a string (then `Map`), and integers are `bigint` where a `number`
+ * In JavaScript, sets are `Set`, objects are plain unless a key is not a string (then `Map`), and integers are `bigint` if a `number`
  * would change them.
  */
 import { goQuote } from '../../../../../lib/cel/go-text.ts';
@@ -16,7 +16,7 @@ export function parseValue(text: string): unknown {
     try {
       return JSON.parse(text);
     } catch {
-      // It has sets, or keys of other types.
+      // The text is not JSON: it has sets, or keys of other types.
     }
   }
   const reader = new Reader(text);
