@@ -9,7 +9,7 @@ import { spawn } from 'node:child_process';
 import { dirname } from 'node:path';
 import { text } from 'node:stream/consumers';
 
-/** By name: what is checked, and the command (found in node_modules/.bin first) that does it. */
+/** Keyed by name: what is checked, and the command (found in node_modules/.bin first) that does it. */
 const checks = {
   types: { what: 'types', command: ['tsc', '-p', '.'] },
   page: { what: 'types of the page, which runs in browsers', command: ['tsc', '-p', 'ui'] },

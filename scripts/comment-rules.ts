@@ -5,15 +5,29 @@
 
 /** By what is wrong; matched against a comment as one line. */
 const refused: readonly (readonly [phrase: RegExp, instead: string])[] = [
-  [/^Of\s/, 'begin with the noun: "Limit of all queues", "Name of the controller"'],
+  [/^(?:(?:Also|Not) of|Of)\s/, 'begin with the noun: "Limit of all queues", "Name of the controller"'],
+  [
+    /^By (?:id|key|kind|name|namespace|node|path|type|uid)\b/i,
+    'say "Keyed by", "Sorted by" or what is found by it',
+  ],
   [/\b(?:is|are|was|were) none\b/, 'say what is missing or invalid: "without a lease", "is not a version"'],
   [/\btold (?:of|by|as)\b/, 'say "reported", "called", "identified by"'],
   [/\bof before\b/, 'say "previous" or "earlier"'],
   [/\b(?:somebody|nobody|anybody)\b/i, 'name the process, the user or the caller'],
   [/\bso (?:many|often|long|much)\b(?! as\b)(?! \w+ as\b)/i, 'say "this many", or name the limit'],
   [/\b(?:is|are|was|were) to be\b/, 'say "has to be", "will be" or use a verb'],
-  [/\blets? go of\b/, 'say "releases", "drops" or "closes"'],
+  [/\blets? go\b/, 'say "releases", "drops" or "closes"'],
   [/\bstands? (?:in|at|behind|before|beside|there|on)\b/, 'say "is in", "is at", "depends on"'],
+  [/\b(?:is|are|was|were) not there\b/i, 'say "does not exist", "is missing" or "is absent"'],
+  [/\bleads? nowhere\b/, 'say that a link is dangling, or that there is no file'],
+  [/\bgoes? with it\b/, 'say "is deleted with it"'],
+  [/\bundefined where\b/i, 'say "undefined if"'],
+  [/\bthat is not so\b/, 'name the condition'],
+  [/\bsays? nothing of\b/, 'say "has no information about"'],
+  [/\buntil now\b/, 'say "so far", "current" or "previous"'],
+  [/\blook(?:s|ed)? whether\b/i, 'say "checks whether"'],
+  [/\bcomes? to nothing\b/, 'say "has no effect"'],
+  [/\bcalled so\b/, 'say "with this name"'],
 ];
 
 /** Why a comment is refused; undefined for one that may stay. @param text - Without its delimiters. */

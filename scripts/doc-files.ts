@@ -9,7 +9,7 @@ const code = /```.*?```|`[^`\n]+`/gs;
 /** Names in examples: any file, or one that does not exist yet. */
 const placeholder = /^x\./;
 
-/** A name in a document that leads nowhere. */
+/** A name in a document that has no file. */
 export interface MissingFile {
   /** By its path from the top of the repository. */
   readonly document: string;

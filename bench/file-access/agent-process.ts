@@ -74,7 +74,7 @@ export class AgentProcess implements AsyncDisposable {
     }
   }
 
-  /** `rampart_NAME`, or undefined where it does not answer (yet). */
+  /** `rampart_NAME`, or undefined if it does not answer (yet). */
   async metric(name: string): Promise<number | undefined> {
     const url = /metrics on (\S+)/.exec(this.#said)?.[1];
     if (url === undefined) return undefined;

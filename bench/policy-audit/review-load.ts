@@ -33,7 +33,7 @@ export class ReviewLoad implements Disposable {
   readonly #free: LoadConnection[] = [];
   readonly #waiting: ((connection: LoadConnection) => void)[] = [];
   readonly #stack = new DisposableStack();
-  /** By path, in bytes: of an answer that allows. */
+  /** Bytes of an answer that allows, keyed by path. */
   readonly #allowedSizes = new Map<string, number>();
 
   constructor(endpoint: Endpoint) {

@@ -103,7 +103,7 @@ function take(root: string, one: Step): void {
     else if (one.do === 'owner') fs.lchownSync(path, one.uid, one.uid);
     else if (one.do === 'time') fs.lutimesSync(path, one.timeS, one.timeS);
   } catch {
-    // Not there, or something else there.
+    // Missing, or something else.
   }
 }
 

@@ -91,7 +91,7 @@ describe('laws of JSON patch', () => {
         applied++;
         const theirs = structuredClone(document);
         const results = applyPatch(theirs, structuredClone(patch));
-        // A replacement of what is not there is where ours follows the API server.
+        // In replacing a missing value, ours follows the API server.
         if (patch.some(({ op }, index) => op === 'replace' && results[index] !== null)) return;
         assert.ok(
           results.every((result) => result === null),

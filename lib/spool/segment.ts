@@ -110,7 +110,7 @@ export class Segment {
   /**
    * Adds a record. When this returns it is the kernel's, and the end of this process cannot lose it.
    *
-   * @throws {NodeJS.ErrnoException} when it cannot be written; then it is not there.
+   * @throws {NodeJS.ErrnoException} when the record cannot be written; it is not in the file then.
    */
   append(buffer: Buffer, sizeBytes: number): void {
     const fd = this.#open();

@@ -113,7 +113,7 @@ export class Spool implements AsyncDisposable {
     return this.#sizeBytes;
   }
 
-  /** A queue that is not there yet; it takes no space before something is in it. */
+  /** Adds a new queue; it takes no space before something is in it. */
   add(name: QueueName): QueueLog {
     const { directory, contents, keyOf, maxQueueBytes } = this.#options;
     const key = keyOf(name);

@@ -10,7 +10,7 @@ export interface RateLimitOptions {
   readonly clock?: Clock;
 }
 
-/** First come, first served: every caller takes the next token, also one that is not there yet. */
+/** First come, first served: every caller takes the next token, even a future one. */
 export class TokenBucket {
   readonly #perSecond: number;
   readonly #burst: number;

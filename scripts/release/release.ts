@@ -2,7 +2,7 @@
  * `npm run release`: all files of a release, below `packages/`, from a signed tag: docs/release.md.
  *
  *   npm run release -- --cut       dates the changelog of the version in package.json, for the commit that is tagged
- *   npm run release                looks whether everything agrees, then writes the files and SHA256SUMS
+ *   npm run release                checks whether everything agrees, then writes the files and SHA256SUMS
  *   npm run release -- --dry-run   the same without a tag and with changes, to see what a release would have
  */
 import { spawnSync } from 'node:child_process';

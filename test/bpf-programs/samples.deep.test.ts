@@ -52,7 +52,7 @@ const runs = (count: number): Expected => ({
   says: new RegExp(`^${count} programs? runs? on lab\\.$`),
 });
 
-/** By kind and name. */
+/** Keyed by kind and name. */
 function expectations(): ReadonlyMap<string, Expected> {
   const { attach } = probeFeatures(['fentry', 'fexit', 'kprobe', 'tcx']);
   const unless = (available: boolean, of: Expected, says: RegExp): Expected =>

@@ -82,7 +82,7 @@ async function everything(): Promise<Map<string, Stored>> {
   return all;
 }
 
-/** All that the samples are and that is not there. */
+/** Creates the samples that are missing. */
 async function createSamples(): Promise<void> {
   for (const { path, object } of samples) {
     await http.ask(path.replace('NS', 'default'), { method: 'POST', body: object });
@@ -109,7 +109,7 @@ async function send({ method, path, headers, body }: RandomRequest): Promise<Ans
 /** Fails for what is no answer of a Kubernetes API. */
 function checkAnswer(request: RandomRequest, { status, headers, text }: Answer): unknown {
   const said = `${shown(request)}\n=> ${status} ${text.slice(0, 2000)}`;
-  // A version that is not there yet is a timeout.
+  // A version in the future causes a timeout.
   assert.ok(
     (status >= 200 && status < 500) || (status === 504 && /Too large resource version/.test(text)),
     said,

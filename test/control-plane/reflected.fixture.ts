@@ -96,7 +96,7 @@ export class Followed {
       type,
       indexes: { half: ({ metadata }) => [metadata.labels?.['half'] ?? ''] },
     });
-    // By key: the newest reported version.
+    // Keyed by key: the newest reported version.
     const newest = new Map<string, string>();
     this.cache.subscribe(({ type: what, key, object }) => {
       const version = object.metadata.resourceVersion ?? '';

@@ -104,7 +104,7 @@ export class GuardedLab implements AsyncDisposable {
     return path;
   }
 
-  /** A pod, and its only container or the one called so. */
+  /** A pod, and its only container or the one with this name. */
   async run(
     spec: PodSpec,
     name = 'nginx',

@@ -54,7 +54,7 @@ export interface LabPod {
   readonly uid: string;
   /** Empty in the host's network. */
   readonly ip: string;
-  /** By name; a container that is restarted takes the place of the one before. */
+  /** Keyed by name; a restarted container replaces its predecessor. */
   readonly containers: ReadonlyMap<string, LabContainer>;
   readonly initContainers: ReadonlyMap<string, LabContainer>;
 }

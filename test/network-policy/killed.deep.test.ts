@@ -43,7 +43,7 @@ class Churn {
         continue;
       }
       others.add(name);
-      // Also of x/a: with the rules of x/closed, or less.
+      // Packets of x/a too: with the rules of x/closed, or less.
       const pod = name.startsWith('x/') ? random.pick(['a', 'c']) : random.pick(['a', 'b', 'c']);
       await node.apply(name, {
         podSelector: { matchLabels: { pod } },

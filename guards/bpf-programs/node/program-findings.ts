@@ -149,7 +149,7 @@ function failureOf({ type, message }: Pick<Condition, 'message' | 'type'>): stri
   return `${type} ${message}`;
 }
 
-/** Undefined if the object says nothing of it. */
+/** Undefined if the object has no such condition. */
 function failureIn(conditions: readonly Condition[] = []): string | undefined {
   const [failed] = conditions.filter(({ type }) => meanings[type] === 'failed');
   return failed && failureOf(failed);

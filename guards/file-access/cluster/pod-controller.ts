@@ -90,7 +90,7 @@ class PodController {
     this.#view = {
       pod: (namespace, name) => pods.get(`${namespace}/${name}`),
       bootId: (name) => {
-        // A single machine has no Node objects: then nothing can be said about any node.
+        // A single machine has no Node objects: then nothing is known about any node.
         if (nodes.size === 0) return '';
         const node = nodes.get(name);
         return node === undefined ? undefined : (node.status?.nodeInfo?.bootID ?? '');

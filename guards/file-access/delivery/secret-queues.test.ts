@@ -209,7 +209,7 @@ suite('queues of callbacks with Secrets', { timeout: 300_000 }, () => {
         assert.equal(keyOf(...one) === keyOf(...other), same);
       }),
     );
-    // As a callback, the text that a queue with a Secret is hashed by leads nowhere.
+    // As a callback, the text that a queue with a Secret is hashed by is no URL.
     assert.equal(URL.parse(JSON.stringify(['https://a/', 'b/c'])), null);
     assert.notEqual(displayName('https://a/', 'b/c'), displayName('https://a/'));
   });

@@ -44,7 +44,7 @@ export function isBeside({ name }: PlannedAlert): boolean {
  * The plan for these files.
  *
  * @param files - One for a name.
- * @param before - The plan until now: what is the same is taken from it, so that nothing is held twice.
+ * @param before - The current plan: unchanged parts are taken from it, so that nothing is held twice.
  */
 export function loaderPlan(
   files: Iterable<AlertedFile>,

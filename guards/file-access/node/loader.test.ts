@@ -162,7 +162,7 @@ suite('the loader', () => {
     await put('2', 'other', 'n2');
     const key = `${kiveDataNamespace}/x`;
     assert.deepEqual([scene.planned, scene.queue.depth], [{}, 0]);
-    // It would ask the API, which is not there.
+    // It would ask the API, which does not run.
     await scene.loader.reconcile(key, AbortSignal.timeout(10_000));
     await put('3', 'k', 'n2');
     assert.equal(scene.queue.depth, 1);

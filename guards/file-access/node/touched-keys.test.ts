@@ -25,7 +25,7 @@ test('each key once for a burst, and again when it is touched again', async () =
 });
 
 test('a failing key delays no other; others have their turn between slices', async () => {
-  /** By key: in which turn of the loop. */
+  /** Keyed by key: in which turn of the loop. */
   const seen = new Map<number, number>();
   const problems: number[] = [];
   let turns = 0;

@@ -9,8 +9,8 @@ const MAX_NAME = 253;
 const NAME_DIGITS = 16;
 
 /**
- * JSON of which there is one per value: keys sorted, and without what is as if it were not there (false, empty
- * texts, lists and objects), as Go's `omitempty` leaves it out.
+ * One JSON text for each value: keys are sorted, and empty values (false, empty texts, lists and objects) are left out,
+ * as Go's `omitempty` does.
  */
 export function canonicalJson(value: unknown): string {
   return JSON.stringify(canonical(value)) ?? 'null';

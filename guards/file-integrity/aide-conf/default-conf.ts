@@ -4,8 +4,8 @@
  * It watches all that the released default of the File Integrity Operator (FIO) watches: it excludes only what
  * that excludes. Each exclusion names the noise that it prevents; how much is left is measured in docs/file-integrity.md.
  *
- * It suits Debian, Ubuntu, RHEL and its kin, RHCOS and other image based systems, Talos and its kin: a path that is not
- * there selects nothing. It reads the same with AIDE 0.18 and 0.19: no negative rule with a `$` matches a directory.
+ * It suits Debian, Ubuntu, RHEL and its kin, RHCOS and other image based systems, Talos and its kin: a path that does
+ * not exist selects nothing. It reads the same with AIDE 0.18 and 0.19: no negative rule with a `$` matches a directory.
  */
 
 export const defaultAideConf = `# File integrity of a Kubernetes node.

@@ -64,7 +64,7 @@ function take(host: TestHost, [action, name, other]: Step): void {
     else if (action === 'hardlink') fs.linkSync(path, to);
     else if (action === 'move') fs.renameSync(path, to);
   } catch {
-    // Not there, or something else there.
+    // Missing, or something else.
   }
 }
 

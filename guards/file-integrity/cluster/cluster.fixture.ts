@@ -173,7 +173,7 @@ export class TestCluster extends TestApi {
   }
 }
 
-/** Undefined for what is not there. */
+/** Undefined for an object that does not exist. */
 export async function gone<T>(asked: Promise<T>): Promise<T | undefined> {
   return await asked.catch((error: unknown) => {
     if (isNotFound(error)) return undefined;

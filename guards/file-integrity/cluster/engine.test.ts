@@ -37,7 +37,7 @@ suite('a result', () => {
         assert.equal(new Set(conditions).size, conditions.length);
         assert.deepEqual(known?.results.at(-1), known?.lastResult);
         assert.equal(known?.sequence, results.at(-1)?.sequence);
-        // One that was made with an older baseline says nothing of the files.
+        // A result with an older baseline says nothing about the files.
         const isRefused = /older baseline/.test(known?.lastResult?.errorMessage ?? '');
         assert.equal(known?.findings?.length ?? 0, isRefused ? 0 : results.at(-1)?.findings.length);
         const made = results.flatMap(({ baseline }) => (baseline ? [baseline.madeAtMs] : []));

@@ -203,7 +203,7 @@ suite('results', () => {
     await stop();
     const metrics = await createMetrics();
     cluster.startOperator({ metrics: shareMetrics(metrics) });
-    // An error says nothing of the files: they differed.
+    // An error says nothing about the files: they differed.
     await until('the gauge', () => /node_failed\{node="n1"\} 1/.test(metrics.registry.metrics()));
     await cluster.report('example', 'n1', errored('not now'));
     assert.match(metrics.registry.metrics(), /^# TYPE file_integrity_operator_node_status_total counter$/m);
@@ -228,7 +228,7 @@ suite('results', () => {
     await cluster.report('example', 'n1', succeeded, continued);
     await cluster.report('example', 'n1', failed(0, 1, 0), continued);
     assert.equal((await cluster.status('example', 'n1'))?.continuedFrom, '2026-01-02T00:00:00Z');
-    // Which says nothing of the baseline.
+    // An error says nothing about the baseline.
     await cluster.report('example', 'n1', errored('no'));
     assert.equal((await cluster.status('example', 'n1'))?.continuedFrom, '2026-01-02T00:00:00Z');
     await cluster.report('example', 'n1', succeeded);

@@ -50,7 +50,7 @@ export interface CompareOptions {
 
 export interface ComparisonTotals {
   entries: number;
-  /** Entries of the baseline of which nothing can be said. */
+  /** Entries of the baseline that could not be compared. */
   unread: number;
 }
 

@@ -87,7 +87,7 @@ export class JobWatch implements AsyncDisposable {
     }
   }
 
-  /** The next job of the tree looks at them: a baseline with what was accepted says nothing of others. */
+  /** The next job of the tree compares them: a baseline with accepted changes does not include others. */
   #putBackIfStopped(changes: readonly ChangedPath[]): void {
     if (this.#stop.signal.aborted) this.tree.queue.putBack(changes);
   }

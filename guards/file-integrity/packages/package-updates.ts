@@ -219,7 +219,7 @@ export class PackageUpdates implements Disposable {
     const { path, change } = update;
     const known = this.#waiting.get(path);
     const { sinceMs = Date.now() } = known ?? {};
-    // A look at the directory that is gone with it says nothing of who removed the file.
+    // If the directory is gone too, a look at it does not show who removed the file.
     const isSaid = known !== undefined && isSame(known.update.change, change) && update.author === undefined;
     this.#waiting.set(path, { update: isSaid ? known.update : update, entry, sinceMs });
     this.#options.findings.wait(path);

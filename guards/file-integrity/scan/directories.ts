@@ -1,6 +1,6 @@
 /**
- * Opens directories of the tree that is scanned, and lists them. No name on the way is followed: a directory that becomes a
- * symbolic link leads nowhere. Names are opened one by one, so that a path may be longer than PATH_MAX.
+ * Opens directories of the tree that is scanned, and lists them. No link on the way is followed: a directory that
+ * becomes a symbolic link cannot be opened. Names are opened one by one, so that a path may be longer than PATH_MAX.
  */
 import { constants } from 'node:os';
 

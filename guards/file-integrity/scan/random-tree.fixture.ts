@@ -231,7 +231,7 @@ export class TreeMaker {
       try {
         this.#take(one);
       } catch {
-        // Not there, or something else there.
+        // Missing, or something else.
       }
     }
   }

@@ -87,7 +87,7 @@ export function changeTests(lab: DataplaneLab): void {
 
   test('a rejected rule allows nothing; all others hold, and its policy is reported with the field', () =>
     withDataplane(async (dataplane) => {
-      // A protocol that no kernel knows, as one whose module is not there.
+      // A protocol that no kernel knows, like one whose module is missing.
       const unknown = 'L2TP' as 'TCP';
       const allows = (...ports: PortRange[]): GivenPolicy['allows'][number] => ({
         peers: 'everyone',

@@ -115,7 +115,7 @@ export function scenariosSuite(under: ScenariosUnderTest, skip: string | undefin
             const pods = network.pods.map((host) => podObject(host));
             await dataplane.sync(engineOf(policies, pods).rules);
             assert.deepEqual(await dataplane.verify(), []);
-            // A listener that is not there would look as if it were refused.
+            // A missing listener would look like a refused connection.
             await expectJudged(policies, pods, sampled(everyProbe, 2, seed + at));
           }),
         );

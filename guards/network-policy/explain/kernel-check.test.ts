@@ -92,7 +92,7 @@ suite('the rules of this kernel', () => {
       const { result, ingress } = compareWithKernel(explanation, kernel);
       assert.deepEqual([result, ingress.verdict], ['agrees', 'would-refuse']);
       assert.match(ingress.words, /^The kernel allows and reports ingress of shop\/db, in agreement/);
-      // A kernel that is not there yet, and one without rules.
+      // A kernel that has not reported yet, and one without rules.
       assert.equal(compareWithKernel(explanation, kernelOf('one')).result, 'differs');
       assert.equal(compareWithKernel(ask('shop/db', 81), kernel).result, 'differs');
       assert.equal(compareWithKernel(explanation, []).result, 'unknown');

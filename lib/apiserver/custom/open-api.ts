@@ -20,7 +20,7 @@ export function definitionName(group: string, version: string, kind: string): st
   return `${group.split('.').reverse().join('.')}.${version}.${kind}`;
 }
 
-/** @param schema without one, nothing is said but that it is an object: a client would take all else for unknown. */
+/** @param schema without one, the model only says that it is an object: clients would treat any field as unknown. */
 export function openApiModelOf(subject: OpenApiSubject, schema: JsonObject | undefined): OpenApiModel {
   const { group, version, kind, listKind } = subject;
   const name = definitionName(group, version, kind);

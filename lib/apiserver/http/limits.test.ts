@@ -39,7 +39,7 @@ function dial(server: HttpServer): Socket {
   return socket;
 }
 
-/** Verbs that wait until they are let go. */
+/** Verbs that wait until they are released. */
 function gated() {
   const started: ResourceRequest[] = [];
   const waiting: (() => void)[] = [];

@@ -249,7 +249,7 @@ function firstAfter(sorted: readonly string[], key: string): number {
   return low;
 }
 
-/** By namespace of the path, and by labels that have to be equal. */
+/** Selects by the namespace of the path, and by labels that have to be equal. */
 function selector({ pathname, searchParams }: URL): (object: KubeObject) => boolean {
   const namespace = /\/namespaces\/([^/]+)\//.exec(pathname)?.[1];
   const wanted = (searchParams.get('labelSelector') ?? '').split(',').filter((part) => part !== '');

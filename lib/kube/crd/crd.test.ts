@@ -78,7 +78,7 @@ suite('custom resources: types', () => {
       kind: 'KitchenSink',
       namespaced: false,
     });
-    // @ts-expect-error -- a version that is not there
+    // @ts-expect-error -- a version that does not exist
     assert.throws(() => resourceType(kitchenSinks, 'v2'), { code: 'RAMPART_INPUT' });
     assert.deepEqual(
       [isResource(kitchenSinks), isResource({ ...resourceType(kitchenSinks, 'v1') })],

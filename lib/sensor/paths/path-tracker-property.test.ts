@@ -50,7 +50,7 @@ function within(root: string, path: string): string {
   for (let many = 1; many < parts.length; many++) {
     const above = join(root, ...parts.slice(0, many));
     if (lstatSync(above, { throwIfNoEntry: false }) === undefined) break;
-    // Throws for a link that leads nowhere, which mkdir -p would make.
+    // Throws for a dangling link, whose target mkdir -p would make.
     const real = realpathSync(above);
     if (real !== root && !real.startsWith(`${root}/`)) throw new Error(real);
   }

@@ -182,7 +182,7 @@ async function changeInPod(stage: Stage): Promise<void> {
   await stage.inPod('busybox', 'sed', '-i', 's/root/eve-&/', `${filesInPod}/etc/passwd`);
 }
 
-/** By a process of the node that enters the mounts of the pod: its cgroup says nothing of it. */
+/** Made by a process of the node that enters the mounts of the pod, which its cgroup does not show. */
 function changeFromOutside({ container: { pid } }: Stage): void {
   const words = ['busybox', 'sed', '-i', 's/root/eve-&/', `${filesInPod}/etc/group`];
   execFileSync('nsenter', ['--mount', '--target', String(pid), '--', ...words]);

@@ -5,7 +5,7 @@ export interface Variant {
   readonly plant: string;
   /** The trap's; `$D` is that directory, and `$N` a name that nothing has. */
   readonly path: string;
-  /** Where the trap's path leads inside of the container, at a `$D`-like path; or why it leads nowhere. */
+  /** Where the trap's path leads inside of the container, at a `$D`-like path; or why it cannot be resolved. */
   readonly ends: { readonly inside: string } | { readonly why: RegExp };
 }
 

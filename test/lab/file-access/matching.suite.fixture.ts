@@ -26,7 +26,7 @@ const specs: readonly PodSpec[] = [
 const all = ['shop/web-0/log', 'shop/web-0/nginx', 'shop/web-1/nginx'].concat(
   ...['stage/vault/vault', 'stage/web-0/nginx-canary'],
 );
-/** Not of the lab's marker. */
+/** Leaves out the lab's marker. */
 const isMine = (name: string): boolean => !name.startsWith('marker/');
 const only = (pattern: RegExp): string[] => all.filter((name) => pattern.test(name));
 

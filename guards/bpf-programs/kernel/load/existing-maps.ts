@@ -140,7 +140,7 @@ function open(pins: Pins, { record, kept }: Candidate): Descriptor | undefined {
 
 function canGoOn({ map, initial }: FileMap, { kept }: Candidate, there: Descriptor): boolean {
   if (shapeDifferences(map, mapInfo(there.fd)).length > 0) return false;
-  // libbpf fills it with programs of this version while the version before still calls those of its own.
+  // libbpf fills it with programs of this version while the previous version still calls its own.
   if (mapTypeNames[map.type] === 'prog_array') return initial === undefined;
   return !map.internal || (initial !== undefined && initial === kept.initial);
 }

@@ -35,11 +35,11 @@ export interface EventOptions {
 }
 
 /**
- * Reads from now on, and what a ring buffer still has. Who reads an event takes it: another reader of the same map does not get it. Dispose it
+ * Reads from now on, and what a ring buffer still has. Reading an event removes it: another reader of the same map does not get it. Dispose it
  * to end; it keeps the process alive.
  *
- * @throws {RampartError} `NOT_FOUND`; `UNSUPPORTED` for other maps; `INPUT` for a map of others or a type that is not there; `IN_USE` where
- *   another process reads the map.
+ * @throws {RampartError} `NOT_FOUND`; `UNSUPPORTED` for other maps; `INPUT` for a map of others or an unknown type; `IN_USE`
+ *   if another process reads the map.
  */
 export function openEvents(options: ReadOptions, name: MapName, request: EventOptions): Disposable {
   using opening = new DisposableStack();

@@ -5,7 +5,7 @@ import type { Variant } from './variant.ts';
 
 export const variants: readonly Variant[] = ['nft', 'legacy'];
 
-/** Why these kinds of iptables cannot run here; undefined where they can. */
+/** Why these kinds of iptables cannot run here; undefined if they can. */
 export function iptablesObstacle(...kinds: readonly Variant[]): string | undefined {
   const programs = (kinds.length === 0 ? variants : kinds).flatMap((variant) => [
     `iptables-${variant}`,

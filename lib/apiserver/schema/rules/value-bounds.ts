@@ -81,7 +81,7 @@ function boundOfResource(path: readonly string[]): number | undefined {
 }
 
 /**
- * The largest size of the values at a path below a schema; `undefined` if it leads nowhere.
+ * The largest size of the values at a path below a schema; `undefined` if there is no such path.
  *
  * @param path names of fields as CEL has them, `@items` and `@values`, `@keys`
  */
