@@ -38,7 +38,7 @@ export interface Admission {
    * complete and share nothing with it.
    */
   admit?(request: AdmissionRequest, object?: JsonObject, old?: JsonObject): Changed | Promise<Changed>;
-  /** After it. */
+  /** Called after the object was validated. */
   validate?(request: AdmissionRequest, object?: JsonObject, old?: JsonObject): void | Promise<void>;
 }
 

@@ -22,7 +22,7 @@ export interface AlertingRule {
   readonly for?: string;
   /** `critical`: something is not guarded. `warning`: something is lost, or will not be guarded. `info`: worth a look. */
   readonly severity: 'critical' | 'warning' | 'info';
-  /** Beside the severity. */
+  /** Labels besides the severity. */
   readonly labels?: Readonly<Record<string, string>>;
   /** One line, with `{{ $labels.x }}` for labels of `expr`. */
   readonly summary: string;

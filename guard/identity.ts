@@ -25,7 +25,7 @@ export function lastingIdentity(directory: string, nodeName: string): string {
     writeFileSync(`${path}.new`, `${fresh}\n`, { mode: 0o600 });
     renameSync(`${path}.new`, path);
   } catch {
-    // As said above.
+    // Without the file, the next process has another name.
   }
   return `${nodeName}_${fresh}`;
 }

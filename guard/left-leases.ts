@@ -36,7 +36,7 @@ export async function deleteLeftLeases(options: LeftLeasesOptions): Promise<void
   const { reconcile } = new LeftLeases(options);
   using queue = keyQueue();
   using _nodes = nodes.subscribe(({ type, object, previous }) => {
-    // With another boot another kernel.
+    // After another boot the node runs another kernel: the lease of the former one is left.
     const isBooted = type === 'modified' && bootId(object) !== bootId(previous);
     // The first Node counts too: without any, nothing is known about nodes.
     if (type === 'deleted' || isBooted || nodes.size === 1) queue.add(KEY);

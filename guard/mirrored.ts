@@ -2,7 +2,7 @@
 import { valueAt } from '../lib/json/fields.ts';
 import type { JsonObject } from '../lib/json/json.ts';
 
-/** As whom the mirror writes. */
+/** The user name with which the mirror writes. */
 export const mirrorUser = 'system:rampart:mirror';
 
 /** On each object of the mirror; of a pod, the id of its sandbox. */

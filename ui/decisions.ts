@@ -45,7 +45,7 @@ export function openDecisions(list: readonly ListedFinding[], sinceMs: number): 
     counts.set(several, sum);
   }
   return {
-    // In an order that stays.
+    // Sorted, so that the order is stable.
     counts: [...counts.keys()].toSorted().flatMap((several) => counts.get(several) ?? []),
     total: open.size,
     isOpen: (finding) => finding.decision?.isOpen === true && open.has(keyOf(finding)),

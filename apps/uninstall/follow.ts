@@ -9,7 +9,7 @@ import { orAborted } from '../../lib/time/abort.ts';
 export interface FollowOptions<T extends KubeObject> {
   readonly client: KubeClient;
   readonly signal: AbortSignal;
-  /** Without progress. */
+  /** How long to wait without progress. */
   readonly stalledMs: number;
   /** How far it is; undefined at the end. */
   readonly progress: (objects: readonly T[]) => string | undefined;

@@ -135,7 +135,7 @@ async function removeAll(parts: UninstallParts, remover: Remover, left: string[]
   return isClean;
 }
 
-/** All that is ever deleted. */
+/** All objects that uninstall may delete. */
 export function removedBy(guards: readonly Guard[], leftovers: readonly Leftovers[]): Selected[] {
   const own = leftovers.flatMap(({ webhooks = [], objects = [] }) => [...webhooks, ...objects]);
   return [...own, operator, ...removedWithObjects(guards, leftovers), ...clusterWide, system];
@@ -166,7 +166,7 @@ async function usersObjects(
   return counts;
 }
 
-/** Without those that guards derive. */
+/** The kinds that users write, without those that guards derive. */
 export function usersTypes(guards: readonly Guard[], leftovers: readonly Leftovers[]): ResourceType[] {
   const derived = new Set(leftovers.flatMap(({ objects = [] }) => objects.map(({ type }) => nameOf(type))));
   const types = guards.flatMap(({ resources }) => resources).map(storedType);

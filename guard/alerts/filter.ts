@@ -9,7 +9,7 @@ import { nameGlob, pathGlob } from '../../lib/regex/glob.ts';
 export interface AlertFilterOptions {
   /** `NAME` or `NAMESPACE/NAME`. */
   readonly policy: readonly string[];
-  /** In the same way. */
+  /** `NAME` or `NAMESPACE/NAME`, too. */
   readonly pod: readonly string[];
   readonly path: readonly string[];
   /** The namespace of the finding's object, or of its policy. */

@@ -13,7 +13,7 @@ export class FindingStream {
     for (const output of this.#outputs) output(guard, line);
   };
 
-  /** Before any guard runs. */
+  /** Adds an output. Call before any guard runs. */
   to(output: FindingSink): void {
     this.#outputs.push(output);
   }

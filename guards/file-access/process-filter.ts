@@ -8,7 +8,7 @@ import { type FileIdentity, sameFile } from '../../lib/sensor/access.ts';
 
 export type ProcessFilterKind = 'except' | 'only';
 
-/** In one trap. */
+/** Limit of programs in one trap. */
 export const MAX_PROGRAMS = 16;
 
 /** As a policy has it. */

@@ -28,7 +28,7 @@ function cidr(text: string): Network {
 class Url {
   readonly text: string;
   readonly scheme: string;
-  /** With the port. */
+  /** The host with its port. */
   readonly host: string;
   readonly path: string;
   readonly #query: string;

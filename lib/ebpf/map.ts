@@ -42,7 +42,7 @@ export class BpfMap {
     return libbpf().mapMaxEntries(this.#pointer);
   }
 
-  /** Only before the object is loaded. */
+  /** Set only before the object is loaded. */
   set maxEntries(entries: number) {
     if (libbpf().mapSetMaxEntries(this.#pointer, entries) !== 0) throw this.#failed('resize', errno());
   }
@@ -55,7 +55,7 @@ export class BpfMap {
     return libbpf().mapValueSize(this.#pointer);
   }
 
-  /** Only before the object is loaded. */
+  /** Call only before the object is loaded. */
   setSizes(keySizeBytes: number, valueSizeBytes: number): void {
     const lib = libbpf();
     if (

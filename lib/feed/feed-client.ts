@@ -157,7 +157,7 @@ function parseHello(text: string, path: string): FeedHello {
   try {
     if (text.startsWith('#')) note = JSON.parse(text.slice(1)) as typeof note;
   } catch {
-    // Nothing of ours.
+    // The line is not JSON, so it was not written by a feed.
   }
   const { feed, id, first, last, full } = note;
   if (full !== undefined) {

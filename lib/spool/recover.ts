@@ -93,7 +93,7 @@ export function recoverSegments(directory: string, { contents, keyOf }: Contents
       }
       found?.segment.close();
     } catch {
-      // As one whose header is damaged.
+      // Treated like a file whose header is damaged.
     }
     unreadable++;
     trySetAside(path);

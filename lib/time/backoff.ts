@@ -66,7 +66,7 @@ export class Backoff {
     return backoffDelayMs(this.#attempts++, this.#options);
   }
 
-  /** After a success. */
+  /** Call after a success. */
   reset(): void {
     this.#attempts = 0;
   }

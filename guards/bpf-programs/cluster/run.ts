@@ -16,7 +16,7 @@ import { runParentController } from './parent-controller.ts';
 /** Manages the users' objects while this process holds the lease; runs until the signal aborts. */
 export const bpfProgramsCluster: ClusterPart = (context) => context.lead(work);
 
-/** While it leads. */
+/** Runs while this process leads. */
 async function work(context: GuardContext): Promise<void> {
   const { client, signal, logger } = context;
   const parents = parentKinds.map((kind) => ({ kind, cache: context.cache(parentQuery(kind)) }));

@@ -37,7 +37,7 @@ export function runMapList(options: MapListOptions): void {
   );
 }
 
-/** Each once. */
+/** The distinct texts, in one cell. */
 function listed(all: readonly (string | undefined)[]): string {
   return [...new Set(all)].filter((one) => one !== undefined).join(' ') || '-';
 }

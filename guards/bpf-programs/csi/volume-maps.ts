@@ -12,7 +12,7 @@ export interface VolumeMaps {
   readonly pod: string;
   /** The name of the object that requested the programs. */
   readonly program: string;
-  /** As in C. */
+  /** The names in C. */
   readonly maps: readonly string[];
 }
 

@@ -45,7 +45,7 @@ export interface ProgramHostOptions {
   readonly logger: Logger;
   /** Where the root of the node is: targets of uprobes are below. */
   readonly hostRoot: string;
-  /** For programs of namespaced kinds. */
+  /** The rules for programs of namespaced kinds. */
   readonly tenants?: TenantRules | undefined;
   /** Called when the target of a uprobe may be another file: `apply` puts the uprobe there. */
   readonly onTargetChange?: (() => void) | undefined;

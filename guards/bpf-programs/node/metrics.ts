@@ -9,7 +9,7 @@ export class NodeCounts {
   driftRepaired = 0;
   /** When the last pass ended, by the wall clock; undefined before the first one. */
   lastPassMs: number | undefined;
-  /** Now. */
+  /** Programs in each state after the last pass. */
   loaded = 0;
   failed = 0;
   outdated = 0;

@@ -68,7 +68,7 @@ function itemOf(
   } satisfies PictureItem;
 }
 
-/** As both APIs have it. */
+/** The fields of a hook that both APIs have. */
 interface Hook {
   readonly interfaceName?: string | undefined;
   readonly priority?: number;

@@ -105,7 +105,7 @@ function checkCertificates(secret: string, key: Key, text: string): X509Certific
     try {
       return found.map((one) => new X509Certificate(one));
     } catch {
-      // As below.
+      // An unreadable certificate is refused below.
     }
   }
   throw unusable(secret, `its key ${key} does not contain certificates in PEM`);

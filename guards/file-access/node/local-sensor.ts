@@ -229,7 +229,7 @@ export class LocalSensor implements Disposable {
       this.#unset(placeOf(planned), watcher);
       gone.push(planned.identity);
     }
-    // Now there may be room.
+    // The removals may have made room.
     for (const [place, planned] of waiting) {
       const error = this.#put(place, planned);
       if (error !== undefined) this.#refused.set(planned.name, { planned, error });

@@ -12,7 +12,7 @@ import {
 import { nodeStatusName } from '../results/object-names.ts';
 import { someOf } from '../../../lib/output/words.ts';
 
-/** In one message. */
+/** Limit of names in one message. */
 const maxNamed = 5;
 
 export interface FoundIntegrity {

@@ -325,7 +325,7 @@ function hasTopLevelBranch(regex: string): boolean {
   return false;
 }
 
-/** From this number on. */
+/** Levels that replace `verbose`, from the given number on. */
 const levels: readonly (readonly [from: number, log: string, report: string])[] = [
   [221, 'trace', 'added_removed_entries'],
   [201, 'debug', 'added_removed_entries'],

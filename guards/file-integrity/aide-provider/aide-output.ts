@@ -145,7 +145,7 @@ function readChanges(report: Record<string, unknown>, details: Record<string, un
     else if (isObject(some))
       for (const [path, summary] of Object.entries(some)) add(kind, path, String(summary));
   }
-  // Without report_grouped.
+  // Without report_grouped, all entries are in one object.
   const entries = isObject(report['entries']) ? Object.entries(report['entries']) : [];
   for (const [path, value] of entries) {
     const summary = String(value);

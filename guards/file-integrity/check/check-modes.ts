@@ -31,7 +31,7 @@ export interface CheckJob {
   /** The baseline. Its directory exists if it is going to be written. */
   readonly db: string;
   readonly key: VerifyingKey;
-  /** For what writes. */
+  /** The key for modes that write a baseline. */
   readonly signingKey: SigningKey | undefined;
   readonly report: ReportOptions;
   /** Threads for `root`; used up by one init or check. */

@@ -21,7 +21,7 @@ export const maxNodeStatus = 1000;
 /** Up to 900 bytes. The FileIntegrityNodeStatus has the whole message, which may be 16 kB. */
 const maxMessageCharacters = 300;
 
-/** In one message. */
+/** Limit of nodes named in one message. */
 export const maxNamedNodes = 10;
 
 /** The result of reading the configuration. */

@@ -93,7 +93,7 @@ export interface Detection {
   readonly packagesReason?: string;
 }
 
-/** As long as nothing watches. */
+/** The detection while nothing watches. */
 export const noDetection: Detection = {
   events: 'none',
   reason: 'nothing watches files between the scans',

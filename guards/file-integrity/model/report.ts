@@ -84,7 +84,7 @@ export interface LargeFile {
   readonly path: ByteString;
   /** Undefined if it is as in the baseline. */
   readonly change?: ReportedChange | undefined;
-  /** Nothing can be said of it. */
+  /** Why it could not be compared. */
   readonly problem?: ScanProblem | undefined;
 }
 

@@ -154,7 +154,7 @@ export class JobResults {
     });
   }
 
-  /** Nothing is known of the files. */
+  /** Reports an error: nothing is known about the files. */
   async reportError(error: unknown): Promise<void> {
     const message = messageOf(error);
     const { clock, facts } = this.#options;

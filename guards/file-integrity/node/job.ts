@@ -39,7 +39,7 @@ import type { FindingChange } from '../model/finding.ts';
 export class Job implements AsyncDisposable {
   readonly key: string;
   readonly uid: string;
-  /** In that of all jobs. */
+  /** The name of its directory, below the one of all jobs. */
   readonly directoryName: string;
   readonly #context: JobContext;
   readonly #logger: Logger;

@@ -25,7 +25,7 @@ export class StepWatch {
     this.#sinceMs = this.#clock.monotonicMs();
   }
 
-  /** To be asked now and then. */
+  /** Call it at intervals. */
   problem(): string | undefined {
     const nowMs = this.#clock.monotonicMs();
     const { work } = this.#counts;

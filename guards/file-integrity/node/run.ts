@@ -24,7 +24,7 @@ import { winnerOf } from '../results/same-name.ts';
 import { warnOfSlowStart } from '../../../guard/slow-start.ts';
 import type { StartLive } from '../live/live-job.ts';
 
-/** With changes detected at once. */
+/** The agent's part, which detects changes at once. */
 export const fileIntegrityNode: NodePart<FileIntegrityOptions> = async (context, options) => {
   const { mode, readBytesPerSecond, workers } = options;
   await runFileIntegrityNode(context, {

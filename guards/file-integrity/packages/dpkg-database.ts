@@ -79,7 +79,7 @@ export class DpkgDatabase {
   #diversions: readonly Diversion[] = [];
   #records = new Map<string, PackageRecord>();
   readonly #distrusted = new Set<string>();
-  /** At the time of the baseline. */
+  /** Versions of packages at the time of the baseline. */
   #versions = new Map<string, string>();
   /** Packages that were installed when it was first read, with the paths that they had. */
   readonly #before = new Map<string, PackageRecord>();

@@ -88,7 +88,7 @@ export class ExtendedAttributes {
     const listed = this.#listInto(target);
     let missing = 0;
     if (listed === 0) {
-      // Nothing at all.
+      // The file has no extended attributes.
       if ((asked & bits.acl) !== 0) {
         if (this.#supportsAcls(target, about.device)) parts.acl = aclOfMode(about.mode);
         else missing |= bits.acl;

@@ -105,7 +105,7 @@ export class ThreadPool implements AsyncDisposable {
     this.#wanting.add(callBack);
   }
 
-  /** For a run that is over. */
+  /** Removes a callback of a run that is over. */
   forget(callBack: () => void): void {
     this.#wanting.delete(callBack);
   }

@@ -49,7 +49,7 @@ export function parsePeers(
   return { key: keyOf(scopes, joined), scopes: exactList(scopes), blocks: joined };
 }
 
-/** All of them are malformed. */
+/** Whether all peers are malformed, so that nothing matches. */
 export function isNobody({ scopes, blocks }: Peers): boolean {
   return scopes.length === 0 && blocks[4].length === 0 && blocks[6].length === 0;
 }

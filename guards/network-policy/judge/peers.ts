@@ -16,7 +16,7 @@ export function selectsTarget(policy: PolicyObject, pod: PodObject): boolean {
   return !isWellFormed(selector) || selects(selector, pod.metadata.labels ?? {});
 }
 
-/** Otherwise the policy allows nothing. */
+/** Whether `podSelector` is well formed. Otherwise the policy allows nothing. */
 export function targetsAreKnown({ spec }: PolicyObject): boolean {
   return isWellFormed(spec?.podSelector ?? {});
 }

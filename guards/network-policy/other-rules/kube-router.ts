@@ -9,7 +9,7 @@ import type { KeptNamespace } from '../dataplane/namespace.ts';
 import { Nftables } from '../dataplane/nftables/nftables.ts';
 
 interface Removal {
-  /** Only say what would be removed. */
+  /** Only report what would be removed. */
   readonly isDry: boolean;
   readonly signal?: AbortSignal;
 }

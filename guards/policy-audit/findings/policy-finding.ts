@@ -18,7 +18,7 @@ export interface PolicyFinding {
   readonly operation?: string;
   /** Who wrote. */
   readonly user?: string;
-  /** Nothing would have been written. */
+  /** The write was a dry run: nothing would have been stored. */
   readonly dryRun?: true;
   /** In the words of the policy, or why it could not be evaluated; empty if it gives no reason. */
   readonly reason: string;

@@ -22,9 +22,9 @@ export interface PolicyRule {
 
 /** The objects that a policy applies to: all of these must match. */
 export interface Constraint {
-  /** Any of them. */
+  /** At least one of them must match. */
   readonly rules: readonly PolicyRule[];
-  /** None of them. */
+  /** None of them may match. */
   readonly excluded: readonly PolicyRule[];
   readonly isExact: boolean;
   /** Undefined: all. */

@@ -36,13 +36,13 @@ export class StandIn implements Evaluator {
     return { problem: this.problem, isEnforced: this.isEnforced };
   }
 
-  /** From now on, this answers. */
+  /** From now on, `answer` answers. */
   opened(answer: Answer): void {
     this.#answer = answer;
     this.#known.resolve();
   }
 
-  /** From now on nothing waits. */
+  /** From now on, requests fail instead of waiting. */
   failed(problem: string): void {
     this.problem = problem;
     this.#known.resolve();

@@ -287,7 +287,7 @@ export class NamespaceReports extends CachedReports<CachedPart['facts']> impleme
         part.is(version, new Map([...entries].map(([uid, entry]) => [uid, sizeOf(entry)])));
         return;
       } catch (error) {
-        // With its namespace, everything is deleted.
+        // A namespace that is being deleted takes its reports with it.
         if (await this.api.isGoing(error, namespace, base === undefined, signal)) {
           part.is(undefined, new Map());
           return;

@@ -26,7 +26,7 @@ export interface ScannerOptions {
   readonly reportKind: ReportKind;
   readonly reportsBy: ReportsBy;
   readonly parallelNamespaces: number;
-  /** In each of them. */
+  /** Resources audited in parallel in each of these namespaces. */
   readonly parallelResources: number;
   /** Number for each object. */
   readonly parallelPolicies: number;

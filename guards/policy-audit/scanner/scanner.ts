@@ -349,7 +349,7 @@ export class Scanner {
     }
     const isPass = this.#pass?.has(namespace) ?? false;
     if (followed.policies.length === 0) {
-      // Nothing must be read of them.
+      // Keys suffice here: the objects need not be read from the API.
       for (const key of cache.keysByIndex('namespace', namespace)) {
         const uid = cache.get(key)?.metadata.uid;
         if (uid !== undefined) await this.audit.forget(namespace, uid, signal);

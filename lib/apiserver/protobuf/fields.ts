@@ -23,7 +23,7 @@ import { type Form, forms } from './forms.ts';
 export type Scalar = 'string' | 'bool' | 'int32' | 'int64' | 'double' | 'bytes';
 
 export interface Field {
-  /** In JSON. */
+  /** The name in JSON. */
   readonly name: string;
   readonly number: number;
   /** Its place in {@link Message.fields}. */

@@ -160,7 +160,7 @@ export function listTexts(
   });
   const { version } = first;
   function* parts(): Generator<Uint8Array, void> {
-    // Without the first comma.
+    // The first byte is a comma, which the first item must not have.
     if (first.bytes !== undefined) yield first.bytes.subarray(1);
     for (let part = first; part.last !== undefined;) {
       const { reader, compacted } = source();

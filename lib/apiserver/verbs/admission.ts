@@ -29,7 +29,7 @@ export interface Admission {
    * count.
    */
   admit?(request: AdmissionRequest, object?: JsonObject, old?: JsonObject): Changed | Promise<Changed>;
-  /** After it. */
+  /** Called after the object was validated. */
   validate?(request: AdmissionRequest, object?: JsonObject, old?: JsonObject): void | Promise<void>;
 }
 

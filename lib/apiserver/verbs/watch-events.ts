@@ -45,7 +45,7 @@ export class WatchEvents implements AsyncIterableIterator<readonly WatchEvent[]>
   readonly #stop = new AbortController();
   readonly #cancel: (() => void)[] = [];
   #cancelBookmark: (() => void) | undefined;
-  /** All up to here was given. */
+  /** All changes up to this version were delivered. */
   #given: bigint;
   #watch: Watch | undefined;
   #waiting: Waiting | undefined;

@@ -110,7 +110,7 @@ export class IndexedCache<T extends KubeObject> {
     return this.#refused.promise;
   }
 
-  /** For whoever feeds the cache. */
+  /** Set by the feeder of the cache. */
   set refusal(refusal: Refusal | undefined) {
     this.#refusal = refusal;
     if (refusal !== undefined) this.#refused.resolve(refusal);

@@ -155,7 +155,7 @@ export class TextArena {
     return slab;
   }
 
-  /** Nothing in it is kept. */
+  /** Drops a slab without live texts. */
   #drop(slab: Slab): void {
     this.#filledBytes -= slab.filled;
     slab.filled = 0;

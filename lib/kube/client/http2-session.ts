@@ -48,7 +48,7 @@ export class Http2Session implements Disposable {
   #failure: Error | undefined;
   /** From a GOAWAY: later streams were not processed. */
   #lastStreamId = Infinity;
-  /** Until something is heard. */
+  /** Whether the peer may be dead: until the next data from it. */
   #doubtful = false;
   #cancelCheck: (() => void) | undefined;
 

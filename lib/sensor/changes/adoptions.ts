@@ -10,7 +10,7 @@ interface AdoptionsOptions {
   readonly directories: Directories;
   /** Whether a directory below should be watched too. Does not throw. */
   readonly wants: (path: ByteString) => boolean;
-  /** All of a tree is watched. */
+  /** Called when a whole tree is watched. */
   readonly onDone: (top: ByteString | undefined) => void;
 }
 

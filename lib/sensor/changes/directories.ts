@@ -82,7 +82,7 @@ export class Directories implements Disposable {
   readonly #byPath = new Map<ByteString, WatchedDirectory>();
   /** The same paths: whoever moves a directory to and fro must not cost what all directories are. */
   readonly #tree = new PathTree();
-  /** Only those that the sensor knows. */
+  /** Directories that the sensor knows, keyed by id. */
   readonly #byId = new Map<number, WatchedDirectory>();
   /** No longer watched, but what was seen of them may still come. */
   readonly #gone = new Map<number, WatchedDirectory>();

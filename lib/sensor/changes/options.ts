@@ -16,7 +16,7 @@ export interface ChangeWatchOptions {
   readonly wants?: (path: ByteString) => boolean;
   /** Called for one path, some time after it changed. Its errors go to `onProblem`. */
   readonly onChange: (change: Change) => void;
-  /** Behind each batch of changes. */
+  /** Called after each batch of changes. */
   readonly onBatchEnd?: () => void;
   readonly onLost: (loss: ChangeLoss) => void;
   readonly onProblem: (problem: unknown) => void;

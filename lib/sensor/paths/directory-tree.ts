@@ -285,7 +285,7 @@ export class DirectoryTree {
     this.#unwatchedDirectories += by;
   }
 
-  /** Before a directory is read again. */
+  /** Call before a directory is read again. */
   resetCounts(node: DirectoryNode): void {
     let cutLinks = 0;
     for (const entry of node.entries.values())

@@ -9,7 +9,7 @@ export interface HookCounts {
   readonly key: string;
   readonly members: readonly {
     readonly programId: number;
-    /** Since any time. */
+    /** Counted since any time: only differences matter. */
     readonly runs: bigint;
   }[];
 }

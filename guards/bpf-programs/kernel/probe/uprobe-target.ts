@@ -22,11 +22,11 @@ export interface CachedLibrary {
   readonly path: string;
 }
 
-/** As the kernel (PATH_MAX). */
+/** The kernel's limit (PATH_MAX). */
 const LONGEST_PATH = 4096;
 /** Limit of ld.so.cache; that of a desktop has some 200 kB. */
 const MAX_CACHE_BYTES = 4 * 1024 * 1024;
-/** In a directory of libraries. */
+/** Limit of names in a directory of libraries. */
 const MAX_NAMES = 200_000;
 
 /**

@@ -96,7 +96,7 @@ function described(kept: Kept, map: Descriptor, name: string | undefined): OpenM
 }
 
 export interface OwnMap {
-  /** As in C. */
+  /** The name in C. */
   readonly name: string;
   /** The objects whose programs use it. */
   readonly owners: readonly string[];

@@ -37,7 +37,7 @@ export const trackingChain = 'RAMPART-TRACKING';
 export const allowedMark = '0x10000';
 /** The packet complies with the policies of each pod whose chain it has passed. */
 export const compliesMark = '0x20000';
-/** As a mask. */
+/** A mask of both marks. */
 export const bothMarks = '0x30000';
 
 const ownedChain = /^KUBE-(?:POD-FW-(?:0|DEFAULT$)|NWPLCY-0)/;

@@ -34,7 +34,7 @@ export interface IptablesRules {
 export const noFamilyRules: FamilyRules = { hooks: new Map(), tops: new Map(), chains: new Map() };
 export const noRules: IptablesRules = { families: { 4: noFamilyRules, 6: noFamilyRules }, sets: new Map() };
 
-/** All of them as one. */
+/** The union of several rules. */
 export function merged(all: Iterable<IptablesRules>): IptablesRules {
   const parts = [...all];
   const of = (family: Family): FamilyRules => {

@@ -62,7 +62,7 @@ import { isEnforcing, isRefusal, readTable } from './table.ts';
  * @throws {RampartError} `UNSUPPORTED` without libnftables.
  */
 export function openNftablesDataplane(options: Partial<DataplaneOptions> = {}): Dataplane {
-  // Before anything is opened.
+  // Throws without the library, before anything is opened.
   libnftables();
   return new NftablesDataplane({ ...defaultDataplaneOptions, ...options });
 }

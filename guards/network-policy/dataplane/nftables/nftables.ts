@@ -122,7 +122,7 @@ function nftablesError(message: string): RampartError {
   });
 }
 
-/** For a message. */
+/** Shortens a text for a message. */
 export function shorten(text: string): string {
   return text.length > shownCharacters ? `${text.slice(0, shownCharacters)}...` : text;
 }

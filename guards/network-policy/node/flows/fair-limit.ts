@@ -2,10 +2,10 @@
 import { type Clock, systemClock } from '../../../../lib/time/clock.ts';
 
 interface Use {
-  /** In this second. */
+  /** Requests in this second. */
   asked: number;
   taken: number;
-  /** Since one was taken. */
+  /** Folded requests since one was taken. */
   folded: number;
 }
 

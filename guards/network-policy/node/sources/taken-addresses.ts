@@ -22,13 +22,13 @@ export class TakenAddresses {
     for (const address of gone) this.#count(address, -1);
   }
 
-  /** All but those of pods. */
+  /** Sets all addresses other than those of pods. */
   setOthers(others: ReadonlySet<Address>): void {
     this.change({ gone: [...this.#others.difference(others)], come: [...others.difference(this.#others)] });
     this.#others = others;
   }
 
-  /** Since the last call. */
+  /** The change since the last call. */
   takeChange(): AddressChange {
     return this.#unreported.take();
   }

@@ -27,7 +27,7 @@ export class HostCapabilities {
   readonly #prefixes: readonly string[];
   readonly #exact: ReadonlySet<string>;
 
-  /** Nothing is granted by no pattern. @throws {RampartError} `INPUT` for a pattern that names nothing. */
+  /** Without patterns, nothing is granted. @throws {RampartError} `INPUT` for a pattern that names nothing. */
   constructor(patterns: readonly string[]) {
     const trimmed = patterns.map((pattern) => pattern.trim());
     for (const pattern of trimmed) check(pattern);

@@ -6,7 +6,7 @@ import type { WasmRuntime } from './metadata.ts';
 import type { MemoryLimits } from './module-imports.ts';
 import type { Restoring } from './put-back.ts';
 
-/** For each thread, when it starts. */
+/** Data that each thread gets when it starts. */
 export interface ThreadData {
   /** An Int32 that is 1 once the answer to a host call has been sent. */
   readonly answered: SharedArrayBuffer;

@@ -51,7 +51,7 @@ interface Slot {
   isReady: boolean;
   /** The policy that runs in it. */
   policy: PolicyState | undefined;
-  /** Since when. */
+  /** Since when it runs there. */
   sinceMs: number;
 }
 
@@ -137,7 +137,7 @@ export class PolicyPool implements AsyncDisposable {
   }
 
   #begin(slot: Slot, next: PolicyState): void {
-    // After those that are waiting, too.
+    // The next turn of this policy comes after those of the other waiting ones.
     this.#turns.delete(next);
     const waiting = next.waiting.shift();
     if (next.waiting.length > 0) this.#turns.add(next);
