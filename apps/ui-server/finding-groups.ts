@@ -1,4 +1,4 @@
-/** How many findings there were by hour, for whoever sees a part of them. */
+/** How many findings there were by hour, for users who may see only a part of them. */
 import type { Guard } from '../../guard/guard.ts';
 import type { HourCount } from '../../guard/stream/finding-counts.ts';
 import type { LineFeed } from '../../lib/feed/line-feed.ts';

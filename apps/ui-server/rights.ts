@@ -109,7 +109,7 @@ function listOfPolicy(
   );
 }
 
-/** All that are named anywhere: of the object, of the other end of a connection, of whoever has done it. */
+/** All namespaces named anywhere in it: of the object, of the other end of a connection, of the acting process. */
 function namespacesIn(value: unknown, found = new Set<string>()): Set<string> {
   if (typeof value !== 'object' || value === null) return found;
   for (const [key, of] of Object.entries(value)) {

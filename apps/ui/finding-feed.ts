@@ -1,4 +1,4 @@
-/** Findings in their order, for whoever looks at them. */
+/** Findings in their order, for all readers of the page. */
 import { randomBytes } from 'node:crypto';
 
 import type { LineFeed } from '../../lib/feed/line-feed.ts';

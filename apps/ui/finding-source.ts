@@ -22,7 +22,7 @@ interface FindingSourceOptions {
   readonly guards: readonly Guard[];
   /** Asked again after a failure: a cluster may be reached by then. @throws if nothing is found. */
   readonly origin: () => AlertOrigin;
-  /** The options that name the cluster or the machine, for the commands to go on with. */
+  /** The options that name the cluster or the machine, for the suggested next commands. */
   readonly clusterWords: readonly string[];
 }
 

@@ -23,7 +23,7 @@ export interface InProcessOptions extends TokenGateOptions {
   /** Each line is a finding. */
   readonly feed: LineFeed;
   readonly hours: () => HourCount[];
-  /** The options that name this machine, for the commands to go on with. */
+  /** The options that name this machine, for the suggested next commands. */
   readonly clusterWords: readonly string[];
   readonly failed: UiPart['failed'];
 }

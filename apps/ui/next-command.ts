@@ -1,4 +1,4 @@
-/** The command to go on with, as a shell takes it. */
+/** The suggested next command, quoted for a shell. */
 import { commandLine } from '../../lib/output/command-line.ts';
 import type { NextCommand } from './report.ts';
 

@@ -95,7 +95,7 @@ function lineMaker(
     const key = file ?? path.shown;
     let encoder = encoders.get(key);
     if (encoder === undefined) {
-      // Whoever reads all files of a directory must not cost memory for each.
+      // A process that reads all files of a directory must not cost memory for each.
       if (encoders.size >= MAX_ENCODERS) encoders.clear();
       encoder = new AlertEncoder({
         policyName: '',

@@ -48,7 +48,7 @@ export const rights: GuardRights = {
         what: 'those of the node in its token',
       },
     ],
-    // With a right to create them, whoever has the token could run a program in the kernels of all nodes.
+    // With a right to create them, any holder of the token could run a program in the kernels of all nodes.
     operator: [onlyMetadata(group, [...parents, ...ofNodes])],
   },
   roles: [

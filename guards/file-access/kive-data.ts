@@ -27,7 +27,7 @@ export const kiveDataFinalizer = 'kivedata.kivebpf.san7o.github.io/finalizer';
 export const policyHolds = [kivePolicyFinalizer, oldFinalizer] as const;
 export const dataHolds = [kiveDataFinalizer, oldFinalizer] as const;
 export const trapIdLabel = 'trap-id';
-/** As Kive's v1.0.0-pre2 has it, so that agents ask only for what is of their kernel. */
+/** As in Kive's v1.0.0-pre2, so that agents request only objects of their kernel. */
 export const kernelLabel = 'kernel-id';
 /** The node whose agent found the file, in the form of a label. */
 export const nodeLabel = 'kivebpf.san7o.github.io/node';

@@ -67,7 +67,7 @@ export const rights: GuardRights = {
     agent: [
       {
         ...{ group: '', resources: ['configmaps'] },
-        // Whoever took the label away has not taken the result away.
+        // A client that removed the label has not removed the result.
         allows: (it) =>
           `${nameOf(it)}.startsWith('aide-') && (${isLabelOfNode(labelOf(it, names.nodeLabel))} || ` +
           `${labelOf(it, names.nodeLabel)} == '' && ${nameOf(it)}.endsWith('-' + ${node}))`,

@@ -109,7 +109,7 @@ function endsLine(bytes: Buffer): boolean {
 
 /** The file that follows one that was read to its end. */
 type Successor =
-  /** There is none yet. */
+  /** There is no such file yet. */
   | undefined
   /** The file itself, from its beginning: it was emptied. */
   | 'emptied'

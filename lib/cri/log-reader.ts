@@ -50,7 +50,7 @@ export async function openLog(
   signal: AbortSignal,
 ): Promise<AsyncGenerator<Uint8Array, void, void>> {
   const log = read(source, options, signal);
-  // As far as to its first `yield`: the file is open then, and the generator is what closes it.
+  // Runs to its first `yield`: the file is open then, and the generator closes it.
   await log.next();
   return log;
 }

@@ -204,7 +204,7 @@ export function createPerCpuArray(valueSizeBytes: number, maxEntries: number, na
   return createMap(BPF_MAP_TYPE_PERCPU_ARRAY, maxEntries, { keySizeBytes: 4, valueSizeBytes, name });
 }
 
-/** BPF_MAP_CREATE of an array of programs. Without a pin or an open descriptor the kernel empties it, whoever uses it. */
+/** BPF_MAP_CREATE of an array of programs. Without a pin or an open descriptor the kernel empties it, even if programs use it. */
 export function createProgramArray(maxEntries: number, name: string): Outcome {
   const BPF_MAP_TYPE_PROG_ARRAY = 3;
   return createMap(BPF_MAP_TYPE_PROG_ARRAY, maxEntries, { keySizeBytes: 4, valueSizeBytes: 4, name });
@@ -281,7 +281,7 @@ export interface PerfEventRequest {
   readonly samplePeriod?: bigint;
   /** PERF_SAMPLE_* of perf_event.h. */
   readonly sampleType?: bigint;
-  /** After how many samples whoever polls is woken. */
+  /** After how many samples a poller is woken. */
   readonly wakeupEvents?: number;
   /** -1 for every process, 0 for this one. */
   readonly pid: number;

@@ -2,7 +2,7 @@ import { mkdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 
 /**
- * As `mkdir -p`, for the owner only. Node's own `recursive` never ends, and ignores signals, if a parent
+ * Like `mkdir -p`, for the owner only. Node's own `recursive` never ends, and ignores signals, if a parent
  * exists and mkdir(2) says ENOENT for its children, as all of /proc does; it also reports a read-only file
  * system as ENOENT.
  *

@@ -187,7 +187,7 @@ function isDigit(char: string): boolean {
   return char >= '0' && char <= '9';
 }
 
-/** As Go shows a character. */
+/** Shows a character as Go does. */
 function shown(char: string): string {
   if (char === "'") return "'\\''";
   if (char === '"') return `'"'`;

@@ -50,7 +50,7 @@ function peerOf({ remoteAddress, remotePort }: Pick<Socket, 'remoteAddress' | 'r
   return `${remoteAddress} ${remotePort}`;
 }
 
-/** Whoever has one of these addresses can have the others: 127.0.0.0/8, and /64 of IPv6. */
+/** A client with one of these addresses can use the others, too: 127.0.0.0/8, and /64 of IPv6. */
 export function sourceOf(address: string): string {
   const ipv4 = /^(?:::ffff:)?(\d+)\.\d+\.\d+\.\d+$/i.exec(address);
   if (ipv4 !== null) return ipv4[1] === '127' ? 'loopback' : address.replace(/^::ffff:/i, '');

@@ -1,4 +1,4 @@
-/** Small HTTP servers that answer whoever asks, at once: metrics and probes. Decision 0019. */
+/** Small HTTP servers that answer every client, at once: metrics and probes. Decision 0019. */
 import type { Server, ServerOptions } from 'node:http';
 
 import { ConnectionShares } from './connection-shares.ts';
@@ -11,7 +11,7 @@ export const unauthenticatedServer: ServerOptions = {
 };
 
 /**
- * A prober or a scraper needs one connection or two. Whoever opens hundreds closes their own, so that the kubelet is
+ * A prober or a scraper needs one connection or two. A client that opens hundreds closes its own, so that the kubelet is
  * answered whatever pods do.
  */
 export function shareUnauthenticated(server: Server): void {

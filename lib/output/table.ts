@@ -12,7 +12,7 @@ export interface Row {
   readonly note?: string | undefined;
 }
 
-/** How something is drawn for whoever looks at it. */
+/** How something is drawn for its reader. */
 export interface RenderOptions {
   /** Where sentences wrap. */
   readonly widthColumns: number;

@@ -36,7 +36,7 @@ export interface RecoveryReport {
 }
 
 /**
- * Makes the directory, or checks the one that is there.
+ * Creates the directory, or checks the existing one.
  *
  * @throws {RampartError} `INPUT` for a directory of another user, `FULL` or `SYSTEM` when it cannot be made.
  */

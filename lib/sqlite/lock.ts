@@ -49,7 +49,7 @@ export function lockFile(path: string): FileLock {
 /** For its owner only: any user who may read the file could hold the lock. */
 function makePrivateFile(path: string): void {
   try {
-    // Never one that is there: to close it would drop the lock that this process may hold (fcntl(2)).
+    // Never opens an existing file: closing it would drop the lock that this process may hold (fcntl(2)).
     closeSync(openSync(path, 'wx', 0o600));
   } catch {
     // The file exists, or cannot be created: then SQLite says why.

@@ -25,7 +25,7 @@ export class Registry {
   readonly contentType = 'text/plain; version=0.0.4; charset=utf-8';
   readonly #metrics = new Map<string, Metric>();
 
-  /** @throws {RampartError} `INPUT` for a name that is there already. */
+  /** @throws {RampartError} `INPUT` for a name that is registered already. */
   register(metric: Metric): void {
     if (this.#metrics.has(metric.name)) {
       throw new RampartError(errorCodes.INPUT, {

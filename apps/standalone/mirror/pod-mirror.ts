@@ -127,7 +127,7 @@ export class PodMirror {
     return failures.size === 0;
   }
 
-  /** Whoever created such a pod would wait for it to start: the scheduler of a cluster would say why it does not. */
+  /** The creator of such a pod would wait for it to start: in a cluster, the scheduler would say why it does not. */
   #reportUnrun(existing: ReadonlyMap<string, JsonObject>): void {
     const unrun = [...existing.values()].filter((pod) => !isMirrored(pod)) as unknown as KubeObject[];
     for (const pod of unrun) {

@@ -7,7 +7,7 @@ import type { MapEventsOptions } from './map-command.ts';
 import { documentText } from '../../../lib/cli/document.ts';
 import { place } from './print.ts';
 
-/** More that whoever reads the output has not taken yet is not kept: programs may write faster than a terminal shows. */
+/** Limit of output that its reader has not taken yet: programs may write faster than a terminal shows. */
 const MAX_WAITING_BYTES = 8 * 1024 * 1024;
 
 /** Ends with the signal, or after the number of events. @throws what ended the reading. */

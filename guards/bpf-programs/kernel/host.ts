@@ -241,7 +241,7 @@ class KernelProgramHost implements ProgramHost {
     return { program, record: before, previous: undefined, lost: [] };
   }
 
-  /** New versions that are attached take the place of those before. @returns the ids of those that are not attached yet. */
+  /** New versions that are attached replace the previous ones. @returns the ids of those that are not attached yet. */
   #take(loaded: readonly LoadedProgram[], { outcomes }: Verdicts): ReadonlySet<string> {
     const waiting = new Set<string>();
     for (const { program, record, previous, lost } of loaded) {

@@ -62,7 +62,7 @@ export class Verdicts {
   }
 
   /**
-   * Attaches the version that was asked for; if it cannot be attached, the one before stays where it is, or is attached again.
+   * Attaches the requested version; if it cannot be attached, the previous one stays attached, or is attached again.
    *
    * @param attach - Returns notes for the user.
    */

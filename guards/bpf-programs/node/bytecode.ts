@@ -245,7 +245,7 @@ export class BytecodeSource implements Disposable {
   }
 }
 
-/** Whoever wrote it chooses the host, but is not to find out what listens there. */
+/** The author of the object chooses the host, but must not find out what listens there. */
 export const isOfTenant = ({ kind }: Parent): boolean => kind.scope === 'Namespaced';
 
 function failed(message: string): BytecodeState {

@@ -13,8 +13,8 @@ const LAST_PAUSE_MS = 60_000;
 const waitsForPath: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR', 'ELOOP', 'ENAMETOOLONG', 'ESRCH']);
 
 /**
- * One file in one root. Whoever deletes it again and again gets it back at a growing pace (1 s to 60 s), as does what
- * cannot be created now (a read-only or full file system). Parents are never created.
+ * One file in one root. A file that is deleted repeatedly, or cannot be created now (a read-only or full file system),
+ * is created again after growing pauses (1 s to 60 s). Parents are never created.
  */
 export class FileCreation implements Disposable {
   readonly #root: ContainerRoot;

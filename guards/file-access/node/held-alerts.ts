@@ -75,7 +75,7 @@ export class HeldAlerts implements Disposable {
   readonly #queue: QueueLog | undefined;
   readonly #subscription: Disposable;
   #waiting: Waiting[] = [];
-  /** Cgroups that were waited for in vain, and until when that is remembered. */
+  /** Cgroups whose container did not come in time, and until when that is remembered. */
   readonly #strangers = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
   /** How many were passed on but not yet removed from the queue. */

@@ -10,7 +10,7 @@
 /** r--------: a file that only root can read by mistake. */
 export const defaultModeBits = 0o400;
 
-/** Owner, group and others each may at most what the one before may, and the owner may read: as files usually have it. */
+/** Whether a mode is usual: the owner may read, the group may do no more than the owner, and others no more than the group. */
 function isUsual(bits: number): boolean {
   const [owner, group, others] = [(bits >> 6) & 7, (bits >> 3) & 7, bits & 7];
   return (group & ~owner) === 0 && (others & ~group) === 0 && ((owner & 4) !== 0 || owner === 0);

@@ -24,7 +24,7 @@ export interface Snapshot {
   readonly policies: readonly KivePolicy[] | undefined;
   /** The nodes' reports on the listed policies. */
   readonly parts: readonly NodePart[] | undefined;
-  /** Nodes whose agent that runs now has reported, and not only the one before it; undefined: leases may not be read. */
+  /** Nodes whose running agent has reported, and not only its predecessor; undefined: leases may not be read. */
   readonly reported: ReadonlySet<string> | undefined;
   /** Keyed by node: what the sensor of its agent does not take. */
   readonly refused: ReadonlyMap<string, RefusedFiles>;

@@ -48,7 +48,7 @@ export function readAideConf(
   return conf;
 }
 
-/** As {@link readAideConf}, with errors and warnings added to `problems`; wrong lines are left out. */
+/** Like {@link readAideConf}, with errors and warnings added to `problems`; wrong lines are left out. */
 export function tryAideConf(
   file: string,
   content: string | Uint8Array | Source,

@@ -68,7 +68,7 @@ export function databasePath(directory: string, id: string): string {
   return join(directory, `aide.db.${id}.gz`);
 }
 
-/** A database whose signature and bytes were verified. Whoever opened it disposes of it. */
+/** A database whose signature and bytes were verified. The opener disposes it. */
 export class SignedDatabase implements AsyncDisposable {
   readonly facts: DatabaseFacts;
   readonly path: string;

@@ -162,7 +162,7 @@ async function write(
   async function* last(): AsyncGenerator<Batch<Entry>, void, undefined> {
     yield* entries;
     await compared;
-    // Everything was seen: the one before stays beside the new one.
+    // Everything was seen: the previous baseline stays beside the new one.
     await keepOld(path);
   }
   return (await writeBaseline({ path, key, header, entries: last(), signal })).entries;

@@ -45,7 +45,7 @@ export class ActiveConfigs {
     await this.#inTheWay.read(key, undefined, signal);
   }
 
-  /** Writes the active ConfigMap if it differs. With a configuration that cannot be used the one before stays. */
+  /** Writes the active ConfigMap if it differs. If the new configuration cannot be used, the previous one stays. */
   async configure(key: string, found: Found, signal: AbortSignal): Promise<Configured> {
     const source = confSourceOf(found.integrity);
     const conf = await this.#read(key, found, source, signal);

@@ -162,7 +162,7 @@ class IntegrityController {
     const { client, counts, logger } = this.#context;
     if (reinitOf(cached, nodeNames, statuses) === undefined) return false;
     const { namespace, name = '' } = cached.metadata;
-    // As it is now: the cache may still have what was done already.
+    // Read from the API: the cache may still have requests that are done already.
     const integrity = await orUndefined(client.get(group.types.integrities, { namespace, name }, { signal }));
     const reinit = integrity && reinitOf(integrity, nodeNames, statuses);
     if (integrity === undefined || reinit === undefined) return false;

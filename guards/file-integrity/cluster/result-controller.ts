@@ -229,7 +229,7 @@ class ResultController {
     if (refused) throw refused;
   }
 
-  /** As FIO keeps it: without an owner, so that what is written here stays until we remove it. */
+  /** Kept as FIO keeps it: without an owner, so that the log stays until we remove it. */
   async #keepLog(
     { metadata, data }: ConfigMap,
     { fileIntegrity, nodeName }: NodeResult,

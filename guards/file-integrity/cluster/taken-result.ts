@@ -174,7 +174,7 @@ function sighting({ seenMs, seenBy, author }: Sighting): NonNullable<ReportedFin
   return { seen: new Date(seenMs).toISOString(), seenBy, ...(author && { author }) };
 }
 
-/** As FIO: another condition, or other counts; and besides, other files or another error with the same. */
+/** As in FIO: another condition, or other counts; in addition, other files or another error with the same counts. */
 function isOtherState(
   known: FileIntegrityNodeStatus | undefined,
   latest: ScanResult,

@@ -84,7 +84,7 @@ export class EntryEncoder {
     return this.#writer.length;
   }
 
-  /** Whoever adds entries ends the block then. */
+  /** The caller that adds entries ends the block then. */
   get isFull(): boolean {
     return this.sizeBytes >= fullBytes;
   }
@@ -167,7 +167,7 @@ export class EntryEncoder {
     const sha256Bytes = set & has.sha256 ? entry.sha256.length : 0;
     const sha512Bytes = set & has.sha512 ? entry.sha512.length : 0;
     const writer = this.#writer;
-    // Most are as the one before: without making a text of it.
+    // Most are equal to the previous one: then no text has to be made.
     const last = this.#last;
     if (
       last.type === type &&

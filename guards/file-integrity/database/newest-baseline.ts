@@ -1,5 +1,5 @@
 /**
- * The newest baseline that is known of a node, kept where whoever writes to its disk is not: in the API, and in this process. Put back
+ * The newest known baseline of a node, kept out of reach of those who can write to its disk: in the API, and in this process. Put back
  * together with the note beside it, an older baseline is whole, signed, and the last one to that note.
  */
 import { BaselineError } from './baseline-error.ts';

@@ -41,7 +41,7 @@ interface Contents {
   readonly blocks: readonly Block[];
 }
 
-/** An open, verified baseline. Whoever opened it disposes of it. */
+/** An open, verified baseline. The opener disposes it. */
 export class Baseline implements AsyncDisposable {
   readonly path: string;
   readonly header: BaselineHeader;

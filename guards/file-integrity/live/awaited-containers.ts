@@ -20,7 +20,7 @@ export class AwaitedContainers implements Disposable {
   readonly #waitMs: number;
   readonly #subscription: Disposable;
   readonly #waiting: { readonly change: Change; readonly untilMs: number }[] = [];
-  /** Cgroups that were waited for in vain, and until when that is remembered. */
+  /** Cgroups whose container did not come in time, and until when that is remembered. */
   readonly #strangers = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
 

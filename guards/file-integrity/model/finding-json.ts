@@ -26,7 +26,7 @@ export class Fields {
     return new Fields(parsed(json, place, refuse), place, refuse);
   }
 
-  /** As {@link parse}, of a list of objects. */
+  /** Like {@link parse}, for a list of objects. */
   static parseList(json: string, place: string, refuse: (why: string) => RampartError): Fields[] {
     return new Fields({ [place]: parsed(json, place, refuse) }, '', refuse).objects(place);
   }

@@ -1,4 +1,4 @@
-/** Findings as OCSF's File System Activity, by whoever is known to have made the change. */
+/** Findings as OCSF's File System Activity, with the process that is known to have made the change. */
 import {
   fileAttributes,
   integerAt,

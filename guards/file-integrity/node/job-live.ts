@@ -29,7 +29,7 @@ export interface JobLiveOptions extends LiveFacts, Pick<LargeFilesOptions, 'nowM
   readonly onLargeRead: () => void;
 }
 
-/** Whoever starts it stops it. */
+/** The caller that starts it stops it. */
 export class JobLive {
   readonly large: LargeFiles;
   readonly #options: JobLiveOptions;

@@ -203,7 +203,7 @@ export class Job implements AsyncDisposable {
     }
     this.#state.times.resumed(this.#record.notes.checkedMs);
     if (!this.#live.isRunning) await this.#packages.resume(job.signingKey);
-    // The results of the one before went with it.
+    // The results of the previous FileIntegrity were deleted with it.
     if (continuedFromMs !== undefined && !this.#record.wasSeenByOperator) this.#state.wantsScan = true;
     await this.#live.start(job, provider);
   }

@@ -144,7 +144,7 @@ export interface IntegrityProvider {
     options: AcceptOptions,
   ): Promise<AcceptResult>;
   /**
-   * As `check` of each, with one pass: a file that several select is examined once. Without this they are checked one after
+   * Like `check` of each, with one pass: a file that several select is examined once. Without this they are checked one after
    * the other.
    *
    * @returns in the order of the jobs; that one fails does not keep the others from their result
@@ -163,8 +163,8 @@ export interface IntegrityProvider {
    */
   readLarge?(job: IntegrityJob, paths: readonly ByteString[], options: RunOptions): AsyncIterable<LargeFile>;
   /**
-   * The baseline of a job, verified, to look up single paths. Whoever opened it disposes of it; it stays what it was when
-   * another takes its place.
+   * The baseline of a job, verified, to look up single paths. The opener disposes it; it is unchanged when another one
+   * replaces it.
    *
    * @throws as `check`
    */

@@ -44,7 +44,7 @@ export function extentOfFinding(change: ReportedChange, isTouch: boolean): Exten
 
 function extentOfNames(names: readonly string[], isTouch: boolean): Extent {
   if (names.some((name) => ofContent.has(name))) return 'content';
-  // Whoever writes sets it, and so does touch(1).
+  // Writing sets it, and so does touch(1).
   if (names.includes('modify_time')) return isTouch ? 'attributes' : 'content';
   return names.every((name) => ofTouch.has(name)) ? 'touch' : 'attributes';
 }

@@ -18,7 +18,7 @@ export interface PathToLookAt {
 
 /** The tasks for these paths, in the order of reports; each file once. */
 export function tasksFor(paths: readonly PathToLookAt[], prefix: ByteString): Task[] {
-  // As the items of a directory: what is below a path comes after those that go on with a lower byte than a slash.
+  // Sorted like the items of a directory: paths below a path come after those that continue with a lower byte than a slash.
   const keys = new Set<string>();
   for (const { path, below } of paths) {
     const within = withoutPrefix(path, prefix);

@@ -24,7 +24,7 @@ export interface AcceptanceRecord {
 
 /** How many paths of one record are listed. */
 const maxNamedPaths = 1000;
-/** Past it the log becomes `accepted.log.1`, in the place of the one before. */
+/** Beyond it, the log is renamed to `accepted.log.1`, replacing the previous one. */
 const maxBytes = 8 * 1024 * 1024;
 export const logName = 'accepted.log';
 export const purpose = 'acceptance';

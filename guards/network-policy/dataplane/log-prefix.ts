@@ -1,4 +1,4 @@
-/** The prefix of logged packets, which whoever reads the group gets with each of them. */
+/** The prefix of logged packets, which a reader of the group gets with each of them. */
 import type { RefusalVerdict } from '../engine/rules.ts';
 
 /** Its first word. */

@@ -56,7 +56,7 @@ export async function readCluster(client: KubeClient, signal: AbortSignal): Prom
   return { policies, pods: known, namespaces: places, monitoringNodes };
 }
 
-/** As their agents said last: the rules stay when an agent ends. None if the leases may not be read. */
+/** From the last reports of their agents: the rules stay when an agent ends. Empty if the leases may not be read. */
 async function readMonitoringNodes(client: KubeClient, signal: AbortSignal): Promise<ReadonlySet<string>> {
   try {
     const target = { namespace: systemNamespace };

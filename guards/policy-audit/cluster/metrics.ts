@@ -54,7 +54,7 @@ export class PolicyMetrics {
     return { [Symbol.dispose]: () => void (this.#term = undefined) };
   }
 
-  /** As {@link lead}. */
+  /** Like {@link lead}. */
   serve(readyPods: ReadyPods): Disposable {
     this.#readyPods = readyPods;
     return { [Symbol.dispose]: () => void (this.#readyPods = () => []) };

@@ -57,7 +57,7 @@ async function work(
   await using modules = processModules(options, () => moduleDirectory(options, temporary), logger);
   const spaces = term.cache<Namespace>({ type: namespaces });
   const asked = new AskedCluster(new KubeClusterReader(client));
-  // In standalone, whoever may write policies is the administrator of the API.
+  // In standalone, only the administrator of the API may write policies.
   const readers =
     admission === undefined
       ? new ServerReaders({ client, servers: term.cache<PolicyServer>({ type: policyServerType }) })

@@ -109,7 +109,7 @@ export class KeptPolicies {
     });
   }
 
-  /** Keeps this version in place of the one before. A failure is logged. */
+  /** Keeps this version in place of the previous one. A failure is logged. */
   keep(id: string, object: AnyKubewardenPolicy, { byUrl, terms }: FetchedModules): Promise<void> {
     const { demands } = this.#options;
     const digests = Object.fromEntries(Array.from(byUrl, ([url, { digest }]) => [url, digest] as const));

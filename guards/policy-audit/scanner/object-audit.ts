@@ -188,7 +188,7 @@ export class ObjectAudit {
     }
     const next = objectReport(this.#options.types, scopeOf(kind, object), shown, this.#options.runUid);
     const digest = digestOf(next);
-    // Whoever asks for a fresh one sees when it was made.
+    // A client that requests a fresh report sees when it was made.
     const reportVersion = await this.#write(next, isForced ? undefined : digest, known, signal);
     if (reportVersion === undefined) return 'audited';
     states.set(uid, { ...state, isStale: meanwhile.hasChanged(asked), digest, reportVersion });

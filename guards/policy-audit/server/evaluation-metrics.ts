@@ -11,7 +11,7 @@ export interface Evaluated {
   readonly namespace: string | undefined;
   readonly kind: string | undefined;
   readonly operation: string | undefined;
-  /** As the policy said, whatever its mode. */
+  /** The verdict of the policy, whatever its mode. */
   readonly accepted: boolean;
   readonly mutated: boolean;
   readonly errorCode: number | undefined;

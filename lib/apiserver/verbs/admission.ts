@@ -36,7 +36,7 @@ export interface Admission {
 /** An object that an admission has changed. */
 export type Changed = JsonObject | undefined | void;
 
-/** Asks all for `admit`, in order, each with what the one before has made of the object. As quick as {@link askAll}. */
+/** Asks all for `admit`, in order, each with the object as the previous one left it. As quick as {@link askAll}. */
 export function admitAll(
   admissions: readonly Admission[],
   request: AdmissionRequest,

@@ -153,7 +153,7 @@ export class IndexedCache<T extends KubeObject> {
   /** All objects, in no order, each parsed at its turn: let the loop go on in between; changes meanwhile may be missed. */
   *list(): Generator<T, void> {
     for (const [key, { handle }] of this.#entries) {
-      // Whoever goes through all of them must not drive out what others read again and again.
+      // A walk through all objects must not evict objects that others read often.
       yield this.#parsed.peek(key) ?? this.#parse(this.#texts.read(handle));
     }
   }

@@ -26,7 +26,7 @@ export class ParsedObjects<T extends object> {
     return object;
   }
 
-  /** As `get`, which does not count as a read. */
+  /** Like `get`, but does not count as a read. */
   peek(key: string): T | undefined {
     return this.#objects.get(key)?.deref();
   }

@@ -100,7 +100,7 @@ export class KubeClient implements Disposable {
   }
 
   /**
-   * As `list`, with each item handed to `onItem` as JSON while the list arrives: no more of it is held in memory than
+   * Like `list`, with each item handed to `onItem` as JSON while the list arrives: no more of it is held in memory than
    * one item and what the connection has buffered, and the event loop goes on in between.
    *
    * @throws besides what calls throw, and what `onItem` throws: {@link RampartError} `LIMIT` for an item that is too long.
@@ -198,7 +198,7 @@ export class KubeClient implements Disposable {
     return watchEvents(this.#connection, this.#watch(type, target), options);
   }
 
-  /** As `watch`, with each event as the line that came, not parsed. ERROR events are lines too. */
+  /** Like `watch`, with each event as the received line, not parsed. ERROR events are lines too. */
   watchLines(
     type: ResourceType,
     target: Target = {},

@@ -74,7 +74,7 @@ export class Http2Session implements Disposable {
     return !this.ended && !this.#doubtful && this.#streams < max;
   }
 
-  /** As {@link Transport.send}, with its errors. Opens the stream before it first waits. */
+  /** Like {@link Transport.send}, with its errors. Opens the stream before it first waits. */
   async exchange({ method, path, headers, body }: Outgoing, signal: AbortSignal): Promise<Incoming> {
     const stream = this.#session.request(
       { ...(headers as Record<string, string | string[]>), ':method': method, ':path': path },

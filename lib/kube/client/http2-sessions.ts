@@ -38,7 +38,7 @@ export class Http2Sessions implements Disposable {
     this.#options = options;
   }
 
-  /** As {@link Transport.send}, with its errors; undefined if the server speaks HTTP/1.1. */
+  /** Like {@link Transport.send}, with its errors; undefined if the server speaks HTTP/1.1. */
   async send(outgoing: Outgoing, signal: AbortSignal): Promise<Incoming | undefined> {
     for (;;) {
       if (this.#disposed) throw new SendError(new Error('socket hang up'));

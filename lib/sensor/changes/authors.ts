@@ -102,7 +102,7 @@ export class Authors {
    */
   take(path: ByteString, events: number, sinceMs: number): Found {
     const traces = this.#traces(path);
-    // A name that is new by its events may be gone again already: whoever took it away is of the event to come.
+    // A name that is new by its events may be gone again already: the process that removed it belongs to the event to come.
     const isToCome = ({ inode, explains }: Trace): boolean =>
       inode !== undefined && (events & IS_NEW) !== 0 && (explains & events) === 0;
     const fresh = traces.filter((trace) => trace.reported === 'no' && !isToCome(trace));

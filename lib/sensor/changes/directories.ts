@@ -80,7 +80,7 @@ export class Directories implements Disposable {
   readonly #buffer = new Uint8Array(READ_BYTES);
   readonly #byWd = new Map<number, WatchedDirectory>();
   readonly #byPath = new Map<ByteString, WatchedDirectory>();
-  /** The same paths: whoever moves a directory to and fro must not cost what all directories are. */
+  /** The same paths as a tree: moving a directory to and fro must not cost a walk over all directories. */
   readonly #tree = new PathTree();
   /** Directories that the sensor knows, keyed by id. */
   readonly #byId = new Map<number, WatchedDirectory>();

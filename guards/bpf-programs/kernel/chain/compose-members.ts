@@ -82,7 +82,7 @@ function byMaps(members: readonly WantedMember[]): readonly Segment[] {
   return segments;
 }
 
-/** Each after those before it; if that is rejected, in a segment of its own; if that is rejected too, not at all. */
+/** Adds each member after the previous ones; if that is rejected, in a segment of its own; if that is rejected too, not at all. */
 function byTrying(composing: Composing, members: readonly WantedMember[]) {
   const segments: WantedMember[][] = [];
   const refused = new Map<string, ProgramFailure>();

@@ -160,7 +160,7 @@ function leaveInOrder(hook: TcxHook): void {
   }
 }
 
-/** After the one before it, or before the one after it. */
+/** Its position: after its predecessor, or before its successor. */
 function placeOf(members: readonly TcxMember[], at: number): TcxPlace {
   const before = members.slice(0, at).findLast(({ link }) => link !== undefined)?.link;
   if (before !== undefined) return { at: 'after', link: before };

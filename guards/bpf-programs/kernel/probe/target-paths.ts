@@ -13,7 +13,7 @@ export interface TargetPathsOptions {
   readonly logger: Logger;
 }
 
-/** inotify reports no change made by another machine, nor of a file in place: whoever uses it looks from time to time, too. */
+/** inotify reports no change made by another machine, nor of a file in place: users of this class also check at intervals. */
 export class TargetPaths implements Disposable {
   readonly #options: TargetPathsOptions;
   readonly #followed = new Map<string, TrackedPath>();

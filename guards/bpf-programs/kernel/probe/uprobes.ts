@@ -200,7 +200,7 @@ export class Uprobes implements Disposable {
     }
   }
 
-  /** The new link takes the name of the one before, which is detached by that. */
+  /** The new link takes the name of the previous one, which that detaches. */
   #attach(record: ProgramRecord, attach: Uprobe, place: Place, target: Target, fileOffset: bigint): void {
     using program = this.#program(record, attach, place);
     using link = attachUprobe(

@@ -68,7 +68,7 @@ export function actionNames(kind: 'tc' | 'xdp', proceedOn: number): readonly str
     );
 }
 
-/** As a packet that comes in meets them. */
+/** In the order in which an incoming packet passes them. */
 const hookOrder: readonly ChainView['kind'][] = ['xdp', 'tcx', 'tc'];
 
 /** The hooks of an interface in which programs of Rampart run; of all interfaces without a name. */

@@ -16,7 +16,7 @@ export function addressBytes(family: Family, value: bigint): Buffer {
   return bytes;
 }
 
-/** As `addressBytes` of its value, without a bigint: there are tens of thousands. */
+/** Like `addressBytes` of its value, without a bigint: there are tens of thousands. */
 export function addressTextBytes(family: Family, address: Address): Buffer {
   const bytes = Buffer.allocUnsafe(family === 4 ? 4 : 16);
   if (family === 4) bytes.writeUInt32BE(ipv4Value(address));

@@ -142,7 +142,7 @@ export class NftablesBatch {
     this.nest(LIST_ELEM, write);
   }
 
-  /** As `item` with `value`, of a key and nothing else: there are tens of thousands of these. */
+  /** Like `item` with `value`, for a key and nothing else: there are tens of thousands of these. */
   keyItem(key: Uint8Array): void {
     const at = this.#at;
     const sizeBytes = (key.length + 3) & ~3;

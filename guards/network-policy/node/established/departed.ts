@@ -28,7 +28,7 @@ export interface DepartedOptions {
   readonly inNetwork?: <T>(work: () => T) => T;
 }
 
-/** As long as the kernel refuses to forget: more than a node has in use, and few enough to keep. */
+/** Limit while the kernel refuses to remove connections: more than a node has in use, and few enough to keep. */
 const MAX_ADDRESSES = 4096;
 const RETRY = { baseMs: 100, maxMs: 60_000 };
 const SLICE_MS = 4;

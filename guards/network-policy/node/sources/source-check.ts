@@ -16,8 +16,8 @@ import { type ForgedSources, type Sender, SourceTable } from './source-table.ts'
 import { TakenAddresses } from './taken-addresses.ts';
 
 /**
- * A pod with this label may send with any address, if its Namespace has the label too: whoever may create pods in a namespace may usually not
- * change the Namespace itself.
+ * A pod with this label may send with any address, if its Namespace has the label too: users who may create pods in a
+ * namespace usually may not change the Namespace itself.
  */
 export const anySourceLabel = 'rampart.dev/any-source';
 

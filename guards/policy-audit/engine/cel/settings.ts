@@ -215,7 +215,7 @@ class Reader {
     return '';
   }
 
-  /** As `text`, and a problem if it is blank. */
+  /** Like `text`, and a problem if it is blank. */
   required(name: string): string {
     const text = this.text(name);
     if (text.trim() === '') this.#problems.required(this.#at(name), `${name} is not specified`);

@@ -240,7 +240,7 @@ function timeFor({ signal, deadlineMs }: EvaluateOptions, limits: Required<WasmL
 /** One pool of threads for all policies of a process, while there are policies. */
 let current: { readonly pool: PolicyPool; users: number } | undefined;
 
-/** Whoever takes it releases it, once. */
+/** Each taker releases it once. */
 function sharedPool(): { readonly pool: PolicyPool; release(): Promise<void> } {
   const own = (current ??= { pool: new PolicyPool(), users: 0 });
   own.users++;
