@@ -79,7 +79,7 @@ export interface Guard<Options = unknown> {
    * `Served` says so.
    */
   readonly guarded?: readonly ResourceType[];
-  /** Kinds of Kubernetes itself by which users ask for it. */
+  /** Kubernetes' own kinds with which users request it. */
   readonly builtinKinds?: readonly ResourceType[];
   readonly commands?: readonly OwnCommand[];
   readonly options?: readonly GuardOption[];

@@ -21,7 +21,7 @@ export interface HolderReport {
 
 const nobody: HolderReport = { state: 'free', holder: null, renewedSecondsAgo: null };
 
-/** Who holds the lock of this name; not known where locks may not be read, or it is not known which. */
+/** Who holds the lock of this name; unknown if locks may not be read, or if it is unknown which lock it is. */
 export function holderOf(leases: readonly LeaseView[] | undefined, name: string | undefined): HolderReport {
   if (leases === undefined || name === undefined) return { ...nobody, state: 'unknown' };
   const lease = leases.find((one) => one.name === name);

@@ -158,7 +158,7 @@ function renderFeatures(
   const rows = features.map(([name, since, feature], index): Row => {
     if (feature.available) return { cells: [name, { text: 'yes', style: 'green' }, since, ''] };
     const { reason, detail } = feature;
-    // A run of the same answer says it once.
+    // Consecutive equal answers are printed once.
     const next = features[index + 1]?.[2];
     const repeated =
       next !== undefined && !next.available && next.reason === reason && next.detail === detail;

@@ -321,7 +321,7 @@ function nodeView({ metadata, spec, status }: Node): NodeView {
   return {
     name: metadata.name ?? '',
     kernel: status?.nodeInfo?.bootID || undefined,
-    // A node that is on its own has no kubelet to say so.
+    // A standalone node has no kubelet that reports.
     isReady: ready === undefined || ready.status === 'True',
     ...(metadata.labels && { labels: metadata.labels }),
     ...(spec?.taints && { taints: spec.taints }),

@@ -63,7 +63,7 @@ export function listOf(
   return isListed === true ? { verb: 'list', group, resource: plural, namespace } : undefined;
 }
 
-/** The rights that show the picture of a guard: it is of the whole cluster, and has no part for one namespace. */
+/** The rights that show the picture of a guard: it shows the whole cluster, and has no part for one namespace. */
 export function pictureOf({ rights: { viewer = [] } }: Guard): readonly AccessQuestion[] {
   const lists = viewer.filter(({ verbs }) => verbs.includes('list'));
   const questions = lists.flatMap(({ apiGroups, resources, inSystem }) =>

@@ -237,7 +237,7 @@ function noAgents({ server }: ClusterAccess): RampartError {
 /** Remembers up to where a log with timestamps was read. */
 export class LogPosition {
   #lastNs: bigint | undefined;
-  /** The lines of that very moment. */
+  /** The lines with exactly that timestamp. */
   readonly #atLast = new Set<string>();
 
   /** From when on to ask; undefined before the first line. In whole seconds (metav1.Time), so lines repeat. */

@@ -37,7 +37,7 @@ export function otlpQueueOption(): Option {
 interface ExportOptions {
   readonly endpoint: string | undefined;
   readonly directory: string;
-  /** All: what an earlier process has left may be of those that do not run now. */
+  /** All guards: the queue may have findings of guards that do not run now. */
   readonly guards: readonly Pick<Guard, 'name' | 'ocsf'>[];
   readonly stream: FindingStream;
   /** Empty for a process of no node. */

@@ -56,7 +56,7 @@ export const ourAnnotations = {
   host: 'kivebpf.san7o.github.io/host',
 } as const;
 
-/** A container of this node; what the runtime and the pod say of it. Or the node itself. */
+/** A container of this node, as the runtime and the pod describe it; or the node itself. */
 export interface NodeContainer {
   /** With its runtime: `containerd://da9e46...`; {@link hostId} for the node itself. */
   readonly id: string;

@@ -123,7 +123,7 @@ export const policyStatus = object({
 });
 
 export type PolicyStatus = ReadOf<typeof policyStatus>;
-/** Whether a trap of it is for something of that node. */
+/** Whether one of its traps applies to that node or to containers there. */
 export function isMatched({ matchedContainers, host = false }: PolicyPart): boolean {
   return matchedContainers > 0 || host;
 }

@@ -9,7 +9,7 @@ export interface MachineContainer {
   /** Digest of the image. */
   readonly imageId: string;
   readonly state: 'created' | 'running' | 'exited' | 'unknown';
-  /** How often one of this name was created before in this pod. */
+  /** How often a container of this name was created before in this pod. */
   readonly attempt: number;
   /** Wall clock, milliseconds; 0 if it has not happened. */
   readonly createdMs: number;
@@ -17,7 +17,7 @@ export interface MachineContainer {
   readonly finishedMs: number;
   /** For an exited one; `undefined` if unknown. */
   readonly exitCode: number | undefined;
-  /** In CamelCase, as the runtime says it; '' for nothing. */
+  /** In CamelCase, as the runtime reports it; '' without a reason. */
   readonly reason: string;
   readonly message: string;
 }

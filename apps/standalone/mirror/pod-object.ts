@@ -89,8 +89,8 @@ export function desiredPod(pod: MachinePod, place: PodPlace, old: JsonObject | u
 }
 
 /**
- * Whether the object is better recreated: containers have come after others that have all ended, which were init
- * containers, as it shows now. Nothing that runs is forgotten for a moment by that.
+ * Whether the object is better recreated: containers have come after others that have all ended, so that those turn out
+ * to be init containers. No running container is lost by that.
  */
 export function isOutgrown(pod: MachinePod, old: JsonObject): boolean {
   const known = knownContainers(old);

@@ -74,7 +74,7 @@ function verificationOf({ bpfVerificationConfig: path }: SubjectOptions): Byteco
   return path === undefined ? undefined : new BytecodeVerification(path);
 }
 
-/** @throws {RampartError} what does not say that it is untrusted, but that this is not known. */
+/** @throws {RampartError} errors that mean that its trust is unknown, not that it is untrusted. */
 async function objectionOf(check: () => Promise<void> | void): Promise<string | undefined> {
   try {
     await check();

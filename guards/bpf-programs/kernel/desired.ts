@@ -157,7 +157,7 @@ export interface Failure {
     | 'load'
     | 'map-owner-not-found'
     | 'map-owner-not-loaded'
-    /** A namespaced program that asks for more than it may have: nothing of it runs, not even a previous version. */
+    /** A namespaced program that requires more than it may have: it does not run at all, not even in a previous version. */
     | 'not-allowed'
     | 'target';
   /** In complete sentences: the last lines of the kernel or verifier, and what to do. */

@@ -36,7 +36,7 @@ export class Refusals {
   /**
    * The failure, with the reason if no program of this type can run here.
    *
-   * @param type - Also one that no kind of object names, such as `lsm`; the kernel is not probed for all of them.
+   * @param type - May be one that no kind of object has, such as `lsm`; the kernel is not probed for all of them.
    */
   explain(failure: ProgramFailure, type: string): ProgramFailure {
     if ((failure.reason !== 'load' && failure.reason !== 'attach') || failure.mayPass) return failure;

@@ -90,7 +90,7 @@ export class NodeObjects implements Disposable {
   /**
    * Updates the objects. Those that the kernel no longer runs lose their finalizer and are deleted.
    *
-   * @param kept - If the kernel could not be changed: why. Objects that are no longer wanted then stay, and say so.
+   * @param kept - If the kernel could not be changed: why. Objects that are no longer wanted then stay, with this as their condition.
    * @returns whether everything is written; otherwise, call it again.
    */
   async write(all: readonly Reported[], kept: string | undefined, signal: AbortSignal): Promise<boolean> {

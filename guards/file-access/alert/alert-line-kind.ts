@@ -24,7 +24,7 @@ export const alertLines: LineKind = {
   },
 };
 
-/** Whether that process is to have that file. */
+/** A person decides whether this process should be able to access this file. */
 function decisionOf(alert: KiveAlert): Decision {
   const { pod, process: by } = alert;
   return {

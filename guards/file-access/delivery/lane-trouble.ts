@@ -1,5 +1,5 @@
 /**
- * Whether a callback takes alerts, for those who look at it now and then: a policy's status must not change with each try.
+ * Whether a callback accepts alerts, as a state that changes slowly: a policy's status must not change with each try.
  */
 import type { Clock } from '../../../lib/time/clock.ts';
 

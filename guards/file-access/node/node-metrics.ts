@@ -33,7 +33,7 @@ export interface NodeReadings {
   /** Moved files among those in place; and how many had no room. */
   readonly moved: () => number;
   readonly movedDropped: () => number;
-  /** Files of directories in place, and what of these directories is not watched. */
+  /** Watched files of directories, and the unwatched parts of these directories. */
   readonly directoryFiles: () => number;
   readonly unwatched: () => Unwatched;
   /** Overflows of the kernel's events of paths. */

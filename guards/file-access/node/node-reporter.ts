@@ -29,7 +29,7 @@ export interface NodeReporterOptions {
   readonly stateOf?: StateOf | undefined;
   /** Called when the API has what this process knows for the first time. */
   readonly onReported?: () => void;
-  /** The configuration of this node refuses a callback, which its status has not said before. */
+  /** The configuration of this node refuses a callback, which the status has not reported before. */
   readonly onRefused?: (policyKey: string, problem: CallbackProblem) => void;
 }
 

@@ -6,7 +6,7 @@ export interface RefusedFiles {
   readonly count: number;
   /** Reason of the first of them. */
   readonly why: string;
-  /** `namespace/name` of the policies that ask for them; undefined: too many to say, so it may be any. */
+  /** `namespace/name` of the policies that ask for them; undefined: too many to list, so it may be any. */
   readonly policies: ReadonlySet<string> | undefined;
 }
 

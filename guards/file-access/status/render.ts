@@ -74,7 +74,7 @@ function partTexts({ nodes }: UnjudgedPolicy, nowMs: number): string[] {
 function readiness({ deleting, ready }: UnjudgedPolicy, guarded: boolean): Cell {
   if (deleting) return { text: 'deleting', style: 'yellow' };
   if (!guarded) return { text: 'no', style: 'red' };
-  // The operator has not said so yet, or not of this version.
+  // The operator has not reported it yet, or not for this version.
   if (ready?.isCurrent !== true) return { text: 'yes, unconfirmed', style: 'yellow' };
   return { text: 'yes', style: 'green' };
 }

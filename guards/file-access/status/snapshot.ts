@@ -135,7 +135,7 @@ function refusedOf(agents: readonly AgentView[] = []): Map<string, RefusedFiles>
   );
 }
 
-/** A loader that no other agent of its kernel asks for renews nothing but the lease of its agent. */
+/** Unless another agent of its kernel requests it, a loader renews only its agent's lease. */
 export function withAgents(
   leases: readonly LeaseView[] | undefined,
   agents: readonly AgentView[] = [],

@@ -14,10 +14,10 @@ import { isAtOrBelow } from '../model/entry.ts';
 const confPlaces = ['/etc/aide', '/etc/aide.conf', '/etc/aide.conf.d', '/etc/aide.d', '/usr/share/aide'];
 
 /**
- * Included are only files of AIDE's configuration, whatever links lead to them: who writes a FileIntegrity is not one who
- * may read the files of nodes.
+ * Only files of AIDE's configuration are included, whatever links lead to them: authors of a FileIntegrity may not read
+ * the files of nodes.
  *
- * Paths that do not begin with the prefix of the root are of the agent and not of the node: there is nothing there. Links
+ * Paths that do not begin with the prefix of the root belong to the agent and not to the node: they do not exist. Links
  * lead where they do on the node.
  */
 export function nodeEnvironment({ directory, prefix }: ScanRoot): ConfEnvironment {

@@ -249,7 +249,7 @@ export class AideProvider implements IntegrityProvider {
       const file = join(directory, 'aide.conf');
       await writeFile(file, conf.text, { mode: 0o600 });
       const before = [
-        // AIDE asks for both; of what a command does not use only the name counts.
+        // AIDE requires both; for one that the command does not use, any name will do.
         `database_in=${run.baseline === undefined ? 'file:/dev/null' : 'fd:4'}`,
         `database_out=file:${writtenPath(run.writes ?? join(directory, 'none'))}`,
         `num_workers=${Math.min(2, availableParallelism())}`,

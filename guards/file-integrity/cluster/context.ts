@@ -31,7 +31,7 @@ export interface Found {
   readonly integrity: FileIntegrity;
 }
 
-/** All of this name, in both groups. */
+/** All FileIntegrities of this name, in both groups. */
 export function foundAt({ groups }: ClusterCaches, key: string): Found[] {
   return groups.flatMap((group) => {
     const integrity = group.integrities.get(key);

@@ -166,7 +166,7 @@ class IntegrityController {
     const integrity = await orUndefined(client.get(group.types.integrities, { namespace, name }, { signal }));
     const reinit = integrity && reinitOf(integrity, nodeNames, statuses);
     if (integrity === undefined || reinit === undefined) return false;
-    // a + b-c and a-b + c: what is asked of one is not the other's to do.
+    // a + b-c and a-b + c have one name: a request to one must not be carried out by the other.
     const isOfOther = ({ nodeName }: { readonly nodeName: string }): boolean =>
       (group.statuses.get(`${namespace}/${nodeStatusName(name, nodeName)}`)?.nodeName ?? nodeName) !==
       nodeName;

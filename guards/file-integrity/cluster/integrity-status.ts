@@ -82,7 +82,7 @@ function isOutdated(
   wanted: IntegrityFacts['configuration'],
 ): boolean {
   if (requestsOf(metadata.annotations).some(({ kind }) => kind === 're-init')) return true;
-  // An agent of an older version does not say it.
+  // An older agent does not report it.
   return wanted !== undefined && configuration !== undefined && configuration !== wanted;
 }
 
@@ -155,7 +155,7 @@ function progressText(progress: Progress | undefined): string {
   return ` (${what} since ${since}: ${entries} entries, ${entriesPerSecond} per second)`;
 }
 
-/** Whether the status says so already; undefined if it says nothing. */
+/** Whether the status already has the condition Paused as True; undefined without that condition. */
 export function wasPaused({ status }: FileIntegrity): boolean | undefined {
   const found = status?.conditions?.find(({ type }) => type === 'Paused');
   return found && found.status === 'True';

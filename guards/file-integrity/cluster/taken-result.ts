@@ -33,9 +33,9 @@ export interface TakenResult {
 const MAX_AHEAD_MS = 10 * 60_000;
 
 /**
- * Whether a result is newer than what is known. The sequence says so, of results of one second too. A smaller one is
- * newer only where its time is: the node has been set up again, and counts from the start. A time that is still to come does not keep it
- * from that: what was known is of a clock that was wrong.
+ * Whether a result is newer than what is known. The sequence decides, even within one second. A result with a smaller
+ * one is newer only if its time is: the node has been set up again, and counts from the start. A known time in the
+ * future does not prevent that: it came from a wrong clock.
  *
  * @param nowMs ms since 1970
  */

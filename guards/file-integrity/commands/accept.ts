@@ -28,7 +28,7 @@ const MAX_LISTED = 50;
 /** Nodes in a message. */
 const MAX_NAMED = 5;
 
-/** @returns the exit code: 0 all was taken, 1 not all or not yet, 2 nothing was asked, which is said on stderr. */
+/** @returns the exit code: 0 all was taken, 1 not all or not yet, 2 nothing was requested; stderr says why. */
 export async function runAccept(name: string, options: AcceptOptions): Promise<0 | 1 | 2> {
   const summary: AcceptSummary = { plans: [], asked: [], outcomes: new Map() };
   const exitCode = await accept(name, options, summary);

@@ -118,7 +118,7 @@ export class EntryEncoder {
     if (set & has.inode) writer.unsigned64(entry.inode);
     if (set & has.size) writer.number(entry.sizeBytes);
     if (set & has.blockCount) writer.number(entry.blockCount);
-    // Files of one package are of one time, and a time is close to the others of its file.
+    // Files of one package have the same time, and the times of one file are close to each other.
     if (set & has.modifyTime) {
       writer.time(entry.modifyTimeS, this.#modifyTimeS);
       if (isUsualTime(entry.modifyTimeS)) this.#modifyTimeS = entry.modifyTimeS;

@@ -5,7 +5,7 @@
 import type { Change, ChangeProcess } from '../../../lib/sensor/changes/change.ts';
 import type { ChangeAuthors, ChangedBy } from './change-author.ts';
 
-/** The runtime is asked at most so late after a container began, on a busy machine too. */
+/** Limit of the delay between the start of a container and the query to the runtime, even on a busy machine. */
 const defaultWaitMs = 400;
 /** A container of another runtime, e.g. Docker, is never reported. */
 const strangersMs = 10_000;

@@ -8,7 +8,7 @@ import type { Scanner, ScanOptions } from '../scan/scanner.ts';
 import type { ReportedChange } from '../model/report.ts';
 import type { LiveJob } from './live-job.ts';
 
-/** Differences of one directory; with more of them a scan says it. */
+/** Limit of differences of one directory; if there are more, a scan reports them. */
 const maxDifferences = 10_000;
 
 export interface Recheck {

@@ -60,8 +60,8 @@ export function lastSeenMs({ seenMs, last }: Finding): number {
 }
 
 /**
- * Files that the last scan could not read, or not wholly: of these it is not known whether they have changed. A node that has
- * some has neither failed, since nothing was found, nor is all well.
+ * Files that the last scan could not read, or not wholly: it is unknown whether they have changed. A node with such
+ * files has not failed, since nothing was found, but it is not in order either.
  */
 export interface Unread {
   readonly count: number;

@@ -25,7 +25,7 @@ export interface JobNotes {
 }
 
 const noNotes: JobNotes = { sequence: 0, doneRequests: [] };
-/** Later ones are more than a cluster asks for in the time that an annotation takes to go. */
+/** More than a cluster requests in the time that an annotation takes to be removed. */
 const maxDoneRequests = 100;
 
 const kind: NoteKind = {

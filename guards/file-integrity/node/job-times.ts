@@ -25,7 +25,7 @@ export class JobTimes {
   /** Before it, what failed is not tried again. */
   retryDueMs = -Infinity;
 
-  /** `schedule` is asked each time: the FileIntegrity may have become another. */
+  /** `schedule` is read each time: the FileIntegrity may have changed. */
   constructor(clock: Clock, schedule: () => JobSchedule) {
     this.#clock = clock;
     this.#schedule = schedule;

@@ -241,7 +241,7 @@ export class NodeJobs {
         name: nodeStatusName(name, nodeName),
         transform: slimStatus,
         onChange: (status) => {
-          // `a` on b-c and `a-b` on c have one name: what is asked of the other is not asked of us.
+          // `a` on b-c and `a-b` on c have one name: requests to the other one are not for us.
           job.status = status?.nodeName === nodeName ? status : undefined;
           // The FileIntegrityNodeStatus decides whether a missing baseline is the first one.
           if (!isStatusKnown && configuration !== undefined) job.configuration = configuration;

@@ -21,7 +21,7 @@ export interface JobView {
   /** Requests that were not carried out yet. */
   readonly requests: readonly NodeRequest[];
   /**
-   * As the provider says it of this configuration; `unknown` when it was not asked; `broken` when there is one that cannot be
+   * As the provider reports it for this configuration; `unknown` if it was not asked; `broken` when there is one that cannot be
    * used.
    */
   readonly baseline: 'unknown' | 'none' | 'ready' | 'other-configuration' | 'broken';
@@ -95,7 +95,7 @@ export interface PlannedJob {
   readonly step: Step;
 }
 
-/** Which jobs a scan is made of that is due for one of them: that one, and those that are due soon, of the same provider. */
+/** The jobs of one scan: the due one, and those of the same provider that are due soon. */
 export function checkedTogether<J extends PlannedJob>(due: J, jobs: readonly J[], nowMs: number): J[] {
   const isSoon = ({ view, step }: J): boolean =>
     view.provider === due.view.provider &&

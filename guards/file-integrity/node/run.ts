@@ -41,7 +41,7 @@ export interface FileIntegrityNodeOptions {
   readonly readBytesPerSecond?: number | undefined;
   /** Threads of the native provider. Default: 2, or the number of CPUs. */
   readonly workers?: number | undefined;
-  /** In place of ours; made when a FileIntegrity asks for it. */
+  /** Replaces our own provider; created when a FileIntegrity requests it. */
   readonly providers?: Partial<Record<ProviderName, () => Promise<IntegrityProvider> | IntegrityProvider>>;
   /** Watches files between the scans. */
   readonly live?: StartLive;

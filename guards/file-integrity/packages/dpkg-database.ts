@@ -206,7 +206,7 @@ export class DpkgDatabase {
     this.#compare(program, diversions, digests);
   }
 
-  /** Which update a change of a file comes from, that dpkg has made; undefined if the database does not say it. */
+  /** The update that a change by dpkg comes from; undefined if the database does not show it. */
   explain(path: ByteString, file: ExplainedFile): Explanation | undefined {
     if (this.#broken !== undefined || this.isDirty || this.#isInMotion) return undefined;
     const names = this.#namesOf(path);

@@ -11,7 +11,7 @@ export interface PackageStanza {
   readonly conffiles: ReadonlyMap<ByteString, string>;
 }
 
-/** States in which the files of a version are all there. Others are of a package that is half unpacked, or gone. */
+/** States in which all files of a version exist. In others, a package is half unpacked, or removed. */
 const unpacked: ReadonlySet<string> = new Set([
   ...['unpacked', 'half-configured', 'triggers-awaited', 'triggers-pending', 'installed'],
 ]);

@@ -33,8 +33,8 @@ export class PathSet {
 }
 
 /**
- * 48 bits of SHA-1: a collision of two paths is of no use, because the process that changed the file is known
- * besides.
+ * 48 bits of SHA-1: a collision of two paths does not help an attacker, because the process that changed the file is
+ * known, too.
  */
 export function hashOf(path: ByteString): number {
   return hash('sha1', path, 'buffer').readUIntBE(0, 6);

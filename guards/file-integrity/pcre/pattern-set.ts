@@ -27,7 +27,7 @@ export interface WalkState {
   /** Expressions that match what was read, whatever follows; ascending. */
   readonly matched: readonly number[];
   readonly members: readonly number[];
-  /** The character before: nothing, a letter or another one; only where an expression asks for it. */
+  /** The previous character: none, a letter or another one; only if an expression depends on it. */
   readonly before: number;
   readonly next: (WalkState | undefined)[];
   ended: readonly number[] | undefined;

@@ -50,7 +50,7 @@ export function capabilityText(value: Buffer, known: number): string | undefined
   return textOf(states, known);
 }
 
-/** Most have the same state: that is said first, then what differs from it. */
+/** Most have the same state: it comes first, then the differences. */
 function textOf(states: readonly number[], known: number): string {
   const counts = countOf(states.slice(0, known));
   let max = 7;

@@ -54,7 +54,7 @@ export interface OpenDirectory {
 }
 
 export type LookOutcome =
-  /** `entry` and `asked` are of this file. */
+  /** `entry` and `asked` describe this file. */
   | 'seen'
   /** The same, with a reported problem. */
   | 'problem'
@@ -104,9 +104,8 @@ export class FileLook {
   }
 
   /**
-   * @param asRegular what is asked of it when its directory was listed with a regular file of that name: then it is opened
-   * without another look at the name, which is seen to be none when it is open
-   * @throws StoppedError
+   * @param asRegular the requested attributes, if its directory listed a regular file of that name: then it is opened
+   * without another look at the name, and its type is checked once it is open @throws StoppedError
    */
   look(
     directory: OpenDirectory,
@@ -328,7 +327,7 @@ export class FileLook {
     const union = this.#union();
     if ((union & besideStat) === 0) return 'seen';
     let opened = -1;
-    // The flags of a directory are asked of it, and opening it does nothing.
+    // The flags of a directory are read from a descriptor; opening it has no effect.
     if (type === 'd' && (union & bits.e2fsAttributes) !== 0)
       opened = openName(directoryFd, this.#name, openFlags.NOFOLLOW | openFlags.DIRECTORY);
     try {

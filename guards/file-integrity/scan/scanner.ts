@@ -23,7 +23,7 @@ export interface ScanOptions {
    * Default: of none.
    */
   readonly largeBytes?: number | undefined;
-  /** Nothing more is going to be asked of this scanner: its threads end beside what the reader still has to do. */
+  /** This scanner gets no more requests: its threads end while the reader finishes. */
   readonly isLast?: boolean;
 }
 

@@ -45,7 +45,7 @@ export class KeptNamespace implements Disposable {
   }
 
   /**
-   * Sockets and processes that `work` makes are of this namespace, and stay it. Nothing may be awaited in it. No
+   * Sockets and processes that `work` makes belong to this namespace for good. Nothing may be awaited in it. No
    * capability is needed if the thread is in it already; else CAP_SYS_ADMIN.
    *
    * @throws {RampartError} `SYSTEM` if the thread cannot go there.

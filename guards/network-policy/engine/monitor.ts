@@ -20,7 +20,7 @@ export function monitorModeOf({ annotations }: MetadataObject): PolicyMode {
   return annotations?.[monitorAnnotation] === 'true' ? 'monitor' : 'enforce';
 }
 
-/** Why the annotation of an object does not count: a sentence; undefined: it counts, or says that it should not. */
+/** Why the annotation of an object is ignored: a sentence; undefined if it applies, or turns monitor mode off. */
 export function misreadMonitor({ annotations }: MetadataObject): string | undefined {
   const value = annotations?.[monitorAnnotation] ?? '';
   if (plainValues.includes(value)) return undefined;

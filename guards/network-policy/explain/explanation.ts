@@ -187,7 +187,7 @@ function sideOf(direction: Direction, decision: Decision, own: Party, words: str
   }
 }
 
-/** A name is looked up on the destination, as a Service does. A name that it lacks stays without a number. */
+/** A name is looked up on the destination, as a Service does. A name that the destination lacks has no number. */
 function portNumber({ port, protocol }: Question, { pod }: Party): number | undefined {
   if (typeof port !== 'string') return port;
   const ports = (pod?.spec?.containers ?? []).flatMap(({ ports: own }) => own ?? []);

@@ -152,7 +152,7 @@ function putArray(
   }
 }
 
-/** With those of anonymous members in place of these. */
+/** The fields of a structure, with those of anonymous members in place of the members. */
 function fieldsOf(
   btf: Btf,
   { kind, members }: Extract<BtfType, { kind: 'struct' | 'union' }>,

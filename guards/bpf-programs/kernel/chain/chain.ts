@@ -116,7 +116,7 @@ export class Chains {
     }
     if (failures.size > 0) this.#refused.set(place.key, { wanted, failures });
     else this.#refused.delete(place.key);
-    // The versions before take the places of those that were refused, before anything is changed.
+    // The previous versions of refused members join instead, before anything is changed.
     if (withoutRefused(members, failures).length > joined.length) return this.settle(place, members);
     if (program === undefined) {
       this.remove(place.key, place.hook);

@@ -140,7 +140,7 @@ function verifyAll(
     if (request === undefined || typeof request === 'string') return refused(request ?? '');
     const together = accepted.get(request);
     if (together !== undefined) return { ...reported, loads: true, ...together, message: '' };
-    // The kernel was asked for one of this type, and answers all of them the same.
+    // The kernel was asked to load a program of this type, and has the same answer for all of them.
     if (impossible.has(request.type))
       return refused(refusals.explain(new ProgramFailure('load', NOT_TRIED), type ?? '').message);
     const verified = verifyAlone(loadRequest(bytes, [request], given), reported, refusals);

@@ -71,8 +71,8 @@ function deviceText(device: bigint): string {
 }
 
 /**
- * Empty for a process that has ended, and for one that a security module hides even from CAP_SYS_PTRACE: by that alone a file would be held
- * for ever. Undefined if it could not be read for another reason.
+ * Empty for a process that has ended, and for one that a security module hides even from CAP_SYS_PTRACE: otherwise such
+ * a process would hold a file forever. Undefined if it could not be read for another reason.
  */
 async function mapsOf(pid: string): Promise<string | undefined> {
   try {

@@ -112,7 +112,7 @@ function orderedAt(
   try {
     return queryTcx(index, direction).programs;
   } catch (error) {
-    // A kernel without it; the other end of a netkit pair, which only its primary end is asked for; an interface that has gone.
+    // The kernel does not support it; or this is the peer of a netkit pair, which only its primary end can list; or the interface has gone.
     const { EINVAL, ENXIO, EACCES, ENODEV, ENOENT } = constants.errno;
     if (error instanceof KernelRefusal && [EINVAL, ENXIO, EACCES, ENODEV, ENOENT].includes(error.errno))
       return [];

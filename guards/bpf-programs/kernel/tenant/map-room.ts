@@ -99,7 +99,7 @@ export class MapRoom {
   }
 }
 
-/** A name is one of this program only. */
+/** A name identifies a map of this program only. */
 function byMap(id: string, maps: readonly MapHold[]): ReadonlyMap<number | string, number> {
   return new Map(maps.map(({ key, bytes }) => [typeof key === 'number' ? key : `${id} ${key}`, bytes]));
 }

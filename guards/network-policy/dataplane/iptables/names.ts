@@ -50,7 +50,7 @@ export function isOurChain(name: string): boolean {
 
 const sharedChains = new Set<string>([...Object.values(topChains), defaultPolicyChain, commonChain]);
 
-/** kube-router has a chain of this name too: it is ours if a chain is that only we create. */
+/** kube-router has a chain of this name too: it is ours if there is also a chain that only we create. */
 export function isSharedChain(name: string): boolean {
   return sharedChains.has(name);
 }

@@ -110,8 +110,8 @@ function chainOf(
 
 /**
  * Anyone who knows a connection can forge an ICMP error about it. So an isolated pod sends and receives
- * errors about its own connections only, which the kernel ensures. Not accepted at once, as the rules of the
- * other end are still to come.
+ * errors about its own connections only, which the kernel ensures. They are not accepted at once, as the rules of the
+ * other end have yet to be passed.
  */
 function allowedErrors(family: Family, direction: Direction, address: string): string[] {
   const [own] = address.split('/');

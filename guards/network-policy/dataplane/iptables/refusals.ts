@@ -26,7 +26,7 @@ export class Refusals {
   /** Keyed by `key` of {@link without}. */
   readonly #found = new Map<string, readonly PolicyProblem[]>();
 
-  /** The omitted ones of those passed to {@link without}. */
+  /** Problems of the omitted parts of policies that were passed to {@link without}. */
   problems(): PolicyProblem[] {
     return [...this.#found.values()].flat();
   }

@@ -169,7 +169,7 @@ function chainVerdicts(
     }
   }
 
-  /** Undefined: it is of the other family. */
+  /** Undefined: it belongs to the other family. */
   function addressAt({
     family,
     side,

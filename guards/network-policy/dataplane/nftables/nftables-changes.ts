@@ -20,7 +20,7 @@ const ATTRIBUTE_BYTES = 4;
 const RECEIVE_BYTES = 8 * 1024 * 1024;
 
 /**
- * Does not wait and has no timer: who owns it asks now and then, which is one system call where nothing was changed. A change that
+ * Does not wait and has no timer: its owner asks at intervals, which is one system call if nothing was changed. A change that
  * the owner makes itself is made in {@link own}.
  */
 export class NftablesChanges implements Disposable {
