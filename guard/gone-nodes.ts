@@ -23,7 +23,7 @@ export interface ObjectsOfNodes<T extends KubeObject> {
    * if the name is too long for a label).
    */
   nodeOf(object: T): string;
-  /** Whether the node's agent holds the object by this finalizer, which only that agent takes off. */
+  /** Whether the node's agent holds the object with this finalizer, which only that agent removes. */
   isHold?(finalizer: string): boolean;
 }
 

@@ -89,7 +89,7 @@ export class GuardStates {
     this.#coverage.set(guard, read);
   }
 
-  /** For the lease of its process: an annotation. */
+  /** The states as an annotation of the process's lease. */
   text(): string {
     this.notReady();
     return JSON.stringify(

@@ -16,7 +16,7 @@ export interface OtlpOptions {
   readonly otlpEndpoint?: string;
 }
 
-/** Where a process of a cluster keeps what waits. */
+/** Where a process in a cluster keeps waiting findings. */
 export interface OtlpQueueOptions extends OtlpOptions {
   readonly otlpQueue: string;
 }

@@ -42,7 +42,7 @@ export async function personOf(
   return named === undefined ? person : `${named} (${person})`;
 }
 
-/** The name of the entry, which people choose themselves. */
+/** The name of the user entry, which people choose freely. */
 function kubeconfigUser(cluster: ClusterChoice): string | undefined {
   const config = loadKubeconfig({ path: chosenKubeconfig(cluster) });
   return config?.contexts.get(cluster.context ?? config.currentContext ?? '')?.fields.text('user');

@@ -49,7 +49,7 @@ export class KnownPods {
     return atMs;
   }
 
-  /** Takes a list: those that are not in it are forgotten, the new ones' addresses are asked for. */
+  /** Takes a list: pods that are not in it are forgotten, and the addresses of new ones are queried. */
   take(listed: readonly Pod[]): void {
     const ids = new Set(listed.map(({ id }) => id));
     for (const id of this.#pods.keys()) if (!ids.has(id)) this.#pods.delete(id);

@@ -140,8 +140,7 @@ export async function successorOf(file: FileHandle, path: string, readBytes: num
     const stats = await lstat(join(directory, name)).catch(() => undefined);
     if (stats?.ino === own.ino && stats.dev === own.dev) later = names.slice(at + 1);
   }
-  // The oldest are compressed and removed first, so a file that is still plain is later than one that is
-  // gone.
+  // The oldest are compressed and removed first, so a file that is still uncompressed is newer than one that is gone.
   const plain = (later ?? names).filter((name) => !name.endsWith('.gz'));
   const isGap = later === undefined ? names.length > 0 : plain.length < later.length;
   return { path: plain[0] === undefined ? path : join(directory, plain[0]), isGap };

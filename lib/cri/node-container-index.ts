@@ -16,7 +16,7 @@ export class NodeContainerIndex<V> implements Disposable {
   /** @param valueOf - See {@link ContainerIndex}. */
   constructor(source: ContainerSource, valueOf: (place: ProcessPlace) => V) {
     this.#source = source;
-    // A sandbox may close the first process even to root; then who runs this on the machine itself is the host.
+    // A sandbox may close the first process even to root; then this process's own mount namespace counts as the host's.
     this.#hostMountNamespace = mountNamespace('/proc/1') ?? mountNamespace('/proc/self') ?? 0;
     this.index = new ContainerIndex(this.#hostMountNamespace, valueOf);
     this.#subscription = source.subscribe((id) => this.#follow(id));

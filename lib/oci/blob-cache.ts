@@ -187,7 +187,7 @@ async function saltOf(directory: string): Promise<string> {
     try {
       const text = await readFile(path, 'utf8');
       if (/^[0-9a-f]{64}$/.test(text)) return text;
-      // An incomplete one: everything stored for credentials is then unknown, and fetched again.
+      // An incomplete file: everything stored for these credentials is then unknown, and fetched again.
       await rm(path, { force: true });
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;

@@ -41,7 +41,7 @@ export interface Answer {
 
 /** No response: no connection, a broken one, or silence. */
 export class ExchangeError extends Error {
-  /** Whether the connection failed in TLS: another way of access may work. */
+  /** Whether the connection failed in TLS: access without it, or with another authority, may work. */
   readonly tls: boolean;
   /**
    * The host to which the connection failed or broke off, if the message reveals what listens there.

@@ -26,7 +26,7 @@ export interface Operation {
   readonly what: string;
   /** The mask of its record in each mode that sees it (MAY_*, see access.ts); a mode not named does not see it. */
   readonly seen: Partial<Readonly<Record<SensorModeName, number>>>;
-  /** Why a mode does not see it. */
+  /** Why some modes do not see it. */
   readonly unseenBecause?: string;
 }
 

@@ -83,7 +83,7 @@ function linksOf(all: readonly Wanted[]): Wanted[] {
       if (links.has(link)) return [];
       links.add(link);
     }
-    // Two at one place, with other priorities.
+    // Two programs at one place, with different priorities.
     const own = distinct(id);
     return own === id ? [one] : [{ ...one, id: own, name: name + own.slice(id.length) }];
   });

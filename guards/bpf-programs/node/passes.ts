@@ -24,7 +24,7 @@ import { messageOf } from '../../../lib/errors/errors.ts';
 
 /** Changes that arrive together are handled together. */
 const SETTLE_MS = 5;
-/** How often the kernel is compared with what was applied, and files and routes are checked: none of them notifies us. */
+/** How often the kernel is compared with what was applied, and files and routes are checked: none of these sends notifications. */
 const LOOK_MS = 5_000;
 /** Interfaces come and go in bulk, with pods. */
 const INTERFACES_SETTLE_MS = 100;

@@ -172,7 +172,7 @@ export class Lane {
     return undefined;
   }
 
-  /** @returns undefined when it is time to leave. */
+  /** @returns undefined once the lane is being stopped. */
   async #try(alert: StoredRecord): Promise<Outcome | undefined> {
     const leave = this.#leave.signal;
     try {

@@ -3,7 +3,7 @@ export interface TouchedKeysOptions<K> {
   /** Must be quick. Its errors go to `onProblem`, and the key is examined again after 5 s. */
   readonly each: (key: K) => void;
   readonly onProblem: (error: unknown, key: K) => void;
-  /** Called behind each slice. */
+  /** Called after each slice. */
   readonly onSliceEnd?: () => void;
 }
 

@@ -15,7 +15,7 @@ import { Selection } from '../aide-conf/selection.ts';
 const maxNames = 10_000;
 
 export interface UnseenNamesOptions {
-  /** Directories that AIDE has looked into, as the job calls them. */
+  /** Directories that AIDE has read, with their paths in the job. */
   readonly directories: Iterable<ByteString>;
   readonly root: ScanRoot;
   readonly conf: Pick<AideConf, 'rules' | 'dialect' | 'rootPrefix'>;

@@ -111,7 +111,7 @@ export function effectiveConf(
 
 export const defaultConf: string = defaultAideConf;
 
-/** Whether it means the same on every node. */
+/** Whether the configuration means the same on every node. */
 function isOfItself(where: string, text: string): boolean {
   const statements = parseAideConf(sourceOf(where, text), new ProblemList());
   for (const statement of allStatements(statements)) {

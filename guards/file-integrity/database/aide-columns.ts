@@ -121,7 +121,7 @@ export function readerOfColumn(name: string): ReadAideField | undefined {
   return Object.hasOwn(columns, name) ? columns[name] : undefined;
 }
 
-/** The attributes of entries without a column for them: those that the columns are for. */
+/** The attributes of entries, if no column holds them: those that the columns belong to. */
 export function attributesOfColumns(names: readonly string[]): AttributeSet {
   let set: AttributeSet = setOf('ftype');
   for (const { column, bit } of attributes) if (column !== '' && names.includes(column)) set |= bit;

@@ -75,7 +75,7 @@ export class ChangeQueue {
     }
   }
 
-  /** Takes out those that came first. */
+  /** Removes and returns the oldest changes. */
   take(max: number): ChangedPath[] {
     const taken: ChangedPath[] = [];
     for (const [path, change] of this.#paths) {

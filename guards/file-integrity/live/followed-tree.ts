@@ -57,7 +57,7 @@ export class FollowedTree {
     return this.selection.descend(path) || this.selection.select(path, 'd') !== undefined;
   }
 
-  /** Whether the rules select it, of whichever type it may be now or may have been. */
+  /** Whether the rules select it, whatever its type is or was. */
   selects(path: ByteString): boolean {
     return this.#types.some((type) => this.selection.select(path, type) !== undefined);
   }

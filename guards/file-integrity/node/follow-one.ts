@@ -48,7 +48,7 @@ export async function followOne<T extends KubeObject>({
   });
 }
 
-/** Only what decides. */
+/** Reduces a status to the fields that decisions depend on. */
 export function slimStatus(status: FileIntegrityNodeStatus): FileIntegrityNodeStatus {
   const { metadata, nodeName, results, sequence, baseline } = status;
   const { name, namespace, uid, resourceVersion, annotations, ownerReferences } = metadata;

@@ -53,7 +53,7 @@ export class JobInputs {
     return this.#conf;
   }
 
-  /** @returns whether it is another one. */
+  /** @returns whether it has changed. */
   takeConfiguration(configMap: ConfigMap | undefined): boolean {
     const text = configMap?.data?.[names.confKey];
     if (text === this.#conf) return false;

@@ -316,7 +316,7 @@ export class Job implements AsyncDisposable {
     await this.#live.resume(job, await this.#provider());
   }
 
-  /** A step was aborted, because something else has to be done. */
+  /** Call when a step was aborted because another one has to be done. */
   superseded(): void {
     this.#findings.abortScan();
     this.#state.superseded();

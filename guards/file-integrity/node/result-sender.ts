@@ -18,7 +18,7 @@ export interface ResultSenderOptions {
   readonly client: KubeClient;
   readonly nodeName: string;
   readonly owner: OwnerReference;
-  /** Where a result waits that the API has not taken. */
+  /** Where a result waits that the API has not accepted. */
   readonly path: string;
   readonly logger: Logger;
   readonly onSent: (result: NodeResult) => void;
@@ -75,7 +75,7 @@ export class ResultSender {
       const text = seal(purpose, JSON.stringify(result), key);
       await replaceFile(this.#options.path, async (file) => file.writeFile(text));
       this.#isSaved = true;
-      // The API was quicker.
+      // The result was sent while the file was being written.
       if (this.#waiting === undefined) await this.#forget();
     } catch (err) {
       this.#options.logger.warn({ err }, 'a queued result could not be saved; a restart would lose it');

@@ -1,4 +1,4 @@
-/** A parsed expression, and the program of a few instructions (Thompson 1968) that it is run as. */
+/** A parsed expression, and the program of a few instructions (Thompson 1968) that executes it. */
 import { word, type CharSet } from './charset.ts';
 
 export type Assertion = 'beginText' | 'endText' | 'wordBoundary' | 'noWordBoundary';

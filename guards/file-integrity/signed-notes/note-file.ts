@@ -32,7 +32,7 @@ function digestOf(purpose: string, text: string): Buffer {
 export interface NoteKind {
   /** Signed with it: one note does not stand for another. */
   readonly purpose: string;
-  /** In errors, after which file it is. */
+  /** For errors: what is wrong, after the name of the file. */
   readonly unreadable: string;
   readonly unsigned: string;
 }

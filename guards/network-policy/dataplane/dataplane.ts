@@ -104,7 +104,7 @@ export interface Dataplane extends Disposable {
   /** Whether there are rules of ours that packets pass, those of an earlier process included. */
   isEnforcing(signal?: AbortSignal): Promise<boolean>;
   /**
-   * Takes all rules away, but has the kernel track connections: those that are open when rules come continue only if it knows them.
+   * Removes all rules, but makes the kernel track connections: connections that are open when rules come continue only if it knows them.
    */
   idle(signal?: AbortSignal): Promise<void>;
   /** The differences between the kernel and the programmed rules. */

@@ -85,7 +85,7 @@ export class Targets {
     }
   }
 
-  /** Effects of the labels of its pods may also follow from its own labels. */
+  /** The labels of a namespace may also change which policies select its pods. */
   namespaceChanged(namespace: string): void {
     for (const { facts } of this.#pods.values()) {
       if (facts.namespace === namespace) this.#dirty.pods.add(facts.key);

@@ -254,8 +254,8 @@ class PolicyServers {
   /**
    * Writes what a server needs, and reports the outcome in its status.
    *
-   * @param ids - Of the policies that it is given.
-   * @returns the Deployment, and what its pods say; without it if none is ready
+   * @param ids - Of its policies. @returns the Deployment, and the states that its pods report; without states if none
+   * is ready
    */
   async #applyParts(
     server: PolicyServer,

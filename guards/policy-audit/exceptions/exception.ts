@@ -103,7 +103,7 @@ export function exceptionFor(
   return exceptions.get(`${kind}/${name}`)?.find((one) => nowMs < one.untilMs && one.matches(target));
 }
 
-/** Undefined: everything. */
+/** Whether any of the tests matches; undefined tests match everything. */
 function hasAny(tests: readonly Test[] | undefined, text: string): boolean {
   return tests === undefined || tests.some((test) => test(text));
 }

@@ -55,8 +55,8 @@ export class ModulesByTerms implements AsyncDisposable {
   readonly #modules = new Map<string, LazyModules>();
 
   /**
-   * @param open gets the name of their cache directory, below the common one: '' without settings. Modules
-   * from a source that one allows must not be used by another.
+   * @param open gets the name of their cache directory, below the common one: '' without settings. Modules from a
+   * source that one PolicyServer allows must not be used by another.
    */
   constructor(open: (terms: ModuleTerms, part: string) => Promise<Modules>) {
     this.#open = open;

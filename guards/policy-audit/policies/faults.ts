@@ -44,7 +44,7 @@ export function policyFaults(object: AnyKubewardenPolicy): readonly Problem[] {
   ];
 }
 
-/** Faults of a policy of Kubernetes; `paramRef` is of its bindings. */
+/** Faults of a policy of Kubernetes; `paramRef` comes from its bindings. */
 export function admissionPolicyFaults(
   object: MutatingAdmissionPolicy | ValidatingAdmissionPolicy,
 ): readonly Problem[] {

@@ -139,7 +139,7 @@ export class PolicySet {
     return trial?.generation === object.metadata.generation ? trial?.refusal : undefined;
   }
 
-  /** Called with each policy that was tried, or is being opened and that takes long. */
+  /** Called with each policy that was tried, or whose opening takes long. */
   onTried(listener: (object: AnyKubewardenPolicy) => void): Disposable {
     return this.#triers.add(listener);
   }

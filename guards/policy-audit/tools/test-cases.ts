@@ -48,7 +48,7 @@ export interface TestCase {
 
 export interface TestResult {
   readonly test: TestCase;
-  /** Undefined: as expected. */
+  /** Undefined: the result was as expected. */
   readonly problem: string | undefined;
 }
 

@@ -99,7 +99,7 @@ interface MetaSchemas {
   readonly typeMeta: Readonly<JsonObject>;
   readonly objectMeta: Readonly<JsonObject>;
   readonly listMeta: Readonly<JsonObject>;
-  /** All that the others refer to, by name. */
+  /** All definitions that the others refer to, keyed by name. */
   readonly definitions: ReadonlyMap<string, JsonObject>;
 }
 

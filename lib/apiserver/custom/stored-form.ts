@@ -30,7 +30,7 @@ export class StoredForm {
   #form: Form;
   #since: bigint | undefined;
 
-  /** @param since texts of later versions have this form; `undefined` if that is not known of any. */
+  /** @param since texts of later versions have this form; `undefined` if no such version is known. */
   constructor(form: Form, since: bigint | undefined) {
     this.#form = form;
     this.#since = since;

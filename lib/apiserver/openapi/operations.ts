@@ -34,7 +34,7 @@ export interface Operation {
   readonly answer: string;
   readonly codes: readonly number[];
   readonly streams: boolean;
-  /** The answer is a text and no object, and `answer` means nothing. */
+  /** Whether the answer is text and not an object: then `answer` has no meaning. */
   readonly isText: boolean;
 }
 

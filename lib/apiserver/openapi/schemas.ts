@@ -139,7 +139,7 @@ const retainsKeys: ReadonlySet<string> = new Set([
   'io.k8s.api.apps.v1.DeploymentSpec strategy',
 ]);
 
-/** Marks the fields of a schema, and of those that it refers to. Schemas are replaced, not changed. */
+/** Annotates the lists in the fields of a schema, and of schemas that it refers to. Schemas are replaced, not changed. */
 function annotateLists(schemas: Map<string, JsonObject>, name: string, type: PatchType): void {
   const schema = schemas.get(name);
   if (schema === undefined) return;

@@ -37,7 +37,7 @@ function equal(value: number | bigint, bound: number): boolean {
   return typeof value === 'bigint' ? Number.isInteger(bound) && value === BigInt(bound) : value === bound;
 }
 
-/** Beside an integer a bound is printed as int64, so without an exponent. */
+/** For an integer, a bound is printed as an int64, so without an exponent. */
 function text(bound: number, whole: boolean): string {
   return whole && Math.abs(bound) < 2 ** 63 ? BigInt(Math.trunc(bound)).toString() : goNumber(bound);
 }

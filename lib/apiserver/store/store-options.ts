@@ -14,7 +14,7 @@ export interface StoreOptions {
   /** Texts that may wait for the disk, in UTF-16 units (default 64 Mi). */
   readonly maxWaitingSize?: number;
   /**
-   * `thread` (default, but for `:memory:`): a thread waits for the disk. `inline`: this thread does, which
+   * `thread` (default, except for `:memory:`): a thread waits for the disk. `inline`: this thread does, which
    * saves 16 MiB and costs pauses of the event loop; docs/decisions/0003-a-thread-that-writes.md has the
    * figures.
    */

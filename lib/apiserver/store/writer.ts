@@ -150,7 +150,7 @@ export class Writer {
 
   #addRevisionOf(write: Write, uid: string, previous: bigint, version: bigint): void {
     const { resource, namespace, name } = write;
-    // A deletion has no text of its own: it is that of the previous version, which is kept as long.
+    // A deletion has no text of its own: it shares that of the previous version, which is kept as long.
     const text = write.verb === 'delete' ? null : `${write.before}${version}${write.after}`;
     const versionAt = write.verb === 'delete' ? 0 : write.before.length;
     this.#addRevision.run(version, previous, resource, namespace, name, uid, versionAt, text);

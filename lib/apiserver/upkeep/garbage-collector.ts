@@ -84,7 +84,7 @@ export class GarbageCollector implements ObjectListener {
 
   listEnds(storeName: string): void {
     for (const { uid } of this.#graph.listEnds(storeName)) this.#gone({ resource: storeName, uid });
-    // A list after the first means that changes were missed, among them owners that are not in the graph.
+    // A further list means that changes were missed, perhaps of owners that are not in the graph.
     if (this.#listed.has(storeName)) for (const { uid } of this.#graph.nodes) this.#options.queue.add(uid);
     this.#listed.add(storeName);
   }
@@ -159,7 +159,7 @@ export class GarbageCollector implements ObjectListener {
     signal: AbortSignal,
   ): Promise<void> {
     const states = owners.map((owner) => this.#stateOf(owner, node));
-    // Nothing is decided about an object while it is not known what one of its owners is.
+    // Nothing is decided about an object while the state of one of its owners is unknown.
     if (owners.length === 0 || states.includes('unknown')) return;
     const { calls } = this.#options;
     const waiting = states.includes('waits for dependents');
@@ -212,7 +212,7 @@ export class GarbageCollector implements ObjectListener {
     return deleting && finalizers.includes(foregroundFinalizer) ? 'waits for dependents' : 'present';
   }
 
-  /** Foreground: once no dependent blocks any longer, the object may go. */
+  /** Foreground: the object may be deleted once no dependent blocks it. */
   async #deleteDependents(node: Node, item: Item, signal: AbortSignal): Promise<void> {
     await this.#options.caughtUp(signal);
     // Each dependent was examined when this deletion began, or when it came.

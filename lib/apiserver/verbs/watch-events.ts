@@ -20,7 +20,7 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
-/** Events, and up to which version they are all. */
+/** Events, and the version up to which they are complete. */
 interface Ready {
   readonly events: readonly WatchEvent[];
   readonly upTo: bigint;

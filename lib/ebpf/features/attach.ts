@@ -133,7 +133,7 @@ export const attachProbes: Readonly<
       if (code === ENOENT) {
         return unavailable('not_in_kernel', 'ENOENT: there is no clsact qdisc (CONFIG_NET_SCH_INGRESS).');
       }
-      // rtnetlink, unlike bpf(2), takes CAP_SYS_ADMIN for nothing.
+      // rtnetlink, unlike bpf(2), does not accept CAP_SYS_ADMIN in place of CAP_NET_ADMIN.
       if (code === EPERM && !context.capabilities.includes('CAP_NET_ADMIN')) {
         return unavailable('missing_capability', 'EPERM: needs CAP_NET_ADMIN.');
       }

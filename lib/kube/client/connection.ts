@@ -134,7 +134,7 @@ export class Connection implements Disposable {
       if (status === 401 && !refreshed) {
         refreshed = true;
         this.access.credentials.invalidate(credential);
-        // Only another credential may have another answer.
+        // Retrying helps only with another credential.
         if ((await this.access.credentials.current(scope.signal)) !== credential) continue;
       }
       const retryAfterMs = retryAfter(status, incoming.headers['retry-after'], this.clock);

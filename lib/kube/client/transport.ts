@@ -30,7 +30,7 @@ interface Pool {
   readonly certificate: Credential['certificate'];
   /** For HTTP/1.1. */
   readonly agent: Agent;
-  /** Where the server may speak HTTP/2. */
+  /** The HTTP/2 sessions; undefined if the server must not be used with HTTP/2. */
   readonly sessions: Http2Sessions | undefined;
 }
 

@@ -253,7 +253,7 @@ export class WorkQueue<K = string> implements Disposable {
     }
   }
 
-  /** Puts an entry that is in no list to the end of its level, or straight into the hands of who waits for one. */
+  /** Puts an entry that is in no list at the end of its level, or hands it directly to a waiting caller. */
   #enqueue(entry: Entry<K>, level: Urgency, addedMs: number): void {
     entry.level = level;
     entry.addedMs = addedMs;

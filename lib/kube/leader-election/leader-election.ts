@@ -49,8 +49,8 @@ export interface LeaderElectionOptions {
   /** Called with the identity of every new leader that is seen, this process too. */
   readonly onNewLeader?: (identity: string) => void;
   /**
-   * Called when the work has not ended by the time that another may lead. It cannot be ended from outside; a
-   * process that cannot be sure of itself had better exit.
+   * Called if the work has not ended by the time that another process may lead. It cannot be ended from outside: the
+   * process had better exit.
    */
   readonly onOverrun?: () => void;
   readonly logger?: Logger;

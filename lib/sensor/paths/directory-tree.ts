@@ -14,7 +14,7 @@ interface Place {
 /** A file as long as a name below the directory leads to it. Several names may: it is one file. */
 export class DirectoryFile {
   readonly identity: FileIdentity;
-  /** The name that was found first of those that are left. */
+  /** The earliest found of the names that still exist. */
   #place: Place;
   #others: Place[] | undefined;
 

@@ -58,7 +58,7 @@ export interface PathTrackerStats {
   /** Times the kernel's event queue was full; every path was resolved again after each. */
   readonly overflows: number;
   readonly resolutions: number;
-  /** Paths and parents that are retried because no event can be had for them now. */
+  /** Paths and parents that are retried because events for them are unavailable now. */
   readonly retrying: number;
 }
 

@@ -146,7 +146,7 @@ export class TrackedRoot implements Disposable {
       return openInRoot(base, this.#below, { directory: true });
     } catch (error) {
       if (!(error instanceof SystemCallError)) throw error;
-      // The message names what was opened step by step; the reader knows the whole.
+      // The original message names one step of the path; this one names the whole path.
       throw new SystemCallError(`cannot open ${this.path}`, error.number);
     }
   }

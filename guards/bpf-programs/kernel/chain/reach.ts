@@ -1,5 +1,5 @@
 /**
- * Behind which program of a hook nothing runs. How a program decides is not to be seen from outside; how often each has run is: if one ran
+ * Behind which program of a hook nothing runs. The decisions of a program cannot be seen from outside, but how often each has run can: if one ran
  * a hundred times and the next one never, it ended the chain each time.
  */
 

@@ -22,7 +22,7 @@ const UNKNOWN = 0;
 const ofKernelFunctions: ReadonlySet<number> = new Set([TRACING, 27, 28, 29]);
 /** The kinds of tracing programs: sections begin with it. */
 const tracingKind = /^(fmod_ret|iter|tp_btf)/;
-/** Types of labels and kinds that are one to the kernel. */
+/** Types of labels and kinds that the kernel does not distinguish. */
 const sameAs: Readonly<Record<string, string>> = {
   kretprobe: 'kprobe',
   uprobe: 'kprobe',

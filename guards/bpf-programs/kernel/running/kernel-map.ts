@@ -25,7 +25,7 @@ export interface OpenMap extends Disposable {
   readonly info: MapInfo;
   /** As in C, if it is known; the kernel has the first 15 characters. */
   readonly name: string;
-  /** A program of Rampart uses it. */
+  /** Whether a program of Rampart uses it. */
   readonly isOwn: boolean;
   /** Types of its keys and values. */
   readonly types: Btf | undefined;

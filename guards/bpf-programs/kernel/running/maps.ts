@@ -35,7 +35,7 @@ export interface ListedMap {
   readonly memoryBytes: number;
   /** Processes can no longer change it. */
   readonly frozen: boolean;
-  /** A program of Rampart uses it. */
+  /** Whether a program of Rampart uses it. */
   readonly own: boolean;
   /** The objects that requested these programs; of other maps, the names of the programs in the kernel. */
   readonly usedBy: readonly string[];

@@ -44,7 +44,7 @@ export type AccessReader = (
 export interface World {
   /** Without it, expressions that ask for objects fail. */
   readonly cluster?: ClusterReader;
-  /** Without it, each check of `authorizer` is errored, and allows nothing. */
+  /** Without it, each check of `authorizer` has an error, and allows nothing. */
   readonly access?: AccessReader;
 }
 

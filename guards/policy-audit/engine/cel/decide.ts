@@ -48,7 +48,7 @@ export class Evaluation {
     this.#next = 0;
   }
 
-  /** Always the same expressions, in the same order. @throws {EvaluationError} if there is no time or budget for it. */
+  /** Must be called for the same expressions in the same order each time. @throws {EvaluationError} if there is no time or budget for it. */
   run(expression: Expression, source: string): Result {
     const known = this.#results[this.#next];
     const result = known ?? this.#run(expression, source);
