@@ -70,7 +70,7 @@ export interface Guard<Options = unknown> {
   readonly summary: string;
   /** The CustomResourceDefinitions that it brings. They are waited for: without them it does not run, and says so. */
   readonly resources: readonly Resource[];
-  /** A name of `resources` that other versions of its API use for something else: the API has one of them. */
+  /** A name of `resources` that other versions of its API use for something else: the API serves only one of them. */
   readonly variants?: ResourceVariants;
   /** It runs once the API has answered, with or without its resources, for what it does about others. Default: false. */
   readonly worksWithoutResources?: true;

@@ -154,7 +154,7 @@ function runs({ name }: RunGuard, process: ProcessView | undefined): boolean {
   return process?.isRenewed === true && process.guards.get(name)?.state === 'running';
 }
 
-/** Why what the object needs does not guard it. */
+/** Why a process that the object needs does not guard it. */
 function faultOf(
   { name: guard }: RunGuard,
   { revision, changedMs }: GuardedObject,

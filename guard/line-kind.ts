@@ -42,7 +42,7 @@ export interface LineView {
 
 /** A finding that stays until a person decides about it. */
 export interface Decision {
-  /** Lines with the same key are about the same: the newest one says whether it is open. */
+  /** Lines with the same key are about the same thing: the newest one says whether it is open. */
   readonly key: string;
   /** `false`: it was decided, or is gone. */
   readonly isOpen: boolean;

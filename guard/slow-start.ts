@@ -1,4 +1,4 @@
-/** Says what a process still waits for, when that takes long. */
+/** Warns what a process still waits for, if that takes long. */
 import type { ResourceType } from '../lib/kube/object/object.ts';
 import type { Logger } from '../lib/telemetry/log.ts';
 

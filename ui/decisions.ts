@@ -8,7 +8,7 @@ export interface Decisions {
     readonly count: number;
   }[];
   readonly total: number;
-  /** Whether a finding is one of those that wait for it. */
+  /** Whether a finding waits for a decision. */
   readonly isOpen: (finding: Pick<ListedFinding, 'decision' | 'finding'>) => boolean;
 }
 

@@ -3,7 +3,7 @@ import { useEffect, useState } from 'preact/hooks';
 
 import type { UiFinding } from '../apps/ui/report.ts';
 
-/** Six kinds of which the server keeps 10,000 would be more than a person reads, and a browser holds well. */
+/** The server keeps up to 10,000 of each of six kinds: more than a person reads, or a browser handles well. */
 const MAX = 20_000;
 /** Many come at once: a page is not drawn for each. */
 const GATHER_MS = 100;

@@ -22,7 +22,7 @@ import { FindingGroups } from './finding-groups.ts';
 import { ReviewGate } from './review-gate.ts';
 import { TokenReviews } from './token-reviews.ts';
 
-/** A look at the status is for all who ask until then. */
+/** How long one reading of the status is used for all requests. */
 const STATUS_MS = 3_000;
 /** Browsers hold a connection each for findings, and some more for a moment. */
 const MAX_CONNECTIONS = 2_000;
@@ -40,7 +40,7 @@ export async function runUiServer(guards: readonly Guard[], options: UiServerCom
   const logger = createLogger();
   sayInLog(logger);
   const { signal } = stopSignal();
-  // Apart from what is read: reviews of one do not wait for those of another.
+  // Separate from the client that reads, so that reviews do not wait for each other.
   using client = new KubeClient(access, { perSecond: 500, burst: 1_000 });
   const source = new FindingSource({
     guards,

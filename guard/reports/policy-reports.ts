@@ -110,7 +110,7 @@ export const policyReports = defineResource({
   versions,
 });
 
-/** The same of objects that are in no namespace. */
+/** The same for cluster-scoped objects. */
 export const clusterPolicyReports = defineResource({
   group: 'wgpolicyk8s.io',
   kind: 'ClusterPolicyReport',

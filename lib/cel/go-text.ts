@@ -53,7 +53,7 @@ export function goFixed(value: number, digits: number): string {
 export function goExponential(value: number, digits: number): string {
   const [mantissa = '', exponent] = value.toExponential(Math.min(100, digits + moreDigits)).split('e');
   const [rounded = '', power] = value.toExponential(digits).split('e');
-  // Rounding up to the next power of ten is not a tie.
+  // If rounding gave the next power of ten, it was not a tie.
   return `${power === exponent ? halfToEven(rounded, mantissa) : rounded}e${power}`;
 }
 

@@ -116,7 +116,7 @@ export class Cri implements Disposable {
     this.connection[Symbol.dispose]();
   }
 
-  /** containerd and CRI-O both put a JSON object with `pid` under `info`; the interface itself leaves it open. */
+  /** containerd and CRI-O both put a JSON object with `pid` under `info`; the CRI does not define its content. */
   #pidIn(id: string, info: Readonly<Record<string, string>>): number {
     let pid: unknown;
     try {

@@ -197,8 +197,8 @@ const emptyPath = new FixedBuffer(1);
 emptyPath.writeText('');
 
 /**
- * The type bits of the mode of what a descriptor stands for: S_IFREG, S_IFDIR, ... A symbolic link's own if it is
- * one (O_PATH | O_NOFOLLOW).
+ * The type bits of the mode of a descriptor's file: S_IFREG, S_IFDIR, ... For a symbolic link (O_PATH | O_NOFOLLOW),
+ * those of the link.
  *
  * @throws {SystemCallError} `SYSTEM`.
  */

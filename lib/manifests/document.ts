@@ -122,7 +122,7 @@ function isEmptyScalar(node: unknown): boolean {
   return isScalar(node) && (node.value === null || node.value === '') && !node.anchor;
 }
 
-/** A `List` is its items. */
+/** Replaces a `List` by its items. */
 function unfolded(value: unknown): readonly (readonly [readonly (number | string)[], unknown])[] {
   if (!isObject(value) || !Array.isArray(value['items'])) return [[[], value]];
   if (typeof value['kind'] !== 'string' || !value['kind'].endsWith('List')) return [[[], value]];

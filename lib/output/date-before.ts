@@ -1,4 +1,4 @@
-/** The time alone would be taken for today's. */
+/** The date to print before a time, unless it is today: the time alone would be taken for today's. */
 export function dateBefore(timeMs: number, nowMs: number): string {
   const dateOf = (ms: number): string => {
     const date = new Date(ms);

@@ -110,7 +110,7 @@ const tables = {
 
 export const syscallTable = (gate: Gate): Uint8Array => tableOf(tables[gate], syscallKinds);
 
-/** As {@link tablesOf}. */
+/** Like {@link tablesOf}. */
 export const syscallTablesOf = (architecture: string): SyscallTables => tablesOf(architecture, syscallTable);
 
 /** The interface through which system calls enter the kernel. */

@@ -2,7 +2,7 @@
 import { orAborted } from './abort.ts';
 import { type Clock, systemClock } from './clock.ts';
 
-/** How long an answer is given again. */
+/** How long an answer is reused. */
 export type Freshness =
   /** Since it was asked for: what has changed after that may not be in it. A request that takes longer is not joined any more either. */
   | { readonly sinceStartMs: number }

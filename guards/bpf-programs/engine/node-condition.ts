@@ -66,7 +66,7 @@ export function conditionOf(wanted: Wanted, verdict: Verdict): NodeCondition {
   return withKept(nodeCondition(failedTypes[reason], text), outcome.state === 'kept' ? outcome : undefined);
 }
 
-/** The requested version does not run, whichever other one does. */
+/** The requested version does not run, even if another one does. */
 function withKept(condition: NodeCondition, kept: Kept | undefined): NodeCondition {
   if (kept === undefined) return condition;
   const { digest, programId, notes } = kept;

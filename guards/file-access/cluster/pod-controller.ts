@@ -42,10 +42,7 @@ export interface PodControllerOptions {
   readonly releaseMs?: number | undefined;
 }
 
-/**
- * Gone for good with the process that would have reported it; in the other cases an agent is likely to be at
- * work.
- */
+/** Reasons that have to last for `graceMs`: an agent may be at work on the object. With any other one, its pod is gone for good. */
 const graceful: ReadonlySet<StaleReason> = new Set([
   'TrapGone',
   'OutsideNamespace',

@@ -138,8 +138,8 @@ export class Delivery implements AsyncDisposable {
   }
 
   /**
-   * Calls `listener` when nothing was delivered for `failingMs`, when the reason is another one for as long, and when
-   * something is delivered again. Dispose what it returns.
+   * Calls `listener` when nothing was delivered for `failingMs`, when the reason has been another one for as long, and
+   * when something is delivered again. Dispose what it returns.
    */
   onLastingTrouble(listener: (callback: CallbackState) => void): Disposable {
     return this.#lastingListeners.add(listener);

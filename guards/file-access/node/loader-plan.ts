@@ -29,7 +29,7 @@ function movedName(dataName: string, file: FileIdentity): string {
   return `${dataName}/${fileKey(file)}`;
 }
 
-/** The name of the KiveData that a planned alert is of. */
+/** The name of the KiveData that a planned alert belongs to. */
 export function dataNameOf({ name }: PlannedAlert): string {
   const at = name.indexOf('/');
   return at < 0 ? name : name.slice(0, at);

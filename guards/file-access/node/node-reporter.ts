@@ -27,7 +27,7 @@ export interface NodeReporterOptions {
   readonly queue: WorkQueue;
   /** States of callbacks; without it, they are not reported. */
   readonly stateOf?: StateOf | undefined;
-  /** Called when the API has what this process knows for the first time. */
+  /** Called once this process has reported for the first time. */
   readonly onReported?: () => void;
   /** The configuration of this node refuses a callback, which the status has not reported before. */
   readonly onRefused?: (policyKey: string, problem: CallbackProblem) => void;

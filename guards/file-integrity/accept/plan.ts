@@ -113,7 +113,7 @@ export function planAccept(
   glob: string | undefined,
 ): readonly NodePlan[] {
   const fitsGlob = glob === undefined ? () => true : pathGlob(glob, '--path');
-  // Literally, as it was reported: names may contain special characters of globs, e.g. `[id].js`.
+  // A literal path fits, too: names may contain special characters of globs, e.g. `[id].js`.
   const fits = (path: string): boolean => path === glob || fitsGlob(path);
   const of = `of FileIntegrity ${integrity.namespace}/${integrity.name}`;
   const known = new Set(statuses.map(({ status }) => status.nodeName));

@@ -116,7 +116,7 @@ export function parseAideReport(output: Uint8Array, version?: string): Report {
 }
 
 /**
- * AIDE 0.18.3 of Debian has the number of a control character in decimal where JSON wants it in hexadecimal:
+ * AIDE 0.18.3 of Debian writes the number of a control character in decimal, but JSON requires hexadecimal:
  * ESC is `\u0027`, which would be an apostrophe. It never escapes an apostrophe or another character, so this
  * is unambiguous. 0.19 writes valid JSON.
  */

@@ -187,7 +187,7 @@ class Led {
     else this.#edits.replace(prefix.at, escaped(this.#real) + rest);
   }
 
-  /** Also in a branch that we do not take: AIDE may, whose conditions ask the pod that it is in. */
+  /** Checked even in a branch that we do not take: AIDE evaluates conditions in its pod, and may take it. */
   #refuseOther({ at, parts }: Text): void {
     const [only, ...more] = parts;
     if (only === undefined || more.length > 0 || !('literal' in only)) {

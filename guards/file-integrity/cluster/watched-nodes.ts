@@ -24,7 +24,7 @@ export class WatchedNodes implements Disposable {
   readonly #chosen = new Map<string, Chosen>();
   #version = 0;
 
-  /** @param onChange other nodes, or others labels or taints: any FileIntegrity may be for others now */
+  /** @param onChange called if nodes, their labels or their taints have changed: any FileIntegrity may select others now */
   constructor(context: ClusterContext, onChange: () => void) {
     this.#context = context;
     this.#subscription = context.caches.nodes.subscribe(({ type, object, previous }) => {

@@ -4,8 +4,8 @@
 export class MalformedBytes extends Error {}
 
 /**
- * Represents a number that is encoded separately: a file may have a size of 2 ** 63 or a time as far away, if
- * only to be a nuisance.
+ * Represents a number that is encoded separately: a file may have a size of 2 ** 63 or a time as extreme, perhaps on
+ * purpose.
  */
 const noInteger = Number.MAX_SAFE_INTEGER;
 

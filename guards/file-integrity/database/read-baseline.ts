@@ -106,7 +106,7 @@ export class Baseline implements AsyncDisposable {
     signal?: AbortSignal,
   ): AsyncGenerator<readonly Entry[], void, undefined> {
     const first = directory === '/' ? '/' : `${directory}/`;
-    // The byte after the slash; what is in the root is all but the root.
+    // The byte after the slash ends the range; everything but the root itself is below the root.
     const end = directory === '/' ? '0' : `${directory}0`;
     const start = Math.max(
       0,

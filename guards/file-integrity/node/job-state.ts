@@ -76,7 +76,7 @@ export class JobState {
 
   /** A step was aborted because something else has to be done. */
   superseded(): void {
-    // The scan was begun for a reason, which still stands.
+    // The reason for the aborted scan still holds.
     if (this.#isChecking) this.wantsScan = true;
     this.#isChecking = false;
   }

@@ -273,7 +273,7 @@ function scanOptions(
   { signal, onProgress, largeBytes }: CheckOptions,
   baselines: readonly Baseline[],
 ): ScanOptions {
-  // Several may be of the same files.
+  // Several baselines may have the same files.
   const max = (of: (baseline: Baseline) => number): number => Math.max(0, ...baselines.map(of));
   const expected = {
     files: max(({ counts }) => counts.entries),

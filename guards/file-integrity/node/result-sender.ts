@@ -22,7 +22,7 @@ export interface ResultSenderOptions {
   readonly path: string;
   readonly logger: Logger;
   readonly onSent: (result: NodeResult) => void;
-  /** Stops it; what waits on the disk is sent by the next one. */
+  /** Stops it; the next one sends what waits on the disk. */
   readonly signal: AbortSignal;
 }
 

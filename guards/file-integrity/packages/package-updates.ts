@@ -77,7 +77,7 @@ interface PackagesNote {
   readonly accepted: readonly PackageUpdate[];
 }
 
-/** Disposing it forgets what waits: a scan finds it. */
+/** Disposing it drops waiting changes: a scan finds them. */
 export class PackageUpdates implements Disposable {
   readonly #options: PackageUpdatesOptions;
   readonly #files: NodeFiles;

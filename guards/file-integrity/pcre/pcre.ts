@@ -274,7 +274,7 @@ class PcreParser {
       return ranges(from, from);
     }
     const to = this.#classByte();
-    // [a-\d] has a hyphen in it.
+    // In [a-\d], the hyphen is a member.
     if (typeof to !== 'number') return union([ranges(from, from), ranges(0x2d, 0x2d), to]);
     if (to < from) throw new PcreSyntaxError('range out of order in character class', start);
     return ranges(from, to);

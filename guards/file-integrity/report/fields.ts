@@ -116,7 +116,7 @@ export function attributeExpression(set: AttributeSet): string {
     .join('+');
 }
 
-/** `+acl-sha256`: what one has and the other has not. */
+/** `+acl-sha256`: attributes that only one of the two has. */
 export function attributeDifference(old: AttributeSet, now: AttributeSet): string {
   return inAideOrder
     .filter(({ bit }) => ((old ^ now) & bit) !== 0)

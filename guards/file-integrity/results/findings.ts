@@ -53,7 +53,7 @@ export class CurrentFindings {
     this.#limit = limit;
   }
 
-  /** Whether a scan has said what there is, or a baseline was just made. Before, no finding means nothing. */
+  /** Whether a scan has ended, or a baseline was just made. Before that, the absence of findings means nothing. */
   get isKnown(): boolean {
     return this.#isKnown;
   }

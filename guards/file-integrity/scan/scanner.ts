@@ -19,8 +19,8 @@ export interface ScanOptions {
   /** If known, for the progress. */
   readonly expected?: { readonly files: number; readonly bytes: number } | undefined;
   /**
-   * The content of larger files is left out: of one, the entry has no checksums, and a problem with {@link largeCode} follows.
-   * Default: of none.
+   * The content of larger files is left out: their entries have no checksums, and a problem with {@link largeCode}
+   * follows. Default: no limit.
    */
   readonly largeBytes?: number | undefined;
   /** This scanner gets no more requests: its threads end while the reader finishes. */

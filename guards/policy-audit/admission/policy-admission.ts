@@ -37,7 +37,7 @@ export interface PolicyAdmissionOptions {
   readonly onAnswer: (policy: Policy, answer: AdmissionAnswer, operation: string) => void;
   /** Called with each evaluation that ended in time. */
   readonly onEvaluated?: (evaluation: Evaluation) => void;
-  /** Called with each write that a policy does not allow, or cannot be asked about. */
+  /** Called with each write that a policy refuses, or that it cannot evaluate. */
   readonly onFinding?: (policy: Policy, write: ReportedWrite) => void;
 }
 

@@ -21,7 +21,7 @@ export interface ModulesOptions {
   /** Created if it is missing, accessible to its owner only. */
   readonly cacheDirectory: string;
   readonly sources?: Sources | undefined;
-  /** If given, modules without these signatures are refused, and all that cannot have any. */
+  /** If given, modules without these signatures are refused, and all modules that cannot be signed. */
   readonly verification?: Verification | undefined;
   /** For keyless signatures of modules and of the images that policies verify. */
   readonly trustRoot?: TrustRoot | undefined;

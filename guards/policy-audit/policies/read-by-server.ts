@@ -12,7 +12,7 @@ import type { ClusterReader } from '../engine/host-calls/cluster-reader.ts';
 
 /** Reads as a PolicyServer. */
 export interface PolicyReader extends ClusterReader {
-  /** Why its service account did not get something of this. */
+  /** Why its service account was refused one of these objects. */
   refusal(asked: readonly AskedOfCluster[]): string | undefined;
   /** The dependency of all answers. */
   readonly source: AskedOfCluster;

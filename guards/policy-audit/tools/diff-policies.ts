@@ -127,7 +127,7 @@ function* pairsOf(
   for (const named of byId.values()) yield [named.id, undefined, named];
 }
 
-/** A policy that does not apply allows. */
+/** A policy that does not apply counts as allowing. */
 function verdictOf(result: RunResult | undefined): DiffVerdict {
   if (result?.result === 'fail') return 'denied';
   return result?.result === 'error' ? 'error' : 'allowed';

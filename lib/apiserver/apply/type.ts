@@ -245,7 +245,7 @@ export function fieldType(map: MapType, name: string): ApplyType {
   return map.fields.get(name) ?? map.rest ?? schemaless;
 }
 
-/** As what a value is treated: its own kind if the type has that, else the type's first. */
+/** How a value is treated: as its own kind if the type allows it, else as the first kind of the type. */
 export function kindIn(type: ApplyType, value: unknown): 'map' | 'list' | 'scalar' {
   if (Array.isArray(value)) {
     if (type.list !== undefined) return 'list';

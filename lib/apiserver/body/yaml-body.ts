@@ -24,7 +24,7 @@ const maxAliases = 100;
 const maxExpandedUnits = 3 * 1024 * 1024;
 const maxDuplicates = 100;
 
-/** @throws {BodyMistake} for no YAML, YAML that is not JSON, and more than this server wants to expand */
+/** @throws {BodyMistake} for invalid YAML, YAML that has no form in JSON, and aliases that would expand too far */
 export function decodeYaml(bytes: Buffer): Body {
   const json = asJsonBody(bytes);
   if (json !== undefined) return json;
@@ -95,7 +95,7 @@ const foreign = new Set(
   ['timestamp', 'omap', 'pairs', 'set', 'binary'].map((name) => `tag:yaml.org,2002:${name}`),
 );
 
-/** Without what the library knows and yaml.v2 does not make anything but strings of. */
+/** Without tags that the library knows but yaml.v2 reads as strings. */
 function withoutForeignTags(tags: Tags): Tags {
   return tags.filter(
     (tag) => typeof tag === 'string' || (tag.format !== 'TIME' && !foreign.has(String(tag.tag))),

@@ -69,7 +69,7 @@ export class ActiveExchanges implements Disposable {
     }
   }
 
-  /** Takes no more connections, ends the watches, and gives the rest its time to end. Resolves when all is closed. */
+  /** Accepts no more connections, ends the watches, and gives other requests time to end. Resolves when all are closed. */
   async close(server: Server): Promise<void> {
     const { promise: closed, resolve } = Promise.withResolvers<void>();
     server.close(() => resolve());

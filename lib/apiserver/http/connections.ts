@@ -81,7 +81,7 @@ const refusals: Readonly<Record<string, Refusal>> = {
  * Listens. A unix socket is readable and writable for its owner only, from the moment it exists.
  *
  * @returns the address, with the port that was taken.
- * @throws {RampartError} `IN_USE`, `INPUT` for an address that is not of this machine, else `SYSTEM`.
+ * @throws {RampartError} `IN_USE`, `INPUT` for an address that this machine does not have, else `SYSTEM`.
  */
 export async function listen(server: Server, address: ListenAddress): Promise<ListenAddress> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();

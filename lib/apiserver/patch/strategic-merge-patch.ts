@@ -262,7 +262,7 @@ export function orderItems(
   return [...ordered, ...serverOnly.slice(next)];
 }
 
-/** Where each item stands first. */
+/** The first position of each item. */
 function positions(items: readonly unknown[], keyOf: ItemKey): Map<unknown, number> {
   const found = new Map<unknown, number>();
   for (const [index, item] of items.entries()) {

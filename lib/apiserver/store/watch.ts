@@ -100,7 +100,7 @@ export class Watch implements AsyncIterableIterator<readonly Change[]>, Disposab
 
   /** Called by the hub with what matches of one commit, while this waits: it has had all up to `before`. */
   offer(changes: readonly Change[], before: bigint): void {
-    // A list may have seen a commit before the hub has heard of it.
+    // A list may have seen a commit before it was published to the hub.
     const fresh = changes.filter((change) => change.object.resourceVersion > this.#cursor);
     const waiting = this.#waiting;
     if (fresh.length === 0 || waiting === undefined) return;

@@ -18,7 +18,7 @@ interface EventExpiryOptions {
   readonly clock?: Clock | undefined;
 }
 
-/** Under which the store has events, of the one group or the other. */
+/** The names under which the store has events of either group. */
 const eventStoreNames: ReadonlySet<string> = new Set(['events', 'events.events.k8s.io']);
 
 /** Events are gathered by the time at which they may be due: half a minute for an hour. */

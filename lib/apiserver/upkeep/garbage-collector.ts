@@ -274,7 +274,7 @@ export class GarbageCollector implements ObjectListener {
   }
 }
 
-/** An object that is gone is as it should be. */
+/** Ignores that the object is gone already, which is the goal. */
 async function forgiving(call: Promise<unknown>): Promise<void> {
   try {
     await call;

@@ -28,7 +28,7 @@ export interface ClusterAccess {
   readonly socketPath?: string;
   /** Through which the server is called. */
   readonly proxy?: URL | undefined;
-  /** Certificates that the server's must lead to, in PEM. Default: those that Node.js trusts. */
+  /** Authorities that must have signed the server's certificate, in PEM. Default: those that Node.js trusts. */
   readonly ca?: string | undefined;
   /** Take any server certificate. */
   readonly insecure?: boolean;

@@ -150,7 +150,7 @@ class Reflector<T extends KubeObject> {
     let token: string | undefined;
     do {
       const page = await this.#page(limit, token, force);
-      // All pages are of one version; of a server that does it otherwise, the first page misses most.
+      // All pages have one version; if a server does otherwise, the first page is the oldest.
       version ??= page.resourceVersion;
       token = page.continue || undefined;
     } while (token !== undefined);

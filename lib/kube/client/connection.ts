@@ -44,7 +44,7 @@ export interface ApiRequest {
   readonly acceptsGzip?: boolean;
   readonly contentType?: string | undefined;
   readonly body?: unknown;
-  /** Sent twice, it does the same as sent once: only then is it sent again when the server asks for time. */
+  /** Whether sending it twice has the same effect as sending it once: only then is it retried if the server asks for a delay. */
   readonly idempotent: boolean;
 }
 

@@ -27,7 +27,7 @@ import type { ByteString, WatchOutcome } from './change.ts';
 import type { ChangeSensor } from './change-sensor.ts';
 import { PathTree } from './path-tree.ts';
 
-/** EXCL_UNLINK: what is written after a name was deleted is not a change of the name, which may be reused. */
+/** EXCL_UNLINK: writes after a name was deleted are not changes of the name, which may be reused. */
 const WATCHED =
   inotifyBits.MODIFY |
   inotifyBits.ATTRIB |
@@ -142,7 +142,7 @@ export class Directories implements Disposable {
     this.#overlays.clear();
   }
 
-  /** Again and again changes nothing. `onWatched` gets the directories in it, once it is watched. */
+  /** Watching a directory again has no effect. `onWatched` gets the directories in it, once it is watched. */
   watch(path: ByteString, onWatched?: (subdirectories: ByteString[]) => void): WatchOutcome {
     const number = tryOpenBelow(this.#root, path, 'directory');
     if (number < 0) {

@@ -50,5 +50,5 @@ const tables = {
 
 export const changeTable = (gate: Gate): Uint8Array => tableOf(tables[gate], changeCalls);
 
-/** As {@link tablesOf}. */
+/** Like {@link tablesOf}. */
 export const changeTablesOf = (architecture: string): SyscallTables => tablesOf(architecture, changeTable);

@@ -110,7 +110,7 @@ export class Btf {
     return found;
   }
 
-  /** Whether an object file says what is in a map: its variable is longer than its type then. */
+  /** Whether an object file gives a map initial contents: its variable is longer than its type then. */
   hasInitialValues(mapName: string): boolean {
     const variable = this.variables().get(mapName);
     const type = variable && this.resolved(variable.typeId);

@@ -69,7 +69,7 @@ const PSEUDO_CALL = 1;
 /** The last return code that a mask of 32 bits can name. */
 const LAST_CODE = 31;
 
-/** A jump to the end of main, or a call of a member, which are known when all of main is. */
+/** A jump to the end of main, or a call of a member, whose offsets are known once main is complete. */
 interface Unfinished extends InstructionParts {
   readonly toEnd?: true;
   readonly member?: number;

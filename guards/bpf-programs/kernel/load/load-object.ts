@@ -1,6 +1,6 @@
 /**
- * Loads programs of an object file, all that are asked for at once: each under its own licence, with its own verifier log and id, and
- * with the maps of the file. Members of chains are loaded so, too; a composition takes their instructions from here.
+ * Loads programs of an object file, all requested ones at once: each under its own licence, with its own verifier log and id, and
+ * with the maps of the file. Members of chains are loaded like this, too; a composition takes their instructions from here.
  */
 import { join } from 'node:path';
 

@@ -83,7 +83,7 @@ export function verifyWanted(
   return verifyAll(bytes, known, given, use);
 }
 
-/** Common to all of them. */
+/** Inputs that all programs of a file share. */
 interface Given {
   readonly globals: LoadRequest['globals'];
   /** Undefined: the rules of cluster-scoped kinds, which have none. */

@@ -14,7 +14,7 @@ import { programTypeName } from '../type-names.ts';
 
 interface Counts {
   readonly runs: bigint;
-  /** Undefined for a member of a chain, whose time is that of the chain. */
+  /** Undefined for a member of a chain: only the time of the whole chain is known. */
   readonly runTimeNs: bigint | undefined;
 }
 

@@ -55,7 +55,7 @@ export function encodeRule(batch: NftablesBatch, chain: string, rule: Rule, newS
     batch.nest(4, () => {
       let isKnown = false;
       for (const [at, statement] of rule.statements.entries()) {
-        // Once in a rule is enough: its addresses belong to one family.
+        // One test in a rule is enough: its addresses belong to one family.
         if ('family' in statement && !isKnown) {
           networkProtocol(batch, statement.family);
           isKnown = true;

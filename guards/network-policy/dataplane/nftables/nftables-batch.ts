@@ -52,7 +52,7 @@ type VerdictName = keyof typeof verdictCodes;
 /** Operators of comparisons: NFT_CMP_*. */
 export const compare = { equal: 0, notEqual: 1, atMost: 3, atLeast: 5 } as const;
 
-/** The kernel refused messages of a batch, so that none of it holds. */
+/** The kernel refused messages of a batch, so nothing of the batch was applied. */
 export class RefusedBatch extends SystemCallError {
   /** Why, keyed by the position of the message in the batch. Empty: the batch as a whole was refused. */
   readonly messages: ReadonlyMap<number, string>;

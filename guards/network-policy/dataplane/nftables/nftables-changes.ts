@@ -14,7 +14,7 @@ const MAX_GENERATION = 0xffff_ffff;
 const NFGEN_BYTES = 4;
 const ATTRIBUTE_BYTES = 4;
 /**
- * For changes of all tables of the namespace: if one finds no room, the owner compares everything, and
+ * Room for changes of all tables of the namespace: if a change does not fit, the owner compares everything, and
  * kube-proxy's changes may be large.
  */
 const RECEIVE_BYTES = 8 * 1024 * 1024;

@@ -67,7 +67,7 @@ export function seenFlow({ family, original, reply }: Flow): SeenFlow {
 }
 
 /**
- * The connection of a message, and the attributes that it was read from. Undefined: it is not of IPv4 or IPv6.
+ * The connection of a message, and the attributes that it was read from. Undefined: it is neither IPv4 nor IPv6.
  *
  * @param body - Of the message, after its header.
  */

@@ -30,7 +30,7 @@ function defaultPodSpec(spec: JsonObject): void {
     const image = fieldOf(volume, 'image');
     if (isObject(image)) setDefault(image, 'pullPolicy', pullPolicy(textAt(image, 'reference')));
   }
-  // The field had another name once, and both are always the same.
+  // The field has an older name, too, and both are always equal.
   const account = textAt(spec, 'serviceAccountName') || textAt(spec, 'serviceAccount');
   if (account !== '') Object.assign(spec, { serviceAccount: account, serviceAccountName: account });
 }

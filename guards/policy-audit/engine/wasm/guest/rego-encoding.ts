@@ -66,7 +66,7 @@ const hashed = (hash: string, text: string): string => createHash(hash).update(t
 
 const padded = (text: string): string => text.padEnd(Math.ceil(text.length / 4) * 4, '=');
 
-/** As Go's url.QueryEscape, which leaves letters, digits and `-_.~`. */
+/** Like Go's url.QueryEscape, which leaves letters, digits and `-_.~`. */
 function queryEscaped(text: string): string {
   return encodeURIComponent(text.toWellFormed())
     .replaceAll(/[!'()*]/g, (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`)
