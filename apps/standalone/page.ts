@@ -44,7 +44,7 @@ async function load(options: InProcessOptions): Promise<Answer> {
   const part = await inProcessUi(options);
   return (request, response, known) => {
     const below = pathOf(request.url).slice(pagePath.length);
-    // The page's references are relative to it.
+    // The page's references are relative to its path with the slash.
     if (below === '') return void response.writeHead(308, { Location: `${pagePath}/` }).end();
     void answerUi(request, response, below, { ...part, known });
   };

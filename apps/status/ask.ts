@@ -14,7 +14,7 @@ import { examine, type Examined, type Found } from './examine.ts';
 import { type ReadGuard, StatusReader, type StatusReaderOptions } from './reader.ts';
 
 export interface StatusChoice extends ClusterChoice {
-  /** Default: the objects of all. */
+  /** Default: the objects of all namespaces. */
   readonly namespace?: string | undefined;
 }
 

@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 const PACE_MS = 20;
 const BLIND_POLL_MS = 100;
 
-/** Changes in a file's directory by inotify(7); without a watch, as if changes came ten times a second. */
+/** Changes in a file's directory by inotify(7); without a watch, it reports a change ten times a second. */
 export class FileChanges implements Disposable {
   readonly #watcher: FSWatcher | undefined;
   #isBlind = false;

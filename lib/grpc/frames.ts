@@ -18,7 +18,7 @@ export async function* messagesOf(stream: Readable, maxBytes: number): AsyncGene
   let chunks: Buffer[] = [];
   let haveBytes = 0;
   let needBytes = PREFIX_BYTES;
-  // A server still answers on a stream of which it reads no more.
+  // A server still answers on a stream from which it no longer reads.
   const received = stream.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>;
   for await (const chunk of received) {
     chunks.push(chunk);

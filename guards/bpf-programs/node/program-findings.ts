@@ -60,8 +60,7 @@ export class ProgramFindings implements ConditionListener {
   }
 
   /**
-   * Reported before the object has it; a failure that is already in the object was reported by an earlier
-   * process.
+   * Called before the object has the condition; an earlier process reported a failure that is already in the object.
    */
   condition(reported: Reported, before: readonly Condition[] | undefined): void {
     const { wanted, condition, isDisplaced, isKept, lost } = reported;

@@ -29,7 +29,7 @@ export function apiChains(all: readonly ProgramView[]): Pick<Picture, 'items' | 
   const byPlace = [...Map.groupBy(members, ({ node, hook }) => JSON.stringify([node, hook])).values()].map(
     (chain) => chain.toSorted((a, b) => a.priority - b.priority || (a.owner < b.owner ? -1 : 1)),
   );
-  // In a cluster most nodes have the same.
+  // In a cluster, most nodes have the same chains.
   const alike = [...Map.groupBy(byPlace, (chain) => JSON.stringify(chain.map(withoutNode))).values()];
   const shown = alike.toSorted((a, b) => trouble(b[0]) - trouble(a[0])).slice(0, MAX_CHAINS);
   const left = alike.length - shown.length;

@@ -56,7 +56,7 @@ interface Known {
   reported: string;
 }
 
-/** One for a delivery, to be disposed after it. */
+/** One for each delivery. Dispose it after the delivery. */
 export class CallbackSecrets implements Disposable {
   readonly #options: CallbackSecretsOptions;
   readonly #clock: Clock;

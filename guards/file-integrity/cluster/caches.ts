@@ -135,7 +135,7 @@ export function integrityKeyOf({ metadata }: FileIntegrityNodeStatus): string {
   return `${metadata.namespace ?? ''}/${name ?? ''}`;
 }
 
-/** Without what agents and users put in it: up to 1 MiB each. */
+/** Drops the data that agents and users put in it: up to 1 MiB each. */
 function withoutData<T extends ConfigMap | Secret>(object: T): T {
   const { managedFields: _theServersOwn, annotations: _long, ...metadata } = object.metadata;
   return { ...fieldsOf(object, ['apiVersion', 'kind']), metadata } as T;

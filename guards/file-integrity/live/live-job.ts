@@ -18,7 +18,7 @@ export interface LiveJob {
   readonly conf: AideConf;
   /** For `describeDifference`. */
   readonly reportOptions: ReportOptions;
-  /** For single paths: `baseline.find`. It is open until this is disposed. */
+  /** Used to look up single paths (`baseline.find`). It is open until this is disposed. */
   readonly baseline: Baseline;
   /** Wall clock. The job's files have not been followed since then; undefined if they never were. */
   readonly unfollowedSinceMs?: number | undefined;

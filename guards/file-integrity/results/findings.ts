@@ -190,7 +190,7 @@ export class CurrentFindings {
   ): void {
     const touched = this.#touched ?? new Set();
     this.#touched = undefined;
-    // Too many to be remembered: the scan is what there is, and its counts.
+    // Too many paths to remember: the findings and counts of the scan are used as they are.
     const isForgetful = touched.size >= maxTouched;
     if (isForgetful) touched.clear();
     for (const path of this.#waiting) touched.add(path);

@@ -60,7 +60,7 @@ export function integrityTable(
     if (hidden > 0) texts.push(`${hidden} more nodes without changes`);
     return shown.map((node, at) => ({
       cells: nodeCells(name, report, node, nowMs),
-      // The lines of a node stand below it, those of the whole below the last.
+      // The lines about a node are printed below it; those about all nodes, below the last one.
       note: [...findingTexts(node, nowMs), ...(at === shown.length - 1 ? texts : [])].join('\n'),
     }));
   });

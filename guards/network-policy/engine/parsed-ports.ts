@@ -19,7 +19,7 @@ export interface Ports {
 const [firstPort, lastPort] = [1, 65_535];
 const consequence = 'the port allows nothing';
 
-/** No ports mean any port; only malformed ports mean none. */
+/** An empty list means any port; a list with only malformed ports means none. */
 export function parsePorts(ports: readonly PortObject[], path: string, refuse: Refuse): Ports {
   if (ports.length === 0) return { ports: 'any', names: [] };
   const ranges: PortRange[] = [];

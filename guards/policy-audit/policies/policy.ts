@@ -56,7 +56,7 @@ export interface Policy {
   /** Besides refusing: warn the client. Only for a ValidatingAdmissionPolicy. */
   readonly warns: boolean;
   readonly isMutating: boolean;
-  /** Evaluated once more for what others have changed since. Only for a MutatingAdmissionPolicy. */
+  /** Whether it is evaluated again if later policies have changed the object. Only for a MutatingAdmissionPolicy. */
   readonly isReinvoked: boolean;
   readonly ignoresFailures: boolean;
   readonly backgroundAudit: boolean;

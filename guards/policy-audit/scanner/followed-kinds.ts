@@ -44,7 +44,7 @@ export interface FollowedKindsOptions {
 export class FollowedKinds {
   readonly #options: FollowedKindsOptions;
   readonly #kinds = new Map<string, FollowedKind>();
-  /** Kinds that may not be listed: mostly on purpose. */
+  /** Kinds that the account may not list, mostly on purpose. */
   readonly #refused = new Map<string, ServedKind>();
   /** Kinds that are being tried. */
   readonly #tries = new Map<string, Promise<void>>();

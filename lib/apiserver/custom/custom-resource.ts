@@ -81,7 +81,7 @@ interface CustomResourceOptions {
 }
 
 /**
- * The served versions, the preferred one first; none when none is served.
+ * The served versions, the preferred one first; empty without any.
  */
 export function resourcesOfCrd(crd: Crd, options: CustomResourceOptions = {}): readonly Resource[] {
   const models = (options.models ?? new SchemaModels()).forVersions(crd.versions);

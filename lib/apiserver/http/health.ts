@@ -17,7 +17,7 @@ export interface HealthCheck {
 const ping: HealthCheck = { name: 'ping', check: () => undefined };
 
 export interface Health {
-  /** `undefined` for paths that are not of health. */
+  /** `undefined` for other paths than those of health checks. */
   answer(path: string, query: URLSearchParams): PlainAnswer | undefined;
 }
 

@@ -69,7 +69,7 @@ export class Http2Session implements Disposable {
 
   /** Takes another stream now, without a queue. */
   get hasRoom(): boolean {
-    // At least one: a server that allows none would have sessions opened for ever.
+    // At least one: for a server that allows none, sessions would be opened forever.
     const max = Math.max(1, this.#session.remoteSettings.maxConcurrentStreams ?? Infinity);
     return !this.ended && !this.#doubtful && this.#streams < max;
   }

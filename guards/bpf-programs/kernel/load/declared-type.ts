@@ -32,7 +32,7 @@ const sameAs: Readonly<Record<string, string>> = {
   sched_cls: 'tc',
 };
 
-/** Whatever follows: people write `classifier/stats`, which libbpf does not know. */
+/** The patterns accept any suffix: people write `classifier/stats`, which libbpf does not know. */
 const sections: readonly (readonly [RegExp, AttachType])[] = [
   [/^xdp([./]|$)/, 'xdp'],
   [/^tcx\//, 'tcx'],

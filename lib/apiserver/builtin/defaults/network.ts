@@ -82,6 +82,6 @@ export function defaultNetworkPolicy(policy: JsonObject): void {
   // Neither is a pointer in Go: an empty policy selects all pods, and refuses ingress.
   madeObject(spec, 'podSelector');
   if (listAt(spec, 'policyTypes').length > 0) return;
-  // Any policy is about incoming traffic unless it says otherwise.
+  // Every policy applies to incoming traffic unless it says otherwise.
   spec['policyTypes'] = listAt(spec, 'egress').length > 0 ? ['Ingress', 'Egress'] : ['Ingress'];
 }
