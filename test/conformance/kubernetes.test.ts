@@ -18,8 +18,8 @@ const remove = { operation: 'DELETE' as const, oldObject: deployment(3) };
 
 const limits = (...values: readonly string[]): CelOptions => ({
   cluster: {
-    get: () => (values[0] === undefined ? undefined : { data: { max: values[0] } }),
-    list: () => ({ items: values.map((max) => ({ data: { max } })) }),
+    get: () => (values[0] === undefined ? undefined : { data: { most: values[0] } }),
+    list: () => ({ items: values.map((most) => ({ data: { most } })) }),
   },
 });
 const limited = (paramRef: JsonObject): JsonObject => ({

@@ -61,7 +61,7 @@ const replacing: CallCost = (args) => {
       : old.max <= replacement.min
         ? [0, text.min]
         : [Math.ceil(text.min / old.max), 0];
-  const size = join(times({ min: min, max: max }, replacement), { min: keptLeast, max: keptMost });
+  const size = join(times({ min, max }, replacement), { min: keptLeast, max: keptMost });
   return { cost: traversal(text, 2), size };
 };
 
@@ -69,7 +69,7 @@ const splitting: CallCost = (args) => {
   const text = first(args);
   const limit = args[2]?.literal;
   const max = typeof limit === 'bigint' ? (limit < 0n ? unbounded : Number(limit)) : text.max;
-  return { cost: traversal(text, 2), size: { min: 0, max: max } };
+  return { cost: traversal(text, 2), size: { min: 0, max } };
 };
 
 const joining: CallCost = ([list, separator], itemSize) => {

@@ -84,7 +84,7 @@ suite('leader election', () => {
     await world.clock.advance(39_000);
     assert.equal(world.server.lease?.spec?.holderIdentity, 'a', 'renewed until the work has ended');
     await world.clock.advance(3000);
-    assert.deepEqual(a.log, ['leads 0', 'told 5000', 'ended 45000']);
+    assert.deepEqual(a.log, ['leads 0', 'reported 5000', 'ended 45000']);
     assert.deepEqual(b.log, ['leads 46000']);
     assert.equal(world.server.lease?.spec?.leaseTransitions, 1);
     await a.stop();
@@ -100,7 +100,7 @@ suite('leader election', () => {
     a.link.network = { kind: 'lost' };
     await world.clock.advance(30_000);
     // Its last renewal was at 4000, and b sees the lease every two seconds.
-    assert.deepEqual(a.log, ['leads 0', 'told 14000', 'ended 14000']);
+    assert.deepEqual(a.log, ['leads 0', 'reported 14000', 'ended 14000']);
     assert.ok(a.reason instanceof LeadershipLostError);
     assert.equal(a.reason.code, 'RAMPART_CONFLICT');
     assert.deepEqual(b.log, ['leads 20000']);
@@ -290,7 +290,7 @@ suite('leader election', () => {
     world.server.lease = undefined;
     a.link.network = { kind: 'lost' };
     await world.clock.advance(30_000);
-    assert.deepEqual([a.log[1], b.log], ['told 14000', ['leads 20000']]);
+    assert.deepEqual([a.log[1], b.log], ['reported 14000', ['leads 20000']]);
     a.link.network = { kind: 'works', delayMs: 0 };
     world.server.lease = undefined;
     await world.clock.advance(2000);
@@ -360,7 +360,7 @@ suite('leader election', () => {
     await world.clock.advance(30_000);
     a.link.network = { kind: 'works', delayMs: 0 };
     await world.clock.advance(30_000);
-    assert.deepEqual([a.log, overruns], [['leads 0', 'told 10000'], [15_000]]);
+    assert.deepEqual([a.log, overruns], [['leads 0', 'reported 10000'], [15_000]]);
     await world.clock.advance(10_000);
     assert.deepEqual(a.log.slice(2), ['ended 70000', 'leads 70000']);
     a.stopping.abort();
