@@ -27,7 +27,7 @@ export async function statusFor({ examined, found }: Asked, may: May): Promise<S
   };
 }
 
-/** The part of a guard's status that the user may see. It is unknown whom the section's texts beside its objects are about. */
+/** The part of a guard's status that the user may see. Texts of the section are left out: they do not say whose objects they are about. */
 async function partOf(
   read: ReadGuard,
   may: May,

@@ -43,7 +43,7 @@ export function schemasOf(command: Command): readonly Schema[] {
   return schemas.get(command) ?? [];
 }
 
-/** Adds `-o`, whose value is the option `output`: undefined for events if nothing was given. */
+/** Adds `-o`, stored as the option `output`. With `events` it has no default: without `-o`, the value is undefined. */
 export function addOutput(
   command: Command,
   formats: readonly Format[],

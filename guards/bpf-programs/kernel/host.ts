@@ -261,7 +261,7 @@ class KernelProgramHost implements ProgramHost {
       return true;
     } catch (error) {
       const { message } = failureOf(error, 'load');
-      // Once: it is unknown after this pass. The condition has the reason why the new one failed.
+      // Logged once: after this pass the record is gone. The condition says why the new version failed.
       this.#logger.warn(
         { program: record.owner, id: record.id },
         `the previous version is removed: ${message}`,

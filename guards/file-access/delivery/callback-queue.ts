@@ -1,4 +1,4 @@
-/** The name on disk of a callback's queue, with one Secret or none. */
+/** The on-disk name of the queue of one callback. Alerts with different Secrets have different queues. */
 import { createHash } from 'node:crypto';
 
 import type { QueueName } from '../../../lib/spool/segment-header.ts';

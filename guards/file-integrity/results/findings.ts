@@ -36,7 +36,7 @@ export class CurrentFindings {
   /** The counts of the last scan, while the names of some that are counted are not known. */
   #fixed: ReportCounts | undefined;
   #scanned: Pick<Report, 'redefined' | 'problems'> & {
-    /** Entries without added ones, and with removed ones. */
+    /** Entries of the baseline that the scan would have found without changes: removed ones count, added ones do not. */
     readonly unchangedTotal: number;
     readonly omittedOthers: number;
   } = nothing;

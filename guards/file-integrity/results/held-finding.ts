@@ -136,7 +136,7 @@ function isOfContent({ change }: HeldFinding): boolean {
 }
 
 /**
- * The scan found it before the event was read: now the author is known. Later actions have changed nothing.
+ * The author of a change that a scan found before its event was read. Undefined for an update of a later action, which cannot have made it.
  */
 function foundOut({ finding, change }: HeldFinding, update: PathUpdate): ChangeAuthor | undefined {
   if (finding.author !== undefined || (update.changedMs ?? 0) > finding.seenMs) return undefined;

@@ -23,7 +23,7 @@ export interface Frame {
   identity?: DirectoryIdentity | undefined;
   /** The attributes for its regular files, once they are known. */
   files?: FilesAsked;
-  /** Names of directories in it that have been listed, by their own names. */
+  /** Children that were listed before the walk entered them: the names in each, keyed by the child's own name. */
   listed?: Map<ByteString, string[]>;
 }
 

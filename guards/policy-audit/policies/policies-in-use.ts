@@ -33,7 +33,7 @@ export class PoliciesInUse {
   /** Policies that objects are audited with; a new list after each change. */
   audited: readonly OpenPolicy[] = [];
 
-  /** @param changed - Called with each change of what audits know of. */
+  /** @param changed - Called for each policy that is added, replaced or removed. */
   constructor(runtimes: Runtimes, logger: Logger, changed: (change: PolicyChange) => void) {
     this.#runtimes = runtimes;
     this.#logger = logger;

@@ -60,7 +60,7 @@ export interface Reports {
    * @throws {KubeError}
    */
   flush(namespace: string, signal: AbortSignal): Promise<void>;
-  /** Removes reports with the same content in the other form, and flushes everything. @throws {KubeError} */
+  /** Flushes everything, and removes reports with the same results in the other layout: one per object, or one per namespace. @throws {KubeError} */
   sweep(isAudited: (namespace: string) => boolean, signal: AbortSignal): Promise<void>;
   /** Removes reports of the other kind (`--report-kind`), once those of this one are written. @throws {KubeError} */
   removeOtherKind(isAudited: (namespace: string) => boolean, signal: AbortSignal): Promise<void>;

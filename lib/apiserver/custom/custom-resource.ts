@@ -76,7 +76,7 @@ interface CustomResourceOptions {
    * Default: as the definition says.
    */
   readonly isTerminating?: () => boolean;
-  /** Facts about the stored texts. Default: none. Changed to the definition's form. */
+  /** Which of the stored texts have the definition's form; updated with the definition. Default: unknown for all. */
   readonly stored?: StoredForm;
 }
 

@@ -6,7 +6,7 @@ import { optionalTextIn, payloadObject, textIn } from './payload.ts';
 
 export interface KubernetesCalls {
   readonly cluster: ClusterReader | undefined;
-  /** Called with the first kind that was not granted. */
+  /** Whether the policy was granted this kind; a refusal is reported. */
   readonly grants: (kind: KindName) => boolean;
 }
 

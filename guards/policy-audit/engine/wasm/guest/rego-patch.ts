@@ -79,7 +79,7 @@ function child(holder: unknown, step: unknown): unknown {
 
 const valueAt = (document: unknown, path: Path): unknown => path.reduce(child, document);
 
-/** A copy of the document whose holder of the last step is changed. */
+/** A copy of `holder`, with `change` applied to the parent of the last step of the path. */
 function edited(
   holder: unknown,
   [step, ...rest]: Path,
