@@ -1,4 +1,4 @@
-/** Mounts of the agent's pod that several guards need: one object, as a volume has one meaning in a pod. */
+/** Mounts of the agent's pod that several guards need. Each is one shared object, since a volume name can be defined only once in a pod. */
 import type { PodMount } from './guard.ts';
 
 export const runtimeMount: PodMount = {

@@ -51,7 +51,7 @@ interface ApiServerOptions {
   readonly metrics?: Metrics | undefined;
   /** Default: those for the clients of one machine. */
   readonly limits?: Partial<Limits> | undefined;
-  /** Where the process has made them for other controllers too: they can be registered once. */
+  /** If the process has already created them for other controllers: they can be registered only once. */
   readonly controllerMetrics?: ControllerMetrics;
 }
 

@@ -28,7 +28,7 @@ export function describeConnectionFailure(error: unknown): string {
   // For a name with several addresses the message is empty.
   if (error instanceof AggregateError && error.message === '')
     return [...new Set(error.errors.map(describeConnectionFailure))].join('; ');
-  // OpenSSL's words for it have a file of its source, and a line break.
+  // OpenSSL's message for this contains the name of a source file and a line break.
   if (error.message.includes('wrong version number')) return 'it answers without TLS';
   const { code, syscall } = error as NodeJS.ErrnoException;
   const reason = code === undefined ? undefined : reasons[code];

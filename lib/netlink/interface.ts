@@ -71,7 +71,7 @@ export function findInterface(socket: RouteSocket, name: string): NetworkInterfa
   }
 }
 
-/** The names of all, in the socket's network namespace. @throws {KernelRefusal} */
+/** The names of all interfaces in the socket's network namespace. */
 export function interfaceNames(socket: RouteSocket): string[] {
   return socket
     .dump('cannot list the interfaces', RTM_GETLINK, Buffer.alloc(IFINFO_BYTES))

@@ -22,7 +22,7 @@ const ATTEMPTS = 10;
 /** A socket in the network namespace that the thread had when it was opened. Dispose it after use. */
 export class RouteSocket implements Disposable {
   readonly #socket: Descriptor;
-  /** Used for each read: as much memory for each would cost more than what is read. */
+  /** Shared by all reads: allocating this much for each would cost more than the read. */
   readonly #buffer = Buffer.allocUnsafeSlow(RECEIVE_BYTES);
   #sequence = 0;
 

@@ -1,4 +1,4 @@
-/** Answers that many ask for: one request at a time for all of them, and its answer again while it is fresh. */
+/** Caches answers that many callers ask for: they share one request, and its answer is reused while it is fresh. */
 import { orAborted } from './abort.ts';
 import { type Clock, systemClock } from './clock.ts';
 

@@ -18,7 +18,7 @@ export type Goal =
   /** `keeps`: the places are not known at present, so the program stays where it is. */
   | { readonly problem: string; readonly keeps?: boolean };
 
-/** One place, before it is an object. */
+/** A place where a program will be attached, before there is an API object for it. */
 export interface Place {
   readonly attachPoint: string;
   /** Distinguishes places with the same attach point: pods of two namespaces may have the same name. */

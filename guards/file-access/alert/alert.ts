@@ -108,7 +108,7 @@ export interface KiveAlert extends FindingHead {
   readonly 'custom-metadata': Readonly<Record<string, string>>;
   readonly pod: AlertContext['pod'];
   readonly process: {
-    /** The thread, in the first pid namespace. */
+    /** The thread ID, in the initial PID namespace. */
     readonly pid: number;
     /** The process. */
     readonly tgid: number;

@@ -20,7 +20,7 @@ export interface DeliveryOptions {
   readonly maxAgeMs?: number;
   /** For one request, until the head of its answer. Default 10,000. */
   readonly timeoutMs?: number;
-  /** Requests at a time; one callback has one. Default 64. */
+  /** The most requests in flight at once; a callback has at most one. Default: 64. */
   readonly concurrency?: number;
   /** Between tries. Default from 500 ms to 60 s, with jitter 0.5. */
   readonly backoff?: BackoffOptions;

@@ -1,4 +1,4 @@
-/** The root directory of a container, by a process of it. */
+/** The root directory of a container, reached through one of its processes. */
 import { readFileSync, statSync } from 'node:fs';
 
 import { AT_FDCWD, type Fd, openat2, openFlags, SystemCallError } from '../../../lib/ebpf/libc.ts';

@@ -298,7 +298,7 @@ class Parser {
   }
 }
 
-/** AIDE takes what has only small letters and _ for an option; 0.19 only with a _, or where it has, or had, such an option. */
+/** AIDE reads a name of only lowercase letters and _ as an option, not a group. 0.19 does so only if the name contains a _ or is, or once was, an option. */
 export function isGroupName(name: string, dialect: Dialect): boolean {
   if (!/^[a-z_]+$/.test(name)) return true;
   return dialect === '0.19' && !name.includes('_') && !removedOptions.has(name);

@@ -156,7 +156,7 @@ async function write(
   const { db: path, root, signingKey: key, configDigest, signal } = job;
   if (key === undefined)
     throw new RampartError(errorCodes.INPUT, { what: 'there is no key to sign the baseline with' });
-  // The root of a database of AIDE is unknown.
+  // The root that an AIDE database was made from is unknown.
   const about = { madeBy, ...(madeBy !== 'import' && { root }) };
   const header = { rampartVersion: manifest.version, madeAtMs: Date.now(), configDigest, about };
   async function* last(): AsyncGenerator<Batch<Entry>, void, undefined> {

@@ -4,7 +4,7 @@ import type { Batch, Batches } from '../model/batches.ts';
 /** Batches that the second reader may be behind. */
 const max = 8;
 
-/** `copy` gets each batch that was read of `main`, and fails where `main` was not read to its end. */
+/** `copy` yields each batch that was read from `main`, and fails if `main` was not read to its end. */
 export class Tee<T> {
   readonly #source: Batches<T>;
   readonly #waiting: Batch<T>[] = [];

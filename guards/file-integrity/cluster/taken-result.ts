@@ -62,7 +62,7 @@ export function takeResult(given: NodeResult, known: FileIntegrityNodeStatus | u
   const findings = result.findings.map(reportedFinding);
   const updates = (result.updates ?? []).map(reportedUpdate);
   const continuedFrom = continuedFromOf(result, known);
-  // An agent that finds a number here has had a baseline, and does not make another one in its place.
+  // A number here tells an agent that there has been a baseline already, so that it does not make a new one.
   const sequence = result.isUnnumbered ? known?.sequence : result.sequence;
   const isTransition = isOtherState(known, latest, findings);
   return {

@@ -18,7 +18,7 @@ export class UnreadPaths {
 
   /** Drops those that cannot cover this path, nor any after it. */
   forgetBefore(path: ByteString): void {
-    // Their contents come before the path with the byte after the slash.
+    // In sort order, everything below `other` comes before `other` plus '0', the character after '/'.
     this.#paths = this.#paths.filter((other) => other === '/' || path < `${other}0`);
   }
 

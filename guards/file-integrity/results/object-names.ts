@@ -4,7 +4,7 @@
  */
 import { hash } from 'node:crypto';
 
-/** FIO shortens from 64 characters on. */
+/** The File Integrity Operator shortens names of 64 characters or more. */
 const SHORT = 64;
 const MAX_LABEL = 63;
 const MAX_NAME = 253;

@@ -14,7 +14,7 @@ import { ThreadPool, type ThreadPoolOptions } from './thread-pool.ts';
 
 export interface ScanOptions {
   readonly signal: AbortSignal;
-  /** Called some times a second, and at the end. */
+  /** Called several times a second, and once at the end. */
   readonly onProgress?: ((progress: ScanProgress) => void) | undefined;
   /** If known, for the progress. */
   readonly expected?: { readonly files: number; readonly bytes: number } | undefined;

@@ -57,7 +57,7 @@ export class KeptPolicies {
   readonly #options: KeptPoliciesOptions;
   readonly #blobs: BlobCache;
   readonly #records: Map<string, KeptRecord>;
-  /** The end of the last change: one at a time, as each removes modules that no record names. */
+  /** Settles when the last change is done. Changes run one at a time, since each removes modules that no record names. */
   #changing: Promise<void> = Promise.resolve();
 
   private constructor(options: KeptPoliciesOptions, blobs: BlobCache, records: Map<string, KeptRecord>) {

@@ -1,4 +1,4 @@
-/** Work that writes reports, in the kind that the API serves. */
+/** Runs work that writes reports, with whichever kind of report the API serves. */
 import type { GuardContext } from '../../../guard/context.ts';
 import type { ReportKind } from '../../../guard/reports/report-entry.ts';
 import { aborted } from '../../../lib/time/abort.ts';

@@ -19,7 +19,7 @@ export interface ServedKind {
 
 export interface ServedKinds {
   readonly kinds: ReadonlyMap<string, ServedKind>;
-  /** Everything that is served, also what cannot be listed, and subresources as `pods/log`. */
+  /** Everything that is served, including resources that cannot be listed and subresources such as `pods/log`. */
   readonly resources: readonly GroupVersionResource[];
   /** Versions of groups whose discovery failed, mostly those of aggregated API servers, as `group/version`. */
   readonly unread: readonly string[];

@@ -186,7 +186,7 @@ function auditProblems(
   ];
 }
 
-/** Mostly it is on purpose that the operator may not list a kind, and a policy for all kinds means those that it may list. */
+/** That the operator may not list a kind is usually intended, so only kinds that a policy names are a problem; a policy for all kinds means those that it may list. */
 function unreadProblems({ rules }: AnyKubewardenPolicy['spec'], unread: readonly string[]): OwnProblem[] {
   const named = unread.filter((key) => rules.some((rule) => namesKind(rule, key)));
   if (named.length === 0) return [];

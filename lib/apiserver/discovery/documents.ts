@@ -8,7 +8,7 @@ export function hashOf(content: string | Uint8Array): string {
   return createHash('sha256').update(content).digest('hex').toUpperCase();
 }
 
-/** The answer with a document that depends on the Accept header, or 304 for who has it. */
+/** The answer with a document, in the form that the Accept header asks for; 304 for a client that already has it. */
 export function taggedAnswer(
   request: PlainRequest,
   hash: string,

@@ -4,7 +4,7 @@ import { apiVersionOf, type Resource } from './resource.ts';
 
 /** All versions of one kind, which may be of several groups: events are shown by two. */
 interface ResourceSet {
-  /** In the order of preference. */
+  /** In order of preference. */
   readonly versions: readonly Resource[];
   readonly storeName: string;
 }

@@ -98,7 +98,7 @@ export class Watch implements AsyncIterableIterator<readonly Change[]>, Disposab
     this.#end();
   }
 
-  /** Called by the hub with what matches of one commit, while this waits: it has had all up to `before`. */
+  /** Called by the hub, while this watch waits, with the matching changes of one commit. The watch has already seen everything up to `before`. */
   offer(changes: readonly Change[], before: bigint): void {
     // A list may have seen a commit before it was published to the hub.
     const fresh = changes.filter((change) => change.object.resourceVersion > this.#cursor);

@@ -43,7 +43,7 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly logger?: Logger;
   readonly metrics?: ReflectorMetrics | undefined;
   readonly clock?: Clock;
-  /** From 0 up to but not 1. Default: Math.random. */
+  /** Returns a number from 0 (inclusive) to 1 (exclusive). Default: Math.random. */
   readonly random?: () => number;
 }
 

@@ -14,7 +14,7 @@ export interface Condition {
   readonly reason: string;
   /** For people; may be empty. */
   readonly message: string;
-  /** When `status` was last another one. RFC 3339, whole seconds. */
+  /** When `status` last changed. RFC 3339, whole seconds. */
   readonly lastTransitionTime: string;
   /** `metadata.generation` of the spec that this is about. */
   readonly observedGeneration?: number;

@@ -140,7 +140,7 @@ export class Authors {
     return { author, contentAuthor, atMs: last?.atMs, others: otherAuthors.length, otherAuthors };
   }
 
-  /** Which inode a path led to that has just gone; undefined if that was not seen. */
+  /** The inode of a path that has just disappeared; undefined if its removal was not seen. */
   goneFrom(path: ByteString): FileIdentity | undefined {
     return this.#traces(path).findLast(({ inode, reported }) => inode !== undefined && reported === 'no')
       ?.inode;

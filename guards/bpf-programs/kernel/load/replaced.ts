@@ -79,7 +79,7 @@ export function lostContents(
   return [...lost.values()];
 }
 
-/** Its content, `1 entry`; empty if unknown. Undefined if nothing is lost. */
+/** What the map holds, such as `1 entry`; empty if unknown, undefined if nothing is lost. */
 function contents(kept: KeptMap, map: Descriptor): string | undefined {
   const info = mapInfo(map.fd);
   try {

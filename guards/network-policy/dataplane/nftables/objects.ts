@@ -1,4 +1,4 @@
-/** The contents of a table, so that the desired and the actual state can be compared, and their difference is one transaction. */
+/** The contents of a table, in a form in which the desired and the actual state can be compared and the difference applied as one transaction. */
 import type { ElementSet } from './nft-sets.ts';
 import type { BaseChain, Listed, Rule, Verdict } from './rule.ts';
 import { baseText, ruleText, verdictText } from './rule-text.ts';
