@@ -14,6 +14,8 @@ import { openQuick, OtlpReceiver } from './receiver.fixture.ts';
 const FINDINGS = scaled(100_000, 5000);
 const RECEIVER_KILLS = scaled(20, 4);
 const SENDER_KILLS = scaled(10, 2);
+/** No more than the lines of one death fill: an exporter sends 512 at a time. */
+const MAX_BATCHES = Math.min(5, Math.floor(FINDINGS / RECEIVER_KILLS / 512));
 
 function start(name: string, cache: string, ...parameters: readonly string[]): ChildProcess {
   return spawn(process.execPath, [join(import.meta.dirname, name), ...parameters], {
@@ -50,7 +52,7 @@ test(`${FINDINGS} lines, the receiver killed ${RECEIVER_KILLS} times and the sen
   const stop = new AbortController();
   const receiving = (async () => {
     for (; !stop.signal.aborted; deaths++) {
-      const batches = deaths < RECEIVER_KILLS ? 1 + Math.floor(Math.random() * 5) : 0;
+      const batches = deaths < RECEIVER_KILLS ? 1 + Math.floor(Math.random() * MAX_BATCHES) : 0;
       const when = deaths % 2 === 0 ? 'after' : 'before';
       receiver = start(
         'kill-receiver.fixture.ts',
@@ -84,7 +86,7 @@ test(`${FINDINGS} lines, the receiver killed ${RECEIVER_KILLS} times and the sen
       // Each but the last is killed somewhere on its way.
       const isLast = round === SENDER_KILLS - 1;
       const before = arrived().length;
-      const wantedBatches = before + 1 + Math.floor(Math.random() * 5);
+      const wantedBatches = before + 1 + Math.floor(Math.random() * MAX_BATCHES);
       const deathsWanted = Math.ceil(((round + 1) * RECEIVER_KILLS) / SENDER_KILLS);
       try {
         await until(

@@ -2,7 +2,7 @@
  * How deep the tests go: one factor for all that a test does many times, one seed for all that it leaves to chance, and
  * tests that only repeat for depth.
  *
- *     npm test                                   a twentieth, each real part once: while one waits
+ *     npm test                                   a tenth, each real part once: while one waits
  *     npm run test:deep                          all of it: before a release
  *     RAMPART_TEST_DEPTH=5 npm test -- FILE      more than that
  *     RAMPART_TEST_SEED=123 npm test -- FILE     what chance chose in the run that said 123
@@ -17,7 +17,7 @@ import { suite, test } from 'node:test';
 const MIN = 10;
 
 /** 1 is all that the tests say. */
-export const depth = fromEnvironment('RAMPART_TEST_DEPTH', 0.05);
+export const depth = fromEnvironment('RAMPART_TEST_DEPTH', 0.1);
 if (depth <= 0) throw new RangeError(`RAMPART_TEST_DEPTH must be greater than 0, not ${depth}`);
 
 /** Whether what only repeats for depth is done: {@link deepTest}, {@link deepSuite}, and files named `*.deep.test.ts`. */

@@ -32,10 +32,10 @@ function run(environment: Readonly<Record<string, string>>): {
 }
 
 suite('the depth of the tests', () => {
-  test('by default a twentieth, never fewer than the least', () => {
+  test('by default a tenth, never fewer than the least', () => {
     const { reported } = run({});
-    assert.deepEqual(reported?.scaled, [50, 10, 3, 700]);
-    assert.deepEqual([reported.sampled.length, reported.given.length, reported.runs], [10, 27, 400]);
+    assert.deepEqual(reported?.scaled, [100, 10, 3, 700]);
+    assert.deepEqual([reported.sampled.length, reported.given.length, reported.runs], [10, 52, 400]);
     assert.deepEqual(reported.given.slice(0, 2), [1, 2]);
   });
   test('depth 1 runs everything, depth 2 twice as much', () => {
