@@ -16,12 +16,14 @@ import { endProcess } from '../end-process.ts';
 import { requirePrograms } from '../programs.ts';
 import type { PartOptions, Report, ReportRow } from '../report.ts';
 import type { ProbedMemory } from './heap-probe.ts';
-import { loadScript, untilGuarded } from './load.ts';
+import { filled, loadScript, untilGuarded } from './load.ts';
 
 const MARKS = 6;
 const MINUTES_BETWEEN = 10;
 const EVERY_S = 10;
-/** Kept findings fill their places before that. */
+/** Fills what keeps findings: 1,000 of each kind in the process, 20,000 in the page. */
+const FILL = { steps: 3_000, everyS: 0.1 };
+/** The changes of the fill are kept for watches until then. */
 const WARM_MARKS = 2;
 const TARGET_MB_PER_MINUTE = 0.05;
 const MB = 1024 * 1024;
@@ -92,7 +94,8 @@ async function measure({ hasPage, shrink, signal, say }: MeasureOptions): Promis
   const answers = createInterface({ input: probe.stdout! })[Symbol.asyncIterator]();
   const loading = stack.use(new Shell(node));
   await loading.run('export KUBECONFIG=/var/lib/rampart/kubeconfig');
-  await loading.start(loadScript(EVERY_S / shrink), 'the load has begun');
+  say('findings until the stores are full');
+  await loading.start(loadScript(FILL, EVERY_S / shrink), filled);
   const marks: Mark[] = [];
   for (let at = 0; at <= MARKS; at++) {
     if (at > 0) await sleep((MINUTES_BETWEEN * 60_000) / shrink, undefined, { signal });
