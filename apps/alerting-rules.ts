@@ -1,7 +1,7 @@
 /** Rules for the agent, the operator and standalone, with any guards. */
 import type { AlertingRule } from '../guard/alerting-rule.ts';
 
-/** The jobs that deploy/monitoring/ and docs/monitoring.md give them. */
+/** The names of the scrape jobs in deploy/monitoring/ and docs/monitoring.md. */
 const agents = 'job=~"rampart-(agent|standalone)"';
 
 export const alertingRules: readonly AlertingRule[] = [

@@ -66,7 +66,7 @@ function examples(guards: readonly Guard[]): readonly string[] {
 
 /** Runs the command line of this process, with these guards; ends the process if it fails. */
 export async function runProgram(guards: readonly Guard[]): Promise<void> {
-  // Called too for what is thrown outside of the command's own promise: in an event handler, a stream.
+  // Also called for errors outside the command's own promise: in an event handler, in a stream.
   process.on('uncaughtException', fail);
   // A reader that went away (`| head`) is not a failure; without stderr, a message has no reader.
   for (const stream of [process.stdout, process.stderr]) {
@@ -83,7 +83,7 @@ export async function runProgram(guards: readonly Guard[]): Promise<void> {
 /** Makes a usage error one line that names the next step, thrown for {@link fail} instead of ending the process. */
 function settle(command: Command, name: string): void {
   settleHelp(command);
-  // Else a command takes the options of its subcommands for its own.
+  // Otherwise a command would take its subcommands' options for its own.
   command.enablePositionalOptions();
   command.exitOverride((error) => {
     throw withUsageExitCode(error, command);

@@ -11,18 +11,18 @@ import type { ResourceType } from '../lib/kube/object/object.ts';
 import { clusterOpenReports, openReports } from '../guard/reports/open-reports.ts';
 import { clusterPolicyReports, policyReports } from '../guard/reports/policy-reports.ts';
 
-/** With any content: what a manifest of ours is like, its own type says. */
+/** An untyped definition: the manifests that are applied have a type of their own. */
 const crdType: ResourceType = customResourceDefinitions;
 const ESTABLISH_MS = 30_000;
 const GONE_POLL_MS = 20;
 
-/** Reports are defined by others: they are installed only if the API is our own. */
+/** The report kinds are defined by another project: they are installed only if the API is our own. */
 function installed(guards: readonly Guard[]): readonly Resource[] {
   const reports = [policyReports, clusterPolicyReports, openReports, clusterOpenReports];
   return [...guards.flatMap(({ resources }) => resources), ...reports];
 }
 
-/** As they are called in the API: `kivepolicies.kivebpf.san7o.github.io`. */
+/** Their names in the API, such as `kivepolicies.kivebpf.san7o.github.io`. */
 export function installedResourceNames(guards: readonly Guard[]): ReadonlySet<string> {
   return new Set(installed(guards).map(({ plural, group }) => `${plural}.${group}`));
 }
@@ -30,7 +30,7 @@ export function installedResourceNames(guards: readonly Guard[]): ReadonlySet<st
 /**
  * Applies the CustomResourceDefinitions; resolves when all are served.
  *
- * @param values - Of the command line: they choose among resources of one name.
+ * @param values - The options of the command line, which choose between variants of a resource.
  * @throws {RampartError} `INPUT` for a choice that would delete objects.
  */
 export async function installResources(
@@ -58,10 +58,10 @@ export async function installResources(
 }
 
 /**
- * Which of some resources of one name to install. A definition of another one is deleted if it has no
- * objects: its scope cannot be changed.
+ * Chooses the variant to install among resources that share a name. If the API has another variant without objects, its definition is
+ * deleted: the scope of a definition cannot be changed.
  *
- * @param wanted - A value of the option; undefined: that of the existing objects.
+ * @param wanted - The value of the option; undefined: the variant of the existing objects.
  */
 async function choose(
   client: KubeClient,

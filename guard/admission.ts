@@ -42,23 +42,23 @@ export interface Admission {
   validate?(request: AdmissionRequest, object?: JsonObject, old?: JsonObject): void | Promise<void>;
 }
 
-/** An object that an admission has changed. */
+/** The object that `admit` returns in place of the given one; without a value, the given one stays. */
 export type Changed = JsonObject | undefined | void;
 
 /**
- * Part of the API server, for a guard whose descriptor has `admits`: writes wait until the guard takes part.
+ * The part of the API server that a guard whose descriptor has `admits` uses: writes wait until the guard has registered.
  *
  * @example
  * using _asked = context.admission?.use(noDoors);
  */
 export interface AdmissionChain {
-  /** Asks it for each write, until what is returned is disposed. Then writes wait again. */
+  /** Calls the admission for each write, until the result is disposed. After that, writes wait again. */
   use(admission: Admission): Disposable;
 }
 
-/** For all guards, by their names. */
+/** The admissions of all guards, by the guards' names. */
 export interface GuardAdmissions {
   use(guard: string, admission: Admission): Disposable;
-  /** The guard's admission will not come: writes stop waiting for it. */
+  /** The guard will not register: writes no longer wait for it. */
   giveUp(guard: string): void;
 }

@@ -1,48 +1,51 @@
-/** The Lease of an agent: its name, and what it says of the guards on its node. */
+/** The Lease of an agent: its name, and what it says about the guards on its node. */
 import { createHash } from 'node:crypto';
 
 import type { KubeObject } from '../lib/kube/object/object.ts';
 
-/** On each Lease of an agent: the node's name, or its digest if the name is not a label value. */
+/** A label of each agent's Lease: the node's name, or its digest if the name is not valid as a label. */
 export const agentLeaseLabel = 'rampart.dev/agent';
-/** The node's name. */
+/** An annotation of each agent's Lease: the node's full name. */
 export const agentNodeAnnotation = 'rampart.dev/node';
-/** The boot ID of the agent's kernel; also on the Lease of a kernel, whose holder raises the alerts of all nodes on it. */
+/**
+ * A label of an agent's Lease: the boot ID of its kernel. Also on the Lease of a kernel, whose holder raises the alerts of all nodes on
+ * that kernel.
+ */
 export const kernelLeaseLabel = 'rampart.dev/kernel';
 /**
- * On the Lease of an agent and of the operator, all guards that it runs; the others are switched off. JSON:
+ * On the Leases of agents and of the operator: all guards that the process runs; those not listed are switched off. JSON:
  * `{"file-access":{"state":"running"},"file-integrity":{"state":"unavailable","reason":"..."}}`; some have `facts`.
  */
 export const agentGuardsAnnotation = 'rampart.dev/guards';
-/** Losses of the process itself. JSON: `{"lines":3}`. */
+/** On the same Leases: losses of the process itself. JSON: `{"lines":3}`. */
 export const agentLossesAnnotation = 'rampart.dev/losses';
 
 const guardStates = ['starting', 'running', 'waiting', 'unavailable'] as const;
 
-/** How a guard is on a node: `waiting` for what it needs, `unavailable` if the node cannot serve it. */
+/** The state of a guard on a node: `waiting` for what it needs, `unavailable` if the node cannot run it. */
 export interface AgentGuardState {
   readonly state: (typeof guardStates)[number];
-  /** A sentence or two; empty without a reason. */
+  /** One or two sentences; empty without a reason. */
   readonly reason: string;
-  /** The guard's own facts about its work on the node, in the form that its section of status understands. */
+  /** What the guard reports about its work on the node, in the form that its status section expects. */
   readonly facts?: GuardFacts;
   readonly coverage?: Coverage;
 }
 
 /** How much a guard sees on a node. */
 export interface Coverage {
-  /** The mechanism it uses: the sensor's mode, the dataplane. */
+  /** The mechanism that it uses: the sensor's mode, the dataplane. */
   readonly mode: string;
-  /** Accesses that it cannot see and actions that it cannot take by these means, a few words each. */
+  /** Accesses that it cannot see and actions that it cannot take in this mode, a few words each. */
   readonly blindSpots: readonly string[];
   /** Losses since the process started, as in its metrics. */
   readonly losses: Losses;
 }
 
-/** Keyed by what was lost: `accesses`. */
+/** Counts, keyed by what was lost: `accesses`. */
 export type Losses = Readonly<Record<string, number>>;
 
-/** A few plain values, by names of the guard's own. */
+/** A few plain values, under names that the guard chooses. */
 export type GuardFacts = Readonly<Record<string, string | number | boolean>>;
 
 export interface AgentLease {
@@ -53,30 +56,30 @@ export interface AgentLease {
   readonly guards: ReadonlyMap<string, AgentGuardState>;
 }
 
-/** The greatest that an annotation can be is 256 KiB; five guards need some hundred bytes. */
+/** Kubernetes limits annotations to 256 KiB; five guards need some hundred bytes. */
 const MAX_GUARDS_LENGTH = 16_384;
 const MAX_GUARDS = 64;
 const MAX_REASON_LENGTH = 1000;
 const MAX_FACTS = 128;
 const MAX_BLIND_SPOTS = 16;
-/** Limit for one of these texts. */
+/** Limit of one text among the facts, in characters. */
 export const MAX_FACT_LENGTH = 200;
-/** A DNS subdomain, as the API wants names of nodes. */
+/** A DNS subdomain, as the API requires for names of nodes. */
 const nodeName = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 const guardName = /^[a-z][-a-z0-9]{0,62}$/;
 
-/** In the system's namespace. */
+/** The name of an agent's Lease, in the system's namespace. */
 export function agentLeaseName(node: string): string {
   const digest = createHash('sha256').update(node).digest('hex').slice(0, 16);
   return node.length <= 200 ? `rampart-agent-${node}` : `rampart-agent-${digest}`;
 }
 
-/** Whether a Lease belongs to an agent, whatever else it says: then it is not a lock. */
+/** Whether a Lease belongs to an agent, whatever else is in it: then it is not a lock. */
 export function isAgentLease({ metadata }: Pick<KubeObject, 'metadata'>): boolean {
   return metadata.labels?.[agentLeaseLabel] !== undefined;
 }
 
-/** Undefined for other Leases and without a node. Takes only what it knows: a newer agent may say more. */
+/** Undefined for other Leases, and if the node is missing. Unknown keys are ignored: a newer agent may report more. */
 export function readAgentLease(lease: Pick<KubeObject, 'metadata'>): AgentLease | undefined {
   if (!isAgentLease(lease)) return undefined;
   const { annotations = {} } = lease.metadata;

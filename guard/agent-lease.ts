@@ -1,4 +1,4 @@
-/** Where an agent reports its presence and the state of its guards: a Lease for each node. */
+/** Reports an agent's presence and the state of its guards: in one Lease for each node. */
 import { apiMicroTime } from '../lib/kube/object/api-time.ts';
 import type { KubeClient } from '../lib/kube/client/client.ts';
 import { isAlreadyExists, isNotFound } from '../lib/kube/client/client-errors.ts';
@@ -22,25 +22,25 @@ interface AgentLeaseOptions {
   readonly nodeName: string;
   readonly identity: string;
   readonly states: GuardStates;
-  /** Default: that of this machine. */
+  /** The boot ID of the kernel. Default: that of this machine. */
   readonly kernelId?: string;
-  /** Stops it; the lease is given back then. */
+  /** When it aborts, the lease is given back. */
   readonly signal: AbortSignal;
   readonly logger: Logger;
   readonly clock?: Clock;
 }
 
-/** As often as a kubelet renews its node's (KEP-589). */
+/** As often as a kubelet renews the Lease of its node (KEP-589). */
 const RENEW_MS = 10_000;
 const DURATION_SECONDS = 30;
 /** How often guards that start are asked whether they are ready. */
 const READY_MS = 1000;
-/** Changes that come together are written together. */
+/** Changes within this time are written together. */
 const SETTLE_MS = 500;
 const RELEASE_MS = 2000;
 const MAX_LABEL = 63;
 
-/** Keeps the lease until `signal` aborts. That it cannot be written is logged and tried again. */
+/** Keeps the lease until `signal` aborts. A write that fails is logged and retried. */
 export async function keepAgentLease(options: AgentLeaseOptions): Promise<void> {
   const { states, signal, logger, clock = systemClock } = options;
   let changed = Promise.withResolvers<void>();
@@ -66,7 +66,7 @@ export async function keepAgentLease(options: AgentLeaseOptions): Promise<void> 
   await write(options, '', AbortSignal.timeout(RELEASE_MS)).catch(() => undefined);
 }
 
-/** Sooner if a guard has become ready. */
+/** Waits until the next renewal, or until a guard has become ready. */
 async function untilDue(states: GuardStates, clock: Clock, signal: AbortSignal): Promise<void> {
   const dueMs = clock.monotonicMs() + RENEW_MS;
   const before = states.notReady();

@@ -1,6 +1,6 @@
 /**
  * An alerting rule for Prometheus (https://prometheus.io/docs/prometheus/latest/configuration/alerting_rules/). deploy/monitoring/ and
- * docs/monitoring.md are made of them; test/monitoring/ has what makes each of them fire, and what does not.
+ * docs/monitoring.md are generated from the rules; test/monitoring/ has, for each rule, states that make it fire and states that do not.
  *
  * @example
  * const doorStuck: AlertingRule = {
@@ -15,10 +15,10 @@
  * };
  */
 export interface AlertingRule {
-  /** In CamelCase: its label `alertname`. */
+  /** In CamelCase; the value of the label `alertname`. */
   readonly name: string;
   readonly expr: string;
-  /** How long `expr` has to hold, such as `5m`. Default: an evaluation. */
+  /** How long `expr` has to hold, such as `5m`. Default: a single evaluation is enough. */
   readonly for?: string;
   /** `critical`: something is not guarded. `warning`: something is lost, or will not be guarded. `info`: worth a look. */
   readonly severity: 'critical' | 'warning' | 'info';
@@ -26,10 +26,10 @@ export interface AlertingRule {
   readonly labels?: Readonly<Record<string, string>>;
   /** One line, with `{{ $labels.x }}` for labels of `expr`. */
   readonly summary: string;
-  /** The event that happened. */
+  /** What has happened. */
   readonly what: string;
   /** Why it matters, and what usually causes it. */
   readonly why: string;
-  /** The action to take. */
+  /** What to do. */
   readonly next: string;
 }

@@ -11,10 +11,13 @@ import type { AdmissionChain } from './admission.ts';
 import type { Coverage, GuardFacts } from './agent-lease-names.ts';
 import type { ReportWriter } from './reports/report-writer.ts';
 
-/** Says how the work of a part goes, for its section of `rampart status`: in the lease of its process, replacing its previous report. Numbers alone may take 10 s, as may what a function returns. */
+/**
+ * Reports how the work of a part goes, for its section of `rampart status`. The report is in the lease of its process, and replaces the
+ * previous one. If only numbers change, or `facts` is a function, it may take 10 s until the lease is written.
+ */
 type ReportFacts = (facts: GuardFacts | (() => GuardFacts)) => void;
 
-/** Common to both kinds of parts. Everything here belongs to the program, and ends with `signal`. */
+/** What node parts and cluster parts have in common. All of it belongs to the program, and ends with `signal`. */
 export interface GuardContext {
   readonly guard: string;
   readonly client: KubeClient;
@@ -22,19 +25,19 @@ export interface GuardContext {
   readonly logger: Logger;
   /** The identity of this process, in leases and events. */
   readonly identity: string;
-  /** Parts of /readyz and /healthz, by the names of the descriptor. */
+  /** Registers parts of /readyz and /healthz, by their names in the descriptor. */
   readonly health: PartHealth;
-  /** undefined if metrics are off. */
+  /** Undefined if metrics are off. */
   readonly metrics: SharedMetrics | undefined;
   /** Takes a finding of the guard: a line of JSON as `findingLine` writes it, without a newline. Never waits. */
   readonly sink: (line: string) => void;
-  /** Writes Kubernetes Events of this guard; it is stopped with the part. */
+  /** Writes Kubernetes Events for this guard; it stops when the part ends. */
   recorder(limits?: EventRecorderOptions['limits']): EventRecorder;
   /**
-   * The objects of a query, kept by one reflector for all guards of the process that ask the same, as long as one of them
-   * does. It is never synced if the kind is not served.
+   * The objects of a query, in a cache that all guards of the process with the same query share, as long as one of them uses it. It never
+   * syncs if the kind is not served.
    *
-   * With `part`, readiness waits for it under this name of the descriptor's health parts.
+   * With `part`, the process is not ready until the cache has synced; `part` is the name of a health part in the descriptor.
    *
    * @example
    * const pods = context.cache({ type: podType, projection: slimPod, fieldSelector: `spec.nodeName=${nodeName}` }, 'pods');
@@ -49,7 +52,7 @@ export interface GuardContext {
  * using _loop = context.health.alive('loop', () => (isStuck() ? 'no door was looked at for a minute' : undefined));
  */
 export interface PartHealth {
-  /** @throws {TypeError} for a name that the descriptor has not. */
+  /** @throws {TypeError} for a name that is not in the descriptor. */
   ready(part: string, ask: Ask, remark?: Ask): Disposable;
   alive(part: string, ask: Ask): Disposable;
 }
@@ -61,14 +64,14 @@ export interface PartHealth {
  * };
  */
 export interface NodeContext extends GuardContext {
-  /** As the Node object and `spec.nodeName` of pods have it. */
+  /** As in the name of the Node object, and in `spec.nodeName` of pods. */
   readonly nodeName: string;
   /** Containers of the runtime; stays empty if no guard uses the runtime. */
   readonly containers: ContainerSource;
-  /** Where the root of the node is: `/hostroot` in the agent's pod, `/` on a machine by itself. */
+  /** The path of the node's root directory: `/hostroot` in the agent's pod, `/` on a single machine. */
   readonly hostRoot: string;
   /**
-   * A directory for data that the part keeps; created with the first write.
+   * A directory for the part's data; created by the first write.
    *
    * @throws {TypeError} if the descriptor declares none
    */
@@ -76,7 +79,7 @@ export interface NodeContext extends GuardContext {
   /** The version of Rampart. */
   readonly version: string;
   readonly reportFacts: ReportFacts;
-  /** How much it sees on this node, and what it has lost: `read` is called each time the lease of the agent is written. */
+  /** Reports how much the part sees on this node, and what it has lost: `read` is called each time the agent's lease is written. */
   readonly reportCoverage: (read: () => Coverage) => void;
   /** Prints progress for the user at the terminal, if there is one. */
   readonly say: (text: string) => void;
@@ -93,13 +96,10 @@ export interface NodeContext extends GuardContext {
 export interface ClusterContext extends GuardContext {
   readonly reportFacts: ReportFacts;
   readonly reports: Pick<ReportWriter, 'delete' | 'write'>;
-  /**
-   * Part of the API server in this process: register here to object to writes. Undefined if the API is in
-   * another process.
-   */
+  /** For registering an admission, which can refuse writes. Undefined if the API server is another process. */
   readonly admission: AdmissionChain | undefined;
   /**
-   * Works while this process holds the operator's lease, until `signal` aborts; what `work` is given ends with the term.
+   * Runs `work` while this process holds the operator's lease, until `signal` aborts; the context that `work` gets ends with the term.
    *
    * @throws what `work` throws.
    */

@@ -1,7 +1,4 @@
-/**
- * Removes what would be left behind when Rampart is removed: webhooks that would have no server,
- * finalizers that would have no owner.
- */
+/** Removes what must not outlive Rampart when it is uninstalled: webhooks without a server, finalizers that no process would remove. */
 import { orUndefined } from '../lib/kube/client/client-errors.ts';
 import type { KubeClient } from '../lib/kube/client/client.ts';
 import { releaseAll } from '../lib/kube/controller/finalizers.ts';
@@ -15,19 +12,19 @@ interface GiveBackOptions {
   readonly client: KubeClient;
   readonly logger: Logger;
   readonly guards: readonly Guard[];
-  /** Set for an agent, which gives back only its own. */
+  /** Set for an agent, which gives back only what its node holds. */
   readonly nodeName?: string | undefined;
 }
 
 /**
- * Once told to stop, an agent has 15 s until it is killed, and the operator 30 s, including the end of the
- * guards.
+ * Time limits for giving back. After the request to stop, an agent is killed within 15 s, and the operator within 30 s, in which the guards
+ * must end as well.
  */
 const times = { agentMs: 8000, operatorMs: 15_000 } as const;
 
 /**
- * Runs the parts of a process until `end` aborts. If Rampart is being removed, it gives back the resources
- * that they hold, and waits until the process is told to stop: otherwise it would be restarted.
+ * Runs the parts of a process until `end` aborts. If Rampart is being removed, it then gives back the resources that the guards hold, and
+ * waits for the request to stop: if it ended earlier, it would be restarted.
  */
 export async function runUntilRemoved(
   end: AbortController,
@@ -42,10 +39,7 @@ export async function runUntilRemoved(
   await aborted(options.reported);
 }
 
-/**
- * After the guards have ended, so that they do not create it again. Failures are logged: it is too late to do
- * more.
- */
+/** Called after the guards have ended, so that they do not create anything again. Failures are logged: it is too late to do more. */
 async function giveBack(
   { isEverywhere, message }: RampartRemoved,
   { client, logger, guards, nodeName, reported }: GiveBackOptions & Pick<RemovalOptions, 'reported'>,
@@ -82,7 +76,7 @@ async function giveBack(
   logger.info(count, 'removed what would be left of Rampart');
 }
 
-/** Aborts some time after the process is asked to stop. */
+/** Its signal aborts some time after the process is asked to stop. */
 function lateAfter(reported: AbortSignal, afterMs: number): Disposable & { readonly signal: AbortSignal } {
   const late = new AbortController();
   let timer: NodeJS.Timeout | undefined;

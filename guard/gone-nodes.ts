@@ -1,4 +1,4 @@
-/** Deletes objects that were written for nodes that are gone, even without a garbage collector. */
+/** Deletes objects that were written for nodes that no longer exist, even without a garbage collector. */
 import { deleteSame } from '../lib/kube/client/delete-same.ts';
 import { labelValue } from '../lib/kube/selectors/label-names.ts';
 import type { KubeClient } from '../lib/kube/client/client.ts';
@@ -16,19 +16,19 @@ import { type KubeObject, type Node, nodes as nodeType } from '../lib/kube/objec
 
 /** Objects of a kind, each of which belongs to one node. */
 export interface ObjectsOfNodes<T extends KubeObject> {
-  /** Has the index `node`, whose values are those of {@link nodeOf}. */
+  /** Has an index `node`, whose values are the results of {@link nodeOf}. */
   readonly cache: IndexedCache<T>;
   /**
    * The name of the object's node, either as it is or in the form that `labelValue()` gives it (with a digest
    * if the name is too long for a label).
    */
   nodeOf(object: T): string;
-  /** Whether the node's agent holds the object with this finalizer, which only that agent removes. */
+  /** Whether this finalizer is one that only the node's agent would remove. */
   isHold?(finalizer: string): boolean;
 }
 
 interface GoneNodesOptions<T extends KubeObject> extends ControllerContext {
-  /** Name of the controller. */
+  /** The controller's name. */
   readonly name: string;
   readonly nodes: IndexedCache<Node>;
   readonly kinds: readonly ObjectsOfNodes<T>[];
@@ -36,7 +36,7 @@ interface GoneNodesOptions<T extends KubeObject> extends ControllerContext {
 
 const WORKERS = 4;
 
-/** Runs until `signal` aborts; the caches are synced. */
+/** Runs until `signal` aborts; the caches must be synced. */
 export async function deleteObjectsOfGoneNodes<T extends KubeObject>(
   options: GoneNodesOptions<T>,
 ): Promise<void> {
@@ -58,7 +58,7 @@ export async function deleteObjectsOfGoneNodes<T extends KubeObject>(
     nodes.subscribe(({ type, key }) => {
       if (type === 'deleted') labels.delete(labelValue(key));
       else labels.add(labelValue(key));
-      // The first Node counts too: before it, nothing was known about nodes.
+      // Also when the first Node appears: without any, nothing was known about nodes.
       if (type === 'deleted' || nodes.size === 1) addAll();
     }),
   );
@@ -81,7 +81,7 @@ export async function deleteObjectsOfGoneNodes<T extends KubeObject>(
   await runController({ ...options, queue, reconcile, workers: WORKERS });
 }
 
-/** Asks the API itself: the cache may be behind the agent of a new node. A label that is not a name of a node is a digest of one. */
+/** Asks the API itself, since the cache may not know a new node whose agent has already written. For the digest of a long name, false. */
 export async function nodeExists(client: KubeClient, name: string, signal: AbortSignal): Promise<boolean> {
   return (await orUndefined(client.get(nodeType, { name }, { signal }))) !== undefined;
 }

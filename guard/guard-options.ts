@@ -8,14 +8,17 @@ import { append, refuseEmpty, words } from '../lib/cli/options.ts';
 
 /** `--guards`. */
 export interface GuardChoice {
-  /** Names; empty: all guards. */
+  /** Names of guards; empty: all guards. */
   readonly guards: readonly string[];
 }
 
-/** Where an agent keeps what guards keep, each in a directory of its own. */
+/** The agent's default data directory: each guard that keeps data has a directory in it. */
 const agentDirectory = '/var/lib/rampart';
 
-/** Adds `--guards`, and the flags of all guards that this command has, each in a group of the help. Call it after the command's own. */
+/**
+ * Adds `--guards`, and the flags that guards have for this command, each guard's in a group of the help. Call it after adding the command's
+ * own options.
+ */
 export function addGuardOptions(command: Command, name: GuardCommand, guards: readonly Guard[]): Command {
   const chosen = new Option('--guards <names>', 'the guards to run, separated by commas; repeatable')
     .env('RAMPART_GUARDS')
@@ -41,7 +44,7 @@ export function addGuardOptions(command: Command, name: GuardCommand, guards: re
   return command;
 }
 
-/** The directory of a guard, as the agent's flag has it. @throws {RampartError} `INPUT` if it is empty. */
+/** Returns the directory of a guard, from its flag of the agent. @throws {RampartError} `INPUT` if it is empty. */
 export function directoryIn(values: OptionValues): (guard: Guard) => string {
   return ({ directory }) => {
     const flags = directory?.flags ?? '';
@@ -52,7 +55,7 @@ export function directoryIn(values: OptionValues): (guard: Guard) => string {
 }
 
 /**
- * The result of the guard's `parse` for the values of a command.
+ * What the guard's `parse` makes of a command's values.
  *
  * @throws {RampartError} `INPUT`
  */
@@ -61,7 +64,7 @@ export function parsedOptions({ options = [], parse }: Guard, values: OptionValu
   return parse({ ...Object.fromEntries(defaults), ...values });
 }
 
-/** As commander takes it. */
+/** The option for commander. */
 export function optionOf({
   flags,
   description,
@@ -82,7 +85,7 @@ export function optionOf({
   return option;
 }
 
-/** Reports an error of `parse` as a wrong argument. */
+/** Turns an error of `parse` into commander's error for an invalid argument. */
 export function argument<T>(parse: (text: string) => T): (text: string) => T {
   return (text) => {
     try {

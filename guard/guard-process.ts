@@ -1,4 +1,4 @@
-/** The parts that a process with guards has once: caches, health, metrics, and its messages. */
+/** What a process with guards has only once: caches, health, metrics, and its messages. */
 import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 
@@ -27,7 +27,7 @@ export function chosenGuards(
   return chosen;
 }
 
-/** Where the metrics of their cluster parts are beside /metrics. */
+/** Paths under which the guards' cluster metrics are served in addition to /metrics. */
 export function metricsPathsOf(guards: readonly Guard[]): string[] {
   return guards.flatMap(({ metricsPaths = [] }) => metricsPaths);
 }
@@ -66,7 +66,7 @@ export function guardProcess(options: GuardProcessOptions): GuardProcess {
   return { client, logger, identity, health, metrics: shared, caches, sink: stream.sink };
 }
 
-/** The container runtime, if a guard uses it; readiness waits for it if a guard cannot do without. */
+/** Opens the container runtime if a guard uses it; the process is not ready without it if a guard needs it. */
 export async function openRuntime(
   guards: readonly Guard[],
   { socketPath, logger, ...reported }: ReportedOfRuntime & { socketPath: string | undefined; logger: Logger },
@@ -84,8 +84,8 @@ interface ReportedOfRuntime {
 }
 
 /**
- * Without its answers, new containers are not seen: the process is not ready, and guards that cannot do without are unavailable. Where
- * there is no runtime, there are no containers to see.
+ * While the runtime does not answer, new containers are not seen: the process is not ready, and guards that need the runtime are
+ * unavailable. If there is no runtime, there are no containers to see.
  */
 export function reportOfRuntime(
   guards: readonly Guard[],

@@ -3,9 +3,9 @@ import type { MetricsRegistry } from './guard.ts';
 import { Listeners } from '../lib/time/listeners.ts';
 
 /**
- * - `waiting`: for what the API does not serve yet.
- * - `running`: its part runs; whether it is ready, its health parts say.
- * - `unavailable`: this machine or cluster cannot serve it.
+ * - `waiting`: the API does not serve yet what the guard needs.
+ * - `running`: its part runs; its health parts say whether it is ready.
+ * - `unavailable`: this machine or cluster cannot run it.
  */
 interface GuardState {
   readonly state: AgentGuardState['state'];
@@ -13,7 +13,7 @@ interface GuardState {
   readonly reason?: string;
 }
 
-/** A reason may quote a verifier's log; `rampart status` shows the beginning. */
+/** A reason may quote a verifier's log; `rampart status` shows only its beginning. */
 const MAX_REASON = 500;
 
 export class GuardStates {
@@ -26,7 +26,7 @@ export class GuardStates {
   /** Losses of the process besides its guards. */
   losses: () => Losses = () => ({});
 
-  /** @param guards - That this process runs, before any has begun: the others are switched off. */
+  /** @param guards - All guards that this process runs, before any has started; guards not listed are switched off. */
   constructor(guards: readonly string[] = []) {
     for (const guard of guards) this.#states.set(guard, { state: 'starting' });
   }
@@ -40,18 +40,19 @@ export class GuardStates {
   }
 
   /**
-   * Reports it as starting, with what it waits for, until it is ready for the first time: the report of its previous process does not apply yet.
+   * Reports the guard as starting, with what it waits for, until it is ready for the first time: until then the API has only what its
+   * previous process reported.
    */
   untilReady(guard: string, notReady: () => string | undefined): void {
     this.#notReady.set(guard, notReady);
   }
 
-  /** Reports it as unavailable as long as there is a reason, also after it was ready: it does not guard what it cannot see. */
+  /** Reports the guard as unavailable while there is an obstacle, even if it was ready before: it cannot guard what it does not see. */
   setObstacle(guard: string, obstacle: () => string | undefined): void {
     this.#obstacles.set(guard, obstacle);
   }
 
-  /** How many guards are not ready yet. */
+  /** The number of guards that are not ready yet. */
   notReady(): number {
     for (const [guard, ask] of this.#notReady) {
       if (this.get(guard).state === 'running' && ask() === undefined) this.#notReady.delete(guard);
@@ -59,7 +60,7 @@ export class GuardStates {
     return this.#notReady.size;
   }
 
-  /** @returns whether that is new. */
+  /** @returns whether the state has changed. */
   set(guard: string, state: GuardState): boolean {
     const before = this.#states.get(guard);
     if (before?.state === state.state && before.reason === state.reason) return false;
@@ -69,8 +70,8 @@ export class GuardStates {
   }
 
   /**
-   * Sets a guard's facts about its work. Changed numbers alone cause no write: the next renewal of the lease
-   * has them. A function is called each time the lease is written.
+   * Sets a guard's facts about its work. If only numbers change, they are not written at once but with the next renewal of the lease. A
+   * function is called each time the lease is written.
    */
   setFacts(guard: string, facts: GuardFacts | (() => GuardFacts)): void {
     const before = this.#facts.get(guard);
@@ -84,12 +85,12 @@ export class GuardStates {
     if (isNews) this.#listeners.notify();
   }
 
-  /** How much the guard sees; called each time the lease is written. */
+  /** Sets the function that returns the guard's coverage; it is called each time the lease is written. */
   setCoverage(guard: string, read: () => Coverage): void {
     this.#coverage.set(guard, read);
   }
 
-  /** The states as an annotation of the process's lease. */
+  /** The states in the form of the lease's annotation. */
   text(): string {
     this.notReady();
     return JSON.stringify(
@@ -132,7 +133,7 @@ export class GuardStates {
   }
 }
 
-/** Registers `rampart_guard_running`. @throws when the registry has it already. */
+/** Registers `rampart_guard_running`. @throws if the registry already has it. */
 export function registerGuardMetrics(
   metrics: MetricsRegistry | undefined,
   parts: Readonly<Partial<Record<'node' | 'cluster', GuardStates>>>,

@@ -68,70 +68,75 @@ export interface Guard<Options = unknown> {
   readonly name: string;
   /** A description for help texts, after its name: without a capital letter or a full stop. */
   readonly summary: string;
-  /** The CustomResourceDefinitions that it brings. They are waited for: without them it does not run, and says so. */
+  /** The CustomResourceDefinitions that it brings. Its parts start once the API serves them; until then the guard reports that it waits. */
   readonly resources: readonly Resource[];
-  /** A name of `resources` that other versions of its API use for something else: the API serves only one of them. */
+  /**
+   * A name in `resources` that another version of the guard's API uses for a different resource: an API server can serve only one of the
+   * two.
+   */
   readonly variants?: ResourceVariants;
-  /** It runs once the API has answered, with or without its resources, for what it does about others. Default: false. */
+  /**
+   * Its parts run once the API has answered, even if it does not serve `resources`: they also act on objects of other projects. Default:
+   * false.
+   */
   readonly worksWithoutResources?: true;
   /**
    * Kinds written by users that have `status.conditions`: if a node cannot serve the guard, condition
    * `Served` says so.
    */
   readonly guarded?: readonly ResourceType[];
-  /** Kubernetes' own kinds with which users request it. */
+  /** Kubernetes' own kinds through which users request the guard. */
   readonly builtinKinds?: readonly ResourceType[];
   readonly commands?: readonly OwnCommand[];
   readonly options?: readonly GuardOption[];
   /**
-   * Converts the values of the command line for its parts; `option-values.ts` reads values with their types.
-   * Options that a command lacks have their defaults. It is called before anything has begun, and again for
-   * each part: it must have no effects.
+   * Converts a command's option values for the guard's parts; `option-values.ts` reads values with their types. Options that a command
+   * lacks have their defaults. It is called before anything has started, and again for each part: it must have no side effects.
    *
    * @throws {RampartError} `INPUT` for values that cannot work
    */
   readonly parse: (values: OptionValues) => Options;
-  /** Where its node part keeps what outlives a restart. */
+  /** Where its node part keeps data that outlives a restart. */
   readonly directory?: GuardDirectory;
-  /** Whether its node part uses the container runtime; otherwise none is looked for. `needed`: readiness waits for it. */
+  /** Whether its node part uses the container runtime; if no guard does, it is not opened. `needed`: readiness waits for the runtime. */
   readonly containers?: 'needed' | 'used';
   readonly rights: GuardRights;
-  /** The node part's requirements for the agent's pod, besides the base. */
+  /** What its node part needs in the agent's pod, besides the base. */
   readonly pod?: PodNeeds;
-  /** The parts of /healthz and /readyz that it has. A part that is not named here cannot be registered. */
+  /** The parts of /healthz and /readyz that it has. Only parts named here can be registered. */
   readonly health?: readonly HealthPart[];
-  /** Registers its metrics, with readings of nothing: for the tables in docs/. */
+  /** Registers its metrics without values: for the tables in docs/. */
   readonly metrics?: () => Promise<GuardMetrics>;
   /** Prometheus' alerting rules for these metrics. */
   readonly alertingRules?: () => Promise<readonly AlertingRule[]>;
-  /** Where the operator's metrics are beside /metrics: where the product whose place it takes has them. */
+  /** Paths under which the operator's metrics are served in addition to /metrics: those of the product that the guard replaces. */
   readonly metricsPaths?: readonly string[];
   /** The part that the agent runs on each node. */
   readonly node?: () => Promise<NodePart<Options>>;
-  /** Its cluster part objects to writes if the API is in the same process (`context.admission`): until it is ready, they wait. */
+  /** Whether its cluster part may refuse writes, if the API is in the same process (`context.admission`): writes wait until it is ready. */
   readonly admits?: true;
   /** The part that the operator runs once per cluster. */
   readonly cluster?: () => Promise<ClusterPart<Options>>;
   /** Whether it works on this machine, for `rampart doctor`. */
   readonly examine?: () => Promise<ExamineMachine>;
   readonly status?: () => Promise<StatusSection>;
-  /** The picture behind its card of `rampart ui`. */
+  /** The picture behind the guard's card in `rampart ui`. */
   readonly picture?: () => Promise<PictureSource>;
-  /** The kinds of lines that its node part gives to the sink, for `rampart alerts`. */
+  /** The kinds of lines that it emits, for `rampart alerts`. */
   readonly lines?: () => Promise<readonly LineKind[]>;
-  /** Its findings in the words of OCSF, for OTLP. */
+  /** Maps its findings to OCSF, for OTLP. */
   readonly ocsf?: () => Promise<OcsfMapping>;
-  /** Objects and kernel state that stay in a cluster and on nodes when its processes end. */
+  /** Objects and kernel state that remain in a cluster and on nodes when its processes end. */
   readonly leftovers?: () => Promise<Leftovers>;
-  /** Apart from {@link leftovers}, which load more: each agent without the guard loads this at its start. */
+  /** Separate from {@link leftovers}, which loads more code: every agent without the guard loads this at its start. */
   readonly switchedOff?: () => Promise<CleanSwitchedOff<Options>>;
 }
 
 /**
- * Removes what has an effect on this node although the guard is switched off. An agent or standalone without the guard calls it at its
- * start, with whatever rights it has.
+ * Removes the guard's remains that still have an effect on this node although the guard is switched off. An agent or standalone without the
+ * guard calls it at its start, with whatever rights it has.
  *
- * @returns a line for each thing that was removed
+ * @returns a line for each thing removed
  * @example
  * export const openLocks: CleanSwitchedOff = async () => {
  *   const locks = await locksOfRampart();
@@ -145,14 +150,14 @@ export type CleanSwitchedOff<Options = unknown> = (
 ) => Promise<readonly string[]>;
 
 /**
- * Resources that share one name, of which the API has one.
+ * Resources that share one name, so that the API can serve only one of them.
  *
  * @example
  * resources: [bpfApplications],
  * variants: { option: 'bpfmanApi', resources: { 'v0.6': bpfApplications, 'v0.5': earlierApplications } },
  */
 export interface ResourceVariants {
-  /** The option that chooses where the API is our own, by the name that commander makes of its flag: `bpfmanApi`. */
+  /** The option that chooses the variant where the API is our own; its name as commander derives it from the flag: `bpfmanApi`. */
   readonly option: string;
   /**
    * Keyed by the option's values. The first is the variant listed in {@link Guard.resources}; it is the
@@ -186,16 +191,16 @@ export type NodePart<Options = unknown> = (context: NodeContext, options: Option
 export type ClusterPart<Options = unknown> = (context: ClusterContext, options: Options) => Promise<void>;
 
 /**
- * A guard as one of a list, in which the type of the options differs from guard to guard.
+ * A guard as an element of a list, in which each guard has a different type of options.
  *
- * The cast drops that type. It is safe because only `run-guards.ts` calls the parts of a guard, with the
- * result of the same guard's `parse`.
+ * The cast drops that type. It is safe because only `run-guards.ts` calls the parts of a guard, with the result of the same guard's
+ * `parse`.
  */
 export function defineGuard<Options>(guard: Guard<Options>): Guard {
   return guard as Guard;
 }
 
-/** Where Rampart is deployed: its leases, and what belongs to no namespace of a user. */
+/** The namespace that Rampart is deployed in. It has Rampart's leases, and objects that belong to no user's namespace. */
 export const systemNamespace = 'rampart-system';
 
 export type GuardCommand = 'agent' | 'operator' | 'standalone';
@@ -213,14 +218,14 @@ export type GuardCommand = 'agent' | 'operator' | 'standalone';
  * };
  */
 export interface OwnCommand {
-  /** Declares options and subcommands only: their actions load what does the work, so that `--help` is quick. */
+  /** Declares options and subcommands only: their actions load the implementation, so that `--help` is quick. */
   readonly create: (guard: Guard) => Command;
   /** One of the examples of `rampart --help`: what follows `rampart`, and what it does. */
   readonly example?: readonly [command: string, what: string];
 }
 
 /**
- * A flag. Two guards that name the same object share the flag.
+ * A flag. If two guards list the same object, they share the flag.
  *
  * @example
  * const interval: GuardOption = {
@@ -232,12 +237,12 @@ export interface OwnCommand {
  * };
  */
 export interface GuardOption {
-  /** As commander has it: `--mode <mode>`. */
+  /** In commander's syntax: `--mode <mode>`. */
   readonly flags: string;
   readonly description: string;
   readonly on: readonly GuardCommand[];
   readonly default?: unknown;
-  /** How the default is shown, where a person would type something else. */
+  /** The default as shown in the help, if a user would write it differently. */
   readonly defaultText?: string;
   readonly choices?: readonly string[];
   /** May be given several times; the value is a list of strings. */
@@ -247,7 +252,7 @@ export interface GuardOption {
   readonly env?: string;
 }
 
-/** Keyed by the camel-case names that commander makes of flags. */
+/** Keyed by the camel-case names that commander derives from flags. */
 export type OptionValues = Readonly<Record<string, unknown>>;
 
 /**
@@ -255,26 +260,26 @@ export type OptionValues = Readonly<Record<string, unknown>>;
  * directory: { name: 'door-watch', flags: '--door-directory <dir>', description: 'where open doors are remembered' },
  */
 interface GuardDirectory {
-  /** Below the directory of standalone, and of the agent's data. */
+  /** The directory's name, in the data directories of standalone and of the agent. */
   readonly name: string;
-  /** Flags of the agent: `--spool <dir>`. */
+  /** The agent's flag for it: `--spool <dir>`. */
   readonly flags: string;
   readonly description: string;
 }
 
-/** A rule as RBAC has it, with the reason as a comment in the manifest. */
+/** An RBAC rule; `why` becomes a comment in the manifest. */
 export interface Right {
   readonly apiGroups: readonly string[];
   readonly resources: readonly string[];
   readonly verbs: readonly string[];
   readonly resourceNames?: readonly string[];
   readonly why?: string;
-  /** In {@link systemNamespace} only: a Role in place of a ClusterRole. */
+  /** Only in {@link systemNamespace}: a Role instead of a ClusterRole. */
   readonly inSystem?: true;
 }
 
 /**
- * @param group - Of the API; '' is the core group.
+ * @param group - The API group; '' is the core group.
  *
  * @example
  * const rights: GuardRights = {
@@ -307,17 +312,17 @@ export interface GuardRights {
   readonly agent?: readonly Right[];
   readonly operator?: readonly Right[];
   readonly viewer?: readonly Right[];
-  /** ClusterRoles that others bind: name, why, rules. */
+  /** ClusterRoles for users to bind. */
   readonly roles?: readonly {
     readonly name: string;
     readonly why: string;
     readonly rules: readonly Right[];
-    /** It has also the rules of all ClusterRoles with one of these labels, with the value `true`. */
+    /** Labels: the rules of every ClusterRole that has one of them, with the value `true`, are added to this one (aggregation). */
     readonly aggregates?: readonly string[];
-    /** The account that has it in the whole cluster. Default: none. */
+    /** The account that is bound to it in the whole cluster. Default: none. */
     readonly boundTo?: 'operator';
   }[];
-  /** Limits of the writes that the rights allow. */
+  /** What the permitted writes may contain, beyond RBAC. */
   readonly limits?: WriteLimits;
 }
 
@@ -339,7 +344,7 @@ export interface PodNeeds {
   /** AppArmor's `Unconfined`, and why. */
   readonly appArmorUnconfined?: string;
   readonly mounts?: readonly PodMount[];
-  /** For the agent, beside `--guards`. */
+  /** Arguments for the agent, in addition to `--guards`. */
   readonly args?: readonly string[];
 }
 
@@ -362,11 +367,11 @@ export interface PodMount {
  */
 export interface HealthPart {
   readonly on: 'node' | 'cluster';
-  /** After the guard's name, and `node` if it is on a node: `file-access-node-pods`. */
+  /** The part's name after that of the guard, and `node` if it is on a node: `file-access-node-pods`. */
   readonly name: string;
-  /** What it means to be healthy, in words. */
+  /** What is true while it is healthy. */
   readonly what: string;
-  /** Part of /healthz: only a new process helps. Default: of /readyz. */
+  /** Whether it is a part of /healthz, because only a restart helps. Default: a part of /readyz. */
   readonly alive?: boolean;
 }
 

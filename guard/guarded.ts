@@ -18,9 +18,9 @@ export interface ObjectName {
 /** A `metadata.generation`, or a `metadata.resourceVersion`. Only two of the same type can be compared. */
 export type Revision = number | string;
 
-/** The state of an object of a user, as found by a section of `rampart status`. */
+/** The state of a user's object, as found by a section of `rampart status`. */
 export interface GuardedObject extends ObjectName {
-  /** The current version. */
+  /** The current revision of the object. */
   readonly revision: Revision;
   /** When the user changed it last, if known. */
   readonly changedMs?: number | undefined;
@@ -29,32 +29,32 @@ export interface GuardedObject extends ObjectName {
 }
 
 export type Need = {
-  /** Why the object needs it: `2 containers that it selects run there`. */
+  /** Why the object needs this process: `2 containers that it selects run there`. */
   readonly why: string;
-  /** The latest revision that this process has reported on; undefined: it has reported on none. */
+  /** The latest revision that this process has reported on; undefined if it has not reported. */
   readonly seen: Revision | undefined;
 } & (
   | { readonly process: 'agent'; readonly node: string }
   | { readonly process: 'operator' }
-  /** `isReady`: as its pods are now. */
+  /** `isReady`: whether its pods are ready now. */
   | { readonly process: 'policy-server'; readonly name: string; readonly isReady: boolean }
 );
 
-/** A problem that the section has found. */
+/** A problem that a section has found. */
 export interface OwnProblem {
   /** A word for scripts: `file-missing`. */
   readonly kind: string;
   readonly why: string;
   readonly next: string;
-  /** The process that reports it: the problem is dropped if that process is dead. Default: the objects show it themselves. */
+  /** The process that reports it: if that process is dead, the problem is dropped. Default: the section sees the problem in the objects. */
   readonly by?: 'agent' | 'operator';
   readonly node?: string;
-  /** In the object: `spec.traps[0].path`. */
+  /** The field of the object: `spec.traps[0].path`. */
   readonly field?: string;
   readonly sinceMs?: number | undefined;
 }
 
-/** An entry of `problems[]` of `-o json`. */
+/** An entry of `problems[]` in `-o json`. */
 export interface Problem {
   readonly guard: string;
   readonly kind: string;
@@ -63,31 +63,31 @@ export interface Problem {
   readonly field: string | null;
   readonly why: string;
   readonly next: string;
-  /** RFC 3339; `null` if it is not known. */
+  /** RFC 3339; `null` if unknown. */
   readonly since: string | null;
 }
 
 /** An agent or an operator, as its lease shows it. */
 export interface ProcessView {
-  /** Empty after the process has stopped and given the lease back. */
+  /** Empty if the process has stopped and given the lease back. */
   readonly holder: string;
-  /** Within the duration of the lease. */
+  /** Whether the lease was renewed within its duration. */
   readonly isRenewed: boolean;
   readonly renewedMs: number | null;
-  /** All that it runs, by name: the others are switched off. */
+  /** All guards that the process runs, by name: guards not listed are switched off. */
   readonly guards: ReadonlyMap<string, AgentGuardState>;
 }
 
 export interface Processes {
-  /** Agents by node; undefined: leases may not be read. */
+  /** Agents by node; undefined if leases may not be read. */
   readonly agents: ReadonlyMap<string, ProcessView> | undefined;
-  /** `null`: there is no lease. */
+  /** `null`: there is no lease; undefined if it may not be read. */
   readonly operator: ProcessView | null | undefined;
-  /** How a person starts a process that does not run. */
+  /** Tells a user how to start a process that does not run. */
   readonly start: (process: 'agent' | 'operator', node?: string) => string;
 }
 
-/** The relevant part of a guard's descriptor. */
+/** The part of a guard's descriptor that is needed here. */
 export interface RunGuard {
   readonly name: string;
   /** Undefined: no agent is needed. */
@@ -107,7 +107,7 @@ const leasesUnread: Fault = {
   next: 'Bind the Role rampart-viewer in rampart-system to this user',
 };
 
-/** @returns why the object is not guarded; nothing if it is. */
+/** @returns why the object is not guarded; empty if it is. */
 export function problemsOf(guard: RunGuard, object: GuardedObject, processes: Processes): Problem[] {
   const { kind, namespace, name } = object;
   const problem = ({ kind: what, why, next, sinceMs }: Fault, more: Partial<Problem> = {}): Problem => ({
@@ -195,7 +195,7 @@ function faultOf(
   };
 }
 
-/** Why a process does not do the work of a guard now; without `next`: it has to be started. */
+/** Why a process does not do a guard's work now; without `next` if the process has to be started. */
 function processFault(
   guard: string,
   process: ProcessView | undefined,

@@ -5,11 +5,12 @@ import { join } from 'node:path';
 const form = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /**
- * The name for leases of the process that has this directory: the same after a restart, so that one that was killed
- * goes on with its own lease at once and does not wait for its end, with nothing watched meanwhile.
+ * The identity in leases of the process that owns this directory. It stays the same after a restart, so that a process that was killed
+ * continues with its own lease at once; otherwise the next one would have to wait for the lease to expire, and nothing would be watched
+ * meanwhile.
  *
- * Call it only when no other process can have the directory: two must not have one name. Where the file cannot be
- * written the name is a new one each time, which costs that wait and nothing else.
+ * Call it only if no other process can own the directory: two processes must not have the same identity. If the file cannot be written,
+ * each start has a new identity, which costs that wait but nothing else.
  */
 export function lastingIdentity(directory: string, nodeName: string): string {
   const path = join(directory, 'identity');
@@ -17,7 +18,7 @@ export function lastingIdentity(directory: string, nodeName: string): string {
   try {
     known = readFileSync(path, 'utf8').trim();
   } catch {
-    // The first start.
+    // This is the first start.
   }
   if (form.test(known)) return `${nodeName}_${known}`;
   const fresh = randomUUID();
@@ -25,7 +26,7 @@ export function lastingIdentity(directory: string, nodeName: string): string {
     writeFileSync(`${path}.new`, `${fresh}\n`, { mode: 0o600 });
     renameSync(`${path}.new`, path);
   } catch {
-    // Without the file, the next process has another name.
+    // Without the file, the next process has another identity.
   }
   return `${nodeName}_${fresh}`;
 }

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 
 import { errorCodes, RampartError } from '../lib/errors/errors.ts';
 
-/** Which kernel runs here: the same for all nodes on it, another one after each boot. @throws {RampartError} `SYSTEM` */
+/** Identifies the running kernel: the same for all nodes that share it, different after each boot. @throws {RampartError} `SYSTEM` */
 export function readKernelId(path = '/proc/sys/kernel/random/boot_id'): string {
   try {
     return readFileSync(path, 'utf8').trim();

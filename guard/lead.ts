@@ -1,4 +1,4 @@
-/** Guards' work once per cluster: done while this process holds the operator's lease. */
+/** Work that guards do once per cluster: while this process holds the operator's lease. */
 import type { KubeClient } from '../lib/kube/client/client.ts';
 import { isAlreadyExists } from '../lib/kube/client/client-errors.ts';
 import { type Clock, sleep, systemClock } from '../lib/time/clock.ts';
@@ -16,21 +16,22 @@ interface LeadershipOptions {
   readonly client: KubeClient;
   readonly logger: Logger;
   readonly identity: string;
-  /** The states of this process's guards, which each renewal includes. */
+  /** The states of this process's guards; each renewal writes them into the lease. */
   readonly states: Pick<GuardStates, 'text'>;
-  /** Work for all guards together, in each term. */
+  /** Work that is done once for all guards, in each term. */
   readonly upkeep?: (term: AbortSignal) => Promise<void>;
   readonly clock?: Clock | undefined;
 }
 
 const NAMESPACE_RETRY_MS = 2000;
 /**
- * One lease for all guards, so that what is written at rest does not grow with them: 25 renewals a minute. A successor sees a
- * renewal up to a try late, waits for the duration, and tries again within another: 9 s + 2 * 2.9 s is below 15 s.
+ * One lease for all guards, so that the writes of an idle operator do not grow with the number of guards: 25 renewals a minute. A successor
+ * sees a renewal up to one retry period late, waits for the lease duration, and then tries again within another period: 9 s + 2 * 2.9 s is
+ * below 15 s.
  */
 const times = { leaseDurationSeconds: 9, renewDeadlineMs: 8000, retryPeriodMs: 2400 } as const;
 
-/** The operator's lease, for all guards of a process. Disposing it ends the work, then gives the lease back. */
+/** The operator's lease, for all guards of a process. Disposing of it ends the work, then gives the lease back. */
 export class Leadership implements AsyncDisposable {
   readonly #options: LeadershipOptions;
   readonly #stop = new AbortController();
@@ -49,10 +50,10 @@ export class Leadership implements AsyncDisposable {
   }
 
   /**
-   * Works in each term of this process, until `signal` aborts or the work ends by itself.
+   * Runs `work` in each term of this process, until `signal` aborts or the work ends by itself.
    *
-   * @param work - Until its signal aborts.
-   * @throws what `work` throws. That the API cannot be reached ends nothing.
+   * @param work - Runs until its signal aborts.
+   * @throws what `work` throws. An unreachable API ends nothing.
    */
   async lead(signal: AbortSignal, work: (term: AbortSignal) => Promise<void>): Promise<void> {
     this.#election ??= this.#run();
@@ -60,14 +61,14 @@ export class Leadership implements AsyncDisposable {
       const term = await orAborted(this.#term.promise, signal).catch(() => undefined);
       if (term === undefined) return;
       const working = work(AbortSignal.any([signal, term]));
-      // The lease is given back when it has ended, however.
+      // The lease is given back once the work has ended, with or without an error.
       const settled = working.catch(() => undefined);
       this.#working.add(settled);
       try {
         await working;
         if (!term.aborted) return;
       } catch (error) {
-        // An error after the request to end has no meaning.
+        // Errors after the request to end are ignored.
         if (!term.aborted && !signal.aborted) throw error;
       } finally {
         this.#working.delete(settled);
@@ -107,7 +108,7 @@ export class Leadership implements AsyncDisposable {
   }
 }
 
-/** Tries until the namespace of all leases exists, or `signal` aborts. */
+/** Retries until the namespace of all leases exists, or `signal` aborts. */
 export async function ensureSystemNamespace({
   client,
   signal,

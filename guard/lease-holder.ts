@@ -2,7 +2,7 @@ export interface LeaseView {
   readonly name: string;
   /** Empty if it is free. */
   readonly holder: string;
-  /** Measured with this machine's clock: negative if the holder's is ahead; `null` if the lease does not say. */
+  /** By this machine's clock: negative if the holder's clock is ahead; `null` if the lease has no time. */
   readonly renewedSecondsAgo: number | null;
   readonly isRenewed: boolean;
 }
@@ -15,13 +15,13 @@ export interface HolderReport {
    */
   readonly state: 'held' | 'stale' | 'free' | 'unknown';
   readonly holder: string | null;
-  /** Measured with this machine's clock: negative if the holder's is ahead. */
+  /** By this machine's clock: negative if the holder's clock is ahead; `null` if unknown. */
   readonly renewedSecondsAgo: number | null;
 }
 
 const nobody: HolderReport = { state: 'free', holder: null, renewedSecondsAgo: null };
 
-/** Who holds the lock of this name; unknown if locks may not be read, or if it is unknown which lock it is. */
+/** Who holds the lock with this name; unknown if locks may not be read, or the name is undefined. */
 export function holderOf(leases: readonly LeaseView[] | undefined, name: string | undefined): HolderReport {
   if (leases === undefined || name === undefined) return { ...nobody, state: 'unknown' };
   const lease = leases.find((one) => one.name === name);
@@ -31,12 +31,12 @@ export function holderOf(leases: readonly LeaseView[] | undefined, name: string 
   return { state: isRenewed ? 'held' : 'stale', holder, renewedSecondsAgo };
 }
 
-/** Holders are named by their node or host and a random part, which is useless to people. */
+/** The holder for people: without the random part after the name of the node or host. */
 export function holderName({ holder }: HolderReport): string {
   return nodeOfHolder(holder ?? '');
 }
 
-/** The node of an agent that holds a lock. */
+/** The node, if the holder of a lock is an agent. */
 export function nodeOfHolder(identity: string): string {
   return identity.replace(/_[0-9a-f-]{36}$/, '');
 }

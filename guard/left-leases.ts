@@ -1,7 +1,7 @@
 /**
- * Deletes leases that are no longer renewed: those of agents whose Node is gone, and those of kernels without
- * an agent. They have no owner: with one, the garbage collector would take the lease of an agent that still
- * works when its Node is deleted, and later writes of the agent would stay.
+ * Deletes leases that are no longer renewed: those of agents whose Node is gone, and those of kernels that no agent runs on. They have no
+ * owner: if the Node owned an agent's lease, the garbage collector would delete it with the Node, even if the agent still works, and the
+ * agent's later writes would stay.
  */
 import { deleteSame } from '../lib/kube/client/delete-same.ts';
 import type { IndexedCache } from '../lib/kube/cache/indexed-cache.ts';
@@ -25,7 +25,7 @@ export interface LeftLeasesOptions extends ControllerContext {
   readonly clock?: Clock;
 }
 
-/** An agent that works renews its own three times meanwhile. */
+/** An agent that works renews its lease three times within this time. */
 const UNCHANGED_MS = 30_000;
 const AGAIN_MS = 5000;
 const KEY = 'leases';
@@ -36,9 +36,9 @@ export async function deleteLeftLeases(options: LeftLeasesOptions): Promise<void
   const { reconcile } = new LeftLeases(options);
   using queue = keyQueue();
   using _nodes = nodes.subscribe(({ type, object, previous }) => {
-    // After another boot the node runs another kernel: the lease of the former one is left.
+    // After a reboot the node runs another kernel: the lease of the previous one is left over.
     const isBooted = type === 'modified' && bootId(object) !== bootId(previous);
-    // The first Node counts too: without any, nothing is known about nodes.
+    // Also when the first Node appears: without any, nothing is known about nodes.
     if (type === 'deleted' || isBooted || nodes.size === 1) queue.add(KEY);
   });
   await whenSynced([nodes], signal, async () => {
@@ -49,7 +49,7 @@ export async function deleteLeftLeases(options: LeftLeasesOptions): Promise<void
 
 export class LeftLeases {
   readonly #options: LeftLeasesOptions;
-  /** Leases by name: the version that was first seen, and when. */
+  /** Keyed by the lease's name: the version that was first seen, and when. */
   readonly #since = new Map<string, { readonly version: string; readonly ms: number }>();
 
   constructor(options: LeftLeasesOptions) {
@@ -58,7 +58,7 @@ export class LeftLeases {
 
   readonly reconcile = async (_: string, signal: AbortSignal): Promise<Result> => {
     const { client, nodes, clock = systemClock } = this.#options;
-    // A single machine has none.
+    // A single machine has no Node objects.
     if (nodes.size === 0) return done;
     const { items } = await client.list(leases, { namespace: systemNamespace }, { signal });
     const left = leftOf(items, (name) => nodes.has(name));
@@ -85,14 +85,14 @@ export class LeftLeases {
   async #delete(lease: Lease, signal: AbortSignal): Promise<void> {
     const { client, logger } = this.#options;
     const { name = '' } = lease.metadata;
-    // Unless it was renewed after all.
+    // Deletes it only if it was not renewed after all.
     const deleted = await deleteSame(client, leases, lease, { unchanged: true, signal });
     if (deleted) logger.info({ lease: name }, 'deleted a lease that nobody renews any more');
     this.#since.delete(name);
   }
 }
 
-/** Leases of agents without a Node, and of kernels that no other agent runs on. */
+/** The leases of agents without a Node, and of kernels without an agent. */
 function leftOf(items: readonly Lease[], hasNode: (name: string) => boolean): Lease[] {
   const isGone = (lease: Lease): boolean => {
     const agent = readAgentLease(lease);

@@ -10,18 +10,16 @@ import type { KubeObject, ResourceType } from '../lib/kube/object/object.ts';
  * });
  */
 export interface Leftovers<Options = unknown> {
-  /** The API server calls them for writes of others, so they go first. */
+  /** They are removed first: the API server calls them for other clients' writes. */
   readonly webhooks?: readonly ObjectSelection[];
-  /**
-   * On objects of its kinds. Only its processes remove them, so they do that when Rampart is being removed.
-   */
+  /** Finalizers on objects of the guard's kinds. Only the guard's processes remove them, so they do it when Rampart is being removed. */
   readonly finalizers?: readonly HeldKind[];
   /**
    * Objects that its processes create outside of the namespace that Rampart is deployed in, or that users
    * never write themselves.
    */
   readonly objects?: readonly ObjectSelection[];
-  /** Namespaces that it creates. They may contain objects of users, and are kept with these. */
+  /** Namespaces that it creates. They may contain users' objects: those that do are kept. */
   readonly namespaces?: readonly ObjectSelection[];
   /**
    * Removes what it leaves in the kernel of this node. Its directory, and `directories`, are removed after it.
@@ -29,7 +27,7 @@ export interface Leftovers<Options = unknown> {
    * @returns a line for each thing that was removed
    */
   readonly cleanNode?: (options: Options, node: NodePlace) => Promise<readonly string[]>;
-  /** Besides {@link Guard.directory}. */
+  /** Directories to remove besides {@link Guard.directory}. */
   readonly directories?: (options: Options) => readonly string[];
 }
 
@@ -48,17 +46,17 @@ export interface ObjectSelection {
 export interface HeldKind {
   readonly type: ResourceType;
   readonly finalizers: readonly string[];
-  /** Held by the agents; these are those of one node. */
+  /** For finalizers that agents set: selects the objects of one node. */
   readonly ofNode?: (nodeName: string) => HeldObjects;
 }
 
 interface HeldObjects {
   readonly labelSelector?: string;
-  /** Which of the selected ones. Default: all. */
+  /** Which of the selected objects are meant. Default: all. */
   readonly includes?: (object: KubeObject) => boolean;
 }
 
-/** Forgets the type of the options, as `defineGuard` does. */
+/** Drops the type of the options, as `defineGuard` does. */
 export function defineLeftovers<Options>(leftovers: Leftovers<Options>): Leftovers {
   return leftovers as Leftovers;
 }

@@ -1,4 +1,4 @@
-/** How lines of guards are shown to people, as by `rampart alerts`. Keys of all lines: stream/finding.ts. */
+/** How lines of guards are shown to people, for example by `rampart alerts`. The keys that all lines have are in stream/finding.ts. */
 import type { ReadFinding } from './stream/read-finding.ts';
 
 /**
@@ -15,7 +15,7 @@ import type { ReadFinding } from './stream/read-finding.ts';
  * };
  */
 export interface LineKind {
-  /** The `kind` of each of its lines. */
+  /** The value of the key `kind` in these lines. */
   readonly kind: string;
   /**
    * The parts after the head; undefined if keys of the guard are missing, as in a line of another program.
@@ -24,19 +24,19 @@ export interface LineKind {
 }
 
 export interface LineView {
-  /** The file that it is about; undefined if it is about none. */
+  /** The file that the line is about; undefined if it is about none. */
   readonly path?: string;
-  /** The pod that did it, if the `object` of the finding is not that pod. */
+  /** The pod that caused it, if that is not the `object` of the finding. */
   readonly by?: PodName;
-  /** The words of a `rampart` command that says more of it, without those that name the cluster: `network`, `explain`, ... */
+  /** The words of a `rampart` command that shows more about it, without options that name the cluster: `network`, `explain`, ... */
   readonly next?: readonly string[];
-  /** The same of a command that is run on the node where it happened. */
+  /** The same for a command that has to be run on the node of the finding. */
   readonly nextOnNode?: readonly string[];
-  /** Whether a person has to decide on it. */
+  /** Set if a person has to decide about it. */
   readonly decision?: Decision;
-  /** Lines with the same key that follow each other are shown to a person as one. */
+  /** Consecutive lines with the same key are shown as one. */
   readonly fold?: LineFold;
-  /** As one line for a person, without a newline. */
+  /** The finding as one line for people, without a newline. */
   pretty(options: PrettyLineOptions): string;
 }
 
@@ -44,9 +44,9 @@ export interface LineView {
 export interface Decision {
   /** Lines with the same key are about the same thing: the newest one says whether it is open. */
   readonly key: string;
-  /** `false`: it was decided, or is gone. */
+  /** `false`: a person has decided, or the cause is gone. */
   readonly isOpen: boolean;
-  /** One, and several: `changed file`, `changed files`. */
+  /** Singular and plural: `changed file`, `changed files`. */
   readonly what: readonly [one: string, several: string];
   /** How many findings in 24 hours call for a decision. Default: 1. */
   readonly times?: number;
@@ -54,7 +54,7 @@ export interface Decision {
 
 export interface LineFold {
   readonly key: string;
-  /** The line in place of those behind the first. */
+  /** The line that replaces all folded lines after the first. */
   rest(count: number): string;
 }
 
@@ -65,6 +65,6 @@ export interface PodName {
 
 export interface PrettyLineOptions {
   readonly colour: boolean;
-  /** Lines of another day begin with their date. */
+  /** The current time: lines of another day begin with their date. */
   readonly nowMs: number;
 }

@@ -1,15 +1,15 @@
-/** Whether a guard works on this machine: `rampart doctor` asks each guard. */
+/** Whether a guard works on this machine, for `rampart doctor`. */
 import type { KernelFeatures } from '../lib/ebpf/features/feature.ts';
 
 export interface Machine {
-  /** The kernel's answers to probes. */
+  /** The kernel's features, as probed. */
   readonly kernel: KernelFeatures;
   readonly isRoot: boolean;
   /** Why no container runtime answers; undefined if one does. */
   readonly noRuntime: string | undefined;
   /** Where agents and standalone keep their data. */
   readonly dataDirectory: string;
-  /** Free for this user on the file system of the data directory. */
+  /** Free space for this user on the file system of the data directory. */
   readonly freeBytes: number;
   /** fs.inotify.max_user_watches and max_user_instances; undefined if this process may not read them. */
   readonly inotify: { readonly watches: number; readonly instances: number } | undefined;
@@ -17,18 +17,18 @@ export interface Machine {
 }
 
 export interface Diagnosis {
-  /** Which of several mechanisms it uses: a mode of the sensor, a backend. */
+  /** Which of its mechanisms it would use: a mode of the sensor, a backend. */
   readonly mode?: string | undefined;
   /** Why it does not work here, and what to do: a clause each. Empty: it works. */
   readonly obstacles: readonly string[];
-  /** Its limits on this machine: a clause each. */
+  /** What it cannot do on this machine: a clause each. */
   readonly limits: readonly string[];
   /** Further facts about the machine, for programs: a key of the report. */
   readonly facts?: Readonly<Record<string, unknown>>;
 }
 
 /**
- * Changes nothing that stays.
+ * Must not change anything permanently.
  *
  * @example
  * export const examineDoors: ExamineMachine = async (machine) => ({

@@ -1,11 +1,11 @@
-/** The identity of a mirrored object, and its writer. */
+/** Identifies mirrored objects, and the user that writes them. */
 import { valueAt } from '../lib/json/fields.ts';
 import type { JsonObject } from '../lib/json/json.ts';
 
 /** The user name with which the mirror writes. */
 export const mirrorUser = 'system:rampart:mirror';
 
-/** On each object of the mirror; of a pod, the id of its sandbox. */
+/** An annotation of every mirrored object; for a pod, its value is the id of the sandbox. */
 export const mirrorAnnotation = 'rampart.dev/mirror';
 
 /**
@@ -14,7 +14,10 @@ export const mirrorAnnotation = 'rampart.dev/mirror';
  */
 export const runtimeUidAnnotation = 'kubernetes.io/config.hash';
 
-/** On the Node: the keys of the labels that the configuration gives it, by commas. All others that are not ours are of users. */
+/**
+ * An annotation of the Node: the keys of the labels that the configuration gives it, separated by commas. All other labels that are not
+ * Rampart's were set by users.
+ */
 export const nodeLabelsAnnotation = 'rampart.dev/node-labels';
 
 export function isMirrored(object: JsonObject | undefined): boolean {

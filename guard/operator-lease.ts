@@ -1,2 +1,2 @@
-/** The Lease of the operator that works, in the system's namespace. */
+/** The Lease of the leading operator, in the system's namespace. */
 export const operatorLease = 'rampart-operator';

@@ -1,6 +1,6 @@
 /**
- * Reads values of options with their types, for `parse` of a guard. A name is the camel-case one that
- * commander makes of the flag. A wrong type is a fault of the program: commander has refused wrong input.
+ * Reads option values with their types, for the `parse` function of a guard. A name is the camel-case form that commander derives from the
+ * flag. A value of another type is a fault of the program: commander has already refused invalid input.
  */
 import type { OptionValues } from './guard.ts';
 

@@ -8,7 +8,7 @@ import type { GuardContext, PartHealth } from './context.ts';
 import type { Guard, HealthPart } from './guard.ts';
 import type { FindingSink } from './stream/finding-stream.ts';
 
-/** Shared by all guards of a process. */
+/** What all guards of a process share. */
 export interface GuardProcess {
   readonly client: KubeClient;
   readonly logger: Logger;
@@ -16,14 +16,14 @@ export interface GuardProcess {
   readonly health: Health;
   readonly metrics: SharedMetrics | undefined;
   readonly caches: SharedCaches;
-  /** Takes the findings of all guards, each with the name of its guard. Never waits. */
+  /** Takes the findings of all guards, each with the guard's name. Never waits. */
   readonly sink: FindingSink;
 }
 
 const RECORDER_STOP_MS = 2000;
 const MAX_INSTANCE = 128;
 
-/** The context of one run of a part. Its resources end with `stack`, which the caller disposes after it. */
+/** The context for one run of a part. Its resources are released with `stack`, which the caller disposes of afterwards. */
 export function partContext(
   guard: Pick<Guard, 'name' | 'health'>,
   on: HealthPart['on'],
@@ -55,7 +55,7 @@ export function partContext(
   };
 }
 
-/** `file-access-node-pods` on a node, `file-access-pods` in the operator: both may be one process. */
+/** The name of a health part: `file-access-node-pods` on a node, `file-access-pods` in the operator, since one process may run both. */
 export function healthName(guard: string, on: HealthPart['on'], part: string): string {
   const prefix = on === 'node' ? `${guard}-node` : guard;
   return part === '' ? prefix : `${prefix}-${part}`;

@@ -1,17 +1,17 @@
-/** Problems as lines below the object that they are about. */
+/** Shows problems as lines below the object that they are about. */
 import { agoText } from '../lib/output/ago.ts';
 import { printable } from '../lib/output/printable.ts';
 import { someOf } from '../lib/output/words.ts';
 import type { Problem } from './guarded.ts';
 
-/** More of one object are counted. */
+/** At most this many lines for one object; the others are counted. */
 const MANY = 20;
 const NAMED_NODES = 3;
 
 /** `node n1: the agent no longer renews its lease, although ... (47 s ago). Start it ...`. One line for nodes with the same problem. */
 export function problemTexts(problems: readonly Problem[], nowMs: number): string[] {
   const groups = Map.groupBy(problems, ({ node, field, why, next }) =>
-    // The action names the node.
+    // Nodes with the same problem share a line: the action differs only in the node's name.
     JSON.stringify([node !== null, field, why, node === null ? next : next.replaceAll(node, '')]),
   );
   const texts = [...groups.values()].map((group) => textOf(group, nowMs));

@@ -1,11 +1,10 @@
 /**
- * Whether Rampart itself is being removed from the cluster. A request to stop alone proves nothing: rollouts,
- * drains and a scale to 0 do that, too.
+ * Detects whether Rampart itself is being removed from the cluster. A request to stop alone does not prove it: rollouts, drains and scaling
+ * to 0 also stop processes.
  *
  * The namespace is watched: once it is marked as deleted, Kubernetes waits 5 s before it deletes its contents
- * (pkg/controller/namespace/namespace_controller.go), and with them roles and tokens of this process. The
- * workload that runs this process is read when the process is told to stop: it can also be deleted without
- * its pods.
+ * (pkg/controller/namespace/namespace_controller.go), and with them the roles and tokens of this process. The workload of this process is
+ * read when the process is asked to stop: it can also be deleted without its pods.
  */
 import { isNotFound, orUndefined } from '../lib/kube/client/client-errors.ts';
 import type { KubeClient } from '../lib/kube/client/client.ts';
@@ -18,7 +17,7 @@ import { systemNamespace } from './guard.ts';
 
 /** Why the parts of a process end; the message says what is being deleted. */
 export class RampartRemoved extends Error {
-  /** The processes on other nodes end, too. */
+  /** Whether the processes on other nodes end as well. */
   readonly isEverywhere: boolean;
 
   constructor(message: string, isEverywhere: boolean) {
@@ -44,7 +43,7 @@ export interface RemovalOptions {
 export interface Workload {
   readonly type: ResourceType;
   readonly name: string;
-  /** In a sentence: `the operator`. */
+  /** As named in a sentence: `the operator`. */
   readonly what: string;
 }
 
@@ -60,7 +59,7 @@ export const agentWorkload: Workload = {
   what: 'the DaemonSet of the agents',
 };
 
-/** The parts of the process have the rest of its grace period. */
+/** Limit of the last check of the workload; the rest of the grace period is left to the parts of the process. */
 const LAST_LOOK_MS = 2000;
 const RETRY = { baseMs: 1000, maxMs: 60_000 };
 const isNamespaceDeleted = `the namespace ${systemNamespace} is being deleted`;
@@ -93,7 +92,7 @@ export function endWhenRemoved(
   };
   atStart().catch(() => undefined);
   const atStop = async (): Promise<RampartRemoved | undefined> => {
-    // Started by hand, without a workload.
+    // Started by hand: the process has no workload.
     if (!isInstalled) return undefined;
     const look = { signal: AbortSignal.timeout(LAST_LOOK_MS) };
     const isGoing = (type: ResourceType, target: { namespace?: string; name: string }): Promise<boolean> =>

@@ -18,7 +18,7 @@ import { nodeFacts } from '../lib/kube/object/facts.ts';
 import { nodes } from '../lib/kube/object/object.ts';
 import { apiResources } from '../lib/kube/client/discovery.ts';
 
-/** The node's parts, for all guards. */
+/** What the node parts of all guards share. */
 export interface NodeFacts extends Pick<
   NodeContext,
   'nodeName' | 'containers' | 'hostRoot' | 'version' | 'say'
@@ -26,7 +26,7 @@ export interface NodeFacts extends Pick<
   readonly directoryOf: (guard: Guard) => string;
 }
 
-/** The operator's parts, for all guards. */
+/** What the cluster parts of all guards share. */
 interface ClusterFacts extends Pick<ClusterContext, 'reports'> {
   /** Undefined if the API server is another process. */
   readonly admissions?: GuardAdmissions;
@@ -43,11 +43,11 @@ interface RunGuardsOptions {
 /**
  * Runs the node parts of guards until the signal aborts and all have ended.
  *
- * A part that cannot work here (a {@link RampartError}, e.g. as the kernel refuses the sensor) takes no other with it: its
- * state says so, the log says it once, and the process is not ready. Only when none is left its error is thrown. Any other
- * error is a fault of ours, and so is a part that ends by itself: then a new process is the best there is, and all end.
+ * A part that cannot work here (a {@link RampartError}, for example because the kernel refuses the sensor) does not end the others: its
+ * state says so, the log says it once, and the process is not ready. Its error is thrown only if no part is left. Any other error is a
+ * fault of the program, and so is a part that ends by itself: then all parts end, since only a new process can help.
  *
- * @throws what the first part threw that ends all.
+ * @throws the error of the first part that ends all others.
  */
 export async function runNodeParts(options: RunGuardsOptions, node: NodeFacts): Promise<void> {
   const { states = new GuardStates() } = options;
@@ -70,7 +70,9 @@ export async function runNodeParts(options: RunGuardsOptions, node: NodeFacts): 
   });
 }
 
-/** Runs the cluster parts of guards as {@link runNodeParts} does those of a node. Of several processes one works, for each guard. */
+/**
+ * Runs the cluster parts of guards, as {@link runNodeParts} runs those of a node. If there are several processes, only the leader works.
+ */
 export async function runClusterParts(
   options: RunGuardsOptions,
   { reports, admissions }: ClusterFacts,
@@ -119,7 +121,7 @@ export async function runClusterParts(
       parsedOptions(guard, options.values),
     );
     await running?.catch((error: unknown) => {
-      // The guard is reported as unavailable, and writes do not wait for it forever.
+      // The guard is reported as unavailable; writes must not wait for it forever.
       if (error instanceof RampartError) admissions?.giveUp(guard.name);
       throw error;
     });
@@ -185,7 +187,7 @@ async function runParts(
   if (failures.length > 0) throw failures[0];
 }
 
-/** In the order of the list; all if none is named. @throws {RampartError} `INPUT` for an unknown name. */
+/** The chosen guards in the order of the list; all if no name is given. @throws {RampartError} `INPUT` for an unknown name. */
 export function selectGuards(guards: readonly Guard[], names: readonly string[]): readonly Guard[] {
   if (names.length === 0) return guards;
   const unknown = names.find((name) => !guards.some((guard) => guard.name === name));
@@ -230,12 +232,12 @@ export async function whenServed(
 interface WhenServedOptions {
   readonly signal: AbortSignal;
   readonly onMissing: (reason: string) => void;
-  /** Only an answer is waited for. Default: false. */
+  /** Waits only until the API has answered, even if it does not serve them. Default: false. */
   readonly isOptional?: boolean;
   readonly clock?: Clock;
 }
 
-/** The kinds that the API does not serve, as a sentence; undefined if it serves all. */
+/** A sentence that lists the kinds that the API does not serve; undefined if it serves all. */
 async function missing(
   client: KubeClient,
   resources: readonly Resource[],

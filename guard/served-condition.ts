@@ -1,4 +1,4 @@
-/** Reports in the status of users' objects where a node cannot run their guard. */
+/** Reports in the status of users' objects on which nodes their guard cannot run. */
 import { orUndefined } from '../lib/kube/client/client-errors.ts';
 import { type Condition, findCondition, setCondition } from '../lib/kube/object/conditions.ts';
 import { done, type Result, runController } from '../lib/kube/controller/controller.ts';
@@ -11,7 +11,7 @@ import { agentGuardsAnnotation, agentLeaseLabel, readAgentLease } from './agent-
 import type { GuardContext } from './context.ts';
 import { type Guard, systemNamespace } from './guard.ts';
 
-/** The condition: `False` where an agent says that it cannot serve the guard, `True` when all can again. */
+/** The condition: `False` if an agent says that it cannot run the guard, `True` once all can again. */
 const servedCondition = 'Served';
 
 const NAMED_NODES = 5;
@@ -20,13 +20,13 @@ interface Guarded extends KubeObject {
   readonly status?: { readonly conditions?: readonly Condition[] };
 }
 
-/** The relevant part of an agent's lease: without the time of its renewal, which changes nothing here. */
+/** The part of an agent's lease that matters here: without the time of its renewal. */
 function agentFacts(lease: Lease): Lease {
   const { spec: _renewals, ...kept } = lease;
   return kept;
 }
 
-/** Keeps the condition on what users wrote for a guard, until the signal of `context` aborts. */
+/** Maintains the condition on the objects that users wrote for a guard, until the signal of `context` aborts. */
 export async function followServed(
   { guarded = [], name: guard }: Pick<Guard, 'guarded' | 'name'>,
   context: GuardContext,
@@ -47,7 +47,7 @@ export async function followServed(
     message = unavailable.text();
     for (const addAll of queues) addAll();
   });
-  // Other guards may have filled the cache already.
+  // If another guard already uses the cache, no events come for leases that are already in it.
   for (const lease of agents.list())
     unavailable.take({ type: 'added', key: objectKey(lease), object: lease });
   message = unavailable.text();
@@ -68,7 +68,7 @@ export async function followServed(
         if (object === undefined || isDeleting(object) || !agents.isSynced) return done;
         const { namespace, name = '', generation, resourceVersion } = object.metadata;
         const before = object.status?.conditions;
-        // There was no condition, and none is needed.
+        // The object has no condition, and needs none.
         if (message === '' && findCondition(before, servedCondition) === undefined) return done;
         const conditions = setCondition(before, {
           type: servedCondition,
@@ -79,7 +79,7 @@ export async function followServed(
         });
         if (conditions === before) return done;
         const target = { namespace, name, subresource: 'status' };
-        // With the version: the list is replaced as a whole, and others write into it.
+        // With the resourceVersion: the patch replaces the whole list, and others write conditions too.
         const body = { metadata: { resourceVersion }, status: { conditions } };
         await orUndefined(context.client.patch(type, target, { type: 'merge', body }, { signal: ofKey }));
         return done;
@@ -96,7 +96,7 @@ export async function followServed(
 /** `previous` is undefined if it is not known. */
 type LeaseChange = Omit<CacheChange<Lease>, 'previous'> & { readonly previous?: Lease | undefined };
 
-/** On which nodes a guard cannot work, and why. An agent renews its lease all the time: a renewal costs a look at that lease. */
+/** On which nodes a guard cannot work, and why. Agents keep renewing their leases: a renewal costs only a comparison of that lease. */
 class UnavailableNodes {
   readonly #guard: string;
   /** Keyed by the key of the agent's lease. */
@@ -106,7 +106,7 @@ class UnavailableNodes {
     this.#guard = guard;
   }
 
-  /** @returns Whether anything has changed. */
+  /** @returns whether anything has changed. */
   take({ type, key, object, previous }: LeaseChange): boolean {
     if (type === 'deleted') return this.#texts.delete(key);
     const said = object.metadata.annotations?.[agentGuardsAnnotation];
@@ -120,7 +120,7 @@ class UnavailableNodes {
     return true;
   }
 
-  /** Empty if it can work on all. */
+  /** A sentence with the nodes and reasons; empty if the guard can work on all nodes. */
   text(): string {
     const more = this.#texts.size - NAMED_NODES;
     const shown = [...this.#texts.values()].toSorted().slice(0, NAMED_NODES).join('; ');

@@ -1,4 +1,4 @@
-/** Warns what a process still waits for, if that takes long. */
+/** Logs a warning with what a process still waits for, if that takes long. */
 import type { ResourceType } from '../lib/kube/object/object.ts';
 import type { Logger } from '../lib/telemetry/log.ts';
 
@@ -10,7 +10,7 @@ interface Awaited {
 }
 
 /**
- * Warns once, after ten seconds, unless it is disposed before.
+ * Warns once, after ten seconds, unless the result is disposed earlier.
  *
  * @param consequence what is not done meanwhile
  */

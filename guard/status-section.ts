@@ -33,25 +33,23 @@ export interface StatusContext {
   /** The namespace whose objects are requested; undefined: all. */
   readonly namespace: string | undefined;
   readonly signal: AbortSignal;
-  /** When it was asked: ages in the report count from here. */
+  /** When the status was requested: ages in the report are relative to it. */
   readonly timeMs: number;
-  /** All of a kind, item by item. Of a kind that is not served (404): none. @throws {KubeError} what is forbidden too */
+  /** Passes all objects of a kind, one by one; none if the kind is not served (404). @throws {KubeError} also if listing is forbidden */
   list<T extends KubeObject>(
     type: ResourceType<T>,
     onItem: (object: T) => void,
     target?: { readonly namespace?: string | undefined; readonly labelSelector?: string },
   ): Promise<void>;
-  /**
-   * The result of `read`; undefined if this user may not read it, which the report then says under `notRead`.
-   */
+  /** The result of `read`; undefined if this user may not read it: the report then lists `resource` under `notRead`. */
   orForbidden<T>(resource: string, read: () => Promise<T>): Promise<T | undefined>;
   /** Locks in the system's namespace, read once; undefined if they may not be read. */
   leases(): Promise<readonly LeaseView[] | undefined>;
   /** The agents' reports on their nodes, read once for all sections; undefined if they may not be read. */
   agents(): Promise<readonly AgentView[] | undefined>;
-  /** `null`: there is no operator; undefined if its lease may not be read. */
+  /** `null`: there is no operator; undefined: its lease may not be read. */
   operator(): Promise<ProcessView | null | undefined>;
-  /** Read once for all sections; undefined if they may not be read. */
+  /** All nodes, read once for all sections; undefined if they may not be read. */
   nodes(): Promise<readonly NodeView[] | undefined>;
 }
 
@@ -61,9 +59,9 @@ export interface AgentView extends AgentLease, ProcessView {
 
 export interface NodeView {
   readonly name: string;
-  /** Its boot id. */
+  /** The boot ID of its kernel. */
   readonly kernel: string | undefined;
-  /** Whether its kubelet reports, as the node controller says. */
+  /** Whether its kubelet reports, according to the node controller. */
   readonly isReady?: boolean;
   readonly labels?: Readonly<Record<string, string>>;
   readonly taints?: readonly { readonly key: string; readonly value?: string; readonly effect: string }[];
@@ -72,13 +70,11 @@ export interface NodeView {
 export interface SectionReport {
   /** The users' objects for the guard, without those being deleted. Undefined: they may not be read. */
   readonly objects: readonly GuardedObject[] | undefined;
-  /**
-   * Fields at the top level of `-o json`, with names of its own. They are present even if the guard has nothing to do.
-   */
+  /** The guard's fields at the top level of `-o json`, under names of its own. They are present even if the guard has nothing to do. */
   fields(verdict: Verdict): Readonly<Record<string, unknown>>;
-  /** A sentence or two over all; empty if nothing is asked. */
+  /** One or two sentences about all objects; empty if users request nothing. */
   headline(verdict: Verdict, options: RenderOptions): string;
-  /** Its table, without a newline at the end; empty if nothing is asked. */
+  /** Its table, without a newline at the end; empty if users request nothing. */
   table(verdict: Verdict, options: RenderOptions): string;
   /** Lines at the end of the report: `KiveData: 12`. */
   readonly foot: readonly string[];
@@ -88,7 +84,7 @@ export interface SectionReport {
 
 interface SectionNodes {
   readonly names: readonly string[];
-  /** Heads of its columns in the table of nodes. */
+  /** Headings of the guard's columns in the table of nodes. */
   readonly columns: readonly string[];
   /** Fields in `nodes[]` of `-o json`, cells for the columns, and whether a person should look at the node. */
   of(name: string): {

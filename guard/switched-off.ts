@@ -1,7 +1,4 @@
-/**
- * Removes the remains on this node of guards that this process does not run: nothing would keep them up to
- * date.
- */
+/** Removes what guards that this process does not run have left on this node: nothing would keep it up to date. */
 import { messageOf } from '../lib/errors/errors.ts';
 import type { Logger } from '../lib/telemetry/log.ts';
 import type { Guard, OptionValues } from './guard.ts';
@@ -15,10 +12,7 @@ interface SwitchedOff {
   readonly signal: AbortSignal;
 }
 
-/**
- * Once, at the start, in parallel to the running guards, which do not wait for it. Failures are reported, and
- * stop nothing. Never rejects.
- */
+/** Runs once, at the start, in parallel with the guards, which do not wait for it. Failures are logged, and stop nothing. Never rejects. */
 export async function removeOfSwitchedOff(
   all: readonly Guard[],
   { guards, values, logger, signal }: SwitchedOff,

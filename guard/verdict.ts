@@ -12,7 +12,7 @@ export interface Verdict {
   readonly problems: readonly Problem[];
   /** How many objects are not guarded. */
   readonly failing: number;
-  /** Why this one is not; nothing if it is. */
+  /** Why an object is not guarded; empty if it is. */
   of(object: ObjectName): readonly Problem[];
 }
 
@@ -21,7 +21,7 @@ export function verdictOn(guard: RunGuard, objects: readonly GuardedObject[], pr
   for (const object of objects) {
     const problems = problemsOf(guard, object, processes);
     const key = keyOf(object);
-    // One name may be used in two groups.
+    // Objects of two groups may have the same kind and name.
     if (problems.length > 0) byObject.set(key, [...(byObject.get(key) ?? []), ...problems]);
   }
   return {

@@ -1,7 +1,6 @@
 /**
- * Limits of the agent's and the operator's writes beyond RBAC: only objects of their own, and no content that
- * would extend the rights of whoever has their token. deploy/ ships the limits as
- * ValidatingAdmissionPolicies.
+ * Limits of the agent's and the operator's writes beyond RBAC: each may write only its own objects, and no content that would extend the
+ * rights of whoever has its token. deploy/ ships the limits as ValidatingAdmissionPolicies.
  */
 import { agentLeaseLabel, agentNodeAnnotation, kernelLeaseLabel } from './agent-lease-names.ts';
 
@@ -16,13 +15,13 @@ import { agentLeaseLabel, agentNodeAnnotation, kernelLeaseLabel } from './agent-
  */
 export interface WriteLimit {
   readonly group: string;
-  /** With their subresources: `bpfprograms/status`. */
+  /** Subresources are listed separately: `bpfprograms/status`. */
   readonly resources: readonly string[];
   /** CEL: whether an object may be written. Evaluated for the new and the old object. */
   readonly allows?: (object: string) => string;
-  /** CEL about `object`, as it will be; `oldObject` is null if it is created. */
+  /** CEL about `object`, the object after the write; `oldObject` is null if it is created. */
   readonly written?: string;
-  /** The permitted objects, for the message of a refusal: `those of the node in its token`. */
+  /** The permitted objects, named in the message of a refusal: `those of the node in its token`. */
   readonly what: string;
 }
 
@@ -32,21 +31,21 @@ export interface WriteLimits {
   readonly operator?: readonly WriteLimit[];
 }
 
-/** CEL: the node of the agent, from its token (Kubernetes 1.30 and later); '' for a token that is bound to no pod. */
+/** CEL: the agent's node, from its token (Kubernetes 1.30 and later); '' if the token is not bound to a pod. */
 export const node = 'variables.node';
 export const nodeClaim = 'authentication.kubernetes.io/node-name';
-/** CEL: the label or annotation of an object; '' without it. */
+/** CEL: the value of a label or annotation of an object; '' if it does not have it. */
 export const labelOf = (object: string, key: string): string =>
   `${object}.metadata.?labels[?'${key}'].orValue('')`;
 export const annotationOf = (object: string, key: string): string =>
   `${object}.metadata.?annotations[?'${key}'].orValue('')`;
 export const nameOf = (object: string): string => `${object}.metadata.name`;
 
-/** CEL: whether a label value is that of the node. A longer name than a label holds counts by its beginning. */
+/** CEL: whether a label's value stands for the agent's node. For a name too long for a label, only the beginning is compared. */
 export const isLabelOfNode = (value: string): string =>
   `(${value} == ${node} || size(${node}) > 63 && ${value}.startsWith(${node}.substring(0, 20)))`;
 
-/** Only metadata may change: finalizers and annotations. */
+/** CEL: the spec is unchanged, so only metadata may change: finalizers and annotations. */
 export const sameSpec =
   'has(object.spec) == has(oldObject.spec) && (!has(object.spec) || object.spec == oldObject.spec)';
 export const onlyMetadata = (group: string, resources: readonly string[]): WriteLimit => ({
@@ -63,7 +62,7 @@ export const sharedLimits: WriteLimits = {
   agent: [
     {
       ...leases,
-      // The name of a long one is a digest.
+      // For a long node name, the Lease's name ends in a digest.
       allows: (it) =>
         `(${nameOf(it)} == 'rampart-agent-' + ${node} || size(${node}) > 200 && ${nameOf(it)}.startsWith('rampart-agent-'))`,
       written: `${annotationOf('object', agentNodeAnnotation)} == ${node} && ${labelOf('object', agentLeaseLabel)} != ''`,
@@ -71,7 +70,7 @@ export const sharedLimits: WriteLimits = {
     },
     {
       ...leases,
-      // A boot ID; which one is that of the node, only the node knows.
+      // The name is a boot ID; only the node itself knows its own.
       allows: (it) =>
         `${nameOf(it)}.matches('^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$') && ${labelOf(it, kernelLeaseLabel)} == ${nameOf(it)}`,
       written:

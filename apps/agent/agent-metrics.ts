@@ -2,7 +2,7 @@
 import type { Health } from '../../lib/telemetry/health.ts';
 import type { Metrics } from '../../lib/telemetry/metrics.ts';
 
-/** @throws when the registry has them already. */
+/** @throws if the registry already has them. */
 export function registerAgentMetrics(
   metrics: Pick<Metrics, 'gauge'> | undefined,
   health: Pick<Health, 'readiness'>,

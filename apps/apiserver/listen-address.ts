@@ -4,7 +4,7 @@ import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
 /** Where standalone and apiserver listen by default. */
 export const defaultListen = '127.0.0.1:7443';
 
-/** @throws {RampartError} `INPUT` */
+/** @throws {RampartError} `INPUT` for an invalid address */
 export function listenAddress(text: string): Address {
   const address = parseAddress(text);
   if (address !== undefined) return address;

@@ -13,9 +13,9 @@ import { aborted } from '../../lib/time/abort.ts';
 import { refuseEmpty } from '../../lib/cli/options.ts';
 import { say, sayInLog, stopSignal } from '../../lib/cli/process.ts';
 
-/** Runs until SIGINT or SIGTERM. @throws as `startApiServer`; `INPUT` for options that do not go together. */
+/** Runs until SIGINT or SIGTERM. @throws as `startApiServer`; `INPUT` for options that exclude each other. */
 export async function runApiServer(options: ApiServerCommandOptions): Promise<void> {
-  // As from `--data "$UNSET"`: the working directory is not meant.
+  // An empty path, as from `--data "$UNSET"`, must not be taken for the working directory.
   refuseEmpty({ '--data': options.data, '--socket': options.socket }, 'Give a path');
   if (options.data === undefined && options.memory === undefined) {
     throw new RampartError(errorCodes.INPUT, {
@@ -29,7 +29,7 @@ export async function runApiServer(options: ApiServerCommandOptions): Promise<vo
   const { signal } = stopSignal();
   const metrics = options.metrics === undefined ? undefined : await createMetrics();
   registerProcessMetrics(metrics, manifest.version);
-  // Before anything is created: an invalid or used address must not change anything.
+  // Before anything is created: an address that is invalid or in use must not change anything.
   await using scraped =
     metrics === undefined
       ? undefined
@@ -43,7 +43,7 @@ export async function runApiServer(options: ApiServerCommandOptions): Promise<vo
     logger,
     metrics,
   });
-  // The reason for a failed start goes to its caller.
+  // Only now: the caller prints the reason if the start fails.
   sayInLog(logger);
   if (scraped !== undefined) say(`metrics on ${scraped.url}/metrics`);
   if (server.kubeconfig !== undefined) {

@@ -23,7 +23,7 @@ export function diagnosed(name: string, { mode, obstacles, limits }: Diagnosis):
 const words = { works: 'works', limited: 'works with limits', cannot: 'cannot work' } as const;
 const styles = { works: 'green', limited: 'yellow', cannot: 'red' } as const;
 
-/** One line for each, no longer than the terminal, and below what does not fit in one. Ends with a newline. */
+/** One line for each guard, at most as wide as the terminal; what does not fit follows below it. Ends with a newline. */
 export function renderGuards(guards: readonly DiagnosedGuard[], options: RenderOptions): string {
   const { widthColumns, colour } = options;
   const nameColumns = Math.max(...guards.map(({ name }) => name.length));
@@ -52,7 +52,7 @@ function bullet(text: string, widthColumns: number): string {
   return `  - ${indentText(text, 4, widthColumns).trimStart()}`;
 }
 
-/** Ends with a newline. */
+/** The facts about the machine, one a line. Ends with a newline. */
 export function renderMachine(machine: MachineFacts, options: RenderOptions): string {
   const { kernel, runtime, noRuntime, api, dataDirectory, freeBytes, inotify } = machine;
   const facts: readonly (readonly [string, string, boolean?])[] = [

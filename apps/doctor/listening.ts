@@ -1,4 +1,6 @@
-/** Who has a port, by the kernel's own list: trying to listen would take it from a process that starts at that moment. */
+/**
+ * Whether a port is in use, from the kernel's list of sockets: trying to listen could take the port from a process that is just starting.
+ */
 import { readFileSync } from 'node:fs';
 
 /** TCP_LISTEN of include/net/tcp_states.h. */
@@ -9,11 +11,10 @@ const families = ['tcp', 'tcp6'] as const;
 type ReadSockets = (name: (typeof families)[number]) => string | undefined;
 
 /**
- * Whether a process of this network namespace listens at an IPv4 address and port, or at all addresses: then
- * the port is taken. One that listens at `::` is counted, although it may leave IPv4 to others (IPV6_V6ONLY),
- * which is not in the list.
+ * Whether a process of this network namespace listens at an IPv4 address and port, or at all addresses: then the port is taken. A listener
+ * on `::` counts too, although it may not accept IPv4 (IPV6_V6ONLY): the list does not say.
  *
- * @param address - As `127.0.0.1`.
+ * @param address - Such as `127.0.0.1`.
  */
 export function isListening(address: string, port: number, read: ReadSockets = readSockets): boolean {
   const wanted = Buffer.from(address.split('.').map(Number));
@@ -32,14 +33,14 @@ export function isListening(address: string, port: number, read: ReadSockets = r
   );
 }
 
-/** Addresses are words of the machine's byte order (proc(5)): little endian wherever this runs. */
+/** The list has addresses as words in the machine's byte order (proc(5)): little endian wherever this runs. */
 function bytesOf(hex: string): Buffer {
   return Buffer.from(hex, 'hex').swap32();
 }
 
 function readSockets(name: string): string | undefined {
   try {
-    // `/proc/net` would be that of the first thread, whose namespace may be another one.
+    // `/proc/net` would be that of the main thread, which may be in another namespace.
     return readFileSync(`/proc/thread-self/net/${name}`, 'utf8');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;

@@ -12,9 +12,9 @@ import { isListening } from './listening.ts';
 const ANSWER_MS = 3_000;
 
 export interface MachineFacts extends Machine {
-  /** `containerd 1.6.20 at /run/containerd/containerd.sock`; undefined without one. */
+  /** Such as `containerd 1.6.20 at /run/containerd/containerd.sock`; undefined without a runtime. */
   readonly runtime: string | undefined;
-  /** Where standalone listens by default, and why it could not. */
+  /** The default address of standalone's API, and why standalone could not listen there; `problem` is undefined if it could. */
   readonly api: { readonly address: string; readonly problem: string | undefined };
 }
 

@@ -31,7 +31,7 @@ interface BlindSpot {
 
 export interface ModeFacts {
   readonly name: string;
-  /** Why the mode cannot run with these features; undefined when it can. */
+  /** Why the mode cannot run with these features; undefined if it can. */
   unavailable(features: KernelFeatures): string | undefined;
   readonly blindSpots: readonly BlindSpot[];
 }

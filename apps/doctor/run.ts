@@ -57,7 +57,7 @@ export async function runDoctor(all: readonly Guard[], options: DoctorOptions): 
   return guards.some(({ verdict }) => verdict === 'cannot') ? 1 : 0;
 }
 
-/** Undefined for a guard that does not say. */
+/** Undefined for a guard without `examine`. */
 async function diagnose({ examine: load }: Guard, machine: MachineFacts): Promise<Diagnosis | undefined> {
   try {
     return await (

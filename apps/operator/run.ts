@@ -41,7 +41,7 @@ export async function runOperator(all: readonly Guard[], options: OperatorOption
     ...{ guards: all, stream, nodeName: '', metrics: observed.metrics, logger },
     ...{ endpoint: options.otlpEndpoint, directory: options.otlpQueue, version: manifest.version },
   });
-  // Reports of audits are many: the API server's priority levels ensure that others do not wait for them.
+  // Audits write many reports; the API server's priority levels ensure that other clients do not wait for them.
   using client = new KubeClient(access, { perSecond: 2000, burst: 4000 });
   const states = new GuardStates(guards.filter(({ cluster }) => cluster).map(({ name }) => name));
   const process = guardProcess({

@@ -12,15 +12,15 @@ interface Ending {
 }
 
 const ASK_MS = 2_000;
-/** A runtime with much to do answers late. */
+/** A busy runtime answers late. */
 const TRIES = 5;
 const PAUSE_MS = 500;
-/** If containers end all the time, the known state is reported nevertheless. */
+/** While containers keep ending, the known state is reported after this time, without waiting for their exit codes. */
 const PATIENCE_MS = 1_000;
 
 /** Calls `notify` with the state of the machine, at once and after each change, until the result is disposed. */
 export function followMachinePods(source: NodeRuntime, notify: (state: MachineState) => void): Disposable {
-  /** Keyed by id. */
+  /** How each container ended, or that the runtime is being asked; keyed by container id. */
   const endings = new Map<string, Ending | 'asking'>();
   let waitingSinceMs: number | undefined;
   const stop = new AbortController();
@@ -38,7 +38,7 @@ export function followMachinePods(source: NodeRuntime, notify: (state: MachineSt
     for (const { id, state: is } of containers) {
       if (is === 'exited' && !endings.has(id)) void ask(cri, id);
     }
-    // How a container has ended decides its status; the answer takes milliseconds.
+    // Waits for the exit codes, which decide the status; the answers take milliseconds.
     const now = performance.now();
     waitingSinceMs = [...endings.values()].includes('asking') ? (waitingSinceMs ?? now) : undefined;
     if (waitingSinceMs !== undefined && now - waitingSinceMs < PATIENCE_MS) return;
@@ -51,7 +51,7 @@ export function followMachinePods(source: NodeRuntime, notify: (state: MachineSt
 
   async function ask(cri: Cri, id: string): Promise<void> {
     endings.set(id, 'asking');
-    // Where the runtime does not answer, it is not known how it ended.
+    // If the runtime does not answer, it stays unknown how the container ended.
     let ending: Ending = { startedMs: 0, finishedMs: 0, exitCode: undefined };
     for (let tried = 1; tried <= TRIES; tried++) {
       try {
@@ -63,7 +63,7 @@ export function followMachinePods(source: NodeRuntime, notify: (state: MachineSt
         break;
       } catch {
         await sleep(systemClock, PAUSE_MS, stop.signal).catch(() => undefined);
-        // Gone meanwhile.
+        // The container has been removed meanwhile.
         if (stop.signal.aborted || !endings.has(id)) return;
       }
     }

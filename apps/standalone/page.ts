@@ -8,7 +8,7 @@ export const pagePath = '/ui';
 type Answer = MountedPart['take'];
 
 export interface StandalonePage extends MountedPart {
-  /** Until then, requests are answered with a request to retry. */
+  /** Starts serving the page. Until it is called, requests are told to retry. */
   serve(options: Omit<InProcessOptions, 'path'>): void;
 }
 
@@ -44,7 +44,7 @@ async function load(options: InProcessOptions): Promise<Answer> {
   const part = await inProcessUi(options);
   return (request, response, known) => {
     const below = pathOf(request.url).slice(pagePath.length);
-    // The page's references are relative to its path with the slash.
+    // The page's references are relative to the path with a trailing slash.
     if (below === '') return void response.writeHead(308, { Location: `${pagePath}/` }).end();
     void answerUi(request, response, below, { ...part, known });
   };

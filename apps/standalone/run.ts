@@ -71,7 +71,7 @@ export async function runStandalone(all: readonly Guard[], options: StandaloneOp
   try {
     await run(all, options, stop);
   } catch (error) {
-    // Stopped while it started.
+    // Not a failure if it was stopped while starting.
     if (!stop.signal.aborted || error !== stop.signal.reason) throw error;
   }
   say('stopped');
@@ -90,7 +90,7 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
       ? stack.use(mkdtempDisposableSync(join(tmpdir(), 'rampart-standalone-'))).path
       : resolve(options.data);
   const hostRoot = checkedHostRoot(options.hostRoot);
-  // The reason for a refused command line goes to its caller.
+  // Only now: the caller prints the reason if the command line is refused.
   sayInLog(logger);
   const health = new Health();
   const { metrics } = stack.use(await observe({ ...options, paths: metricsPathsOf(guards) }, health));
@@ -140,8 +140,8 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
   const kubeconfig = kubeconfigOf(server);
   say(`kubeconfig ${kubeconfig}`);
   if (options.data === undefined) say('no data directory (--data): nothing is kept after exit');
-  // This is our own API, without other clients to spare: a report for each of 100,000 objects takes minutes. By a
-  // socket that only this user can open: connections of others must not cost the guards their leases.
+  // This is our own API, which has no other clients to spare: at a lower rate, a report for each of 100,000 objects would take minutes. It
+  // is reached by a socket that only this user can open, so that connections of others cannot cost the guards their leases.
   const access = {
     ...clusterAccess({ kubeconfig }),
     server: new URL('http://localhost'),
@@ -157,7 +157,7 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
     failed: (err) => logger.error({ err }, 'a request for the page has failed'),
   });
   const client = stack.use(new KubeClient(access, { perSecond: 2000, burst: 4000 }));
-  // Memory used by a storm of changes is returned: docs/decisions/0010-memory-of-standalone.md.
+  // Returns the memory that a burst of changes has taken: docs/decisions/0010-memory-of-standalone.md.
   stack.use(returnMemoryWhenIdle({ letGo: () => client.closeUnusedConnections() }));
   await installResources(client, guards, signal, options);
   await ensureSystemNamespace({ client, signal, logger });
@@ -178,7 +178,7 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
   reportOfRuntime(guards, containers, { health, states });
   states.losses = () => ({ lines: out.dropped });
   const clusterStates = new GuardStates(guards.filter(({ cluster }) => cluster).map(({ name }) => name));
-  // No other process has this directory: after a kill the lease need not end first.
+  // No other process uses this directory: after a kill, the next process need not wait for the lease to expire.
   const identity = lastingIdentity(directory, nodeName);
   const guarding = guardProcess({
     ...{ client, logger, health, identity, shared },
@@ -215,17 +215,14 @@ async function run(all: readonly Guard[], options: StandaloneOptions, stop: Abor
         directoryOf: (guard) => join(directory, guard.directory?.name ?? ''),
       },
     ),
-    // After the guards, whose parts are known by then.
+    // Started after the guards: by then their health parts are registered.
     'the report to the service manager': reportService({ guards, health, logger, signal }),
   });
   await cleaned;
   out.throwIfFailed();
 }
 
-/**
- * Writes that are needed before guards can object to any: definitions, leases, statuses and the mirror of the
- * machine.
- */
+/** Whether a write is needed before guards can object to any: of definitions, leases, statuses and the machine's mirror. */
 function isOwnWrite(
   { resource, subresource, namespace, name, user }: AdmissionRequest,
   ownGroups: ReadonlySet<string>,
@@ -233,7 +230,7 @@ function isOwnWrite(
   return (
     user.name === mirrorUser ||
     (subresource?.name === 'status' && ownGroups.has(resource.group)) ||
-    // Parts of the server itself, which has to start before anything can be asked.
+    // The server itself has to start before a guard can be asked.
     user.name.startsWith('system:') ||
     namespace === systemNamespace ||
     resource.group === 'apiextensions.k8s.io' ||
@@ -242,7 +239,7 @@ function isOwnWrite(
 }
 
 function checkOptions(options: StandaloneOptions): void {
-  // As from `--data "$UNSET"`: the working directory is not meant.
+  // An empty path, as from `--data "$UNSET"`, must not be taken for the working directory.
   refuseEmpty({ '--data': options.data, '--file': options.file.find((path) => path === '') }, 'Give a path');
   requireRoot(
     'cannot guard this machine',
@@ -256,7 +253,7 @@ function viewerOf(guards: readonly Guard[]): User {
   return { name: viewerName, groups: ['system:authenticated'], rules: viewerRules(guards) };
 }
 
-/** The certificate's names: a name that an attacker makes resolve to this machine is not among them. */
+/** Accepts the certificate's names only: a name that an attacker makes resolve to this machine is not among them. */
 function siteOf({ hosts }: ApiServer): Site {
   const names = new Set(hosts.map((host) => host.toLowerCase()));
   return {
@@ -272,7 +269,7 @@ function kubeconfigOf({ kubeconfig }: ApiServer): string {
   return kubeconfig;
 }
 
-/** @param nodeName of this machine: pods of other nodes have their logs elsewhere. */
+/** @param nodeName - The name of this machine: logs of pods on other nodes are not here. */
 export function containerLogs(
   runtime: Pick<NodeRuntime, 'state'>,
   nodeName: string,
@@ -302,7 +299,7 @@ function idIn(containerId: string): string {
   return containerId.slice(containerId.indexOf('://') + 3);
 }
 
-/** A kubelet answers 400 to all that goes wrong here (pkg/kubelet/server/server.go, getContainerLogs). */
+/** A kubelet answers 400 to every failure here (pkg/kubelet/server/server.go, getContainerLogs). */
 function reportedOf(error: unknown, containerId: string): unknown {
   if (error instanceof ApiError || !(error instanceof RampartError)) return error;
   const noAnswer = error.code === errorCodes.RUNTIME_UNREACHABLE || error.code === errorCodes.PRIVILEGE;

@@ -12,13 +12,13 @@ export interface ReportServiceOptions {
   readonly health: Pick<Health, 'liveness' | 'notReady' | 'readiness'>;
   readonly logger: Pick<Logger, 'error'>;
   readonly signal: AbortSignal;
-  /** Default: that of the process. */
+  /** Default: the environment of this process. */
   readonly env?: NodeJS.ProcessEnv;
 }
 
 /**
- * Until the signal aborts. The service is up when all parts of all guards have been ready. Without a service
- * manager, or if it cannot be reached, nothing is reported and the guards continue.
+ * Reports until the signal aborts. The service is up once all parts of all guards have been ready. Without a service manager, or if it
+ * cannot be reached, nothing is reported and the guards continue.
  */
 export async function reportService(options: ReportServiceOptions): Promise<void> {
   const { guards, health, logger, signal, env = process.env } = options;
@@ -52,7 +52,7 @@ function partsOf(guard: Guard): string[] {
     .flatMap((on) => readinessParts(guard, on));
 }
 
-/** The text of the first part with this mark in an answer of /healthz or /readyz, among those with a text. */
+/** The text of the first part with this mark in an answer of /healthz or /readyz; parts without a text are skipped. */
 function firstLine(text: string, mark: '+' | '-'): string | undefined {
   return new RegExp(`^\\[\\${mark}\\] (.*: .*)$`, 'm').exec(text)?.[1];
 }

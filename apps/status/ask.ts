@@ -1,4 +1,4 @@
-/** Asks the API what `rampart status` shows, or the files of a standalone process that does not run. */
+/** Reads what `rampart status` shows: from the API or, if standalone does not run, from its files. */
 import { resolve } from 'node:path';
 
 import type { Guard } from '../../guard/guard.ts';
@@ -18,14 +18,13 @@ export interface StatusChoice extends ClusterChoice {
   readonly namespace?: string | undefined;
 }
 
-/** The port has no listener: a process that hangs, or is busy, would not refuse. */
+/** Whether nothing listens on the port: a process that hangs, or is busy, does not refuse connections. */
 export function isRefused(error: unknown): boolean {
   return isUnreachable(error) && /\bECONNREFUSED\b/.test((error as Error).message);
 }
 
 /**
- * The users' objects in a `rampart standalone` that does not run; undefined without `data`, and without
- * objects.
+ * The users' objects in a `rampart standalone` that does not run; undefined if `data` is not given, or has no objects.
  *
  * @throws if the files of `data` cannot be read.
  */
@@ -82,7 +81,7 @@ async function expectNamespace(
 
 interface AskOptions extends StatusReaderOptions {
   readonly guards: readonly Guard[];
-  /** As people know it. */
+  /** The address as shown to the user. */
   readonly server: string;
   readonly start?: string;
 }
@@ -95,7 +94,7 @@ export interface Asked {
 }
 
 /**
- * Guards whose objects may not be read are in the answer without them.
+ * Guards whose objects may not be read are included without them.
  *
  * @throws {@link RampartError} `API_UNREACHABLE` without an answer, `NOT_FOUND` if no guard is installed; {@link KubeError}
  */
@@ -113,7 +112,7 @@ export async function askCluster({ guards, server, start, ...options }: AskOptio
       reader.agentPods(),
       reader.nodes(),
     ]);
-    // Guards without kinds of their own are only known from their agents.
+    // A guard without kinds of its own shows only in the leases of agents.
     if ((agents ?? []).length === 0 && !operator) requireOne(read, server);
     const { timeMs, notRead } = reader;
     const processes = { locks, agents, operator, agentPods, nodes };
@@ -124,11 +123,11 @@ export async function askCluster({ guards, server, start, ...options }: AskOptio
   }
 }
 
-/** Guards without kinds of their own are no evidence. */
+/** @throws {@link RampartError} `NOT_FOUND` if the API serves the kinds of no guard. Guards without kinds of their own prove nothing. */
 function requireOne(read: readonly ReadGuard[], server: string): void {
   const own = read.filter(({ guard }) => guard.resources.length > 0);
   if (own.length === 0 || own.some(({ isServed }) => isServed !== false)) return;
-  // One of each guard: bpf-programs has 18.
+  // One kind of each guard: bpf-programs has 18.
   const kinds = own.flatMap(({ guard }) => (guard.guarded ?? guard.resources)[0]?.kind ?? []);
   throw new RampartError(errorCodes.NOT_FOUND, {
     what: `${server} does not serve ${kinds.join(' or ')}`,

@@ -78,14 +78,14 @@ function processesOf({ agents, operator, start }: Found): Processes {
   };
 }
 
-/** The nodes that anything is known of. */
+/** All nodes for which there is a Node or an agent. */
 function nodeReports(
   { guards, agents = [], agentPods = [], nodes }: Found,
   problems: readonly Problem[],
 ): NodeReport[] {
   const sections = guards.flatMap(({ section }) => section?.nodes ?? []);
   const known = new Set(nodes?.map(({ name }) => name));
-  // Remains of an agent whose node is gone are ignored.
+  // Leases left by agents whose node is gone are ignored.
   const here = agents.filter((agent) => agent.isRenewed || known.size === 0 || known.has(agent.nodeName));
   const byNode = new Map(here.map((agent) => [agent.nodeName, agent]));
   const pods = new Map(agentPods.map((pod) => [pod.nodeName, pod]));
@@ -144,7 +144,7 @@ function timeOf(ms: number | null | undefined): string | null {
   return ms === undefined || ms === null ? null : new Date(ms).toISOString();
 }
 
-/** Whether the objects of the guard may not be read: then it is unknown whether they are guarded. */
+/** Whether the guard's objects may not be read: then it is unknown whether they are guarded. */
 export function isUnread({ installed, section }: ReadGuard): boolean {
   return installed !== false && section !== undefined && section.objects === undefined;
 }

@@ -1,4 +1,4 @@
-/** Reads what the sections of guards share, once each: nodes, locks, agents. */
+/** Reads what the sections of guards share, once each: nodes, leases, agents. */
 import {
   isAgentLease,
   kernelLeaseLabel,
@@ -25,9 +25,9 @@ import {
   type ResourceType,
 } from '../../lib/kube/object/object.ts';
 
-/** As deploy/agent.yaml labels them. */
+/** The label of agents in deploy/agent.yaml. */
 const agentSelector = 'app.kubernetes.io/name=rampart-agent';
-/** Slightly more than two periods of renewal: a lock that is unchanged for this long is not renewed. */
+/** Slightly more than two renewal periods: a lease that has not changed for this long is no longer renewed. */
 const LEASE_LOOK_MS = 5000;
 
 export interface AgentPodView {
@@ -38,18 +38,18 @@ export interface AgentPodView {
 
 export interface ReadGuard {
   readonly guard: Guard;
-  /** Whether the API serves what users write for it, as far as it needs that; `null` if it is not known. */
+  /** Whether the API serves any of the guard's kinds that users write, as far as the section listed them; `null` if unknown. */
   readonly installed: boolean | null;
-  /** Whether the API serves anything that it brings. */
+  /** Whether the API serves any kind that the guard installs; `null` if unknown. */
   readonly isServed: boolean | null;
   readonly section: SectionReport | undefined;
 }
 
 export interface StatusReaderOptions {
   readonly client: ReadApi;
-  /** The only process does not run: no lease is renewed. */
+  /** The only process does not run, so no lease is renewed. */
   readonly isStopped?: boolean;
-  /** Default: the objects of all. */
+  /** Default: the objects of all namespaces. */
   readonly namespace: string | undefined;
   readonly signal: AbortSignal;
 }
@@ -61,7 +61,7 @@ export class StatusReader {
   readonly #options: StatusReaderOptions;
   #leases: Promise<Leases | undefined> | undefined;
   #nodes: Promise<readonly NodeView[] | undefined> | undefined;
-  /** The plurals that the API serves, keyed by group and version: read when a kind is refused; undefined if the API does not say. */
+  /** The plurals that the API serves, keyed by group and version: read after a list was forbidden; undefined if the API does not say. */
   readonly #served = new Map<string, Promise<ReadonlySet<string> | undefined>>();
 
   constructor(options: StatusReaderOptions) {
@@ -69,7 +69,7 @@ export class StatusReader {
   }
 
   /**
-   * The guard's section. Without its objects if they may not be read, which is in `notRead` then.
+   * The guard's section. It has no objects if they may not be read; the reason is then in `notRead`.
    *
    * @throws {KubeError} if the API does not answer.
    */
@@ -82,7 +82,7 @@ export class StatusReader {
     return { guard, installed, isServed, section: report };
   }
 
-  /** @param served - Gets which kinds the API serves, of those that are listed; `null` if that is not known. */
+  /** @param served - Receives, for each kind that is listed, whether the API serves it; `null` if unknown. */
   context(served = new Map<string, boolean | null>()): StatusContext {
     const { namespace, signal } = this.#options;
     return {
@@ -108,7 +108,7 @@ export class StatusReader {
     return (await this.#readLeases())?.locks;
   }
 
-  /** The agents, each with a Lease of its own. */
+  /** All agents; each has a Lease of its own. */
   async agents(): Promise<readonly AgentView[] | undefined> {
     return (await this.#readLeases())?.agents;
   }
@@ -141,13 +141,13 @@ export class StatusReader {
     return this.#leases;
   }
 
-  /** Whether the API serves the kind. Of one that it does not serve there are no objects. */
+  /** Lists the objects of a kind; false if the API does not serve the kind, which then has no objects. */
   async #listServed<T extends KubeObject>(
     type: ResourceType<T>,
     onItem: (object: T) => void,
     target: Parameters<StatusContext['list']>[2],
   ): Promise<boolean> {
-    // Another kind of the same group was refused.
+    // Another kind of this group was forbidden, so the served kinds are known already.
     if (this.#served.has(groupOf(type)) && (await this.#isAbsent(type))) return false;
     try {
       await this.#list(type, onItem, target);
@@ -186,7 +186,7 @@ export class StatusReader {
     { namespace, labelSelector }: Parameters<StatusContext['list']>[2] = {},
   ): Promise<void> {
     const { client, signal } = this.#options;
-    // Item by item: of what the API has of a pod a hundredth is kept.
+    // Parsed item by item: only a hundredth of each pod is kept.
     await client.listItems(
       type,
       { namespace },
@@ -231,7 +231,7 @@ interface Leases {
   readonly operator: ProcessView | null;
 }
 
-/** Locks that seem not to be renewed are read again, because clocks may differ. */
+/** Leases that seem not to be renewed are read again, because clocks may differ. */
 async function readLeases({ client, signal, isStopped = false }: StatusReaderOptions): Promise<Leases> {
   const read = async (): Promise<Lease[]> =>
     (await client.list(leases, { namespace: systemNamespace }, { signal })).items;
@@ -268,8 +268,8 @@ async function readLeases({ client, signal, isStopped = false }: StatusReaderOpt
 }
 
 /**
- * Whether a lease may just have been renewed late. Two are not worth it: that of an agent, which is renewed too seldom, and that of a
- * kernel, which its agent renews only while another requests it.
+ * Whether any lease may only have been renewed late. Two kinds are not worth a second look: an agent's, which is renewed too seldom, and a
+ * kernel's, which its agent renews only while another requests it.
  */
 function isWorthAnotherLook(items: readonly Lease[]): boolean {
   const nowMs = Date.now();
@@ -292,7 +292,8 @@ function isWorthAnotherLook(items: readonly Lease[]): boolean {
 function isDoubtful({ spec }: Lease, nowMs: number): boolean {
   if (!spec?.holderIdentity) return false;
   const ageMs = nowMs - Date.parse(spec.renewTime ?? '');
-  // A clock may be ahead, by less than the lease lasts: else one that is dead would look alive much longer.
+  // The holder's clock may be ahead, but by less than the lease's duration: otherwise the lease of a dead process would look alive much
+  // longer.
   return !(Math.abs(ageMs) <= (spec.leaseDurationSeconds ?? 15) * 1000);
 }
 
@@ -321,7 +322,7 @@ function nodeView({ metadata, spec, status }: Node): NodeView {
   return {
     name: metadata.name ?? '',
     kernel: status?.nodeInfo?.bootID || undefined,
-    // A standalone node has no kubelet that reports.
+    // A standalone node has no kubelet to report a condition.
     isReady: ready === undefined || ready.status === 'True',
     ...(metadata.labels && { labels: metadata.labels }),
     ...(spec?.taints && { taints: spec.taints }),

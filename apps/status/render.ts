@@ -70,7 +70,7 @@ function nodeTable(
   const lines = new Map<string, string[]>();
   for (const guard of reports) {
     for (const node of guard.notOn) {
-      // A guard that is off has no objects.
+      // A guard that is switched off is mentioned only if users have objects for it.
       if (node.state === 'starting' || (node.state === 'off' && !guard.objects)) continue;
       lines.set(node.name, [...(lines.get(node.name) ?? []), problemText(guard, node)]);
     }
@@ -121,7 +121,7 @@ function problemText(
 }
 
 function agentCell({ agent, agentPod }: NodeReport): Cell {
-  // An agent that works and is not ready says why in its log.
+  // An agent that runs but is not ready says why in its log.
   if (agent === 'running' && agentPod?.ready === false)
     return { text: 'running, not ready', style: 'yellow' };
   const style = { running: 'green', dead: 'red', stopped: 'red', 'not-seen': 'yellow' } as const;
@@ -168,7 +168,7 @@ interface FootLine {
   readonly isDoubtful?: boolean;
 }
 
-/** Blind spots of guards with objects: one line for nodes with the same means. */
+/** Blind spots of guards that have objects; nodes with the same mode and blind spots share a line. */
 function modeLines({ guards, nodes }: StatusReport): string[] {
   return guards
     .filter(({ objects }) => objects !== null && objects > 0)

@@ -1,9 +1,8 @@
 /**
- * The report of `rampart status`, as one object: `-o json`. The sections of the guards add their fields,
- * which their `status/` has the types of. docs/status.md describes every key; a test compares them.
+ * The report of `rampart status`, as one object: `-o json`. The guards' sections add their fields, whose types are in the guards'
+ * `status/`. docs/status.md describes every key; a test compares them.
  *
- * Within `rampart.dev/status/v2` fields keep their names and meanings; new ones, and new kinds of problems,
- * may come.
+ * Within `rampart.dev/status/v2`, fields keep their names and meanings; new fields, and new kinds of problems, may be added.
  */
 import type { AgentGuardState } from '../../guard/agent-lease-names.ts';
 import type { Problem } from '../../guard/guarded.ts';
@@ -20,26 +19,26 @@ export interface StatusReport {
   readonly guarded: boolean;
   /** In the order of the list of guards. */
   readonly guards: readonly GuardReport[];
-  /** Why something is not guarded, by guard and object. */
+  /** Why objects are not guarded, in the order of guards and their objects. */
   readonly problems: readonly Problem[];
   /** All known nodes, sorted by name. */
   readonly nodes: readonly NodeReport[];
   /** Who holds the operator's lease. */
   readonly operator: HolderReport;
-  /** Resources that this user may not read; dependent values are `null` or unknown. */
+  /** Resources that this user may not read; fields that depend on them are `null` or unknown. */
   readonly notRead: readonly { readonly resource: string; readonly why: string }[];
 }
 
-/** `off`: its process runs without it (`--guards`). */
+/** A guard's state in a process; `off`: the process runs without the guard (`--guards`). */
 export type GuardState = AgentGuardState['state'] | 'off';
 
 export interface GuardReport {
   readonly name: string;
   /**
-   * - `on`: a process that is alive runs it;
-   * - `off`: none does, although some are alive: `--guards`;
+   * - `on`: a live process runs it;
+   * - `off`: there are live processes, but none runs it: `--guards`;
    * - `not-running`: no process is alive;
-   * - `not-installed`: the API does not serve what users write for it;
+   * - `not-installed`: the API does not serve the kinds that users write for it;
    * - `unknown`: leases may not be read.
    */
   readonly state: 'on' | 'off' | 'not-running' | 'not-installed' | 'unknown';
@@ -50,7 +49,7 @@ export interface GuardReport {
   readonly guarded: boolean;
   /** Nodes where an agent runs it. */
   readonly on: readonly string[];
-  /** Nodes whose agent is alive and does not run it. */
+  /** Nodes with a live agent that does not run it. */
   readonly notOn: readonly GuardNodeReport[];
   /** Its part in the operator; `null` if it has none, or no operator is alive. */
   readonly operator: { readonly state: GuardState; readonly reason: string } | null;
@@ -58,13 +57,13 @@ export interface GuardReport {
 
 export interface GuardNodeReport {
   readonly name: string;
-  /** `waiting` for what it needs; `unavailable` where the node cannot serve it. */
+  /** `waiting` for what it needs; `unavailable` if the node cannot run it. */
   readonly state: Exclude<GuardState, 'running'>;
-  /** A sentence or two; empty if the agent gives none. */
+  /** One or two sentences; empty if the agent gives no reason. */
   readonly reason: string;
 }
 
-/** Sections of guards add fields. */
+/** What is known about one node. Sections of guards add fields. */
 export interface NodeReport {
   readonly name: string;
   /**
@@ -72,13 +71,13 @@ export interface NodeReport {
    * leases may not be read.
    */
   readonly agent: 'running' | 'dead' | 'stopped' | 'not-seen';
-  /** When it renewed its lease last; `null` if it is not known. */
+  /** When the agent last renewed its lease; `null` if unknown. */
   readonly agentRenewed: string | null;
-  /** The pod with deploy/'s labels; `null` without one. */
+  /** The agent's pod, found by the labels of deploy/; `null` without one. */
   readonly agentPod: { readonly name: string; readonly ready: boolean } | null;
-  /** Keyed by the guard's name, as the agent says; none if it is not running. */
+  /** The guards of the agent, keyed by name, as it reports them; empty if it is not running. */
   readonly guards: Readonly<Record<string, NodeGuardReport>>;
-  /** Losses since the agent started, by its metrics; guards without losses are omitted. */
+  /** Losses since the agent started, from its metrics; guards without losses are omitted. */
   readonly losses: readonly LossReport[];
 }
 
@@ -94,7 +93,7 @@ export interface NodeGuardReport {
 export interface LossReport {
   /** `null`: a loss that concerns all guards. */
   readonly guard: string | null;
-  /** `accesses`, `lines`, ... */
+  /** What was lost: `accesses`, `lines`, ... */
   readonly what: string;
   readonly count: number;
 }

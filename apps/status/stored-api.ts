@@ -28,7 +28,7 @@ export class StoredApi implements ReadApi, Disposable {
       : Promise.resolve(JSON.parse(text) as T);
   }
 
-  /** A stored API has objects only. */
+  /** Always fails: a stored API has objects only. */
   getPath(path: string): Promise<never> {
     return Promise.reject(notFound(`get ${path}`));
   }
@@ -57,7 +57,7 @@ export class StoredApi implements ReadApi, Disposable {
     return Promise.resolve({});
   }
 
-  /** Groups with a domain of their own are of CustomResourceDefinitions. */
+  /** Whether the API serves the kind. A group with a domain of its own comes from CustomResourceDefinitions. */
   #serves({ group, plural }: ResourceType): boolean {
     if (!group.includes('.') || group.endsWith('.k8s.io')) return true;
     const name = `${plural}.${group}`;

@@ -31,14 +31,14 @@ const subjectAccessReviews = clusterKind<SubjectAccessReview>(
   'SubjectAccessReview',
 );
 
-/** A right that is taken away still counts for this long. */
+/** A revoked right still counts for this long. */
 const KEPT_MS = 30_000;
 const MAX_KEPT = 20_000;
 
 export class AccessReviews {
   readonly #client: Pick<KubeClient, 'create'>;
   readonly #known: SingleFlightCache<boolean>;
-  /** A user with a hundred groups asks thousands of questions for one page. */
+  /** The cache key of each user, computed once: a user with a hundred groups asks thousands of questions for one page. */
   readonly #keys = new WeakMap<ApiUser, string>();
 
   constructor(client: Pick<KubeClient, 'create'>, clock?: Pick<Clock, 'monotonicMs'>) {
@@ -48,7 +48,7 @@ export class AccessReviews {
     });
   }
 
-  /** @throws {KubeError} or {RampartError} if it cannot be found out */
+  /** @throws {KubeError} or {RampartError} if the API server does not answer the review */
   may(user: ApiUser, question: AccessQuestion): Promise<boolean> {
     return this.#known.get(`${this.#keyOf(user)} ${keyOf(question)}`, () => this.#ask(user, question));
   }

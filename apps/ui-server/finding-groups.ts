@@ -1,4 +1,4 @@
-/** How many findings there were by hour, for users who may see only a part of them. */
+/** Counts findings by hour, for users who may see only some of them. */
 import type { Guard } from '../../guard/guard.ts';
 import type { HourCount } from '../../guard/stream/finding-counts.ts';
 import type { LineFeed } from '../../lib/feed/line-feed.ts';
@@ -6,7 +6,7 @@ import { FindingHours } from '../ui/finding-hours.ts';
 import type { UiFinding } from '../ui/report.ts';
 import { type AccessQuestion, keyOf, rightsFor } from './rights.ts';
 
-/** Findings that the same rights show. They name namespaces, and nothing that is made as quickly as findings are. */
+/** Findings that the same rights show. There are few groups: their rights name namespaces, and nothing as numerous as findings. */
 interface Group {
   readonly rights: readonly AccessQuestion[];
   readonly hours: FindingHours;
@@ -17,7 +17,7 @@ export class FindingGroups implements Disposable {
   readonly #groups = new Map<string, Group>();
   readonly #following: Disposable;
 
-  /** @param feed - Each line is JSON of a {@link UiFinding}; without any yet. */
+  /** @param feed - Each line is the JSON of a {@link UiFinding}; it must not have any lines yet. */
   constructor(guards: readonly Guard[], feed: LineFeed) {
     this.#guards = guards;
     this.#following = feed.subscribe((_number, line) => this.#take(line));

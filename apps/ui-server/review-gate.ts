@@ -18,7 +18,7 @@ export interface ReviewGateOptions {
   readonly clock?: Pick<Clock, 'monotonicMs'>;
 }
 
-/** Whatever the ingress calls it: who comes by another name has no cookie for it. Its TLS ends before this server. */
+/** Any host name is accepted: a request by another name carries no cookie. TLS ends at the ingress, before this server. */
 const site: Site = {
   isOwnName: () => true,
   names: 'the request has no Host that browsers send',
@@ -27,11 +27,11 @@ const site: Site = {
 };
 
 const cookie = 'rampart-ui';
-/** A working day; the token may end before. */
+/** A working day; the token may expire earlier. */
 const SESSION_MS = 12 * 3_600_000;
 /** A user who opens more ends their own oldest session, not those of others. */
 const sessionLimits = { total: 1_000, perSource: 20 };
-/** Each has thousands of findings on the way while it begins. */
+/** A stream that begins has thousands of findings under way. */
 const streamLimits = { total: 400, perSource: 16 };
 
 interface Session extends Disposable {
@@ -44,7 +44,7 @@ export class ReviewGate implements Gate {
   readonly takesTokens = true;
   readonly #options: ReviewGateOptions;
   readonly #clock: Pick<Clock, 'monotonicMs'>;
-  /** Keyed by the cookie. */
+  /** Keyed by the value of the cookie. */
   readonly #sessions = new Map<string, Session>();
   readonly #places = new FairShares(sessionLimits);
   readonly #streams = new FairShares(streamLimits);
@@ -62,11 +62,11 @@ export class ReviewGate implements Gate {
     if (!place.grow(1)) return { status: 503, why: 'there are too many sessions' };
     const untilMs = this.#clock.monotonicMs() + SESSION_MS;
     this.#sessions.set(secret, { token, untilMs, [Symbol.dispose]: () => place[Symbol.dispose]() });
-    // Without a path, it is that of the page, which an ingress may have changed on the way.
+    // The cookie has no Path: its default is the page's path as the browser sees it, which an ingress may have rewritten.
     return `${cookie}=${secret}; HttpOnly; Secure; SameSite=Strict`;
   }
 
-  /** A token in the request comes from a proxy that has authenticated the user: it counts more than an earlier cookie. */
+  /** A token in the request has priority over a cookie: it comes from a proxy that has authenticated the user. */
   async admit(headers: IncomingHttpHeaders): Promise<View | Refusal> {
     const token = bearerIn(headers.authorization) || this.#tokenOf(headers.cookie);
     const user = await this.#userOf(token);

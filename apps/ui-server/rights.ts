@@ -38,10 +38,10 @@ export const ofNodes: readonly AccessQuestion[] = [
 ];
 
 /**
- * The rights that show objects of this kind of the guard.
+ * The rights that show objects of one kind of a guard.
  *
- * @param namespace - '' : of all namespaces, or of a kind that is in none.
- * @returns undefined for a kind that its viewers may not list.
+ * @param namespace - '': all namespaces, or a cluster-scoped kind.
+ * @returns undefined for a kind that the guard's viewers may not list.
  */
 export function listOf(
   guard: Guard | undefined,
@@ -77,10 +77,10 @@ export function pictureOf({ rights: { viewer = [] } }: Guard): readonly AccessQu
 }
 
 /**
- * The rights that show a finding to a user who may not see all.
+ * The rights that show a finding to a user who may not see all findings.
  *
- * @param keys - All of its line.
- * @returns undefined if none do: it is about the cluster, or nothing is known of it.
+ * @param keys - The finding with all its keys.
+ * @returns undefined if there are no such rights: the finding is about the cluster, or it is not known what it is about.
  */
 export function rightsFor(
   guards: readonly Guard[],
@@ -109,7 +109,7 @@ function listOfPolicy(
   );
 }
 
-/** All namespaces named anywhere in it: of the object, of the other end of a connection, of the acting process. */
+/** All namespaces named anywhere in a finding: of the object, of the peer of a connection, of the acting process. */
 function namespacesIn(value: unknown, found = new Set<string>()): Set<string> {
   if (typeof value !== 'object' || value === null) return found;
   for (const [key, of] of Object.entries(value)) {

@@ -24,7 +24,7 @@ import { TokenReviews } from './token-reviews.ts';
 
 /** How long one reading of the status is used for all requests. */
 const STATUS_MS = 3_000;
-/** Browsers hold a connection each for findings, and some more for a moment. */
+/** A browser keeps one connection open for findings, and uses a few more briefly. */
 const MAX_CONNECTIONS = 2_000;
 
 /**
@@ -40,7 +40,7 @@ export async function runUiServer(guards: readonly Guard[], options: UiServerCom
   const logger = createLogger();
   sayInLog(logger);
   const { signal } = stopSignal();
-  // Separate from the client that reads, so that reviews do not wait for each other.
+  // Separate from the client that reads, so that reviews and reads do not delay each other.
   using client = new KubeClient(access, { perSecond: 500, burst: 1_000 });
   const source = new FindingSource({
     guards,
@@ -74,7 +74,7 @@ export async function runUiServer(guards: readonly Guard[], options: UiServerCom
   const failed = (err: unknown): void => logger.error({ err }, 'a request for the page has failed');
   const server = createServer({ headersTimeout: 10_000, requestTimeout: 10_000 }, (request, response) => {
     const path = pathOf(request.url);
-    // For probes: it answers, whatever the API server does.
+    // For probes: answered whether or not the API server can be reached.
     if (path === '/healthz') response.end('ok\n');
     else void answerUi(request, response, path, { page, gate, failed });
   });

@@ -1,4 +1,4 @@
-/** Whose token it is, as the API server says. */
+/** Which user a token belongs to, according to the API server. */
 import { createHash } from 'node:crypto';
 
 import type { KubeClient } from '../../lib/kube/client/client.ts';
@@ -7,7 +7,7 @@ import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
 import type { Clock } from '../../lib/time/clock.ts';
 import { SingleFlightCache } from '../../lib/time/single-flight-cache.ts';
 
-/** As the API server knows them: https://kubernetes.io/docs/reference/access-authn-authz/authentication/ */
+/** A user as the API server knows them: https://kubernetes.io/docs/reference/access-authn-authz/authentication/ */
 export interface ApiUser {
   readonly name: string;
   readonly uid: string;
@@ -33,7 +33,7 @@ const tokenReviews = clusterKind<TokenReview>('authentication.k8s.io', 'tokenrev
 /** A revoked token still works for this long. */
 const KEPT_MS = 30_000;
 const MAX_KEPT = 1_000;
-/** A client that sends invalid tokens must not use up the API server. */
+/** Limit of concurrent reviews: a client that sends invalid tokens must not overload the API server. */
 const MAX_AT_ONCE = 32;
 
 export class TokenReviews {
@@ -50,10 +50,10 @@ export class TokenReviews {
 
   /**
    * @returns undefined for an invalid token.
-   * @throws {KubeError} or {RampartError} `API_UNREACHABLE`, `LIMIT` if it cannot be found out
+   * @throws {KubeError} or {RampartError} `API_UNREACHABLE`, `LIMIT` if the token cannot be checked
    */
   userOf(token: string): Promise<ApiUser | undefined> {
-    // Tokens themselves are kept nowhere.
+    // Tokens themselves are not kept.
     const key = createHash('sha256').update(token).digest('base64url');
     return this.#known.get(key, () => this.#ask(token));
   }

@@ -36,7 +36,7 @@ async function partOf(
   if (section === undefined) return { read, isWhole: true };
   const { nodes: _nodes, ...ofAll } = section;
   const all = section.objects ?? [];
-  // Asks about each place once: there may be thousands of objects in hundreds of namespaces.
+  // Reviews each place once: there may be thousands of objects in hundreds of namespaces.
   const places = new Map(all.map((object) => [placeOf(object), object]));
   const shown = new Set<string>();
   await Promise.all(

@@ -10,7 +10,7 @@ import type { FindingGroups } from './finding-groups.ts';
 import { type AccessQuestion, allFindings, pictureOf, rightsFor } from './rights.ts';
 import { type May, statusFor } from './user-status.ts';
 
-/** The status that is read once for all users, with the rights of the pod. */
+/** What is read once for all users, with the rights of the pod. */
 export interface Sources {
   readonly guards: readonly Guard[];
   /** Why it cannot be read, if it cannot. @throws only the reason of the signal */
@@ -25,9 +25,9 @@ export interface UserViewOptions {
   /** As the API server names the user. */
   readonly who: string;
   readonly sources: Sources;
-  /** @throws if it cannot be found out */
+  /** @throws if the right cannot be reviewed */
   readonly may: May;
-  /** Whether the token is still good. @throws if it cannot be found out */
+  /** Whether the token is still valid. @throws if the token cannot be reviewed */
   readonly isKnown: () => Promise<boolean>;
   /** Registers a stream of findings until the result is disposed. `end` is called if the user has too many streams. */
   readonly stream: (end: () => void) => Disposable;
@@ -38,7 +38,7 @@ const hidden: UiPicture = {
   failure: 'it is of the whole cluster, and you may not read all of that',
 };
 
-/** Lines that wait for an answer of the API server: more than are kept of all kinds. */
+/** Limit of lines that wait for an answer of the API server: more than the kept lines of all kinds. */
 const MAX_WAITING = 200_000;
 
 export class UserView implements View {
@@ -109,7 +109,7 @@ export class UserView implements View {
     return rights !== undefined && (await this.#mayAll(rights));
   }
 
-  /** Sends lines in order, although each waits for answers. Without an answer it ends: the next stream sends the rest. */
+  /** Sends lines in order, although each may wait for reviews. If a review fails, the stream ends: the next stream sends the rest. */
   #follow(after: number, reader: FindingReader): Disposable {
     let waiting: (() => Promise<void> | void)[] = [];
     let isOver = false;

@@ -19,7 +19,7 @@ export interface FindingFeed {
   follow(after: number, reader: FindingReader): Disposable;
 }
 
-/** @param lineOf - What is shown of a line; undefined: nothing. Default: the line. */
+/** @param lineOf - Returns what readers get for a line of the feed; undefined: the line is left out. Default: the line itself. */
 export function feedOf(
   feed: LineFeed,
   lineOf: (line: string) => string | undefined = (line) => line,

@@ -1,4 +1,4 @@
-/** How many findings there were in each of the last 24 hours, also those that are no longer kept. */
+/** Counts of findings in each of the last 24 hours, including findings that are no longer kept. */
 import type { HourCount } from '../../guard/stream/finding-counts.ts';
 import type { FindingHead, Severity } from '../../guard/stream/finding.ts';
 
@@ -14,10 +14,10 @@ export class FindingHours {
   #now: Counts = new Map<string, Partial<Record<Severity, number>>>();
 
   /**
-   * Replaces the counts of a process by its own report.
+   * Replaces the counts of a process by those that the process itself reports.
    *
-   * @param about - The note of its socket; unknown parts are left out.
-   * @param isOther - Another process than before.
+   * @param about - The head of its socket; parts that are not understood are left out.
+   * @param isOther - Whether this is another process than the one counted so far.
    */
   takeOver(about: unknown, isOther: boolean): void {
     if (isOther) {
@@ -35,7 +35,7 @@ export class FindingHours {
     addAll(this.#now, keyOf(guard, timeMs), { [severity]: 1 });
   }
 
-  /** The last 24 hours with the one that has begun, oldest first; those without findings are left out. */
+  /** The last 24 hours including the current one, oldest first; hours without findings are left out. */
   last(nowMs: number): HourCount[] {
     const sinceMs = hourOf(nowMs) - (HOURS - 1) * HOUR_MS;
     const all: Counts = new Map<string, Partial<Record<Severity, number>>>();

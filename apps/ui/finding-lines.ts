@@ -7,8 +7,8 @@ import { nextCommand } from './next-command.ts';
 import type { UiFinding } from './report.ts';
 
 /**
- * @param clusterWords - The options that name the cluster or the machine, for the commands.
- * @returns a function that makes JSON of a {@link UiFinding}.
+ * @param clusterWords - The options that name the cluster or the machine, for the suggested commands.
+ * @returns a function that makes the JSON of a {@link UiFinding}.
  */
 export async function findingLines(
   guards: readonly Guard[],

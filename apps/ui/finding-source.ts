@@ -1,4 +1,4 @@
-/** Findings for the page: the last ones that are kept, and those that come, from the source that `rampart alerts` reads. */
+/** Findings for the page: the latest kept ones and new ones, from the source that `rampart alerts` reads. */
 import type { Guard } from '../../guard/guard.ts';
 import { clusterAlerts } from '../../guard/alerts/cluster-alerts.ts';
 import { socketAlerts } from '../../guard/alerts/socket-alerts.ts';
@@ -14,13 +14,13 @@ import { findingLines } from './finding-lines.ts';
 import type { FindingsState, UiFinding } from './report.ts';
 
 const DAY_MS = 86_400_000;
-/** Limit of each kind. */
+/** How many lines of each kind are kept. */
 const KEPT = 10_000;
 const KEPT_UNITS = 16 * 1024 * 1024;
 
 interface FindingSourceOptions {
   readonly guards: readonly Guard[];
-  /** Asked again after a failure: a cluster may be reached by then. @throws if nothing is found. */
+  /** Called again after each failure: a cluster may have become reachable. @throws if there is no source. */
   readonly origin: () => AlertOrigin;
   /** The options that name the cluster or the machine, for the suggested next commands. */
   readonly clusterWords: readonly string[];
@@ -31,7 +31,7 @@ export class FindingSource {
   readonly feed = new LineFeed({ maxLines: KEPT, maxUnits: KEPT_UNITS });
   readonly #options: FindingSourceOptions;
   #hours = new FindingHours();
-  /** Findings that a source delivered before it failed: it delivers them again. */
+  /** Findings delivered before the source failed: when it resumes, it delivers them again. */
   #known = new Set<string>();
   #hasAbout = false;
   #isLive = false;
@@ -55,7 +55,7 @@ export class FindingSource {
     });
   }
 
-  /** Reads until the signal aborts; what cannot be read is in `state`, and tried again. */
+  /** Reads until the signal aborts, retrying after failures; `state` says what cannot be read. */
   async run(signal: AbortSignal): Promise<void> {
     const lineOf = await findingLines(this.#options.guards, this.#options.clusterWords);
     const backoff = new Backoff({ baseMs: 500, maxMs: 5_000 });
@@ -84,7 +84,7 @@ export class FindingSource {
         this.#note = messageOf(error);
       }
       this.#isLive = false;
-      // A socket counts again from its beginning; lines of logs are counted once, when they are read.
+      // A socket reports its counts again when it reconnects; lines of logs are counted once, when they are read.
       if (this.#hasAbout) this.#hours = new FindingHours();
       this.#known = new Set(this.feed.kept().map(({ line }) => line));
       await sleep(systemClock, backoff.nextMs(), signal).catch(() => undefined);

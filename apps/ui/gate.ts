@@ -5,7 +5,10 @@ import type { FindingFeed } from './finding-feed.ts';
 import type { Refusal, Site } from './refusal.ts';
 import type { UiPicture, UiReport } from './report.ts';
 
-/** A user's view. What cannot be read is in it: only the reason of a signal is thrown, which aborts when the user no longer waits. */
+/**
+ * What one user sees. Failed reads are part of the result: the only thing thrown is the reason of the signal, which aborts when the user no
+ * longer waits.
+ */
 export interface View {
   report(signal: AbortSignal): Promise<UiReport>;
   /** The picture of a guard; undefined for guards without one. */
@@ -13,7 +16,7 @@ export interface View {
   readonly findings: FindingFeed;
 }
 
-/** Decides by a link, by a token, or as the API server says. Nothing of it rejects. */
+/** Decides by a link, by a token, or by asking the API server. Its promises never reject. */
 export interface Gate {
   readonly site: Site;
   /** Whether the page asks for a token if there is no session. */

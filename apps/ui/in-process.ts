@@ -18,9 +18,9 @@ export { answerUi, pathOf } from './ui-answers.ts';
 
 export interface InProcessOptions extends TokenGateOptions {
   readonly guards: readonly Guard[];
-  /** Kubeconfig of the viewer: the status is read with its rights. */
+  /** Path of the viewer's kubeconfig: the status is read with its rights. */
   readonly kubeconfig: string;
-  /** Each line is a finding. */
+  /** Each line is the JSON of a finding. */
   readonly feed: LineFeed;
   readonly hours: () => HourCount[];
   /** The options that name this machine, for the suggested next commands. */
@@ -28,7 +28,7 @@ export interface InProcessOptions extends TokenGateOptions {
   readonly failed: UiPart['failed'];
 }
 
-/** Findings are those of the process: none is kept twice. @throws {RampartError} `SYSTEM` if the page is missing. */
+/** The page uses the process's own feed: no finding is kept twice. @throws {RampartError} `SYSTEM` if the page is missing. */
 export async function inProcessUi(options: InProcessOptions): Promise<UiPart> {
   const { guards, kubeconfig, feed, hours, clusterWords, failed } = options;
   const status = new StatusPoll(guards, { kubeconfig });

@@ -1,4 +1,4 @@
-/** The pictures of the guards, read as often as pages ask for them. */
+/** The pictures of the guards, read when a page requests them. */
 import type { Guard } from '../../guard/guard.ts';
 import type { Picture } from '../../guard/picture.ts';
 import type { ReadFinding } from '../../guard/stream/read-finding.ts';
@@ -11,9 +11,12 @@ import { StatusReader } from '../status/reader.ts';
 import { nextCommand } from './next-command.ts';
 import type { DrawnPicture, FindingsState, UiPicture } from './report.ts';
 
-/** A picture that old is good enough for a second page. */
+/** If another page requests a picture, one of this age is reused. */
 const FRESH_MS = 2_000;
-/** At most a tenth of the time is spent on reading: a large cluster has many pods and reports. */
+/**
+ * A picture is reused for this many times as long as its reading took: at most a tenth of the time is spent on reading, since a large
+ * cluster has many pods and reports.
+ */
 const FRESH_TIMES = 10;
 
 interface PicturesOptions {
@@ -21,7 +24,7 @@ interface PicturesOptions {
   readonly choice: StatusChoice;
   /** The kept findings of a guard, oldest first. */
   readonly findingsOf: (guard: string) => ReadFinding[];
-  /** Whether new ones are seen, and why not. */
+  /** Whether new findings are seen, and if not, why. */
   readonly live: () => Pick<FindingsState, 'isLive' | 'note'>;
   /** The API is that of a `rampart standalone` on this machine. */
   readonly isThisMachine: boolean;
@@ -43,7 +46,10 @@ export class Pictures {
     });
   }
 
-  /** Reads each at most once at a time; undefined if the guard has none. Failures are in the answer. @throws the reason of the signal alone */
+  /**
+   * Reads each picture at most once at a time; undefined if the guard has none. Failures are part of the result. @throws only the reason of
+   * the signal
+   */
   read(name: string, signal: AbortSignal): Promise<UiPicture> | undefined {
     const guard = this.#options.guards.find((one) => one.name === name);
     if (guard?.picture === undefined) return undefined;

@@ -1,4 +1,4 @@
-/** Which requests are not answered, whatever they ask for. */
+/** Which requests are refused, whatever they request. */
 import type { IncomingMessage } from 'node:http';
 
 export interface Refusal {
@@ -6,11 +6,11 @@ export interface Refusal {
   readonly why: string;
 }
 
-/** Where the page is, as browsers name it. */
+/** How browsers address the page. */
 export interface Site {
-  /** For `Host`, in lower case, without its port: with `ssh -L`, the other side has another one. */
+  /** Whether a host name of the `Host` header is the page's own. In lower case, without the port, which `ssh -L` may have changed. */
   readonly isOwnName: (name: string) => boolean;
-  /** The remedy for another name. */
+  /** What to do if `Host` is another name. */
   readonly names: string;
   readonly schemes: readonly ('http' | 'https')[];
   /** Whether other sites may link to the page, which holds nothing without a session. */
@@ -27,8 +27,8 @@ export const localSite: Site = {
 const hostHeader = /^(?:\[([0-9a-f:.]+)\]|([\w.-]+))(?::\d{1,5})?$/i;
 
 /**
- * A page of another site may send requests to any address that its browser reaches, and by DNS rebinding under its own name: then `Host` is
- * that name. `Origin` and `Sec-Fetch-Site` say which page sent a request.
+ * A page of another site can make its browser send requests to any address that the browser reaches; with DNS rebinding even under its own
+ * name, and then `Host` is that name. `Origin` and `Sec-Fetch-Site` say which page sent a request.
  */
 export function refusalOf(
   { method, headers }: Pick<IncomingMessage, 'headers' | 'method'>,

@@ -6,9 +6,9 @@ import type { FindingHead } from '../../guard/stream/finding.ts';
 import type { StatusReport } from '../status/report.ts';
 
 export interface UiReport {
-  /** `null` if it cannot be read, or a stopped `rampart standalone` has nothing that users asked for. */
+  /** `null` if the API cannot be read, or a stopped `rampart standalone` has no objects of users. */
   readonly status: StatusReport | null;
-  /** Why the API cannot be read; with a status, that is what the files of `--data` say. */
+  /** Why the API cannot be read; if `status` is given all the same, it comes from the files of `--data`. */
   readonly failure: string | null;
   /** As the API or the kubeconfig names this user; `null` before it is known. */
   readonly who: string | null;
@@ -18,17 +18,17 @@ export interface UiReport {
 }
 
 export interface FindingsState {
-  /** Whether a new finding would be seen. */
+  /** Whether new findings are being received. */
   readonly isLive: boolean;
   /** Why not, or the last note about the source. */
   readonly note: string;
-  /** Lines of the source that could not be had. */
+  /** How many lines of the source could not be read. */
   readonly missed: number;
   readonly hours: readonly HourCount[];
 }
 
 export interface UiFinding {
-  /** All of the line, beside the keys that findings have in common. */
+  /** The whole line: the keys that all findings have, and those of its guard. */
   readonly finding: FindingHead & Readonly<Record<string, unknown>>;
   /** The next command; `null` if there is nothing left to do. */
   readonly command: NextCommand | null;
@@ -37,7 +37,7 @@ export interface UiFinding {
 }
 
 export interface NextCommand {
-  /** Ready for a shell. */
+  /** Quoted for a shell. */
   readonly line: string;
   /** It has to be run on the node, where it happened. */
   readonly isOnNode: boolean;

@@ -1,11 +1,11 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 
-/** In a form for URLs and cookies. */
+/** A random secret, in a form that URLs and cookies can contain. */
 export function newSecret(bytes = 32): string {
   return randomBytes(bytes).toString('base64url');
 }
 
-/** Takes the same time whatever they have in common. */
+/** Compares secrets in a time that does not depend on their content. */
 export function isSame(one: string, other: string): boolean {
   const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
   return timingSafeEqual(digest(one), digest(other));

@@ -1,4 +1,4 @@
-/** The status, as `rampart status` reads it, for a page that asks again and again. */
+/** The status, as `rampart status` reads it, for a page that polls. */
 import type { Guard } from '../../guard/guard.ts';
 import { clusterAccess } from '../../lib/cli/cluster.ts';
 import { personOf } from '../../lib/cli/person.ts';
@@ -8,7 +8,7 @@ import { SingleFlightCache } from '../../lib/time/single-flight-cache.ts';
 import { ask, askStored, isRefused, type StatusChoice } from '../status/ask.ts';
 import type { UiReport } from './report.ts';
 
-/** An answer that old is good enough for a second page. */
+/** If another page requests the status, one of this age is reused. */
 const FRESH_MS = 2_000;
 
 export type PolledStatus = Pick<UiReport, 'failure' | 'status' | 'who'>;
@@ -27,7 +27,7 @@ export class StatusPoll {
     this.#choice = choice;
   }
 
-  /** Reads at most once at a time. Unreadable parts are in the answer. @throws the reason of the signal alone */
+  /** Reads at most once at a time. Failures are part of the result. @throws only the reason of the signal */
   read(signal: AbortSignal): Promise<PolledStatus> {
     return this.#answers.get('', (untilNobodyWaits) => this.#read(untilNobodyWaits), { signal });
   }

@@ -9,14 +9,14 @@ export interface TokenGateOptions {
   readonly site: Site;
   /** Path of the page: `/ui/`. */
   readonly path: string;
-  /** Cookies are shared between ports, and two of these processes may run. */
+  /** Makes the cookie's name unique: cookies are shared between ports, and two of these processes may run on one host. */
   readonly port: string;
   readonly isToken: (token: string) => boolean;
-  /** The file with the token, for people. */
+  /** The file with the token, named to users who need it. */
   readonly file: string;
 }
 
-/** A typed token, and the cookie that it is exchanged for. The cookie ends with the process. */
+/** Accepts a typed token, and the cookie that it is exchanged for. The cookie ends with the process. */
 export class TokenGate implements Gate {
   readonly takesTokens = true;
   readonly site: Site;

@@ -1,4 +1,4 @@
-/** Answers what browsers ask for the page, wherever it is served. It only reads. */
+/** Answers browsers' requests for the page, wherever it is served. It only reads. */
 import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
@@ -12,7 +12,7 @@ import type { UiPicture, UiReport } from './report.ts';
 export interface UiPart {
   readonly page: PageFiles;
   readonly gate: Gate;
-  /** A fault of the program, for the log; the browser only learns that it happened. */
+  /** Receives faults of the program for the log; the browser learns only that there was one. */
   readonly failed: (error: unknown) => void;
   /** Called if the request comes from a known user. */
   readonly known?: () => void;
@@ -32,7 +32,7 @@ const headers = {
 /**
  * Never rejects.
  *
- * @param path - Relative to the page: `/` is the page. Undefined: outside of it, where nothing is.
+ * @param path - Relative to the page: `/` is the page. Undefined: outside the page, answered as not found.
  */
 export async function answerUi(
   request: IncomingMessage,
@@ -87,7 +87,7 @@ async function exchange(request: IncomingMessage, response: ServerResponse, gate
   response.writeHead(204).end();
 }
 
-/** Changes at each look, although nothing has happened. */
+/** Keys that differ in each reading, even if nothing has happened: they do not count for the ETag. */
 const volatile: ReadonlySet<string> = new Set(['time', 'agentRenewed', 'renewedSecondsAgo']);
 
 function answerReport(

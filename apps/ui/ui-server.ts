@@ -13,21 +13,21 @@ import { LinkGate } from './session.ts';
 import { answerUi, pathOf } from './ui-answers.ts';
 
 export interface UiServerOptions {
-  /** 0: a free one. */
+  /** 0: any free port. */
   readonly port: number;
   readonly page: PageFiles;
   readonly report: View['report'];
   readonly picture: View['picture'];
-  /** Each line is JSON of a `UiFinding`. */
+  /** Each line is the JSON of a `UiFinding`. */
   readonly findings: LineFeed;
 }
 
-/** Disposing it ends its connections. */
+/** Disposing of it closes its connections. */
 export interface UiServer extends AsyncDisposable {
   readonly port: number;
-  /** Where the page is: `/...0aZ/`. */
+  /** The path of the page: `/...0aZ/`. */
   readonly path: string;
-  /** With the token, which works once. */
+  /** The URL of the page with the token, which works once. */
   readonly link: string;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Cleans every node: the DaemonSet of the agents gets pods that run `rampart uninstall node` in their place. Each of them has what its
- * agent had (image, options, capabilities, mounts), and no agent can come back in between.
+ * Cleans every node: changes the agents' DaemonSet so that its pods run `rampart uninstall node` instead. Each of them has what its agent
+ * had (image, options, capabilities, mounts), and no agent can come back in between.
  */
 import { systemNamespace } from '../../guard/guard.ts';
 import { agentWorkload } from '../../guard/removal.ts';
@@ -21,7 +21,7 @@ export const agents: Selected & { readonly type: typeof daemonSets } = {
 };
 const agentCommand = 'agent';
 const cleaningAnnotation = 'rampart.dev/uninstall';
-/** Without another node that is clean: an image that cannot be pulled, a node that is off. */
+/** How long to wait for the next clean node. It may never come: an image that cannot be pulled, a node that is off. */
 const STALLED_MS = 120_000;
 
 interface CleanOptions {
@@ -31,7 +31,7 @@ interface CleanOptions {
   readonly stalledMs?: number;
 }
 
-/** @returns the nodes that are not clean, with the reasons; undefined without such a DaemonSet. */
+/** @returns the nodes that are not clean, with the reasons; undefined if the agents have no DaemonSet. */
 export async function cleanNodes(options: CleanOptions): Promise<readonly string[] | undefined> {
   const { client, signal, say, stalledMs = STALLED_MS } = options;
   const found = await orUndefined(client.get(daemonSets, target, { signal }));
@@ -56,7 +56,7 @@ export async function cleanNodes(options: CleanOptions): Promise<readonly string
   return clean === wanted ? [] : await notClean(options, (wanted ?? 0) - clean);
 }
 
-/** `wanted` is undefined until the change is there, also in the cache of the API server, and the controller has seen it. */
+/** `wanted` is undefined until the change is in the API server's cache, and the controller has seen it. */
 function countsOf({ metadata, spec, status }: DaemonSet): {
   readonly wanted?: number;
   readonly clean: number;
@@ -65,7 +65,7 @@ function countsOf({ metadata, spec, status }: DaemonSet): {
   if (!isChanged || status === undefined || (status.observedGeneration ?? 0) < (metadata.generation ?? 0))
     return { clean: 0 };
   const { desiredNumberScheduled: wanted, updatedNumberScheduled: updated = 0, numberReady: ready } = status;
-  // Ready ones may be agents that still run.
+  // Ready pods are not all clean: some may be agents that still run.
   return { wanted, clean: Math.max(0, updated + ready - Math.max(wanted, updated)) };
 }
 
@@ -91,7 +91,7 @@ export function cleaningPatch({ spec }: DaemonSet): object {
   const clean = {
     ...{ name: 'clean', image, imagePullPolicy, command, env, securityContext },
     args: ['uninstall', 'node', ...args.slice(1)],
-    // A directory that is mounted itself cannot be removed.
+    // A mount point cannot be removed.
     volumeMounts: mounts.map((mount) =>
       parents.has(mount.name) ? { ...mount, mountPath: mount.mountPath.replace(/\/rampart$/, '') } : mount,
     ),
@@ -122,7 +122,7 @@ export function cleaningPatch({ spec }: DaemonSet): object {
             const parent = parents.get(volume.name);
             return parent === undefined ? volume : { name: volume.name, hostPath: { path: parent } };
           }),
-          // A mounted token would make a directory in the node's /run.
+          // A mounted token would create a directory in the node's /run.
           automountServiceAccountToken: false,
           terminationGracePeriodSeconds: 1,
         },

@@ -66,7 +66,7 @@ function nodeCommand(guards: readonly Guard[]): Command {
     .addOption(otlpQueueOption())
     .addOption(hostRootOption())
     .option('--keep-data', 'keep the directories: baselines, and what waits to be sent')
-    // Options of the agent that leave nothing behind.
+    // An agent's other options are ignored: they leave nothing behind.
     .allowUnknownOption()
     .allowExcessArguments()
     .action(async (options: UninstallNodeOptions) => {

@@ -1,4 +1,4 @@
-/** Waits for what others do, as long as there is progress. */
+/** Waits while others work, as long as there is progress. */
 import type { Selected } from './selected.ts';
 import { SharedCaches } from '../../lib/kube/cache/shared-caches.ts';
 import type { KubeClient } from '../../lib/kube/client/client.ts';
@@ -11,7 +11,7 @@ export interface FollowOptions<T extends KubeObject> {
   readonly signal: AbortSignal;
   /** How long to wait without progress. */
   readonly stalledMs: number;
-  /** How far it is; undefined at the end. */
+  /** Describes the progress so far; any change of the text counts as progress. Undefined when all is done. */
   readonly progress: (objects: readonly T[]) => string | undefined;
 }
 
@@ -22,7 +22,7 @@ export async function follow<T extends KubeObject>(
 ): Promise<void> {
   const ended = Promise.withResolvers<void>();
   const stop = new AbortController();
-  // Outages of the API are progress that is late.
+  // Outages of the API are not reported: they only delay the progress.
   const logger = createLogger({ level: 'silent' });
   await using caches = new SharedCaches({ client, logger, onFailure: ended.reject });
   const cache = caches.use({ type, ...selection }, stop.signal);

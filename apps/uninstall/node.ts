@@ -1,4 +1,4 @@
-/** `rampart uninstall node`: what is left of the agent on this node. */
+/** `rampart uninstall node`: removes what is left of the agent on this node. */
 import { existsSync, readdirSync, rmdirSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 
@@ -30,19 +30,19 @@ export async function runUninstallNode(all: readonly Guard[], options: Uninstall
       for (const line of removed) process.stdout.write(`${name}: removed ${line}\n`);
       if (removed.length === 0) process.stdout.write(`${name}: nothing to remove\n`);
     } catch (error) {
-      // The others are removed all the same.
+      // The other guards are cleaned all the same.
       done.push({ name, removed: [], error: messageOf(error) });
       process.stderr.write(describeFailure(error).text);
     }
   }
-  // The agent's own remains: findings that were not sent by OTLP.
+  // What the agent itself leaves: findings not yet sent by OTLP.
   const removed = options.keepData === true ? [] : removeDirectory(options.otlpQueue);
   if (options.output === 'pretty') for (const line of removed) process.stdout.write(`removed ${line}\n`);
   else printDocument(options.output, 'rampart.dev/uninstall-node/v1', { guards: done, removed });
   return done.some(({ error }) => error !== null) ? 1 : 0;
 }
 
-/** @returns a line for each thing that was removed */
+/** @returns a line for each thing removed */
 async function cleanNode(
   guard: Guard,
   options: UninstallNodeOptions,
@@ -63,7 +63,7 @@ function removeDirectory(path: string): string[] {
   return [...(exists ? [path] : []), ...removeEmpty(dirname(path))];
 }
 
-/** The directory that guards share is removed with the last of theirs. */
+/** Removes the directory that guards share, once it is empty. */
 function removeEmpty(path: string): string[] {
   if (!path.endsWith('/rampart') || !existsSync(path) || readdirSync(path).length > 0) return [];
   rmdirSync(path);

@@ -17,7 +17,7 @@ interface RemoverOptions {
   readonly goneMs?: number;
 }
 
-/** Removes objects and takes note of each. */
+/** Removes objects and records each. */
 export class Remover {
   readonly removed: string[] = [];
   readonly #client: KubeClient;
@@ -28,7 +28,7 @@ export class Remover {
     [this.#client, this.#signal, this.#goneMs] = [client, signal, goneMs];
   }
 
-  /** Nothing if the kind is not served. */
+  /** The selected objects; none if the kind is not served. */
   async find({ type, namespace, ...selection }: Selected): Promise<readonly KubeObject[]> {
     const options = { ...selection, signal: this.#signal };
     return (await orUndefined(this.#client.list(type, { namespace }, options)))?.items ?? [];
@@ -49,7 +49,7 @@ export class Remover {
     });
   }
 
-  /** Removes reports about objects, which would become outdated. */
+  /** Removes the status of objects, which would become outdated. */
   async forget(type: ResourceType): Promise<void> {
     await eachOf(await this.find({ type }), PARALLEL, async (object) => {
       if (Object.keys((object as { readonly status?: object }).status ?? {}).length === 0) return;
@@ -61,7 +61,7 @@ export class Remover {
     });
   }
 
-  /** @returns what is still there when no more of it goes */
+  /** Waits until they are gone. @returns those that remain when there is no more progress */
   async gone(selected: Selected): Promise<readonly string[]> {
     if ((await this.find(selected)).length > 0) {
       await follow(selected, {

@@ -9,7 +9,7 @@ import { leftoversOf, operatorPods, removedBy, usersTypes } from './uninstall.ts
 
 type Verb = 'delete' | 'get' | 'list' | 'patch' | 'watch';
 
-/** Each resource once, by the verbs that all steps together need. */
+/** Lists each resource once, with the verbs that all steps need. */
 export async function uninstallRights(guards: readonly Guard[]): Promise<Right[]> {
   const verbs = new Map<string, Set<Verb>>();
   const add = ({ type, fieldSelector = '' }: Selected, ...needed: readonly Verb[]): void => {
@@ -31,7 +31,7 @@ export async function uninstallRights(guards: readonly Guard[]): Promise<Right[]
   return joined(verbs);
 }
 
-/** Names of one resource, then resources of one group, that need the same. */
+/** Joins names of one resource, and resources of one group, that need the same verbs. */
 function joined(verbs: ReadonlyMap<string, ReadonlySet<Verb>>): Right[] {
   const rights = new Map<
     string,

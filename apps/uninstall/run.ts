@@ -9,7 +9,7 @@ import { KubeClient } from '../../lib/kube/client/client.ts';
 import type { UninstallOptions } from './command.ts';
 import { uninstall } from './uninstall.ts';
 
-/** API servers say themselves when it is too much. */
+/** An overloaded API server throttles its clients itself. */
 const rate = { perSecond: 200, burst: 400 } as const;
 
 /** @returns the exit code. @throws {RampartError} `INPUT` if users' objects may not be deleted. */

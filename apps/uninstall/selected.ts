@@ -1,6 +1,6 @@
 import type { ObjectSelection } from '../../guard/leftovers.ts';
 
 export interface Selected extends ObjectSelection {
-  /** Default: all. */
+  /** Default: all namespaces. */
   readonly namespace?: string;
 }

@@ -1,4 +1,4 @@
-/** Removes Rampart from a cluster, step by step; after an interruption, it begins again and finds less. */
+/** Removes Rampart from a cluster, step by step; if interrupted, it starts again and finds less to remove. */
 import { type Guard, systemNamespace } from '../../guard/guard.ts';
 import { agentWorkload, operatorWorkload } from '../../guard/removal.ts';
 import type { Leftovers } from '../../guard/leftovers.ts';
@@ -22,9 +22,9 @@ export interface UninstallParts {
   readonly confirm: (counts: ReadonlyMap<string, number>) => Promise<void>;
   readonly say: (text: string) => void;
   readonly signal: AbortSignal;
-  /** After which time without progress nodes are given up. Default: 2 min. */
+  /** How long to wait for a node without progress before giving up, in ms. Default: 2 min. */
   readonly stalledMs?: number;
-  /** How long to wait for deleted objects. Default: 90 s, as a namespace with all its objects takes time. */
+  /** How long to wait for deleted objects, in ms. Default: 90 s, since deleting a namespace with all its objects takes time. */
   readonly goneMs?: number;
 }
 
@@ -32,7 +32,7 @@ export interface Uninstalled {
   readonly removed: readonly string[];
   /** A line for each thing that is left. */
   readonly left: readonly string[];
-  /** False without agents: nothing is known of the nodes. */
+  /** Whether all nodes are known to be clean: false without a DaemonSet of agents, since nothing is known of the nodes. */
   readonly areNodesClean: boolean;
 }
 
@@ -48,7 +48,7 @@ const csiDrivers: ResourceType = {
   plural: 'csidrivers',
   kind: 'CSIDriver',
 };
-/** Cluster-scoped objects of Rampart, besides definitions. By their label: the CSIDriver of bpfman has the same name. */
+/** Cluster-scoped objects of Rampart, besides definitions. Selected by label: bpfman's CSIDriver has the same name. */
 const clusterWide = [
   { type: clusterRoleBindings, labelSelector },
   { type: { ...rbac, plural: 'clusterroles', kind: 'ClusterRole' }, labelSelector },
@@ -71,7 +71,7 @@ const notCleaned =
   `nodes are not cleaned, as there is no DaemonSet ${agentWorkload.name}: install Rampart again and repeat this, ` +
   'or run `rampart uninstall node` on each of them';
 
-/** Removed objects are reported even if `signal` stops it. */
+/** Removes everything. If `signal` aborts, it still reports what was removed until then. */
 export async function uninstall(parts: UninstallParts): Promise<Uninstalled> {
   const remover = new Remover(parts);
   const left: string[] = [];
@@ -99,7 +99,7 @@ async function removeAll(parts: UninstallParts, remover: Remover, left: string[]
   say('stopping the operator');
   await remover.delete(operator);
   await gone(operatorPods);
-  // Webhooks that the operator has restored meanwhile.
+  // The operator may have restored webhooks before it stopped.
   for (const selected of webhooks) await remover.delete(selected);
 
   say('cleaning the nodes');
@@ -121,7 +121,8 @@ async function removeAll(parts: UninstallParts, remover: Remover, left: string[]
   for (const selected of ofUsers) await remover.delete(selected);
   say('removing roles and the namespace');
   for (const selected of clusterWide) await remover.delete(selected);
-  // Its pods clean nodes as soon as they can. Without them, it says the next time, too, that nodes are not clean.
+  // The namespace stays if nodes are not clean: the pods of its DaemonSet clean them as soon as they can, and the next uninstall reports
+  // those nodes again.
   const isClean = notClean?.length === 0;
   if (isClean) await remover.delete(system);
 
@@ -152,7 +153,7 @@ export function leftoversOf(guards: readonly Guard[]): Promise<Leftovers[]> {
   return Promise.all(guards.map(async (guard) => (await guard.leftovers?.()) ?? {}));
 }
 
-/** How many there are, by kind. */
+/** The number of objects of each kind. */
 async function usersObjects(
   remover: Remover,
   guards: readonly Guard[],
@@ -166,7 +167,7 @@ async function usersObjects(
   return counts;
 }
 
-/** The kinds that users write, without those that guards derive. */
+/** The kinds that users write, without those that guards derive from them. */
 export function usersTypes(guards: readonly Guard[], leftovers: readonly Leftovers[]): ResourceType[] {
   const derived = new Set(leftovers.flatMap(({ objects = [] }) => objects.map(({ type }) => nameOf(type))));
   const types = guards.flatMap(({ resources }) => resources).map(storedType);

@@ -17,9 +17,9 @@ export interface VersionReport {
   /** `built`: JavaScript of `npm run build`, as in packages and images; `source`: the TypeScript of a checkout. */
   readonly build: 'built' | 'source';
   readonly node: string;
-  /** `null` if it is not installed. */
+  /** The version of libbpf; `null` if it is not installed. */
   readonly libbpf: string | null;
-  /** `linux/x64`. */
+  /** Such as `linux/x64`. */
   readonly platform: string;
 }
 
@@ -40,7 +40,7 @@ export function runVersion({ output }: VersionOptions): void {
 }
 
 function versionReport(): VersionReport {
-  // Written by scripts/release/provenance.ts beside what was built.
+  // Written by scripts/release/provenance.ts next to the build's output.
   const provenance = join(top, 'provenance.json');
   const isBuilt = existsSync(provenance);
   return {
@@ -73,7 +73,7 @@ function builtFrom(text: string): Source {
 
 function checkedOut(): Source {
   if (!existsSync(join(top, '.git'))) return { commit: null, changed: null };
-  // Git refuses to read the clone of another user, as root does here.
+  // Git refuses to read another user's clone, for example when root runs a checkout.
   const git = (...args: string[]): string | undefined => {
     const run = spawnSync('git', ['-c', `safe.directory=${top}`, ...args], { cwd: top, encoding: 'utf8' });
     return run.status === 0 ? run.stdout.trim() : undefined;

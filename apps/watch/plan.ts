@@ -14,9 +14,9 @@ import { requireRoot } from '../../lib/cli/process.ts';
 
 export interface PlannedPath {
   readonly tracked: TrackedPath;
-  /** As reported: absolute, inside the root. */
+  /** The path as reported: absolute, inside the root. */
   readonly shown: string;
-  /** Whether the target was already printed. */
+  /** Whether this target was already printed. */
   reported: boolean;
 }
 
@@ -36,7 +36,7 @@ export function plan(paths: readonly string[], options: WatchOptions): PlannedPa
   return unique.map((path) => ({ tracked: { path, root }, shown: path, reported: false }));
 }
 
-/** The processes whose accesses are reported; undefined for all. */
+/** Which processes' accesses are reported; undefined: those of all processes. */
 export function plannedProcesses({
   except,
   only,
@@ -107,7 +107,7 @@ function checkCreate(path: string, { create }: WatchOptions): void {
   });
 }
 
-/** `--create` makes files, not directories. */
+/** Refuses a missing parent directory: `--create` creates files only. */
 function checkParent(root: Fd, path: string): void {
   const parent = resolve(path, '..');
   try {

@@ -44,7 +44,7 @@ export async function runWatch(paths: readonly string[], options: WatchOptions):
   });
   const line = lineMaker(format, planned, out);
   let watch: FileWatch<PlannedPath> | undefined = undefined;
-  // Before anything is created or attached: an invalid or used address must not change anything.
+  // Before anything is created or attached: an address that is invalid or in use must not change anything.
   await using _metrics = await serveSensorMetrics(options.metrics, () => watch?.stats(), say);
   watch = new FileWatch<PlannedPath>({
     mode: options.mode,
@@ -95,7 +95,7 @@ function lineMaker(
     const key = file ?? path.shown;
     let encoder = encoders.get(key);
     if (encoder === undefined) {
-      // A process that reads all files of a directory must not cost memory for each.
+      // A process that reads every file of a directory must not cost memory for each of them.
       if (encoders.size >= MAX_ENCODERS) encoders.clear();
       encoder = new AlertEncoder({
         policyName: '',

@@ -5,9 +5,9 @@ import { kindOf } from '../stream/finding.ts';
 import type { FindingCounts } from '../stream/finding-counts.ts';
 import { messageOf } from '../../lib/errors/errors.ts';
 
-/** Where `rampart agent` serves its alerts. */
+/** The default socket on which `rampart agent` serves its alerts. */
 export const agentAlertsSocket = '/run/rampart/alerts.sock';
-/** Where `rampart standalone` does, in its directory. */
+/** The name of standalone's alert socket, in its data directory. */
 export const standaloneAlertsSocket = 'alerts.sock';
 
 interface AlertFeed extends AsyncDisposable {
@@ -18,12 +18,10 @@ interface AlertFeed extends AsyncDisposable {
 }
 
 /**
- * Serves the findings that are given to it, until disposed: the last 1,000 of each kind of each guard, and
- * their counts.
+ * Serves the findings that are pushed to it, until disposed: the last 1,000 of each kind of each guard, and their counts.
  *
- * @param required - Whether a socket that cannot be served is an error. If the user did not ask for one,
- * guarding continues without: a container may have no place for it, and two agents on one machine (kind) have
- * one default.
+ * @param required - Whether it is an error if the socket cannot be served. If the user did not ask for a socket, the guards run without it:
+ * a container may have no place for it, and two agents on one machine (kind) have the same default.
  * @throws {RampartError} as `serveFeed`, if it is required.
  */
 export async function openAlertFeed(

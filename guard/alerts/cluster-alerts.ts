@@ -15,9 +15,9 @@ import { counted } from '../../lib/output/words.ts';
 
 interface Writer {
   readonly what: string;
-  /** As deploy/base has them; those of policy servers are Kubewarden's (server-objects.ts of policy-audit). */
+  /** As in deploy/base; those of policy servers are set by Kubewarden (server-objects.ts of policy-audit). */
   readonly labels: Readonly<Record<string, string>>;
-  /** Name of the container in deploy/base; in a pod without it, the first container is used. */
+  /** The container's name in deploy/base; if a pod has no such container, its first one is used. */
   readonly container: string;
 }
 
@@ -32,25 +32,24 @@ const writers: readonly Writer[] = [
   },
 ];
 
-/** Undefined for other pods of the namespace. */
+/** Which kind of writer a pod is; undefined for other pods of the namespace. */
 function writerOf({ metadata: { labels = {} } }: Pod): Writer | undefined {
   return writers.find((writer) =>
     Object.entries(writer.labels).every(([name, value]) => labels[name] === value),
   );
 }
 
-/** Limit for each log without a start time: other lines are among them. */
+/** How many lines are read of a log without a start time; not all of them are alerts. */
 const LOG_LINES = 1000;
-/** Logs that are read at a time before following. */
+/** How many logs are read at a time, before they are followed. */
 const READING = 16;
 
 /**
- * Returns the last alerts of all agents, operators and policy servers and, if it follows, new ones, also of
- * pods that come later. Ends with the signal, without an error.
+ * Passes on the last alerts of all agents, operators and policy servers and, when following, new ones, also of pods that start later. Ends
+ * without an error when the signal aborts.
  *
- * @throws {KubeError} if pods may not be listed or their logs not be read; {@link RampartError}
- * `API_UNREACHABLE` if the API does not answer at the beginning, `NOT_FOUND` if there is no such pod and it
- * does not follow.
+ * @throws {KubeError} if pods may not be listed, or their logs may not be read; {@link RampartError} `API_UNREACHABLE` if the API does not
+ * answer at the start, `NOT_FOUND` if there is no such pod and it does not follow.
  */
 export async function clusterAlerts(access: ClusterAccess, request: AlertRequest): Promise<void> {
   const { follow, handler, signal } = request;
@@ -130,7 +129,7 @@ class WriterLog {
     }
   }
 
-  /** Goes on until the pod is gone or the signal aborts. @throws {KubeError} if the log may not be read. */
+  /** Runs until the pod is gone or the signal aborts. @throws {KubeError} if the log may not be read. */
   async follow(): Promise<void> {
     const { handler } = this.#request;
     const signal = AbortSignal.any([this.#request.signal, this.#gone.signal]);
@@ -160,7 +159,7 @@ class WriterLog {
     }
   }
 
-  /** The pod is gone. */
+  /** Called when the pod is gone. */
   end(): void {
     this.#gone.abort();
   }
@@ -221,7 +220,7 @@ async function followAll(
   if (failure !== undefined) throw failure.error;
 }
 
-/** A pod that is recreated under its name is another one. */
+/** Differs for a pod that was recreated with the same name. */
 function keyOf({ metadata }: KubeObject): string {
   return `${metadata.name} ${metadata.uid}`;
 }
@@ -234,22 +233,22 @@ function noAgents({ server }: ClusterAccess): RampartError {
   });
 }
 
-/** Remembers up to where a log with timestamps was read. */
+/** Remembers how far a log with timestamps was read. */
 export class LogPosition {
   #lastNs: bigint | undefined;
-  /** The lines with exactly that timestamp. */
+  /** The lines with exactly the last timestamp. */
   readonly #atLast = new Set<string>();
 
-  /** From when on to ask; undefined before the first line. In whole seconds (metav1.Time), so lines repeat. */
+  /** The time from which to request the log; undefined before the first line. In whole seconds (metav1.Time), so lines repeat. */
   get sinceTime(): string | undefined {
     return this.#lastNs === undefined ? undefined : apiTime(Number(this.#lastNs / 1_000_000n));
   }
 
-  /** The line without its time; undefined if it was taken before. */
+  /** The line without its timestamp; undefined if it was taken already. */
   take(line: string): string | undefined {
     const space = line.indexOf(' ');
     const ns = space < 0 ? undefined : apiTimeNs(line.slice(0, space));
-    // A server that sends no times: then duplicates cannot be detected.
+    // The server sends no timestamps: duplicates cannot be detected.
     if (ns === undefined) return line;
     const text = line.slice(space + 1);
     if (this.#lastNs !== undefined && ns < this.#lastNs) return undefined;

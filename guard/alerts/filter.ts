@@ -5,16 +5,16 @@ import { errorCodes, RampartError } from '../../lib/errors/errors.ts';
 import { refuseEmpty } from '../../lib/cli/options.ts';
 import { nameGlob, pathGlob } from '../../lib/regex/glob.ts';
 
-/** Lists are of globs: one of them has to fit. An empty one lets everything through. */
+/** Each list contains globs, one of which has to match. An empty list lets everything pass. */
 export interface AlertFilterOptions {
   /** `NAME` or `NAMESPACE/NAME`. */
   readonly policy: readonly string[];
-  /** `NAME` or `NAMESPACE/NAME`, too. */
+  /** `NAME` or `NAMESPACE/NAME`, as well. */
   readonly pod: readonly string[];
   readonly path: readonly string[];
   /** The namespace of the finding's object, or of its policy. */
   readonly namespace?: string | undefined;
-  /** The least. */
+  /** The lowest severity that passes. */
   readonly severity?: Severity | undefined;
   /** Milliseconds since 1970. */
   readonly sinceMs?: number | undefined;

@@ -6,7 +6,7 @@ import type { Severity } from '../stream/finding.ts';
 
 export interface AlertsOptions {
   readonly follow?: true;
-  /** Names. Default: all. */
+  /** Names of guards. Default: all. */
   readonly guard?: readonly string[];
   /** Only findings of this severity and above. */
   readonly severity?: Severity;
@@ -24,7 +24,7 @@ export interface AlertsOptions {
   readonly context?: string;
 }
 
-/** For commands that read alerts: where from, and of which namespace. */
+/** Adds options to a command that reads alerts: which source, and which namespace. */
 export function addSources(command: Command): Command {
   command.option('--socket <path>', 'the socket of an agent, its --alerts-socket');
   addApiOptions(command, 'to read the logs of its agents, operators and policy servers');

@@ -1,4 +1,4 @@
-/** Prints lines of guards to stdout: the matching ones, first the most recent past ones, then each new one. */
+/** Prints the lines of guards that match a filter to stdout: first the most recent past ones, then each new one. */
 import type { LineFold, LineKind } from '../line-kind.ts';
 import { yamlDocument } from '../../lib/cli/document.ts';
 import type { PrettyFormat } from '../../lib/cli/output-option.ts';
@@ -8,22 +8,22 @@ import type { AlertFilter } from './filter.ts';
 
 interface AlertPrinterOptions {
   readonly out: LineWriter;
-  /** Line kinds by guard; lines of other guards are left out. */
+  /** Line kinds by guard; lines of other guards are skipped. */
   readonly kinds: ReadonlyMap<string, readonly LineKind[]>;
   readonly filter: AlertFilter;
   readonly format: PrettyFormat;
   readonly colour: boolean;
-  /** How many earlier lines to print: of each kind of each guard, or in all. */
+  /** How many past lines to print: for each kind of each guard, or in total. */
   readonly tail: number;
   readonly isTailOfEach: boolean;
   readonly signal: AbortSignal;
 }
 
-/** More is not given to stdout at a time: a slow reader is felt where the alerts come from, which counts what it drops. */
+/** No more than this is handed to stdout at a time: if the reader is slow, the source of the alerts notices, and counts what it drops. */
 const WAITING_BYTES = 256 * 1024;
-/** How many more than the tail are kept before the oldest are dropped. */
+/** How many lines beyond the tail are held before the oldest are dropped. */
 const SLACK = 1000;
-/** The count of repeated lines is printed when none has come for this long. */
+/** The count of repeated lines is printed once none has come for this long. */
 const FOLD_MS = 1000;
 
 interface Shown {
@@ -37,7 +37,7 @@ interface Held extends Shown {
 
 export class AlertPrinter {
   readonly #options: AlertPrinterOptions;
-  /** Until it is live: several sources come one after the other, but are shown in the order of time. */
+  /** The past lines, held until `live`: several sources deliver one after the other, but the lines are printed in order of time. */
   #held: Map<string, Held[]> | undefined = new Map<string, Held[]>();
   #folded: { readonly fold: LineFold; count: number } | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -46,7 +46,7 @@ export class AlertPrinter {
     this.#options = options;
   }
 
-  /** Takes any line; skips lines of no guard, and those that the filter excludes. Returns a promise if the reader is slow. */
+  /** Takes any line; skips lines that are not findings, and those that the filter excludes. Returns a promise if the reader is slow. */
   line(line: string): Promise<void> | undefined {
     const { kinds, filter, format, colour, tail, isTailOfEach } = this.#options;
     const finding = readFinding(line);
@@ -69,7 +69,7 @@ export class AlertPrinter {
     return undefined;
   }
 
-  /** All earlier lines have been printed. */
+  /** Called when all past lines have been delivered: prints them. */
   async live(): Promise<void> {
     const held = this.#held;
     if (held === undefined) return;
@@ -78,7 +78,7 @@ export class AlertPrinter {
     for (const shown of lastOf(last, Infinity)) await this.#show(shown);
   }
 
-  /** No more lines come. */
+  /** Called when no more lines will come. */
   async end(): Promise<void> {
     await this.#endFold();
   }

@@ -11,14 +11,14 @@ import { AlertPrinter } from './printer.ts';
 import { socketAlerts } from './socket-alerts.ts';
 import { type AlertRequest, findOrigin } from './source.ts';
 
-/** As many as an agent keeps. */
+/** As many as an agent keeps of each kind. */
 const LAST_OF_EACH = 1000;
 const LAST_BEFORE_FOLLOWING = 10;
 
 /**
- * Runs until what is kept is shown, or with `follow` until SIGINT, SIGTERM or the reader of stdout is gone.
+ * Prints the kept alerts and, with `follow`, new ones, until SIGINT, SIGTERM or the reader of stdout is gone.
  *
- * @throws {RampartError} `INPUT` or `PRIVILEGE` before anything is shown, and what the sources throw.
+ * @throws {RampartError} `INPUT` or `PRIVILEGE` before anything is printed, and what the sources throw.
  */
 export async function runAlerts(guards: readonly Guard[], options: AlertsOptions): Promise<void> {
   const { follow = false } = options;

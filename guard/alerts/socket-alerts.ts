@@ -5,10 +5,10 @@ import { type FeedPosition, readFeed } from '../../lib/feed/feed-client.ts';
 import type { AlertRequest } from './source.ts';
 
 /**
- * Passes on the kept lines and, with `follow`, new ones; if the agent ends, waits for the next one and continues with
- * it. Ends with the signal, quietly.
+ * Passes on the kept lines and, with `follow`, new ones; if the agent ends, waits for the next agent and continues with it. Ends without an
+ * error when the signal aborts.
  *
- * @throws {RampartError} as `readFeed`, if no agent runs at the beginning, or for any failure other than its end.
+ * @throws {RampartError} as `readFeed`, if no agent runs at the start, or for any failure other than the agent's end.
  */
 export async function socketAlerts(path: string, request: AlertRequest): Promise<void> {
   const { follow, handler, signal } = request;

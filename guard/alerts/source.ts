@@ -19,19 +19,19 @@ export interface AlertHandler {
   /** All earlier lines have been delivered; the following ones are new. */
   live(): Promise<void>;
   say(text: string): void;
-  /** The head of a socket, before its lines. `isOther`: it belongs to a process that was not read before. */
+  /** The head that a socket sends before its lines. `isOther`: it comes from a process that was not read before. */
   about?(about: unknown, isOther: boolean): void;
-  /** `lines` lines are no longer available. */
+  /** Called if that many lines are no longer available. */
   missed?(lines: number): void;
-  /** Its process has ended: no line comes until `live` again. */
+  /** The source's process has ended: no line comes until `live` is called again. */
   gone?(): void;
 }
 
 export interface AlertRequest {
   readonly follow: boolean;
-  /** Nothing older is needed. Milliseconds since 1970. */
+  /** Older lines are not needed. Milliseconds since 1970. */
   readonly sinceMs: number | undefined;
-  /** No more of the last alerts is needed. */
+  /** How many of the last alerts are needed. */
   readonly tail: number;
   readonly handler: AlertHandler;
   readonly signal: AbortSignal;
@@ -41,11 +41,11 @@ interface OriginOptions {
   readonly socket?: string | undefined;
   readonly data?: string | undefined;
   readonly kubeconfig?: string | undefined;
-  /** A context of the kubeconfig, and so of a cluster. */
+  /** A context of the kubeconfig, which selects a cluster. */
   readonly context?: string | undefined;
 }
 
-/** Tried in this order without options: the socket of an agent; that of standalone as its guide starts it. */
+/** Tried in this order if no source is given: the socket of an agent, then that of standalone with the directory in its guide. */
 const usualSockets: readonly string[] = [agentAlertsSocket, join('/var/lib/rampart', standaloneAlertsSocket)];
 
 /**

@@ -1,6 +1,6 @@
 /**
- * Report of OpenReports (openreports.io/v1alpha1), which took the API of the policy working group over: the same fields, and two more.
- * They are those of its released types (openreports/reports-api, apis/openreports.io/v1alpha1/report_types.go).
+ * The Report of OpenReports (openreports.io/v1alpha1), the successor of the policy working group's API: the same fields, and two more. The
+ * fields are those of its released types (openreports/reports-api, apis/openreports.io/v1alpha1/report_types.go).
  *
  * It is installed where Rampart brings its own API.
  */
@@ -35,7 +35,7 @@ export const openReports = defineResource({
   versions,
 });
 
-/** The same of objects that are in no namespace. */
+/** The same for cluster-scoped objects. */
 export const clusterOpenReports = defineResource({
   group: 'openreports.io',
   kind: 'ClusterReport',

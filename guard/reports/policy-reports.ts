@@ -1,10 +1,10 @@
 /**
- * PolicyReport of the policy working group (wgpolicyk8s.io/v1alpha2), as consumers such as Policy Reporter read it. The
- * fields are those of its released definition (kubernetes-sigs/wg-policy-prototypes, policy-report/crd), with the five
- * severities that Kyverno's and Kubewarden's copies of it have.
+ * PolicyReport of the policy working group (wgpolicyk8s.io/v1alpha2), as consumers such as Policy Reporter read it. The fields are those of
+ * its released definition (kubernetes-sigs/wg-policy-prototypes, policy-report/crd), with the five severities that Kyverno's and
+ * Kubewarden's copies of the definition have.
  *
- * It is installed where Rampart brings its own API, and by the component deploy/policy-reports/ in clusters that have none.
- * The one that is there already is never touched.
+ * It is installed where Rampart brings its own API, and by the component deploy/policy-reports/ in clusters without it. An existing
+ * definition is never touched.
  */
 import {
   ageColumn,
@@ -63,7 +63,7 @@ const result = object({
 
 const count = (description: string) => optional(integer({ description }));
 
-/** The fields that OpenReports has taken over: open-reports.ts. */
+/** The fields that OpenReports has in common with it (open-reports.ts). */
 export const reportFields = {
   scope: optional(reference),
   scopeSelector: optional(selector),

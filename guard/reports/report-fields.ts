@@ -1,4 +1,4 @@
-/** Fields of reports that are written alike, whichever guard writes them. */
+/** Fields that are written in the same way in the reports of all guards. */
 import type { ReportResult } from './report-entry.ts';
 
 export type ReportSummary = Readonly<Record<ReportResult, number>>;
@@ -9,7 +9,7 @@ export function summaryOf(results: Iterable<{ readonly result: ReportResult }>):
   return summary;
 }
 
-/** A summary to count in. */
+/** A summary with all counts 0. */
 export function noResults(): Record<ReportResult, number> {
   return { pass: 0, fail: 0, warn: 0, error: 0, skip: 0 };
 }
@@ -20,7 +20,7 @@ export function timestampOf(timeMs: number): { readonly seconds: number; readonl
   return { seconds, nanos: Math.round((timeMs - seconds * 1000) * 1e6) };
 }
 
-/** Half of a pair of surrogates is not JSON that a server takes. */
+/** Truncates a text. Half a surrogate pair at its end is replaced: the API server would refuse it as JSON. */
 export function cut(text: string, maxCharacters: number): string {
   return text.length <= maxCharacters ? text : `${text.slice(0, maxCharacters - 1).toWellFormed()}…`;
 }

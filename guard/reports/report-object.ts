@@ -7,19 +7,19 @@ import type { PolicyReport } from './policy-reports.ts';
 import { type Report, type ReportEntry, reportResults } from './report-entry.ts';
 import { cut, noResults, type ReportSummary, timestampOf } from './report-fields.ts';
 
-/** A report of that many results is some 300 KiB; etcd takes 1.5 MiB, and consumers hold all reports in memory. */
+/** A report with this many results takes some 300 KiB; etcd accepts 1.5 MiB, and consumers hold all reports in memory. */
 export const maxResults = 500;
 export const maxResultsBytes = 512 * 1024;
 const MAX_CHARACTERS = 1024;
-/** Space for the line about omitted entries. */
+/** Space reserved for the result about omitted entries. */
 const REST_BYTES = 4096;
 
-/** The property of the last result that says how many are not shown. */
+/** The property of the last result that says how many entries are omitted. */
 export const omittedProperty = 'omitted-results';
 
 type WireResult = NonNullable<PolicyReport['results']>[number];
 
-/** Both kinds of reports have these fields, in all released versions of their definitions. */
+/** Fields that both kinds of reports have, in all released versions of their definitions. */
 export interface ReportObject extends KubeObject {
   readonly scope: PolicyReport['scope'];
   readonly summary: ReportSummary;
@@ -27,8 +27,8 @@ export interface ReportObject extends KubeObject {
 }
 
 /**
- * The object. Entries that would make it longer than {@link maxResults} or {@link maxResultsBytes} are left out from the end:
- * the summary counts them, and a last result says how many they are.
+ * The object for a report. Entries beyond {@link maxResults} or {@link maxResultsBytes} are left out, from the end: the summary counts
+ * them, and a last result says how many are missing.
  */
 export function reportObject(type: ResourceType, report: Report): ReportObject {
   const { namespace, name, scope, entries, omitted = {}, labels, owner } = report;
@@ -43,7 +43,7 @@ export function reportObject(type: ResourceType, report: Report): ReportObject {
     if (!isFull) {
       const result = resultOf(entry);
       bytes += Buffer.byteLength(JSON.stringify(result)) + 1;
-      // One place is for the line about the rest.
+      // One place is reserved for the result about the omitted entries.
       isFull = bytes > maxResultsBytes || results.length >= maxResults - 1;
       if (!isFull) results.push(result);
     }
@@ -66,7 +66,7 @@ export function reportObject(type: ResourceType, report: Report): ReportObject {
   };
 }
 
-/** Equal for objects with the same content; the times of results that have none of their own do not count. */
+/** Equal for objects with the same content; times do not count in results that describe no event. */
 export function digestOf(object: ReportObject): string {
   const results = object.results.map((one) =>
     one.result === 'fail' || one.result === 'warn' ? one : { ...one, timestamp: undefined },

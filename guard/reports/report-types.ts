@@ -3,7 +3,7 @@ import { clusterOpenReportType, openReportType } from './open-reports.ts';
 import { clusterPolicyReportType, policyReportType } from './policy-reports.ts';
 import type { ReportKind } from './report-entry.ts';
 
-/** The kinds for objects in a namespace, and for cluster-scoped ones. */
+/** For each kind of report: the resource for objects in a namespace, and the one for cluster-scoped objects. */
 export const reportTypes: Readonly<
   Record<ReportKind, { readonly namespaced: ResourceType; readonly cluster: ResourceType }>
 > = {

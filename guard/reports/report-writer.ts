@@ -11,9 +11,9 @@ import { reportTypes } from './report-types.ts';
 import { digestOf, reportObject } from './report-object.ts';
 import { servedReportKinds } from './served-kinds.ts';
 
-/** How soon a definition that is installed is found. */
+/** How long it may take to notice that a definition was installed. */
 const ASK_AGAIN_MS = 60_000;
-/** Changes by others, and deletions, are repaired with the first report after this long. */
+/** After this time, a report is written again even if unchanged: that repairs changes by others, and deletions. */
 const REFRESH_MS = 3_600_000;
 
 interface ReportWriterOptions {
@@ -33,20 +33,19 @@ interface Written {
 }
 
 /**
- * Writes reports by server-side apply, each as a whole. An unchanged report is not written again. The served
- * kinds are looked up when there is something to write: PolicyReport, or else OpenReports' Report. With
- * neither, nothing is written: the log says so once, and {@link missing} all the time; it looks again after a
- * minute.
+ * Writes each report as a whole, by server-side apply. An unchanged report is not written again. Which kinds are served is determined when
+ * there is something to write: PolicyReport is preferred, otherwise OpenReports' Report is used. If neither is served, nothing is written:
+ * the log says so once, {@link missing} says it all the time, and the API is asked again after a minute.
  */
 export class ReportWriter {
   readonly #client: KubeClient;
   readonly #logger: Logger;
   readonly #clock: Clock;
-  /** The served report kinds, the one to write first; undefined: not known. */
+  /** The served report kinds, the one to write first; undefined if not yet known. */
   #served: readonly ResourceType[] | undefined;
   #askedMs = 0;
   #isReportedMissing = false;
-  /** Keyed by namespace and name. Some 200 bytes for each node and FileIntegrity. */
+  /** What was written, keyed by namespace and name. Some 200 bytes for each node and FileIntegrity. */
   readonly #written = new Map<string, Written>();
 
   constructor({ client, logger, clock = systemClock }: ReportWriterOptions) {
@@ -55,7 +54,7 @@ export class ReportWriter {
     this.#clock = clock;
   }
 
-  /** Why no report is written, for a condition or a log; undefined if they are, and before it was asked. */
+  /** Why no reports are written, for a condition or a log; undefined if they are, or if that is not known yet. */
   get missing(): string | undefined {
     return this.#served?.length === 0
       ? 'The API serves neither PolicyReport (wgpolicyk8s.io/v1alpha2) nor Report (openreports.io/v1alpha1): no reports are written.'
@@ -81,11 +80,11 @@ export class ReportWriter {
     try {
       await this.#client.apply(type, object, { fieldManager: managedBy, force: true, signal });
     } catch (error) {
-      // The definition is gone, or the namespace: the next call finds out which.
+      // Either the definition is gone or the namespace: the next call determines which.
       if (isNotFound(error)) this.#served = undefined;
       throw error;
     }
-    // From a time when only the other kind was served.
+    // Deletes the report of the other kind, written when only that kind was served.
     if (before === undefined) for (const other of others) await this.#deleteOurs(other, report, signal);
     this.#written.set(key, { digest, atMs: nowMs });
     return true;

@@ -4,7 +4,7 @@ import { apiResources } from '../../lib/kube/client/discovery.ts';
 import { type ReportKind, reportKinds } from './report-entry.ts';
 import { reportTypes } from './report-types.ts';
 
-/** The kinds of reports that the API serves, the one to write first: readers of both would see each result twice. @throws {KubeError} */
+/** The served kinds of reports. Only the first one is written: readers of both would see each result twice. @throws {KubeError} */
 export async function servedReportKinds(client: KubeClient, signal: AbortSignal): Promise<ReportKind[]> {
   const found: ReportKind[] = [];
   for (const kind of reportKinds) {

@@ -1,4 +1,4 @@
-/** How many findings there were: since the start of the process, for metrics, and of the last 24 hours, by hour, for people. */
+/** Counts findings: since the start of the process, for metrics; and in the last 24 hours, by hour, for people. */
 import { type Clock, systemClock } from '../../lib/time/clock.ts';
 import type { MetricsRegistry } from '../guard.ts';
 import { type Severity, severityOf } from './finding.ts';
@@ -9,9 +9,9 @@ const HOURS = 24;
 /** Counts of one guard in one hour. */
 export interface HourCount {
   readonly guard: string;
-  /** When it began: RFC 3339, UTC. */
+  /** The start of the hour: RFC 3339, UTC. */
   readonly hour: string;
-  /** Number of findings by severity, without those that have none. */
+  /** The number of findings by severity; severities without findings are omitted. */
   readonly findings: Readonly<Partial<Record<Severity, number>>>;
 }
 
@@ -27,7 +27,7 @@ export class FindingCounts {
     this.#clock = clock;
   }
 
-  /** @param line - A finding; any other line counts as `info`. */
+  /** @param line - A finding; a line without a severity counts as `info`. */
   add(guard: string, line: string): void {
     const severity = severityOf(line) ?? 'info';
     const nowMs = this.#clock.wallMs();
@@ -41,7 +41,7 @@ export class FindingCounts {
     count(hour, guard, severity);
   }
 
-  /** The last 24 hours and the one that has begun, oldest first. Hours without findings are left out. */
+  /** The last 24 hours and the current one, oldest first. Hours without findings are left out. */
   hours(): HourCount[] {
     const nowMs = this.#clock.wallMs();
     this.#forget(nowMs - (nowMs % HOUR_MS));
@@ -56,7 +56,7 @@ export class FindingCounts {
       );
   }
 
-  /** Registers `rampart_findings_total`. @throws when the registry has it already. */
+  /** Registers `rampart_findings_total`. @throws if the registry already has it. */
   register(metrics: MetricsRegistry | undefined): void {
     metrics?.counter(
       {

@@ -1,18 +1,18 @@
 /**
- * Folds findings that come too often: the first ones of a minute pass, the others are counted, and the next
- * one has the count.
+ * Folds findings that come too often: the first ones of each minute pass, the others are counted, and the next one that passes carries the
+ * count.
  */
 import { type Clock, systemClock } from '../../lib/time/clock.ts';
 
 export interface FindingLimiterOptions {
-  /** Told of each key in {@link PERIOD_MS}. Default: 10, as the kernel logs of refused packets. */
+  /** How many findings of each key pass in {@link PERIOD_MS}. Default: 10, as the kernel logs of refused packets. */
   readonly limit?: number;
   readonly clock?: Pick<Clock, 'monotonicMs'>;
 }
 
 const PERIOD_MS = 60_000;
 const LIMIT = 10;
-/** Beyond it, all are forgotten, and may pass once more. */
+/** Beyond this number, all keys are forgotten, so that their findings pass again. */
 const MAX_KEYS = 4096;
 
 interface Period {
@@ -25,7 +25,7 @@ export class FindingLimiter {
   readonly #limit: number;
   readonly #clock: Pick<Clock, 'monotonicMs'>;
   readonly #periods = new Map<string, Period>();
-  /** In all, since the start. */
+  /** The number of folded findings of all keys, since the start. */
   folded = 0;
 
   constructor({ limit = LIMIT, clock = systemClock }: FindingLimiterOptions = {}) {
@@ -33,9 +33,7 @@ export class FindingLimiter {
     this.#clock = clock;
   }
 
-  /**
-   * How many of this key were folded since the last one, if this one passes; undefined: it is folded, too.
-   */
+  /** If this finding passes, how many of its key were folded since the last one that did; undefined if it is folded. */
   take(key: string): number | undefined {
     const nowMs = this.#clock.monotonicMs();
     let period = this.#periods.get(key);

@@ -3,7 +3,7 @@ import { LineWriter } from '../../lib/output/lines.ts';
 import { say } from '../../lib/cli/process.ts';
 import type { MetricsRegistry } from '../guard.ts';
 
-/** Lines on stdout; ends the process where its reader is gone. The caller disposes it, which says what was dropped. */
+/** Writes lines to stdout; ends the process if its reader is gone. The caller disposes of it, which reports how many lines were dropped. */
 export class FindingOutput implements AsyncDisposable {
   readonly #out: LineWriter;
   #failure: RampartError | undefined;
@@ -26,7 +26,7 @@ export class FindingOutput implements AsyncDisposable {
     return this.#out.dropped;
   }
 
-  /** @throws {RampartError} why stdout has failed, if it has. */
+  /** @throws {RampartError} the reason if stdout has failed. */
   throwIfFailed(): void {
     if (this.#failure !== undefined) throw this.#failure;
   }
@@ -37,7 +37,7 @@ export class FindingOutput implements AsyncDisposable {
   }
 }
 
-/** Registers `rampart_alert_lines_dropped_total`. @throws when the registry has it already. */
+/** Registers `rampart_alert_lines_dropped_total`. @throws if the registry already has it. */
 export function registerDropped(
   metrics: Pick<MetricsRegistry, 'counter'> | undefined,
   out: Pick<FindingOutput, 'dropped'>,

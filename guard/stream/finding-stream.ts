@@ -3,7 +3,7 @@ import { FindingCounts } from './finding-counts.ts';
 /** Takes a finding of a guard: a line as `findingLine` writes it. Never waits. */
 export type FindingSink = (guard: string, line: string) => void;
 
-/** All findings of a process. Each is counted, and goes to all outputs: stdout, the socket of `rampart alerts`. */
+/** All findings of a process. Each is counted, and passed to all outputs: stdout, the socket of `rampart alerts`. */
 export class FindingStream {
   readonly counts = new FindingCounts();
   readonly #outputs: FindingSink[] = [];

@@ -1,17 +1,17 @@
 /**
- * The one shape that findings of all guards have in common. Each is one line of JSON that begins with the keys of
- * {@link FindingHead}, in this order, whoever reads it: stdout, `rampart alerts`, callbacks, OTLP. Keys of the guard follow.
+ * The structure that the findings of all guards have in common. Each finding is one line of JSON that begins with the keys of {@link
+ * FindingHead}, in this order, for every reader: stdout, `rampart alerts`, callbacks, OTLP. The guard's own keys follow.
  */
 import { visibleJson } from '../../lib/output/printable.ts';
 
-/** From least to most. */
+/** From the lowest to the highest. */
 export const severities = ['info', 'low', 'medium', 'high', 'critical'] as const;
 export type Severity = (typeof severities)[number];
 
-/** How each line of a finding begins, and no other line of a log. */
+/** How the line of every finding begins. No other line of a log begins this way. */
 export const headStart = '{"guard":"';
 
-/** `namespace` is empty for what is cluster-scoped, or on no cluster. */
+/** `namespace` is empty for a cluster-scoped object, and without a cluster. */
 export interface ObjectReference {
   readonly kind: string;
   readonly namespace: string;
@@ -19,13 +19,13 @@ export interface ObjectReference {
 }
 
 export interface FindingHead {
-  /** Its name, as in `--guards`. */
+  /** The guard's name, as in `--guards`. */
   readonly guard: string;
   /** Defines the other keys of the line: `KiveAlert`, `IntegrityFinding`, `NetworkPolicyRefusal`. */
   readonly kind: string;
   /** RFC 3339, UTC, with nanoseconds if known. */
   readonly time: string;
-  /** Where it happened; empty if it happened on no node. An object since Kive's alerts have it as one. */
+  /** Where it happened; empty if it concerns no node. An object, as in Kive's alerts. */
   readonly node: { readonly name: string };
   readonly severity: Severity;
   /**
@@ -33,7 +33,7 @@ export interface FindingHead {
    * object of the API.
    */
   readonly object: ObjectReference | null;
-  /** The user's policy that requests it; `null` without a cluster. */
+  /** The user's policy that requested it; `null` without a cluster. */
   readonly policy: ObjectReference | null;
   /** The outcome, in one word: `allowed`, `refused`, `changed`. */
   readonly verdict: string;
@@ -41,7 +41,10 @@ export interface FindingHead {
   readonly message: string;
 }
 
-/** Undefined for a line that is not a finding. Of all findings of a process, so without parsing them: quotes in texts are escaped. */
+/**
+ * Undefined for a line that is not a finding. It is called for every finding, so it does not parse the line; this is safe because quotes
+ * inside of texts are escaped.
+ */
 export function severityOf(line: string): Severity | undefined {
   const start = line.indexOf(severityKey) + severityKey.length;
   const text = line.slice(start, line.indexOf('"', start));
@@ -50,7 +53,7 @@ export function severityOf(line: string): Severity | undefined {
 
 const severityKey = '"severity":"';
 
-/** Undefined for a line that is not a finding; without parsing it, as {@link severityOf}. */
+/** Undefined for a line that is not a finding; does not parse it either, see {@link severityOf}. */
 export function kindOf(line: string): string | undefined {
   return kindAtStart.exec(line)?.[1];
 }
@@ -60,7 +63,7 @@ const kindAtStart = /^\{"guard":"[^"]*","kind":"([^"]*)"/;
 /**
  * The line of a finding, without a newline.
  *
- * @param rest - What the guard adds. A key of the head in it is a mistake of the caller, and is not written twice.
+ * @param rest - The guard's own keys. A key of the head must not be among them, and is not written twice.
  * @example
  * const line = findingLine(
  *   {

@@ -1,8 +1,8 @@
 /**
- * Findings in the words of OCSF, the Open Cybersecurity Schema Framework, for OTLP: https://schema.ocsf.io/1.8.0/
+ * Findings as events of OCSF, the Open Cybersecurity Schema Framework, for OTLP: https://schema.ocsf.io/1.8.0/
  *
- * Names of attributes are those of OCSF, with dots for objects in objects, so that each can be searched for. A guard says
- * which class its findings are of and what is special to them; what all have in common is in otlp-record.ts.
+ * The names of attributes are those of OCSF, with dots between nested objects, so that each can be searched for. A guard decides the class
+ * of its findings and adds its own attributes; those that all findings have are in otlp-record.ts.
  */
 import { basename } from 'node:path';
 
@@ -24,13 +24,13 @@ export interface OcsfEvent {
   readonly class: keyof typeof ocsfClasses;
   /** `activity_id` and `activity_name` of the class. */
   readonly activity: readonly [id: number, name: string];
-  /** The outcome, by the profile `security_control`. */
+  /** The outcome, according to the profile `security_control`. */
   readonly action?: 'allowed' | 'denied' | 'observed';
   readonly attributes: Attributes;
 }
 
 /**
- * Undefined for a line that lacks what the guard writes: then only what all findings have in common is sent.
+ * Undefined for a line that lacks keys which the guard writes: then only the attributes common to all findings are sent.
  *
  * @example
  * export const doorMapping: OcsfMapping = ({ keys }) => ({
@@ -55,7 +55,7 @@ export function valueAt(keys: unknown, ...path: readonly string[]): unknown {
   return value;
 }
 
-/** Undefined if it is empty, too. */
+/** The text at the path; undefined also if it is empty. */
 export function textAt(keys: unknown, ...path: readonly string[]): string | undefined {
   const value = valueAt(keys, ...path);
   return typeof value === 'string' && value !== '' ? value : undefined;
@@ -66,7 +66,7 @@ export function integerAt(keys: unknown, ...path: readonly string[]): number | u
   return Number.isSafeInteger(value) ? (value as number) : undefined;
 }
 
-/** A process as findings have it. */
+/** A process in the form that findings have it. */
 export interface OcsfProcess {
   readonly pid?: number | undefined;
   readonly binary?: string | undefined;
@@ -78,7 +78,7 @@ export interface OcsfProcess {
   readonly container?: { readonly id?: string | undefined; readonly name?: string | undefined };
 }
 
-/** `actor.process.*`. */
+/** The attributes `actor.process.*`. */
 export function processAttributes(process: OcsfProcess): Attributes {
   const { pid, binary, cwd, uid, parentPid, parentBinary, container } = process;
   const words = [binary, process.arguments].filter((word) => word !== undefined && word !== '');
@@ -88,7 +88,7 @@ export function processAttributes(process: OcsfProcess): Attributes {
     'actor.process.path': binary,
     'actor.process.cmd_line': words.length === 0 ? undefined : words.join(' '),
     'actor.process.working_directory': cwd,
-    // A text in OCSF: Windows' are.
+    // OCSF requires a string, because Windows has no numeric user IDs.
     'actor.process.user.uid': uid === undefined ? undefined : String(uid),
     'actor.process.parent_process.pid': parentPid,
     'actor.process.parent_process.path': parentBinary,
@@ -97,13 +97,13 @@ export function processAttributes(process: OcsfProcess): Attributes {
   };
 }
 
-/** `file.*`. */
+/** The attributes `file.*`. */
 export function fileAttributes(path: string): Attributes {
-  // Its type is not in the finding.
+  // 0 is `unknown`: findings do not contain the file's type.
   return { 'file.path': path, 'file.name': basename(path), 'file.type_id': 0 };
 }
 
-/** The object of a finding, for classes that have `resources`. */
+/** The attribute `resources`, with the object of the finding, for classes that have it. */
 export function resourceAttributes({ object }: FindingHead): Attributes {
   if (object === null) return {};
   const { kind, namespace, name } = object;
@@ -111,10 +111,10 @@ export function resourceAttributes({ object }: FindingHead): Attributes {
 }
 
 /**
- * Attributes that classes of the category Findings require: the same `uid` for all findings of one policy
- * about one object, so that a closing one matches the one that was opened.
+ * Attributes that classes of the category Findings require. All findings of one policy about one object have the same `uid`, so that a
+ * finding that closes another one can be matched to it.
  *
- * @param places - The finding's places, for an object with several.
+ * @param places - The places of the finding within its object, if there are several.
  */
 export function findingAttributes(
   { guard, object, policy, message }: FindingHead,
@@ -132,7 +132,7 @@ export function findingAttributes(
   };
 }
 
-/** `activity_id` of the category Findings. */
+/** `activity_id` and its name in the category Findings. */
 export function findingActivity(isClosed: boolean): readonly [number, string] {
   return isClosed ? [3, 'Close'] : [1, 'Create'];
 }

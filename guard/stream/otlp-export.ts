@@ -16,7 +16,7 @@ export interface OtlpOptions {
   readonly otlpEndpoint?: string;
 }
 
-/** Where a process in a cluster keeps waiting findings. */
+/** Where a process in a cluster keeps findings that wait to be sent. */
 export interface OtlpQueueOptions extends OtlpOptions {
   readonly otlpQueue: string;
 }
@@ -37,10 +37,10 @@ export function otlpQueueOption(): Option {
 interface ExportOptions {
   readonly endpoint: string | undefined;
   readonly directory: string;
-  /** All guards: the queue may have findings of guards that do not run now. */
+  /** All guards: the queue may contain findings of guards that do not run now. */
   readonly guards: readonly Pick<Guard, 'name' | 'ocsf'>[];
   readonly stream: FindingStream;
-  /** Empty for a process of no node. */
+  /** Empty for a process that belongs to no node. */
   readonly nodeName: string;
   readonly version: string;
   readonly metrics: Pick<Metrics, 'counter' | 'gauge'> | undefined;
@@ -48,9 +48,9 @@ interface ExportOptions {
 }
 
 /**
- * The caller disposes it after the guards have ended. Without an endpoint, in the options or the environment, it does nothing.
+ * The caller disposes of it after the guards have ended. Without an endpoint, in the options or the environment, it does nothing.
  *
- * @throws {RampartError} `INPUT` for settings that cannot be used, `IN_USE`, `SYSTEM` or `FULL` if the directory cannot.
+ * @throws {RampartError} `INPUT` for invalid settings; `IN_USE`, `SYSTEM` or `FULL` if the directory cannot be used.
  */
 export async function exportFindings(options: ExportOptions): Promise<AsyncDisposable> {
   const { endpoint, guards, stream, nodeName, version, metrics, logger } = options;

@@ -1,11 +1,11 @@
-/** A line of a guard as a log record of OTLP. */
+/** Converts a guard's line into an OTLP log record. */
 import type { Attributes, LogRecord } from '../../lib/otlp/log-record.ts';
 import type { StoredRecord } from '../../lib/spool/record.ts';
 import { type FindingHead, type ObjectReference, type Severity } from './finding.ts';
 import { ocsfClasses, type OcsfEvent, type OcsfMapping, ocsfVersion } from './ocsf.ts';
 import { type ReadFinding, readFinding } from './read-finding.ts';
 
-/** `SeverityNumber` of OpenTelemetry (INFO 9 to FATAL 21), and `severity_id` of OCSF. */
+/** `SeverityNumber` of OpenTelemetry (INFO 9 to FATAL 21), `severity_id` of OCSF, and its name. */
 const severityNumbers: Readonly<Record<Severity, readonly [otel: number, ocsf: number, name: string]>> = {
   info: [9, 1, 'Informational'],
   low: [12, 2, 'Low'],
@@ -22,15 +22,15 @@ const actions = {
 } as const;
 
 export interface RecordOptions {
-  /** Keyed by the name of the guard. */
+  /** Keyed by the guard's name. */
   readonly mappings: ReadonlyMap<string, OcsfMapping>;
   /** Version of Rampart. */
   readonly version: string;
 }
 
 /**
- * The body is the sentence for people, `raw_data` the line as written, and the attributes are those of OCSF,
- * and the keys that all findings have as `rampart.*`. A line that is not a finding is sent unchanged.
+ * The body is the message for people, and `raw_data` the line as written. The attributes are those of OCSF, and `rampart.*` for the keys
+ * that all findings have. A line that is not a finding is sent unchanged.
  */
 export function otlpRecord(
   { id, line, acceptedMs }: StoredRecord,
@@ -64,7 +64,7 @@ export function otlpRecord(
   };
 }
 
-/** Attributes of all findings. */
+/** The attributes that all findings have. */
 function ofHead({ head, timeNs }: ReadFinding): Attributes {
   const { guard, kind, node, severity, object, policy, verdict } = head;
   const [, severityId, severityName] = severityNumbers[severity];
@@ -96,7 +96,7 @@ function policyAttributes({ policy }: FindingHead): Attributes {
   return { 'policy.name': name, 'policy.uid': uid, 'policy.type': kind };
 }
 
-/** Without a known class, it is a base event. */
+/** The attributes of the event's class; a finding without a class becomes a Base Event. */
 function ofEvent(event: OcsfEvent | undefined): Attributes {
   if (event === undefined) {
     return { class_uid: 0, class_name: 'Base Event', category_uid: 0, activity_id: 0, type_uid: 0 };

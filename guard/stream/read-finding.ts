@@ -1,16 +1,16 @@
-/** Reads the lines that `findingLine` writes, of whichever guard. */
+/** Reads the lines that `findingLine` writes, for any guard. */
 import { apiTimeNs } from '../../lib/kube/object/api-time.ts';
 import { type FindingHead, headStart, type ObjectReference, severities, type Severity } from './finding.ts';
 
 export interface ReadFinding {
   readonly head: FindingHead;
-  /** `time` in nanoseconds since 1970. */
+  /** The key `time`, in nanoseconds since 1970. */
   readonly timeNs: bigint;
-  /** The whole line: the keys of the head, and those of the guard, which the guard has to check. */
+  /** All keys of the line: those of the head, and those of the guard, whose types the guard has to check. */
   readonly keys: Readonly<Record<string, unknown>>;
 }
 
-/** The finding in a line of a log; undefined for other lines, and if a key of the head is missing or of another type. */
+/** The finding in a line of a log; undefined for other lines, and if a key of the head is missing or has another type. */
 export function readFinding(line: string): ReadFinding | undefined {
   // Most lines of a log are not findings: checking their beginning is cheap.
   if (!line.startsWith(headStart)) return undefined;
@@ -23,7 +23,7 @@ export function readFinding(line: string): ReadFinding | undefined {
   return findingOf(keys);
 }
 
-/** The same of a line that is parsed already. */
+/** The finding in a line that has already been parsed. */
 export function findingOf(keys: Readonly<Record<string, unknown>>): ReadFinding | undefined {
   const { guard, kind, time, node, severity, object, policy, verdict, message } = keys;
   const timeNs = typeof time === 'string' ? apiTimeNs(time) : undefined;

@@ -1,7 +1,7 @@
 /** Pods as the container runtime of this machine reports them; the input of the mirror. */
 
 export interface MachineContainer {
-  /** With the runtime: `containerd://da9e46...`. */
+  /** With the name of the runtime: `containerd://da9e46...`. */
   readonly id: string;
   readonly name: string;
   /** As requested: `docker.io/library/nginx:1`. */
@@ -35,11 +35,11 @@ export interface MachinePod {
   readonly createdMs: number;
   /** Whether its sandbox runs. */
   readonly ready: boolean;
-  /** The first is the main one. None for a pod in the network of the host. */
+  /** The first is the main one. Empty for a pod in the host's network. */
   readonly ips: readonly string[];
   readonly hostNetwork: boolean;
   readonly containers: readonly MachineContainer[];
-  /** For exited containers: their ends are still being queried. */
+  /** Whether the runtime is still being asked how some of its containers ended. */
   readonly isAsked: boolean;
 }
 

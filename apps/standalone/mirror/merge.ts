@@ -5,7 +5,7 @@ import { apiTime } from '../../../lib/kube/object/api-time.ts';
 import { annotationOf, nodeLabelsAnnotation } from '../../../guard/mirrored.ts';
 import type { DesiredPod } from './pod-object.ts';
 
-/** The object with these labels, annotations and containers in place of its own. */
+/** The object with its labels, annotations and containers replaced by these. */
 export function withMetadata(
   old: JsonObject,
   desired: Pick<DesiredPod, 'annotations' | 'labels'> & { readonly spec?: JsonObject },
@@ -27,7 +27,7 @@ export function withMetadata(
   };
 }
 
-/** Labels that users have given to the Node, without those that the configuration gave it before. */
+/** Labels that users have given to the Node, without those from an earlier command line. */
 export function labelsOfUsers(node: JsonObject): Readonly<Record<string, string>> {
   const configured = new Set(annotationOf(node, nodeLabelsAnnotation)?.split(','));
   return Object.fromEntries(

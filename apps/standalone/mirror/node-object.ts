@@ -14,7 +14,7 @@ export interface NodeFacts {
   readonly systemUuid: string;
   readonly kernelVersion: string;
   readonly osImage: string;
-  /** In the words of Kubernetes: `amd64`, `arm64`. */
+  /** As Kubernetes names it: `amd64`, `arm64`. */
   readonly architecture: string;
   readonly addresses: readonly string[];
   readonly cpus: number;
@@ -49,7 +49,7 @@ function fileText(path: string): string {
   try {
     return readFileSync(path, 'utf8').trim();
   } catch {
-    // Not on every machine, not for every user.
+    // The file does not exist on every machine, and not every user may read it.
     return '';
   }
 }

@@ -17,12 +17,12 @@ import { desiredNode, type NodeFacts } from './node-object.ts';
 import { canBeCreated, canBeMirrored, desiredPod, isOutgrown } from './pod-object.ts';
 
 interface PodMirrorOptions {
-  /** In the name of `mirrorUser`. */
+  /** Make their requests as `mirrorUser`. */
   readonly calls: VerbCalls;
   readonly registry: Registry;
   readonly node: NodeFacts;
   readonly logger: Logger;
-  /** Gets an event for each pod that others created: nothing runs it. */
+  /** Records an event for each pod that others created: nothing runs it. */
   readonly recorder: Pick<EventRecorder, 'record'>;
 }
 
@@ -30,15 +30,15 @@ interface PodMirrorOptions {
 export const notRun =
   'nothing runs this pod, so it stays Pending: pods on this machine come from its container runtime. Start it there (crictl, the kubelet)';
 
-/** How often the state is checked again, whatever others did meanwhile. */
+/** How often the state is checked again without a notification, since others may have changed objects. */
 const RESYNC_MS = 30_000;
 /** Changes come in groups: a sandbox, its containers. */
 const SETTLE_MS = 20;
 
 /**
- * Level-triggered: `notify` it the state of the machine, and it writes the differences, retrying after
- * failures. Mirrored objects that are missing in the state are deleted, including those of an earlier
- * process; while the state of the machine is unknown, pods are unchanged and the node is not ready.
+ * Level-triggered: pass the state of the machine to `notify`, and it writes the differences, retrying after failures. Mirrored objects that
+ * are missing in the state are deleted, including those of an earlier process; while the state of the machine is unknown, pods are
+ * unchanged and the node is not ready.
  */
 export class PodMirror {
   readonly #options: PodMirrorOptions;
@@ -46,7 +46,7 @@ export class PodMirror {
   #namespaces: ReadonlySet<string> = new Set();
   #wake = Promise.withResolvers<void>();
   #reported = new Map<string, string>();
-  /** Uids of the pods that nothing runs, as of the last look. */
+  /** Uids of the pods that nothing runs, as of the last pass. */
   #unrun: ReadonlySet<unknown> = new Set();
   #synced = Promise.withResolvers<void>();
 
@@ -54,14 +54,14 @@ export class PodMirror {
     this.#options = options;
   }
 
-  /** Sets the complete present state of the machine. Returns at once. */
+  /** Sets the complete current state of the machine. Returns at once. */
   notify(state: MachineState): void {
     this.#state = state;
     if ('pods' in state) this.#namespaces = new Set(state.pods.map(({ namespace }) => namespace));
     this.#wake.resolve();
   }
 
-  /** For the admission: whether there are pods of the machine in a namespace. */
+  /** For admission: whether pods of the machine are in this namespace. */
   hasPods(namespace: string): boolean {
     return this.#namespaces.has(namespace);
   }
@@ -71,7 +71,7 @@ export class PodMirror {
     return this.#synced.promise;
   }
 
-  /** Runs until the signal aborts. Throws nothing else than faults of its own. */
+  /** Runs until the signal aborts. Throws only for faults of the program. */
   async run(signal: AbortSignal): Promise<void> {
     const backoff = new Backoff({ baseMs: 500, maxMs: RESYNC_MS });
     while (!signal.aborted) {
@@ -98,7 +98,7 @@ export class PodMirror {
     if (!signal.aborted) await sleep(systemClock, SETTLE_MS, signal).catch(() => undefined);
   }
 
-  /** Whether everything is in the desired state. A failure of one pod does not affect others. */
+  /** Returns whether everything is in the desired state. A failure of one pod does not affect others. */
   async #reconcile(state: MachineState, signal: AbortSignal): Promise<boolean> {
     const failures = new Map<string, string>();
     const attempt = async (what: string, action: () => Promise<void>): Promise<void> => {
@@ -127,7 +127,7 @@ export class PodMirror {
     return failures.size === 0;
   }
 
-  /** The creator of such a pod would wait for it to start: in a cluster, the scheduler would say why it does not. */
+  /** Tells the pod's creator, who would otherwise wait for it to start. In a cluster, the scheduler would say why it does not. */
   #reportUnrun(existing: ReadonlyMap<string, JsonObject>): void {
     const unrun = [...existing.values()].filter((pod) => !isMirrored(pod)) as unknown as KubeObject[];
     for (const pod of unrun) {
@@ -155,7 +155,7 @@ export class PodMirror {
     let old = found;
     const isReplaced =
       old !== undefined && (!isMirrored(old) || !isSamePod(old, pod) || isOutgrown(pod, old));
-    // The result of a query is reported as soon as it is known, or times out.
+    // Wait until it is known how its containers ended, or that query has timed out.
     if ((old === undefined || isReplaced) && !canBeCreated(pod)) return;
     if (old !== undefined && isReplaced) {
       if (!isMirrored(old)) {
@@ -189,7 +189,7 @@ export class PodMirror {
     let old: JsonObject | undefined;
     for (const { object } of items) {
       if (nameOf(object) === node.name) old = object;
-      // Under another name before.
+      // A Node from an earlier start with another name.
       else if (isMirrored(object))
         await calls.delete(resource, { namespace: '', name: nameOf(object) }, {}, signal);
     }
@@ -244,7 +244,7 @@ export class PodMirror {
     return resource;
   }
 
-  /** Each once, until it is another one or gone. */
+  /** Logs each failure once, until its reason changes or it is over. */
   #reportFailures(failures: ReadonlyMap<string, string>): void {
     for (const [what, why] of failures) {
       if (this.#reported.get(what) !== why)
@@ -257,7 +257,7 @@ export class PodMirror {
   }
 }
 
-/** Keyed by namespace and name. Of several sandboxes the one that runs counts, then the newest. */
+/** Keyed by namespace and name. If several sandboxes share them, the running one is used, otherwise the newest. */
 function wantedPods(reported: readonly MachinePod[]): ReadonlyMap<string, MachinePod> {
   const wanted = new Map<string, MachinePod>();
   for (const pod of reported.toSorted(
@@ -268,7 +268,7 @@ function wantedPods(reported: readonly MachinePod[]): ReadonlyMap<string, Machin
   return wanted;
 }
 
-/** Another pod of the same name is another object. */
+/** Whether the object belongs to this very pod: one that was recreated with the same name is another pod. */
 function isSamePod(old: JsonObject, pod: MachinePod): boolean {
   if (valueAt(old, 'metadata', 'deletionTimestamp') !== undefined) return false;
   return annotationOf(old, runtimeUidAnnotation) === pod.uid;

@@ -6,7 +6,7 @@ import { labelKeyProblems, labelValueProblems } from '../../../lib/kube/selector
 import type { MachineContainer, MachinePod } from './machine-pod.ts';
 import { mirrorAnnotation, runtimeUidAnnotation } from '../../../guard/mirrored.ts';
 
-/** Which list of the spec a container is in. It stays there: a pod's spec does not change. */
+/** Which list of the spec a container is in. It never moves, since a pod's spec does not change. */
 type ContainerList = 'containers' | 'ephemeralContainers' | 'initContainers';
 const containerLists = ['initContainers', 'containers', 'ephemeralContainers'] as const;
 
@@ -21,16 +21,16 @@ export interface DesiredPod {
   readonly annotations: Readonly<Record<string, string>>;
   readonly spec: JsonObject;
   readonly status: JsonObject;
-  /** Containers that came after the pod was mirrored: they are added as ephemeral ones, which is all that may be added. */
+  /** Containers created after the pod was mirrored: they become ephemeral containers, the only kind that can be added. */
   readonly added: readonly JsonObject[];
 }
 
-/** A pod is mirrored once it has a container: the API knows no pod without. */
+/** A pod is mirrored once it has a container: the API accepts no pod without containers. */
 export function canBeMirrored({ containers }: MachinePod): boolean {
   return containers.length > 0;
 }
 
-/** The lists of its containers do not change later: it is created once it is known which were init containers. */
+/** Its container lists cannot change later: the object is created once it is known which were init containers. */
 export function canBeCreated({ isAsked }: MachinePod): boolean {
   return !isAsked;
 }
@@ -77,7 +77,7 @@ export function desiredPod(pod: MachinePod, place: PodPlace, old: JsonObject | u
       containers,
       ...(initContainers.length > 0 && { initContainers }),
       ...(pod.hostNetwork && { hostNetwork: true }),
-      // We restart nothing, and mount no token.
+      // Rampart restarts nothing, and mounts no token.
       enableServiceLinks: false,
       automountServiceAccountToken: false,
       terminationGracePeriodSeconds: 0,
@@ -89,8 +89,8 @@ export function desiredPod(pod: MachinePod, place: PodPlace, old: JsonObject | u
 }
 
 /**
- * Whether the object is better recreated: containers have come after others that have all ended, so that those turn out
- * to be init containers. No running container is lost by that.
+ * Whether the object should be recreated: containers have started after all others had ended, so that those turn out to be init containers.
+ * No running container is lost by that.
  */
 export function isOutgrown(pod: MachinePod, old: JsonObject): boolean {
   const known = knownContainers(old);
@@ -99,7 +99,7 @@ export function isOutgrown(pod: MachinePod, old: JsonObject): boolean {
   return latest.some(isNew) && latest.every((one) => isNew(one) || one.state === 'exited');
 }
 
-/** The newest container of each name, in the order in which the names first came. */
+/** The newest container of each name, in the order in which the names first appeared. */
 function latestOf(containers: readonly MachineContainer[]): ReadonlyMap<string, MachineContainer> {
   const latest = new Map<string, MachineContainer>();
   for (const container of containers.toSorted((a, b) => a.createdMs - b.createdMs || a.attempt - b.attempt)) {
@@ -108,10 +108,7 @@ function latestOf(containers: readonly MachineContainer[]): ReadonlyMap<string, 
   return latest;
 }
 
-/**
- * Containers that look like init containers, which the runtime does not mark: ended well before any other
- * started.
- */
+/** The names of containers that look like init containers, which the runtime does not mark: they ended well before any other started. */
 function endedBeforeOthers(latest: ReadonlyMap<string, MachineContainer>): ReadonlySet<string> {
   const all = [...latest.values()];
   const inits = all.filter(
@@ -137,7 +134,7 @@ function knownContainers(
   return known;
 }
 
-/** A kubelet identifies the pod to the runtime by these labels. */
+/** Labels by which a kubelet identifies the pod to the runtime. */
 const kubeletLabels: ReadonlySet<string> = new Set([
   'io.kubernetes.pod.name',
   'io.kubernetes.pod.namespace',
@@ -145,7 +142,7 @@ const kubeletLabels: ReadonlySet<string> = new Set([
 ]);
 
 function metadataOf(pod: MachinePod): Pick<DesiredPod, 'annotations' | 'labels'> {
-  // A runtime accepts any text; no selector could match a text that is not a valid label.
+  // A runtime accepts any text; a label that the API would refuse is left out: no selector could match it.
   const labels = Object.entries(pod.labels).filter(
     ([key, value]) =>
       !kubeletLabels.has(key) && labelKeyProblems(key).length === 0 && labelValueProblems(value).length === 0,
@@ -191,7 +188,7 @@ function statusOf(
   };
 }
 
-/** Over only when its sandbox has ended as well: until then a container may be started again. */
+/** A pod has ended only when its sandbox has ended as well: until then a container may be started again. */
 function phaseOf({ ready }: MachinePod, statuses: readonly JsonObject[]): string {
   const isWaiting = (status: JsonObject): boolean => 'waiting' in objectAt(status, 'state');
   if (ready) return statuses.every(isWaiting) ? 'Pending' : 'Running';

@@ -11,10 +11,10 @@ import { notRun } from './pod-mirror.ts';
 const mirroredKinds: ReadonlySet<string> = new Set(['pods', 'nodes']);
 
 /**
- * For the `admission` of the API server. Mirrored pods and the node are written by the mirror only, also by their
- * subresources; a namespace stays as long as pods of the machine are in it.
+ * For the `admission` of the API server. Only the mirror may write mirrored pods and the Node, and their subresources; a namespace that has
+ * pods of the machine cannot be deleted.
  *
- * @param hasPods whether the machine has pods in a namespace now.
+ * @param hasPods whether the machine currently has pods in a namespace.
  */
 export function mirrorReadOnly(hasPods: (namespace: string) => boolean): Admission {
   return {
@@ -59,7 +59,7 @@ function refuse(
   }
 }
 
-/** Whether users have only labelled the Node, which nothing of the machine depends on. */
+/** Whether users have only changed labels of the Node, which nothing on the machine depends on. */
 function isSameButLabels(object: JsonObject | undefined, old: JsonObject | undefined): boolean {
   if (object === undefined || old === undefined) return false;
   return deepEqual(withoutLabels(object), withoutLabels(old));
