@@ -26,7 +26,7 @@ export class ClusterSubjects implements AsyncIterable<Subject> {
   /** Kinds that could not be listed, and why. */
   readonly problems: string[] = [];
 
-  /** @param policies - Undefined: one that applies to everything. */
+  /** @param policies - `undefined` is a policy that applies to everything. */
   constructor(client: KubeClient, policies: readonly (Policy | undefined)[], signal: AbortSignal) {
     this.#client = client;
     this.#policies = policies;
@@ -40,7 +40,7 @@ export class ClusterSubjects implements AsyncIterable<Subject> {
     return new Map(items.map(({ metadata: { name = '', labels = {} } }) => [name, labels]));
   }
 
-  /** @throws {KubeError}, {RampartError} `INPUT` for one that cannot be read */
+  /** @throws {KubeError}, {RampartError} `INPUT` for an invalid exception */
   async exceptions(): Promise<readonly Exception[]> {
     const signal = this.#signal;
     try {
@@ -52,7 +52,7 @@ export class ClusterSubjects implements AsyncIterable<Subject> {
     }
   }
 
-  /** A page of each kind at a time. @throws {KubeError} if the kinds are not known; the signal's reason */
+  /** Reads each kind in pages. @throws {KubeError} if the kinds are not known; the signal's reason */
   async *[Symbol.asyncIterator](): AsyncGenerator<Subject> {
     const { kinds, unread } = await servedKinds(this.#client, this.#signal);
     this.problems.push(...unread.map((group) => `${group}: the API does not say which kinds it serves`));
@@ -97,7 +97,7 @@ export class ClusterSubjects implements AsyncIterable<Subject> {
     } while (token !== undefined);
   }
 
-  /** The first version that a rule names: policies are shown that one. */
+  /** The first served version that a rule names: policies get the objects in this version. */
   #version({ versions }: ServedKind): GroupVersionResource {
     const rules = this.#policies.flatMap((policy) => policy?.constraints ?? []).flatMap((one) => one.rules);
     const named = versions.find((version) => rules.some((rule) => coversKind(rule, version)));

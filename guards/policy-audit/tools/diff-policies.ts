@@ -1,4 +1,4 @@
-/** Which objects change their verdict if policies are changed. */
+/** Finds the objects whose verdict differs between two versions of policies. */
 import { errorCodes, messageOf, RampartError } from '../../../lib/errors/errors.ts';
 import type { Evaluator } from '../engine/evaluator.ts';
 import { judge, openNamed, type RunOptions, type RunResult } from './run-policies.ts';
@@ -8,7 +8,7 @@ import type { Subject, Subjects } from './subjects.ts';
 export type DiffVerdict = 'allowed' | 'denied' | 'error';
 
 export interface Change {
-  /** The new name, if it has another one now. */
+  /** The policy's ID; the new one if it was renamed. */
   readonly policy: string;
   readonly object: string;
   /** '' for an object of a cluster. */
@@ -16,20 +16,20 @@ export interface Change {
   readonly line: number;
   readonly before: DiffVerdict;
   readonly after: DiffVerdict;
-  /** Why it is not allowed now; if it is, why it was not before. */
+  /** Why the object is not allowed now or, if it is, why it was not before. */
   readonly message: string;
 }
 
 export interface Diff {
   readonly changes: readonly Change[];
-  /** Objects that one of the policies applies to. */
+  /** Number of objects that at least one of the policies applies to. */
   readonly objects: number;
-  /** Evaluations that gave no verdict. */
+  /** Number of evaluations without a verdict. */
   readonly errors: number;
   readonly problems: readonly string[];
 }
 
-/** A policy before and after; undefined if it does not exist then. */
+/** The old and the new version of a policy; undefined if that version does not exist. */
 interface Pair {
   readonly policy: string;
   readonly before: Open | undefined;
@@ -44,7 +44,7 @@ interface Open {
 
 export interface PolicyVersion {
   readonly policies: readonly NamedPolicy[];
-  /** Its options: parameters and exceptions may change with the policies. */
+  /** Options of this version: parameters and exceptions may change with the policies. */
   readonly options: RunOptions;
 }
 
@@ -55,8 +55,8 @@ export function exitCodeOfDiff({ changes, errors, problems }: Diff): number {
 }
 
 /**
- * Policies of the same ID belong together, and two that are alone whatever their IDs. One that is only in one of the lists allows everything in
- * the other.
+ * Compares policies with the same ID; if both lists have only one policy, compares the two whatever their IDs. A policy that is missing in one
+ * of the lists counts there as one that allows everything.
  *
  * @throws {RampartError} `INPUT` for a policy that cannot be evaluated; the signal's reason
  */

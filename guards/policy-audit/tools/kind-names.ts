@@ -1,4 +1,4 @@
-/** The resource of an object, and whether it is namespaced, without an API server. */
+/** Finds the resource name of a kind, and whether it is namespaced, without an API server. */
 import { builtinResources } from '../../../lib/apiserver/builtin/builtin.ts';
 import { policyGroup } from '../api.ts';
 
@@ -14,8 +14,8 @@ export interface KindName {
 let known: ReadonlyMap<string, { readonly plural: string; readonly namespaced: boolean }> | undefined;
 
 /**
- * @param hasNamespace - Whether the object has a namespace: decides for kinds that are not built into Kubernetes.
- * @param customResources - By `group/kind`: from CustomResourceDefinitions among the manifests.
+ * @param hasNamespace - Whether the object has a namespace: an unknown kind that has one is taken as namespaced.
+ * @param customResources - From the CustomResourceDefinitions among the manifests, keyed by `group/kind`.
  */
 export function kindNameOf(
   apiVersion: string,
@@ -41,7 +41,7 @@ export function kindNameOf(
   };
 }
 
-/** As CRD generators do it. */
+/** The plural that CRD generators would form. */
 function guessedPlural(kind: string): string {
   const singular = kind.toLowerCase();
   if (/(?:s|x|z|ch|sh)$/.test(singular)) return `${singular}es`;

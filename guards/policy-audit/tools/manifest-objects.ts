@@ -1,6 +1,6 @@
 /**
- * Objects of manifests as policies read them from a cluster: parameters, the namespace of an object, the
- * requests of a module. Missing ones are read from a cluster, if there is one.
+ * Gives policies the objects in manifests where they would read from a cluster: parameters, the Namespace of an object,
+ * and what a module requests. Objects that the manifests lack are read from a cluster, if there is one.
  */
 import { fieldsMatch, parseFieldSelector } from '../../../lib/kube/selectors/field-selectors.ts';
 import { type Labels, labelsMatch, parseLabelSelector } from '../../../lib/kube/selectors/selectors.ts';
@@ -26,7 +26,7 @@ export class ManifestObjects {
   /** Keyed by `apiVersion kind`. */
   readonly #objects = new Map<string, Known[]>();
 
-  /** @param subjects - The object of a review does not count as one of the cluster. */
+  /** @param subjects - Objects in reviews are ignored: they need not exist in the cluster. */
   constructor(subjects: readonly Subject[]) {
     for (const { request, kind, isReview } of subjects) {
       const { object, namespace = '', name = '' } = request;
@@ -60,7 +60,7 @@ export class ManifestObjects {
       .map(({ object }) => object);
   }
 
-  /** For modules. @param behind - The cluster. */
+  /** A reader for modules. @param behind - Reads from the cluster what the manifests lack. */
   hostReader(behind: HostReader | undefined): HostReader {
     return {
       get: async (kind, target, options) =>
@@ -77,7 +77,7 @@ export class ManifestObjects {
     };
   }
 
-  /** For expressions. @param behind - The cluster. */
+  /** A reader for expressions. @param behind - Reads from the cluster what the manifests lack. */
   celReader(behind: CelReader | undefined): CelReader {
     return {
       get: (reference, signal) =>
@@ -106,7 +106,7 @@ export class ManifestObjects {
 }
 
 /**
- * The manifests are complete, except for the namespaces of objects.
+ * Without a cluster, an object that is not in the manifests does not exist; but a missing Namespace is an error, since objects have one.
  *
  * @throws {Error}
  */

@@ -16,7 +16,7 @@ export interface Measured {
   readonly errors: number;
 }
 
-/** How many times are kept: later ones each replace one of them, so that the distribution stays. */
+/** Limit of recorded durations; beyond it, each new one replaces the oldest. */
 const MAX_TIMES = 100_000;
 
 /** @throws {RampartError} `INPUT` for settings that the policy rejects; as `openEvaluator`; the signal's reason */

@@ -48,7 +48,7 @@ const admissionGroup = 'admissionregistration.k8s.io/';
 
 /**
  * @param name - A URL of a module, the path of one, or the path of manifests.
- * @param settings - Of a module.
+ * @param settings - Only for a module.
  * @throws {RampartError} `INPUT`
  */
 export function readPolicies(
@@ -122,7 +122,7 @@ export function isManifest(name: string): boolean {
   return !bytes.subarray(0, 4).equals(Buffer.from('\0asm'));
 }
 
-/** As the API server stores it: validated, and with defaults. */
+/** The policy as the API server would store it: validated, and with defaults. */
 function kubewardenPolicy(
   object: KubeObject & { readonly apiVersion: string; readonly kind: string },
   where: string,
@@ -141,7 +141,7 @@ function kubewardenPolicy(
 }
 
 /**
- * For kinds of Kubernetes: a misspelled field would not be evaluated.
+ * Refuses misspelled fields in Kubernetes' own kinds: they would be ignored silently.
  *
  * @throws {RampartError} `INPUT`
  */
@@ -191,7 +191,7 @@ function schemaOf(kind: string, apiVersion: string, where: string): CompiledSche
   return schema;
 }
 
-/** With each of its bindings; without any, as if one denied everything that it matches. */
+/** The policy with each of its bindings; if it has none, as if a binding denied everything that it matches. */
 function validatingPolicies(object: ValidatingAdmissionPolicy, all: readonly KubeObject[]): Policy[] {
   const bindings = bindingsOf<ValidatingAdmissionPolicyBinding>(object, all);
   const alone: ValidatingAdmissionPolicyBinding = {
@@ -203,7 +203,7 @@ function validatingPolicies(object: ValidatingAdmissionPolicy, all: readonly Kub
   return bindings.map((binding) => readAdmissionPolicy(object, binding));
 }
 
-/** With each of its bindings; without any, as if one bound it to everything that it matches. */
+/** The policy with each of its bindings; if it has none, as if it were bound to everything that it matches. */
 function mutatingPolicies(object: MutatingAdmissionPolicy, all: readonly KubeObject[]): Policy[] {
   const bindings = bindingsOf<MutatingAdmissionPolicyBinding>(object, all);
   const { name = '' } = object.metadata;

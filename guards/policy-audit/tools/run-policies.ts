@@ -30,7 +30,7 @@ export interface RunResult {
 
 export interface Run {
   readonly results: readonly RunResult[];
-  /** Errors of reading or opening, as text. */
+  /** Errors when files were read or policies opened, as text. */
   readonly problems: readonly string[];
 }
 
@@ -135,7 +135,7 @@ export async function judge(named: NamedPolicy, subject: Subject, judging: Judgi
 }
 
 /**
- * Undefined if its kind is unknown. Fields that an API server would fill in are not changes by the policy.
+ * The model of the object's kind, which tells a policy's changes from fields that an API server would fill in. Undefined for an unknown kind.
  */
 function objectModelOf({ kind: { group, version, kind }, model }: Subject): ObjectModel | undefined {
   const isKind = (one: Resource): boolean =>

@@ -25,7 +25,7 @@ export interface Subject {
   readonly name: string;
   readonly request: PolicyRequest;
   readonly kind: KindName;
-  /** A review that was given, and not the creation of an object. */
+  /** Whether the input was a review; otherwise it was an object, which is evaluated as being created. */
   readonly isReview: boolean;
   /** For an object of a cluster: the other versions in which it is served, any of which a rule may name. */
   readonly equivalents?: readonly GroupVersionResource[];
@@ -54,12 +54,12 @@ type CustomResources = ReadonlyMap<string, CustomKind>;
 interface CustomKind {
   readonly plural: string;
   readonly namespaced: boolean;
-  /** Keyed by version; what is wrong with them is only said if there are objects. @throws {ShapeError} if a schema cannot be used. */
+  /** Keyed by version. Made on demand, so that bad schemas are reported only if there are objects. @throws {ShapeError} for such a schema. */
   readonly models: () => ReadonlyMap<string, ResourceModel>;
 }
 
 const MAX_FILES = 100_000;
-/** Large directories that belong to tools. */
+/** Large directories of tools, which are not searched. */
 const skipped: ReadonlySet<string> = new Set(['node_modules']);
 
 /**
@@ -112,7 +112,7 @@ export function creationOf(object: JsonObject, kind: KindName): PolicyRequest {
     kind: { group, version, kind: kind.kind },
     resource: { group, version, resource },
     ...(name !== undefined && { name }),
-    // Objects without a namespace are created in that of the context, which is mostly this.
+    // An object without a namespace is created in the namespace of the kubeconfig context, which is usually `default`.
     ...(kind.isNamespaced && { namespace: namespace ?? 'default' }),
     object,
     userInfo: {},
@@ -212,7 +212,7 @@ export function manifestFilesOf(path: string): string[] {
   return files.toSorted();
 }
 
-/** Links are not followed: they may lead out, or in circles. */
+/** Does not follow symbolic links: they may point outside of the directory or form a cycle. */
 function walk(directory: string, files: string[]): void {
   using entries = opendirSync(directory);
   for (let entry = entries.readSync(); entry !== null; entry = entries.readSync()) {

@@ -31,7 +31,7 @@ export interface Expected {
   /** The entire object as the policy should return it. */
   readonly mutated?: JsonObject;
   readonly warnings?: readonly string[];
-  /** There should be no verdict, with this in its reason. */
+  /** Expects an evaluation without a verdict, with this text in the reason. */
   readonly error?: string;
   /** The policy's verdict on the settings. */
   readonly settingsValid?: boolean;
@@ -79,7 +79,7 @@ const knownOfCase = [
 /**
  * The cases of a file; empty if it has none.
  *
- * @param policy - For cases that name none: as for `readPolicies`.
+ * @param policy - For cases that do not name a policy: the name for `readPolicies`.
  * @throws {RampartError} `INPUT`
  */
 export function readTestCases(file: string, policy: string | undefined): TestCase[] {

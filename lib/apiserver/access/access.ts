@@ -1,15 +1,15 @@
 /**
- * Access to the API: TLS by an authority of this server's own, a token for its administrator and perhaps one for a viewer, and
- * kubeconfigs that have both. Without a token, only the health endpoints answer.
+ * Access to the API: TLS with a certificate authority of its own, a token for the administrator and optionally one for a viewer,
+ * and kubeconfigs with the authority and a token. Without a token, only the health endpoints answer.
  *
  * | address             | TLS                      | who                     |
  * | ------------------- | ------------------------ | ----------------------- |
- * | unix socket, 0600   | no                       | whoever may open it     |
- * | 127.0.0.1, ::1      | yes, unless `plainHttp`  | who has a token         |
- * | any other           | yes                      | who has a token         |
+ * | unix socket, 0600   | no                       | whoever can open it     |
+ * | 127.0.0.1, ::1      | yes, unless `plainHttp`  | whoever has a token     |
+ * | any other           | yes                      | whoever has a token     |
  *
- * Web pages cannot use what their browser does not have: there are no cookies and no client certificates, and
- * no answer allows another origin. So the Origin and Host headers are not checked.
+ * The Origin and Host headers are not checked: a foreign web page cannot use the API, because a browser has no
+ * cookie and no client certificate to send along, and no answer allows another origin.
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { hostname, networkInterfaces } from 'node:os';
@@ -24,7 +24,7 @@ interface AccessOptions {
   /** For `ca.key`, `ca.crt`, `server.key`, `server.crt`, `token` and `kubeconfig`; made with mode 0700. */
   readonly dir: string;
   readonly listen: ListenAddress;
-  /** Names and addresses that clients call the server by, besides those of loopback and of `listen`. */
+  /** More names and addresses by which clients reach the server, besides loopback and `listen`. */
   readonly hosts?: readonly string[] | undefined;
   /** A second user, for whom `viewer.token` and `viewer.kubeconfig` are created. */
   readonly viewer?: User | undefined;
@@ -36,22 +36,21 @@ interface Access {
   readonly authenticate: Authenticate;
   /** For `serveHttp`. */
   readonly tls: TlsKeys | undefined;
-  /** Names and addresses that the certificate is for; none without one. */
+  /** Names and addresses in the certificate; empty without TLS. */
   readonly hosts: readonly string[];
   /** Whether this is the token of the viewer. */
   isViewer(token: string): boolean;
   /**
-   * Writes the kubeconfigs, replacing existing ones, and returns the path of the administrator's. `undefined` if kubectl cannot be
-   * used: it does not dial unix sockets (client-go `tools/clientcmd/client_config.go`).
-   * `curl --unix-socket PATH` can.
+   * Writes the kubeconfigs, replacing existing ones, and returns the path of the administrator's. Returns `undefined` for a unix
+   * socket, which kubectl cannot dial (client-go `tools/clientcmd/client_config.go`); `curl --unix-socket PATH` can.
    *
-   * @param url of the server once it listens; of a wildcard address, loopback's is written.
+   * @param url of the listening server; a wildcard address is replaced by that of loopback.
    * @throws {RampartError} `FULL`, `SYSTEM`
    */
   writeKubeconfig(url: string | undefined): string | undefined;
 }
 
-/** As the administrator of a cluster made by kubeadm. */
+/** The same user and groups as the administrator in a cluster made by kubeadm. */
 const administrator: User = {
   name: 'kubernetes-admin',
   groups: ['system:masters', 'system:authenticated'],
@@ -100,7 +99,7 @@ interface Known {
   readonly kubeconfig: string;
 }
 
-/** @param prefix - Of the names of the files. */
+/** @param prefix - Of the file names. */
 function knownUser(dir: string, prefix: string, user: User): Known {
   const kubeconfig = join(dir, `${prefix}kubeconfig`);
   return { user, token: prepareToken(join(dir, `${prefix}token`)), kubeconfig };
@@ -155,7 +154,7 @@ function reachable(url: string): string {
   return url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
 }
 
-/** As YAML, with one context of the name `rampart`. */
+/** The kubeconfig as YAML, with one context, `rampart`. */
 function kubeconfigText(parts: Record<'authority' | 'name' | 'token' | 'url', string>): string {
   const { url, authority, name, token } = parts;
   const lines = [

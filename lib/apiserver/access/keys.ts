@@ -1,4 +1,4 @@
-/** The authority and the server's certificate as files, made when missing and renewed in time. */
+/** The certificate authority and the server's certificate as files, created if missing and renewed in time. */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
 import { join } from 'node:path';
@@ -14,13 +14,13 @@ const renewDays = 30;
 const dayMs = 24 * 3600 * 1000;
 
 interface ServerKeys extends KeyAndCertificate {
-  /** PEM of the authority, by which clients know the server. */
+  /** The authority's certificate (PEM), by which clients verify the server. */
   readonly authority: string;
 }
 
 /**
  * Reads `ca.key`, `ca.crt`, `server.key` and `server.crt` of a directory, or makes them. The server's certificate is
- * recreated when it is not for all `hosts`, of another authority, or about to expire.
+ * recreated if it lacks one of the `hosts`, was issued by another authority, or is about to expire.
  *
  * @throws {RampartError} `INPUT` for files that others can read, `CORRUPT` for an authority that cannot be used.
  */
@@ -50,7 +50,7 @@ function readPair({ key, cert }: Pair): KeyAndCertificate | undefined {
   return keyText === undefined || certText === undefined ? undefined : { key: keyText, cert: certText };
 }
 
-/** The key first: a certificate without its key is seen and recreated, and so is one with another key. */
+/** Writes the key first: an interruption leaves a key without a certificate, or with the wrong one, and both are noticed and recreated. */
 function writePair(files: Pair, made: KeyAndCertificate): void {
   writePrivateFile(files.key, made.key);
   writePrivateFile(files.cert, made.cert);
@@ -112,7 +112,7 @@ function isGood(
   }
 }
 
-/** Negative before it begins: a clock that was set back makes a new one, too. */
+/** Days of validity that are left. Negative before the validity begins, so that it is also renewed after the clock was set back. */
 function daysLeft(certificate: X509Certificate, now: Date): number {
   if (now < certificate.validFromDate) return -1;
   return (certificate.validToDate.getTime() - now.getTime()) / dayMs;

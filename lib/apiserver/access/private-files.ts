@@ -56,8 +56,7 @@ export function ensurePrivateDirectory(path: string): void {
 export function readPrivateFile(path: string): string | undefined {
   let descriptor: number;
   try {
-    // The checked file has to be the one that is read, so it is opened first. O_NONBLOCK: a FIFO is not
-    // waited for.
+    // Opened before it is checked, so that the checked file is the one that is read. O_NONBLOCK: does not block on a FIFO.
     descriptor = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return undefined;

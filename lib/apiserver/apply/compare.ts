@@ -10,7 +10,7 @@ export interface Comparison {
   readonly removed: FieldSet;
 }
 
-/** Parts that are identical (`===`) are not looked into. `undefined` is not an object at all. */
+/** Parts that are identical (`===`) are not looked into. `undefined` means that there is no object. */
 export function compare(before: unknown, after: unknown, type: ApplyType): Comparison {
   const comparer = new Comparer();
   comparer.value(before, after, type);
@@ -27,7 +27,7 @@ class Comparer implements Comparison {
     if (before === after) return;
     const [old, now] = [kindIn(type, before), kindIn(type, after)];
     const isOther = before !== undefined && after !== undefined && old !== now;
-    // A value that became one of another kind: its former fields are removed, and the value itself has changed.
+    // The value became another kind (map, list or scalar): its former fields are removed, and the value itself has changed.
     if (isOther) this.#as(old, before, after, type);
     const isLeaf = this.#as(after === undefined ? old : now, before, after, type);
     if (!isLeaf) {
@@ -77,7 +77,7 @@ class Comparer implements Comparison {
     }
   }
 
-  /** Several items of one key are one value. */
+  /** Several items with the same key are compared as one value. */
   #repeated(
     element: PathElement,
     before: readonly unknown[],

@@ -7,13 +7,13 @@ import { ownedByNobody } from './ownership.ts';
 import { itemElement } from './path-element.ts';
 import { fieldType, type ApplyType, type ListType, type MapType } from './type.ts';
 
-/** Shared by all fields without anything further in. */
+/** Shared by all fields without nested fields. */
 const leaf: JsonObject = Object.freeze({});
 
 /**
  * The fields of a new object as `fieldsV1`; empty if it has no fields that can be owned.
  *
- * @param except top fields that are not written, such as `status`.
+ * @param except top-level fields that are not written, such as `status`.
  */
 export function createdFields(
   object: JsonObject,
@@ -76,7 +76,7 @@ function itemsOf(items: readonly unknown[], list: ListType): JsonObject {
     const element = itemElement(list, item);
     if (typeof element !== 'string') continue;
     fields ??= { '.': leaf };
-    // Several items of one key are owned as one.
+    // Several items with the same key are owned as one.
     fields[element] = Object.hasOwn(fields, element) ? leaf : fieldsOf(item, list.items);
   }
   return fields ?? leaf;

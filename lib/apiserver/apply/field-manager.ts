@@ -37,7 +37,7 @@ import { problemsOf } from './validate.ts';
 export interface WriteContext {
   /** Type of the objects, from `applyTypeOf`. */
   readonly type: ApplyType;
-  /** Who writes: `fieldManager` of the request, or from the user agent; see `managerName`. */
+  /** Who writes: `fieldManager` of the request, or a name derived from the user agent; see `managerName`. */
   readonly manager: string;
   /** The version of the API that the request uses, `apps/v1`. */
   readonly apiVersion: string;
@@ -49,14 +49,14 @@ export interface WriteContext {
 }
 
 export interface ApplyContext extends WriteContext {
-  /** Take over what others own. */
+  /** Whether to take over fields that other managers own, which otherwise conflict. */
   readonly force?: boolean;
 }
 
 interface ApplyResult {
   /** With `managedFields`. Shares parts of both arguments: treat all of them as constant. */
   readonly object: JsonObject;
-  /** Whether the object, its `managedFields` included, is another than before. */
+  /** Whether the object, including its `managedFields`, differs from the stored one. */
   readonly isChanged: boolean;
 }
 
@@ -81,7 +81,7 @@ const serverFields = FieldSet.of(
  *
  * @param live the object as stored; `undefined` to create it.
  * @param applied the decoded request body; anything.
- * @throws {Refusal} 400 for a body that is no configuration of this type, 409 with a cause for each conflict.
+ * @throws {Refusal} 400 for a body that is not a configuration of this type, 409 with a cause for each conflict.
  */
 export function serverSideApply(
   live: JsonObject | undefined,
@@ -131,7 +131,7 @@ export function serverSideApply(
  * it changed. A request may set the entries itself, and remove them with `[]` or `[{}]`.
  *
  * @param live the object as stored; `undefined` for a create.
- * @param updated the object to store. Neither is changed; the result shares parts of both.
+ * @param updated the object to store. Neither argument is changed; the result shares parts of both.
  * @throws {Refusal} 400 for an object that is nested too deep.
  */
 export function trackUpdate(
@@ -158,7 +158,7 @@ export function trackUpdate(
   return trackInFull(live, updated, context);
 }
 
-/** Same as `trackUpdate`, for all cases and without its short ways, which are tested against it. */
+/** The same as `trackUpdate`, without its shortcuts: tests compare the two. */
 export function trackInFull(
   live: JsonObject | undefined,
   updated: JsonObject,
@@ -309,7 +309,7 @@ function prune(merged: unknown, last: FieldSet, owned: FieldSet, type: ApplyType
   const lastWhole = withNamedParents(last, type);
   const ownedWhole = withNamedParents(owned, type);
   const removed = removeFields(merged, lastWhole, type);
-  // A list item that goes would take along what others own in it: these fields, and all on the way to them, stay.
+  // Removing a list item would also remove what others own in it: these fields and their parents stay.
   const afterRemoval = withNamedParents(fieldsOf(removed, type), type);
   const kept = removeFields(merged, difference(inMerged, union(afterRemoval, ownedWhole)), type);
   // Fields without an owner, which this manager may not remove, stay too.

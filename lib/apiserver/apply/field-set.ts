@@ -3,7 +3,7 @@ import { compareElements, type FieldPath, type PathElement } from './path-elemen
 
 export class FieldSet {
   readonly members = new Set<PathElement>();
-  /** Fields further in; none of these is empty, once the set is built. */
+  /** Sets of nested fields; once the whole set is built, none of them is empty. */
   readonly children = new Map<PathElement, FieldSet>();
 
   static of(...paths: readonly FieldPath[]): FieldSet {
@@ -21,7 +21,7 @@ export class FieldSet {
   /**
    * Adds a path. The empty path, the whole object, has no owner and is not added.
    *
-   * @param from the index in the path at which this set's part of it begins.
+   * @param from index of the path's first element below this set.
    */
   insert(path: FieldPath, from = 0): void {
     const element = path[from];
@@ -80,7 +80,7 @@ export function intersection(a: FieldSet, b: FieldSet): FieldSet {
   return shared;
 }
 
-/** The members of `a` that are not members of `b`; a parent in `b` does not take its children along. */
+/** The members of `a` that are not members of `b`; a member of `b` does not exclude what is below it. */
 export function difference(a: FieldSet, b: FieldSet): FieldSet {
   const rest = new FieldSet();
   for (const element of a.members) if (!b.members.has(element)) rest.members.add(element);

@@ -54,7 +54,7 @@ function isEmptyObject(value: unknown): boolean {
 
 function addItems(set: FieldSet, items: readonly unknown[], list: ListType): void {
   for (const [element, same] of itemsByElement(list, items)) {
-    // Several items with one key cannot be distinguished: they are owned as one.
+    // Several items with the same key cannot be distinguished: they are owned as one.
     if (same.length === 1) addValue(set, element, same[0], list.items);
     set.members.add(element);
   }

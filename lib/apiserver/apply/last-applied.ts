@@ -12,10 +12,10 @@ import type { ApplyType } from './type.ts';
 
 const annotation = 'kubectl.kubernetes.io/last-applied-configuration';
 
-/** The name under which kubectl applies; only its annotation is examined. */
+/** The manager name of `kubectl apply --server-side`; only for this manager is the annotation examined. */
 export const kubectl = 'kubectl';
 
-/** The conflicts that remain when those are left out whose value is still what `kubectl apply` made it. */
+/** The conflicts without those about fields that still have the value set by client-side `kubectl apply`. */
 export function withoutLastApplied(
   conflicts: readonly Conflict[],
   live: JsonObject,
@@ -37,7 +37,7 @@ function lastAppliedOf(object: JsonObject): JsonObject | undefined {
     assertNesting(last, annotation);
     return isObject(last) ? last : undefined;
   } catch {
-    // The annotation may contain any text; an invalid configuration excuses no conflict.
+    // The annotation may contain any text; an invalid configuration resolves no conflict.
     return undefined;
   }
 }

@@ -59,7 +59,7 @@ function decodeEntry(entry: unknown): Manager | undefined {
   return { name, operation, apiVersion, subresource, time: time && wholeSeconds(time), fields };
 }
 
-/** Clients send back what they were given in another form: `2026-01-02T03:04:05.000Z`. */
+/** Some clients send times back in another form than they got: `2026-01-02T03:04:05.000Z`. */
 function wholeSeconds(time: string): string {
   if (time.length === 20 && time.endsWith('Z')) return time;
   const ms = Date.parse(time);
@@ -160,7 +160,7 @@ export function managerName(fieldManager: string | undefined, userAgent: string 
   return name;
 }
 
-/** As `fieldsV1`: a step with nothing further in is a member; another is one if it has the field `.`. */
+/** Encodes a set as `fieldsV1`: a step without nested steps is a member; a step with nested ones is a member if it also has `.`. */
 export function toFieldsV1(set: FieldSet): JsonObject {
   const fields: JsonObject = {};
   const elements =
@@ -168,7 +168,7 @@ export function toFieldsV1(set: FieldSet): JsonObject {
   for (const element of elements.sort(compareElements)) {
     const child = set.children.get(element);
     const inner = child === undefined ? {} : toFieldsV1(child);
-    // A subset without members writes like a member: it must not be written at all.
+    // An empty subset would be encoded like a member: it must not be written at all.
     const isMember = set.members.has(element);
     const isBare = Object.keys(inner).length === 0;
     if (isBare && !isMember) continue;

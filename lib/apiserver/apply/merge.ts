@@ -52,8 +52,8 @@ function mergeFields(live: JsonObject, applied: JsonObject, original: unknown, m
 }
 
 /**
- * The items of the configuration come in its order. An item that only the object has stays behind the items that
- * it stood behind, as far as these kept their order.
+ * The items of the configuration come in its order. An item that only the live object has stays after the items that
+ * preceded it, as far as these kept their order.
  */
 function mergeItems(
   live: readonly unknown[],
@@ -69,7 +69,7 @@ function mergeItems(
   const liveElements = live.map((item) => itemElement(list, item));
   const found = new Map<PathElement, unknown>();
   for (const [index, element] of liveElements.entries()) {
-    // Several items with one key cannot be distinguished: the applied item replaces them.
+    // Several items with the same key cannot be distinguished: the applied item replaces them.
     if (typeof element === 'string') found.set(element, found.has(element) ? undefined : live[index]);
   }
   const pending = [...wanted.keys()];

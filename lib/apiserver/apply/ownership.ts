@@ -45,7 +45,7 @@ export function without(comparison: Comparison, fields: FieldSet): Comparison {
   };
 }
 
-/** Fields of others that changed, by manager, then by path. */
+/** Changed fields that other managers own, sorted by manager, then by path. */
 export function conflictsOf(managers: Managers, self: string, { added, modified }: Comparison): Conflict[] {
   const changed = union(modified, added);
   if (changed.isEmpty) return [];

@@ -2,7 +2,7 @@
  * One step of a field's path, in the notation of `managedFields`: `f:name`, `k:{"name":"web"}` for the item of
  * a list with these keys, `v:"a"` for the item of a set, `i:0` for an index.
  *
- * Kept as text all the way: equal steps are equal texts, because keys and values are written canonically.
+ * Always kept as text: equal steps are equal texts, because keys and values are written canonically.
  */
 import { canonicalJson, fieldOf, isObject, type JsonObject } from '../../json/json.ts';
 import type { ListType } from './type.ts';

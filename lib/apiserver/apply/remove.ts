@@ -3,7 +3,7 @@ import type { FieldSet } from './field-set.ts';
 import { fieldElement, itemElement } from './path-element.ts';
 import { fieldType, kindIn, type ApplyType, type ListType, type MapType } from './type.ts';
 
-/** Without the members of the set; `undefined` when nothing is left. Untouched parts stay identical. */
+/** The value without the members of the set; `undefined` if nothing is left. Untouched parts stay identical (`===`). */
 export function removeFields(value: unknown, fields: FieldSet, type: ApplyType): unknown {
   if (fields.isEmpty) return value;
   const kind = kindIn(type, value);

@@ -31,11 +31,11 @@ export interface MapType {
   readonly atomic: boolean;
   /** The fields that the schema names. */
   readonly fields: ReadonlyMap<string, ApplyType>;
-  /** The type of all other fields; without it, there may be none. */
+  /** The type of all other fields; if undefined, other fields are not allowed. */
   readonly rest: ApplyType | undefined;
 }
 
-/** Any value, as one. */
+/** Any value, treated as atomic. */
 const untyped: ApplyType = { scalar: 'untyped', list: atomicList(), map: atomicMap() };
 
 function atomicList(): ListType {
@@ -60,7 +60,7 @@ function selfContaining(make: (self: ApplyType) => ApplyType): ApplyType {
 
 const text = { type: 'string' };
 
-/** ObjectMeta, of which a CustomResourceDefinition's schema says nothing. */
+/** ObjectMeta, which the schema of a CustomResourceDefinition does not describe. */
 const objectMeta: JsonObject = {
   type: 'object',
   properties: {
@@ -95,10 +95,10 @@ const objectMeta: JsonObject = {
 type ResolveRef = (ref: string) => JsonObject | undefined;
 
 /**
- * Makes the type of a kind's objects. Costs as much as the schema is large: do it once per schema.
+ * Makes the type of a kind's objects. Takes time in proportion to the schema's size: do it once per schema.
  *
- * @param schema that of the whole object; without one, the type is deduced from the data.
- * @param resolve for schemas with `$ref`; what it does not find may be anything, as one value.
+ * @param schema of the whole object; without one, the type is deduced from the data.
+ * @param resolve for schemas with `$ref`; a reference that it does not find allows any value, treated as atomic.
  */
 export function applyTypeOf(
   schema: JsonObject | undefined,
@@ -233,14 +233,14 @@ function relationOf(schema: JsonObject): [ListType['relation'], readonly string[
   if (listType === 'set') return ['set', []];
   if (listType === 'map') return names.length > 0 ? ['map', names] : ['atomic', []];
   if (listType !== undefined) return ['atomic', []];
-  // Types older than list types say it with the words of strategic merge patch.
+  // Types older than `x-kubernetes-list-type` have the keywords of strategic merge patch instead.
   const strategy = fieldOf(schema, 'x-kubernetes-patch-strategy');
   if (strategy !== 'merge' && strategy !== 'merge,retainKeys') return ['atomic', []];
   const mergeKey = fieldOf(schema, 'x-kubernetes-patch-merge-key');
   return typeof mergeKey === 'string' ? ['map', [mergeKey]] : ['set', []];
 }
 
-/** The type of a map's field; data that a schema does not know is taken as data without schema. */
+/** The type of a map's field; a field that the schema does not name is treated as data without a schema. */
 export function fieldType(map: MapType, name: string): ApplyType {
   return map.fields.get(name) ?? map.rest ?? schemaless;
 }

@@ -3,8 +3,8 @@ import type { PathElement } from './path-element.ts';
 import { fieldType, type ApplyType } from './type.ts';
 
 /**
- * The set with all named fields on the way to its members: who owns `.spec.template.spec.x` also holds
- * `.spec.template`, which as a struct has no owner of its own, but not a map or list on the way.
+ * The set, plus the parents of its members that are fields named by the schema: the owner of `.spec.template.spec.x` also
+ * keeps `.spec.template`, which has no owner of its own. Keys of maps and items of lists are not added.
  */
 export function withNamedParents(set: FieldSet, type: ApplyType): FieldSet {
   const whole = new FieldSet();
@@ -49,7 +49,7 @@ function typeAt(type: ApplyType, element: PathElement): ApplyType {
 
 const nothing: ApplyType = { scalar: undefined, list: undefined, map: undefined };
 
-/** Only if the type says so for sure: data without schema may be of any kind. */
+/** Whether the type is certainly atomic: data without a schema may be of any kind. */
 function isOneValue({ scalar, list, map }: ApplyType): boolean {
   if (scalar !== undefined) return false;
   if (map !== undefined) return map.atomic && list === undefined;

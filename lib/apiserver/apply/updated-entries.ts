@@ -1,7 +1,7 @@
 /**
- * The entries of `managedFields` after a write that is no apply.
+ * The entries of `managedFields` after a write other than an apply.
  *
- * Most writes change little, and most entries own nothing of it: those are kept as they stand, without being decoded.
+ * Most writes change little, and most entries own none of the changed fields: these entries are kept without being decoded.
  */
 import { deepEqual, fieldOf, isObject, type JsonObject } from '../../json/json.ts';
 import type { Comparison } from './compare.ts';
@@ -21,7 +21,7 @@ import { conformed } from './typed-sets.ts';
 export type Writer = Omit<Manager, 'fields'>;
 
 /**
- * The entries after a change; `undefined` if the full computation is needed: if the request sets other ones,
+ * The entries after a change; `undefined` if the full computation is needed: if the request sets other entries,
  * if the object has none, or if some may have to be folded into one.
  *
  * @param stored the present entries
@@ -111,8 +111,8 @@ function containsAll(fieldsV1: unknown, fields: FieldSet): boolean {
 }
 
 /**
- * Whether one of the fields is, or may be, owned by an entry. Also one that is only on the way to what the entry owns:
- * its type may have become one of a single value.
+ * Whether one of the fields is, or may be, owned by an entry. Also true for a parent of what the entry owns: its type may have
+ * become atomic since.
  */
 function touches(fieldsV1: unknown, fields: FieldSet): boolean {
   if (!isObject(fieldsV1)) return true;

@@ -1,9 +1,9 @@
-/** Whether an applied configuration fits its type. Everything further on takes that for granted. */
+/** Checks that an applied configuration fits its type, which the other steps of apply take for granted. */
 import { canonicalJson, isObject } from '../../json/json.ts';
 import { elementText, fieldElement, itemElement } from './path-element.ts';
 import { kindIn, type ApplyType, type ListType, type MapType, type Scalar } from './type.ts';
 
-/** More than a person reads. */
+/** A person does not read more. */
 const maxProblems = 20;
 
 /** Errors such as `.spec.replicas: expected numeric (int or float), got "x"`; empty for a valid value. */

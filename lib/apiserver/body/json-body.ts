@@ -22,7 +22,7 @@ export function decodeJson(bytes: Buffer): Body {
   try {
     value = JSON.parse(text);
   } catch (error) {
-    // The careful parser says what is wrong. If it finds nothing, its result is used.
+    // The careful parser finds the error and its place. If it finds none, its result is used.
     if (error instanceof SyntaxError) return carefully(text);
     throw error;
   }

@@ -42,7 +42,7 @@ export function outlineJson(bytes: Uint8Array): JsonOutline {
       }
     } else if (byte === 0x3a) {
       fields++;
-      // The string before it is a key.
+      // The string before a colon is a key.
       if (isEscaped) isDelicate = true;
     } else if (byte === 0x7b || byte === 0x5b) {
       level++;
@@ -60,7 +60,7 @@ export function outlineJson(bytes: Uint8Array): JsonOutline {
   return { fields, depth, isDelicate };
 }
 
-/** Fields of a value and of all in it. Calls itself once a level. */
+/** Number of fields of a value, including nested ones. Recurses once per level. */
 export function countFields(value: unknown): number {
   let count = 0;
   if (typeof value !== 'object' || value === null) return 0;

@@ -16,9 +16,9 @@ import type { Body } from '../verbs/request.ts';
 import { BodyMistake } from './body-mistake.ts';
 import { decodeJson } from './json-body.ts';
 
-/** Parsing takes about a second for each MiB, and more for texts made for it: `YamlReader` sets the time. */
+/** Parsing takes about a second per MiB, and longer for malicious texts: `YamlReader` limits the time. */
 export const maxYamlBytes = 1024 * 1024;
-/** How often the nodes behind aliases may be repeated. */
+/** Limit of nodes that aliases repeat (`maxAliasCount` of the parser). */
 const maxAliases = 100;
 /** Limit for the expanded value: an alias costs three bytes in the text. */
 const maxExpandedUnits = 3 * 1024 * 1024;
@@ -35,10 +35,10 @@ export function decodeYaml(bytes: Buffer): Body {
     return decode(bytes.toString('utf8'), lines);
   } catch (error) {
     if (error instanceof BodyMistake) throw error;
-    // The parser calls itself once a level; aliases are refused with a ReferenceError.
+    // The parser recurses once per level, so deep nesting overflows the stack (RangeError); it refuses too many aliases with a ReferenceError.
     if (error instanceof RangeError) throw tooDeep();
     if (error instanceof ReferenceError) throw new BodyMistake('yaml: document contains excessive aliasing');
-    // Nothing but the text decides what happens here.
+    // Any other error is due to the text as well: parsing depends on nothing else.
     throw new BodyMistake(`yaml: ${messageOf(error)}`);
   }
 }

@@ -9,16 +9,16 @@ import type { Body } from '../verbs/request.ts';
 import { BodyMistake, bodyMistake } from './body-mistake.ts';
 import { asJsonBody, assertYamlSize, decodeYaml } from './yaml-body.ts';
 
-/** Takes the parser some 30 ms at most. */
+/** Texts up to this size are decoded on the calling thread, which takes 30 ms at most. */
 const inlineBytes = 4 * 1024;
 const heapMb = 256;
 
-/** From the thread: one for each text. */
+/** The thread's answer to each text. */
 export type YamlReply =
   { readonly body: Body } | { readonly mistake: string } | { readonly failure: unknown };
 
 interface YamlReaderOptions {
-  /** For one text. Default: 10 s. */
+  /** Time limit for one text. Default: 10 s. */
   readonly deadlineMs?: number;
   /** The thread ends after this time without a text. Default: 5 s. */
   readonly idleMs?: number;
@@ -110,7 +110,7 @@ export class YamlReader implements Disposable {
   }
 }
 
-/** The thread's answer. */
+/** Decodes a text on the thread. */
 export function replyTo(bytes: Uint8Array): YamlReply {
   try {
     return { body: decodeYaml(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)) };

@@ -27,7 +27,7 @@ const extensions = 'apiextensions.k8s.io';
  * The kind of CustomResourceDefinitions.
  *
  * @param strategy names, defaults and checks; those of the schema (types, required fields) are done without it.
- * @param status the subresource if it does more than take `status`.
+ * @param status the status subresource, if it has to do more than replace `status`.
  */
 export function customResourceDefinitions(strategy: Strategy, status?: Subresource): Resource {
   return kindOf(extensions, 'CustomResourceDefinition', {

@@ -1,6 +1,6 @@
 /**
  * The schemas of the built-in kinds: read from `kinds.json`, which `scripts/build-kinds.ts` makes, and completed with
- * the facts of `facts/`. Read when they are first asked for.
+ * the facts in `facts/`. Read on first use.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -75,7 +75,7 @@ function completed(definitions: Map<string, JsonObject>): ReadonlyMap<string, Js
 
 const zeroes: Readonly<Record<string, unknown>> = { string: '', integer: 0, boolean: false };
 
-/** A fact about a definition or field that does not exist is a mistake in a table: the models have changed. */
+/** A fact about a definition or field that does not exist is an error in a table: the models have changed since. */
 class Facts {
   readonly #definitions: ReadonlyMap<string, JsonObject>;
 

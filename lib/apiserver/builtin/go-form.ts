@@ -10,11 +10,11 @@ import { isObject, type JsonObject, setField } from '../../json/json.ts';
 import { canonicalAmount, parseQuantity, quantityProblem } from './quantities.ts';
 import { canonicalTime } from './times.ts';
 
-/** Where in an object: what Go names in a message. */
+/** A place in an object, as Go names it in error messages. */
 interface Place {
   /** `PodSpec` */
   readonly struct: string;
-  /** `spec.containers.`, before the name of a field: no numbers, no keys of maps. */
+  /** The path before a field's name, without indices and map keys: `spec.containers.` */
   readonly path: string;
 }
 
@@ -45,7 +45,7 @@ function takeStruct(object: JsonObject, message: Message, path: string, except?:
 
 const knownFields = new Map<Message, ReadonlyMap<string, Field>>();
 
-/** Keyed by their names in JSON, with those of the structs that stand inline. */
+/** Fields keyed by their JSON names, including those of inlined structs. */
 function fieldsOf(message: Message): ReadonlyMap<string, Field> {
   let fields = knownFields.get(message);
   if (fields === undefined) {
@@ -57,7 +57,7 @@ function fieldsOf(message: Message): ReadonlyMap<string, Field> {
   return fields;
 }
 
-/** The value to keep; `undefined` for none. */
+/** The value to store; `undefined` if the field has to be omitted. */
 function taken(value: unknown, field: Field, place: Place): unknown {
   if (value === null) return undefined;
   if (field.form === 'list') {
@@ -76,14 +76,14 @@ function taken(value: unknown, field: Field, place: Place): unknown {
   return isZero && !field.isPointer && !field.isAlways ? undefined : one;
 }
 
-/** A value, or one in a list or map, in which a null is the zero value of its type. */
+/** Reads a single value, or an item of a list or map. A null item is the zero value of its type. */
 function single(value: unknown, field: Field, place: Place): unknown {
   const { scalar, messageName } = field;
   if (scalar !== undefined) return value === null ? zeroes[scalar] : scalarOf(value, scalar, field, place);
   const take = forms[messageName];
   if (take !== undefined) return take(value, field, place);
   const message = messageNamed(messageName);
-  // Any JSON, or nothing that is served.
+  // The other messages with a JSON form of their own hold any JSON, or do not occur in served kinds.
   if (message.toJson !== undefined) return value;
   const struct = value ?? {};
   if (!isObject(struct)) throw mismatch(struct, typeName(field), field, place);
@@ -127,19 +127,19 @@ const goScalars: Readonly<Record<Scalar, string>> = {
   double: 'float64',
 };
 
-/** Kinds are served as v1, and so are Go's packages called. */
+/** The Go type that messages name: `v1.Container`. The packages of the served kinds are called v1, like their versions. */
 function typeName({ scalar, messageName }: Field): string {
   if (scalar !== undefined) return goScalars[scalar];
   const [group, name] = messageName.split('.');
   return `${group === 'resource' || group === 'intstr' || group === 'runtime' ? group : 'v1'}.${name}`;
 }
 
-/** Types that read their JSON themselves. */
+/** Types whose Go code decodes JSON itself (`UnmarshalJSON`). */
 const forms: Readonly<Record<string, (value: unknown, field: Field, place: Place) => unknown>> = {
   'resource.Quantity': (value, { form }) => {
     if (value === null) return '0';
     if (parseQuantity(value) === undefined) throw new GoTypeError(quantityProblem);
-    // All maps of them are amounts of resources.
+    // Every map of quantities is a ResourceList.
     return form === 'map' ? canonicalAmount(value) : String(value);
   },
   'intstr.IntOrString': (value) => {

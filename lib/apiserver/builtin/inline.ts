@@ -23,11 +23,12 @@ const wellKnown: ReadonlyMap<string, JsonObject> = new Map([
 ]);
 
 /**
- * Keywords that mean the same in both. List types are omitted: duplicates are reported in other words here.
+ * Keywords with the same meaning in OpenAPI and for `compileSchema`. List types are omitted: for built-in kinds, duplicates are reported
+ * with other messages.
  */
 const kept = ['type', 'required', 'enum', 'default'] as const;
 
-/** The whole schema of a kind. A definition inside of itself (JSONSchemaProps) is not looked into a second time. */
+/** The whole schema of a kind. A recursive definition (JSONSchemaProps) is expanded only once. */
 export function inlineDefinition(definitions: ReadonlyMap<string, JsonObject>, kind: string): JsonObject {
   const entered = new Set<string>();
 
@@ -51,7 +52,7 @@ export function inlineDefinition(definitions: ReadonlyMap<string, JsonObject>, k
     }
     const schema: JsonObject = {};
     for (const keyword of kept) if (keyword in source) schema[keyword] = source[keyword];
-    // Base64 is checked where it stands: an empty text is fine for Kubernetes, and not for the format.
+    // Base64 is checked by the validation of each kind: Kubernetes allows an empty text, the format does not.
     if (typeof source['format'] === 'string' && source['format'] !== 'byte')
       schema['format'] = source['format'];
     const { properties, items, additionalProperties } = source;

@@ -42,7 +42,7 @@ export const ageColumn: Column = column('Age', 'How long ago the object was crea
   since(textAt(object, 'metadata', 'creationTimestamp'), now),
 );
 
-/** The columns of kinds that are only stored: what Kubernetes shows besides is the work of controllers. */
+/** The columns of kinds that no controller acts on here: Kubernetes' other columns show what its controllers do. */
 export const storedColumns: readonly Column[] = [nameColumn, ageColumn];
 
 /** The columns of kinds for which Kubernetes has no others. */
@@ -75,7 +75,7 @@ export function labelsText(labels: JsonObject): string {
   return texts.length === 0 ? '<none>' : texts.join(',');
 }
 
-/** A label selector as kubectl prints it: what selects all is `<none>`. */
+/** A label selector as kubectl prints it: `<none>` if it selects everything. */
 export function shownSelector(selector: unknown): string {
   return selectorText(selector) || '<none>';
 }

@@ -3,7 +3,7 @@ import type { JsonObject } from '../../../json/json.ts';
 import { numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../../../json/fields.ts';
 import { ageColumn, column, labelsText, nameColumn, shownSelector } from './column.ts';
 
-/** Addresses of a load balancer; kubectl's own are cut at 16 characters, unless in wide output. */
+/** Addresses of a load balancer. Not truncated, although Kubernetes cuts them at 16 characters unless the output is wide. */
 function loadBalancerText(object: JsonObject): string {
   const addresses = objectsAt(object, 'status', 'loadBalancer', 'ingress')
     .map((one) => textAt(one, 'ip') || textAt(one, 'hostname'))

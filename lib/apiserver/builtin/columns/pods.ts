@@ -15,14 +15,14 @@ interface Summary {
 
 const summaries = new WeakMap<JsonObject, Summary>();
 
-/** Several columns ask for it, one after the other. */
+/** Cached, since several columns of a row need it. */
 function summaryOf(pod: JsonObject): Summary {
   let summary = summaries.get(pod);
   if (summary === undefined) summaries.set(pod, (summary = summarize(pod)));
   return summary;
 }
 
-/** Summary of the containers of one sort. */
+/** What was counted over several containers. */
 interface Tally {
   ready: number;
   restarts: number;

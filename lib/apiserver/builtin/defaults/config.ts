@@ -18,7 +18,7 @@ const nameLabel = 'kubernetes.io/metadata.name';
 export function labelNamespace(namespace: JsonObject): void {
   const metadata = madeObject(namespace, 'metadata');
   const name = textAt(metadata, 'name');
-  // In another object: the sent one may still be in use.
+  // Makes a new object: the caller may still use the one that was sent.
   if (name !== '') metadata['labels'] = { ...objectAt(metadata, 'labels'), [nameLabel]: name };
 }
 
@@ -39,7 +39,7 @@ export function prepareNamespaceUpdate(namespace: JsonObject, old: JsonObject): 
   else namespace['spec'] = cloneJson(spec);
 }
 
-/** Data that was given as text. */
+/** Moves `stringData` into `data`, encoded. */
 export function mergeStringData(secret: JsonObject): void {
   const texts = fieldOf(secret, 'stringData');
   delete secret['stringData'];
@@ -50,7 +50,7 @@ export function mergeStringData(secret: JsonObject): void {
   }
 }
 
-/** A node may give out all that it has, unless it says otherwise. */
+/** Unless a node sets `allocatable`, its whole capacity can be allocated. */
 export function defaultNode(node: JsonObject): void {
   const status = fieldOf(node, 'status');
   if (!isObject(status) || valueAt(status, 'capacity') === undefined) return;

@@ -34,7 +34,7 @@ export function prepareService(service: JsonObject): void {
   if (textAt(spec, 'type') !== 'ExternalName') giveAddress(service, spec);
 }
 
-/** Addresses stay; what becomes an ExternalName gives its own back. */
+/** A service keeps its addresses, unless it becomes an ExternalName. */
 export function prepareServiceUpdate(service: JsonObject, old: JsonObject): void {
   defaultService(service);
   const spec = madeObject(service, 'spec');
@@ -66,7 +66,7 @@ function giveAddress(service: JsonObject, spec: JsonObject): void {
 const rangeStart = (10 << 24) | (96 << 16);
 const rangeBits = 20;
 
-/** An address in 10.96.0.0/12, the same for a name each time; two of a thousand services may share one. */
+/** An address in 10.96.0.0/12, derived from the name, so always the same. Among a thousand services, two may get the same address. */
 function clusterAddress(service: JsonObject): string {
   const [namespace, name] = [textAt(service, 'metadata', 'namespace'), textAt(service, 'metadata', 'name')];
   if (namespace === 'default' && name === 'kubernetes') return '10.96.0.1';
@@ -79,9 +79,9 @@ function clusterAddress(service: JsonObject): string {
 
 export function defaultNetworkPolicy(policy: JsonObject): void {
   const spec = madeObject(policy, 'spec');
-  // Neither is a pointer in Go: an empty policy selects all pods, and refuses ingress.
+  // `spec` and `podSelector` are not pointers in Go, so they always exist: an empty policy selects all pods, and refuses ingress.
   madeObject(spec, 'podSelector');
   if (listAt(spec, 'policyTypes').length > 0) return;
-  // Every policy applies to incoming traffic unless it says otherwise.
+  // Without `policyTypes`, every policy applies to ingress.
   spec['policyTypes'] = listAt(spec, 'egress').length > 0 ? ['Ingress', 'Egress'] : ['Ingress'];
 }

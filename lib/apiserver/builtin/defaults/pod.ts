@@ -35,7 +35,7 @@ function defaultPodSpec(spec: JsonObject): void {
   if (account !== '') Object.assign(spec, { serviceAccount: account, serviceAccountName: account });
 }
 
-/** An image without a tag and a digest is `latest`, which may be another image tomorrow. */
+/** An image without tag and digest means `latest`, which may be another image tomorrow. */
 export function pullPolicy(image: string): 'Always' | 'IfNotPresent' {
   const name = image.slice(image.lastIndexOf('/') + 1);
   if (name.includes('@'))
@@ -49,7 +49,7 @@ export function defaultTemplate(object: JsonObject, ...path: readonly string[]):
   if (isObject(spec)) defaultPodSpec(spec);
 }
 
-/** The defaults of a pod itself; also on updates. */
+/** The defaults of a pod itself, which updates apply too. */
 function defaultPod(pod: JsonObject): void {
   const spec = fieldOf(pod, 'spec');
   if (!isObject(spec)) return;
@@ -66,7 +66,7 @@ function defaultPod(pod: JsonObject): void {
   }
 }
 
-/** A resource with a limit and without a request is requested up to the limit. */
+/** A resource that has only a limit gets the limit as its request. */
 function requestLimits(container: JsonObject): void {
   const limits = objectAt(container, 'resources', 'limits');
   if (Object.keys(limits).length === 0) return;
@@ -87,7 +87,7 @@ export function preparePod(pod: JsonObject): void {
   setDefault(spec, 'serviceAccountName', 'default');
   setDefault(spec, 'serviceAccount', spec['serviceAccountName']);
   const priority = systemPriorities[textAt(spec, 'priorityClassName')];
-  // The value of another class is not known here.
+  // The priority value of any other class is unknown here.
   if (priority !== undefined || textAt(spec, 'priorityClassName') === '')
     setDefault(spec, 'priority', priority ?? 0);
   setDefault(spec, 'preemptionPolicy', 'PreemptLowerPriority');
@@ -108,7 +108,7 @@ function tolerateForAWhile(spec: JsonObject): void {
   if (added.length > 0) spec['tolerations'] = [...tolerations, ...added];
 }
 
-/** On an update: what the pod's node and its admission have set stays when a client leaves it out. */
+/** Prepares an update: fields that scheduling or admission set are kept if the client omits them. */
 export function preparePodUpdate(pod: JsonObject, old: JsonObject): void {
   defaultPod(pod);
   const [spec, before] = [fieldOf(pod, 'spec'), objectAt(old, 'spec')];
@@ -119,8 +119,8 @@ export function preparePodUpdate(pod: JsonObject, old: JsonObject): void {
 }
 
 /**
- * With `podIP` as the first of `podIPs` (kubernetes `pkg/apis/core/v1`, Convert_v1_PodStatus_To_core_PodStatus): who writes only
- * the one means it, and where both are there and differ it counts. Another object.
+ * Makes `podIP` and the first of `podIPs` equal (kubernetes `pkg/apis/core/v1`, Convert_v1_PodStatus_To_core_PodStatus): if
+ * only one is set, the other is filled in; if they differ, `podIP` wins. Returns a new object if something changes.
  */
 export function withAgreeingAddresses(pod: JsonObject): JsonObject {
   const status = objectAt(pod, 'status');
@@ -130,16 +130,17 @@ export function withAgreeingAddresses(pod: JsonObject): JsonObject {
   return { ...pod, status: { ...status, ...agreeing } };
 }
 
-/**
- * The quality of service that a pod gets, by what its containers request and are limited to (kubernetes
- * `pkg/apis/core/v1/helper/qos`, and the documentation: https://kubernetes.io/docs/concepts/workloads/pods/pod-qos).
- */
+/** The resources that decide the QoS class. */
 const counted = ['cpu', 'memory'] as const;
 
 function amount(container: JsonObject, part: 'limits' | 'requests', name: string): bigint {
   return parseQuantity(objectAt(container, 'resources', part)[name])?.nanos ?? 0n;
 }
 
+/**
+ * The QoS class that a pod gets by the requests and limits of its containers (kubernetes `pkg/apis/core/v1/helper/qos`,
+ * and the documentation: https://kubernetes.io/docs/concepts/workloads/pods/pod-qos).
+ */
 function qosClass(pod: JsonObject): 'BestEffort' | 'Burstable' | 'Guaranteed' {
   const containers = [...objectsAt(pod, 'spec', 'containers'), ...objectsAt(pod, 'spec', 'initContainers')];
   let [asksNothing, guaranteed] = [true, true];

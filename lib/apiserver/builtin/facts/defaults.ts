@@ -125,7 +125,7 @@ export const defaultValues: Readonly<Record<string, Fields>> = {
 
 /**
  * Fields that controllers and the kubelet write: Go always sends them, with the zero value if unset (no
- * `omitempty`). Here an omitted required field has that value, and is not an error.
+ * `omitempty`). Here an omitted required field of these gets the zero value instead of an error.
  */
 export const zeroDefaulted: readonly string[] = [
   'apps.DaemonSetCondition',
@@ -154,7 +154,7 @@ export const zeroDefaulted: readonly string[] = [
   'policy.PodDisruptionBudgetStatus',
 ];
 
-/** Fields that OpenAPI calls required and that Kubernetes takes when they are missing. */
+/** Fields that are required by the OpenAPI models, but that Kubernetes allows to be missing. */
 export const notRequired: Readonly<Record<string, readonly string[]>> = {
   'core.Event': ['involvedObject', 'metadata'],
   'discovery.EndpointSlice': ['endpoints'],

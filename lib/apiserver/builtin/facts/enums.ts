@@ -1,7 +1,7 @@
 /**
- * Texts of which only some are allowed (kubernetes `pkg/apis/*` `/validation/validation.go`, Kubernetes
- * 1.35), in the order in which the API server names them. An empty text is not allowed, but a field with a
- * default is filled in before the check.
+ * Allowed values of fields that do not take any text (kubernetes `pkg/apis/*` `/validation/validation.go`,
+ * Kubernetes 1.35), in the order in which the API server names them. An empty text is not allowed, but a field
+ * with a default is filled in before the check.
  */
 
 import { ofMutatingPolicies } from './names.ts';
@@ -27,7 +27,7 @@ const rule: Fields = {
   scope: ['*', 'Cluster', 'Namespaced'],
 };
 
-/** Keyed by definition and field; of a list, its items. */
+/** Keyed by definition and field; for a list, the allowed items. */
 export const enumerations: Readonly<Record<string, Fields>> = {
   'core.PodSpec': {
     dnsPolicy: ['ClusterFirst', 'ClusterFirstWithHostNet', 'Default', 'None'],

@@ -5,7 +5,7 @@
  */
 import { ofMutatingPolicies } from './names.ts';
 
-/** Lists that are maps: by definition and field, the keys. */
+/** The keys of lists that are maps, by definition and field. */
 export const listMaps: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
   'meta.ObjectMeta': { ownerReferences: ['uid'] },
   'core.PodSpec': {
@@ -67,7 +67,7 @@ export const listSets: Readonly<Record<string, readonly string[]>> = {
   'discovery.Endpoint': ['addresses'],
 };
 
-/** Objects that have one owner as a whole, wherever they stand. */
+/** Types of objects that have one owner as a whole, wherever they occur. */
 export const atomicTypes: readonly string[] = [
   'meta.LabelSelector',
   'meta.OwnerReference',
@@ -99,7 +99,7 @@ export const atomicTypes: readonly string[] = [
   'rbac.Subject',
 ];
 
-/** Fields that are maps of texts with one owner as a whole. */
+/** Fields with a map of texts that has one owner as a whole. */
 export const atomicFields: Readonly<Record<string, readonly string[]>> = {
   'core.PodSpec': ['nodeSelector'],
   'core.ReplicationControllerSpec': ['selector'],

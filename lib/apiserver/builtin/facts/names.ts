@@ -9,17 +9,17 @@ const packages: Readonly<Record<string, string>> = {
   apiextensions: 'io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1',
 };
 
-/** The name in OpenAPI of what a table calls `apps.Deployment`, or `apps/v1beta1.Deployment` of another version than v1. */
+/** The name in OpenAPI of what a table calls `apps.Deployment`, or `apps/v1beta1.Deployment` for a version other than v1. */
 export function definitionName(short: string): string {
   const dot = short.indexOf('.');
   const [group = '', version = 'v1'] = short.slice(0, dot).split('/');
   return `${packages[group] ?? `io.k8s.api.${group}.${version}`}${short.slice(dot)}`;
 }
 
-/** Where MutatingAdmissionPolicies are: they are served in two versions, of the same fields. */
+/** The versions in which MutatingAdmissionPolicies are served; both have the same fields. */
 export const mutatingPolicyVersions = ['v1beta1', 'v1alpha1'] as const;
 
-/** The same facts for MutatingAdmissionPolicies, by definition without the group: for all their versions. */
+/** Repeats facts, keyed by definition without a group, for each version of MutatingAdmissionPolicies. */
 export function ofMutatingPolicies<T>(facts: Readonly<Record<string, T>>): Readonly<Record<string, T>> {
   return Object.fromEntries(
     mutatingPolicyVersions.flatMap((version) =>
@@ -47,7 +47,7 @@ export function collectRefs(value: unknown, into: string[]): void {
   }
   if (!isObject(value)) return;
   for (const [name, field] of Object.entries(value)) {
-    // A property may be called `$ref`; then it is a schema.
+    // There may be a property called `$ref`, whose value is a schema.
     if (name === '$ref' && typeof field === 'string') into.push(nameOfRef(field));
     else collectRefs(field, into);
   }

@@ -1,9 +1,9 @@
 /**
- * Which fields are quantities (`resource.Quantity` and `ResourceList` in k8s.io/api `types.go`, Kubernetes 1.35): the
- * models call them texts.
+ * Which fields are quantities (`resource.Quantity` and `ResourceList` in k8s.io/api `types.go`, Kubernetes 1.35). In the
+ * OpenAPI models they are strings.
  */
 
-/** Keyed by definition: the fields that are a quantity, a map or a list of quantities. */
+/** Keyed by definition: the fields that are a quantity, or a map or list of quantities. */
 export const quantityFields: Readonly<Record<string, readonly string[]>> = {
   'core.ContainerStatus': ['allocatedResources'],
   'core.EmptyDirVolumeSource': ['sizeLimit'],
