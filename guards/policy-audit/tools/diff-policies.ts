@@ -55,8 +55,8 @@ export function exitCodeOfDiff({ changes, errors, problems }: Diff): number {
 }
 
 /**
- * Compares policies with the same ID; if both lists have only one policy, compares the two whatever their IDs. A policy that is missing in one
- * of the lists counts there as one that allows everything.
+ * Compares policies with the same ID; if both lists have only one policy, compares the two whatever their IDs. A policy that is
+ * missing in one of the lists counts there as one that allows everything.
  *
  * @throws {RampartError} `INPUT` for a policy that cannot be evaluated; the signal's reason
  */

@@ -135,7 +135,8 @@ export async function judge(named: NamedPolicy, subject: Subject, judging: Judgi
 }
 
 /**
- * The model of the object's kind, which tells a policy's changes from fields that an API server would fill in. Undefined for an unknown kind.
+ * The model of the object's kind, which tells a policy's changes from fields that an API server would fill in. Undefined for an
+ * unknown kind.
  */
 function objectModelOf({ kind: { group, version, kind }, model }: Subject): ObjectModel | undefined {
   const isKind = (one: Resource): boolean =>

@@ -54,7 +54,7 @@ type CustomResources = ReadonlyMap<string, CustomKind>;
 interface CustomKind {
   readonly plural: string;
   readonly namespaced: boolean;
-  /** Keyed by version. Made on demand, so that bad schemas are reported only if there are objects. @throws {ShapeError} for such a schema. */
+  /** Keyed by version. Made on demand: bad schemas are reported only if there are objects. @throws {ShapeError} for a bad schema. */
   readonly models: () => ReadonlyMap<string, ResourceModel>;
 }
 

@@ -35,7 +35,8 @@ export function decodeYaml(bytes: Buffer): Body {
     return decode(bytes.toString('utf8'), lines);
   } catch (error) {
     if (error instanceof BodyMistake) throw error;
-    // The parser recurses once per level, so deep nesting overflows the stack (RangeError); it refuses too many aliases with a ReferenceError.
+    // The parser recurses once per level, so deep nesting overflows the stack (RangeError). It refuses too many aliases with a
+    // ReferenceError.
     if (error instanceof RangeError) throw tooDeep();
     if (error instanceof ReferenceError) throw new BodyMistake('yaml: document contains excessive aliasing');
     // Any other error is due to the text as well: parsing depends on nothing else.

@@ -34,13 +34,13 @@ interface KindParts {
   readonly columns: readonly Column[];
   readonly selectableFields?: Readonly<Record<string, (object: JsonObject) => string>>;
   readonly subresources?: readonly Subresource[];
-  /** For objects that are created or updated. */
+  /** Fills in defaults when an object is created or updated. */
   readonly defaults?: (object: JsonObject) => void;
-  /** For a created object: what Go shows of an empty status. */
+  /** The status of a created object: the fields that Go writes even for an empty status. */
   readonly newStatus?: JsonObject;
-  /** In addition to what follows from the other parts. */
+  /** Overrides what follows from the other parts. */
   readonly strategy?: Partial<Strategy>;
-  /** Where the objects are stored as another group's. */
+  /** Set if the objects are stored as those of another group. */
   readonly stored?: { readonly name: string; readonly apiVersion: string; readonly codec: Codec };
 }
 
@@ -96,7 +96,7 @@ export function openApiOf(definition: string): OpenApiModel {
   };
 }
 
-/** As apimachinery `pkg/api/meta/restmapper.go` guesses it. */
+/** The plural, guessed as in apimachinery `pkg/api/meta/restmapper.go`. */
 function pluralOf(kind: string): string {
   const singular = kind.toLowerCase();
   if (singular.endsWith('s')) return `${singular}es`;

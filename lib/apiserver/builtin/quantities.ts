@@ -22,7 +22,7 @@ const decimalSuffixes: ReadonlyMap<number, string> = new Map([
   [18, 'E'],
 ]);
 
-/** A quantity in JSON, which may be a number. `undefined` for any other value. */
+/** Reads a quantity, which in JSON may be a number. `undefined` for any other value. */
 export function parseQuantity(value: unknown): Quantity | undefined {
   if (typeof value === 'number' || typeof value === 'bigint') return Quantity.parse(String(value));
   return typeof value === 'string' ? Quantity.parse(value.trim()) : undefined;

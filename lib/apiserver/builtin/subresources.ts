@@ -22,7 +22,7 @@ const ofOwnKind = {
   openApi: undefined,
 } as const;
 
-/** Fields of `sent` in place of the object's; absent ones are absent after. */
+/** The object with `fields` taken from `sent`; those that `sent` lacks are removed. */
 function taking(object: JsonObject, sent: JsonObject, fields: readonly string[]): JsonObject {
   const result = { ...object };
   for (const field of fields) {
@@ -48,7 +48,7 @@ export function statusOf({ group, kind, validate, keptMetadata = [] }: StatusPar
   return { ...statusAloneOf({ group, kind, validate }), keptMetadata };
 }
 
-/** The same, where the metadata stays. */
+/** `status` of kinds whose metadata does not change when the status is written. */
 export function statusAloneOf({ group, kind, validate }: Omit<StatusParts, 'keptMetadata'>): Subresource {
   return {
     name: 'status',
@@ -97,7 +97,7 @@ export function ephemeralContainersOf(
   };
 }
 
-/** `log` of pods: what a container has written. Where it comes from is the caller's of `startApiServer` to say. */
+/** `log` of pods: the output of a container. The caller of `startApiServer` decides where it is read from. */
 export const log: Subresource = {
   name: 'log',
   verbs: new Set(['get']),
@@ -141,7 +141,7 @@ export const scale: Subresource = {
       kind: 'Scale',
       apiVersion: apiVersionOf({ group: 'autoscaling', version: 'v1' }),
       metadata: { name, namespace, uid, resourceVersion, creationTimestamp },
-      // Omitted if zero, unlike that of the status.
+      // Omitted if zero, unlike `status.replicas`.
       spec: replicas === 0 ? {} : { replicas },
       status: {
         replicas: numberAt(object, 'status', 'replicas') ?? 0,
@@ -164,7 +164,7 @@ export const scale: Subresource = {
   },
 };
 
-/** A selector in the form of a query; a ReplicationController's is a plain map. */
+/** A selector as in a query string. That of a ReplicationController is a plain map. */
 export function selectorText(selector: unknown): string {
   if (!isObject(selector)) return '';
   const plain = !('matchLabels' in selector) && !('matchExpressions' in selector);

@@ -6,7 +6,7 @@ import { apiTime } from '../../kube/object/api-time.ts';
 
 const pattern = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)$/;
 
-/** The canonical text; `undefined` if it is not a time. */
+/** The canonical text of a time; `undefined` if the value is not a time. */
 export function canonicalTime(value: string, isMicro: boolean): string | undefined {
   const [, seconds = '', fraction = '', zone = ''] = pattern.exec(value) ?? [];
   const ms = Date.parse(`${seconds}${zone}`);

@@ -39,7 +39,7 @@ function approvalOf(annotations: Readonly<Record<string, unknown>>): Approval {
   };
 }
 
-/** Errors in the annotation; an object stored without one may stay so. */
+/** Errors in the annotation. It is not required of an object that was stored without one. */
 export function approvalCauses(
   group: string,
   annotations: Readonly<Record<string, unknown>>,
@@ -59,7 +59,7 @@ const reasons: Readonly<Record<State, string>> = {
   missing: 'MissingAnnotation',
 };
 
-/** The condition of a CustomResourceDefinition of a protected group; `undefined` for all others. */
+/** The condition that a CustomResourceDefinition has if its group is protected; `undefined` for other groups. */
 export function approvalCondition(
   group: string,
   annotations: Readonly<Record<string, unknown>>,

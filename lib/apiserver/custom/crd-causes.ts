@@ -2,9 +2,9 @@
  * Validation of a CustomResourceDefinition: rules, paths and wording of apiextensions-apiserver
  * `pkg/apis/apiextensions/validation/validation.go` as of Kubernetes 1.35.
  *
- * Upstream validates its internal version, where common properties of all versions are at the top. So the
- * schema of the only version is `spec.validation.openAPIV3Schema` in messages, and that of one of several
- * that differ is `spec.versions[1].schema.openAPIV3Schema` (`pkg/apis/apiextensions/v1/conversion.go`).
+ * Upstream validates its internal version, where properties that all versions share are at the top level. So messages call
+ * a shared schema `spec.validation.openAPIV3Schema`; only if the versions' schemas differ, they call one
+ * `spec.versions[1].schema.openAPIV3Schema` (`pkg/apis/apiextensions/v1/conversion.go`).
  */
 import { objectAt, objectsAt, textAt, textsAt } from '../../json/fields.ts';
 import { fieldError, type Cause } from '../schema/field-error.ts';
@@ -21,7 +21,7 @@ export function crdCauses(object: JsonObject, old: JsonObject | undefined): read
   const causes = old === undefined ? [...nameOfCrdCauses(metadata, spec), ...specCauses(spec, {})] : [];
   if (old !== undefined) {
     const oldSpec = objectAt(old, 'spec');
-    // An object that an older release has accepted must not prevent labelling or deleting it.
+    // An unchanged spec is not validated again: an object that an older release accepted can still be labelled and deleted.
     if (!deepEqual(spec, oldSpec)) {
       causes.push(
         ...specCauses(spec, oldSpec),
@@ -41,7 +41,7 @@ export function crdCauses(object: JsonObject, old: JsonObject | undefined): read
   return causes;
 }
 
-/** Errors in its status; for the status subresource as well. */
+/** Errors in the status of a CustomResourceDefinition. */
 export function crdStatusCauses(object: JsonObject): Cause[] {
   return nameCauses(objectAt(objectAt(object, 'status'), 'acceptedNames'), 'status.acceptedNames');
 }
@@ -127,13 +127,13 @@ function deprecationCauses(version: JsonObject, path: string): Cause[] {
   return causes;
 }
 
-/** A part of a version, and its place in messages. */
+/** A version, and the path by which messages name one of its parts. */
 interface Placed {
   readonly version: JsonObject;
   readonly path: string;
 }
 
-/** Once at the top for what all versions have in common, else each version's. */
+/** The paths of a part: one at the top level if all versions have the same, otherwise one for each version. */
 function placed(
   versions: readonly JsonObject[],
   partOf: (version: JsonObject) => unknown,
@@ -183,7 +183,7 @@ function partsCauses(versions: readonly JsonObject[], old: readonly JsonObject[]
     const schema = sentSchema(version);
     const fields = objectsAt(version, 'selectableFields');
     if (fields.length === 0 || schema === undefined) continue;
-    // A schema shared by all versions is at the top upstream, and differing fields lack theirs.
+    // Upstream moves a shared schema to the top level, so that differing selectable fields have no schema beside them.
     if (path !== 'spec.selectableFields' && haveOneSchema) {
       const why = 'may only be set when `version.schema.openAPIV3Schema` is not included';
       causes.push(fieldError.invalid(path, '', why));

@@ -5,13 +5,13 @@ import type { JsonObject } from '../../json/json.ts';
 
 export type NewCondition = Pick<Condition, 'message' | 'reason' | 'status' | 'type'>;
 
-/** Conditions with one set; the same array if nothing changes. The time changes with the status only. */
+/** The conditions with one of them set; the same array if nothing changes. `lastTransitionTime` changes only with the status. */
 export function withCondition(
   conditions: readonly JsonObject[],
   condition: NewCondition,
   now: Date,
 ): readonly JsonObject[] {
-  // Stored conditions have what the schema of the kind demands.
+  // Stored conditions have the fields that the schema of the kind requires.
   const list = conditions as readonly JsonObject[] & readonly Condition[];
   const change = { ...condition, observedGeneration: undefined };
   return setIn(list, change, { wallMs: () => now.getTime() }) as readonly JsonObject[] & readonly Condition[];

@@ -71,15 +71,14 @@ export function columnCauses(column: JsonObject, path: string): Cause[] {
   if (format !== '' && !columnFormats.includes(format)) {
     causes.push(fieldError.invalid(`${path}.format`, format, `must be one of ${columnFormats.join(',')}`));
   }
-  // The name of the field in the internal version.
+  // `JSONPath` is the field's name in Kubernetes' internal version, which its messages have.
   if (jsonPath === '') causes.push(fieldError.required(`${path}.JSONPath`));
   else causes.push(...pathCauses(jsonPath, `${path}.JSONPath`));
   return causes;
 }
 
 /**
- * A webhook converts between versions. This server calls none, so it accepts one only if conversion is never
- * needed.
+ * A conversion webhook converts between versions. This server never calls it, so it accepts one only if no conversion is ever needed.
  */
 export function conversionCauses(conversion: unknown, versionCount: number): Cause[] {
   if (!isObject(conversion)) return [];

@@ -1,11 +1,11 @@
-/** Validation of the schemas of a CustomResourceDefinition and of all that depends on them. */
+/** Validation of the schemas of a CustomResourceDefinition and of the fields that depend on them. */
 import { compileSchema, InvalidSchemaError } from '../schema/compiled-schema.ts';
 import { checkFieldPath } from '../schema/rules/field-path.ts';
 import { fieldError, type Cause } from '../schema/field-error.ts';
 import { checkShape, withoutNulls } from '../schema/json-schema.ts';
 import { fieldOf, type JsonObject } from '../../json/json.ts';
 
-/** The keywords that the root may have when `status` is a subresource, by the names that the message has for them. */
+/** The keywords allowed at the root of a schema if `status` is a subresource, and how the error message names each. */
 const rootKeywords: Readonly<Record<string, string>> = {
   description: 'Description',
   type: 'Type',
@@ -33,8 +33,8 @@ const rootKeywords: Readonly<Record<string, string>> = {
 
 /**
  * @param schema `openAPIV3Schema`
- * @param path where it stands: `spec.validation`, `spec.versions[1].schema`
- * @param known it is that of the stored definition.
+ * @param path of the schema in messages: `spec.validation`, `spec.versions[1].schema`
+ * @param known whether the stored definition has the same schema.
  */
 export function schemaCauses(
   schema: JsonObject,
@@ -80,7 +80,7 @@ export function selectableFieldCauses(
   schema: JsonObject,
   path: string,
 ): Cause[] {
-  // A malformed schema has its own causes.
+  // A malformed schema is reported by `schemaCauses`.
   if (checkShape(schema, '').length > 0) return [];
   const root = withoutNulls(schema);
   const causes: Cause[] = [];

@@ -25,7 +25,7 @@ export const crdStrategy: Strategy = {
     storeVersion(object);
   },
   validate: crdCauses,
-  // Deleting it means deleting its objects first, so it stays until the server has done so.
+  // A deleted definition stays until the server has deleted its objects.
   hasOwnFinalizers: (object) => valueAt(object, 'metadata', 'deletionTimestamp') === undefined,
   markDeleted(object) {
     const metadata = objectAt(object, 'metadata');
@@ -68,7 +68,7 @@ function defaultWebhook(conversion: JsonObject): void {
   if (isObject(service) && valueAt(service, 'port') === undefined) service['port'] = 443;
 }
 
-/** The version that is stored from now on is among `status.storedVersions`. */
+/** Adds the storage version to `status.storedVersions`. */
 function storeVersion(object: JsonObject): void {
   const storage = objectsAt(object, 'spec', 'versions').find((one) => fieldOf(one, 'storage') === true);
   if (storage === undefined) return;

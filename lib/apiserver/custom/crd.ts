@@ -6,7 +6,7 @@ import { numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../../j
 import type { ResourceNames } from '../resources/resource.ts';
 import { fieldOf, isObject, type JsonObject } from '../../json/json.ts';
 
-/** Under which the store has them. */
+/** The name under which the store keeps the definitions. */
 export const crdStoreName = 'customresourcedefinitions.apiextensions.k8s.io';
 export const crdGroup = 'apiextensions.k8s.io';
 /** Holds a CustomResourceDefinition until its objects are gone. */
@@ -24,7 +24,7 @@ export interface CrdColumn {
 export interface CrdScale {
   readonly specReplicasPath: string;
   readonly statusReplicasPath: string;
-  /** '' for none. */
+  /** '' if the subresource has no label selector. */
   readonly labelSelectorPath: string;
 }
 
@@ -108,7 +108,7 @@ export function readNames(names: JsonObject): ResourceNames {
   };
 }
 
-/** The schema of a version as sent. */
+/** The schema of a version, as the client sent it. */
 export function sentSchema(version: JsonObject): JsonObject | undefined {
   const schema = valueAt(version, 'schema', 'openAPIV3Schema');
   return isObject(schema) ? schema : undefined;

@@ -1,4 +1,4 @@
-/** The kinds that a CustomResourceDefinition makes. */
+/** The kinds that a CustomResourceDefinition defines. */
 import { createHash } from 'node:crypto';
 
 import { applyTypeOf } from '../apply/type.ts';
@@ -23,14 +23,14 @@ import { scaleCauses, scaleSubresource } from './scale.ts';
 import { type Form, StoredForm } from './stored-form.ts';
 import { compareVersions } from '../resources/version-order.ts';
 
-/** Anything goes, and is kept: for a version without a schema, which only older data can have. */
+/** Allows and keeps any field: for a version without a schema, which only old data can have. */
 const anything: JsonObject = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true };
 
-/** Compiled schemas by their text, so that a definition which changes elsewhere need not be compiled again. */
+/** Compiled schemas, keyed by their text: a definition that changes elsewhere need not be compiled again. */
 export class SchemaModels {
   #models = new Map<string, ResourceModel>();
 
-  /** For the versions of a definition; what belongs to none of them is forgotten. */
+  /** The models of a definition's versions. Drops all others. */
   forVersions(versions: readonly CrdVersion[]): ReadonlyMap<string, ResourceModel> {
     const kept = new Map<string, ResourceModel>();
     const byVersion = new Map<string, ResourceModel>();
@@ -68,20 +68,20 @@ class LazyModel implements ResourceModel {
 }
 
 interface CustomResourceOptions {
-  /** Default: those of the spec. While names are in conflict, those that were accepted. */
+  /** The accepted names, which differ from those of the spec during a conflict. Default: those of the spec. */
   readonly names?: ResourceNames;
   readonly models?: SchemaModels;
   /**
-   * Whether the definition is being deleted, so that no new objects are taken. Asked at each request: watches go on.
-   * Default: as the definition says.
+   * Whether the definition is being deleted, so that no new objects are accepted. Called at each request, so that watches can
+   * continue. Default: as in the definition.
    */
   readonly isTerminating?: () => boolean;
-  /** Which of the stored texts have the definition's form; updated with the definition. Default: unknown for all. */
+  /** Which stored texts have the form of the definition. It is updated to this definition. Default: unknown for all texts. */
   readonly stored?: StoredForm;
 }
 
 /**
- * The served versions, the preferred one first; empty without any.
+ * The served versions, the preferred one first; empty if no version is served.
  */
 export function resourcesOfCrd(crd: Crd, options: CustomResourceOptions = {}): readonly Resource[] {
   const models = (options.models ?? new SchemaModels()).forVersions(crd.versions);
@@ -111,7 +111,7 @@ export function formOf(crd: Crd, models: ReadonlyMap<string, ResourceModel>): Fo
   };
 }
 
-/** Short for texts that are large. */
+/** A short key for large texts. */
 export function hash(text: string): string {
   return createHash('sha256').update(text).digest('base64url');
 }
@@ -141,7 +141,7 @@ function resourceOf(
     categories,
     namespaced: crd.namespaced,
     storeName: crd.name,
-    // Requests that hold this while the definition changes write the form that is stored by then.
+    // A request that began before the definition changed has to write the new form.
     get storedApiVersion() {
       return `${crd.group}/${stored.form.storageVersion}`;
     },

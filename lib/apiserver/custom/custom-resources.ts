@@ -39,7 +39,7 @@ interface Known {
   readonly version: bigint;
 }
 
-/** The objects of a definition that goes are examined again after this time, or five times as long as it took. */
+/** Pause before the remaining objects of a deleted definition are examined again; at least five times as long as the last examination. */
 const cleanupPauseMs = 100;
 const longestPauseMs = 10_000;
 
@@ -75,12 +75,12 @@ export class CustomResources {
     });
   }
 
-  /** Definitions whose kinds are served. */
+  /** Number of definitions whose kinds are served. */
   get served(): number {
     return this.#served.size;
   }
 
-  /** Resolves when all has ended, after the signal of {@link start} has aborted. */
+  /** Resolves when all work has ended, after the signal of {@link start} was aborted. */
   get ended(): Promise<void> {
     return this.#ended;
   }
@@ -108,7 +108,7 @@ export class CustomResources {
       follows: (storeName) => storeName === crdStoreName,
     });
     for (const name of this.#known.keys()) this.#queue.add(name);
-    // Names are given one after the other: of two that want the same, one gets it.
+    // Definitions are reconciled one at a time, so only one of those with the same name gets it.
     const controller = runController({
       logger,
       clock,
@@ -148,7 +148,7 @@ export class CustomResources {
     const naming = nameCrd(crd, this.#takenByOthers(crd));
     const accepted = naming.condition.status === 'True';
     const serves = accepted || isTrue(crd, 'Established');
-    // Served before the status says that it is established, so that clients that read the status find it served.
+    // Registered before the status says that it is established, so that clients that read the status find it served.
     if (serves) this.#served.serve(crd, naming.accepted);
     const conditions: NewCondition[] = [naming.condition];
     if (!isTrue(crd, 'Established')) conditions.push(accepted ? established : notEstablished);
@@ -209,12 +209,12 @@ export class CustomResources {
       signal,
       'status',
     );
-    // The watch delivers it too, later: until then, the next definition must not conflict with it.
+    // The watch delivers this change only later, but the names of the next definition are already checked against it.
     const present = this.#known.get(known.crd.name);
     if (stored !== undefined && present?.version === known.version) this.#take(stored);
   }
 
-  /** Deletes the objects of a definition, then lets it go. */
+  /** Deletes the objects of a definition, then removes its finalizer. */
   async #terminate(known: Known, signal: AbortSignal): Promise<Result> {
     const { crd } = known;
     const { registry, store } = this.#options;
@@ -246,7 +246,7 @@ export class CustomResources {
   }
 }
 
-/** Names as the status has them: without empty ones. */
+/** Names as in the status, without empty lists. */
 function namesJson({ plural, singular, shortNames, kind, listKind, categories }: ResourceNames): JsonObject {
   return {
     plural,
@@ -259,10 +259,6 @@ function namesJson({ plural, singular, shortNames, kind, listKind, categories }:
   };
 }
 
-/**
- * A CustomResourceDefinition that is deleted takes its objects with it (apiextensions-apiserver
- * `pkg/controller/finalizer/crd_finalizer.go`).
- */
 interface CleanupContext {
   readonly store: Store;
   readonly calls: VerbCalls;
@@ -270,9 +266,10 @@ interface CleanupContext {
 }
 
 /**
- * Requests the deletion of all objects. Those with finalizers stay until these are removed.
+ * Requests the deletion of all objects of a deleted CustomResourceDefinition (apiextensions-apiserver
+ * `pkg/controller/finalizer/crd_finalizer.go`). Objects with finalizers stay until these are removed.
  *
- * @returns how many are left, and the errors.
+ * @returns the number of remaining objects, and the errors.
  */
 async function deleteInstances(
   crd: Crd,

@@ -12,14 +12,14 @@ type Step =
       readonly kind: 'filter';
       readonly path: JsonPath;
       readonly equal: boolean;
-      /** `undefined`: the field has to be there. */
+      /** `undefined`: the field only has to exist. */
       readonly value: boolean | number | string | undefined;
     };
 
 /** A parsed path. */
 type JsonPath = readonly Step[];
 
-/** Parses a path that begins with a dot or a bracket; `undefined` for what is outside of the part above. */
+/** Parses a path that begins with a dot or a bracket; `undefined` if it uses other JSONPath syntax than the above. */
 export function parseJsonPath(text: string): JsonPath | undefined {
   const steps: Step[] = [];
   let rest = text;
@@ -60,7 +60,7 @@ function literalOf(text: string): boolean | number | string | undefined {
   return /^-?\d+(?:\.\d+)?$/.test(text) ? Number(text) : undefined;
 }
 
-/** The first value that the path leads to; `undefined` for none. */
+/** The first value at the path; `undefined` if there is none. */
 export function firstAt(value: unknown, path: JsonPath, from = 0): unknown {
   let at = value;
   for (let index = from; index < path.length; index++) {

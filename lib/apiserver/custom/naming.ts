@@ -1,5 +1,5 @@
 /**
- * Which names a CustomResourceDefinition gets: of two that want the same one in a group, who was first keeps it
+ * Decides which names a CustomResourceDefinition gets: if two in a group have the same name, the first one keeps it
  * (apiextensions-apiserver `pkg/controller/status/naming_controller.go`).
  */
 import type { ResourceNames } from '../resources/resource.ts';
@@ -29,7 +29,7 @@ export function takenNames(owners: Iterable<ResourceNames>): TakenNames {
   return { resources, kinds };
 }
 
-/** @param taken by others; not those that the definition has itself. */
+/** @param taken names of other kinds, without those of this definition. */
 export function nameCrd({ names, acceptedNames }: Crd, taken: TakenNames): Naming {
   const conflicts: [reason: string, message: string][] = [];
   const choose = (

@@ -1,6 +1,6 @@
 /**
  * The OpenAPI schemas of custom resources (apiextensions-apiserver `pkg/controller/openapi/builder`): those of the
- * CustomResourceDefinition with what every object has.
+ * CustomResourceDefinition, plus `apiVersion`, `kind` and `metadata`.
  */
 import { listAt, objectAt, valueAt } from '../../json/fields.ts';
 import { collectRefs, refTo } from '../builtin/facts/names.ts';
@@ -20,7 +20,7 @@ export function definitionName(group: string, version: string, kind: string): st
   return `${group.split('.').reverse().join('.')}.${version}.${kind}`;
 }
 
-/** @param schema without one, the model only says that it is an object: clients would treat any field as unknown. */
+/** @param schema without one, the model only says "object": if it listed the common fields, clients would reject all others. */
 export function openApiModelOf(subject: OpenApiSubject, schema: JsonObject | undefined): OpenApiModel {
   const { group, version, kind, listKind } = subject;
   const name = definitionName(group, version, kind);
@@ -54,14 +54,14 @@ export function openApiModelOf(subject: OpenApiSubject, schema: JsonObject | und
   };
 }
 
-/** The schema of an object, with what every object has. */
+/** Adds `apiVersion`, `kind` and `metadata` to the schema of an object. */
 function withMeta(schema: JsonObject): JsonObject {
   const { typeMeta, objectMeta } = metaSchemas();
   const properties = { ...objectAt(schema, 'properties'), ...typeMeta, metadata: objectMeta };
   return { ...schema, properties };
 }
 
-/** The schema, with what every object has in the resources inside of it; parts that have none are shared. */
+/** Adds these fields to the schemas of embedded resources; parts without embedded resources are shared. */
 function withEmbedded(schema: JsonObject): JsonObject {
   const changed: JsonObject = {};
   const properties = fieldOf(schema, 'properties');
@@ -88,12 +88,9 @@ function embedded(schema: JsonObject): JsonObject {
   return { ...withMeta(schema), required };
 }
 
-/**
- * The parts of an OpenAPI schema that every custom resource has: apiVersion, kind, metadata. They are those of the
- * built-in kinds.
- */
 const prefix = 'io.k8s.apimachinery.pkg.apis.meta.v1';
 
+/** The schemas of the fields that every custom resource has, taken from the built-in kinds. */
 interface MetaSchemas {
   /** `apiVersion` and `kind`. */
   readonly typeMeta: Readonly<JsonObject>;
@@ -130,7 +127,7 @@ function property(definition: JsonObject, name: string): JsonObject | undefined 
   return isObject(found) ? found : undefined;
 }
 
-/** Takes a definition and all that it refers to. */
+/** Adds a definition and all that it refers to. */
 function reach(name: string, all: ReadonlyMap<string, JsonObject>, into: Map<string, JsonObject>): void {
   const definition = all.get(name);
   if (definition === undefined || into.has(name)) return;

@@ -1,5 +1,5 @@
 /**
- * The scale subresource of custom resources: `autoscaling/v1` Scale, made of three places in the object
+ * The scale subresource of custom resources: an `autoscaling/v1` Scale, read from and written to three paths in the object
  * (apiextensions-apiserver `pkg/registry/customresource/etcd.go`, `validator.go`).
  */
 import { objectAt, valueAt } from '../../json/fields.ts';
@@ -50,7 +50,7 @@ function readScale(object: JsonObject, paths: CrdScale, subject: { kind: string 
   const status: JsonObject = { replicas: countAt(object, paths.statusReplicasPath, subject) };
   if (typeof selector === 'string' && selector !== '') status['selector'] = selector;
   const count = countAt(object, paths.specReplicasPath, subject);
-  // Omitted if zero, unlike that of the status.
+  // Omitted if zero, unlike `status.replicas`.
   const spec = count === 0 ? {} : { replicas: count };
   return { kind: 'Scale', apiVersion: 'autoscaling/v1', metadata: meta, spec, status };
 }
@@ -63,7 +63,7 @@ function countAt(object: JsonObject, path: string, { kind }: { kind: string }): 
 
 function writeScale(object: JsonObject, sent: JsonObject, { specReplicasPath }: CrdScale): JsonObject {
   const replicas = fieldOf(objectAt(sent, 'spec'), 'replicas');
-  // Go omits a 0, so an absent field is 0, unless it was absent before.
+  // Go omits a 0, so an absent field means 0, unless the stored object lacks it too.
   if (replicas === undefined && at(object, specReplicasPath) === undefined) {
     throw apiErrors.badRequest(`the spec replicas field ${JSON.stringify(specReplicasPath)} cannot be empty`);
   }

@@ -12,7 +12,7 @@ interface Served {
   readonly uid: string;
   readonly models: SchemaModels;
   readonly stored: StoredForm;
-  /** Equal as long as the same is served. */
+  /** Changes when the names or versions change, so that they have to be registered again. */
   key: string;
   terminating: boolean;
 }
@@ -36,7 +36,7 @@ export class ServedDefinitions {
   }
 
   /**
-   * Serves a definition in its present state, under these names. Does nothing if it is already served so:
+   * Serves a definition in its present state, under these names. Does nothing if it is already served like this:
    * registering it again would end its watches.
    */
   serve(crd: Crd, names: ResourceNames): void {
@@ -59,13 +59,13 @@ export class ServedDefinitions {
     else this.#registry.add(resources);
   }
 
-  /** Remembers over restarts in which form the objects are stored. */
+  /** Records the form in which the objects are stored, for the time after a restart. */
   async record(crd: Crd): Promise<void> {
     const served = this.#served.get(crd.name);
     if (served?.uid === crd.uid) await recordForm(this.#store, crd, served.stored);
   }
 
-  /** The definition is gone. */
+  /** Call when the definition was deleted. */
   async remove(name: string): Promise<void> {
     if (this.#served.delete(name)) this.#registry.remove(name);
     await forgetForm(this.#store, name);
@@ -83,10 +83,10 @@ export class ServedDefinitions {
 }
 
 /**
- * Since when the objects of a custom resource are stored in their present form, remembered over restarts.
+ * The store name of records about the form of custom resources, which have to outlive a restart. No kind has this name.
  *
- * A record is written after the form has changed, and the store does one write after the other: so what was written
- * later than the record has its form. It is kept in the store beside the objects, under a name that no kind has.
+ * A record is written after the form has changed, and the store does one write at a time: so every object with a later
+ * version than the record has the recorded form.
  */
 const resource = 'storedforms.apiextensions.rampart';
 
@@ -104,14 +104,14 @@ function read(store: Store, name: string): FormRecord | undefined {
   return { uid: stored.uid, key, version: stored.resourceVersion };
 }
 
-/** Texts of later versions have the form with this key; `undefined` if that is not known. */
+/** The version after which all stored texts have the form with this key; `undefined` if unknown. */
 function recordedSince(store: Store, { name, uid }: Crd, key: string): bigint | undefined {
   const record = read(store, name);
   if (record?.uid === uid && record.key === key) return record.version;
   return store.list(name, { limit: 1 }).items.length === 0 ? 0n : undefined;
 }
 
-/** Writes the record of the present form, if it has changed, and settles the form. */
+/** Records the present form if it has changed: from then on, it is known which texts have it. */
 async function recordForm(store: Store, { name, uid }: Crd, stored: StoredForm): Promise<void> {
   const { key } = stored.form;
   const record = read(store, name);
@@ -122,7 +122,7 @@ async function recordForm(store: Store, { name, uid }: Crd, stored: StoredForm):
   if (stored.since === undefined) stored.settle(key, resourceVersion);
 }
 
-/** The definition is gone. */
+/** Deletes the record of a deleted definition. */
 async function forgetForm(store: Store, name: string): Promise<void> {
   if (store.get(resource, '', name) !== undefined) await store.delete({ resource, namespace: '', name });
 }

@@ -1,36 +1,36 @@
 /**
  * The form in which objects of a custom resource are stored, and what they look like in other versions.
  *
- * Kubernetes shows a stored object pruned and defaulted by the schema that its version has now, whatever it
- * was when the object was written (https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/
- * custom-resource-definitions/#defaulting). This costs 20 µs for an object of 2 kB, a hundred times as much
- * as sending its text unchanged. So writing brings an object into the present form, and the store version
- * from which all texts have it is recorded: younger texts are sent unchanged.
+ * Kubernetes prunes and defaults a stored object by the present schema of its version, not by the one with which the
+ * object was written (https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/
+ * custom-resource-definitions/#defaulting). This costs 20 µs for an object of 2 kB, a hundred times as much as sending
+ * its text unchanged. So objects are written in the present form, and the store version after which all texts have
+ * it is recorded: later texts are sent unchanged.
  */
 import type { Codec } from '../resources/resource.ts';
 import type { CompiledSchema } from '../schema/compiled-schema.ts';
 import { cloneJson, isObject, type JsonObject } from '../../json/json.ts';
 import type { StoredObject } from '../store/object.ts';
 
-/** Compiles the schema of a version when it is needed. */
+/** Compiles the schema of a version on demand. */
 type SchemaSource = () => CompiledSchema;
 
-/** The form of new objects. */
+/** How new objects are stored. */
 export interface Form {
   readonly group: string;
   readonly storageVersion: string;
   /** The schemas of all versions, keyed by name. */
   readonly schemas: ReadonlyMap<string, SchemaSource>;
-  /** Equal for forms that write the same texts. */
+  /** Two forms with the same key store an object as the same text. */
   readonly key: string;
 }
 
-/** One for each custom resource, while it is served; its definition may change. */
+/** The form of one custom resource while it is served; it changes with the definition. */
 export class StoredForm {
   #form: Form;
   #since: bigint | undefined;
 
-  /** @param since texts of later versions have this form; `undefined` if no such version is known. */
+  /** @param since all texts with a later store version have this form; `undefined` if unknown. */
   constructor(form: Form, since: bigint | undefined) {
     this.#form = form;
     this.#since = since;
@@ -40,21 +40,21 @@ export class StoredForm {
     return this.#form;
   }
 
-  /** Texts of later versions have the present form. */
+  /** All texts with a later store version have the present form; `undefined` if unknown. */
   get since(): bigint | undefined {
     return this.#since;
   }
 
   /**
-   * From now on, all writes have this form, including those of earlier requests. The form of the stored texts
-   * is unknown until {@link settle} is called.
+   * Makes all writes use this form, even in requests that began earlier. If it differs, the form of the stored texts is
+   * unknown until {@link settle} is called.
    */
   change(form: Form): void {
     if (form.key !== this.#form.key) this.#since = undefined;
     this.#form = form;
   }
 
-  /** All texts of later versions than this one have the form with this key. */
+  /** Call when all texts with a later store version than `since` have the form with this key. */
   settle(key: string, since: bigint): void {
     if (key === this.#form.key) this.#since = since;
   }
@@ -85,7 +85,7 @@ export class StoredForm {
   #encode(shown: JsonObject, version: string, madeFor: string): JsonObject {
     const { group, storageVersion, schemas, key } = this.#form;
     const apiVersion = `${group}/${storageVersion}`;
-    // The verbs have done it by the schema of the version that the client speaks.
+    // The verbs have already pruned and defaulted the object by the schema of the version that the client uses.
     if (version === storageVersion && madeFor === key) return { ...shown, apiVersion };
     const object = copy(shown);
     normalize(object, schemas.get(storageVersion));

@@ -7,7 +7,7 @@ import { sortedSubresources } from './legacy.ts';
 const aggregatedVersions = ['v2', 'v2beta1'] as const;
 export type AggregatedVersion = (typeof aggregatedVersions)[number];
 
-/** The version of aggregated discovery that an Accept header prefers; `undefined` if it prefers the other discovery. */
+/** The version of aggregated discovery that an Accept header prefers; `undefined` if it prefers unaggregated discovery. */
 export function aggregatedVersion(accept: string | undefined): AggregatedVersion | undefined {
   for (const range of parseAccept(accept ?? '')) {
     if (!matches(range, 'application', 'json')) continue;
@@ -20,7 +20,7 @@ export function aggregatedVersion(accept: string | undefined): AggregatedVersion
   return undefined;
 }
 
-/** Clients recognise by this that they got the requested form (client-go `discovery/discovery_client.go`). */
+/** By this type, clients recognize that they got aggregated discovery (client-go `discovery/discovery_client.go`). */
 export function aggregatedContentType(version: AggregatedVersion): string {
   return `application/json;g=apidiscovery.k8s.io;v=${version};as=APIGroupDiscoveryList`;
 }

@@ -1,9 +1,9 @@
-/** Documents that clients may keep: an entity tag each, and `304 Not Modified` for those that have them. */
+/** Documents that clients may cache: each has an entity tag, and a client that has it already gets `304 Not Modified`. */
 import { createHash } from 'node:crypto';
 
 import type { PlainAnswer, PlainRequest } from '../http/plain.ts';
 
-/** Upper-case hexadecimal, as Kubernetes has it in entity tags and in the `hash` of OpenAPI paths. */
+/** A hash in upper-case hexadecimal, as in Kubernetes' entity tags and the `hash` of OpenAPI paths. */
 export function hashOf(content: string | Uint8Array): string {
   return createHash('sha256').update(content).digest('hex').toUpperCase();
 }

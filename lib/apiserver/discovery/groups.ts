@@ -49,7 +49,7 @@ const builtInPriorities: ReadonlyMap<string, number> = new Map([
 /** For all other groups (apiextensions `crdregistration_controller.go`). */
 const customPriority = 1_000;
 
-/** All groups: the most important first, those of one priority by name. */
+/** All groups, sorted by priority, then by name. */
 export function groupsOf(registry: Registry): readonly Group[] {
   const byGroup = new Map<string, Map<string, Resource[]>>();
   for (const resource of registry.all) {

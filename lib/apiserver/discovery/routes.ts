@@ -13,7 +13,7 @@ import { hashOf, headerOf, taggedAnswer } from './documents.ts';
 import { type Group, groupsOf } from './groups.ts';
 import { apiGroup, apiGroupList, apiResourceList, apiVersions, isNamed } from './legacy.ts';
 
-/** The documents of one state of the registry, each made on first use. */
+/** The documents for one generation of the registry; those for aggregated discovery are made on first use. */
 interface Snapshot {
   readonly generation: number;
   readonly groups: readonly Group[];
@@ -21,7 +21,7 @@ interface Snapshot {
   readonly aggregated: Map<string, { readonly text: string; readonly hash: string }>;
 }
 
-/** Paths that others serve and the list of paths names. */
+/** Paths that other routes serve, for the list of all paths at `/`. */
 const otherPaths: readonly string[] = [
   '/healthz',
   '/livez',
@@ -34,9 +34,9 @@ const otherPaths: readonly string[] = [
 ];
 
 /**
- * `/`, `/api`, `/apis` and below, as far as no objects are meant.
+ * Serves `/`, `/api`, `/apis` and the paths below them that are not about objects.
  *
- * Methods are the caller's care.
+ * The caller checks the method.
  *
  * @throws {ApiError} 406 where neither JSON nor YAML is accepted.
  */
@@ -48,7 +48,7 @@ export function discoveryRoutes(registry: Registry): PlainRoute {
   };
   return (request) => {
     const path = request.path.length > 1 ? request.path.replace(/\/$/, '') : request.path;
-    // Only discovery has so few parts; requests for objects are more frequent.
+    // Sorts out requests for objects, which are more frequent: discovery has fewer path segments.
     if (!mayBeDiscovery(path)) return undefined;
     const current = snapshot();
     const aggregates = path === '/api' || path === '/apis';
@@ -114,7 +114,7 @@ function coreOf({ groups }: Snapshot): Group | undefined {
   return groups.find((group) => !isNamed(group));
 }
 
-/** As the client called this server: only it knows by which address. */
+/** The address by which the client reached this server, from its Host header. */
 function hostOf(request: PlainRequest): string {
   return headerOf(request, 'host') ?? 'localhost';
 }

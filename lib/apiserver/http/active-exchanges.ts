@@ -9,7 +9,7 @@ import type { Limits } from './server-options.ts';
 const sweepMs = 1_000;
 /** How often to check whether the server can end. */
 const pollMs = 20;
-/** How long an answer that was given whole may be on its way to its client. */
+/** Time for complete answers to reach their clients when the server stops. */
 const flushMs = 500;
 
 export class ActiveExchanges implements Disposable {
@@ -21,7 +21,7 @@ export class ActiveExchanges implements Disposable {
   /**
    * One timer for all requests: making one for each costs more than the rest of the bookkeeping.
    *
-   * @param onTimeout answers a request whose time is up, and nothing of whose answer was sent.
+   * @param onTimeout answers a request whose time is up and whose answer has not begun.
    */
   constructor(limits: Limits, onTimeout: (exchange: Exchange) => void) {
     this.#limits = limits;
@@ -39,7 +39,7 @@ export class ActiveExchanges implements Disposable {
     this.#exchanges.delete(exchange);
   }
 
-  /** From now on `close` knows the server's connections, also those that never get as far as HTTP. */
+  /** Records the server's connections for `close`, including those that never send a request. */
   follow(server: Server): void {
     server.on('connection', (socket: Socket) => {
       this.#sockets.add(socket);
@@ -69,7 +69,7 @@ export class ActiveExchanges implements Disposable {
     }
   }
 
-  /** Accepts no more connections, ends the watches, and gives other requests time to end. Resolves when all are closed. */
+  /** Accepts no more connections, ends the watches, and gives other requests time to end. Resolves when all connections are closed. */
   async close(server: Server): Promise<void> {
     const { promise: closed, resolve } = Promise.withResolvers<void>();
     server.close(() => resolve());
@@ -81,7 +81,7 @@ export class ActiveExchanges implements Disposable {
       server.closeIdleConnections();
       if (this.#exchanges.size > 0) quietSinceMs = undefined;
       else quietSinceMs ??= now;
-      // Only connections without a request remain, and clients that do not read their answer.
+      // After that, what remains are requests that took too long, connections without a request, and clients that do not read.
       if (now < deadline && (quietSinceMs === undefined || now - quietSinceMs < flushMs)) return;
       for (const exchange of this.#exchanges) exchange.abort();
       for (const socket of this.#sockets) socket.destroy();

@@ -30,7 +30,7 @@ function isFor({ resourceNames, namespace: only }: AccessRule, namespace: string
   return resourceNames === undefined || (name !== '' && resourceNames.includes(name));
 }
 
-/** A collection that asks for one name is authorized for that name (Kubernetes, "Using RBAC", referring to resources). */
+/** A list or watch of a single name is authorized for that name (Kubernetes, "Using RBAC", referring to resources). */
 function nameIn(query: URLSearchParams): string {
   return /^metadata\.name=([^,]+)$/.exec(query.get('fieldSelector') ?? '')?.[1] ?? '';
 }

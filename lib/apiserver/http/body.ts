@@ -1,4 +1,4 @@
-/** The body of a request: read as far as it may be long, decoded as its media type says. */
+/** Reads the body of a request up to a limit, and decodes it by its media type. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { decodeProtobuf } from '../protobuf/decode.ts';
 import { type ApiError, apiErrors } from '../resources/api-error.ts';
@@ -37,7 +37,7 @@ function unsupported(withProtobuf: boolean): ApiError {
   return apiErrors.unsupportedMediaType('', accepted);
 }
 
-/** @throws {ApiError} 415, which names what this kind can be patched with. */
+/** @throws {ApiError} 415, which names the patch types that this kind supports. */
 export function patchFormat(contentType: string | undefined, resource: Resource): PatchMediaType {
   const sent = contentType === undefined ? '' : mediaType(contentType);
   const accepted = resource.isCustom ? customPatchMediaTypes : patchMediaTypes;
@@ -51,7 +51,7 @@ function mediaType(contentType: string): string {
   return (end === -1 ? contentType : contentType.slice(0, end)).trim().toLowerCase();
 }
 
-/** Whether there is a body to come; an empty one counts as none. */
+/** Whether the request has a body that is not empty. */
 export function hasBody(request: IncomingMessage): boolean {
   const { headers } = request;
   const length = headers['content-length'];
@@ -59,7 +59,7 @@ export function hasBody(request: IncomingMessage): boolean {
 }
 
 /**
- * Reads the whole body and keeps at most `limitBytes` of it. The caller drops the rest.
+ * Reads the whole body, which must not exceed `limitBytes`. On an error, the caller discards the rest.
  *
  * @throws {ApiError} 413 as soon as it exceeds the limit; {@link ClientGoneError} if the connection ends
  * first.
@@ -91,14 +91,14 @@ export function readBody(
   request.once('end', () => {
     resolve(more === undefined ? (first ?? Buffer.alloc(0)) : Buffer.concat(more, length));
   });
-  // This happens also after an answer before the end of the request: no other event follows then.
+  // Also follows an answer that was sent before the end of the request; no other event reports that.
   response.once('close', () => {
     if (!request.readableEnded) reject(new ClientGoneError());
   });
   return promise;
 }
 
-/** The client is gone and gets no answer. */
+/** The client has disconnected and gets no answer. */
 export class ClientGoneError extends Error {
   override readonly name = 'ClientGoneError';
   constructor() {
@@ -110,7 +110,7 @@ function tooLarge(limitBytes: number): ApiError {
   return apiErrors.tooLarge(`Request entity too large: limit is ${limitBytes}`);
 }
 
-/** @throws {ApiError} 400 with the wording that the verb has for it */
+/** @throws {ApiError} 400 in the words that the API server uses for this verb */
 async function decodeBody(
   bytes: Buffer,
   format: BodyFormat,

@@ -1,4 +1,4 @@
-/** Connections: the listening socket, TLS, and clients that send no HTTP or take forever over it. */
+/** Connections: the listening socket, TLS, and clients that do not send HTTP or are too slow. */
 import { chmodSync, lstatSync, unlinkSync } from 'node:fs';
 import type { RequestListener, Server, ServerOptions } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
@@ -10,7 +10,7 @@ import { errorCodes, messageOf, RampartError } from '../../errors/errors.ts';
 import { ApiError } from '../resources/api-error.ts';
 import type { Limits, ListenAddress, TlsKeys } from './server-options.ts';
 
-/** 127.0.0.0/8, ::1, or the name that stands for them. */
+/** Whether the host is in 127.0.0.0/8, or is ::1 or `localhost`. */
 export function isLoopback(host: string): boolean {
   if (isIP(host) === 4) return host.startsWith('127.');
   return host === 'localhost' || host === '::1' || host.startsWith('::ffff:127.');
@@ -28,11 +28,11 @@ export function createConnections(
     requestTimeout: limits.requestTimeoutMs,
     keepAliveTimeout: limits.keepAliveMs,
     connectionsCheckingInterval: Math.min(5_000, limits.headersTimeoutMs, limits.requestTimeoutMs),
-    // Detects a client that vanished silently, even if its watch has no events.
+    // TCP keep-alive detects a client that vanished silently, even if its watch has no events.
     keepAlive: true,
     keepAliveInitialDelay: 30_000,
     noDelay: true,
-    // Refused by us, with a Status.
+    // This server refuses such a request itself, with a Status.
     requireHostHeader: false,
   };
   const server =
@@ -52,7 +52,7 @@ export function createConnections(
   return server;
 }
 
-/** The answer to a client whose request is not HTTP, too long or too late; then the connection ends. */
+/** Answers a client whose request is not HTTP, too long or too late, and ends the connection. */
 export function refuseConnection(error: Error & { readonly code?: string }, socket: Duplex): void {
   if (!socket.writable || error.code === 'ECONNRESET' || error.code === 'EPIPE') {
     socket.destroy();
@@ -65,7 +65,7 @@ export function refuseConnection(error: Error & { readonly code?: string }, sock
     `HTTP/1.1 ${code} ${text}\r\nContent-Type: application/json\r\nCache-Control: no-cache, private\r\n` +
       `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
   );
-  // A moment for the client to read that; it is not asked whether it agrees.
+  // Gives the client a second to read the answer, without waiting for it to close the connection.
   setTimeout(() => socket.destroy(), 1_000).unref();
 }
 
@@ -113,7 +113,7 @@ export async function listen(server: Server, address: ListenAddress): Promise<Li
   return { host: bound.address, port: bound.port };
 }
 
-/** The socket file of a killed process stays; one without a listener is removed. */
+/** Removes a socket file without a listener, which a killed process has left. */
 async function removeDeadSocket(path: string): Promise<void> {
   const stats = lstatSync(path, { throwIfNoEntry: false });
   if (stats === undefined || !stats.isSocket()) return;

@@ -10,14 +10,14 @@ export class Exchange {
   readonly auditId = randomUUID();
   readonly startedMs = performance.now();
   readonly warnings: string[] = [];
-  /** For metrics; the verb in capitals if it is a method. */
+  /** For metrics: a Kubernetes verb in lower case or, for other paths, an HTTP method in upper case. */
   verb: string;
   resource = '';
   /** A watch, or a text that may be followed: has no time limit, and is ended when the server stops. */
   isLong = false;
-  /** Since when its client has taken nothing. */
+  /** Since when the client has read nothing; `undefined` if it is not behind. */
   stalledSinceMs: number | undefined;
-  /** Whether its time is up and its client knows: later results are dropped. */
+  /** Whether its time is up and the client was told: later results are dropped. */
   isAbandoned = false;
   #abort: AbortController | undefined;
   #isAborted = false;
@@ -28,7 +28,7 @@ export class Exchange {
     this.verb = request.method ?? '';
   }
 
-  /** Created on demand: most requests end before anything could be aborted. */
+  /** Created on demand: most requests end before there is anything to abort. */
   get signal(): AbortSignal {
     if (this.#abort === undefined) {
       const abort = new AbortController();
@@ -48,7 +48,7 @@ export class Exchange {
     this.#abort?.abort();
   }
 
-  /** Ends the connection: an answer that has begun cannot be taken back. */
+  /** Ends the connection: an answer that has begun cannot be replaced by an error. */
   destroy(): void {
     this.abort();
     this.request.socket.destroy();

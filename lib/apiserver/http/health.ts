@@ -1,27 +1,27 @@
 /**
- * `/livez`, `/readyz` and the older `/healthz`, as `k8s.io/apiserver/pkg/server/healthz` answers them: open
- * to all, without the reason of a failed check.
+ * `/livez`, `/readyz` and the older `/healthz`, as in `k8s.io/apiserver/pkg/server/healthz`: open to everyone,
+ * without the reason of a failed check.
  */
 import { messageOf } from '../../errors/errors.ts';
 import type { PlainAnswer } from './plain.ts';
 
 export interface HealthCheck {
-  /** For `?verbose`, and for a path of its own: `/readyz/NAME`. */
+  /** Shown by `?verbose`, and part of the check's own path: `/readyz/NAME`. */
   readonly name: string;
-  /** Which endpoint: whether the process should be restarted, or only left alone for now. Default: both. */
+  /** The endpoint: `livez` if a failure calls for a restart, `readyz` if requests should only wait. Default: both. */
   readonly of?: 'livez' | 'readyz';
-  /** Why not, or `undefined` when all is well. The reason is for the log. */
+  /** Returns why the check fails, for the log, or `undefined` if it passes. */
   readonly check: () => string | undefined;
 }
 
 const ping: HealthCheck = { name: 'ping', check: () => undefined };
 
 export interface Health {
-  /** `undefined` for other paths than those of health checks. */
+  /** `undefined` for paths that are not those of health checks. */
   answer(path: string, query: URLSearchParams): PlainAnswer | undefined;
 }
 
-/** @param onFailure gets the reason, which the client does not. */
+/** @param onFailure gets the reason, which the client does not see. */
 export function createHealth(
   checks: readonly HealthCheck[],
   onFailure: (check: string, reason: string) => void,

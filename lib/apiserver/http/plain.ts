@@ -1,4 +1,4 @@
-/** Paths besides those of objects: discovery, OpenAPI, `/version`, health. */
+/** Paths that are not about objects: discovery, OpenAPI, `/version`, health. */
 
 export interface PlainRequest {
   readonly method: string;

@@ -1,13 +1,13 @@
 /**
  * Parses a path, as k8s.io/apiserver does (`pkg/endpoints/request/requestinfo.go`):
  *
- *     /api/VERSION/...  /apis/GROUP/VERSION/...
+ *     /api/VERSION/...  /apis/GROUP/VERSION/...  followed by one of
  *       PLURAL[/NAME[/SUBRESOURCE]]
  *       namespaces/NAMESPACE/PLURAL[/NAME[/SUBRESOURCE]]
  *       namespaces[/NAME[/status|finalize]]
- *       watch/ before any of these: the older way to ask for a watch
+ *       watch/ and then any of these: the older way to request a watch
  *
- * The path is percent-decoded first and split then, so `%2f` separates like `/`.
+ * The path is percent-decoded before it is split, so `%2f` separates like `/`.
  */
 import { apiErrors } from '../resources/api-error.ts';
 
@@ -30,7 +30,7 @@ interface PlainPath {
   readonly path: string;
 }
 
-/** Longer ones are no name of anything (a name has at most 253 characters). */
+/** Limit of a path segment. Names have at most 253 characters. */
 const maxSegmentLength = 512;
 // eslint-disable-next-line no-control-regex -- these are what is looked for
 const unprintable = /[\u0000-\u001f\u007f]/;
@@ -44,7 +44,7 @@ export function readPath(raw: string): ResourcePath | PlainPath {
   const path = raw.includes('%') ? decodePath(raw) : raw;
   const parts = path.split('/');
   if (parts[0] !== '') throw apiErrors.badRequest('the path of the request does not begin with a slash');
-  // A slash at the end says nothing.
+  // A slash at the end has no meaning.
   let end = parts.length;
   while (end > 1 && parts[end - 1] === '') end--;
   const prefix = parts[1];
@@ -63,7 +63,7 @@ export function readPath(raw: string): ResourcePath | PlainPath {
   let namespace = '';
   if (parts[at] === 'namespaces' && end > at + 2) {
     const next = parts[at + 2];
-    // `namespaces/NAME/status` is of the namespace, all else is in it.
+    // `status` and `finalize` are subresources of the namespace; any other segment is a kind of objects in it.
     if (next !== 'status' && next !== 'finalize') {
       namespace = parts[at + 1] as string;
       at += 2;
@@ -97,7 +97,7 @@ function decodePath(raw: string): string {
   }
 }
 
-/** The path and the query of a request line, which may hold a whole URL (RFC 9112, 3.2.2). */
+/** The path and the query of a request target, which may be a whole URL (RFC 9112, 3.2.2). */
 export function splitTarget(target: string): { readonly path: string; readonly query: string } {
   let start = 0;
   if (target.charCodeAt(0) !== 0x2f) {

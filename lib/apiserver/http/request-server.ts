@@ -1,8 +1,8 @@
 /**
- * Requests become {@link ResourceRequest}s, answers of the verbs become bytes.
+ * Turns requests into {@link ResourceRequest}s, and the verbs' answers into bytes.
  *
- * No request ends the process. Of an internal error, a client learns only the audit id under which the log
- * has it.
+ * No request can end the process. A client learns nothing about an internal error but the audit ID under which it
+ * was logged.
  */
 import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http';
 
@@ -59,7 +59,7 @@ export class RequestServer {
     return this.#isStopping ? 'the server is being stopped' : undefined;
   }
 
-  /** A connection leaves these with its first authenticated request. */
+  /** Limits the connections that have not yet sent an authenticated request. */
   limitUnauthenticated(server: Server): void {
     const { unauthenticated, unauthenticatedPerSource, authenticateMs } = this.#limits;
     this.#unauthenticated = new ConnectionShares(server, {
@@ -69,7 +69,7 @@ export class RequestServer {
     });
   }
 
-  /** Answers what node would answer without a Status, or not at all. */
+  /** Answers bad requests with a Status; Node.js would answer them without one, or not at all. */
   watchOver(server: Server): void {
     this.#active.follow(server);
     server.on('clientError', (error: Error & { code?: string }, socket) => {
@@ -106,7 +106,7 @@ export class RequestServer {
     this.dispose();
   }
 
-  /** @param refusal what the request is answered with, whatever it says. */
+  /** @param refusal answers the request, whatever it contains. */
   take(request: IncomingMessage, response: ServerResponse, refusal?: ApiError): void {
     // Writing to a client that has gone causes an error event, which has no other listener.
     response.on('error', ignore);
@@ -147,7 +147,7 @@ export class RequestServer {
       if (route !== undefined) {
         exchange.verb = route.verb;
         exchange.resource = route.resource.storeName;
-        // In kube-apiserver too logs are among what runs long (BasicLongRunningRequestCheck).
+        // kube-apiserver counts logs as long-running too (BasicLongRunningRequestCheck).
         if (route.subresource?.text !== undefined) exchange.verb = route.subresource.name;
         authorize(user, route, query);
         exchange.isLong = route.verb === 'watch' || route.subresource?.text !== undefined;
@@ -284,7 +284,7 @@ export class RequestServer {
     );
   }
 
-  /** The client's view of an error; the rest goes to the log. */
+  /** The error as the client sees it. Logs what it must not see. */
   #reported(exchange: Exchange, error: unknown): ApiError {
     if (error instanceof ApiError) return error;
     const { auditId, verb, resource } = exchange;
@@ -343,8 +343,8 @@ function plainMethodNotAllowed(): MethodNotAllowedError {
 }
 
 /**
- * Impersonation would need the rights of the other user, which are not known here. An answer with the rights of whoever asks would be
- * wrong (user impersonation: k8s.io/apiserver pkg/endpoints/filters/impersonation.go).
+ * Impersonation would need the rights of the other user, which are unknown here; an answer with the rights of the actual user
+ * would be wrong (user impersonation: k8s.io/apiserver pkg/endpoints/filters/impersonation.go).
  *
  * @throws {ApiError} 403
  */

@@ -12,7 +12,7 @@ export interface ResourceRoute {
   readonly name: string;
 }
 
-/** The kubelet's subresources, which this server does not have. Clients show the message to people. */
+/** Subresources that need a kubelet, which this server lacks. Clients show the message to their users. */
 const ofKubelets: ReadonlySet<string> = new Set(['attach', 'exec', 'portforward', 'proxy']);
 
 /** 405, with the allowed methods. */
@@ -76,7 +76,7 @@ export function routeRequest(
   const verb = verbOf(method, name === '', query);
   const exists = table.some(([one, verbs]) => one === method && verb !== undefined && verbs.includes(verb));
   if (verb === undefined || !exists || !served.has(verb)) {
-    // crdHandler of apiextensions-apiserver knows no path for these.
+    // crdHandler of apiextensions-apiserver has no such path for custom resources.
     if (isEverywhere && resource.isCustom) throw apiErrors.noRoute();
     throw notAllowed(
       resource,

@@ -1,4 +1,4 @@
-/** Writing an answer: headers, whole texts, and texts that come in pieces. */
+/** Writes answers: headers, whole texts, and texts in pieces. */
 import type { ServerResponse } from 'node:http';
 import { constants, createGzip } from 'node:zlib';
 import type { Exchange } from './exchange.ts';
@@ -9,7 +9,7 @@ import type { Traffic } from './traffic.ts';
 /** Shorter answers are not compressed (apiserver `responsewriters/writers.go`). */
 export const compressFromUnits = 128 * 1024;
 
-/** `headers` are alternating names and values, which node takes unchanged. */
+/** @param headers alternating names and values, which Node.js sends unchanged. */
 export function writeHead(exchange: Exchange, code: number, headers: string[]): void {
   headers.push('Audit-Id', exchange.auditId, 'Cache-Control', 'no-cache, private');
   if (exchange.warnings.length > 0) {
@@ -21,12 +21,12 @@ export function writeHead(exchange: Exchange, code: number, headers: string[]): 
   exchange.response.writeHead(code, headers);
 }
 
-/** node joins headers with a first text in UTF-8, which spoils warnings beyond ASCII; not with a Buffer. */
+/** Node.js encodes the headers and a first string as one UTF-8 text, which corrupts non-ASCII warnings; a Buffer is sent apart. */
 function withWarnings({ warnings }: Exchange, text: string | Uint8Array): string | Uint8Array {
   return warnings.length > 0 && typeof text === 'string' ? Buffer.from(text) : text;
 }
 
-/** A whole answer. @returns the length of its body in bytes. */
+/** Sends a whole answer. @returns the length of its body in bytes. */
 export function sendWhole(
   exchange: Exchange,
   code: number,
@@ -35,23 +35,23 @@ export function sendWhole(
   more: readonly string[] = [],
 ): number {
   const sizeBytes = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength;
-  // A 304 is about a body that the client has, and its headers take the place of those that came with it: RFC 9111, 4.3.4.
+  // The headers of a 304 replace those of the answer that the client has cached (RFC 9111, 4.3.4), so they must not describe an empty body.
   const about = code === 304 ? [] : ['Content-Type', contentType, 'Content-Length', String(sizeBytes)];
   writeHead(exchange, code, [...about, ...more]);
   const { response } = exchange;
   if (typeof body !== 'string') response.end(body);
-  // All characters are one byte: latin1 is quicker to write.
+  // Each character is one byte: latin1 is faster to write.
   else if (sizeBytes === body.length) response.end(body, 'latin1');
   else response.end(withWarnings(exchange, body));
   return sizeBytes;
 }
 
 /**
- * An answer in pieces, each made when the client has taken enough of those before it. A single short piece is sent
- * as a whole.
+ * Sends an answer in pieces, each made when the client has read enough of the previous ones. A single short piece is
+ * sent as a whole.
  *
- * @param compress whether the client takes gzip, and should get it.
- * @returns the length of the body, uncompressed, in UTF-16 units for what was not sent whole.
+ * @param compress whether to send gzip.
+ * @returns the uncompressed length of the body: in bytes if it was sent whole, otherwise in UTF-16 units.
  */
 export async function sendPieces(
   exchange: Exchange,
@@ -89,7 +89,7 @@ export async function sendPieces(
   return length;
 }
 
-/** Waits until more can be written. `false`: the client has gone. */
+/** Waits until more can be written. `false` if the client has disconnected. */
 export function drained(out: NodeJS.WritableStream, response: ServerResponse): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
   if (response.destroyed) return Promise.resolve(false);
@@ -107,9 +107,9 @@ export function drained(out: NodeJS.WritableStream, response: ServerResponse): P
 }
 
 /**
- * Ends when the text does or the client has gone.
+ * Sends a text as it is produced. Resolves when it ends or the client has disconnected.
  *
- * @throws what reading the text throws; the answer has begun then.
+ * @throws what reading the text throws, after the answer has begun.
  */
 export async function streamText(
   exchange: Exchange,
@@ -118,7 +118,7 @@ export async function streamText(
 ): Promise<void> {
   const { response } = exchange;
   writeHead(exchange, 200, ['Content-Type', contentType]);
-  // A follower has to know that it has begun, which may be long before the first data.
+  // A client that follows has to learn that the answer has begun, which may be long before the first data.
   response.flushHeaders();
   for await (const chunk of chunks) {
     if (response.destroyed) return;

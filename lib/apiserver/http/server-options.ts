@@ -30,29 +30,29 @@ export interface Limits {
   readonly bodyBytes: number;
   /** Limit for the request line and all headers. */
   readonly headerBytes: number;
-  /** Requests at a time, without watches; the rest is answered 429. */
+  /** Limit of concurrent reads, without watches; further ones are answered 429. */
   readonly readonlyInFlight: number;
   readonly mutatingInFlight: number;
-  /** At a time; further ones are closed at once. */
+  /** Limit of concurrent connections; further ones are closed at once. */
   readonly connections: number;
   /**
-   * How many of them may be without an authenticated request; beyond it, the address with most loses its
-   * oldest.
+   * Limit of connections that have not yet sent an authenticated request. Beyond it, the oldest connection of the address with
+   * the most is closed.
    */
   readonly unauthenticated: number;
-  /** From one address. */
+  /** The same limit for one address. */
   readonly unauthenticatedPerSource: number;
   /** Time limit for a connection's first authenticated request. */
   readonly authenticateMs: number;
-  /** For the headers of a request, and for a TLS handshake. */
+  /** Time limit for the headers of a request, and for a TLS handshake. */
   readonly headersTimeoutMs: number;
-  /** For a whole request, from its first byte to the last of the answer; not for watches. */
+  /** Time limit for a request other than a watch, from its first byte to the last of the answer. */
   readonly requestTimeoutMs: number;
   /** How long a connection may be idle between requests. */
   readonly keepAliveMs: number;
-  /** How long the client of a watch may take nothing. */
+  /** How long the client of a watch may read nothing. */
   readonly stallMs: number;
-  /** How long requests may go on when the server is stopped. */
+  /** How long requests may continue when the server is stopped. */
   readonly stopMs: number;
 }
 
@@ -73,7 +73,7 @@ export const defaultLimits: Limits = {
   stopMs: 5_000,
 };
 
-/** A part that is served beside the API, below its own path, with its own authorization. */
+/** A part that is served together with the API, below its own path, with its own authorization. */
 export interface MountedPart {
   /** `/ui` */
   readonly path: string;
@@ -89,20 +89,20 @@ export interface HttpServerOptions {
   readonly verbs: RequestHandler;
   readonly registry: Pick<Registry, 'find'>;
   readonly renderer: Renderer;
-  /** In the order in which they are asked. */
+  /** Tried in this order. */
   readonly routes: readonly PlainRoute[];
   readonly authenticate: Authenticate;
   readonly mounted?: MountedPart | undefined;
   readonly listen: ListenAddress;
-  /** A unix socket beside that address, for clients whom the connections of others must not keep out. They are authenticated too. */
+  /** An additional unix socket, for clients that others must not shut out by using up the connections. They are authenticated too. */
   readonly privateSocket?: string | undefined;
-  /** Needed but on a unix socket and, if that is wanted, on loopback. */
+  /** Required, except on a unix socket and, for plain HTTP, on loopback. */
   readonly tls?: TlsKeys | undefined;
   readonly health?: readonly HealthCheck[];
   readonly limits?: Partial<Limits> | undefined;
   /**
-   * gzip answers over 128 KiB for clients that take it. Default: only if the address is not of this machine, as it
-   * costs more time than loopback does.
+   * Compress answers over 128 KiB for clients that accept gzip. Default: only if the address is not a loopback address, where
+   * compressing takes longer than sending.
    */
   readonly compress?: boolean;
   readonly log: Pick<Logger, 'error' | 'warn' | 'debug'>;

@@ -8,14 +8,14 @@ import { registerTraffic, type Traffic } from './traffic.ts';
 
 export interface HttpServer extends AsyncDisposable {
   readonly address: ListenAddress;
-  /** `https://127.0.0.1:6443`; `undefined` on a unix socket, for which there are no URLs. */
+  /** `https://127.0.0.1:6443`; `undefined` for a unix socket, which has no URL. */
   readonly url: string | undefined;
   readonly traffic: Traffic;
 }
 
 /**
- * Serves the API until it is disposed. Then it takes no more connections, ends the watches, lets what was begun be
- * finished for at most `limits.stopMs`, and closes what is still open.
+ * Serves the API until it is disposed. Then it accepts no more connections, ends the watches, gives requests in progress
+ * at most `limits.stopMs` to finish, and closes the remaining connections.
  *
  * @throws {RampartError} `INPUT` for an address that is not allowed, `IN_USE` or `SYSTEM` when it cannot
  * listen.

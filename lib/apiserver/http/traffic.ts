@@ -1,4 +1,4 @@
-/** Metrics of the requests, for Prometheus. */
+/** Metrics about requests, for Prometheus. */
 import { byLabel, metricFamily } from '../../telemetry/metric-family.ts';
 import { Histogram } from '../../telemetry/histogram.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
@@ -15,14 +15,14 @@ interface RequestCount {
 export class Traffic {
   readonly #requests = new Map<string, RequestCount>();
   readonly #latencies = new Map<string, Histogram>();
-  /** Bodies of requests, as they came in. */
+  /** Bytes of request bodies, as received. */
   receivedBytes = 0;
-  /** Bodies of answers, before compression. */
+  /** Bytes of answer bodies, before compression. */
   sentBytes = 0;
   readonly inFlight = { readonly: 0, mutating: 0 };
   watchers = 0;
   watchEvents = 0;
-  /** Times a watch had to wait for its client. */
+  /** How often a watch had to wait for its client. */
   watchStalls = 0;
   /** Connections that were closed because the request was not HTTP, or came too slowly. */
   badConnections = 0;
@@ -35,7 +35,7 @@ export class Traffic {
     if (known === undefined) {
       this.#requests.set(key, { labels: { verb, code: String(code), resource }, value: 1 });
     } else known.value++;
-    // How long a watch runs, and a log is followed, is what its client wanted.
+    // Not measured: the client decides how long it watches, or follows a log.
     if (verb === 'watch' || verb === 'log') return;
     let latency = this.#latencies.get(verb);
     if (latency === undefined) this.#latencies.set(verb, (latency = new Histogram(buckets)));

@@ -1,8 +1,8 @@
 import type { PlainRoute } from './plain.ts';
 
 /**
- * The Kubernetes version whose API this is. kubectl takes the difference from it to its own version for a reason to
- * warn when it is over one minor version (kubectl `skew_warning.go`), so this says what is true and nothing else.
+ * The Kubernetes version whose API this is. kubectl warns if its own version differs by more than one minor version
+ * (kubectl `skew_warning.go`), so this must be the true version.
  */
 const kubernetes = { major: '1', minor: '35' };
 

@@ -1,10 +1,10 @@
 /** Warning headers (RFC 7234, 5.5), which kubectl shows to its user. */
 
-/** In characters, of all texts together: beyond it each one is cut (apiserver `filters/warning.go`). */
+/** Limit for all texts together, in characters; beyond it, each text is cut to `maxCut` (apiserver `filters/warning.go`). */
 const maxTotal = 4096;
 const maxCut = 256;
 
-/** Each text once, in order, quoted. Too long ones are cut; what does not fit even then is left out. */
+/** Each text once, in order, quoted. Texts are cut if they are too long together; those that still do not fit are left out. */
 export function warningHeaders(warnings: readonly string[]): string[] {
   const texts = [...new Set(warnings)].filter((text) => text !== '').map(clean);
   const total = texts.reduce((sum, text) => sum + text.length, 0);
@@ -16,7 +16,7 @@ export function warningHeaders(warnings: readonly string[]): string[] {
     if (length > maxTotal) break;
     values.push(`299 - "${text.replaceAll(/["\\]/g, String.raw`\$&`)}"`);
   }
-  // A header is bytes: node takes each character for one.
+  // Node.js writes each character of a header as one byte, so the UTF-8 bytes are passed as characters.
   return values.map((value) => Buffer.from(value, 'utf8').toString('latin1'));
 }
 

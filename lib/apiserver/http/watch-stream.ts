@@ -11,11 +11,11 @@ interface WatchStreamParts {
   readonly renderer: Renderer;
   readonly format: Format;
   readonly traffic: Traffic;
-  /** Converts an error for the client. */
+  /** Converts an error into what the client may see. */
   readonly reported: (error: unknown) => ApiError;
 }
 
-/** Ends when the watch does or the client has gone. Errors of the watch become its last event. */
+/** Resolves when the watch ends or the client has disconnected. An error of the watch becomes its last event. */
 export async function streamWatch(
   exchange: Exchange,
   watch: ItemWatch,
@@ -23,7 +23,7 @@ export async function streamWatch(
 ): Promise<void> {
   const { response } = exchange;
   writeHead(exchange, 200, ['Content-Type', format.contentType]);
-  // The client has to know that the watch runs, which is before the first event.
+  // The client has to learn that the watch runs, even if there is no event yet.
   response.flushHeaders();
   traffic.watchers++;
   let isFirst = true;

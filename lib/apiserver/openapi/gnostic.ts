@@ -1,5 +1,5 @@
 /**
- * The OpenAPI 2.0 document in protocol buffers, which is the only form that kubectl asks for. Field numbers are those of
+ * The OpenAPI 2.0 document in protocol buffers, the only form that kubectl requests. Field numbers are those of
  * gnostic `openapiv2/OpenAPIv2.proto`.
  */
 import { objectAt, objectsAt, textsAt } from '../../json/fields.ts';
@@ -65,7 +65,7 @@ class Gnostic {
     writer.message(2, () => writer.message(1, () => this.schema(objectAt(response['schema']))));
   }
 
-  /** A ParametersItem: a Parameter, and in it one of the two kinds of them. */
+  /** A ParametersItem: it contains a Parameter, which contains a BodyParameter or a NonBodyParameter. */
   #parameterItem(parameter: JsonObject): void {
     const writer = this.#writer;
     const isBody = parameter['in'] === 'body';
@@ -85,7 +85,7 @@ class Gnostic {
 
   #nonBodyParameter(parameter: JsonObject): void {
     const writer = this.#writer;
-    // Parameters of the query have one field more before these, and so other numbers.
+    // QueryParameterSubSchema has one more field before these than PathParameterSubSchema, so the numbers are shifted by one.
     const shift = parameter['in'] === 'query' ? 1 : 0;
     writer.message(4 - shift, () => {
       writer.flag(1, parameter['required'] === true);
@@ -128,7 +128,7 @@ class Gnostic {
     this.#extensions(31, schema);
   }
 
-  /** The fields of an object: messages of a name and a value. */
+  /** Writes each field of an object as a message with a name and a value. */
   named(field: number, value: unknown, write: (value: JsonObject) => void): void {
     const writer = this.#writer;
     writer.messages(field, Object.entries(objectAt(value)), ([name, inner]) => {

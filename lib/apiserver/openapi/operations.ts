@@ -1,5 +1,5 @@
 /**
- * The operations by path, for both versions of OpenAPI. kubectl finds the server's abilities here: whether
+ * The operations by path, for both versions of OpenAPI. kubectl finds here what the server supports: whether
  * PATCH of a kind has the parameters `fieldValidation` and `dryRun` (cli-runtime
  * `query_param_verifier_v3.go`), and whether it takes strategic merge patches (kubectl
  * `pkg/cmd/apply/patcher.go`).
@@ -26,19 +26,19 @@ export interface Operation {
   readonly kind: GroupVersionKind;
   readonly pathParameters: readonly Parameter[];
   readonly parameters: readonly Parameter[];
-  /** The name of a schema. */
+  /** `schema` is the name of a schema. `undefined` if the operation has no body. */
   readonly body:
     | { readonly schema: string; readonly mediaTypes: readonly string[]; readonly required: boolean }
     | undefined;
-  /** The name of a schema. */
+  /** The name of the answer's schema. */
   readonly answer: string;
   readonly codes: readonly number[];
   readonly streams: boolean;
-  /** Whether the answer is text and not an object: then `answer` has no meaning. */
+  /** Whether the answer is plain text instead of an object: then `answer` has no meaning. */
   readonly isText: boolean;
 }
 
-/** Schemas that belong to no kind. */
+/** Prefix of schemas that belong to no kind. */
 const metaName = 'io.k8s.apimachinery.pkg.apis.meta.v1';
 export const statusName = `${metaName}.Status`;
 export const deleteOptionsName = `${metaName}.DeleteOptions`;
@@ -46,12 +46,12 @@ export const patchName = `${metaName}.Patch`;
 export const listMetaName = `${metaName}.ListMeta`;
 export const objectMetaName = `${metaName}.ObjectMeta`;
 
-/** The name of the schema of a list: that of the kind, with the kind of the list at its end. */
+/** The name of a list's schema: that of the kind's schema, ending with the kind of the list. */
 export function listName({ openApi: { name }, kind, listKind }: Resource): string {
   return name.endsWith(`.${kind}`) ? `${name.slice(0, -kind.length)}${listKind}` : `${name}List`;
 }
 
-/** `paths` of a document, in the words of its version. */
+/** `paths` of a document; the callbacks write parameters and operations in the form of its version. */
 export function pathsOf(
   resources: readonly Resource[],
   parameterOf: (parameter: Parameter) => JsonObject,
@@ -172,7 +172,7 @@ function bodyOf(resource: Resource, action: Action, model: OpenApiModel): Operat
     'application/json-patch+json',
     'application/merge-patch+json',
   ];
-  // Custom resources have none (see ResourceModel.patchType, which is not asked, as it would compile the schema).
+  // Custom resources do not support it. ResourceModel.patchType says so too, but reading it would compile the schema.
   if (!resource.isCustom) mediaTypes.push('application/strategic-merge-patch+json');
   return { schema: patchName, mediaTypes, required: true };
 }
@@ -184,8 +184,9 @@ function codesOf(action: Action): readonly number[] {
 }
 
 /**
- * The tag of operations, and the part of their names: `rbacAuthorization_v1` and `RbacAuthorizationV1`; for
- * custom resources from the end of the group: `comExample_v1` (apiserver `pkg/endpoints/openapi/openapi.go`).
+ * How the group and version appear in operations: as the tag `rbacAuthorization_v1`, and as a part of their names,
+ * `RbacAuthorizationV1`. For custom resources, the group is reversed: `comExample_v1` (apiserver
+ * `pkg/endpoints/openapi/openapi.go`).
  */
 function namesOf({ group, version, isCustom }: Resource): { readonly tag: string; readonly words: string } {
   const parts = isCustom ? group.split(/[.-]/).reverse() : group.replace(/\.k8s\.io$/, '').split('.');

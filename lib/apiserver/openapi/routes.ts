@@ -14,15 +14,14 @@ import type { Definitions } from './schemas.ts';
 import { openApiV2 } from './v2.ts';
 import { openApiV3 } from './v3.ts';
 
-/** A compressed document: a tenth of its size, and most clients accept it compressed. */
+/** A document, kept compressed: that takes a tenth of the memory, and most clients accept gzip. */
 interface Document {
   readonly hash: string;
   readonly gzip: Buffer;
 }
 
 /**
- * The cached document of one version of a group. It stays as long as its kinds do, whatever happens to
- * others.
+ * The cached document of one version of a group. It is kept until the kinds of this version change.
  */
 interface Entry {
   readonly resources: readonly Resource[];
@@ -39,25 +38,25 @@ interface Index {
 
 type V2Form = 'json' | 'protobuf';
 
-/** The older one is what client-go asks for; both get the newer one for an answer (kube-openapi `pkg/handler/handler.go`). */
+/** client-go requests the older type; the answer to either has the newer one (kube-openapi `pkg/handler/handler.go`). */
 const protobufTypes = [
   'com.github.proto-openapi.spec.v2.v1.0+protobuf',
   'com.github.proto-openapi.spec.v2@v1.0+protobuf',
 ] as const;
 const yearMs = 365 * 24 * 3600 * 1000;
 
-/** The version that documents say they are of. */
+/** `info.version` of the documents. */
 const release = 'v1.35.0';
 
 /**
- * `/openapi/v3`, below it a document for each version of a group, and `/openapi/v2`.
+ * Serves `/openapi/v3`, a document for each version of a group below it, and `/openapi/v2`.
  *
- * Documents are made when they are first asked for, and kept compressed. A change of the kinds of one version of a group
- * makes its document again, and the list of all; no other.
+ * Documents are made on first use, and kept compressed. If the kinds of one version of a group change, only its
+ * document, the list of all documents and `/openapi/v2` are made again.
  *
- * Methods are the caller's care.
+ * The caller checks the method.
  *
- * @throws {ApiError} 406 for a form there is not.
+ * @throws {ApiError} 406 if the requested form does not exist.
  */
 export function openApiRoutes(registry: Registry): PlainRoute {
   let latest: Index | undefined;
@@ -114,7 +113,7 @@ function indexAnswer(request: PlainRequest, index: Index, registry: Registry): P
   return taggedAnswer(request, hashOf(text), { 'content-type': 'application/json' }, () => text);
 }
 
-/** Clients keep the document of a path with a hash forever (KEP-2896); an old hash leads them to the new one. */
+/** Clients cache a document with its hash in the path forever (KEP-2896); an old hash is redirected to the new one. */
 function groupAnswer(request: PlainRequest, key: string, document: Document): PlainAnswer {
   if (
     !parseAccept(headerOf(request, 'accept') ?? '*/*').some((range) => matches(range, 'application', 'json'))
@@ -172,7 +171,7 @@ function compressed(content: string | Uint8Array): Document {
   return { hash: hashOf(content), gzip: gzipSync(content, { level: 5 }) };
 }
 
-/** Schemas that kinds may refer to without having them: those of the built-in kinds. */
+/** Schemas of the built-in kinds, to which custom kinds may refer too. */
 function definitionsOf(registry: Registry): Definitions {
   return registry.all.find(({ isCustom }) => !isCustom)?.openApi.definitions ?? new Map();
 }

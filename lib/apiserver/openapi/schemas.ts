@@ -20,9 +20,9 @@ const patchSchema = {
 export type Definitions = ReadonlyMap<string, JsonObject>;
 
 /**
- * The schemas for a document about some kinds. Nothing that is given is changed.
+ * The schemas for a document about some kinds. The arguments are not changed.
  *
- * @param shared for what the kinds refer to and do not have: custom resources have no ObjectMeta of their own.
+ * @param shared schemas to which kinds refer without having them: custom resources have no ObjectMeta of their own.
  */
 export function schemasOf(resources: readonly Resource[], shared: Definitions): Map<string, JsonObject> {
   const schemas = new Map<string, JsonObject>();
@@ -84,8 +84,8 @@ function addList(schemas: Map<string, JsonObject>, resource: Resource, kind: obj
 }
 
 /**
- * Adds a schema and all that it refers to. A missing schema is shown as any value, so that no reference is
- * open.
+ * Adds a schema and all that it refers to. A missing schema becomes one that allows any value, so that no reference
+ * is dangling.
  */
 function addClosure(
   schemas: Map<string, JsonObject>,
@@ -105,7 +105,7 @@ function addClosure(
 
 const kindExtension = 'x-kubernetes-group-version-kind';
 
-/** kubectl finds the schema of a kind by this. */
+/** Adds the extension by which kubectl finds the schema of a kind. */
 function withKind(schema: JsonObject, kind: object): JsonObject {
   return Array.isArray(schema[kindExtension]) ? schema : { ...schema, [kindExtension]: [kind] };
 }
@@ -121,7 +121,7 @@ const typeMeta = {
  */
 function withTypeMeta(schema: JsonObject): JsonObject {
   const { properties } = schema;
-  // Without properties all fields are allowed; with only these, kubectl takes all others for errors.
+  // Without properties, all fields are allowed; if these were the only ones, kubectl would reject all others.
   if (!isObject(properties)) return schema;
   const { apiVersion = typeMeta.apiVersion, kind = typeMeta.kind, metadata: sent, ...others } = properties;
   const description =
@@ -133,7 +133,7 @@ function withTypeMeta(schema: JsonObject): JsonObject {
   return { ...schema, properties: { apiVersion, kind, metadata, ...others } };
 }
 
-/** Fields of which a patch names all that stay: `patchStrategy` with `retainKeys` in k8s.io/api. */
+/** Fields for which a patch lists the keys to keep: `patchStrategy` with `retainKeys` in k8s.io/api. */
 const retainsKeys: ReadonlySet<string> = new Set([
   'io.k8s.api.core.v1.PodSpec volumes',
   'io.k8s.api.apps.v1.DeploymentSpec strategy',
@@ -152,7 +152,7 @@ function annotateLists(schemas: Map<string, JsonObject>, name: string, type: Pat
     const extensions = extensionsOf(`${name} ${field}`, merged);
     if (extensions !== undefined) marked[field] = { ...property, ...extensions };
   }
-  // Before going on, so that schemas that refer to each other are not lost.
+  // Stored before the recursion, so that the changes of schemas that refer to each other are not lost.
   schemas.set(name, { ...schema, properties: marked });
   for (const [field, { type: inner }] of type) {
     const target = targetOf(marked[field]);

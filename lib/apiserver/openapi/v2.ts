@@ -1,5 +1,5 @@
 /**
- * The OpenAPI 2.0 document about all kinds, for clients that know no other: kubectl before 1.27, and later ones for
+ * The OpenAPI 2.0 document about all kinds, for clients that do not use version 3: kubectl before 1.27, and later ones in
  * `kubectl apply` of custom resources.
  */
 import { nameOfRef } from '../builtin/facts/names.ts';
@@ -11,7 +11,7 @@ import { type Definitions, schemasOf } from './schemas.ts';
 
 const definitionPrefix = '#/definitions/';
 
-/** The document about some kinds. `release` as in `openApiV3`. */
+/** The document about some kinds. @param release see `openApiV3`. */
 export function openApiV2(resources: readonly Resource[], shared: Definitions, release: string): JsonObject {
   const paths = pathsOf(resources, parameterOf, operationOf);
   const definitions: JsonObject = {};
@@ -87,7 +87,7 @@ export function schemaOf(schema: JsonObject): JsonObject {
   const result: JsonObject = {};
   for (const name of copied) if (schema[name] !== undefined) result[name] = schema[name];
   for (const [name, value] of Object.entries(schema)) {
-    // Rules are the server's, and are large.
+    // Only the server evaluates the rules, and they are large.
     if (name.startsWith('x-') && name !== 'x-kubernetes-validations') result[name] = value;
   }
   const reference = referenceOf(schema);
@@ -95,7 +95,7 @@ export function schemaOf(schema: JsonObject): JsonObject {
   const isIntOrString = schema['format'] === 'int-or-string' || schema['x-kubernetes-int-or-string'] === true;
   if (isIntOrString) return { ...result, type: 'string', format: 'int-or-string' };
   if (schema['nullable'] === true || schema['x-kubernetes-preserve-unknown-fields'] === true) {
-    // kubectl takes null for an error if there is a type, and each field that is not in `properties`.
+    // If there is a type, kubectl rejects null, and each field that is not in `properties`.
     if (schema['nullable'] !== true && typeof schema['type'] === 'string') result['type'] = schema['type'];
     delete result['required'];
     return result;

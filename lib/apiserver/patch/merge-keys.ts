@@ -22,11 +22,11 @@ export interface PatchField {
 type Fields = Readonly<Record<string, PatchField>>;
 
 const typeOf = (fields: Fields): PatchType => new Map(Object.entries(fields));
-/** A list of objects, merged by a field of theirs. */
+/** A list of objects that is merged: items with the same value in the field `mergeKey` are the same item. */
 const by = (mergeKey: string, type?: PatchType): PatchField => ({ mergesList: true, mergeKey, type });
 /** A list of scalars, merged as a set. */
 const set: PatchField = { mergesList: true, mergeKey: undefined, type: undefined };
-/** An object, or a list that is replaced, with such fields further in. */
+/** An object, or a list that is replaced, with nested fields whose merging is not the default. */
 const of = (fields: Fields): PatchField => ({ mergesList: false, mergeKey: undefined, type: typeOf(fields) });
 
 const metadata = of({ finalizers: set, ownerReferences: by('uid') });
@@ -56,7 +56,7 @@ const workload: Fields = { spec: of({ template }), status: conditions };
 const jobSpec = of({ template });
 const webhooks: Fields = { webhooks: by('name', typeOf({ matchConditions: by('name') })) };
 
-/** The default: only the metadata, that all kinds have. */
+/** For kinds that have no such fields except in their metadata. */
 const plain = typeOf({ metadata });
 
 const kind = (fields: Fields): PatchType => typeOf({ metadata, ...fields });

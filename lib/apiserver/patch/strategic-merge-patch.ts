@@ -19,7 +19,7 @@ const deleteItems = '$deleteFromPrimitiveList';
  *
  * @param patch the decoded request body; anything.
  * @param type how the lists of this kind are merged, from `patchTypeOf`.
- * @throws {Refusal} 400 for what is no such patch, 422 for one that does not fit the object.
+ * @throws {Refusal} 400 for an invalid patch, 422 for one that does not fit the object.
  */
 export function applyStrategicMergePatch(original: JsonObject, patch: unknown, type: PatchType): JsonObject {
   if (!isObject(patch))
@@ -80,7 +80,7 @@ function mergeValue(before: unknown, value: unknown, field: PatchField | undefin
   return mergeList(Array.isArray(before) ? before : [], value, field);
 }
 
-/** A list that is taken over whole; nulls and directives inside of its items are not data. */
+/** The items of a list that replaces another; nulls and directives in the items are not data, and are removed. */
 function materialized(items: readonly unknown[], type: PatchType | undefined): unknown[] {
   return items
     .filter((item) => !isObject(item) || !Object.hasOwn(item, directive))
@@ -90,7 +90,7 @@ function materialized(items: readonly unknown[], type: PatchType | undefined): u
     });
 }
 
-/** `$retainKeys` names all fields that may stay: the others of the live object go. */
+/** `$retainKeys` lists the fields to keep: all others are removed from the live object. */
 function retained(original: JsonObject, patch: JsonObject): JsonObject {
   const names = fieldOf(patch, retainKeys);
   if (names === undefined) return original;
@@ -172,7 +172,7 @@ function deleteFrom(merged: JsonObject, list: string, value: unknown): void {
   );
 }
 
-/** `$setElementOrder`: the order of the items named there. */
+/** Applies `$setElementOrder`, which lists items of a list in the wanted order. */
 function order(
   merged: JsonObject,
   list: string,
@@ -252,7 +252,7 @@ export function orderItems(
   let next = 0;
   for (const item of named) {
     const position = livePositions.get(keyOf(item));
-    // An item that is new to the server says nothing about where the server's own items belong.
+    // An item that is not in the live list gives no position for the items that only the server has.
     if (position !== undefined) {
       const isBefore = (own: unknown) => (livePositions.get(keyOf(own)) ?? last) < position;
       while (next < serverOnly.length && isBefore(serverOnly[next])) ordered.push(serverOnly[next++]);
@@ -272,7 +272,7 @@ function positions(items: readonly unknown[], keyOf: ItemKey): Map<unknown, numb
   return found;
 }
 
-/** Whether the items of one list all occur in another one, in the same order. */
+/** Whether all items of a list occur in `within`, in the same order. */
 export function inOrder(items: readonly unknown[], within: readonly unknown[], keyOf: ItemKey): boolean {
   let at = 0;
   for (const item of items) {

@@ -1,6 +1,6 @@
 /**
  * Bodies in protobuf, as Kubernetes wraps them (apimachinery `pkg/runtime/serializer/protobuf`): four bytes, then a
- * message runtime.Unknown that says what the object is and holds it.
+ * message runtime.Unknown with the kind of the object and its bytes.
  */
 import { MessageReader, wireTypes } from '../../protobuf/reader.ts';
 import { BodyMistake, bodyMistake } from '../body/body-mistake.ts';
@@ -14,9 +14,9 @@ const prefix = Buffer.from('k8s\0', 'latin1');
  * The object as a client in Go would send it in JSON: `kind` and `apiVersion` first, then the fields that are not empty
  * or that its JSON always has. Integers that a `number` cannot hold are `bigint`.
  *
- * Of what is not known, fields are passed over, as Kubernetes does it.
+ * Unknown fields are skipped, as in Kubernetes.
  *
- * @throws {BodyMistake} if the bytes are no such message, or one of a kind that has none: those of custom resources.
+ * @throws {BodyMistake} for other bytes, and for a kind without a protobuf message, such as a custom resource.
  * @throws {RampartError} `SYSTEM` if the table of fields cannot be read.
  */
 export function decodeProtobuf(bytes: Buffer): JsonObject {
@@ -76,7 +76,7 @@ function readTypeMeta(wire: MessageReader, envelope: Envelope): void {
   }
 }
 
-/** The number of the next field, whose value comes next. */
+/** Reads the tag of the next field and returns its number; the value follows. */
 function nextField(wire: MessageReader, message: string, known: number): number {
   wire.tag(message);
   if (wire.fieldNumber <= known && wire.wireType !== wireTypes.bytes) {

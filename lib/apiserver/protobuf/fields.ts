@@ -1,18 +1,18 @@
 /**
  * The fields of the messages of the built-in kinds, from `fields.json`, which `scripts/proto-fields.ts`
- * writes. There a field is one text: its number, and its type with signs around it.
+ * writes. There each field is a text: its number, and its type with marks around it.
  *
  * | text               | the field                                                                                  |
  * | ------------------ | ------------------------------------------------------------------------------------------ |
- * | `3 string`         | a value; Go sends it always, and its JSON leaves it out when it is empty (`omitempty`)     |
- * | `3 string!`        | a value that its JSON never leaves out                                                     |
- * | `3 *string`        | a pointer: a sent value is present, even if it is zero                                     |
+ * | `3 string`         | a value; Go always sends it in protobuf, but omits it in JSON if empty (`omitempty`)       |
+ * | `3 string!`        | a value that is never omitted in JSON                                                      |
+ * | `3 *string`        | a pointer: a sent value is set, even if it is zero                                         |
  * | `3 []string`       | a list                                                                                     |
  * | `3 {}string`       | a map from texts                                                                           |
- * | `3 core.PodSpec`   | a message, here not a pointer: its JSON never leaves it out                                |
+ * | `3 core.PodSpec`   | a message, here not a pointer: it is never omitted in JSON                                 |
  * | `3 ...core.Handler`| a message whose fields are inlined in the JSON                                             |
  *
- * Read when the first protobuf comes, each message when it is first seen.
+ * The file is read with the first protobuf body, and each message is parsed on first use.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -26,7 +26,7 @@ export interface Field {
   /** The name in JSON. */
   readonly name: string;
   readonly number: number;
-  /** Its place in {@link Message.fields}. */
+  /** Its index in {@link Message.fields}. */
   readonly index: number;
   readonly form: 'one' | 'list' | 'map';
   /** `undefined` for a message. */
@@ -35,7 +35,7 @@ export interface Field {
   readonly messageName: string;
   readonly isInline: boolean;
   readonly isPointer: boolean;
-  /** For a scalar: zero is included too. */
+  /** For a scalar: whether JSON includes it even if it is zero. */
   readonly isAlways: boolean;
 }
 
@@ -45,7 +45,7 @@ export interface Message {
   /** In the order of the JSON. */
   readonly fields: readonly Field[];
   readonly byNumber: readonly (Field | undefined)[];
-  /** Where its JSON is not an object of its fields. */
+  /** Makes the JSON, if that is not an object with the message's fields. */
   readonly toJson: Form | undefined;
 }
 
@@ -76,7 +76,7 @@ function readTable(): Table {
 
 /** `undefined` for a kind without a message. @throws {RampartError} `SYSTEM` if the table cannot be read. */
 export function messageOfKind(apiVersion: string, kind: string): string | undefined {
-  // Every group has this one.
+  // Every group has this kind.
   if (kind === 'DeleteOptions') return 'meta.DeleteOptions';
   const { kinds } = table();
   const key = `${apiVersion} ${kind}`;
@@ -88,7 +88,7 @@ export function knownKinds(): readonly string[] {
   return Object.keys(table().kinds);
 }
 
-/** @param name `core.Pod`; one that the table has. */
+/** @param name of a message in the table: `core.Pod`. */
 export function messageNamed(name: string): Message {
   let message = messages.get(name);
   if (message === undefined) {

@@ -6,10 +6,10 @@ import { BodyMistake } from '../body/body-mistake.ts';
 import { decodeJson } from '../body/json-body.ts';
 import type { JsonObject } from '../../json/json.ts';
 
-/** From the fields that were sent, by their names in protobuf; bytes are a Buffer. @throws {BodyMistake} */
+/** Makes the JSON from the sent fields, keyed by their protobuf names; bytes are a Buffer. @throws {BodyMistake} */
 export type Form = (fields: JsonObject) => unknown;
 
-/** Keyed by the name of the message. */
+/** Keyed by message name. */
 export const forms: ReadonlyMap<string, Form> = new Map<string, Form>([
   ['resource.Quantity', ({ string }) => (typeof string === 'string' && string !== '' ? string : '0')],
   ['intstr.IntOrString', intOrString],
@@ -31,13 +31,13 @@ function intOrString({ type = 0, intVal = 0, strVal = '' }: JsonObject): unknown
   throw new BodyMistake('impossible IntOrString.Type');
 }
 
-/** The range of times in JSON: the years 0 to 9999. */
+/** JSON can express times in the years 0 to 9999. In Unix seconds. */
 const firstSecond = -62_167_219_200;
 const lastSecond = 253_402_300_799;
-/** The time that Go takes for none. */
+/** Go's zero time, in Unix seconds: it means that no time is set. */
 const noTime = -62_135_596_800;
 
-/** As RFC 3339 to the second; `null` for none. */
+/** The time as RFC 3339, to the second; `null` if it is not set. */
 function time(fields: JsonObject): string | null {
   const seconds = secondsOf(fields);
   return seconds === undefined ? null : `${dateText(seconds)}Z`;

@@ -1,11 +1,11 @@
 /**
- * A message of a known kind: from bytes to the JSON that a client in Go would have sent of the same object.
+ * Decodes a message of a known kind into the JSON that a Go client would have sent for the same object.
  *
- * Two steps, because a message that is a field may come in several pieces, which are merged: first all bytes are read,
- * then the object is made. Both take time in proportion to the bytes, and both are bounded, as two bytes can make an
- * object with others in it.
+ * There are two steps, because a nested message may come in several pieces, which have to be merged: first all bytes are
+ * read, then the object is made. Both take time in proportion to the bytes, and both count objects against a limit, as
+ * two bytes can create an object that contains others.
  *
- * Fields that have no number here are passed over, as Kubernetes does it: strict validation does not see them.
+ * Unknown field numbers are skipped, as in Kubernetes: strict validation does not see them.
  */
 import { MessageReader, wireTypes } from '../../protobuf/reader.ts';
 import { BodyMistake, bodyMistake } from '../body/body-mistake.ts';
@@ -13,14 +13,14 @@ import { maxNesting } from '../../json/bounds.ts';
 import { type JsonObject, setField } from '../../json/json.ts';
 import { type Field, type Message, messageNamed, type Scalar } from './fields.ts';
 
-/** Limit for objects that are read and created, for one body. A ClusterRole of 3 MiB takes half of it. */
+/** Limit for the objects read and created for one body. A ClusterRole of 3 MiB needs half of it. */
 const maxObjects = 300_000;
 
 type ScalarValue = string | number | bigint | boolean | Buffer;
-/** The sent values of a message, by the index of the field. */
+/** The sent values of a message, indexed by {@link Field.index}. */
 type Values = (Sent | undefined)[];
 type One = ScalarValue | Values;
-/** Lists are kept apart from messages by the field. */
+/** An array is a list or a message: the field tells which. */
 type Sent = One | readonly One[] | Map<string, One>;
 
 /** @throws {BodyMistake} */
@@ -42,7 +42,7 @@ class Decoder {
     this.#wire = new MessageReader(bytes, bodyMistake);
   }
 
-  /** Reads up to the end of the wire into `values`. */
+  /** Reads up to the end of the current message into `values`. */
   read(message: Message, values: Values, depth: number): void {
     const wire = this.#wire;
     if (depth > maxNesting) throw new BodyMistake(`nested deeper than ${maxNesting} levels`);
@@ -76,7 +76,7 @@ class Decoder {
       this.#expect(scalar, message, field);
       list.push(this.#message(field, [], depth));
     } else if (wire.wireType === wireTypes.bytes && scalar !== 'string' && scalar !== 'bytes') {
-      // Many numbers may come packed into one.
+      // Several numbers may be packed into one field.
       wire.within(() => {
         while (wire.at < wire.end) list.push(this.#scalar(scalar, field.name));
       });
@@ -169,7 +169,7 @@ class Decoder {
         object[name] = jsonOf(value, message);
       } else if (sent !== undefined || !field.isPointer) {
         const value = this.#json((sent as Values | undefined) ?? nothing, field);
-        // A null field is absent; an unset time is null.
+        // An unset time has the JSON null, and null fields are omitted.
         if (value !== null) object[name] = value;
       }
     }
@@ -215,7 +215,7 @@ function isZero(value: ScalarValue): boolean {
   return value === '' || value === 0 || value === false || (Buffer.isBuffer(value) && value.length === 0);
 }
 
-/** Bytes as base64, except for a message that makes its own JSON of them. */
+/** Encodes bytes as base64, except for a message that makes the JSON itself. */
 function jsonOf(value: ScalarValue, message: Message | undefined): unknown {
   return Buffer.isBuffer(value) && message?.toJson === undefined ? value.toString('base64') : value;
 }

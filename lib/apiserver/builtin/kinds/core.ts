@@ -34,7 +34,7 @@ const group = '';
 const all = ['all'];
 const status = (kind: string) => statusOf({ group, kind });
 
-/** A namespace is deleted by name only. */
+/** Without `deletecollection`: a namespace can only be deleted by name. */
 const namespaceVerbs: ReadonlySet<Verb> = new Set(
   [...allVerbs].filter((verb) => verb !== 'deletecollection'),
 );

@@ -1,4 +1,4 @@
-/** Events, which two groups show: one store, core/v1's form in it. */
+/** Events, which two groups serve from one store, in the form of core/v1. */
 import type { Resource } from '../../resources/resource.ts';
 import type { JsonObject } from '../../../json/json.ts';
 import { textAt } from '../../../json/fields.ts';
@@ -21,12 +21,12 @@ const text =
   (event: JsonObject): string =>
     textAt(event, ...path);
 
-/** Fields of the object that an event is about; `name` is the group's name for it. */
+/** Selectable fields of the object that an event is about; `name` is the group's name for the reference to it. */
 function fieldsOf(name: string): Readonly<Record<string, (event: JsonObject) => string>> {
   return Object.fromEntries(objectFields.map((field) => [`${name}.${field}`, text(name, field)]));
 }
 
-/** Who has reported it: what `source` selects by, in both groups (kubernetes `pkg/registry/core/event/strategy.go`). */
+/** Who reported an event, for the field selector `source` in both groups (kubernetes `pkg/registry/core/event/strategy.go`). */
 function source(component: (event: JsonObject) => string, controller: (event: JsonObject) => string) {
   return (event: JsonObject): string => component(event) || controller(event);
 }
@@ -63,5 +63,5 @@ const newEvent = kindOf('events.k8s.io', 'Event', {
   stored: { name: 'events', apiVersion: 'v1', codec: eventCodec },
 });
 
-/** One set, because both serve the same objects. */
+/** One set of resources, because both groups serve the same objects. */
 export const coreEvents: readonly Resource[] = [coreEvent, newEvent];

@@ -1,4 +1,4 @@
-/** MutatingAdmissionPolicies and their bindings, of which Kubernetes 1.34 has a beta and an alpha version with the same fields. */
+/** MutatingAdmissionPolicies and their bindings. Kubernetes 1.34 has a beta and an alpha version with the same fields. */
 import { apiVersionOf, type Codec, groupResource, type Resource } from '../../resources/resource.ts';
 import { admissionBindingColumns, mutatingPolicyColumns } from '../columns/access.ts';
 import { mutatingPolicyVersions } from '../facts/names.ts';

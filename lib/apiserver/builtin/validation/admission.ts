@@ -1,6 +1,6 @@
 /**
- * Checks of admission policies and webhooks (kubernetes `pkg/apis/admissionregistration/validation/validation.go`). Of
- * CEL expressions the syntax is checked, not the types: nothing here runs them.
+ * Checks of admission policies and webhooks (kubernetes `pkg/apis/admissionregistration/validation/validation.go`). CEL
+ * expressions are checked for syntax, not for types: nothing here runs them.
  */
 import { messageOf } from '../../../errors/errors.ts';
 import { labelKeyProblems } from '../../../kube/selectors/label-names.ts';
@@ -47,7 +47,7 @@ const listNames = {
   apiGroups: 'API groups',
 } as const;
 
-/** A wildcard must not include another entry. */
+/** A wildcard must not cover another entry. */
 function checkResources(resources: readonly string[], path: string, causes: Cause[]): void {
   resources.forEach((resource, index) => {
     const slash = resource.indexOf('/');
@@ -63,7 +63,7 @@ function checkResources(resources: readonly string[], path: string, causes: Caus
     const words = "if '*/*' is present, must not specify other resources";
     causes.push(fieldError.invalid(path, resources, words));
   }
-  // Only the last of them counts, as in Kubernetes.
+  // As in Kubernetes, only the last resource without a subresource is compared with `*`.
   const last = resources.findLast((resource) => resource !== '' && !resource.includes('/'));
   if (resources.includes('*') && last !== undefined && last !== '*') {
     const words = "if '*' is present, must not specify other resources without subresources";

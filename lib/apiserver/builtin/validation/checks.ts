@@ -22,7 +22,7 @@ export function addProblems(problems: readonly string[], value: string, path: st
   for (const problem of problems) causes.push(fieldError.invalid(path, value, problem));
 }
 
-/** A name that must be there. Whether it is a text at all is the schema's care. */
+/** Checks a required name. The schema checks that it is a string. */
 export function checkName(rule: NameRule, name: string, path: string, causes: Cause[]): void {
   if (name === '') causes.push(fieldError.required(path));
   else checkOptionalName(rule, name, path, causes);
@@ -51,7 +51,7 @@ export function checkPort(value: number | undefined, path: string, causes: Cause
   causes.push(fieldError.invalid(path, value, 'must be between 1 and 65535, inclusive'));
 }
 
-/** A service name of IANA: what a port may be called. */
+/** The name of a port has to be an IANA service name. */
 export function portNameProblems(name: string): readonly string[] {
   const problems: string[] = [];
   if (name.length > 15) problems.push('must be no more than 15 characters');
@@ -131,7 +131,7 @@ export function checkImmutable(
   if (!deepEqual(value, before)) causes.push(fieldError.invalid(path.join('.'), value ?? null, immutable));
 }
 
-/** Values that stand more than once in one field of a list's items; the first one is not reported. */
+/** Adds a cause for each repeated value in one field of a list's items; the first occurrence is not reported. */
 export function checkUnique(
   values: readonly string[],
   pathAt: (index: number) => string,
@@ -155,7 +155,7 @@ export function checkIntOrPercent(value: unknown, path: string, causes: Cause[])
   }
 }
 
-/** Where Go's decoder finds the first fault of base64; `undefined` for a valid text, also for the empty one. */
+/** The offset of the first base64 error that Go's decoder finds; `undefined` for a valid text, including the empty one. */
 function base64Fault(text: string): number | undefined {
   const clean = text.replaceAll(/[\r\n]/g, '');
   const match = /^[A-Za-z0-9+/]*/.exec(clean)?.[0].length ?? 0;

@@ -54,7 +54,7 @@ export function nodeCauses(node: JsonObject, old: JsonObject | undefined): Cause
   return causes;
 }
 
-/** A holder of '' means that the lease was released: client-go's leader election writes it when it stops. */
+/** A holder of '' is valid: client-go's leader election writes it to release the lease. */
 export function leaseCauses(lease: JsonObject): Cause[] {
   const causes: Cause[] = [];
   const spec = objectAt(lease, 'spec');

@@ -7,7 +7,7 @@ import { deepEqual, type JsonObject } from '../../../json/json.ts';
 import { objectAt, textAt, valueAt } from '../../../json/fields.ts';
 import { checkBase64, checkImmutable } from './checks.ts';
 
-/** All values together, in bytes (MaxSecretSize). */
+/** Limit for all values together, in bytes (MaxSecretSize). */
 const maxSize = 1024 * 1024;
 
 function checkKeys(map: JsonObject, path: string, causes: Cause[]): void {
@@ -65,7 +65,7 @@ export function configMapCauses(map: JsonObject, old: JsonObject | undefined): C
   return causes;
 }
 
-/** Values without which a secret of a type is useless. */
+/** The keys that a Secret of a type must have. */
 const requiredKeys: Readonly<Record<string, readonly string[]>> = {
   'kubernetes.io/dockercfg': ['.dockercfg'],
   'kubernetes.io/dockerconfigjson': ['.dockerconfigjson'],

@@ -59,7 +59,7 @@ function checkPorts(container: JsonObject, path: string, { hostNetwork }: PodFac
   checkUnique(names, (index) => `${path}.ports[${index}].name`, causes);
 }
 
-/** Ports of the host are taken once by a pod (kubernetes AccumulateUniqueHostPorts). */
+/** A pod may use each host port only once (kubernetes AccumulateUniqueHostPorts). */
 export function checkHostPorts(
   lists: readonly (readonly [string, readonly JsonObject[]])[],
   causes: Cause[],
@@ -131,7 +131,7 @@ function checkMounts(container: JsonObject, path: string, { volumes }: PodFacts,
   }
 }
 
-/** Amounts are not below zero, and no more is requested than is allowed. */
+/** Amounts must not be negative, and requests must not exceed limits. */
 function checkResources(resources: JsonObject, path: string, causes: Cause[]): void {
   const [limits, requests] = [objectAt(resources, 'limits'), objectAt(resources, 'requests')];
   for (const [part, amounts] of Object.entries({ limits, requests })) {

@@ -1,7 +1,6 @@
 /**
- * Checks of events: those of core/v1 are held to little, those of events.k8s.io/v1 to all that is documented
- * (kubernetes `pkg/apis/core/validation/events.go`). Fields are named as core/v1 has them in both, as the API server
- * does.
+ * Checks of events: little is required in core/v1, but all documented rules apply in events.k8s.io/v1 (kubernetes
+ * `pkg/apis/core/validation/events.go`). For both, messages name the fields as in core/v1, like those of the API server.
  */
 import { labelKeyProblems } from '../../../kube/selectors/label-names.ts';
 import { fieldError, type Cause } from '../../schema/field-error.ts';
@@ -10,7 +9,7 @@ import { numberAt, objectAt, textAt, valueAt } from '../../../json/fields.ts';
 import { eventCodec } from '../event-codec.ts';
 import { addProblems, immutable } from './checks.ts';
 
-/** @param event as core/v1 has it. */
+/** @param event in the form of core/v1. */
 export function coreEventCauses(event: JsonObject): Cause[] {
   const causes: Cause[] = [];
   const namespace = textAt(event, 'metadata', 'namespace');
@@ -73,7 +72,7 @@ const frozen = [
   'related',
 ];
 
-/** @param shown as events.k8s.io/v1 has it. */
+/** @param shown in the form of events.k8s.io/v1. */
 export function newEventCauses(shown: JsonObject, shownBefore: JsonObject | undefined): Cause[] {
   const event = eventCodec.encode(shown);
   const causes = coreEventCauses(event);

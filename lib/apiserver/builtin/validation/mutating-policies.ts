@@ -1,6 +1,6 @@
 /**
- * Checks of MutatingAdmissionPolicies and their bindings (kubernetes `pkg/apis/admissionregistration/validation/validation.go`). Of
- * expressions the syntax is checked.
+ * Checks of MutatingAdmissionPolicies and their bindings (kubernetes `pkg/apis/admissionregistration/validation/validation.go`).
+ * Expressions are checked for syntax only.
  */
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import type { JsonObject } from '../../../json/json.ts';
@@ -15,7 +15,7 @@ import {
 } from './admission.ts';
 import { checkName } from './checks.ts';
 
-/** Deletions are not mutated. */
+/** Without DELETE: deletions cannot be mutated. */
 const operations = ['*', 'CONNECT', 'CREATE', 'UPDATE'];
 
 export function mutatingPolicyCauses(policy: JsonObject): Cause[] {

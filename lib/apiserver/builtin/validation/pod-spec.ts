@@ -1,6 +1,6 @@
 /**
- * Checks of what a pod is made of, for pods and for templates of them (kubernetes
- * `pkg/apis/core/validation/validation.go`, ValidatePodSpec).
+ * Checks of a pod's spec, for pods and pod templates (kubernetes `pkg/apis/core/validation/validation.go`,
+ * ValidatePodSpec).
  */
 import { labelKeyProblems } from '../../../kube/selectors/label-names.ts';
 import { type Cause, fieldError } from '../../schema/field-error.ts';
@@ -151,7 +151,7 @@ function checkSpread(spec: JsonObject, path: string, causes: Cause[]): void {
   }
 }
 
-/** Texts that a source requires, besides those that the schema requires. */
+/** Text fields that a volume source requires, besides those that the schema requires. */
 const requiredTexts: Readonly<Record<string, readonly string[]>> = {
   configMap: ['name'],
   csi: ['driver'],
@@ -161,7 +161,7 @@ const requiredTexts: Readonly<Record<string, readonly string[]>> = {
   secret: ['secretName'],
 };
 
-/** Sources with modes of files. */
+/** Volume sources that set file modes. */
 const sourcesOfFiles = ['configMap', 'downwardAPI', 'projected', 'secret'];
 
 /** Checks volumes, and returns their names. */
@@ -207,7 +207,7 @@ function checkSource(type: string, source: JsonObject, path: string, causes: Cau
   }
 }
 
-/** The schema reports missing fields that it requires. */
+/** Whether the schema already reports the field if it is missing. */
 function isSchemaRequired(type: string, field: string, source: JsonObject): boolean {
   return valueAt(source, field) === undefined && !(type === 'configMap' || type === 'secret');
 }

@@ -1,5 +1,5 @@
 /**
- * Checks of pods, most of all what of them may change (kubernetes `pkg/apis/core/validation/validation.go`,
+ * Checks of pods, mainly of which fields may change (kubernetes `pkg/apis/core/validation/validation.go`,
  * ValidatePodUpdate).
  */
 import { isIP } from 'node:net';
@@ -38,7 +38,7 @@ function checkUpdate(spec: JsonObject, old: JsonObject, causes: Cause[]): void {
     });
   }
   const free = ['activeDeadlineSeconds', 'tolerations', 'schedulingGates'];
-  // Pods that wait for a gate may still get constraints on where they run.
+  // A pod that waits for a scheduling gate may still get constraints on where it runs.
   if (objectsAt(old, 'schedulingGates').length > 0) free.push('nodeSelector', 'affinity');
   if ((numberAt(old, 'terminationGracePeriodSeconds') ?? 0) < 0) free.push('terminationGracePeriodSeconds');
   for (const field of free) {
@@ -81,7 +81,7 @@ function checkGates(spec: JsonObject, old: JsonObject, causes: Cause[]): void {
   }
 }
 
-/** Containers for debugging are only added (kubernetes ValidatePodEphemeralContainersUpdate). */
+/** Ephemeral containers can be added, but not changed or removed (kubernetes ValidatePodEphemeralContainersUpdate). */
 export function ephemeralContainerCauses(pod: JsonObject, old: JsonObject): Cause[] {
   const causes: Cause[] = [];
   const path = 'spec.ephemeralContainers';
@@ -101,7 +101,7 @@ export function ephemeralContainerCauses(pod: JsonObject, old: JsonObject): Caus
   return causes;
 }
 
-/** The addresses of a pod: one of each family (kubernetes validatePodIPs). */
+/** Checks the addresses of a pod: at most one of each family (kubernetes validatePodIPs). */
 export function podStatusCauses(pod: JsonObject): Cause[] {
   const path = 'status.podIPs';
   const addresses = objectsAt(pod, 'status', 'podIPs').map((one) => textAt(one, 'ip'));
@@ -118,9 +118,9 @@ export function podStatusCauses(pod: JsonObject): Cause[] {
   return causes;
 }
 
-/** How long a pod stays when it is deleted (kubernetes `pkg/registry/core/pod/strategy.go`, CheckGracefulDelete). */
+/** Seconds that a deleted pod has left to end (kubernetes `pkg/registry/core/pod/strategy.go`, CheckGracefulDelete). */
 export function podGracePeriod(pod: JsonObject, asked: number | undefined): number {
-  // A pod without a node has no kubelet that would end it, and one that has ended need not be waited for.
+  // A pod without a node has no kubelet that would end it, and a pod that has ended needs no time.
   if (textAt(pod, 'spec', 'nodeName') === '') return 0;
   const phase = textAt(pod, 'status', 'phase');
   if (phase === 'Succeeded' || phase === 'Failed') return 0;

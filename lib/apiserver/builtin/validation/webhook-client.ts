@@ -1,6 +1,6 @@
 /**
- * Where a webhook is, and which reviews it takes (apiserver `pkg/util/webhook/validation.go`, kubernetes
- * `pkg/apis/admissionregistration/validation/validation.go`).
+ * Checks of a webhook's address and of the review versions that it accepts (apiserver `pkg/util/webhook/validation.go`,
+ * kubernetes `pkg/apis/admissionregistration/validation/validation.go`).
  */
 import { numberAt, objectAt, textAt, textsAt, valueAt } from '../../../json/fields.ts';
 import type { JsonObject } from '../../../json/json.ts';

@@ -43,7 +43,7 @@ function checkOwnSelector(spec: JsonObject, kind: string, causes: Cause[]): void
   try {
     if (labelsMatch(labelSelectorOf(selector), labels as Record<string, string>)) return;
   } catch {
-    // The errors of the selector are reported above.
+    // Errors in the selector are reported above.
     return;
   }
   const words = '`selector` does not match template `labels`';
