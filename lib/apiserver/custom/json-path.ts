@@ -60,7 +60,7 @@ function literalOf(text: string): boolean | number | string | undefined {
   return /^-?\d+(?:\.\d+)?$/.test(text) ? Number(text) : undefined;
 }
 
-/** The first value at the path; `undefined` if there is none. */
+/** The first value at the path; `undefined` if it leads to no value. */
 export function firstAt(value: unknown, path: JsonPath, from = 0): unknown {
   let at = value;
   for (let index = from; index < path.length; index++) {
