@@ -5,7 +5,7 @@ import { shown } from './text.ts';
 
 interface CopiedCommandProps {
   readonly command: NextCommand;
-  /** Where it happened. */
+  /** Name of the node that the command is for; empty if unknown. */
   readonly node: string;
 }
 
@@ -24,7 +24,7 @@ export function CopiedCommand({ command: { line, isOnNode }, node }: CopiedComma
 
 export function CopyButton({ text, what }: { readonly text: string; readonly what: string }) {
   const [isCopied, setCopied] = useState(false);
-  // Another command may be in its place.
+  // The button may have been given another text.
   useEffect(() => setCopied(false), [text]);
   const copy = (): void => void navigator.clipboard.writeText(text).then(() => setCopied(true));
   return (

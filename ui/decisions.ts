@@ -2,7 +2,7 @@
 import type { ListedFinding } from './use-findings.ts';
 
 export interface Decisions {
-  /** How many, by what it is: `changed files`. */
+  /** Number of findings by what they are, such as `changed files`. */
   readonly counts: readonly {
     readonly what: readonly [one: string, several: string];
     readonly count: number;

@@ -89,7 +89,7 @@ export function Drawing({ layout, title, selected, select }: DrawingProps) {
   );
 }
 
-/** The same in a later picture. */
+/** A key that the item keeps in later pictures. */
 export function keyOf({ at, timeMs }: DrawnItem): string {
   return JSON.stringify([at, timeMs]);
 }
@@ -107,7 +107,7 @@ function Item({ shape, isActive, isSelected, choose }: ItemProps) {
     <g
       class={`item ${item.tone} ${isRound === true ? 'round' : ''}`}
       role="button"
-      // As the attribute is written: names in SVG have a case.
+      // Lower case as in the SVG specification: attribute names are case-sensitive in SVG.
       tabindex={isActive ? 0 : -1}
       aria-label={item.text}
       aria-pressed={isSelected}

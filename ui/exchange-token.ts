@@ -4,7 +4,7 @@ export async function exchangeToken(token: string): Promise<string> {
     const response = await fetch('session', { headers: { Authorization: `Bearer ${token}` } });
     return response.ok ? '' : await response.text();
   } catch {
-    // fetch also throws if the token has characters that no header may have.
+    // fetch also throws if the token has characters that are invalid in a header.
     return 'The server does not answer, or this is no token.';
   }
 }

@@ -8,9 +8,9 @@ import { counted, shown } from './text.ts';
 interface GuardCardsProps {
   readonly report: UiReport;
   readonly guards: readonly string[];
-  /** The guard whose findings alone are listed. */
+  /** The guard that the list of findings is limited to; empty: all. */
   readonly only: string;
-  /** The guard whose picture is shown. */
+  /** The guard whose picture is shown; empty: none. */
   readonly drawn: string;
   readonly toggle: (guard: string) => void;
 }

@@ -166,7 +166,7 @@ function AsTable({ picture: { items, axes, unit, title } }: { readonly picture: 
   );
 }
 
-/** The parts of a path are one name. */
+/** The names of an item, one per axis; with a single axis its parts are joined into a path. */
 function namesOf({ at }: DrawnItem, axes: number): string[] {
   if (axes !== 1) return at.slice(0, axes);
   return [at.join('/').replace(/^\/\//, '/')];

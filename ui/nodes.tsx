@@ -1,4 +1,4 @@
-/** How each guard is on each node, and in the operator. */
+/** The state of each guard on each node, and in the operator. */
 import type { NodeReport, StatusReport } from '../apps/status/report.ts';
 import { seesNodes } from './sees-nodes.ts';
 import { counted, shown } from './text.ts';

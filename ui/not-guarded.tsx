@@ -1,7 +1,7 @@
 import type { UiReport } from '../apps/ui/report.ts';
 import { clock, objectText, shown } from './text.ts';
 
-/** With thousands of objects and an agent that is dead, each has its problem. */
+/** Limit of problems shown: with a dead agent, each of thousands of objects may have one. */
 const MAX = 100;
 
 export function NotGuarded({ report: { status } }: { readonly report: UiReport }) {

@@ -1,6 +1,6 @@
 import type { StatusReport } from '../apps/status/report.ts';
 
-/** Whether this user may read anything of nodes and agents. Else all of it is missing, and not gone. */
+/** Whether this user may read anything about nodes and agents. If not, their absence from the report does not mean that they are gone. */
 export function seesNodes({ nodes, operator }: StatusReport): boolean {
   return nodes.length > 0 || operator.state !== 'unknown';
 }

@@ -41,7 +41,7 @@ export function Starters() {
   );
 }
 
-/** The comment that each begins with. */
+/** The question in the comment that an example begins with. */
 function questionOf(yaml: string): string {
   return (yaml.split('\n')[0] ?? '').replace(/^# /, '');
 }

@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks';
 import { exchangeToken } from './exchange-token.ts';
 import { shown } from './text.ts';
 
-/** @param why - What the server says of it. */
+/** @param why - The server's reason for asking. */
 export function TokenForm({ why }: { readonly why: string }) {
   const [refusal, setRefusal] = useState('');
   const submit = (form: HTMLFormElement): void => {

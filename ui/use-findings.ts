@@ -5,15 +5,15 @@ import type { UiFinding } from '../apps/ui/report.ts';
 
 /** The server keeps up to 10,000 of each of six kinds: more than a person reads, or a browser handles well. */
 const MAX = 20_000;
-/** Many come at once: a page is not drawn for each. */
+/** Findings that come within this time are drawn together. */
 const GATHER_MS = 100;
-/** After an answer that is no stream, such as that the server cannot find out who asks. */
+/** The pause after an answer that is not a stream, for example because the server cannot authenticate the user. */
 const RETRY_MS = 5_000;
 
 export interface ListedFinding extends UiFinding {
   readonly number: number;
   readonly timeMs: number;
-  /** Lower case: what a search looks in. */
+  /** The text that a search looks in, in lower case. */
   readonly text: string;
 }
 

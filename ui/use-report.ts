@@ -4,12 +4,12 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import type { UiReport } from '../apps/ui/report.ts';
 
 const POLL_MS = 5_000;
-/** However often something happens. */
+/** The least time between two polls, however often something happens. */
 const MIN_MS = 1_000;
 
 export interface PolledReport {
   readonly report: UiReport | undefined;
-  /** When the server said so last, milliseconds since 1970. */
+  /** When the server last confirmed the report, in milliseconds since 1970. */
   readonly checkedMs: number;
   /** Why the server gives none now; empty if it does. */
   readonly failure: string;
@@ -19,7 +19,7 @@ export interface PolledReport {
 
 const nothing: PolledReport = { report: undefined, checkedMs: 0, failure: '', needsToken: false };
 
-/** @param happened - Changes when something has happened: then it asks earlier. */
+/** @param happened - A change of this number means that something has happened: the next poll comes earlier. */
 export function useReport(happened: number): PolledReport {
   const [polled, setPolled] = useState(nothing);
   const hurry = useRef<() => void>(() => undefined);
@@ -28,7 +28,7 @@ export function useReport(happened: number): PolledReport {
     void (async () => {
       let tag = '';
       while (!stop.signal.aborted) {
-        // Before it asks: what happens meanwhile may not be in the answer.
+        // Made before the request: what happens during it may not be in the answer.
         const { promise: hurried, resolve } = Promise.withResolvers<void>();
         hurry.current = resolve;
         try {

@@ -32,7 +32,7 @@ interface PerfBufferOptions {
   readonly mapFd: number;
   /** CPUs whose slot in the map is taken over: its previous reader gets no more events of them. */
   readonly cpus: readonly number[];
-  /** The bytes are valid only during the call. The kernel may have added some to make their size a multiple of eight less four. */
+  /** The bytes are valid only during the call. The kernel may have padded them, to a multiple of 8 minus 4 bytes. */
   readonly onEvent: (bytes: Buffer, cpu: number) => void;
   /** The ring of the CPU was full. */
   readonly onLost: (count: bigint) => void;
@@ -90,20 +90,20 @@ class CpuRing implements Disposable {
     done(what, enablePerfEvent(this.#event));
     this.#poll = pollReadable(this.#event.fd, () => this.#read());
     opening.move();
-    // The kernel reports new data only once (kernel/events/core.c, perf_poll), and epoll_ctl(2) has consumed
-    // that before the event loop polls: data from before the registration is read after it.
+    // The kernel reports new data only once (kernel/events/core.c, perf_poll), and epoll_ctl(2) uses up that
+    // report: no event comes for data that is older than the registration, so it is read here.
     setImmediate(() => this.#read());
   }
 
   /** Reads everything that is available. */
   #read(): void {
-    // A turn of the event loop may already be on its way when it is disposed.
+    // A read may already be scheduled when the buffer is disposed.
     if (this.#memory.detached) return;
     let tail = this.#positions[TAIL] ?? 0n;
     const head = Atomics.load(this.#positions, HEAD);
     while (tail < head && !this.#memory.detached) {
       const at = Number(tail % BigInt(this.#data.length));
-      // Records begin at multiples of eight, so that a header is never cut.
+      // Records begin at multiples of 8, so a header never wraps around the end.
       const sizeBytes = this.#data.readUInt16LE(at + 6);
       if (sizeBytes < HEADER_BYTES) break;
       this.#take(this.#data.readUInt32LE(at), this.#bytesAt(at + HEADER_BYTES, sizeBytes - HEADER_BYTES));
@@ -112,7 +112,7 @@ class CpuRing implements Disposable {
     if (!this.#memory.detached) Atomics.store(this.#positions, TAIL, tail);
   }
 
-  /** In one piece, even if they wrap around the end. */
+  /** Bytes of the ring; a copy if they wrap around its end. */
   #bytesAt(at: number, sizeBytes: number): Buffer {
     const start = at % this.#data.length;
     const there = this.#data.subarray(start, start + sizeBytes);

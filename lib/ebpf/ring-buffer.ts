@@ -37,8 +37,8 @@ export interface RingBufferOptions {
    */
   readonly onError: (error: unknown) => void;
   /**
-   * The longest record that the programs make; a longer one over the end of the ring is a `DECODE` error.
-   * By default any: the ring is then mapped twice, and counts twice in this process's memory.
+   * Length of the longest record that the programs write; a longer one that wraps around the end of the ring is
+   * a `DECODE` error. Default: any length; the ring is then mapped twice, and counts twice in this process's memory.
    */
   readonly maxRecordBytes?: number;
   /** Upper bound of a batch, see {@link RingReader}. */
@@ -130,7 +130,7 @@ class MappedRingBuffer implements RingBuffer {
     this.#options.signal?.removeEventListener('abort', this.#dispose);
     this.#unwatch();
     clearTimeout(this.#timer);
-    // From inside a callback: the batch is still in use, so read() unmaps at its end.
+    // During a callback the batch is still in use: read() unmaps when it ends.
     if (!this.#reading) this.#mapping[Symbol.dispose]();
   }
 
@@ -153,7 +153,7 @@ class MappedRingBuffer implements RingBuffer {
 
   /**
    * While a record stays busy (its program was interrupted between reserve and commit) the ring
-   * stays readable: a level-triggered poll would burn a core. So look away until a timer fires; one
+   * stays readable: a level-triggered poll would burn a core. So stop polling until a timer fires; one
    * more empty wake-up then starts the next wait.
    */
   #waitForBusyRecord(): void {
@@ -212,7 +212,7 @@ class MappedRingBuffer implements RingBuffer {
       failed.push(error);
     }
     this.totals.discarded += progress.discarded;
-    // After the space is free again, so that an onError that throws leaves all in order.
+    // Called once the space is freed, so that an onError that throws leaves the ring in order.
     for (const error of failed) this.#options.onError(error);
     return progress;
   }
@@ -221,8 +221,8 @@ class MappedRingBuffer implements RingBuffer {
 interface RingMapping extends RingMemory, Disposable {}
 
 /**
- * Maps both parts of the ring (kernel/bpf/ringbuf.c, ringbuf_map_mmap_kern). The kernel has the data
- * twice in a row; of the second half, what a record that begins in the first can reach.
+ * Maps both parts of the ring (kernel/bpf/ringbuf.c, ringbuf_map_mmap_kern). The kernel offers the data twice in
+ * a row; of the second copy, only as much is mapped as a record that begins in the first one can reach.
  */
 function mapRing(mapFd: number, sizeBytes: number, maxRecordBytes: number): RingMapping {
   const pageBytes = libc.sysconf(SC_PAGESIZE);

@@ -27,8 +27,8 @@ export interface RingMemory {
   /** One page, read only: `producer_pos` at its start. */
   readonly producer: ArrayBuffer;
   /**
-   * The data area and behind it once more its beginning, at most all of it, so that a record over the
-   * end is contiguous: as far as the longest record reaches, or further.
+   * The data area, followed by its beginning mapped once more, so that a record that wraps around is contiguous.
+   * This second mapping is at least as long as the longest record can reach, and at most as long as the area.
    */
   readonly data: ArrayBuffer;
   /** Size of the data area: a power of two. */
@@ -42,7 +42,7 @@ export interface RingMemory {
  * what must stay. Offsets are multiples of 8, so fields keep their C alignment.
  */
 export interface RingBatch {
-  /** How many entries of `offsets` and `lengths` count. At least 1. */
+  /** How many entries of `offsets` and `lengths` are valid. At least 1. */
   readonly count: number;
   readonly offsets: Uint32Array;
   readonly lengths: Uint32Array;
@@ -59,9 +59,9 @@ export interface RingProgress {
   readonly discarded: number;
   /** Bytes given back to the producer, headers and padding included. */
   readonly freedBytes: number;
-  /** It stopped before a record that a program has reserved and not committed yet. */
+  /** Reading stopped before a record that a program has reserved and not committed yet. */
   readonly busy: boolean;
-  /** It stopped because the batch was full, and did not look at the next records: call again. */
+  /** Reading stopped because the batch was full, and did not look at the next records: call again. */
   readonly more: boolean;
 }
 
@@ -86,7 +86,7 @@ export class RingReader {
   /**
    * Goes on at the `consumer_pos` found in the memory.
    *
-   * @throws {RampartError} `INPUT` when the sizes are not those of a ring or `maxBatchRecords` is no
+   * @throws {RampartError} `INPUT` when the sizes are not those of a ring or `maxBatchRecords` is not a
    *   positive integer; `DECODE` when `consumer_pos` is not a multiple of 8.
    */
   constructor(memory: RingMemory, options: RingReaderOptions = {}) {
@@ -126,7 +126,7 @@ export class RingReader {
 
   /**
    * Reads committed records until the ring is empty, a record is busy or the batch is full, and calls
-   * `onBatch` with them: once, or not at all without any. Then it frees their space.
+   * `onBatch` once with them, if there are any. Then it frees their space.
    *
    * A batch is full at `maxBatchRecords`, or when it spans a quarter of the ring: so during a long drain the
    * producer gets space back in steps, and at no time waits for more than a quarter (or one record larger

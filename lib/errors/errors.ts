@@ -23,13 +23,13 @@ export const errorCodes = {
   DISPOSED: 'RAMPART_DISPOSED',
   /** The Kubernetes API answered with an error; `KubeError` has its status and reason. */
   API: 'RAMPART_API',
-  /** The Kubernetes API gave no usable answer: no connection, a timeout, a broken stream, something else there. */
+  /** The Kubernetes API gave no usable answer: no connection, a timeout, a broken stream, a server that is not the API. */
   API_UNREACHABLE: 'RAMPART_API_UNREACHABLE',
   /** The object to create exists already. */
   EXISTS: 'RAMPART_EXISTS',
   /** The object to change does not exist. */
   NOT_FOUND: 'RAMPART_NOT_FOUND',
-  /** The object to change is not as expected: another process has changed it. */
+  /** The object is not in the expected state: another process has changed it. */
   CONFLICT: 'RAMPART_CONFLICT',
   /** The requested history is no longer kept. */
   EXPIRED: 'RAMPART_EXPIRED',

@@ -9,7 +9,7 @@ import { SocketPath } from '../net/socket-path.ts';
 /** Up to where a feed has been read. */
 export interface FeedPosition {
   readonly id: string;
-  /** Number of the last line. */
+  /** Number of the last line that was read. */
   readonly number: number;
 }
 

@@ -9,7 +9,7 @@
  * 13 {"kind":"Alert",...
  * #{"live":13}                                       all that was kept has been sent
  * 17 {"kind":"Alert",...                           14 to 16 were dropped, because this reader was too slow
- * #{"at":20}                                         18 to 20 too
+ * #{"at":20}                                         18 to 20 were dropped too
  * ```
  *
  * The reader sends nothing. Numbers may be missing among the kept lines: those have been dropped.

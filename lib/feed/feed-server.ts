@@ -20,16 +20,16 @@ interface FeedServerOptions {
   readonly readerBytes?: number;
   /** Sent to each reader before the lines, as JSON. */
   readonly about?: () => unknown;
-  /** More readers at a time are sent away. Default: 8. */
+  /** Limit of readers at a time; more are refused. Default: 8. */
   readonly maxReaders?: number;
 }
 
 const READER_BYTES = 16 * 1024 * 1024;
 const MAX_READERS = 8;
-/** For readers at the end; those that have stopped are not waited for longer. */
+/** How long disposal waits for readers to take what is queued for them: one may have stopped reading. */
 const LINGER_MS = 500;
 
-/** A feed that is served. Disposing gives the readers a moment to take what waits, and removes the socket. */
+/** A feed that is served. Disposing gives the readers a moment to take what is queued, and removes the socket. */
 interface FeedServer extends AsyncDisposable {
   readonly path: string;
   readonly readers: number;
@@ -39,7 +39,7 @@ interface FeedServer extends AsyncDisposable {
  * Serves until disposed. A socket that a killed process left is taken over. The directory is made if it is missing, with
  * mode 0700; the socket has 0600.
  *
- * @throws {RampartError} `IN_USE` if another process is serving on it, or something else than a socket is there; `INPUT` for
+ * @throws {RampartError} `IN_USE` if another process is serving on it, or something other than a socket is there; `INPUT` for
  *   a name that is too long; `SYSTEM` when it cannot be listened on.
  */
 export async function serveFeed(
@@ -127,7 +127,7 @@ class FeedReader implements AsyncDisposable {
     void this.#reportWhenCaughtUp();
   }
 
-  /** The reader sees gaps by the numbers, but perhaps no further line comes. */
+  /** A reader sees from the next line's number what was dropped before it, but there may be no next line: so the last number is sent. */
   async #reportWhenCaughtUp(): Promise<void> {
     await this.#out.flush().catch(() => undefined);
     this.#isBehind = false;
@@ -141,7 +141,7 @@ async function listen(server: Server, path: string): Promise<SocketPath> {
     const socketPath = new SocketPath(path);
     try {
       await removeDeadSocket(path, socketPath.address);
-      // From its first moment: bind(2) makes the file with what the mask leaves.
+      // Private from the start: bind(2) creates the file with the mode that the umask leaves.
       const before = process.umask(0o177);
       try {
         server.listen(socketPath.address);
@@ -150,7 +150,7 @@ async function listen(server: Server, path: string): Promise<SocketPath> {
       }
       await once(server, 'listening');
       chmodSync(path, 0o600);
-      // An accepted connection that fails reports this itself.
+      // Failing to accept one connection must not end the process; failures of accepted ones are reported by their sockets.
       server.on('error', () => undefined);
       return socketPath;
     } catch (error) {
@@ -167,7 +167,7 @@ async function listen(server: Server, path: string): Promise<SocketPath> {
   }
 }
 
-/** Removes what a killed process left. */
+/** Removes the socket that a killed process left. */
 async function removeDeadSocket(path: string, address: string): Promise<void> {
   const stats = lstatSync(path, { throwIfNoEntry: false });
   if (stats === undefined) return;

@@ -1,13 +1,13 @@
 /** The recent and new lines of a process, for readers that connect later. */
 
 interface LineFeedOptions {
-  /** How many are kept of each kind. Default: 1000. */
+  /** How many lines of each kind are kept. Default: 1000. */
   readonly maxLines?: number;
-  /** Total length of the lines of a kind, in UTF-16 units: a byte each for ASCII. Default: 2 MiB. */
+  /** Limit of the total length of the kept lines of a kind, in UTF-16 units: a byte each for ASCII. Default: 2 MiB. */
   readonly maxUnits?: number;
 }
 
-/** A line and its number: the first one of a feed is 1, and no number is left out. */
+/** A line and its number: the first line of a feed has number 1, and no number is left out. */
 interface NumberedLine {
   readonly number: number;
   readonly line: string;
@@ -20,7 +20,7 @@ const MAX_LINES = 1000;
 const MAX_UNITS = 2 * 1024 * 1024;
 
 /**
- * Keeps the last lines of each kind, so that many of one do not push out the few of another, and hands new ones on. Without
+ * Keeps the last lines of each kind, so that many of one kind do not push out the few of another, and passes new lines on. Without
  * listeners a line costs one place in a ring. Kinds are few, and named by the program.
  */
 export class LineFeed {
@@ -38,7 +38,7 @@ export class LineFeed {
     return this.#last;
   }
 
-  /** The number that the oldest line has that is kept; `last + 1` if none is. */
+  /** The number of the oldest kept line; `last + 1` if none is kept. */
   get first(): number {
     return Math.min(this.#last + 1, ...[...this.#rings.values()].map(({ first }) => first));
   }
@@ -68,7 +68,7 @@ class Ring {
   readonly #lines: (string | undefined)[];
   readonly #numbers: number[];
   readonly #maxUnits: number;
-  /** How many there were. */
+  /** How many lines were added so far, including those no longer kept. */
   #taken = 0;
   #kept = 0;
   #units = 0;

@@ -6,10 +6,10 @@ import { errorCodes, RampartError } from '../errors/errors.ts';
 const CHUNK_BYTES = 64 * 1024;
 
 /**
- * A regular file from its start, whole. Its size is asked for first: a sparse file of gigabytes costs nothing to whoever made it.
+ * Reads a whole regular file. Its size is checked first: a sparse file of gigabytes costs its author nothing.
  *
  * @param name for the error
- * @throws {RampartError} `LIMIT` if it has more bytes, also where it grows meanwhile; the error of read(2)
+ * @throws {RampartError} `LIMIT` if it has more bytes, even if it grows during the read; the error of read(2)
  */
 export function readBounded(fd: number, maxBytes: number, name: string): Buffer {
   const { size } = fstatSync(fd);

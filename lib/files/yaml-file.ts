@@ -19,7 +19,7 @@ export function readYaml(path: string): unknown {
   return parseYaml(text, path);
 }
 
-/** `NOT_FOUND` or `SYSTEM`. */
+/** The error for a file that cannot be read: `NOT_FOUND` or `SYSTEM`. */
 export function unreadable(what: string, error: unknown): RampartError {
   const missing = (error as NodeJS.ErrnoException).code === 'ENOENT';
   return new RampartError(missing ? errorCodes.NOT_FOUND : errorCodes.SYSTEM, {
@@ -43,7 +43,7 @@ export function parseYaml(text: string, what: string): unknown {
   }
 }
 
-/** @param what - Where the mapping comes from, for messages. @throws {RampartError} `INPUT` for the first other key */
+/** @param what - Where the mapping comes from, for messages. @throws {RampartError} `INPUT` for the first key that is not in `known` */
 export function refuseUnknown(
   record: Readonly<Record<string, unknown>>,
   known: readonly string[],
@@ -54,7 +54,7 @@ export function refuseUnknown(
   throw unusable(what, `unknown key ${JSON.stringify(key)} (known: ${known.join(', ')})`);
 }
 
-/** `INPUT`: the file can be read, but says something that is not a setting. */
+/** The error for a file that can be read, but has something in it that is not a setting: `INPUT`. */
 export function unusable(what: string, why: string): RampartError {
   return new RampartError(errorCodes.INPUT, { what: `${what} cannot be used`, why });
 }

@@ -17,14 +17,14 @@ import { GrpcError, grpcStatus } from './status.ts';
 
 interface GrpcCallOptions {
   readonly signal: AbortSignal | undefined;
-  /** For the whole call. Undefined: it may take for ever. */
+  /** Limit for the whole call. Undefined: no limit. */
   readonly timeoutMs: number | undefined;
 }
 
-/** containerd limits its answers to 16 MiB. */
+/** Limit of an answer. containerd limits its own to 16 MiB. */
 const MAX_BYTES = 64 * 1024 * 1024;
 
-/** One HTTP/2 session, opened by the first call, and by the next one after it ended. */
+/** One HTTP/2 session, opened by the first call; if it ends, the next call opens a new one. */
 export class GrpcClient implements Disposable {
   readonly #socketPath: string;
   #session: ClientHttp2Session | undefined;
@@ -34,7 +34,7 @@ export class GrpcClient implements Disposable {
   }
 
   /**
-   * Sends `message` to the method (`/package.Service/Method`) and yields what is answered, to the end.
+   * Sends `message` to the method (`/package.Service/Method`) and yields the messages of the answer until it ends.
    *
    * @throws {GrpcError} when it fails or is aborted.
    */
@@ -121,7 +121,7 @@ const statusOfHttp: Readonly<Record<number, number>> = {
 };
 
 function checkStatus(headers: IncomingHttpHeaders, trailers: IncomingHttpHeaders): void {
-  // An answer without messages may have all in its one block of headers.
+  // An answer without messages may have its status in the headers, and no trailers.
   const last = trailers['grpc-status'] === undefined ? headers : trailers;
   const status = last['grpc-status'];
   if (status !== undefined) {

@@ -12,7 +12,7 @@ import { messageOf } from '../errors/errors.ts';
 import { framed, messagesOf } from './frames.ts';
 import { GrpcError, grpcStatus } from './status.ts';
 
-/** The default of grpc-go. */
+/** Limit of a message: the default of grpc-go. */
 const MAX_BYTES = 4 * 1024 * 1024;
 
 /**
@@ -35,20 +35,20 @@ export class GrpcServer implements Disposable {
 
   constructor(methods: Readonly<Record<string, GrpcMethod>>) {
     this.#methods = new Map(Object.entries(methods));
-    // Accepting failed, for want of descriptors: that client gets no answer. It must not end the process.
+    // Accepting a client may fail for lack of descriptors: it gets no answer, but the process must not end.
     this.#server.on('error', () => undefined);
     this.#server.on('session', (session) => {
       this.#sessions.add(session);
       session.on('close', () => this.#sessions.delete(session));
-      // A client that went away: its calls are over.
+      // The client has gone, and its calls with it.
       session.on('error', () => undefined);
     });
     this.#server.on('stream', (stream, headers) => void this.#serve(stream, headers));
   }
 
   /**
-   * The path is resolved before it returns, in the mount namespace of the calling thread. Not removed when the server is disposed: it may
-   * be another one's by then.
+   * The path is resolved before it returns, in the mount namespace of the calling thread. Disposing the server does not remove the
+   * socket file: by then it may belong to another server.
    *
    * @throws {Error} of the file system: EADDRINUSE for a path that exists.
    */

@@ -15,7 +15,7 @@ export const grpcStatus = {
   UNAVAILABLE: 14,
 } as const;
 
-/** A call that failed: by the server's word, or below it (`UNAVAILABLE` with the socket's error as cause). */
+/** A call that failed: the server refused it, or the connection broke (`UNAVAILABLE` with the socket's error as cause). */
 export class GrpcError extends Error {
   readonly status: number;
 

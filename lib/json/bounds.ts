@@ -5,7 +5,7 @@
 import { isObject } from './json.ts';
 import { Refusal } from './refusal.ts';
 
-/** Deeper than any real object; the code that walks objects calls itself once a level. */
+/** Deeper than any real object. Limited because code that walks objects recurses once per level. */
 export const maxNesting = 500;
 
 /** Whether a value has at most `levels` levels; recurses once for each. */

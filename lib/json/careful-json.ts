@@ -12,13 +12,13 @@ export class JsonSyntaxError extends SyntaxError {
 
 interface CarefulJson {
   readonly value: unknown;
-  /** `spec.containers[0].name`; the first hundred. */
+  /** Paths of duplicate fields, such as `spec.containers[0].name`; only the first hundred. */
   readonly duplicates: readonly string[];
 }
 
 const maxDuplicates = 100;
 
-/** Calls itself once a level: the caller bounds the depth. @throws {JsonSyntaxError} */
+/** Recurses once per level: the caller limits the depth. @throws {JsonSyntaxError} */
 export function parseJsonCarefully(text: string): CarefulJson {
   const parser = new Parser(text);
   return { value: parser.document(), duplicates: parser.duplicates };
@@ -45,7 +45,7 @@ class Parser {
     return value;
   }
 
-  /** The next character that is no white space. */
+  /** The next character that is not white space. */
   #peek(): string | undefined {
     for (;;) {
       const next = this.#text[this.#at];
@@ -132,7 +132,7 @@ class Parser {
     this.#at++;
     if (!isEscaped) return this.#text.slice(start + 1, this.#at - 1);
     const text = JSON.parse(this.#text.slice(start, this.#at)) as string;
-    // Half of a pair is no character; Go puts U+FFFD in its place.
+    // Half of a surrogate pair is not a character; Go replaces it by U+FFFD.
     return text.toWellFormed();
   }
 

@@ -17,7 +17,7 @@ export function parseJsonKeys(text: string, reviver?: Reviver): unknown {
   return hasEscapedKey(text) && hasBackslashKey(value) ? parseJsonCarefully(text).value : value;
 }
 
-/** Calls itself once a level. */
+/** Recurses once per level. */
 function hasBackslashKey(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false;
   if (Array.isArray(value)) return value.some(hasBackslashKey);

@@ -16,7 +16,7 @@ export function valueAt(value: unknown, ...path: readonly string[]): unknown {
   return current ?? undefined;
 }
 
-/** '' if it is not a text. */
+/** The text at a path of fields; empty if it is missing or not a text. */
 export function textAt(value: unknown, ...path: readonly string[]): string {
   const found = valueAt(value, ...path);
   return typeof found === 'string' ? found : '';
@@ -59,7 +59,7 @@ export function setDefault(object: JsonObject, field: string, value: unknown): v
   if (found === undefined || found === null || found === '') object[field] = value;
 }
 
-/** Go prints an int-or-string as the type that it has. */
+/** An int-or-string as Go prints it; empty for any other type. */
 export function textOf(value: unknown): string {
   return typeof value === 'string' || typeof value === 'number' ? String(value) : '';
 }

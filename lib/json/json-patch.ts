@@ -101,7 +101,7 @@ class PatchedDocument {
   finish(): JsonObject {
     const result = this.#document;
     if (!isObject(result)) throw unprocessable('the result of the patch is not an object');
-    // Operations can only have nested values deeper through #put, so this bounds what leaves here.
+    // The operations may have nested values deeper than either argument was.
     if (extentOf(result, maxNesting).depth > maxNesting) {
       throw unprocessable(`the result of the patch is nested deeper than ${maxNesting} levels`);
     }
@@ -130,7 +130,7 @@ class PatchedDocument {
     const place = this.#locate(path, kind, true);
     if (place.container === undefined) this.#document = value;
     else if (Array.isArray(place.container)) {
-      // There is one more place than items: behind the last.
+      // 1: the position after the last item is valid too.
       const index =
         place.token === '-' ? place.container.length : indexOf(place.token, place.container, path, kind, 1);
       place.container.splice(index, 0, value);

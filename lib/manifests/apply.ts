@@ -47,7 +47,7 @@ export class ManifestApplier {
   readonly #kinds: Kinds;
   readonly #applied = new Map<string, Applied>();
 
-  /** @param reserved names of CustomResourceDefinitions that are not the files' to say. */
+  /** @param reserved names of CustomResourceDefinitions that files must not contain. */
   constructor(client: KubeClient, roots: readonly ManifestRoot[], reserved: ReadonlySet<string>) {
     this.#client = client;
     this.#roots = roots;
@@ -142,7 +142,7 @@ export class ManifestApplier {
     return one;
   }
 
-  /** Whether there was something to do. */
+  /** @returns whether something was changed */
   async #apply(
     { key, type, object, source }: Declared & { readonly key: string },
     whole: boolean,
@@ -208,7 +208,7 @@ export class ManifestApplier {
       for (const { metadata } of items) {
         const file = metadata.annotations?.[manifestAnnotation];
         const uid = metadata.uid ?? '';
-        // Events, for one, are shown by two groups.
+        // Some objects are served by two groups: Events, for example.
         if (file === undefined || uids.has(uid) || !isWithin(this.#roots, file)) continue;
         uids.add(uid);
         if (metadata.deletionTimestamp !== undefined) continue;

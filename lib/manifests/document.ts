@@ -28,7 +28,7 @@ interface ParsedManifest {
   readonly problems: readonly Problem[];
 }
 
-/** Dates and their like stay strings, as in what the API server and kubectl read YAML with. */
+/** Dates and the like stay strings, as in the YAML parser of the API server and kubectl. */
 const foreign = new Set(
   ['timestamp', 'omap', 'pairs', 'set', 'binary'].map((name) => `tag:yaml.org,2002:${name}`),
 );
@@ -56,7 +56,7 @@ export function parseManifest(text: string, file: string): ParsedManifest {
   return { objects, problems: all };
 }
 
-/** As {@link parseManifest}, of whatever is in the file: it need not be objects that can be applied. */
+/** Like {@link parseManifest}, for files with any values: they need not be objects that can be applied. */
 export function parseManifestValues(
   text: string,
   file: string,
@@ -113,7 +113,7 @@ function parseDocuments(
     });
     return 'empty' in documents ? [] : documents;
   } catch (error) {
-    // The parser calls itself once a level.
+    // Also a stack overflow: the parser recurses once per level.
     return { why: `invalid YAML: ${error instanceof Error ? error.message : String(error)}` };
   }
 }
@@ -160,7 +160,7 @@ function fieldPath(field: string): (number | string)[] {
   );
 }
 
-/** The line of the deepest node on the way that is there: of a field, the line of its name. */
+/** The line of the deepest node of a path that exists; for a field, the line of its name. */
 function lineAt(document: Document.Parsed, lines: LineCounter, path: readonly (number | string)[]): number {
   let node: unknown = document.contents;
   let offset = isNode(node) ? (node.range?.[0] ?? 0) : 0;

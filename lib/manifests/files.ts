@@ -53,7 +53,7 @@ function unusable(path: string, why: string, cause?: unknown): RampartError {
   });
 }
 
-/** Reads them all: of a directory what lies right in it, as kubectl does. A file that is gone is not among them. */
+/** Reads all manifests. Of a directory it reads the files, but no subdirectories, like kubectl. Files that are gone are omitted. */
 export function readManifests(roots: readonly ManifestRoot[]): FoundFiles {
   const paths = new Set<string>();
   const unreadable: { path: string; why: string }[] = [];
@@ -93,7 +93,7 @@ function exists(path: string): boolean {
   }
 }
 
-/** Whether a file is one of those that the roots mean. */
+/** Whether a path is one of the roots, or directly in one. */
 export function isWithin(roots: readonly ManifestRoot[], path: string): boolean {
   return roots.some((root) => root.path === (root.isDirectory ? dirname(path) : path));
 }

@@ -21,16 +21,16 @@ interface FollowManifestsOptions {
    * changes.
    */
   readonly say: (line: string) => void;
-  /** After each round; for tests and metrics. */
+  /** Called after each round, for tests and metrics. */
   readonly onRound?: (round: Round) => void;
   readonly signal: AbortSignal;
   readonly times?: Partial<FollowTimes>;
 }
 
 interface FollowTimes {
-  /** For this long, no file may change before they are read: editors write in several steps. */
+  /** Files are read once none has changed for this long: editors write in several steps. */
   readonly settleMs: number;
-  /** Files that never stop changing are read after that. */
+  /** Files that keep changing are read after this long anyway. */
   readonly patienceMs: number;
   /** Interval of reading the files without an event: the kernel reports none for remote changes on network file systems. */
   readonly rescanMs: number;
@@ -97,7 +97,7 @@ class Follower {
     this.#watchers.clear();
   }
 
-  /** Whether all is as the files say; `undefined` if the server could not be asked. */
+  /** Whether the API agrees with the files; `undefined` if the server could not be reached. */
   async #round(found: FoundFiles, whole: boolean): Promise<boolean | undefined> {
     const { signal, say, onRound } = this.#options;
     try {
@@ -126,7 +126,7 @@ class Follower {
     }
   }
 
-  /** Until files have changed and settled, or the time is up. */
+  /** Waits until files have changed and settled, or the time is up. */
   async #pause(ms: number): Promise<void> {
     if (!(await this.#changes(ms))) return;
     const untilMs = systemClock.monotonicMs() + this.#times.patienceMs;
@@ -166,7 +166,7 @@ class Follower {
             name === '..data' ||
             (isDirectory ? isManifestName(name) : name === basename(path));
           if (counts) this.#changed.resolve();
-          // Nothing comes from a directory that was removed, also when it is made again: it is watched again.
+          // The watch of a removed directory reports nothing more, even if the directory is created again: so a new watch is needed.
           else if (name === basename(directory)) this.#forget(key);
         });
         watcher.on('error', () => this.#forget(key));

@@ -12,7 +12,7 @@ export class Kinds {
     this.#client = client;
   }
 
-  /** The served kinds may have changed: custom resources have come or gone. */
+  /** Call it when the served kinds may have changed, because custom resources were added or removed. */
   forget(): void {
     this.#versions.clear();
   }

@@ -18,7 +18,7 @@ export interface AddressRulesOptions {
    * allowed whatever it resolves to.
    */
   readonly allow?: readonly string[];
-  /** Addresses and networks that are refused besides, e.g. that of the nodes. `allow` wins. */
+  /** Further addresses and networks that are refused, e.g. those of the nodes. `allow` wins. */
   readonly refuse?: readonly string[];
   /** How to allow a host all the same, for messages: `start the agent with --allow-callback HOST`. */
   readonly exception: (host: string) => string;
@@ -94,7 +94,7 @@ export class AddressRules {
     return undefined;
   }
 
-  /** The refusal of a host that is an address; a name is known when it is resolved. */
+  /** The refusal of a host that is an address; a name is checked only when it is resolved. */
   refusalOfHost(host: string): string | undefined {
     const address = withoutBrackets(host);
     return isIP(address) === 0 ? undefined : this.refusal(address);
@@ -144,7 +144,7 @@ export function withoutBrackets(host: string): string {
   return host.replace(/^\[(.*)\]$/, '$1');
 }
 
-/** Whether a host is an address of this machine alone. Names are not believed. */
+/** Whether a host is a loopback address. Names are not resolved: none counts, not even `localhost`. */
 export function isLoopback(host: string): boolean {
   const address = withoutBrackets(host);
   return address === '::1' || (isIPv4(address) && address.startsWith('127.'));
@@ -192,7 +192,7 @@ function embeddedIPv4(address: string): readonly string[] {
 
 /** The 32 hexadecimal digits of an IPv6 address. */
 function hexOf(address: string): string {
-  // The parser of URLs writes any form in the shortest one, without dots.
+  // The URL parser turns any form into the shortest one, without dots.
   const [head = '', tail] = new URL(`http://[${address}]`).hostname.slice(1, -1).split('::');
   const groups = (text: string): string[] => (text === '' ? [] : text.split(':'));
   const before = groups(head);

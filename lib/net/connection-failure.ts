@@ -33,6 +33,6 @@ export function describeConnectionFailure(error: unknown): string {
   const { code, syscall } = error as NodeJS.ErrnoException;
   const reason = code === undefined ? undefined : reasons[code];
   if (reason === undefined) return error.message;
-  // Which of several addresses it was is in the message alone.
+  // Only the message says which of several addresses it was.
   return syscall === undefined ? reason : `${reason} (${error.message})`;
 }

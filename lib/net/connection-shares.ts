@@ -25,7 +25,7 @@ export class ConnectionShares {
     return this.#shares.used;
   }
 
-  /** The share of the connection of a request, also by TLS; `undefined` once it has ended. */
+  /** The share of the connection with this peer, whether plain or TLS; `undefined` once it has ended. */
   of(socket: Pick<Socket, 'remoteAddress' | 'remotePort'>): Share | undefined {
     return this.#byPeer.get(peerOf(socket));
   }
@@ -50,7 +50,7 @@ function peerOf({ remoteAddress, remotePort }: Pick<Socket, 'remoteAddress' | 'r
   return `${remoteAddress} ${remotePort}`;
 }
 
-/** A client with one of these addresses can use the others, too: 127.0.0.0/8, and /64 of IPv6. */
+/** The source that an address counts for. Addresses that a single client can use are one source: 127.0.0.0/8, and a /64 of IPv6. */
 export function sourceOf(address: string): string {
   const ipv4 = /^(?:::ffff:)?(\d+)\.\d+\.\d+\.\d+$/i.exec(address);
   if (ipv4 !== null) return ipv4[1] === '127' ? 'loopback' : address.replace(/^::ffff:/i, '');

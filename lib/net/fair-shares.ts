@@ -1,6 +1,6 @@
 /**
- * A bounded amount of something, such as connections or bytes, that sources share. Where it is used up, the source that
- * holds most loses what it has held for longest: whoever takes everything takes it from itself.
+ * A bounded amount of something, such as connections or bytes, that sources share. Once it is used up, the source that
+ * holds most loses what it has held for longest: a source that takes everything takes it from itself.
  */
 
 export interface FairLimits {
@@ -31,9 +31,9 @@ export class FairShares {
   }
 
   /**
-   * A share of nothing, to be grown. Whoever opens it disposes it.
+   * A share of nothing, to be grown. The caller disposes it.
    *
-   * @param onRevoke called when it is taken away, after which it holds nothing and cannot grow.
+   * @param onRevoke called when the share is revoked; it holds nothing then, and cannot grow.
    */
   open(name: string, onRevoke: () => void): Share {
     const source = this.#sources.get(name) ?? { name, shares: new Set<Share>() };
@@ -51,7 +51,7 @@ export class FairShares {
     return share;
   }
 
-  /** @returns false where `share` is what would have to go, or nothing can. */
+  /** @returns false if `share` itself would have to be revoked, or nothing can be */
   #makeRoom(source: Source, share: Share, units: number): boolean {
     while (heldBy(source) + units > this.#perSource) {
       if (!revokeOldest(source, share)) return false;
@@ -80,7 +80,7 @@ export class Share implements Disposable {
   readonly #hooks: ShareHooks;
   #units = 0;
   #isOver = false;
-  /** While this is true, it is not taken away: for requests that are being processed. */
+  /** While this is true, the share is not revoked: for requests that are being processed. */
   isKept = false;
 
   constructor(hooks: ShareHooks) {
@@ -91,7 +91,7 @@ export class Share implements Disposable {
     return this.#units;
   }
 
-  /** @returns false without room, or if the room was taken away: the owner then gives up and disposes it. */
+  /** @returns false if there is no room, or the share was revoked: the owner then gives up and disposes it */
   grow(units: number): boolean {
     if (this.#isOver || !this.#hooks.make(units) || this.#isOver) return false;
     this.#units += units;
@@ -126,7 +126,7 @@ function revocableOf({ shares }: Source): number {
   return sum;
 }
 
-/** @returns false if the oldest is `asking`, or nothing can be taken away. */
+/** @returns false if the oldest is `asking`, or nothing can be revoked */
 function revokeOldest({ shares }: Source, asking: Share): boolean {
   for (const share of shares) {
     if (share.isKept || (share.units === 0 && share !== asking)) continue;

@@ -38,9 +38,9 @@ export interface Answer {
 
 export interface KeptConnectionOptions {
   readonly clock: Clock;
-  /** From the look-up of the name to the head of the answer. */
+  /** Time limit from the look-up of the name to the head of the answer. */
   readonly timeoutMs: number;
-  /** For the rest of the answer. */
+  /** Time limit for the rest of the answer. */
   readonly bodyMs: number;
   readonly maxBodyBytes: number;
   /** Default: the system's. If it refuses an address, the address is not called through a proxy either. */
@@ -134,13 +134,13 @@ export class KeptConnection implements Disposable {
       host: withoutBrackets(url.hostname),
       port: url.port === '' ? (secure ? 443 : 80) : Number(url.port),
       path: `${url.pathname}${url.search}`,
-      // A proxy may be anywhere.
+      // The address of a proxy is not restricted.
       ...(lookup && proxy === undefined && { lookup }),
       headers: { ...headers, 'content-length': body.byteLength },
     });
   }
 
-  /** The connection for these certificates. With new ones comes a new one. */
+  /** The connection for these certificates; other certificates need a new one. */
   #agentFor(secure: boolean, { ca, cert, key }: TlsMaterial, proxy: URL | undefined): Agent {
     const known = this.#tls;
     const isKnown =
@@ -150,14 +150,14 @@ export class KeptConnection implements Disposable {
       same(known.cert, cert) &&
       same(known.key, key);
     if (this.#agent !== undefined && isKnown) return this.#agent;
-    // Made once, and not by each connection from the texts.
+    // Made once: otherwise each connection would parse the texts again.
     const secureContext = secure ? createSecureContext({ ca, cert, key }) : undefined;
     this.#agent?.destroy();
     this.#tls = { ca, cert, key };
     this.#secure = secure;
     this.#proxy = proxy;
     const options = { ...agentOptions, proxyEnv: proxyEnvOf(proxy) };
-    // `rejectUnauthorized`, or NODE_TLS_REJECT_UNAUTHORIZED would decide.
+    // `rejectUnauthorized` is set because NODE_TLS_REJECT_UNAUTHORIZED would decide otherwise.
     this.#agent =
       secureContext === undefined
         ? new HttpAgent(options)
@@ -165,7 +165,7 @@ export class KeptConnection implements Disposable {
     return this.#agent;
   }
 
-  /** The body, whole, so that the connection can be used again. */
+  /** Reads the whole body, so that the connection can be used again. */
   async #read(answer: IncomingMessage): Promise<Buffer | undefined> {
     const { clock, bodyMs, maxBodyBytes } = this.#options;
     const { promise, resolve } = Promise.withResolvers<void>();

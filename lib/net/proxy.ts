@@ -15,7 +15,7 @@ export interface ProxySettings {
   readonly none?: string | undefined;
 }
 
-/** Upper case wins. */
+/** The settings in the environment: `HTTP_PROXY` wins over `http_proxy`. */
 export function proxiesOf(environment: Readonly<Record<string, string | undefined>>): ProxySettings {
   const of = (name: string): string | undefined => environment[name] || environment[name.toLowerCase()];
   return { http: of('HTTP_PROXY'), https: of('HTTPS_PROXY'), none: of('NO_PROXY') };
@@ -54,14 +54,14 @@ export function proxyUrl(text: string): URL {
   });
 }
 
-/** For `proxyEnv` of an agent: exactly this proxy, whatever the environment of the process says. */
+/** The `proxyEnv` for an agent that uses exactly this proxy, whatever the environment of the process says. */
 export function proxyEnvOf(proxy: URL | undefined): Record<string, string> {
   return proxy === undefined ? {} : { HTTP_PROXY: proxy.href, HTTPS_PROXY: proxy.href };
 }
 
 /**
- * The addresses of a host that a proxy is asked to call: what a rule refuses to connect to must not be had by way of the proxy. A name that is
- * known to the proxy alone passes.
+ * Checks the addresses of a host before a proxy is asked to call it: an address that a rule refuses must not be reached through the proxy
+ * either. A name that only the proxy can resolve passes.
  *
  * @throws the error of `lookup` for addresses that are refused
  */

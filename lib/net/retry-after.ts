@@ -3,7 +3,7 @@ export function parseRetryAfter(value: string | undefined, nowMs: number): numbe
   const text = value?.trim();
   if (text === undefined || text === '') return undefined;
   if (/^\d{1,10}$/.test(text)) return Number(text) * 1000;
-  // A date of HTTP names its day: Date.parse alone would take "-5" for a year.
+  // An HTTP date begins with a weekday: Date.parse alone would take "-5" for a year.
   const dateMs = /^[A-Z][a-z]{2,8},? /.test(text) ? Date.parse(text) : Number.NaN;
   return Number.isNaN(dateMs) ? undefined : Math.max(0, dateMs - nowMs);
 }

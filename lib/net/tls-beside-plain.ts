@@ -11,15 +11,15 @@ const HANDSHAKE = 0x16;
 const HANDSHAKE_MS = 10_000;
 
 export interface TlsBesidePlain {
-  /** For new connections. */
+  /** Uses these from now on, for new connections. */
   useCertificates(texts: CertificateTexts): void;
-  /** Ends the connections by TLS, which `closeAllConnections` of the plain server does not know. */
+  /** Ends the TLS connections: `closeAllConnections` of the plain server does not know them. */
   close(): void;
 }
 
 /**
- * From now on the server takes connections by TLS as well, recognised by their first byte; `listener` answers
- * them. With authorities for clients, the handshake fails for clients without such a certificate.
+ * From now on the server accepts TLS connections as well, recognised by their first byte; `listener` answers
+ * them. With authorities for clients, the handshake fails for clients without a certificate from one of them.
  *
  * @param server - Before it listens; its time limits for sockets apply to both.
  */
@@ -38,10 +38,10 @@ export async function takeTls(
     listener,
   );
   tls.timeout = server.timeout;
-  // A client that does not end its handshake, or has no certificate.
+  // Ignored: a client that does not finish its handshake, or has no certificate.
   tls.on('tlsClientError', () => undefined);
   const sockets = new Set<Socket>();
-  // The first is node:http's own; others, which count connections, stay.
+  // The first listener is node:http's own; others, which count connections, stay.
   const [takePlain] = server.listeners('connection') as ((socket: Socket) => void)[];
   if (takePlain !== undefined) server.removeListener('connection', takePlain);
   server.on('connection', (socket: Socket) => {

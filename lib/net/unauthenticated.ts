@@ -3,7 +3,7 @@ import type { Server, ServerOptions } from 'node:http';
 
 import { ConnectionShares } from './connection-shares.ts';
 
-/** For slow and silent clients. */
+/** Limits for slow and silent clients. */
 export const unauthenticatedServer: ServerOptions = {
   headersTimeout: 10_000,
   requestTimeout: 10_000,

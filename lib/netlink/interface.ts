@@ -27,7 +27,7 @@ interface NetworkInterface {
 }
 
 export interface ListedInterface extends NetworkInterface {
-  /** `veth`, `bridge`; '' for one of hardware. */
+  /** `veth`, `bridge`; '' for a hardware interface. */
   readonly kind: string;
   /** At most one in each mode. */
   readonly xdp: readonly { readonly mode: 'generic' | 'native' | 'offload'; readonly programId: number }[];

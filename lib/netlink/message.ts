@@ -14,7 +14,7 @@ export const messageFlags = {
   CREATE: 0x400,
   /** NLM_F_ROOT | NLM_F_MATCH */
   DUMP: 0x300,
-  /** In an answer: what was dumped has changed meanwhile. */
+  /** In an answer: the dumped list has changed during the dump. */
   DUMP_INTR: 0x10,
 } as const;
 

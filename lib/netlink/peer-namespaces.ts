@@ -1,6 +1,6 @@
 /**
- * The other ends of virtual Ethernet pairs, in their network namespaces: a namespace is asked by the ID that this one has for it,
- * without entering it (Linux 5.0; CAP_NET_ADMIN in the user namespace that owns it).
+ * The other ends of virtual Ethernet pairs, in their network namespaces. The kernel is asked about a namespace by its ID in this one
+ * (netnsid), without entering it (Linux 5.0; CAP_NET_ADMIN in the user namespace that owns it).
  */
 import { attribute, attributesOf, hostBytes32, type NetlinkMessage, textOf } from './message.ts';
 import type { RouteSocket } from './route.ts';
@@ -16,7 +16,7 @@ const IFA = { ADDRESS: 1, LOCAL: 2, TARGET_NETNSID: 10 } as const;
 /** struct ifinfomsg, struct ifaddrmsg. */
 const IFINFO_BYTES = 16;
 const IFADDR_BYTES = 8;
-/** In struct ifinfomsg. */
+/** Offset of the interface's index in struct ifinfomsg. */
 const INDEX_OFFSET = 4;
 const AF_UNSPEC = 0;
 const AF_INET = 2;
@@ -73,14 +73,14 @@ export const networkGroups: readonly number[] = [1, 5, 9];
 /** Undefined for other messages. Events of the other ends are not reported. */
 export function networkEvent({ type, body }: NetlinkMessage): NetworkEvent | undefined {
   if (type === RTM_NEWADDR || type === RTM_DELADDR) return { kind: 'address' };
-  // For another family, a port of a bridge comes or goes: its interface stays.
+  // Messages of another family are about ports of a bridge that come or go: their interfaces stay.
   if ((type !== RTM_NEWLINK && type !== RTM_DELLINK) || body[0] !== AF_UNSPEC) return undefined;
   const index = body.readInt32LE(INDEX_OFFSET);
   return { kind: 'interface', index, end: type === RTM_NEWLINK ? pairEndOf(body) : undefined };
 }
 
 /**
- * Keyed by the index of the interface; only those of Ethernet.
+ * The MAC addresses of a namespace's Ethernet interfaces, keyed by the index of the interface.
  *
  * @throws {KernelRefusal} also if the namespace is gone.
  */
@@ -97,7 +97,7 @@ export function macAddressesIn(socket: RouteSocket, namespaceId: number): Map<nu
 }
 
 /**
- * @param namespaceId - Undefined: of this namespace. Another one needs a strict socket.
+ * @param namespaceId - Undefined: the socket's own namespace. For another one, the socket must be strict.
  * @throws {KernelRefusal} also if the namespace is gone.
  */
 export function interfaceAddresses(socket: RouteSocket, namespaceId?: number): InterfaceAddress[] {

@@ -1,4 +1,4 @@
-/** Reads what comes to a netlink socket by itself, when the event loop says so. */
+/** Reads the unsolicited messages of a netlink socket, when the event loop reports data. */
 import { type Poll, pollReadable } from '../ebpf/ffi.ts';
 import { messagesOf, type NetlinkMessage } from './message.ts';
 import type { NetlinkSocket } from './socket.ts';
@@ -7,9 +7,9 @@ import type { NetlinkSocket } from './socket.ts';
 const SLICE_MS = 4;
 
 export interface NetlinkReaderOptions {
-  /** Belongs to the reader from then on. */
+  /** Owned by the reader from now on. */
   readonly socket: NetlinkSocket;
-  /** Sets the socket up. Default: it is. */
+  /** Sets up the socket, before the first read. Default: nothing is set up. */
   readonly begin?: () => void;
   /** A message is valid during the call only. Errors that it throws go to `onError`; reading continues. */
   readonly onMessage: (message: NetlinkMessage) => void;
@@ -60,7 +60,7 @@ export class NetlinkReader implements Disposable {
     const endMs = performance.now() + SLICE_MS;
     let [isOverrun, isOver] = [false, false];
     try {
-      // An event may already be on its way when the poll is disposed.
+      // A listener may have disposed the reader.
       while (this.#poll !== undefined && !isOver) {
         const bytes = socket.receive();
         if (bytes === 'nothing') break;
@@ -70,12 +70,12 @@ export class NetlinkReader implements Disposable {
         } else for (const message of messagesOf(bytes)) this.#take(message);
         isOver = performance.now() >= endMs;
       }
-      // libuv watches no more what had an error, as ENOBUFS is one (unix/poll.c, uv__poll_io).
+      // libuv stops watching a descriptor after an error such as ENOBUFS (unix/poll.c, uv__poll_io).
       if (isOverrun && this.#poll !== undefined) this.#watch();
       if (this.#poll !== undefined) onRead?.();
       if (this.#poll !== undefined && isOver && pauseMs !== undefined) this.#pauseFor(pauseMs);
     } catch (error) {
-      // The socket itself: it would fail without end.
+      // An error of the socket itself: it would fail again and again.
       this[Symbol.dispose]();
       onError(error);
     }

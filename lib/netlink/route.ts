@@ -1,5 +1,5 @@
 /**
- * rtnetlink(7): one request, its answers, and the kernel's errno. The kernel works a request off within send(2), so the answer is
+ * rtnetlink(7): one request, its answers, and the kernel's errno. The kernel processes a request within send(2), so the answer is
  * there when it returns, and nothing here waits.
  */
 import { constants } from 'node:os';
@@ -16,7 +16,7 @@ const NETLINK_ROUTE = 0;
 const SOL_NETLINK = 270;
 const NETLINK_GET_STRICT_CHK = 12;
 const RECEIVE_BYTES = 256 * 1024;
-/** A dump during which the list changed is repeated. */
+/** How often a dump is tried, if the list changes during it. */
 const ATTEMPTS = 10;
 
 /** A socket in the network namespace that the thread had when it was opened. Dispose it after use. */
@@ -43,7 +43,7 @@ export class RouteSocket implements Disposable {
   }
 
   /**
-   * Asks for a change, or for one thing.
+   * Requests a change, or a single object.
    *
    * @param flags - Besides REQUEST and ACK.
    * @returns what the kernel answered besides its acknowledgement.

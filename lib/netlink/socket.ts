@@ -1,7 +1,7 @@
 /**
- * A netlink socket in this process. Nothing waits in it: the kernel answers a request while it is sent, so the answer can be read
- * at once, and what comes by itself is read when the event loop says so. Only {@link NetlinkSocket.dumpAside} has another thread
- * send and read.
+ * A netlink socket in this process. No call waits: the kernel answers a request while it is sent, so the answer can be read
+ * at once; unsolicited messages are read when the event loop reports them. Only {@link NetlinkSocket.dumpAside} sends and
+ * reads in another thread.
  */
 import { constants as osConstants } from 'node:os';
 
@@ -17,9 +17,9 @@ const SOCK_CLOEXEC = 0o2000000;
 const SOL_SOCKET = 1;
 const SO_SNDBUF = 7;
 const SO_RCVBUF = 8;
-/** Past net.core.wmem_max, with CAP_NET_ADMIN. */
+/** Sets the send buffer, even above net.core.wmem_max; needs CAP_NET_ADMIN. */
 const SO_SNDBUFFORCE = 32;
-/** Past net.core.rmem_max, with CAP_NET_ADMIN. */
+/** Sets the receive buffer, even above net.core.rmem_max; needs CAP_NET_ADMIN. */
 const SO_RCVBUFFORCE = 33;
 /** Linux 4.12: `u32[9]`, the last of which (SK_MEMINFO_DROPS) is how many messages found no room. */
 const SO_MEMINFO = 55;
@@ -32,7 +32,7 @@ const MSG_TRUNC = 0x20;
 /** NETLINK_NETFILTER (include/uapi/linux/netlink.h). */
 export const NETLINK_NETFILTER = 12;
 
-/** The limit on every machine; longer messages ask for more room. */
+/** What the send buffer has room for on every machine; for longer messages it is enlarged. */
 const SEND_BYTES = 64 * 1024;
 
 /** NETLINK_ROUTE. */
@@ -43,7 +43,7 @@ const READ_BYTES = 64 * 1024;
 
 interface NetlinkSocketOptions {
   readonly protocol: number;
-  /** Size of the kernel's queue. Default: the machine's. */
+  /** Size of the kernel's queue. Default: net.core.rmem_default. */
   readonly receiveBytes?: number;
   /** Multicast groups, by their numbers: 1 is RTNLGRP_LINK of rtnetlink. Default: none. At most 32. */
   readonly groups?: readonly number[];
@@ -82,7 +82,7 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * How many messages found no room, modulo 2 ** 32: the kernel counts each.
+   * How many messages found no room in the queue, counted by the kernel modulo 2 ** 32.
    *
    * @throws {SystemCallError} `SYSTEM` before Linux 4.12.
    */
@@ -94,7 +94,7 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * Asks for something that is answered by an acknowledgement alone; messages that come of themselves meanwhile are given to
+   * Sends a request that is answered by an acknowledgement alone; unsolicited messages that come meanwhile are passed to
    * `onOther`.
    *
    * @throws {RampartError} `PRIVILEGE` without CAP_NET_ADMIN; {@link SystemCallError} `SYSTEM` with what the kernel says.
@@ -123,7 +123,7 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * Asks for all there is of something, one read of it at a time: between two of them the caller may let others have their turn.
+   * Requests a list, and yields the messages of one read at a time: between two reads the caller may let other work run.
    * Messages are valid until the next read.
    *
    * @throws as {@link request}.
@@ -138,8 +138,8 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * As {@link dump}, by another thread, for what the kernel takes long to look through. Nothing else may be done with the socket until it is
-   * over, or the caller has ended it.
+   * Like {@link dump}, in another thread, for lists that take the kernel long. The socket must not be used otherwise until the iteration
+   * ends.
    *
    * @throws as {@link request}.
    */
@@ -168,14 +168,14 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * Sends messages that the caller put together, as one, and reads what the kernel answered.
+   * Sends several messages, concatenated by the caller, in one call, and reads the kernel's answers.
    *
-   * @returns errors, and acknowledgements as those of errno 0: the sequence is that of their message. If
-   * there were more than the kernel has room for, the first ones.
+   * @returns errors and acknowledgements (errno 0), each with the sequence number of the message that it answers. If
+   * there were more than the kernel's queue has room for, only the first ones.
    * @throws {RampartError} `PRIVILEGE` without CAP_NET_ADMIN; {@link SystemCallError} `SYSTEM`.
    */
   exchange(what: string, bytes: Buffer): { readonly sequence: number; readonly errno: number }[] {
-    // Messages left by an exchange that was broken off.
+    // Discards messages left by an exchange that was broken off.
     while (this.receive() !== 'nothing');
     if (bytes.length > SEND_BYTES) this.#setBytes(bytes.length, [SO_SNDBUFFORCE, SO_SNDBUF]);
     if (libc.send(this.#fd.number, bytes, bytes.length, 0) < 0) throw refusal(what, errno());
@@ -248,7 +248,7 @@ export class NetlinkSocket implements Disposable {
   }
 }
 
-/** Messages in one read of a dump. */
+/** The messages in one read of a dump, and whether it is the last read. */
 function dumped(
   what: string,
   sequence: number,

@@ -21,7 +21,7 @@ const protocolsOfKind: Readonly<Record<string, readonly number[]>> = {
   ),
 };
 
-/** How packets look that end in a tunnel here; sorted. */
+/** What identifies packets that end in a tunnel of this node; both lists are sorted. */
 export interface Tunnels {
   readonly udpPorts: readonly number[];
   readonly protocols: readonly number[];

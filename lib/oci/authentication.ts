@@ -24,9 +24,9 @@ export interface Subject {
 }
 
 const MAX_TOKEN_BYTES = 64 * 1024;
-/** The default of the specification. */
+/** Lifetime of a token that has none in the answer: the default of the specification. */
 const DEFAULT_TOKEN_S = 60;
-/** Subtracted, for the time in transit. */
+/** Subtracted from the lifetime of a token, for the time in transit. */
 const TOKEN_MARGIN_S = 10;
 const MAX_KEPT = 1000;
 
@@ -58,7 +58,7 @@ interface Kept {
   readonly endsMs: number;
 }
 
-/** Headers for requests: the demands of a registry are remembered. */
+/** Finds the `Authorization` header for requests, and remembers what a registry demands. */
 export class Authenticator {
   readonly #exchange: Exchange;
   readonly #clock: Clock;

@@ -15,14 +15,14 @@ import { agrees, digestOf, isDigest } from './digest.ts';
 
 interface BlobCacheOptions {
   readonly directory: string;
-  /** Total size of all blobs. */
+  /** Limit of the total size of all blobs. */
   readonly maxBytes: number;
   readonly logger: Logger;
 }
 
-/** Each is some 200 bytes. */
+/** Limit of references; each takes some 200 bytes. */
 const MAX_REFERENCES = 10_000;
-/** Left by a killed process: no write takes this long. */
+/** Age at which a temporary file counts as left by a killed process: no write takes this long. */
 const ABANDONED_MS = 3600_000;
 
 export class BlobCache {
@@ -119,7 +119,7 @@ export class BlobCache {
     );
   }
 
-  /** After the registry has said that it does not exist, or is not accessible with the credentials of `key`. */
+  /** Call it once the registry has said that the reference does not exist, or is not accessible with the credentials of `key`. */
   async forgetReference(reference: string, key: string): Promise<void> {
     await rm(this.#referencePath(reference, key), { force: true });
   }
@@ -145,7 +145,7 @@ export class BlobCache {
     }
   }
 
-  /** Removes the least recently used, until the rest fits; `keep` stays. */
+  /** Removes the least recently used content until the rest fits; `keep` stays. */
   async #trim(keep?: string): Promise<void> {
     const blobs = await entriesOf(this.#blobs);
     let sizeBytes = blobs.reduce((sum, blob) => sum + blob.sizeBytes, 0);

@@ -81,7 +81,7 @@ export function endpointClient(options: EndpointClientOptions): GetFromEndpoint 
     };
   }
 
-  /** In the most secure way that works, of those allowed for the host. */
+  /** Sends a request in the most secure way that works, among those allowed for the host. */
   async function ask(request: Request): Promise<Answer> {
     const { registry } = request.endpoint;
     const known = securityOf.get(registry) ?? 'verified';

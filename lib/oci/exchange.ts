@@ -26,7 +26,7 @@ export interface Question {
   readonly method?: 'GET' | 'HEAD' | 'POST';
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
-  /** Larger responses are rejected. */
+  /** Limit of the response's size; larger ones are rejected. */
   readonly maxBytes: number;
   /** The content being fetched, for messages: `the manifest of registry.example/a:b`. */
   readonly what: string;
@@ -155,7 +155,7 @@ export class Exchange implements Disposable {
     return this.#options.authorities.get(url.host) ?? this.#options.authorities.get(hostName(url.host));
   }
 
-  /** @param isNamed - The configuration says how its host is accessed: it may be anywhere. */
+  /** @param isNamed - Whether the configuration names the host: then its address is not restricted. */
   async #send(
     { url, security, method = 'GET', headers, body, signal }: Question,
     isNamed: boolean,
@@ -170,7 +170,7 @@ export class Exchange implements Disposable {
     const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
     const request = send({
       agent: this.#agent(url, security, isNamed, proxy),
-      // A proxy may be anywhere.
+      // The address of a proxy is not restricted.
       ...(!isNamed && proxy === undefined && { lookup: this.#rules.lookup }),
       host: hostName(url.host),
       port: url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port),

@@ -44,14 +44,14 @@ export interface RegistryOptions {
 }
 
 const defaults = { layerBytes: 128 << 20, cacheBytes: 1 << 30, idleTimeoutMs: 15_000 };
-/** The limit of registries themselves. */
+/** The limit of a manifest's size that registries have, too. */
 const MAX_MANIFEST_BYTES = 4 << 20;
 
 /** Node.js names of architectures, mapped to those of images. */
 const architectures: Readonly<Record<string, string>> = { x64: 'amd64', ia32: '386', ppc64: 'ppc64le' };
 
 /**
- * Whoever opens it disposes it: running fetches fail then.
+ * The caller disposes the registry: running fetches fail then.
  *
  * @throws {RampartError} `SYSTEM`, `FULL` if the cache cannot be created
  * @example
@@ -148,7 +148,7 @@ class CachingRegistry implements Registry {
     const pull = this.#pullOf(text, options);
     const { digest } = await this.#resolve(pull);
     const bytes = await this.#manifestBytes(pull, digest);
-    // Checks it, and reports the problem.
+    // Throws if the manifest is malformed.
     parseManifest(bytes, text);
     return JSON.parse(Buffer.from(bytes).toString()) as Record<string, unknown>;
   }

@@ -118,13 +118,13 @@ export function recordsIn(fd: number): FindRecord {
       if (bytes === undefined) return undefined;
       const index = bytes.indexOf(MARK);
       if (index >= 0) return at + index;
-      // The mark may lie across the border.
+      // The mark may cross the border of two windows.
       at += bytes.byteLength - MARK.byteLength + 1;
     }
     return undefined;
   }
 
-  /** A view that holds until the next call; undefined when the file ends before. */
+  /** A view that holds until the next call; undefined if `end`, or the file's own end, comes before theirs. */
   function bytesAt(at: number, sizeBytes: number, end: number): Buffer | undefined {
     if (at + sizeBytes > end) return undefined;
     const start = at - keptAt;

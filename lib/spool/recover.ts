@@ -10,7 +10,7 @@ import type { QueueName } from './segment-header.ts';
 
 /** The contents of a directory of queues. */
 export interface Contents {
-  /** In errors, and after the dot in names of files: `alerts`. */
+  /** What the queues contain, for error messages and as the suffix of file names: `alerts`. */
   readonly contents: string;
   /**
    * Prefix of the names of a queue's files: 32 hexadecimal digits that follow from its name. Undefined if it
@@ -19,7 +19,7 @@ export interface Contents {
   readonly keyOf: (name: QueueName) => string | undefined;
 }
 
-/** More damaged files than these are not kept: they would be a queue without a bound. */
+/** Limit of damaged files that are kept. */
 const MAX_SET_ASIDE = 8;
 
 export interface Recovered {
@@ -102,7 +102,7 @@ export function recoverSegments(directory: string, { contents, keyOf }: Contents
   return { segments, tornBytes, unreadable };
 }
 
-/** Keeps the newest. */
+/** Deletes all but the newest files that were set aside. */
 export function pruneSetAside(directory: string): void {
   try {
     const kept = readdirSync(directory)
@@ -111,7 +111,7 @@ export function pruneSetAside(directory: string): void {
       .sort((one, other) => one.ageMs - other.ageMs);
     for (const { path } of kept.slice(MAX_SET_ASIDE)) rmSync(path, { force: true });
   } catch {
-    // Tried again with the next one.
+    // Tried again when the next file is set aside.
   }
 }
 

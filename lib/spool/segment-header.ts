@@ -31,10 +31,10 @@ export const CURSOR_AT = 16;
 export const SEAL_AT = 28;
 const SLOT_BYTES = 12;
 const FIXED_BYTES = 40;
-/** In UTF-8. */
+/** Limit of a queue's name in UTF-8. */
 export const MAX_NAME_BYTES = 8192;
 
-/** Which part of the file is what. */
+/** Where the records begin and end, how many there are, and how far they are done with. */
 export interface Extent {
   startBytes: number;
   endBytes: number;
@@ -60,7 +60,7 @@ export function encodeHeader({ kind, text }: QueueName): Buffer {
   return header;
 }
 
-/** For {@link CURSOR_AT} or {@link SEAL_AT}. */
+/** The cursor or the seal, to be written at {@link CURSOR_AT} or {@link SEAL_AT}. */
 export function encodeSlot(offset: number, records: number): Buffer {
   const slot = Buffer.allocUnsafe(SLOT_BYTES);
   slot.writeUInt32LE(offset, 0);
@@ -93,7 +93,7 @@ export function readHeader(fd: number): Header | undefined {
   const passedBytes = Math.min(Math.max(cursor?.offset ?? 0, startBytes), size);
   const passedRecords = cursor?.records ?? 0;
   const sealed = seal !== undefined && seal.records >= passedRecords;
-  // Where the disk has lost the end of a complete file, what is missing is found missing when it is read.
+  // If the disk has lost the end of a complete file, the loss of its records is noticed when they are read.
   const end = sealed ? { endBytes: Math.min(seal.offset, size), records: seal.records } : undefined;
   const extent: Extent = {
     startBytes,

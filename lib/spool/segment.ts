@@ -25,7 +25,7 @@ export interface Recovery {
 
 type Head = Pick<FoundRecord, 'record' | 'next'>;
 
-/** Closing is the caller's: `close`, `remove` or `setAside`. */
+/** The caller ends it by `close`, `remove` or `setAside`. */
 export class Segment {
   readonly path: string;
   readonly name: QueueName;
@@ -46,7 +46,7 @@ export class Segment {
     this.#extent = extent;
   }
 
-  /** @throws {NodeJS.ErrnoException} when the file cannot be created; none is left behind then. */
+  /** @throws {NodeJS.ErrnoException} when the file cannot be created; no file is left behind then. */
   static create(path: string, name: QueueName): Segment {
     const header = encodeHeader(name);
     const startBytes = header.byteLength;
@@ -108,7 +108,7 @@ export class Segment {
   }
 
   /**
-   * Adds a record. When this returns it is the kernel's, and the end of this process cannot lose it.
+   * Adds a record. When this returns, the kernel has it, and the end of this process cannot lose it.
    *
    * @throws {NodeJS.ErrnoException} when the record cannot be written; it is not in the file then.
    */
@@ -153,9 +153,9 @@ export class Segment {
   }
 
   /**
-   * Done with the first `count` of {@link heads}.
+   * Marks the first `count` of {@link heads} as done.
    *
-   * @returns false when that could not be written down: another process would read them again.
+   * @returns false when the mark could not be written to the file: another process would read them again.
    */
   pass(count: number): boolean {
     const extent = this.#extent;
@@ -165,7 +165,7 @@ export class Segment {
     return this.#writeSlot(CURSOR_AT, extent.passedBytes, extent.passedRecords);
   }
 
-  /** Nothing is appended any longer: the next process need not count. */
+  /** Marks the file as complete, so that the next process need not count its records. */
   seal(): void {
     this.#writeSlot(SEAL_AT, this.#extent.endBytes, this.#extent.records);
   }
@@ -188,7 +188,7 @@ export class Segment {
     return error;
   }
 
-  /** Until it is needed again. Not under a sync of the thread pool: the number could mean another file by then. */
+  /** Closes the file until it is needed again, but not during a sync in the thread pool: its descriptor could become another file's. */
   close(): void {
     this.#closing = true;
     this.#find = undefined;

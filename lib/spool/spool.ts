@@ -16,7 +16,7 @@ import { RecordEncoder } from './record.ts';
 import { type Contents, prepareDirectory, pruneSetAside, recoverSegments } from './recover.ts';
 import type { QueueName } from './segment-header.ts';
 
-/** Small enough that what is done with gives its space back soon, large enough that files are few. */
+/** Small enough that the space of finished records is soon free again, large enough that there are few files. */
 const MAX_SEGMENT_BYTES = 4 * 1024 * 1024;
 const MIN_SEGMENT_BYTES = 64 * 1024;
 const SEGMENTS_PER_QUEUE = 16;
@@ -26,7 +26,7 @@ const SYNC_INTERVAL_MS = 50;
 export interface SpoolOptions extends Contents {
   /** A directory used by this spool alone; created with mode 0700. */
   readonly directory: string;
-  /** Total size of all queues. One queue gets at most as much as is still free. */
+  /** Limit of the total size of all queues. A queue takes at most as much as is left free then. */
   readonly maxBytes: number;
   readonly maxQueueBytes: number;
   readonly clock?: Clock;
@@ -36,7 +36,7 @@ export interface SpoolOptions extends Contents {
 export interface SpoolObserver {
   /** A file could not be read completely; `lostRecords` of it are lost. */
   damaged(lostRecords: number): void;
-  /** A loss of power might lose what the end of this process would not. */
+  /** A sync failed: a loss of power may lose records that would survive the end of this process. */
   syncFailed(error: NodeJS.ErrnoException): void;
 }
 
@@ -46,7 +46,7 @@ export type SpoolRefusal = 'queue_full' | 'full' | 'disk';
 /** Result of opening the directory. */
 export interface Found {
   readonly records: number;
-  /** At the ends of files, cut off by the end of an earlier process. */
+  /** Bytes at the ends of files that the end of an earlier process left incomplete. */
   readonly tornBytes: number;
   /** Number of files whose queue is unknown, now set aside with the suffix `.corrupt`. */
   readonly unreadable: number;
@@ -72,7 +72,7 @@ export function openSpool(options: SpoolOptions): Spool {
 /** See {@link openSpool}. */
 export class Spool implements AsyncDisposable {
   readonly found: Found;
-  /** Milliseconds since 1970: wall time, as the age of a record outlives the process; within it steps of the clock do not show. */
+  /** Milliseconds since 1970: records outlive the process, and so their times do. Steps of the wall clock within a process do not show. */
   readonly nowMs: () => number;
   readonly #options: SpoolOptions;
   readonly #lock: FileLock;
@@ -108,7 +108,7 @@ export class Spool implements AsyncDisposable {
     return this.#queues;
   }
 
-  /** Length of all files, with what is done with and not yet removed. */
+  /** Length of all files, including finished records that are not yet removed. */
   get sizeBytes(): number {
     return this.#sizeBytes;
   }
@@ -143,7 +143,7 @@ export class Spool implements AsyncDisposable {
     return this.#encoder.encode(id, line, this.nowMs());
   }
 
-  /** @returns why it was not taken, if it was not. */
+  /** @returns why the record was not taken; undefined if it was */
   append(
     queue: QueueLog,
     record: NonNullable<ReturnType<RecordEncoder['encode']>>,

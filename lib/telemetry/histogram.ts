@@ -1,4 +1,4 @@
-/** Sizes by bucket, to be read by {@link Metrics.histogram}. */
+/** Counts observed values by bucket, for {@link Metrics.histogram}. */
 import type { HistogramReading } from './metrics.ts';
 
 /** Counts since it was made. */

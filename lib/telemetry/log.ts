@@ -85,7 +85,7 @@ export function formatLogLine(json: string, options: { readonly color: boolean }
   if (msg !== undefined) parts.push(printable(String(msg)));
   const fields = Object.entries(rest).map(([key, value]) => `${printable(key)}=${showValue(value)}`);
   if (fields.length > 0) parts.push(` ${fields.join(' ')}`);
-  // Only what it says: the stack is in the JSON form.
+  // Only the error's message: the stack is in the JSON form.
   if (err !== undefined) parts.push(` error: ${showError(err)}`);
   return parts.join(' ');
 }

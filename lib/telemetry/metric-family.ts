@@ -2,7 +2,7 @@ import type { Metrics, Reading } from './metrics.ts';
 
 type Register = (name: string, help: string, read: () => Reading, labelNames?: readonly string[]) => void;
 
-/** Registers metrics whose names begin with `prefix`; with these labels where a metric names no others. */
+/** Registers metrics whose names begin with `prefix`. @param ofAll - The label names of metrics that are registered without any. */
 export function metricFamily(
   metrics: Pick<Metrics, 'counter' | 'gauge'>,
   prefix: string,

@@ -106,7 +106,7 @@ function checkName(name: string, pattern: RegExp): void {
   });
 }
 
-/** As Prometheus has them: each bucket with all that are smaller (prometheus.io, "Exposition formats"). */
+/** Cumulative, as in Prometheus: each bucket also counts all smaller values (prometheus.io, "Exposition formats"). */
 function buckets(labels: Labels, { bounds, counts, sum }: HistogramReading): Sample[] {
   let count = 0;
   const values = [...bounds.map(String), '+Inf'].map((le, at) => ({
@@ -127,11 +127,14 @@ interface MetricsServerOptions {
   readonly address: string | number;
   /** The source of /healthz and /readyz. Default: always healthy. */
   readonly health?: Health;
-  /** With it, /metrics is answered only by TLS, and only to clients with a certificate of `ca` if there is one. Probes stay plain HTTP: the kubelet has no certificate. */
+  /**
+   * If given, /metrics is served only over TLS and, if there is a `ca`, only to clients with a certificate from it. Probes stay plain
+   * HTTP: the kubelet has no certificate.
+   */
   readonly certificates?: CertificateTexts | undefined;
-  /** Where else the metrics are, such as `/metrics-x`. */
+  /** Further paths that serve the metrics, such as `/metrics-x`. */
   readonly paths?: readonly string[];
-  /** Closes the server. */
+  /** Closes the server when it aborts. */
   readonly signal?: AbortSignal;
 }
 
@@ -140,7 +143,7 @@ interface MetricsServer extends AsyncDisposable {
   readonly port: number;
   /** URL of the metrics, without a path: `http://host:port` or `https://host:port`. */
   readonly url: string;
-  /** For new connections. */
+  /** Uses these from now on, for new connections. */
   useCertificates(texts: CertificateTexts): void;
 }
 
@@ -224,7 +227,7 @@ async function answer(
     });
     response.end(request.method === 'HEAD' ? undefined : body);
   };
-  // The body of a request that should have none is not waited for.
+  // A body, which these requests should not have, is discarded.
   request.resume();
   const asked = request.url?.split('?', 1)[0] ?? '';
   const path = paths.includes(asked) ? '/metrics' : asked;

@@ -1,4 +1,4 @@
-/** Works on this many at the same time. */
+/** Calls `work` for each item, up to `parallel` at the same time. */
 export async function eachOf<T>(
   items: Iterable<T>,
   parallel: number,

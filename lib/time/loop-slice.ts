@@ -1,8 +1,8 @@
 /** Long work on the event loop, in slices. */
 
 /**
- * A share of each turn of the event loop, for all who hold the same instance: when it is used up, they go on one
- * after the other, one a turn, so that many at once hold up timers and sockets no longer than one alone.
+ * A time budget for each turn of the event loop, shared by all users of an instance. When it is used up, they continue
+ * one after the other, one per turn, so that many of them delay timers and sockets no longer than one alone.
  *
  * @example
  * for (const item of many) {
@@ -13,7 +13,7 @@
 export class LoopSlice {
   readonly #limitMs: number;
   readonly #waiting: (() => void)[] = [];
-  /** Start of this turn's share; undefined while it is unused. */
+  /** When the use of this turn's budget began; undefined while it is unused. */
   #beganMs: number | undefined;
   #armed = false;
 
@@ -21,7 +21,7 @@ export class LoopSlice {
     this.#limitMs = limitMs;
   }
 
-  /** Whether this turn's share is used up: wait for `next` then. The first to ask in a turn begins it. */
+  /** Whether this turn's budget is used up: wait for `next` then. The budget's time begins with the first call in a turn. */
   get over(): boolean {
     const nowMs = performance.now();
     if (this.#beganMs === undefined) {
@@ -32,7 +32,7 @@ export class LoopSlice {
     return nowMs - this.#beganMs >= this.#limitMs;
   }
 
-  /** Resolves in a later turn of the loop, when it is the caller's. That is soon, so it takes no signal. */
+  /** Resolves in the later turn of the loop that is the caller's. That is soon, so it takes no signal. */
   next(): Promise<void> {
     return new Promise((resolve) => {
       this.#waiting.push(resolve);
@@ -54,5 +54,5 @@ export class LoopSlice {
   }
 }
 
-/** The share of all reflectors of the process. */
+/** The budget shared by all reflectors of the process. */
 export const loopSlice = new LoopSlice(5);

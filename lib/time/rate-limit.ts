@@ -5,7 +5,7 @@ import { type Clock, sleep, systemClock } from './clock.ts';
 export interface RateLimitOptions {
   /** Long-term rate. `Infinity` limits nothing. */
   readonly perSecond: number;
-  /** How many may pass at once. At least 1. */
+  /** How many may pass at once after a pause. At least 1. */
   readonly burst: number;
   readonly clock?: Clock;
 }
@@ -34,7 +34,7 @@ export class TokenBucket {
     this.#countedMs = clock.monotonicMs();
   }
 
-  /** Takes the next token: how many milliseconds until it is there. */
+  /** Takes the next token. @returns the milliseconds until it is available */
   reserveMs(): number {
     if (this.#perSecond === Infinity) return 0;
     this.#count();
@@ -42,13 +42,13 @@ export class TokenBucket {
     return this.#tokens >= 0 ? 0 : (-this.#tokens / this.#perSecond) * 1000;
   }
 
-  /** Gives a reserved token back that was not used. */
+  /** Returns a reserved token that was not used. */
   giveBack(): void {
     this.#count();
     this.#tokens = Math.min(this.#burst, this.#tokens + 1);
   }
 
-  /** Takes a token only if one is there. */
+  /** Takes a token only if one is available now. */
   tryTake(): boolean {
     if (this.#perSecond === Infinity) return true;
     this.#count();
@@ -58,7 +58,7 @@ export class TokenBucket {
   }
 
   /**
-   * Waits for a token. Returns how long that took; 0 when one was there.
+   * Waits for a token. Returns how long that took, in milliseconds; 0 if one was available.
    *
    * @throws the signal's reason when it aborts; the token is given back then.
    */

@@ -4,14 +4,14 @@ import { type Clock, systemClock } from './clock.ts';
 
 /** How long an answer is reused. */
 export type Freshness =
-  /** Since it was asked for: what has changed after that may not be in it. A request that takes longer is not joined any more either. */
+  /** Counted from the request: changes after it may not be in the answer. A request that takes longer than this gets no more callers. */
   | { readonly sinceStartMs: number }
-  /** Since it came, by how long it took: for what is costly to read. A request is joined until it ends. */
+  /** Counted from the answer, and derived from how long the request took: for costly reads. Callers join a request until it ends. */
   | { readonly sinceEndMs: (tookMs: number) => number };
 
 interface SingleFlightCacheOptions {
   readonly fresh: Freshness;
-  /** Beyond that, the oldest is forgotten. */
+  /** Limit of answers; beyond it, the oldest is dropped. */
   readonly maxEntries: number;
   readonly clock?: Pick<Clock, 'monotonicMs'>;
 }
@@ -21,7 +21,7 @@ interface Flight<Value> {
   readonly stop: AbortController;
   freshUntilMs: number;
   isUnderWay: boolean;
-  /** How many wait for it. */
+  /** How many callers wait for the answer. */
   waiting: number;
 }
 
@@ -50,10 +50,10 @@ export class SingleFlightCache<Value> {
   }
 
   /**
-   * The answer that is fresh, or on its way, or that of `ask`.
+   * The answer that is still fresh, or that of the request under way, or that of a new call of `ask`.
    *
-   * @param ask - Its signal aborts once the signals of all who wait for the answer have.
-   * @param options.isAnew - Asks, whatever is known: for who needs the present state.
+   * @param ask - Its signal aborts once the signals of all waiting callers have.
+   * @param options.isAnew - Always calls `ask`: for callers that need the present state.
    * @throws what `ask` throws, and the reason of `options.signal`
    */
   async get(

@@ -44,7 +44,7 @@ interface Validity {
 }
 
 const dayMs = 24 * 3600 * 1000;
-/** Machines do not agree on the time. */
+/** How long before now certificates become valid: clocks of machines differ. */
 const backdateMs = 3600 * 1000;
 
 const oids = {
@@ -162,7 +162,7 @@ function rawSubject(certPem: string): Buffer {
   return distinguishedName(name);
 }
 
-/** RFC 5280, 4.2.1.2, method (1): SHA-1 of the key's bits, which identifies and protects nothing. */
+/** RFC 5280, 4.2.1.2, method (1): SHA-1 of the key's bits. It only identifies the key; nothing relies on its strength. */
 function keyIdentifier(publicKey: KeyObject): Buffer {
   const spki = publicKey.export({ type: 'spki', format: 'der' });
   // The point is the last 65 bytes: uncompressed, as node exports it.
@@ -184,7 +184,7 @@ function generalName(host: string): Buffer {
 
 function addressBytes(address: string): Buffer {
   if (isIPv4(address)) return Buffer.from(address.split('.').map(Number));
-  // The parser of URLs writes any form of an IPv6 address in its shortest one, without dots.
+  // The URL parser turns any form of an IPv6 address into the shortest one, without dots.
   const [plain = ''] = address.split('%', 1);
   const short = new URL(`http://[${plain}]`).hostname.slice(1, -1);
   const [head = '', tail] = short.split('::');

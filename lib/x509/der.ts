@@ -39,7 +39,7 @@ export function explicit(number: number, content: Uint8Array): Buffer {
   return element(0xa0 | number, content);
 }
 
-/** `[number]` in place of the tag of what is no sequence. */
+/** `[number]` in place of the tag of an element that is not a sequence. */
 export function implicit(number: number, content: Uint8Array): Buffer {
   return element(0x80 | number, content);
 }
@@ -48,7 +48,7 @@ export function boolean(value: boolean): Buffer {
   return element(tags.boolean, Buffer.from([value ? 0xff : 0]));
 }
 
-/** A number that is not negative, from its bytes, the highest first. */
+/** A number that is not negative, from its bytes, most significant first. */
 export function unsignedInteger(bytes: Uint8Array): Buffer {
   let start = 0;
   while (start < bytes.length - 1 && bytes[start] === 0) start++;
@@ -58,7 +58,7 @@ export function unsignedInteger(bytes: Uint8Array): Buffer {
   return element(tags.integer, Buffer.from(sign), digits);
 }
 
-/** @param bits of the first byte, the highest first, as X.509 numbers them. */
+/** @param bits numbers of bits in the first byte; 0 is the most significant, as in X.509. */
 export function namedBits(bits: readonly number[]): Buffer {
   const last = Math.max(...bits);
   const bytes = Buffer.alloc((last >> 3) + 1);

@@ -4,7 +4,7 @@ import { cut, fitted, type Label, type Layout, type Shape, widthOf } from './lay
 
 const ROW = 30;
 const GAP = 2;
-/** Narrower columns have their names from below to above. */
+/** The names of narrower columns are written vertically. */
 const MIN_FOR_NAMES = 66;
 const [MIN_COLUMN, MAX_COLUMN] = [30, 150];
 const [MAX_ROW_NAME, MAX_COLUMN_NAME] = [240, 120];
@@ -55,7 +55,7 @@ export function gridLayout({ items, axes }: Pick<DrawnPicture, 'axes' | 'items'>
   };
 }
 
-/** Cuts `shop/web` at its start: the namespace is in the row or column beside it, too. */
+/** Which part of a long name to keep: the end of `shop/web`, because neighbouring rows or columns show the namespace too. */
 function keepOf(name: string): 'end' | 'start' {
   return name.includes('/') ? 'end' : 'start';
 }

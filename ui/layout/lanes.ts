@@ -3,7 +3,7 @@ import type { DrawnPicture } from '../../apps/ui/report.ts';
 import { fitted, type Label, type Layout, type Line, type Shape, widthOf } from './layout.ts';
 
 const [GROUP, LANE, NAME, AXIS, BETWEEN] = [22, 24, 16, 22, 6];
-/** Narrower pictures have the name of a lane above it. */
+/** In narrower pictures the name of a lane is above it. */
 const MIN_FOR_NAMES = 560;
 const [MIN_RADIUS, MAX_RADIUS] = [4, 10];
 

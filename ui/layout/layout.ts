@@ -12,21 +12,21 @@ export interface Box {
 export interface Shape extends Box {
   readonly item: DrawnItem;
   readonly isRound?: true;
-  /** In it: cut so that it fits. */
+  /** Texts inside the shape, cut to fit. */
   readonly labels: readonly Label[];
-  /** A bar along its lower edge: from 0 to 1. */
+  /** Length of a bar along the lower edge, as a share of the width: from 0 to 1. */
   readonly share?: number;
 }
 
 export interface Label {
   readonly x: number;
-  /** The middle of its line. */
+  /** The vertical middle of the text. */
   readonly y: number;
   readonly text: string;
-  /** The text before it was cut. */
+  /** The whole text, if `text` was cut. */
   readonly full?: string;
   readonly anchor?: 'end' | 'middle';
-  /** From below to above. */
+  /** Written from bottom to top. */
   readonly isVertical?: true;
   readonly style?: 'dim' | 'strong';
 }
@@ -40,7 +40,7 @@ export interface Line {
 export interface Layout {
   readonly width: number;
   readonly height: number;
-  /** Behind the shapes. */
+  /** Boxes drawn behind the shapes. */
   readonly frames: readonly Box[];
   readonly lines: readonly Line[];
   readonly labels: readonly Label[];
@@ -56,7 +56,7 @@ function columnsOf(character: string): number {
   return wide.test(character) ? 2 : 1;
 }
 
-/** How wide a text is drawn, at the most. */
+/** Upper limit of the width at which a text is drawn. */
 export function widthOf(text: string): number {
   return CHARACTER * Array.from(text).reduce((sum, one) => sum + columnsOf(one), 0);
 }
@@ -64,7 +64,7 @@ export function widthOf(text: string): number {
 /**
  * The text as far as there is room for it, with an ellipsis in place of the rest; empty without room.
  *
- * @param keep - The end, for names below others: it says more.
+ * @param keep - Which part stays. Of a path, the end says more.
  */
 export function cut(text: string, width: number, keep: 'end' | 'start' = 'start'): string {
   if (widthOf(text) <= width) return text;

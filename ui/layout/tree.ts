@@ -38,7 +38,7 @@ export function treeLayout({ items }: Pick<DrawnPicture, 'items'>, width: number
 
 function partOf(name: string, { branches, item }: Branch): Part {
   const [only, ...others] = branches;
-  // A directory with but one thing in it is a part of its name.
+  // A directory with a single entry is merged with it, under both names: `etc/ssl`.
   if (only !== undefined && others.length === 0 && item === undefined && name !== '') {
     const [below, branch] = only;
     return partOf(`${name.replace(/\/$/, '')}/${below}`, branch);
@@ -100,7 +100,7 @@ function directory(part: Part, { x, y, width, height }: Box, drawn: Drawn): void
   );
 }
 
-/** Rows along the shorter side, each as long as its boxes become more square. */
+/** Fills a box with rows along its shorter side; a row takes parts as long as its boxes become squarer. */
 function squarified(parts: readonly Part[], whole: Box): (readonly [Part, Box])[] {
   const placed: (readonly [Part, Box])[] = [];
   let left = parts;
@@ -135,7 +135,7 @@ function squarified(parts: readonly Part[], whole: Box): (readonly [Part, Box])[
   return placed;
 }
 
-/** How far the least square one of the first is from a square. */
+/** The worst aspect ratio among the first `count` boxes of a row; 1 is a square. */
 function worst(parts: readonly Part[], count: number, side: number, scale: number): number {
   const areas = parts.slice(0, count).map(({ size }) => size * scale);
   const sum = areas.reduce((all, area) => all + area, 0);

@@ -26,11 +26,11 @@ export interface ClusterAccess {
   readonly server: URL;
   /** Connects to this unix socket instead of the server's host and port. */
   readonly socketPath?: string;
-  /** Through which the server is called. */
+  /** The proxy for calls to the server. */
   readonly proxy?: URL | undefined;
   /** Authorities that must have signed the server's certificate, in PEM. Default: those that Node.js trusts. */
   readonly ca?: string | undefined;
-  /** Take any server certificate. */
+  /** Accepts any server certificate. */
   readonly insecure?: boolean;
   /** The name that the server's certificate must have, where it is not the host's. */
   readonly serverName?: string | undefined;
@@ -44,7 +44,7 @@ export interface ClusterAccess {
 interface ClusterAccessOptions extends KubeconfigOptions {
   /** Default: the kubeconfig's current one. */
   readonly context?: string | undefined;
-  /** A kubeconfig that this machine has in another place; named where nothing else is found. */
+  /** Path of a kubeconfig that is not searched; the error suggests it if nothing is found. */
   readonly suggestion?: string | undefined;
   /** Where a pod finds its service account. For tests. */
   readonly serviceAccountDir?: string;
@@ -78,7 +78,8 @@ export function findClusterAccess(options: ClusterAccessOptions = {}): ClusterAc
 const SERVICE_ACCOUNT_DIR = '/var/run/secrets/kubernetes.io/serviceaccount';
 
 /**
- * The API server of the cluster that this pod runs in, which is not behind a proxy whatever the environment says. The token is read again as the kubelet replaces it.
+ * The API server of the cluster that this pod runs in, called without a proxy whatever the environment says. The token is
+ * read again and again: the kubelet replaces it.
  *
  * @throws {RampartError} `INPUT` if the environment or the service account's files are missing.
  */
@@ -92,7 +93,7 @@ export function inClusterAccess(options: ClusterAccessOptions = {}): ClusterAcce
     });
   }
   const tokenFile = join(serviceAccountDir, 'token');
-  // Now rather than at the first request: a pod without its token will never get one.
+  // Read now rather than at the first request: a pod without its token will never get one.
   readFile(tokenFile, "this pod's service account token");
   return {
     server: parseServer(
@@ -284,7 +285,7 @@ function missing(what: string, files: string, known: ReadonlyMap<string, unknown
   });
 }
 
-/** As kubectl does it: that of the cluster, else that of the environment. */
+/** The proxy that kubectl would use: the cluster's, else the environment's. */
 function proxyOf(
   cluster: Fields,
   server: URL,

@@ -33,7 +33,7 @@ export type Source = { readonly value: string } | { readonly file: string };
 
 interface StoredCredentialsOptions {
   readonly token?: Source | undefined;
-  /** Taken where the token's file has never been readable. */
+  /** Used if the token's file has never been readable. */
   readonly fallbackToken?: string | undefined;
   readonly certificate?: { readonly cert: Source; readonly key: Source } | undefined;
   readonly clock?: Clock | undefined;

@@ -6,7 +6,7 @@ import { orAborted } from '../../time/abort.ts';
 import { type Clock, systemClock } from '../../time/clock.ts';
 import type { Credential, Credentials } from './credentials.ts';
 
-/** The versions of the protocol that are spoken. */
+/** The supported versions of the protocol. */
 export const execApiVersions: readonly string[] = [
   'client.authentication.k8s.io/v1',
   'client.authentication.k8s.io/v1beta1',
@@ -36,7 +36,7 @@ interface Cached {
   readonly expiresMs: number;
 }
 
-/** Runs the program when its credential is needed, expired (by the wall clock) or refused; runs are shared. */
+/** Runs the program for the first request, and once its credential has expired (by the wall clock) or was refused; callers share a run. */
 export class ExecCredentials implements Credentials {
   readonly #options: ExecOptions;
   readonly #clock: Clock;
@@ -107,7 +107,7 @@ async function runPlugin(options: ExecOptions): Promise<string> {
   return promise.finally(() => clearTimeout(timer));
 }
 
-/** Nothing of what the program wrote is in a message: it may be the secret itself. */
+/** Error messages quote nothing that the program wrote: it may be the secret itself. */
 function readAnswer(output: string, options: ExecOptions): Cached {
   let answer: unknown;
   try {

@@ -8,7 +8,7 @@ import type * as Yaml from 'yaml';
 
 import { errorCodes, messageOf, RampartError } from '../../errors/errors.ts';
 
-/** An entry of a list in a kubeconfig, with where it stands. */
+/** An entry of a list in a kubeconfig; its fields know their file and path. */
 interface KubeconfigEntry {
   readonly name: string;
   readonly fields: Fields;
@@ -36,8 +36,7 @@ export interface KubeconfigOptions {
  * files of a list are skipped.
  *
  * @throws {RampartError} `INPUT` for a file that cannot be read or is not a kubeconfig, and when `path` does
- * not exist.
- *   No value from the file is in the message.
+ *   not exist. The message has no value from the file in it.
  */
 export function loadKubeconfig(options: KubeconfigOptions = {}): Kubeconfig | undefined {
   const isOptional = options.path === undefined;

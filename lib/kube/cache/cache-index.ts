@@ -1,4 +1,4 @@
-/** From values of objects to the keys of the objects that have them. */
+/** Indexes of a cache: each maps values of objects to the keys of the objects that have them. */
 
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 
@@ -10,7 +10,7 @@ export type IndexValues = readonly (readonly string[])[];
 
 const none: readonly string[] = [];
 const noValues: IndexValues = [];
-/** This many different values are stored once for all objects that have them; usually they are few. */
+/** Up to this many different lists of values are stored once and shared by the objects that have them; usually there are few. */
 const SHARED_VALUES = 1024;
 
 export class CacheIndexes<T> {
@@ -61,7 +61,7 @@ export class CacheIndexes<T> {
     });
   }
 
-  /** Files an object, which was filed under `before`: what it is filed under now. */
+  /** Replaces an object's previous values, `before`, by its present ones. @returns the present ones */
   update(key: string, before: IndexValues, object: T): IndexValues {
     if (this.#indexes.length === 0) return noValues;
     const filed = this.#indexes.map(({ name, of, index }, at) => {
@@ -86,13 +86,13 @@ export class CacheIndexes<T> {
     return values;
   }
 
-  /** Takes an object out that is filed under `before`. */
+  /** Removes an object whose values are `before`. */
   remove(key: string, before: IndexValues): void {
     this.#indexes.forEach(({ index }, at) => index.update(key, before[at] ?? none, none));
   }
 }
 
-/** One index. The value that is looked up may stand for one key or for many; most have few. */
+/** One index. A value may belong to one object or to many; most values belong to few. */
 class CacheIndex {
   /** A single key is stored without a set: a Set of one takes 200 bytes. */
   readonly #keys = new Map<string, string | Set<string>>();
@@ -102,14 +102,14 @@ class CacheIndex {
     return this.#keys.keys();
   }
 
-  /** The keys under a value, in no order. */
+  /** The keys of the objects with a value, in no particular order. */
   keys(value: string): readonly string[] {
     const keys = this.#keys.get(value);
     if (keys === undefined) return none;
     return typeof keys === 'string' ? [keys] : [...keys];
   }
 
-  /** Files a key under `now` where it was under `before`. */
+  /** Replaces the values of a key, `before`, by `now`. */
   update(key: string, before: readonly string[], now: readonly string[]): void {
     for (const value of before) if (!now.includes(value)) this.#remove(value, key);
     for (const value of now) if (!before.includes(value)) this.#add(value, key);

@@ -1,4 +1,4 @@
-/** The objects of one resource as the API has them, kept by a reflector, read by everybody. */
+/** The objects of one resource, as in the API: a reflector updates them, and all parts of the process read them. */
 import type { Logger } from '../../telemetry/log.ts';
 import { loopSlice } from '../../time/loop-slice.ts';
 import { CacheIndexes, type IndexFunction, type IndexValues } from './cache-index.ts';
@@ -11,7 +11,7 @@ import { Tombstones } from './tombstones.ts';
 interface IndexedCacheOptions<T extends KubeObject> {
   readonly type: ResourceType<T>;
   readonly indexes?: Readonly<Record<string, IndexFunction<T>>> | undefined;
-  /** How many of the objects read last are kept parsed, besides their texts. Default: 512. */
+  /** How many of the most recently read objects are kept parsed, in addition to their texts. Default: 512. */
   readonly parsedLimit?: number | undefined;
   readonly logger?: Logger;
 }
@@ -34,9 +34,9 @@ export type Written = 'added' | 'modified' | 'deleted' | 'same' | 'stale';
 
 interface Entry {
   version: string;
-  /** In the arena. */
+  /** Handle of its text in the arena. */
   handle: number;
-  /** The last list that had it, or that it was changed after. */
+  /** Number of the last list that contained it or, if it was changed later, of the newest list at that time. */
   list: number;
   /** The object's values in each index. */
   values: IndexValues;
@@ -75,7 +75,7 @@ export class IndexedCache<T extends KubeObject> {
   #refusal: Refusal | undefined;
   readonly #tombstones = new Tombstones();
   #isSynced = false;
-  /** Lists that were begun. */
+  /** Number of lists begun so far. */
   #lists = 0;
   #faults = 0;
 
@@ -105,12 +105,12 @@ export class IndexedCache<T extends KubeObject> {
     return this.#refusal;
   }
 
-  /** Resolves with the first refusal, for who can do without the objects; they are listed still once the API gives them. */
+  /** Resolves with the first refusal, for callers that can do without the objects. They are still listed once the API serves them. */
   get refused(): Promise<Refusal> {
     return this.#refused.promise;
   }
 
-  /** Set by the feeder of the cache. */
+  /** Set by the reflector that feeds the cache. */
   set refusal(refusal: Refusal | undefined) {
     this.#refusal = refusal;
     if (refusal !== undefined) this.#refused.resolve(refusal);
@@ -120,7 +120,7 @@ export class IndexedCache<T extends KubeObject> {
     return this.#entries.size;
   }
 
-  /** For metrics: bytes of the objects' texts, of the memory taken for them, and exceptions of listeners and indexes. */
+  /** For metrics: bytes of the objects' texts, bytes allocated for them, and number of exceptions of listeners and indexes. */
   stats(): { readonly textBytes: number; readonly reservedBytes: number; readonly faults: number } {
     const { liveBytes: textBytes, reservedBytes } = this.#texts;
     return { textBytes, reservedBytes, faults: this.#faults };
@@ -140,17 +140,17 @@ export class IndexedCache<T extends KubeObject> {
     return this.#entries.has(key);
   }
 
-  /** The version that is held of an object; costs no parsing. */
+  /** The version of the cached object, without parsing it. */
   versionOf(key: string): string | undefined {
     return this.#entries.get(key)?.version;
   }
 
-  /** All keys, in no order. */
+  /** All keys, in no particular order. */
   keys(): IterableIterator<string> {
     return this.#entries.keys();
   }
 
-  /** All objects, in no order, each parsed at its turn: let the loop go on in between; changes meanwhile may be missed. */
+  /** All objects, in no particular order, each parsed when it is yielded. Yield to the event loop in between; changes meanwhile may be missed. */
   *list(): Generator<T, void> {
     for (const [key, { handle }] of this.#entries) {
       // A walk through all objects must not evict objects that others read often.
@@ -169,7 +169,7 @@ export class IndexedCache<T extends KubeObject> {
     return this.#indexes.get(name).keys(value);
   }
 
-  /** The values that have objects. */
+  /** The values under which there are objects. */
   indexValues(name: string): IterableIterator<string> {
     return this.#indexes.get(name).values();
   }
@@ -201,19 +201,19 @@ export class IndexedCache<T extends KubeObject> {
 
   // The following methods are for the reflector that feeds the cache.
 
-  /** Begins a full list; those before it that were not completed are void. */
+  /** Begins a full list; earlier lists that were not completed are void. */
   beginList(): void {
     this.#lists++;
   }
 
-  /** `text` is the object's JSON, where known. `force` takes it even when it is older than what is held. */
+  /** `text` is the object's JSON, if known. `force` stores the object even if it is older than the cached one. */
   put(object: T, options: { readonly text?: string | undefined; readonly force?: boolean } = {}): Written {
     const key = objectKey(object);
     const version = object.metadata.resourceVersion ?? '';
     const entry = this.#entries.get(key);
     if (entry !== undefined && entry.version === version && version !== '') {
       entry.list = this.#lists;
-      // With a history that was begun again, the same version may be of another state.
+      // After the server's history was put back, the same version may mean another state.
       if (!options.force || this.#texts.read(entry.handle) === (options.text ?? JSON.stringify(object))) {
         return 'same';
       }
@@ -241,7 +241,7 @@ export class IndexedCache<T extends KubeObject> {
     return 'modified';
   }
 
-  /** An object that was deleted, as its last event has it. */
+  /** Removes a deleted object. `object` is its state in the event of its deletion. */
   remove(object: T): Written {
     const key = objectKey(object);
     const version = object.metadata.resourceVersion ?? '';
@@ -257,7 +257,7 @@ export class IndexedCache<T extends KubeObject> {
   }
 
   /**
-   * The list that was begun is complete, and is of `version`: objects that it did not have are gone.
+   * The list that was begun is complete, and its version is `version`: removes the objects that were not in it.
    *
    * @throws the signal's reason when it aborts.
    */
@@ -321,7 +321,7 @@ export class IndexedCache<T extends KubeObject> {
     return this.#complete(JSON.parse(text) as T);
   }
 
-  /** Adds what lists of built-in kinds leave out. */
+  /** Adds `apiVersion` and `kind`, which lists of built-in kinds omit. */
   #complete(object: T): T {
     const open = object as { apiVersion?: string; kind?: string };
     open.apiVersion ??= this.#apiVersion;

@@ -33,7 +33,7 @@ export function parseListed(text: string): Listed {
   return { value: JSON.parse(text), isShortened: false };
 }
 
-/** Undefined without such a list. */
+/** The text with its first `managedFields` list replaced; undefined if it has none. */
 function withoutFirstList(text: string): string | undefined {
   const at = text.indexOf(`${NAME}[`);
   if (at === -1) return undefined;
@@ -42,7 +42,7 @@ function withoutFirstList(text: string): string | undefined {
   return end === -1 ? undefined : `${text.slice(0, from)}${LEFT_OUT}${text.slice(end)}`;
 }
 
-/** After the list that begins at `from`, or -1. Strings are skipped by `indexOf`, which is native code: most of this code is interpreted. */
+/** The index after the list that begins at `from`, or -1. `indexOf`, which is native, skips strings: most of this code is interpreted. */
 function endOfList(text: string, from: number): number {
   const { length } = text;
   let depth = 0;
@@ -57,7 +57,7 @@ function endOfList(text: string, from: number): number {
   return -1;
 }
 
-/** The quote that ends the string whose first character is at `from`, or -1. */
+/** The index of the quote that ends the string whose first character is at `from`, or -1. */
 function endOfString(text: string, from: number): number {
   for (let at = text.indexOf('"', from); at !== -1; at = text.indexOf('"', at + 1)) {
     let backslashes = 0;

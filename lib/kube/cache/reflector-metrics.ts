@@ -7,7 +7,7 @@ export interface ReflectorStats {
   /** Events of the server, whether or not they changed anything. */
   readonly events: number;
   readonly bookmarks: number;
-  /** Events, bookmarks and lists that were older than what was known, and were passed over. */
+  /** Events, bookmarks and lists that were older than the cache, and were ignored. */
   readonly stale: number;
   /** Reasons for retries: `unreachable`, `expired`, `stale`, `limit`, `http_500`, ..., `other`. */
   readonly errors: Readonly<Record<string, number>>;
@@ -24,9 +24,9 @@ interface Counted {
   stats(): ReflectorStats;
 }
 
-/** Takes the reflectors that run; one for the process. */
+/** The metrics of all running reflectors; one instance for the process. */
 export interface ReflectorMetrics {
-  /** From now on `name` is among the readings. A second reflector of the same name takes its place. */
+  /** From now on `name` is among the readings. A second reflector of the same name replaces the first. */
   add(name: string, reflector: Counted): void;
   remove(name: string): void;
 }

@@ -26,7 +26,7 @@ export interface ReflectorOptions<T extends KubeObject> {
    * keep `namespace`, `name` and `resourceVersion` of the metadata. Default: keeps everything.
    */
   readonly transform?: ((object: T) => T) | undefined;
-  /** Objects asked for at a time. Default: 500. 0 asks for all at once. */
+  /** How many objects a list requests at a time. Default: 500. 0 requests all at once. */
   readonly pageSize?: number;
   /**
    * A watch that is silent for this long is restarted where it was, because it may be dead. API servers send
@@ -34,9 +34,9 @@ export interface ReflectorOptions<T extends KubeObject> {
    * a restart is cheap. Default: 150 s.
    */
   readonly idleTimeoutMs?: number;
-  /** For the answer to a list or a watch to begin. Default: 60 s, which is when an API server gives up on a list. */
+  /** Time limit for the answer to a list or a watch to begin. Default: 60 s, which is when an API server gives up on a list. */
   readonly answerTimeoutMs?: number;
-  /** After a failure. Default: from 0.8 s to 30 s, with up to half taken off. */
+  /** Pauses after failures. Default: from 0.8 s to 30 s, with up to half taken off at random. */
   readonly backoff?: BackoffOptions;
   /** A watch that has lasted this long was healthy: the backoff is reset. Default: 30 s. */
   readonly healthyMs?: number;

@@ -1,4 +1,4 @@
-/** Keeps a cache as the API server has it: lists, then watches from the version of the list, for ever. */
+/** Keeps a cache in step with the API server: lists, then watches from the version of the list, without end. */
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 import { Backoff } from '../../time/backoff.ts';
 import { type Clock, sleep, systemClock } from '../../time/clock.ts';
@@ -35,12 +35,12 @@ const STALE_LISTS = 3;
 const FAILED_WATCHES = 10;
 /** Watches end between 5 and 10 minutes, at random, so that not all clients come back at once. */
 const WATCH_SECONDS = 300;
-/** Where a list brings no byte for this long, its connection is dead. */
+/** If no byte of a list comes for this long, its connection is dead. */
 const LIST_IDLE_MS = 30_000;
 const ANSWER_MS = 60_000;
 /** A watch that begins with this many old events or bookmarks is replaced by a list. */
 const STALE_EVENTS = 3;
-/** How much longer than that a watch may last that the server does not end. */
+/** How much longer than requested a watch may last before the client ends it. */
 const WATCH_SLACK_MS = 30_000;
 
 /**
@@ -175,7 +175,7 @@ class Reflector<T extends KubeObject> {
     logger?.debug({ reflector: name, objects: this.#cache.size, version }, 'listed');
   }
 
-  /** One page. Where its answer breaks off, the same page is asked for again: long lists would never end otherwise. */
+  /** One page. If its answer breaks off, the same page is requested again: long lists would never end otherwise. */
   async #page(limit: number, token: string | undefined, force: boolean) {
     const { client, cache, signal, namespace, labelSelector, fieldSelector } = this.#options;
     const { idleTimeoutMs = LIST_IDLE_MS, answerTimeoutMs: openTimeoutMs = ANSWER_MS } = this.#options;
@@ -194,7 +194,7 @@ class Reflector<T extends KubeObject> {
       } catch (error) {
         signal.throwIfAborted();
         const again = isUnreachable(error) || (error instanceof KubeError && error.status >= 429);
-        // The first page may just as well be asked for by a new list.
+        // For the first page, a new list is just as good.
         if (token === undefined || !again || backoff.attempts >= PAGE_TRIES - 1) throw error;
         this.#note(error, 'a page of a list failed; retrying');
         await sleep(this.#clock, Math.max(backoff.nextMs(), askedForMs(error)), signal);
@@ -212,7 +212,7 @@ class Reflector<T extends KubeObject> {
       force,
     });
     if (written === 'stale') throw new StaleListError(version, this.#seen);
-    // Counts as seen even if the rest of the list fails.
+    // The version counts as seen even if the rest of the list fails.
     this.#see(version);
   }
 
@@ -255,7 +255,7 @@ class Reflector<T extends KubeObject> {
     }
   }
 
-  /** Whether the event was news; the server may have known nothing else to say. */
+  /** Whether the event was news: not stale, and not a repetition. */
   #apply({ type, object }: WatchEvent<T>): boolean {
     this.#reportedMs = this.#clock.monotonicMs();
     const version = object.metadata.resourceVersion ?? '';
@@ -273,7 +273,7 @@ class Reflector<T extends KubeObject> {
     return written !== 'stale' && (advanced || written !== 'same');
   }
 
-  /** Moves the place to go on from, never back. */
+  /** Moves the version that the next watch continues from; never back. */
   #advance(version: string): boolean {
     if (version === '') return false;
     const order = compareVersions(version, this.#version);
@@ -301,7 +301,7 @@ class Reflector<T extends KubeObject> {
     }
   }
 
-  /** The next step depends on why a list or a watch failed; there is always one. */
+  /** Decides whether to list or to watch next, from why a list or a watch failed. */
   #failed(error: unknown): void {
     if (error instanceof StaleListError) this.#staleLists++;
     if (isGone(error)) {
@@ -333,7 +333,7 @@ function refusalIn(error: unknown): Refusal | undefined {
   return isForbidden(error) ? 'forbidden' : undefined;
 }
 
-/** Managed fields are a third of a typical object or more, and of use to the server only. */
+/** Deletes the managed fields: they are a third or more of a typical object, and only the server needs them. */
 function withoutManagedFields<T extends KubeObject>(object: T): T {
   if (object.metadata.managedFields !== undefined) delete object.metadata.managedFields;
   return object;
@@ -359,7 +359,7 @@ function parseItem<T extends KubeObject>(
   throw unreachable(`list ${plural}`, 'an item is not an API object');
 }
 
-/** A server that asks for more time than this does not get it. */
+/** Upper limit for the delays that a server asks for. */
 const MAX_ASKED_MS = 60_000;
 
 /** A list is of an older state than what is known. */
@@ -386,7 +386,7 @@ function asksForList(error: unknown): boolean {
   return (error.details?.causes ?? []).some(({ reason }) => reason === 'ResourceVersionTooLarge');
 }
 
-/** For metrics: one of a few. */
+/** The reason of an error as a metric label: one of a few values. */
 function reasonOf(error: unknown): string {
   if (isGone(error)) return 'expired';
   if (error instanceof StaleListError) return 'stale';

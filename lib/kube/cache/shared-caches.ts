@@ -1,4 +1,4 @@
-/** One reflector for all who ask for the same objects. */
+/** One reflector for all callers that need the same objects. */
 import type { Logger } from '../../telemetry/log.ts';
 import type { IndexFunction } from './cache-index.ts';
 import { IndexedCache } from './indexed-cache.ts';

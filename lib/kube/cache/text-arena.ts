@@ -8,7 +8,7 @@ import { errorCodes, RampartError } from '../../errors/errors.ts';
 /** A run of bytes, filled from its beginning. Each text in it follows a header. */
 interface Slab {
   readonly bytes: Buffer;
-  /** Up to here it is filled. */
+  /** Number of bytes filled, from the beginning. */
   filled: number;
   /** Bytes that belong to texts that are still kept, headers included. */
   live: number;
@@ -29,7 +29,7 @@ const WASTE_SHARE = 6;
 /**
  * Keeps texts under handles, which are small whole numbers. A text takes its length in UTF-8 and some 24
  * bytes. Later calls squeeze out removed texts in small steps, so that no more than a sixth is waste, plus
- * two slabs. Slabs are as large as all kept texts, up to a limit.
+ * two slabs. A new slab is as large as all texts kept by then, up to a limit.
  */
 export class TextArena {
   readonly #slabBytes: number;
@@ -42,7 +42,7 @@ export class TextArena {
   #filledBytes = 0;
   #liveBytes = 0;
 
-  /** @param slabBytes of the largest slabs. @throws {RampartError} `INPUT` for slabs that cannot be. */
+  /** @param slabBytes size of the largest slabs. @throws {RampartError} `INPUT` for an impossible size. */
   constructor(slabBytes = 1024 * 1024) {
     if (!Number.isSafeInteger(slabBytes) || slabBytes < 64) {
       throw new RampartError(errorCodes.INPUT, { what: `an arena with slabs of ${slabBytes} bytes` });
@@ -60,7 +60,7 @@ export class TextArena {
     return this.#liveBytes;
   }
 
-  /** Bytes that are taken from the system for them. */
+  /** Bytes of all slabs. */
   get reservedBytes(): number {
     let sum = 0;
     for (const { bytes } of this.#slabs) sum += bytes.length;
@@ -133,7 +133,7 @@ export class TextArena {
     return at;
   }
 
-  /** The size of a slab that is added now. */
+  /** The size of the next slab. */
   get #nextBytes(): number {
     return Math.min(this.#slabBytes, Math.max(FIRST_SLAB_BYTES, this.#liveBytes));
   }
@@ -162,7 +162,7 @@ export class TextArena {
     if (slab !== this.#current) this.#slabs.delete(slab);
   }
 
-  /** Moves what is left of the emptiest slab to the current one, when there is too much waste. */
+  /** If there is too much waste, moves the texts of the emptiest slab to the current one. */
   #squeeze(): void {
     const waste = this.#filledBytes - this.#liveBytes;
     if (waste <= this.#nextBytes || waste * WASTE_SHARE <= this.#filledBytes) return;

@@ -1,6 +1,6 @@
 import { compareVersions, isOlder } from '../object/resource-version.ts';
 
-/** The deletions that are kept one by one. */
+/** How many deletions are remembered individually. */
 const LIMIT = 10_000;
 
 /** Tells a new object from an old state of one that is gone (events may repeat), if versions compare. */
@@ -8,7 +8,7 @@ export class Tombstones {
   readonly #limit: number;
   /** Version of the deletion by key, in the order of the events. */
   readonly #deleted = new Map<string, string>();
-  /** Every object up to this version is known of. */
+  /** All changes up to this version have been seen: an absent object of an older version was deleted. */
   #floor = '';
 
   constructor(limit: number = LIMIT) {

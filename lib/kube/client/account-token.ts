@@ -6,9 +6,9 @@ import type { Credential, Credentials } from '../access/credentials.ts';
 import { type KubeObject, namespacedKind } from '../object/object.ts';
 import type { KubeClient } from './client.ts';
 
-/** The shortest time that the API issues one for. */
+/** The shortest lifetime that the API issues a token for. */
 const EXPIRATION_SECONDS = 600;
-/** A failure holds this long: callers may ask for each of many objects. */
+/** How long a failure is returned before the next request: callers may ask once for each of many objects. */
 const FAILURE_MS = 5000;
 
 interface TokenRequest extends KubeObject {
@@ -30,9 +30,9 @@ export class AccountToken implements Credentials {
   readonly #requester: Requester;
   readonly #account: ServiceAccountName;
   readonly #clock: Clock;
-  /** The last request, or its failure; and from when on another one is made. */
+  /** The last request, or its failure, and the time from which a new request is made. */
   #latest: { readonly token: Promise<Credential>; untilMs: number } | undefined;
-  /** Still accepted, also where it should be renewed. */
+  /** The last token and its expiry: used if it cannot be renewed. */
   #usable: { readonly token: Credential; readonly untilMs: number } | undefined;
 
   constructor(requester: Requester, account: ServiceAccountName, clock: Clock = systemClock) {

@@ -21,12 +21,12 @@ export class CallScope implements Disposable {
     return this.#controller.signal;
   }
 
-  /** Until the time is up; Infinity when there is no limit. */
+  /** Milliseconds until the time is up; Infinity if there is no limit. */
   get leftMs(): number {
     return this.#endsMs - this.#clock.monotonicMs();
   }
 
-  /** From now on: abort with `reason()` after this time. Takes the place of an earlier limit. */
+  /** From now on: abort with `reason()` after this time. Replaces an earlier limit. */
   limit(timeMs: number, reason: () => Error): void {
     this.unlimit();
     this.#endsMs = this.#clock.monotonicMs() + timeMs;

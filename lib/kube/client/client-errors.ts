@@ -38,7 +38,7 @@ export class KubeError extends RampartError {
   }
 }
 
-/** Where a Status names no reason, or no Status came at all. The names are apimachinery's StatusReason. */
+/** Reasons for answers without a Status, or whose Status names none. The names are apimachinery's StatusReason. */
 const reasons: Readonly<Record<number, string>> = {
   400: 'BadRequest',
   401: 'Unauthorized',

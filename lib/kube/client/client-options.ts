@@ -2,7 +2,7 @@ import type { Target } from '../object/object.ts';
 
 export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
-  /** For the whole call, with its retries and the reading of the answer. Default: 30 s, a list 60 s. */
+  /** Limit for the whole call, including retries and reading the answer. Default: 30 s, for a list 60 s. */
   readonly timeoutMs?: number | undefined;
 }
 
@@ -18,25 +18,25 @@ export interface ListOptions extends CallOptions, Selection {
 }
 
 export interface WriteOptions extends CallOptions {
-  /** Who owns the fields that are written. */
+  /** Owner of the written fields. */
   readonly fieldManager?: string | undefined;
   /** Check and answer, but change nothing. */
   readonly dryRun?: boolean;
   readonly fieldValidation?: 'Ignore' | 'Warn' | 'Strict';
-  /** The answer has the metadata alone: of a large object the rest is neither sent nor parsed. */
+  /** Request only the metadata: the rest of a large object is neither sent nor parsed. */
   readonly metadataOnly?: boolean;
 }
 
 export interface ApplyOptions extends WriteOptions {
   readonly fieldManager: string;
-  /** Take fields that another manager owns; otherwise they are a conflict. */
+  /** Take over fields that another manager owns; without it, they are a conflict. */
   readonly force?: boolean;
   readonly subresource?: string;
 }
 
 export interface DeleteOptions extends CallOptions {
   readonly gracePeriodSeconds?: number;
-  /** Delete only what still is this; otherwise a conflict. */
+  /** Delete only an object that still has these; any other is a conflict. */
   readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };
   readonly dryRun?: boolean;
 }

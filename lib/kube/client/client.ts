@@ -37,7 +37,7 @@ const patchTypes = {
   strategic: 'application/strategic-merge-patch+json',
 } as const;
 
-/** A server that cannot answer so answers with all. */
+/** A server that cannot send the metadata alone sends the whole object. */
 const METADATA_ONLY = 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json';
 
 const TIMEOUT_MS = 30_000;
@@ -112,9 +112,9 @@ export class KubeClient implements Disposable {
   }
 
   /**
-   * Creates an object, or in the `subresource` of the one of this name (`token`) what the server answers at once.
+   * Creates an object; or posts it to the `subresource` (`token`) of the object of this name, which is what the answer is from.
    *
-   * @throws {KubeError} {@link isAlreadyExists} when there is one of that name.
+   * @throws {KubeError} {@link isAlreadyExists} if there is an object with this name.
    */
   create<T extends KubeObject>(
     type: ResourceType<T>,
@@ -130,7 +130,7 @@ export class KubeClient implements Disposable {
   /**
    * Replaces an object, or its `subresource` (`status`).
    *
-   * @throws {KubeError} {@link isConflict} when it has moved on from `metadata.resourceVersion`.
+   * @throws {KubeError} {@link isConflict} if its version is no longer `metadata.resourceVersion`.
    */
   update<T extends KubeObject>(
     type: ResourceType<T>,
@@ -290,7 +290,7 @@ function deletion(options: DeleteOptions): Call {
   return { method: 'DELETE', body, signal, timeoutMs };
 }
 
-/** Objects from a list have no kind of their own; the server wants one. */
+/** Sets `apiVersion` and `kind`: the server requires them, but objects from a list have none. */
 function typed<T extends KubeObject>(type: ResourceType<T>, object: T): T {
   return { apiVersion: apiVersionOf(type), kind: type.kind, ...object };
 }

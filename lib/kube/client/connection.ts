@@ -14,11 +14,11 @@ export interface ConnectionOptions {
   readonly userAgent?: string;
   /** How many requests per second this client allows itself. Default: 50. */
   readonly perSecond?: number;
-  /** How many at once after a pause. Default: 100. */
+  /** How many requests may be sent at once after a pause. Default: 100. */
   readonly burst?: number;
-  /** How often a request is sent again that the server asked to come back with. Default: 4. */
+  /** How often a request is retried if the server asks to send it later. Default: 4. */
   readonly maxRetries?: number;
-  /** An answer may have this size; it is held in memory as a whole. Default: 256 MiB. */
+  /** Limit of the size of an answer, which is held in memory as a whole. Default: 256 MiB. */
   readonly maxAnswerBytes?: number;
   readonly clock?: Clock;
 }
@@ -44,18 +44,18 @@ export interface ApiRequest {
   readonly acceptsGzip?: boolean;
   readonly contentType?: string | undefined;
   readonly body?: unknown;
-  /** Whether sending it twice has the same effect as sending it once: only then is it retried if the server asks for a delay. */
+  /** Whether sending it twice has the same effect as sending it once. Only then is it retried when the server asks for a delay. */
   readonly idempotent: boolean;
 }
 
-/** How much is read of an answer that is an error. */
+/** How much of an error answer is read. */
 const MAX_ERROR_BYTES = 1024 * 1024;
 /**
- * Connections that the server may have closed, and sessions that it ends: how many are tried before a request
- * fails.
+ * How many connections are tried before a request fails, if the server has closed them, or ended their HTTP/2
+ * sessions.
  */
 const MAX_STALE = 3;
-/** Where the server asks for time without saying how much. */
+/** The delay if the server asks for one without saying how long. */
 const DEFAULT_RETRY_AFTER_MS = 1000;
 
 /** A connection pool with everything around it. The owner disposes it. */

@@ -5,7 +5,7 @@ import type { CallOptions } from './client-options.ts';
 import type { ResourceType, Wire } from '../object/object.ts';
 export type ApiResource = Wire<V1APIResource>;
 
-/** The groups beside the core group, each with its versions, the preferred one named. */
+/** All groups except the core group, each with its versions and the preferred one. */
 export async function apiGroups(
   client: KubeClient,
   options?: CallOptions,
@@ -13,7 +13,7 @@ export async function apiGroups(
   return (await client.getPath<Wire<V1APIGroupList>>('/apis', options)).groups;
 }
 
-/** Subresources as `pods/status`. @throws {KubeError} `isNotFound` for a version that is not served. */
+/** The resources of a version, with subresources such as `pods/status`. @throws {KubeError} `isNotFound` if it is not served. */
 export async function apiResources(
   client: Pick<KubeClient, 'getPath'>,
   { group, version }: Pick<ResourceType, 'group' | 'version'>,

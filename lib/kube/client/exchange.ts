@@ -20,12 +20,12 @@ export interface Incoming {
   readonly body: Readable;
 }
 
-/** Unused connections are closed before the API server does it, which is after 90 s, so that none is taken just then. */
+/** Unused connections are closed before the API server closes them, after 90 s: a request could take one just then. */
 export const IDLE_CONNECTION_MS = 60_000;
 
 /** A request that failed before an answer began. */
 export class SendError extends Error {
-  /** The server had closed the connection, one from before, and so most likely never saw the request. */
+  /** The server had closed the connection, which had been used before, so it most likely never saw the request. */
   readonly stale: boolean;
   /** The server said that it has not processed the request. */
   readonly unprocessed: boolean;

@@ -5,9 +5,9 @@
 import type { Clock } from '../../time/clock.ts';
 import { isAlreadyExists, isConflict, isUnreachable } from './client-errors.ts';
 
-/** Another client has changed the object meanwhile; a longer series is a fight between two. */
+/** From this many conflicts in a row on, two clients probably fight over the object; fewer are everyday. */
 const CONFLICTS = 5;
-/** How often an API that is away is reported: every request fails then. */
+/** The least time between two reports of an unreachable API: every request fails then. */
 const AWAY_MS = 60_000;
 
 /** @param retries how often the same has failed in a row before. */

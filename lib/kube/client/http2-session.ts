@@ -9,14 +9,14 @@ import { asError, IDLE_CONNECTION_MS, type Incoming, type Outgoing, SendError } 
 /** client-go's ReadIdleTimeout and PingTimeout (k8s.io/apimachinery/pkg/util/net/http.go). */
 const SILENT_MS = 30_000;
 const PING_TIMEOUT_MS = 15_000;
-/** A request without an answer for this long, while nothing else was heard either: the next takes another connection. */
+/** If a request got no answer for this long, and nothing else came either, the next one takes another connection. */
 const DOUBTFUL_MS = 5000;
 /**
  * How much of one answer may be in flight or wait for a slow reader. With the 64 KiB of HTTP/2's default, a
  * long list takes a round trip for each 64 KiB.
  */
 const STREAM_WINDOW_BYTES = 1024 * 1024;
-/** For all answers together. Node.js returns this window on receipt, so slow readers do not use it up. */
+/** The same for all answers together. Node.js reopens this window on receipt, so slow readers do not use it up. */
 const CONNECTION_WINDOW_BYTES = 4 * STREAM_WINDOW_BYTES;
 
 /** RFC 9113, 7 */
@@ -25,7 +25,7 @@ const CANCEL = 8;
 
 /** The session over a socket whose handshake chose `h2`. It takes requests once its `remoteSettings` have come. */
 export function connectHttp2(origin: URL, socket: TLSSocket): ClientHttp2Session {
-  // Loaded by the first server that speaks it.
+  // Loaded only once a server speaks HTTP/2.
   const { connect } = process.getBuiltinModule('node:http2');
   const session = connect(origin.origin, {
     createConnection: () => socket,
@@ -43,12 +43,12 @@ export class Http2Session implements Disposable {
   readonly #clock: Clock;
   #streams = 0;
   #heardMs: number;
-  /** It has worked before: if it ends, that is no answer to the last request. */
+  /** Whether it has ever answered: then its end does not mean that the server rejected the last request. */
   #answered = false;
   #failure: Error | undefined;
   /** From a GOAWAY: later streams were not processed. */
   #lastStreamId = Infinity;
-  /** Whether the peer may be dead: until the next data from it. */
+  /** Whether the peer may be dead; reset by the next data from it. */
   #doubtful = false;
   #cancelCheck: (() => void) | undefined;
 
@@ -67,7 +67,7 @@ export class Http2Session implements Disposable {
     return this.#session.closed || this.#session.destroyed;
   }
 
-  /** Takes another stream now, without a queue. */
+  /** Whether another stream can be opened now, without waiting. */
   get hasRoom(): boolean {
     // At least one: for a server that allows none, sessions would be opened forever.
     const max = Math.max(1, this.#session.remoteSettings.maxConcurrentStreams ?? Infinity);
@@ -143,7 +143,7 @@ export class Http2Session implements Disposable {
     if (!this.ended) this.#rest();
   }
 
-  /** Without streams: the process may end, and after a while the connection does. */
+  /** Called when no stream is left: the connection no longer keeps the process alive, and is closed after a while. */
   #rest(): void {
     this.#session.unref();
     this.#session.setTimeout(IDLE_CONNECTION_MS);
@@ -220,6 +220,6 @@ class StreamBody extends Readable {
 
 function cancel(stream: ClientHttp2Stream): void {
   if (!stream.closed) stream.close(CANCEL);
-  // Otherwise it would wait until the received data is read.
+  // Otherwise the stream would wait until the received data is read.
   stream.destroy();
 }

@@ -7,7 +7,7 @@ import type { Clock } from '../../time/clock.ts';
 import { type Incoming, type Outgoing, SendError } from './exchange.ts';
 import { connectHttp2, Http2Session } from './http2-session.ts';
 
-/** For the connection, the TLS handshake and the server's settings: client-go gives a connection 30 s. */
+/** Limit for the connection, the TLS handshake and the server's settings: client-go gives a connection 30 s. */
 const OPEN_TIMEOUT_MS = 30_000;
 
 interface Http2SessionsOptions {
@@ -52,7 +52,7 @@ export class Http2Sessions implements Disposable {
     for (const session of this.#sessions) session.closeUnused();
   }
 
-  /** Each session ends with the last of its streams. */
+  /** Opens no more streams; each session ends with the last of its own. */
   retire(): void {
     this.#retired = true;
     for (const session of this.#sessions) session.close();
@@ -134,7 +134,7 @@ export class Http2Sessions implements Disposable {
     const session = new Http2Session(connected, this.#options.clock);
     this.#sessions.add(session);
     connected.once('close', () => this.#sessions.delete(session));
-    // Waiting requests take it in this turn; without streams it is closed after them.
+    // Requests that wait for the session open their streams in this turn of the loop; it ends with the last of them.
     if (this.#retired) setImmediate(() => session.close());
   }
 }

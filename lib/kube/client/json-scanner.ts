@@ -1,4 +1,4 @@
-/** Where a JSON value ends, in bytes that come in pieces. */
+/** Finds where a JSON value ends, in bytes that come in pieces. */
 
 const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
 const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
@@ -14,7 +14,7 @@ export class JsonScanner {
   #inString = false;
   #escaped = false;
 
-  /** Begins with the first byte of a value; returns whether one can begin so. `scan` gets that byte again. */
+  /** Starts a value, given its first byte; returns whether a value can begin with it. Pass that byte to `scan` again. */
   begin(byte: number): boolean {
     this.#depth = 0;
     this.#inString = false;
@@ -24,7 +24,7 @@ export class JsonScanner {
     return bracket || byte === 0x2d || (byte >= 0x30 && byte <= 0x39) || (byte >= 0x61 && byte <= 0x7a);
   }
 
-  /** Continues in `bytes` from `at`: where the value ends, or -1 if it continues in the next piece. */
+  /** Continues in `bytes` from `at`. @returns the index after the value, or -1 if it continues in the next piece */
   scan(bytes: Uint8Array, at: number): number {
     const { length } = bytes;
     let depth = this.#depth;

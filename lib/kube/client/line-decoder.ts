@@ -1,4 +1,4 @@
-/** Bytes to lines. */
+/** Splits bytes into lines. */
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 
 const NEWLINE = 0x0a;

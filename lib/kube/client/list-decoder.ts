@@ -28,7 +28,7 @@ const MAX_ITEM_BYTES = 16 * 1024 * 1024;
 
 /**
  * Finds the items of a list document, `{"items": [...], "metadata": {...}, ...}` with its fields in any order, in
- * bytes that may be cut anywhere. Each item comes as a text of its own; that it is JSON shows when it is parsed.
+ * bytes that may be cut anywhere. Each item is a text of its own; whether it is valid JSON shows when it is parsed.
  *
  * @example
  * for await (const chunk of response) for (const item of decoder.push(chunk)) take(JSON.parse(item));
@@ -144,7 +144,7 @@ export class ListDecoder {
   }
 
   #beginItems(byte: number): 1 {
-    // JSON.parse would take the last of two; by then the first has been handed out.
+    // JSON.parse would take the last `items`, but those of the first have been handed out.
     if (this.#hasItems) throw broken('it has duplicate items');
     this.#hasItems = true;
     return this.#go(true, expect.itemOrEnd, byte);
@@ -163,7 +163,7 @@ export class ListDecoder {
       this.#expect = expect.colon;
       return;
     }
-    // An empty list of Go may be null.
+    // Go encodes an empty list as null.
     if (this.#key === 'items') {
       if (value !== null || this.#hasItems) throw broken('its items are not a list');
       this.#hasItems = true;
@@ -184,7 +184,7 @@ export class ListDecoder {
     const bytes = this.#parts.length === 0 ? last : Buffer.concat([...this.#parts, last]);
     this.#parts = [];
     this.#partBytes = 0;
-    // Much quicker than the decoder, and most objects are.
+    // Much faster than the decoder, and most objects are ASCII.
     if (isAscii(bytes)) {
       return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
     }

@@ -13,11 +13,11 @@ import type { KubeList } from '../object/object.ts';
 export interface ListStreamOptions extends ListOptions {
   /** Called for each item with its JSON, in order. An error that it throws ends the call. */
   readonly onItem: (item: string) => void;
-  /** For the answer to begin. Default: 60 s, which is when an API server gives up on a list. */
+  /** Limit for the answer to begin. Default: 60 s, which is when an API server gives up on a list. */
   readonly openTimeoutMs?: number;
   /** No byte for this long means that the connection is dead. Default: 30 s. */
   readonly idleTimeoutMs?: number;
-  /** An item may have this size. Default: 16 MiB; the API server takes objects of up to 3. */
+  /** Limit of the size of an item. Default: 16 MiB; the API server takes objects of up to 3. */
   readonly maxItemBytes?: number;
 }
 
@@ -84,7 +84,7 @@ export async function streamList(
   }
 }
 
-/** Ignored here, because the reader of the list gets the error. */
+/** A listener that ignores an error, because the reader of the list gets it. */
 function noted(): void {}
 
 function metadataOf(fields: ReadonlyMap<string, unknown>, what: string): KubeList['metadata'] {

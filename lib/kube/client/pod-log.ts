@@ -7,7 +7,7 @@ import { pods, resourcePath } from '../object/object.ts';
 
 export interface PodLogOptions {
   readonly signal?: AbortSignal | undefined;
-  /** Needed where the pod has several. */
+  /** Required if the pod has several containers. */
   readonly container?: string | undefined;
   /** Continues with new lines, until the container ends. */
   readonly follow?: boolean | undefined;
@@ -17,7 +17,7 @@ export interface PodLogOptions {
   readonly tailLines?: number | undefined;
   /** Each line begins with its time, in RFC 3339, and a space. */
   readonly timestamps?: boolean | undefined;
-  /** For the answer to begin, and unless it is followed, for each part of it. Default: 30 s. */
+  /** Limit for the answer to begin and, unless the log is followed, for each part of it. Default: 30 s. */
   readonly timeoutMs?: number;
 }
 

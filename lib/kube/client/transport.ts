@@ -1,4 +1,4 @@
-/** HTTP exchanges with the API server, over connections that are kept: HTTP/2 where the server speaks it. */
+/** HTTP exchanges with the API server, over connections that are kept: HTTP/2 if the server supports it. */
 import type { Agent, IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { isIP } from 'node:net';
@@ -15,7 +15,7 @@ import { Http2Sessions } from './http2-sessions.ts';
 
 /** Dead peers are found by TCP this long after the last byte, plus some 10 s of probes (libuv sets those). */
 const KEEP_ALIVE_PROBE_MS = 15_000;
-/** As many as an audit uses at once: with fewer, connections are closed and opened all the time. */
+/** As many connections as an audit uses at once: with fewer, they would be closed and opened all the time. */
 const MAX_IDLE_CONNECTIONS = 64;
 
 const agentOptions = {
@@ -39,7 +39,7 @@ export class Transport implements Disposable {
   readonly #access: ClusterAccess;
   readonly #clock: Clock;
   readonly #secure: boolean;
-  /** The server chose it, or there is no TLS to choose by. */
+  /** Whether to use HTTP/1.1: the server chose it, or the two cannot negotiate (ALPN), because there is no TLS. */
   #http1: boolean;
   #pool: Pool | undefined;
   readonly #retired = new Set<Pool>();
@@ -49,7 +49,7 @@ export class Transport implements Disposable {
     this.#access = access;
     this.#clock = clock;
     this.#secure = access.server.protocol === 'https:';
-    // A proxy sees each connection, which Node.js supports for HTTP/1.1.
+    // Through a proxy too: Node.js supports proxies only for HTTP/1.1.
     this.#http1 = !this.#secure || access.socketPath !== undefined || access.proxy !== undefined;
   }
 
@@ -146,7 +146,7 @@ export class Transport implements Disposable {
     };
   }
 
-  /** With a new certificate come new connections. */
+  /** The connections of a certificate: a new certificate gets new ones. */
   #poolFor({ certificate }: Credential): Pool {
     const known = this.#pool;
     if (
@@ -171,10 +171,10 @@ export class Transport implements Disposable {
     const { ca, insecure = false, serverName, server } = this.#access;
     let secureContext;
     try {
-      // Node.js takes any text for an authority that has signed nothing.
+      // Node.js accepts any text: as an authority that has signed nothing.
       if (ca !== undefined && !ca.includes('-----BEGIN'))
         throw new Error('the certificate authority is not a certificate in PEM form');
-      // Made once, and not by each connection from the texts.
+      // Made once: otherwise each connection would parse the texts again.
       secureContext = createSecureContext({ ca, ...certificate });
     } catch (error) {
       throw new RampartError(errorCodes.INPUT, {
@@ -191,7 +191,7 @@ export class Transport implements Disposable {
       tls: {
         ...tls,
         ...address,
-        // As an agent does it: an address is not a name to ask for.
+        // As in Node's agent: an IP address is not sent as a server name (RFC 6066, 3).
         servername: serverName ?? (isIP(address.host) === 0 ? address.host : ''),
       },
       keepAliveProbeMs: KEEP_ALIVE_PROBE_MS,
@@ -217,7 +217,7 @@ export class Transport implements Disposable {
   }
 }
 
-/** An agent whose first connection is one that was made before it. */
+/** An agent that begins with an existing connection. */
 class AdoptingAgent extends HttpsAgent {
   #adopted: TLSSocket | undefined;
 

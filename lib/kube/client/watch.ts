@@ -8,7 +8,7 @@ import type { KubeObject } from '../object/object.ts';
 
 export interface WatchOptions {
   readonly signal?: AbortSignal | undefined;
-  /** Changes after this version; without it, the server begins with what there is. */
+  /** Watches changes after this version; without it, the server first sends the existing objects. */
   readonly resourceVersion?: string | undefined;
   /** Ask for BOOKMARK events, some one per minute. */
   readonly allowWatchBookmarks?: boolean | undefined;
@@ -16,14 +16,14 @@ export interface WatchOptions {
   readonly fieldSelector?: string | undefined;
   /** The server ends the watch after this time. */
   readonly timeoutSeconds?: number | undefined;
-  /** For the answer to begin. Default: 30 s. */
+  /** Limit for the answer to begin. Default: 30 s. */
   readonly openTimeoutMs?: number;
   /**
    * No byte for this long means that the connection is dead, whatever TCP thinks. Default: 3 minutes, which is
    * for watches with bookmarks; one without them may be silent for good reason.
    */
   readonly idleTimeoutMs?: number;
-  /** An event may have this size. Default: 16 MiB; the API server takes objects of up to 3. */
+  /** Limit of the size of an event. Default: 16 MiB; the API server takes objects of up to 3. */
   readonly maxEventBytes?: number;
 }
 

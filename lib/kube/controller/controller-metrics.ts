@@ -6,9 +6,9 @@ interface Counted {
   stats(): QueueStats;
 }
 
-/** Takes the controllers that run; one for the process. */
+/** The metrics of all running controllers; one instance for the process. */
 export interface ControllerMetrics {
-  /** From now on `name` is among the readings. A second controller of the same name takes its place. */
+  /** From now on `name` is among the readings. A second controller of the same name replaces the first. */
   add(name: string, queue: Counted, outcomes: Readonly<Record<Outcome, number>>): void;
   remove(name: string): void;
 }

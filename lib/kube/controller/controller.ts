@@ -11,14 +11,14 @@ import type { Outcome } from './controller-metrics.ts';
 
 /** The result of a reconcile that did not throw. */
 export interface Result {
-  /** Ask for the same key again after this time, e.g. to look at something that gives no notice. */
+  /** Reconcile the same key again after this time, e.g. to check something that sends no events. */
   readonly requeueAfterMs?: number;
 }
 
-/** In order; the next change will ask again. */
+/** Nothing left to do until the next change. */
 export const done: Result = {};
 
-/** In order for now; look again in `ms` milliseconds at the latest. */
+/** Nothing left to do for now; reconcile again in `ms` milliseconds at the latest. */
 export function requeueAfter(ms: number): Result {
   return { requeueAfterMs: ms };
 }
@@ -53,12 +53,12 @@ export interface ControllerOptions<K> {
   readonly queue: WorkQueue<K>;
   readonly reconcile: Reconcile<K>;
   readonly signal: AbortSignal;
-  /** How many keys at the same time. Default: 1. */
+  /** How many keys are reconciled at the same time. Default: 1. */
   readonly workers?: number;
-  /** One key may take this long before its signal aborts. Default: 5 minutes. */
+  /** How long one reconcile may take before its signal aborts. Default: 5 minutes. */
   readonly timeoutMs?: number;
   /**
-   * How long a reconcile has for ending after its signal aborted. One that takes longer loses its worker to
+   * How long a reconcile may take to end after its signal aborted. One that takes longer loses its worker to
    * the other keys; its own key stays out of the queue until it ends after all. Default: 30 s.
    */
   readonly graceMs?: number;
@@ -155,7 +155,7 @@ type RunOptions<K> = ControllerOptions<K> & {
   readonly timeoutMs: number;
 };
 
-/** A worker that finds keys without ever waiting for anything would keep timers and sockets from their turn. */
+/** After this many calls the workers let the event loop turn: keys that never make them wait would block timers and sockets. */
 const CALLS_PER_TURN = 32;
 
 class Run<K> {
@@ -182,7 +182,7 @@ class Run<K> {
       const key = await this.#options.queue.get();
       if (key === undefined) return;
       if (++this.#started % CALLS_PER_TURN === 0) await turn();
-      // The controller may have been stopped while this key was on its way here.
+      // The controller may have been stopped after the queue handed out this key.
       if (this.#options.signal.aborted) this.#options.queue.done(key);
       else await this.#handle(key);
     }
@@ -200,7 +200,7 @@ class Run<K> {
     while (this.#calls.size > 0) await Promise.all([...this.#calls.values()].map(({ end }) => end));
   }
 
-  /** Resolves when the reconcile has ended, or when it is given up after its time. */
+  /** Resolves when the reconcile has ended, or when its grace time is over. */
   async #handle(key: K): Promise<void> {
     const { clock, timeoutMs, graceMs, name, logger } = this.#options;
     const controller = new AbortController();

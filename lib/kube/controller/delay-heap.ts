@@ -44,7 +44,7 @@ export class DelayHeap<K> {
     this.#up(added);
   }
 
-  /** Removes and returns the first if it is due. */
+  /** Removes and returns the earliest key if it is due. */
   takeDue(nowMs: number): Delayed<K> | undefined {
     const first = this.#heap[0];
     if (first === undefined || first.dueMs > nowMs) return undefined;

@@ -10,12 +10,12 @@ interface FinalizerOptions {
   readonly fieldManager?: string;
 }
 
-/** Whether deletion of this object was requested: it goes when its finalizers are gone. */
+/** Whether deletion of this object was requested: the API removes it when its finalizers are gone. */
 export function isDeleting({ metadata }: KubeObject): boolean {
   return metadata.deletionTimestamp !== undefined;
 }
 
-/** Whether it has the finalizer; of several, one of them. */
+/** Whether it has the finalizer, or one of several. */
 export function hasFinalizer({ metadata }: KubeObject, finalizer: string | readonly string[]): boolean {
   return metadata.finalizers?.some((one) => isOf(one, finalizer)) === true;
 }
@@ -28,14 +28,13 @@ function isOf(one: string, finalizer: string | readonly string[]): boolean {
 const TRIES = 5;
 
 /**
- * Puts a finalizer on the stored object; nothing is sent if the object has it already. Others' finalizers are kept,
- * also those set since `object` was read: the patch is bound to its version, and tried again with a newer
+ * Adds a finalizer to the stored object; nothing is sent if the object has it already. Other finalizers are kept,
+ * even those added since `object` was read: the patch is bound to its version, and tried again with a newer
  * one.
  *
  * @returns the stored object.
- * @throws {RampartError} `CONFLICT` when the object is being deleted (the API takes no new finalizers then),
- * when
- *   another of the same name has taken its place, or after 5 tries; {@link isNotFound} when it is gone; else what
+ * @throws {RampartError} `CONFLICT` when the object is being deleted (the API accepts no new finalizers then),
+ *   when another of the same name has taken its place, or after 5 tries; {@link isNotFound} when it is gone; else what
  *   the client throws.
  */
 export async function addFinalizer<T extends KubeObject>(
@@ -55,11 +54,11 @@ export async function addFinalizer<T extends KubeObject>(
 }
 
 /**
- * Takes a finalizer, or several, off the stored object; nothing is sent if it is absent. Otherwise as {@link
- * addFinalizer}.
+ * Removes a finalizer, or several, from the stored object; nothing is sent if it has none of them. Otherwise like
+ * {@link addFinalizer}.
  *
- * @returns the stored object, or `undefined` when it is gone or was replaced. It may
- *   also be gone right after, when this was its last finalizer.
+ * @returns the stored object, or `undefined` when it is gone or was replaced. The returned object may be gone
+ *   already too, if this was its last finalizer.
  */
 export async function removeFinalizer<T extends KubeObject>(
   client: KubeClient,
@@ -82,7 +81,7 @@ export async function removeFinalizer<T extends KubeObject>(
 
 interface ReleaseOptions extends FinalizerOptions {
   readonly labelSelector?: string | undefined;
-  /** Which of the selected objects. Default: all. */
+  /** Which of the objects to release. Default: all. */
   readonly includes?: ((object: KubeObject) => boolean) | undefined;
   readonly onReleased: (object: KubeObject) => void;
 }
@@ -91,7 +90,7 @@ interface ReleaseOptions extends FinalizerOptions {
 const PARALLEL = 16;
 
 /**
- * Takes finalizers off all objects of a kind that have them, even if one fails; does nothing for a kind that
+ * Removes finalizers from all objects of a kind that have them, even if one fails; does nothing for a kind that
  * is not served.
  *
  * @throws the first error
@@ -139,8 +138,8 @@ async function changeFinalizers<T extends KubeObject>(
     const finalizers = change(current);
     if (finalizers === undefined) return current;
     try {
-      // A merge patch replaces the list as a whole. With a version in it, the API server refuses it where the object
-      // has changed since (409), which it does not with a failed `test` of a JSON patch (422, as for a real fault).
+      // A merge patch replaces the list as a whole. If it contains a version, and the object has changed since, the
+      // API server refuses it with 409; a failed `test` of a JSON patch gives 422, the same as an invalid patch.
       const { resourceVersion } = current.metadata;
       const metadata = { finalizers, resourceVersion, uid: current.metadata.uid };
       return await client.patch(

@@ -2,7 +2,7 @@
 import type { Clock } from '../../time/clock.ts';
 import { WorkQueue } from './workqueue.ts';
 
-/** After an outage nothing waits longer than the reflectors do, nor for other keys. The caller disposes it. */
+/** After an outage a key waits no longer than reflectors do (30 s), and hardly for the retries of others. The caller disposes it. */
 export function keyQueue(clock?: Clock): WorkQueue {
   return new WorkQueue({
     clock,

@@ -21,7 +21,7 @@ interface Level<T> {
 /** One list for each level, oldest first. Level 0 goes first, but level 1 does not starve. */
 export class ReadyLists<T extends Ready> {
   readonly #levels: readonly [Level<T>, Level<T>] = [emptyLevel(), emptyLevel()];
-  /** Takes from level 0 since the last one from level 1, while something waited there. */
+  /** How often level 0 was served in a row while level 1 had items. */
   #passedOver = 0;
   #size = 0;
 
@@ -57,7 +57,7 @@ export class ReadyLists<T extends Ready> {
     this.#size--;
   }
 
-  /** Removes and returns the oldest of level 0, or of level 1 where it has been passed over too often. */
+  /** Removes and returns the oldest item of level 0, or of level 1 if that was passed over too often. */
   take(): T | undefined {
     const [urgent, other] = this.#levels;
     const isOverdue = other.size > 0 && this.#passedOver >= PASS_OVER;

@@ -10,7 +10,7 @@ export async function whenSynced(
   if (!signal.aborted) await then();
 }
 
-/** Waits for all. When one fails, the others are stopped first. @throws what the first one threw. */
+/** Resolves when all have ended; if one fails, the others are stopped. @throws the first failure, after all have ended */
 export async function allOrNone(stop: AbortController, running: readonly Promise<void>[]): Promise<void> {
   const failures: unknown[] = [];
   await Promise.all(

@@ -27,16 +27,16 @@ export interface QueueStats {
   readonly delayed: number;
   /** Keys that a worker has. */
   readonly processing: number;
-  /** Calls of `add` that were accepted, those that found the key waiting too. */
+  /** Calls of `add` that were accepted, including those for a key that was waiting already. */
   readonly added: number;
   /** Calls of `addRateLimited` that were accepted. */
   readonly retried: number;
   readonly done: number;
-  /** Over all keys that were handed out: how long they waited. */
+  /** Sum of the times that keys waited until they were handed out. */
   readonly latencyMsSum: number;
-  /** Over all keys that are done: how long a worker had them. */
+  /** Sum of the times that workers had keys until they were done. */
   readonly durationMsSum: number;
-  /** How long a worker has had the key that it has had longest; 0 when none has one. */
+  /** How long the worker that has been busy longest has had its key; 0 if no worker has one. */
   readonly longestRunningMs: number;
 }
 
@@ -113,7 +113,7 @@ export class WorkQueue<K = string> implements Disposable {
     this.#armTimer();
   }
 
-  /** `add` after a failure: later with each one of this key, and with the retries of all keys limited. */
+  /** `add` after a failure, with a delay that grows with each failure of this key. Retries of all keys together are limited, too. */
   addRateLimited(key: K, options?: AddOptions): void {
     if (!this.#open) return;
     this.#retried++;

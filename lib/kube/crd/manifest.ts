@@ -31,7 +31,7 @@ const group = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$
 const kind = /^[A-Z][A-Za-z0-9]*$/;
 
 /**
- * The manifest. Its schemas are unchanged: a test holds them to the API server's rules.
+ * The manifest. The schemas are not checked here: a test checks them against the API server's rules.
  *
  * @throws {RampartError} `INPUT` for names that the API server would refuse, and unless exactly one version
  * is stored.

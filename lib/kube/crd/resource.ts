@@ -7,14 +7,14 @@ import type { Fields, ReadFields, WrittenFields } from './schema.ts';
 export interface PrinterColumn {
   readonly name: string;
   readonly type: 'string' | 'integer' | 'number' | 'boolean' | 'date';
-  /** `.spec.path` */
+  /** Such as `.spec.path`. */
   readonly jsonPath: string;
   readonly description?: string;
   /** Shown with `-o wide` only when above 0. */
   readonly priority?: number;
 }
 
-/** The age, as other objects show it. Kubernetes adds it only if no column is declared. */
+/** The column with the age. Kubernetes adds it by itself only if no column is declared. */
 export const ageColumn: PrinterColumn = {
   name: 'Age',
   type: 'date',
@@ -25,9 +25,9 @@ export interface VersionDefinition<F extends Fields = Fields> {
   /** Fields of the objects besides apiVersion, kind and metadata: `spec`, `status`. */
   readonly fields: F;
   readonly description?: string;
-  /** Whether objects are stored in this version; of several one must be. Default: true for the only version. */
+  /** Whether objects are stored in this version; exactly one version must have it. Default: true for the only version. */
   readonly storage?: boolean;
-  /** `status` is written by itself. Default: whether there is a field `status`. */
+  /** Whether `status` is written separately from the other fields. Default: true if there is a field `status`. */
   readonly statusSubresource?: boolean;
   readonly columns?: readonly PrinterColumn[];
 }
@@ -72,7 +72,7 @@ export type WrittenObjectOf<
   Name extends keyof R['versions'] = keyof R['versions'],
 > = KubeObject & WrittenFields<R['versions'][Name]['fields']>;
 
-/** Only names things; what the API server would not take, `crdManifest` refuses. */
+/** Returns the definition, typed. It checks nothing: `crdManifest` refuses what the API server would not accept. */
 export function defineResource<const V extends Versions>(definition: ResourceDefinition<V>): Resource<V> {
   return { ...definition, [isResourceKey]: true };
 }

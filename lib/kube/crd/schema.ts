@@ -25,7 +25,7 @@ type Presence = 'required' | 'optional' | 'defaulted';
 export interface Schema<Read = unknown, Written = Read, P extends Presence = 'required'> {
   readonly json: JsonSchema;
   readonly presence: P;
-  /** Never there: it ties the types to the schema. */
+  /** Never set: it ties the types to the schema. */
   readonly types?: { readonly read: Read; readonly written: Written };
 }
 
@@ -75,7 +75,7 @@ export function rule(expression: string, message: string, more: Omit<Rule, 'rule
 interface Common<Value> {
   /** For `kubectl explain`. */
   readonly description?: string;
-  /** Written by the API server where the field is missing. */
+  /** Set by the API server if the field is missing. */
   readonly default?: Value;
   readonly rules?: readonly Rule[];
 }
@@ -84,7 +84,7 @@ interface Common<Value> {
 type PresenceOf<Options> = Options extends { readonly default: unknown } ? 'defaulted' : 'required';
 
 interface StringOptions extends Common<string> {
-  /** In characters. Bound strings that rules look at: the API server estimates their cost by it. */
+  /** In characters. Set a `maxLength` for strings that rules read: the API server estimates the cost of rules by it. */
   readonly minLength?: number;
   readonly maxLength?: number;
   /** A regular expression of RE2, not anchored. */
@@ -191,7 +191,7 @@ export function mapOf<S extends AnySchema, const O extends MapOptions<WrittenOf<
 
 interface ObjectOptions<Written> extends Common<Written>, Counted {}
 
-/** The fields that it may have; what else is sent is dropped by the API server, or refused (`--validate=strict`). */
+/** An object with these fields. The API server drops all others that are sent, or refuses them (`--validate=strict`). */
 export function object<const F extends Fields, const O extends ObjectOptions<WrittenFields<F>>>(
   fields: F,
   options?: O,
@@ -244,7 +244,7 @@ export function nullable<Read, Written, P extends Presence>(
   return { json: { ...schema.json, nullable: true }, presence: schema.presence };
 }
 
-/** A description can be given alone, or first, without a name. */
+/** A description can be given in place of the options, or before them. */
 function optionsOf<O>(described: string | O | undefined, options: O | undefined): O | undefined {
   return typeof described === 'string' ? ({ description: described, ...options } as O) : described;
 }
@@ -257,7 +257,7 @@ function makeObject<Read, Written, P extends Presence>(
   return make({ ...json, ...(atomic === true && { 'x-kubernetes-map-type': 'atomic' }) }, rest);
 }
 
-/** The types are those that the caller declares; the schema is what the options say. */
+/** A schema with the keywords of the options; the caller declares its types. */
 function make<Read, Written, P extends Presence>(
   json: JsonSchema,
   options: Common<unknown> | undefined = {},

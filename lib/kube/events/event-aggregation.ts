@@ -14,7 +14,7 @@ import type { Clock } from '../../time/clock.ts';
 import { TokenBucket } from '../../time/rate-limit.ts';
 import { cutNote, type EventRecord, type ObjectReference } from './event-object.ts';
 
-/** One event object, there or to come. */
+/** One event object, stored or about to be. */
 export interface EventEntry {
   readonly record: EventRecord;
   count: number;
@@ -32,9 +32,9 @@ export interface AggregationLimits {
   readonly distinctNotes: number;
   /** Notes are counted from the start after this long without a new one. Default: 10 minutes. */
   readonly noteWindowMs: number;
-  /** New objects for one object, at once. Default: 25. */
+  /** How many new event objects about one object may be created at once. Default: 25. */
   readonly burst: number;
-  /** And then. Default: one in 5 minutes. */
+  /** The rate of new event objects about one object after that. Default: one in 5 minutes. */
   readonly perSecond: number;
   /**
    * How many series, groups of notes and objects are remembered, each. The one idle longest goes first.
@@ -94,7 +94,7 @@ export class EventAggregation {
     return this.#begin(group, { ...record, note: cutNote(`${COMBINED}${record.note}`) }, nowMs);
   }
 
-  /** The object of this entry could not be written: the next such event begins again. */
+  /** Call it if the event object could not be written: the next event like it creates one again. */
   forget(entry: EventEntry): void {
     const group = keyOf(entry.record);
     for (const key of [group, `${group}\n${entry.record.note}`]) {

@@ -23,7 +23,7 @@ export const events = namespacedKind<KubeEvent>('events.k8s.io', 'events', 'Even
 export interface EventRecord {
   /** The object that it is about. */
   readonly regarding: ObjectReference;
-  /** Another one that has to do with it. */
+  /** A second object that is involved. */
   readonly related?: ObjectReference;
   /** Default: `Normal`. */
   readonly type?: 'Normal' | 'Warning';
@@ -58,7 +58,7 @@ interface Occurrences {
 export interface EventReporter {
   /** A qualified name such as `rampart.dev/agent`. */
   readonly controller: string;
-  /** Which of them: the name of the pod or the node. At most 128 bytes. */
+  /** Which instance of the controller: the name of its pod or node. At most 128 bytes. */
   readonly instance: string;
 }
 
@@ -102,7 +102,7 @@ export function seriesOf({ count, lastWallMs }: Occurrences): EventSeries {
 /** Limit for notes of events.k8s.io/v1 (kubernetes, pkg/apis/core/validation/events.go). */
 const NOTE_BYTES = 1024;
 
-/** Cut between characters. */
+/** A note within the limit of bytes, cut between characters. */
 export function cutNote(given: string): string {
   // A note may contain names of files and arguments of processes.
   const note = visibleText(given);
@@ -115,7 +115,7 @@ export function cutNote(given: string): string {
   return `${bytes.toString('utf8', 0, end)}${ellipsis}`;
 }
 
-/** As client-go: the object's name and a number. A DNS subdomain, so that the API takes it whatever the object's is. */
+/** As client-go: the object's name and a number. A DNS subdomain, so that the API accepts it whatever the object's name is. */
 function eventName(name: string): string {
   const safe = name.toLowerCase().replaceAll(/[^a-z0-9.-]/g, '-');
   const start = safe.replace(/^[^a-z0-9]+/, '').slice(0, 200);

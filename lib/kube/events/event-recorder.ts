@@ -39,7 +39,7 @@ export interface EventRecorderOptions extends EventReporter {
   readonly clock?: Clock;
 }
 
-/** The fate of the events so far. Each recorded event is in exactly one of the others, or still waits. */
+/** What became of the events so far. Each event counted in `recorded` is in exactly one of the other counts. */
 export interface EventStats {
   readonly recorded: number;
   /** In the API, as an object or in the count of a series. */
@@ -48,7 +48,7 @@ export interface EventStats {
   readonly limited: number;
   /** The queue was full, or the recorder had been stopped. */
   readonly dropped: number;
-  /** The API does not take them: no permission, namespace gone, not valid. */
+  /** The API does not accept them: no permission, namespace gone, not valid. */
   readonly refused: number;
   /** Given up after repeated failures. */
   readonly failed: number;
@@ -58,9 +58,9 @@ export interface EventStats {
 interface Pending {
   readonly entry: EventEntry;
   readonly place: EventPlace;
-  /** How much of the entry's count the API has. 0: the object does not exist. */
+  /** The part of the entry's count that the API has. 0: the object does not exist. */
   writtenCount: number;
-  /** The earliest time at which it is written. */
+  /** The earliest time to write it. */
   dueMs: number;
 }
 
@@ -90,10 +90,10 @@ export class EventRecorder implements AsyncDisposable {
   #running: Promise<void> | undefined;
   /** Ends a pause of the writer. */
   #wake: (() => void) | undefined;
-  /** Series are written without waiting for their time. */
+  /** Whether series are written now, without waiting for their time. */
   #hurry = false;
   #stopped = false;
-  /** Ends what the writer waits for. */
+  /** Aborts the request or the pause that the writer waits for. */
   readonly #abort = new AbortController();
 
   constructor(options: EventRecorderOptions) {
@@ -172,7 +172,7 @@ export class EventRecorder implements AsyncDisposable {
       pending = { entry, place, writtenCount: 0, dueMs: -Infinity };
       this.#pendings.set(entry, pending);
     } else {
-      // The first repetition may well be the first of many.
+      // Not at once: the first repetition may be the first of many.
       pending.dueMs = this.#clock.monotonicMs() + SERIES_INTERVAL_MS;
     }
     this.#queue.add(pending);
@@ -182,7 +182,7 @@ export class EventRecorder implements AsyncDisposable {
 
   /** Writes until nothing waits. */
   async #write(): Promise<void> {
-    // Called from `record`, which does nothing but note things down.
+    // `record` calls this, and must return before anything is written.
     await Promise.resolve();
     while (this.#queue.size > 0) {
       if (this.#abort.signal.aborted) return this.#dropAll();
@@ -198,7 +198,7 @@ export class EventRecorder implements AsyncDisposable {
     return undefined;
   }
 
-  /** Until the next series is due, or something new comes. */
+  /** Waits until the next series is due, or something new comes. */
   async #pause(): Promise<void> {
     let dueMs = Infinity;
     for (const pending of this.#queue) dueMs = Math.min(dueMs, pending.dueMs);
@@ -214,7 +214,7 @@ export class EventRecorder implements AsyncDisposable {
     const { logger } = this.#options;
     const backoff = new Backoff(BACKOFF);
     for (;;) {
-      // Later events are for the next write.
+      // Events that come during this write are left to the next one.
       const { count } = pending.entry;
       try {
         await this.#send(pending, this.#abort.signal);

@@ -9,7 +9,7 @@
  * The timestamps in the lease are for people. These are the rules of client-go's leaderelection, with the deadline
  * counted from the sending instead of the answer.
  *
- * Outside of this are:
+ * Not covered are:
  * - work that does not end when its signal aborts (`onOverrun`);
  * - a request of the leader's work that the network delivers after the loss: what must not happen twice has to be
  *   guarded by a resourceVersion of its own;
@@ -36,21 +36,21 @@ export interface LeaderElectionOptions {
    * again; when it returns by itself, the election ends.
    */
   readonly lead: (signal: AbortSignal, term: Term) => Promise<void>;
-  /** Stops the election: the work is ended, then the lease given back. */
+  /** Stops the election: the work ends, then the lease is released. */
   readonly signal: AbortSignal;
-  /** Must be no other process's. Default: the host's name and a random part. */
+  /** Must be unique among all processes. Default: the host's name and a random part. */
   readonly identity?: string;
   /** Whole seconds. Default: 15. */
   readonly leaseDurationSeconds?: number;
   /** Default: 10 s. */
   readonly renewDeadlineMs?: number;
-  /** Between two tries. Default: 2 s. */
+  /** Time from one try to the next. Default: 2 s. */
   readonly retryPeriodMs?: number;
-  /** Called with the identity of every new leader that is seen, this process too. */
+  /** Called with the identity of every new leader that is seen, including this process. */
   readonly onNewLeader?: (identity: string) => void;
   /**
-   * Called if the work has not ended by the time that another process may lead. It cannot be ended from outside: the
-   * process had better exit.
+   * Called if the work has not ended by the time that another process may lead. Nothing else can end the work, so the
+   * process should exit.
    */
   readonly onOverrun?: () => void;
   readonly logger?: Logger;
@@ -61,7 +61,7 @@ export interface LeaderElectionOptions {
 
 /** One period as the leader. */
 export interface Term {
-  /** Compares the clock. Check it right before an exclusive action: a process that was stopped continues before its timers run. */
+  /** Whether the term still lasts by the clock. Check it right before an exclusive action: a process that was stopped may go on before its timers run. */
   isCurrent(): boolean;
 }
 
@@ -75,7 +75,7 @@ export class LeadershipLostError extends RampartError {
 
 /**
  * Takes part in the election until `signal` aborts or the leader's work returns. Resolves when the work has ended
- * and the lease is given back (or could not be: it expires then).
+ * and the lease is released (or could not be: it expires then).
  *
  * @throws what the work throws while it leads; {@link RampartError} `INPUT` for times that do not fit together.
  *
@@ -109,7 +109,7 @@ export async function runElection(options: LeaderElectionOptions): Promise<void>
 
 /** Up to this share is added to each pause between tries, so that candidates do not come all at once. */
 const JITTER = 0.2;
-/** For the work to end, and for clocks of different speeds. */
+/** The least ratio of lease duration to renew deadline: leaves time for the work to end, and for clocks of different speeds. */
 const MARGIN = 1.1;
 
 type Settings = LeaderElectionOptions &
@@ -178,7 +178,7 @@ class Election {
   async #leadWith(held: Held): Promise<boolean> {
     const { signal, lead, lock, logger, leaseDurationSeconds, renewDeadlineMs, onOverrun } = this.#options;
     const term = new AbortController();
-    /** Ends the renewing: the work has ended, or the lease is lost. */
+    /** Aborted when the work has ended or the lease is lost; ends the renewing. */
     const over = new AbortController();
     let lost = false;
     let ended = false;
@@ -215,7 +215,7 @@ class Election {
       });
     try {
       const [, end] = await Promise.all([this.#renew(held, over.signal, onRenewed, lose), settled(work)]);
-      // An error after the request to end has no meaning.
+      // Errors of work that was told to end are ignored.
       if (end.status === 'rejected' && !term.signal.aborted) throw end.reason;
     } finally {
       timers.clear();
@@ -236,7 +236,7 @@ class Election {
     let startedMs = this.#clock.monotonicMs();
     while (!over.aborted) {
       try {
-        // From beginning to beginning: a try that hung has used up its pause.
+        // The period counts from start to start: after a try that hung there is no pause.
         await sleep(this.#clock, startedMs + retryPeriodMs - this.#clock.monotonicMs(), over);
         startedMs = this.#clock.monotonicMs();
         const why = await this.#claim.renew(held, over);
@@ -257,7 +257,7 @@ async function settled(promise: Promise<void>): Promise<PromiseSettledResult<voi
   return result;
 }
 
-/** Timers by name; a new one takes the place of the old. */
+/** Timers by name; a new one replaces the old one. */
 class Timers {
   readonly #clock: Clock;
   readonly #cancels = new Map<string, () => void>();

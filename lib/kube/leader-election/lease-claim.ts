@@ -20,10 +20,10 @@ interface LeaseClaimOptions {
 
 const RELEASE_TRIES = 3;
 
-/** The lease in this process's hands. */
+/** A lease that this process holds. */
 export interface Held {
   lease: Lease;
-  /** When the request was sent that made it so last. */
+  /** When the last request that took or renewed it was sent. */
   sentMs: number;
 }
 
@@ -34,7 +34,7 @@ interface Observed {
   readonly seenMs: number;
 }
 
-/** The steps of the election; when each is taken is the business of `leader-election.ts`. */
+/** The steps of the election; `leader-election.ts` decides when each is taken. */
 export class LeaseClaim {
   readonly #options: LeaseClaimOptions;
   readonly #clock: Clock;
@@ -50,12 +50,12 @@ export class LeaseClaim {
     return this.#clock.monotonicMs() < sentMs + this.#options.renewDeadlineMs;
   }
 
-  /** One try to take the lease; `undefined` when it is another's. Throws what the store throws. */
+  /** One try to take the lease; `undefined` if another process holds it. Throws what the store throws. */
   async acquire(signal: AbortSignal): Promise<Held | undefined> {
     const held = await this.#within(this.#options.renewDeadlineMs, signal, (inner) =>
       this.#acquire(inner, true),
     );
-    // The answer may have come so late that the time is over.
+    // The answer may have come so late that the lease is over.
     return held !== undefined && this.isCurrent(held) ? held : undefined;
   }
 
@@ -64,11 +64,11 @@ export class LeaseClaim {
    * Throws what the store throws, and a conflict that does not mean a loss: try again.
    */
   async renew(held: Held, signal: AbortSignal): Promise<string | undefined> {
-    // A request that hangs leaves time for another one.
+    // Half of the deadline: a request that hangs leaves time for another one.
     return this.#within(this.#options.renewDeadlineMs / 2, signal, (inner) => this.#renew(held, inner, true));
   }
 
-  /** Gives the lease back, so that no candidate has to wait for its end. If that fails, it expires. */
+  /** Releases the lease, so that no candidate has to wait until it expires. If that fails, it does expire. */
   async release(): Promise<void> {
     const { lock, logger, renewDeadlineMs, identity } = this.#options;
     try {
@@ -101,11 +101,11 @@ export class LeaseClaim {
   async #acquire(signal: AbortSignal, onceMore: boolean): Promise<Held | undefined> {
     const { lock, identity } = this.#options;
     const lease = await lock.get(signal);
-    // The caller has given up: a change now would be unknown to it.
+    // The caller has given up: it would not know of a change made now.
     signal.throwIfAborted();
     const { holder, durationMs, seenMs } = this.#observe(lease);
     const own = holder === identity;
-    // Read again after a conflict: only our own lease is taken up at once, other holders get their pause.
+    // This is the second reading, after a conflict: only our own lease is taken at once; for another's, the next try is soon enough.
     if (!onceMore && !own) return undefined;
     const free = holder === '' || own;
     if (!free && this.#clock.monotonicMs() < seenMs + durationMs) return undefined;
@@ -151,7 +151,7 @@ export class LeaseClaim {
     }
   }
 
-  /** A change is what counts, not what the lease says about time. */
+  /** Notes when the lease was seen to change: only that counts, not the times in the lease. */
   #observe(lease: Lease | undefined): Observed {
     const version = lease?.metadata.resourceVersion;
     const known = this.#observed;
@@ -170,7 +170,7 @@ export class LeaseClaim {
     return this.#observed;
   }
 
-  /** The spec that makes the lease ours, from the one that it has. */
+  /** The present spec of the lease, changed so that this process is the holder. */
   #spec(spec: Lease['spec'] | undefined): NonNullable<Lease['spec']> {
     const { identity, leaseDurationSeconds } = this.#options;
     const now = apiMicroTime(this.#clock.wallMs());

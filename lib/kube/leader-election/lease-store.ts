@@ -7,13 +7,13 @@ export interface LeaseStore {
   /** For logs: `kube-system/rampart-operator`. */
   readonly description: string;
   get(signal: AbortSignal): Promise<Lease | undefined>;
-  /** Fails when there is one. Takes the `spec`; names the lease itself. */
+  /** Creates the lease, under the name of this store. Fails if it exists. */
   create(spec: NonNullable<Lease['spec']>, signal: AbortSignal): Promise<Lease>;
-  /** Fails when the lease has moved on from `metadata.resourceVersion`. */
+  /** Fails if the lease no longer has this `metadata.resourceVersion`. */
   update(lease: Lease, signal: AbortSignal): Promise<Lease>;
 }
 
-/** A Lease of `coordination.k8s.io/v1`, with labels and annotations of its holder, which are asked for with each write. Locks of different names have nothing to do with each other. */
+/** A Lease of `coordination.k8s.io/v1`. Each write calls `own` for the labels and annotations of its holder. Locks with different names are independent. */
 export function leaseStore(
   client: KubeClient,
   { namespace, name }: { readonly namespace: string; readonly name: string },

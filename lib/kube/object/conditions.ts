@@ -20,7 +20,7 @@ export interface Condition {
   readonly observedGeneration?: number;
 }
 
-/** A condition as a controller states it; the time of its change follows. */
+/** A condition as a controller states it, without the time of its change. */
 export interface ConditionChange {
   readonly type: string;
   readonly status: ConditionStatus;
@@ -40,9 +40,9 @@ const reasonPattern = /^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$/;
 
 /**
  * The list with the condition set. `lastTransitionTime` changes only with `status`; a condition keeps its place, a
- * new one comes last. Where nothing changes, the same list is returned: then there is nothing to write.
+ * new one comes last. If nothing changes, the same list is returned: then there is nothing to write.
  *
- * A message that is too long for the API is cut, and what cannot be seen in it is an escape: it may have names that a workload chose.
+ * A message that is too long for the API is cut, and its invisible characters are escaped: it may contain names that a workload chose.
  *
  * @throws {RampartError} `INPUT` for a type or a reason that the API would refuse.
  *
@@ -98,7 +98,7 @@ export function findCondition(
   return conditions?.find((one) => one.type === type);
 }
 
-/** With `generation`, for this one or a later one; a condition that does not say its own counts for all. */
+/** @param generation - If given, the condition must be about this generation or a later one; one without `observedGeneration` counts for all. */
 export function isConditionTrue(
   conditions: readonly Condition[] | undefined,
   type: string,

@@ -54,7 +54,7 @@ export function podFacts(pod: Pod): Pod {
 
 type Container = NonNullable<NonNullable<Pod['spec']>['containers']>[number];
 
-/** Ports by which policies may name them; containers without one are left out. */
+/** The containers that have named ports, with only those ports: policies may refer to ports by name. */
 function withNamedPorts(containers: readonly Container[] = []): Partial<Container>[] {
   return containers.flatMap(({ restartPolicy, ports = [] }) => {
     const named = ports

@@ -74,7 +74,7 @@ export interface ResourceType<T extends KubeObject = KubeObject> {
   readonly plural: string;
   readonly kind: string;
   readonly namespaced: boolean;
-  /** Never there: it ties the type of the objects to the resource. */
+  /** Never set: it ties the type of the objects to the resource. */
   readonly object?: T;
 }
 
@@ -107,7 +107,7 @@ export function namespacedKind<T extends KubeObject>(
   return { group, version, plural, kind, namespaced: true };
 }
 
-/** The same, where its objects are in no namespace. */
+/** The same for a kind whose objects are in no namespace. */
 export function clusterKind<T extends KubeObject>(
   group: string,
   plural: string,
@@ -158,7 +158,7 @@ function groupRoot({ group, version }: ResourceType): string {
 }
 
 function segment(text: string): string {
-  // The API server refuses such names too, but only after the path has become another one.
+  // The API server refuses such names too, but in a URL they would make another path first.
   if (text === '' || text === '.' || text === '..' || /[/%]/.test(text)) {
     throw unusable(
       `"${text}" in a path of the Kubernetes API`,
@@ -172,7 +172,7 @@ function unusable(what: string, why: string): RampartError {
   return new RampartError(errorCodes.INPUT, { what, why });
 }
 
-/** The type with the scope that an object of the API has: versions of a product may have one name with two scopes. */
+/** The type, with the scope that an object from the API has: the same kind may be namespaced in one version of a product and not in another. */
 export function scopedAs<T extends KubeObject>(
   type: ResourceType<T>,
   { metadata: { namespace } }: KubeObject,
@@ -181,7 +181,7 @@ export function scopedAs<T extends KubeObject>(
   return type.namespaced === namespaced ? type : { ...type, namespaced };
 }
 
-/** How a person names an object: `leases kube-system/rampart`. */
+/** The target in a form for people: `leases kube-system/rampart`. */
 export function describeTarget(type: ResourceType, { namespace, name, subresource }: Target): string {
   const where = [namespace, name].filter((part) => part !== undefined).join('/');
   const scope = namespace !== undefined && name === undefined ? `in namespace ${where}` : where;
@@ -192,6 +192,6 @@ export function describeTarget(type: ResourceType, { namespace, name, subresourc
 export function objectKey({ metadata }: KubeObject): string {
   const { namespace, name } = metadata;
   if (namespace === undefined || namespace === '') return `${name}`;
-  // Flat at once: a template makes two halves, which a Map that it is a key of holds besides the whole.
+  // Not a template literal: V8 makes a string of two halves from that, and keeps these too once it is a key of a Map.
   return [namespace, name].join('/');
 }

@@ -14,7 +14,7 @@ interface OwnerOptions {
 }
 
 /**
- * `child` with `owner` as its controller, the one owner that looks after it. The same object where it is so already;
+ * `child` with `owner` as its controller, the one owner that manages it. The same object if it has that controller already;
  * an entry for this owner (by uid) is replaced, others are kept.
  *
  * @throws {RampartError} `CONFLICT` when another controller owns it; `INPUT` for an owner that is not stored yet, and
@@ -40,7 +40,7 @@ export function withController<T extends KubeObject>(
   });
 }
 
-/** The one owner that looks after this object. */
+/** The one owner that manages this object. */
 export function controllerOf(object: KubeObject): OwnerReference | undefined {
   return object.metadata.ownerReferences?.find(({ controller }) => controller === true);
 }

@@ -117,7 +117,7 @@ const noLabels: Labels = {};
 
 export function labelsMatch(selector: LabelSelector, labels: Labels | null | undefined): boolean {
   if (selector.selectsNothing) return false;
-  // Asked about each pod of a cluster, many times: a loop that makes no garbage.
+  // Called for each pod of a cluster, many times: a loop allocates nothing.
   const { requirements } = selector;
   for (let at = 0; at < requirements.length; at++) {
     if (!holds(requirements[at] as LabelRequirement, labels ?? noLabels)) return false;
@@ -172,7 +172,7 @@ function integerOf(text: string | undefined): bigint | undefined {
 function selectorOf(requirements: LabelRequirement[]): LabelSelector {
   // Code units order, like the server's byte order for the characters that keys may have.
   const sorted = requirements.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0));
-  // A copy has no room to grow, as the list has that was filled.
+  // A copy takes less memory than the list that was filled, which has spare room.
   return { requirements: sorted.slice(), selectsNothing: false };
 }
 
@@ -280,7 +280,7 @@ function fieldsOf(value: unknown, what: string): Readonly<Record<string, unknown
   return value as Readonly<Record<string, unknown>>;
 }
 
-/** A word is a key, a value, or `in` and `notin` where an operator stands. */
+/** A word is a key, a value, or the operator `in` or `notin`. */
 interface Token {
   readonly kind: 'word' | 'symbol' | 'end';
   readonly text: string;
@@ -289,7 +289,7 @@ interface Token {
 const end: Token = { kind: 'end', text: '' };
 const tokenExpression = /[ \t\r\n]*(?:(?<symbol>==|!=|[=!(),<>])|(?<word>[^ \t\r\n=!(),<>]+))/y;
 
-/** Cuts a selector into words and symbols; one token is looked ahead. */
+/** Cuts a selector into words and symbols, with one token of look-ahead. */
 class TokenReader {
   readonly #text: string;
   #at = 0;
