@@ -159,29 +159,36 @@ export function kernelSuite(kernel: KernelVersion, release: RegExp): void {
   const title = `Debian's kernel ${kernel} (RAMPART_TEST_SEED=${seed})`;
   suite(title, { skip: kernelRunObstacle() ?? false }, () => {
     let run: KernelRun | undefined;
+    let failure: unknown;
     const lines: string[] = [];
     let parts: readonly Part[] = [];
     before(
       async () => {
         // The first one takes itself for the main module, which the look must not.
         compileFor([probes, look, ...rooms.flat(), ...chosen.map(({ file }) => file)], cache);
-        run = await runInKernel({
-          kernel,
-          command: ['sh', 'test/kernel/guest-suites.sh', MARK, ...looks, ...suites, ...others],
-          env: { ...depthEnvironment, NODE_COMPILE_CACHE: cache, A_VARIABLE: `it's "quoted" $HOME\n` },
-          timeoutMs: TIMEOUT_MS,
-          signal: AbortSignal.timeout(TIMEOUT_MS),
-          onLine: (line) => lines.push(line),
-        });
-        parts = partsOf(run.output);
+        try {
+          run = await runInKernel({
+            kernel,
+            command: ['sh', 'test/kernel/guest-suites.sh', MARK, ...looks, ...suites, ...others],
+            env: { ...depthEnvironment, NODE_COMPILE_CACHE: cache, A_VARIABLE: `it's "quoted" $HOME\n` },
+            timeoutMs: TIMEOUT_MS,
+            signal: AbortSignal.timeout(TIMEOUT_MS),
+            onLine: (line) => lines.push(line),
+          });
+        } catch (error) {
+          // What ran before that is still shown, test by test.
+          failure = error;
+        }
+        parts = partsOf(`${lines.join('\n')}\n`);
       },
-      { timeout: TIMEOUT_MS },
+      { timeout: TIMEOUT_MS + 60_000 },
     );
     after(() => {
       for (const path of written) rmSync(path, { force: true });
     });
 
     test('the commands run, writes stay inside, the exit code comes back', () => {
+      if (failure !== undefined) throw failure;
       assert.equal(run?.exitCode, 3, run?.output.slice(-4000));
       assert.equal(run.output, `${lines.join('\n')}\n`);
       assert.equal(parts.length, looks.length + suites.length + others.length);
