@@ -54,7 +54,7 @@ export const rights: GuardRights = {
       },
       {
         ...{ group, resources: ['kivedata'] },
-        // The agent that watches for all nodes of a kernel reports that it has stopped.
+        // The loader of a kernel, whichever node it runs on, removes its finalizer once it no longer watches the file.
         allows: () => "request.operation == 'UPDATE'",
         written: `has(oldObject.metadata.deletionTimestamp) && ${sameSpec}`,
         what: 'finalizers of what is being deleted',

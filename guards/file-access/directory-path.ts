@@ -1,14 +1,14 @@
-/** Paths of traps that are for the files of a directory. */
+/** Trap paths that select the files of a directory. */
 
 export interface DirectoryPath {
   /** Path of the directory. */
   readonly path: string;
-  /** Whether it is for all files below it, or only for those in it. */
+  /** Whether all files below the directory are selected, or only those directly in it. */
   readonly recursive: boolean;
 }
 
 /**
- * The files that a path ending in `/*` or `/**` covers; undefined for the path of a file, and with a `*`
+ * The files that a path ending in `/*` or `/**` selects; undefined for the path of a single file, or with a `*`
  * anywhere else.
  */
 export function directoryOf(path: string): DirectoryPath | undefined {

@@ -1,4 +1,4 @@
-/** The guard of files in containers: what the rest of the program knows of it. */
+/** Describes the guard for files in containers to the rest of the program. */
 import { defineGuard, type HealthPart } from '../../guard/guard.ts';
 import { kiveData, kiveNodeStatuses, kivePolicies, kivePolicyType } from './api.ts';
 import { pod, rights } from './deployment.ts';

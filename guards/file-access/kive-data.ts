@@ -1,7 +1,4 @@
-/**
- * Writes and reads KiveData: the one file of one container or of the node itself, and the contents of its
- * alerts.
- */
+/** Writes and reads KiveData: each names one file of one container or of the node itself, and what its alerts contain. */
 import { labelValue } from '../../lib/kube/selectors/label-names.ts';
 import {
   accessFilter,
@@ -23,16 +20,16 @@ import { kiveDataName } from './policy/trap-id.ts';
 
 export const kivePolicyFinalizer = 'kivepolicy.kivebpf.san7o.github.io/finalizer';
 export const kiveDataFinalizer = 'kivedata.kivebpf.san7o.github.io/finalizer';
-/** Finalizers to remove when they are deleted, including those that only old objects have. */
+/** Finalizers to remove when a policy is deleted, including those that only old objects have. */
 export const policyHolds = [kivePolicyFinalizer, oldFinalizer] as const;
 export const dataHolds = [kiveDataFinalizer, oldFinalizer] as const;
 export const trapIdLabel = 'trap-id';
-/** As in Kive's v1.0.0-pre2, so that agents request only objects of their kernel. */
+/** Named as in Kive v1.0.0-pre2: an agent requests only the objects of its kernel by it. */
 export const kernelLabel = 'kernel-id';
 /** The node whose agent found the file, in the form of a label. */
 export const nodeLabel = 'kivebpf.san7o.github.io/node';
 
-/** Annotations that are not Kive's. */
+/** Annotations that Rampart adds to those of Kive. */
 export const ourAnnotations = {
   /**
    * `inode:device:generation`, decimal. A JSON number is rounded above 2^53, where overlay's inode numbers
@@ -40,15 +37,18 @@ export const ourAnnotations = {
    */
   file: 'kivebpf.san7o.github.io/file',
   /**
-   * Files that the path led to before and that are still watched, each spelled as in `file`, the last one first, with
-   * commas between; absent without any. The file of the spec is one of them if the path has no file now.
+   * Files that the path named earlier and that are still watched: each in the form of `file`, the latest first,
+   * separated by commas; absent without such files. The file of the spec is one of them if the path has no file now.
    */
   movedFiles: 'kivebpf.san7o.github.io/moved-files',
   /** `namespace/name` of the Secret for the callback; absent without one. */
   callbackSecret: 'kivebpf.san7o.github.io/callback-secret',
-  /** The operations that raise alerts, with commas between; absent if all do. */
+  /** The operations that raise alerts, separated by commas; absent if all do. */
   operations: 'kivebpf.san7o.github.io/operations',
-  /** `except` or `only`, a space, and the files of the programs, spelled as in `file`, with commas between; absent if all raise alerts. */
+  /**
+   * `except` or `only`, a space, and the files of the programs, each in the form of `file`, separated by commas; absent
+   * if all programs raise alerts.
+   */
   processes: 'kivebpf.san7o.github.io/processes',
   policyNamespace: 'kivebpf.san7o.github.io/policy-namespace',
   podUid: 'kivebpf.san7o.github.io/pod-uid',
@@ -58,13 +58,13 @@ export const ourAnnotations = {
 
 /** A container of this node, as the runtime and the pod describe it; or the node itself. */
 export interface NodeContainer {
-  /** With its runtime: `containerd://da9e46...`; {@link hostId} for the node itself. */
+  /** Prefixed with the runtime: `containerd://da9e46...`; {@link hostId} for the node itself. */
   readonly id: string;
   readonly name: string;
   readonly pod: PodView;
 }
 
-/** For the node itself, in place of the id of a container: its KiveData name no container either. */
+/** The container id of the node itself: its KiveData names no container either. */
 export const hostId = '';
 export const nodeItself: NodeContainer = { id: hostId, name: '', pod: { metadata: {} } };
 
@@ -73,12 +73,12 @@ export function placeText({ id, name, pod: { metadata } }: NodeContainer): strin
   return id === hostId ? '' : `${metadata.namespace ?? ''}/${metadata.name ?? ''}/${name}`;
 }
 
-/** A file that was found for a trap in a container. */
+/** A file that was found for a trap in a container, or on the node itself. */
 export interface FoundFile {
   readonly trap: CompiledTrap;
   readonly container: NodeContainer;
   readonly identity: FileIdentity;
-  /** Where the trap is for a directory, which `identity` is of then. */
+  /** Set if the trap selects the files of a directory; `identity` is then that of the directory. */
   readonly directory?: DirectoryFiles;
   /** See `ourAnnotations.movedFiles`. */
   readonly moved?: readonly FileIdentity[];
@@ -88,7 +88,7 @@ export interface FoundFile {
   readonly name: string;
 }
 
-/** Where it was found. */
+/** The node and kernel on which it was found. */
 export interface FoundOn {
   /** `/proc/sys/kernel/random/boot_id`. */
   readonly kernelId: string;
@@ -101,7 +101,7 @@ export function nameFor(
   nodeName: string,
 ): string {
   const { name = '', namespace = '' } = pod.metadata;
-  // The id of a container is unique everywhere; the node itself is identified by its name.
+  // A container id is unique everywhere; the node itself is identified by its name.
   const place =
     id === hostId
       ? { containerId: `node://${nodeName}`, podName: nodeName, podNamespace: '' }
@@ -160,7 +160,7 @@ export function kiveDataOf(
 /** The form of {@link fileKey}. */
 const fileTexts = /^(\d{1,20}):(\d{1,10}):(\d{1,10})$/;
 
-/** The node whose agent found the file; empty when it does not say. */
+/** The node whose agent found the file; empty if the object does not name it. */
 export function nodeOf(data: KiveData): string {
   return annotationOf(data, 'node-name');
 }
@@ -176,12 +176,12 @@ export function isInScope(data: KiveData, scope: Pick<PolicyScope, 'allows' | 'a
   return isOfHost(data) ? scope.allowsHost(own) : scope.allows(own, podOf(data).namespace);
 }
 
-/** The namespace of the policy that it is of; empty in objects that are not ours. */
+/** The namespace of the policy that it was written for; empty for objects that Rampart did not write. */
 export function policyNamespaceOf(data: KiveData): string {
   return annotationOf(data, ourAnnotations.policyNamespace);
 }
 
-/** The pod of the file's container; `uid` is empty in objects that are not ours. */
+/** The pod of the file's container; `uid` is empty for objects that Rampart did not write. */
 export function podOf(data: KiveData): {
   readonly name: string;
   readonly namespace: string;
@@ -199,7 +199,7 @@ export function identityOf(data: KiveData): FileIdentity | undefined {
   const { inode, device } = fileNumbersOf(data);
   if (inode === undefined || device === undefined) return undefined;
   const [, exact, exactDevice, generation] = fileTexts.exec(annotationOf(data, ourAnnotations.file)) ?? [];
-  // The spec is what users see and may edit: the annotation only adds to it.
+  // Users see and may edit the spec, so it decides: the annotation counts only if it agrees with it.
   if (exact !== undefined && Number(exact) === inode && Number(exactDevice) === device) {
     return { inode: BigInt(exact), device, generation: Number(generation) };
   }
@@ -231,8 +231,9 @@ export function processesOf(data: KiveData): ProcessFilter | undefined {
 }
 
 /**
- * The Secret to send its alerts to the callback with, `namespace/name`; empty without one. Undefined if it is not of the
- * namespace of the policy: whoever wrote that may not have it used, and nothing is sent without it either.
+ * The Secret that its alerts are sent to the callback with, `namespace/name`; empty if it names no Secret. Undefined if
+ * the Secret is in another namespace than the policy: its author may not use that Secret, and nothing is sent without it
+ * either.
  */
 export function callbackSecretOf(data: KiveData): string | undefined {
   const secret = annotationOf(data, ourAnnotations.callbackSecret);

@@ -1,6 +1,4 @@
-/**
- * The guard's leftovers. Its sensor pins nothing: the kernel keeps nothing of it once the agent has ended.
- */
+/** What the guard leaves behind. Its sensor pins nothing: the kernel keeps nothing of it once the agent has ended. */
 import { managedSelector } from '../../guard/managed-by.ts';
 import { defineLeftovers } from '../../guard/leftovers.ts';
 import { namespaces } from '../../lib/kube/object/object.ts';

@@ -4,10 +4,10 @@ import { byLabel, metricFamily } from '../../lib/telemetry/metric-family.ts';
 import type { SensorStats } from '../../lib/sensor/options.ts';
 
 /**
- * Serves /metrics and /healthz at `address`, or nothing without one. The caller disposes it.
+ * Serves /metrics and /healthz at `address`, or nothing if that is undefined. The caller disposes the result.
  *
- * @param stats - The present counts; undefined, which shows as zeros, before there is a sensor.
- * @throws {RampartError} `INPUT` for a bad address, `SYSTEM` when it cannot be listened on.
+ * @param stats - The current counts; undefined before there is a sensor, which is shown as zeros.
+ * @throws {RampartError} `INPUT` for a bad address, `SYSTEM` if it cannot be listened on.
  */
 export async function serveSensorMetrics(
   address: string | undefined,
@@ -28,7 +28,7 @@ export async function serveSensorMetrics(
 /**
  * Registers what the sensor counts, as `<prefix>_*`.
  *
- * @returns how to register more of its counts.
+ * @returns a function that registers another counter.
  */
 export function registerSensorCounts(
   metrics: Pick<Metrics, 'counter' | 'gauge'>,

@@ -1,6 +1,6 @@
 /**
- * The watched files of a KivePolicy by node, and reasons for unwatched ones, as schemas: each node's part in
- * its KiveNodeStatus, and the status that the operator makes of all parts.
+ * Schemas of the watched files of a KivePolicy by node, and of the reasons for unwatched ones: for each node's part in
+ * its KiveNodeStatus, and for the status that the operator makes of all parts.
  */
 import { conditionList } from '../../lib/kube/crd/condition-list.ts';
 import {
@@ -22,7 +22,7 @@ const lastAlertTime = optional(
 /** Limit of a message, in characters. */
 export const MAX_MESSAGE = 300;
 
-/** How the message of a problem begins where some files of a directory are watched. */
+/** Prefix of a problem's message if only some files of a directory are watched. */
 export const PARTLY_WATCHED = 'partly watched: ';
 
 const problemFields = {
@@ -67,10 +67,10 @@ const part = object('What the node reports on one policy.', {
   lastAlertTime,
 });
 
-/** No more than fit into an object, however short they are. */
+/** More would not fit into an object, however short they are. */
 export const MAX_PARTS = 10_000;
 
-/** A KiveNodeStatus, besides its metadata. Its lists are written as a whole, by the agent of the node alone. */
+/** The fields of a KiveNodeStatus besides its metadata. Only the agent of the node writes it, and always its whole lists. */
 export const nodeStatusFields = {
   policyCount: count('Policies that the node reports on.'),
   matchedContainers: count('Matched containers, summed over these policies.'),
@@ -89,7 +89,7 @@ export const nodeStatusFields = {
   }),
 };
 
-/** Problems in the status of a policy, of all nodes. */
+/** Limit of the problems in the status of a policy, over all nodes. */
 export const MAX_PROBLEMS = 20;
 export const MAX_CALLBACK_PROBLEMS = 10;
 
@@ -123,17 +123,17 @@ export const policyStatus = object({
 });
 
 export type PolicyStatus = ReadOf<typeof policyStatus>;
-/** Whether one of its traps applies to that node or to containers there. */
+/** Whether a trap of the policy matches the node itself or containers on it. */
 export function isMatched({ matchedContainers, host = false }: PolicyPart): boolean {
   return matchedContainers > 0 || host;
 }
 
 /** The report of one node's agent on a policy. */
 export type PolicyPart = ReadOf<typeof part>;
-/** The same, with the node. */
+/** The report of one node's agent, with the node's name. */
 export type NodePart = PolicyPart & { readonly node: string };
 
-/** The status of a policy if the schema of the stored object may be an older one. */
+/** The status of a policy, whose stored object may be from an older schema. */
 export function statusOf(policy: object): PolicyStatus {
   return (policy as { readonly status?: PolicyStatus }).status ?? {};
 }

@@ -1,8 +1,9 @@
 /**
  * Which processes raise the alerts of a trap, by the program that they run.
  *
- * A program is the file that its path leads to in the container of the trap, or on the node: not its name, which a process may
- * give itself by a mount or a root directory of its own. So what runs as /usr/bin/vault elsewhere is another program.
+ * A program is identified by the file that its path leads to in the container of the trap, or on the node, and not by
+ * its name: a process can give itself any name with a mount or a root directory of its own. So /usr/bin/vault in
+ * another container is another program.
  */
 import { type FileIdentity, sameFile } from '../../lib/sensor/access.ts';
 
@@ -11,13 +12,13 @@ export type ProcessFilterKind = 'except' | 'only';
 /** Limit of programs in one trap. */
 export const MAX_PROGRAMS = 16;
 
-/** As a policy has it. */
+/** Programs as a policy names them, by path. */
 export interface NamedPrograms {
   readonly kind: ProcessFilterKind;
   readonly paths: readonly string[];
 }
 
-/** With the files that the paths lead to now; those that lead to none are left out. */
+/** The files that the paths of the programs lead to now; paths that lead to no file are left out. */
 export interface ProcessFilter {
   readonly kind: ProcessFilterKind;
   readonly files: readonly FileIdentity[];
@@ -29,7 +30,7 @@ export function raisesAlert(
   executable: FileIdentity | undefined,
   isAtHome: () => boolean,
 ): boolean {
-  // An unknown program is never left out.
+  // Accesses by an unknown program always raise an alert.
   if (executable === undefined) return true;
   const isNamed = files.some((file) => sameFile(file, executable));
   return kind === 'only' ? isNamed : !(isNamed && isAtHome());

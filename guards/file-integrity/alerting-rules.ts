@@ -3,8 +3,9 @@ import type { AlertingRule } from '../../guard/alerting-rule.ts';
 
 export const alertingRules: readonly AlertingRule[] = [
   {
-    // The alert of the File Integrity Operator, with its name, labels and annotations (its cmd/manager/operator.go): people route it.
-    // It joins kube_node_info, so that deleted nodes are quiet; here their series go.
+    // The alert of the File Integrity Operator, with the same name, labels and annotations (its
+    // cmd/manager/operator.go), because users route it. FIO joins kube_node_info, so that deleted nodes raise no alert;
+    // here their series are removed.
     name: 'NodeHasIntegrityFailure',
     expr: 'max by (node) (file_integrity_operator_node_failed{node=~".+"}) > 0',
     for: '1s',

@@ -1,11 +1,12 @@
 /**
- * The resources of the file-integrity guard: FileIntegrity, which users write, and FileIntegrityNodeStatus, what is known of
- * one node. Kinds and fields are those of the File Integrity Operator, so that what is written for it works unchanged.
+ * The resources of the file-integrity guard: FileIntegrity, which users write, and FileIntegrityNodeStatus, the state
+ * of one node. Kinds and fields are those of the File Integrity Operator (FIO), so that objects written for it work
+ * unchanged.
  *
- * They are served in two API groups, from one schema: `fileintegrity.openshift.io`, which the operator was released with,
- * and `file-integrity.openshift.io`, as its design has it, and as all labels and annotations are called.
+ * They are served in two API groups, from one schema: `fileintegrity.openshift.io`, which the released operator uses,
+ * and `file-integrity.openshift.io`, which its design document uses, as do all labels and annotations.
  *
- * The manifests in `crd/` are made from this file and node-status-schema.ts: `node scripts/manifests.ts --write`.
+ * The manifests in `crd/` are generated from this file and node-status-schema.ts: `node scripts/manifests.ts --write`.
  */
 import { conditionList } from '../../lib/kube/crd/condition-list.ts';
 import {
@@ -144,8 +145,8 @@ function nodeStatuses<const G extends string>(group: G) {
 }
 
 /**
- * kubectl takes a name from the group that comes first in the alphabet, which is not the released one. Users
- * have installed the released group, so only that one gets the names.
+ * If two groups have a name, kubectl takes the alphabetically first group, which is not the released one. Users have
+ * installed the released group, so only that one gets the plural and short names.
  */
 function kubectlNames(
   group: string,
@@ -162,7 +163,7 @@ export const designFileIntegrities = integrities(designGroup);
 export const designNodeStatuses = nodeStatuses(designGroup);
 
 export type FileIntegrity = ObjectOf<typeof releasedFileIntegrities>;
-/** A FileIntegrity as it may be written: fields with defaults are optional. */
+/** A FileIntegrity as users write it: fields with defaults are optional. */
 export type WrittenFileIntegrity = WrittenObjectOf<typeof releasedFileIntegrities>;
 export type FileIntegrityNodeStatus = ObjectOf<typeof releasedNodeStatuses>;
 export type FileIntegritySpec = ReadOf<typeof spec>;
@@ -192,7 +193,7 @@ export const design: IntegrityTypes = {
   nodeStatuses: resourceType(designNodeStatuses, 'v1alpha1'),
 };
 
-/** Both groups: who reads one reads the other. A FileIntegrityNodeStatus is in the group of its FileIntegrity. */
+/** Whoever reads one group also reads the other. A FileIntegrityNodeStatus is in the group of its FileIntegrity. */
 export const bothGroups: readonly IntegrityTypes[] = [released, design];
 
 /** The labels and annotations of FIO, under one prefix in both groups. */
@@ -200,19 +201,19 @@ const prefix = 'file-integrity.openshift.io';
 export const names = {
   /** Label of active configurations. */
   aideConfLabel: `${prefix}/aide-conf`,
-  /** The FileIntegrity, by its name (`labelValue`). */
+  /** Label with the name of the FileIntegrity, shortened by `labelValue`. */
   ownerLabel: `${prefix}/owner`,
   /** Label of temporary ConfigMaps with a result. */
   logLabel: `${prefix}/log`,
   nodeLabel: `${prefix}/node`,
-  /** Label of kept ConfigMaps. */
+  /** Label of ConfigMaps with a kept log. */
   resultLogLabel: `${prefix}/result-log`,
   filesAdded: `${prefix}/files-added`,
   filesChanged: `${prefix}/files-changed`,
   filesRemoved: `${prefix}/files-removed`,
   errorMessage: `${prefix}/log-errormsg`,
   compressed: `${prefix}/compressed`,
-  /** Set by users, on a FileIntegrity. */
+  /** Annotations that users set on a FileIntegrity. */
   reinit: `${prefix}/re-init`,
   reinitOnFailed: `${prefix}/re-init-on-failed`,
   holdoff: `${prefix}/holdoff`,
@@ -222,10 +223,10 @@ export const names = {
   logKey: 'integritylog',
 } as const;
 
-/** FIO's least gracePeriod. */
+/** The smallest gracePeriod that FIO uses. */
 const MIN_GRACE_S = 10;
 
-/** When nodes are scanned, with what makes no sense set right as FIO does: none of it is an error. */
+/** When nodes are scanned. Values that are too small are raised to the minimum, as in FIO; none of them is an error. */
 export function scheduleOf({ config: { gracePeriod, initialDelay = 0, maxBackups } }: FileIntegritySpec): {
   readonly gracePeriodS: number;
   readonly initialDelayS: number;

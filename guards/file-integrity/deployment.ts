@@ -8,7 +8,8 @@ import { isLabelOfNode, labelOf, nameOf, node } from '../../guard/write-limits.t
 import { bothGroups, names } from './api.ts';
 
 const rbac = 'rbac.authorization.k8s.io';
-// As the code has them, which would be much to load for the sake of two names: a test runs both with these rights.
+// Repeated here, because importing the code would load too much for two names. A test runs both with these rights, so a
+// difference is noticed.
 const agentRole = 'rampart-agent-file-integrity';
 const keySecretName = 'file-integrity-baseline-key';
 
@@ -67,7 +68,7 @@ export const rights: GuardRights = {
     agent: [
       {
         ...{ group: '', resources: ['configmaps'] },
-        // A client that removed the label has not removed the result.
+        // The name identifies a result even if a client removed its label.
         allows: (it) =>
           `${nameOf(it)}.startsWith('aide-') && (${isLabelOfNode(labelOf(it, names.nodeLabel))} || ` +
           `${labelOf(it, names.nodeLabel)} == '' && ${nameOf(it)}.endsWith('-' + ${node}))`,
@@ -78,7 +79,7 @@ export const rights: GuardRights = {
     operator: [
       {
         ...{ group: '', resources: ['configmaps'] },
-        // In the namespaces of Kubernetes, ConfigMaps may say who is an administrator.
+        // ConfigMaps in the namespaces of Kubernetes may determine who is an administrator.
         allows: (it) => `!request.namespace.startsWith('kube-') && ${owned(it)}`,
         what: 'those of a FileIntegrity, outside of kube-*',
       },

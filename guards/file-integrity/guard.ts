@@ -1,4 +1,4 @@
-/** The guard of the nodes' own files: what the rest of the program knows of it. */
+/** Describes the guard for files of the nodes themselves to the rest of the program. */
 import { defineGuard, type HealthPart } from '../../guard/guard.ts';
 import {
   bothGroups,
@@ -63,7 +63,7 @@ export const fileIntegrity = defineGuard({
   ocsf: async () => (await import('./node/finding-ocsf.ts')).findingOcsf,
   rights,
   pod,
-  // As the ServiceMonitor of the File Integrity Operator has it (its pkg/controller/metrics/metrics.go).
+  // The path in the File Integrity Operator's ServiceMonitor (its pkg/controller/metrics/metrics.go).
   metricsPaths: ['/metrics-fio'],
   metrics: async () => {
     const { NodeCounts } = await import('./node/node-counts.ts');

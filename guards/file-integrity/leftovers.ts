@@ -1,4 +1,4 @@
-/** The guard's leftovers. */
+/** What the guard leaves behind. */
 import { managedSelector } from '../../guard/managed-by.ts';
 import { defineLeftovers } from '../../guard/leftovers.ts';
 import { openReportType } from '../../guard/reports/open-reports.ts';
@@ -12,7 +12,7 @@ export const fileIntegrityLeftovers = defineLeftovers({
     ...bothGroups.map(({ nodeStatuses }) => ({ type: nodeStatuses })),
     ...[policyReportType, openReportType].map((type) => ({ type, labelSelector: managedSelector })),
     ...[names.ownerLabel, names.aideConfLabel].map((labelSelector) => ({ type: configMaps, labelSelector })),
-    // The baselines that it signs go with the directory on each node.
+    // The baselines that it signs are deleted with the directory on each node.
     { type: secrets, fieldSelector: `metadata.name=${baselineKeySecret}` },
     { type: roleBindings, fieldSelector: `metadata.name=${agentRole}`, labelSelector: managedSelector },
   ],

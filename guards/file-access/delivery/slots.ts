@@ -1,11 +1,14 @@
 /** Limits concurrent requests over all callbacks. */
 
-/** Waits for a place, in the order of the calls. Dispose what it resolves with. */
+/**
+ * Waits for a free slot, first come, first served. Dispose the result to free the slot. `troubled`: the callback's last
+ * try failed.
+ */
 export type AcquireSlot = (troubled: boolean) => Promise<Disposable>;
 
 /**
- * Callbacks whose last try failed get at most half of the places: receivers that hang until the timeout cannot keep
- * the others waiting.
+ * Callbacks whose last try failed get at most half of the slots: receivers that hang until the timeout cannot keep the
+ * others waiting.
  */
 export function slotsFor(limit: number): AcquireSlot {
   let used = 0;

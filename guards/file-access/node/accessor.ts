@@ -4,11 +4,11 @@ import type { ProcessPlace } from '../../../lib/cri/container-index.ts';
 import type { AlertAccessor } from '../alert/alert.ts';
 import { hostId } from '../kive-data.ts';
 
-/** The JSON of the accessor, when the file is the container's own and when it is not. */
+/** The JSON of the accessor: `asOwner` if the file is its own container's, otherwise `asOther`. */
 export interface AccessorJson {
-  /** Empty if it is in no container that is known. */
+  /** Empty if it is in no known container. */
   readonly id: string;
-  /** A container that no runtime has reported. */
+  /** Whether it is in a container that no runtime has reported. */
   readonly isUnknown: boolean;
   readonly place: ProcessPlace;
   readonly asOwner: string;
@@ -18,7 +18,7 @@ export interface AccessorJson {
 const json = (accessor: AlertAccessor): string => visibleJson(JSON.stringify(accessor));
 const noPod = { name: '', namespace: '' };
 
-/** The value for each place in the index of containers, for {@link accessorJson}. */
+/** The JSON for a place in the index of containers, see {@link accessorJson}. */
 export function accessorOf(place: ProcessPlace): AccessorJson {
   if (place.relation === 'container') {
     const { id, name, podName, podNamespace } = place;
@@ -47,7 +47,7 @@ export function accessorJson({ id, asOwner, asOther }: AccessorJson, ownerId: st
   return id === ownerId ? asOwner : asOther;
 }
 
-/** Whether a process there is in the container `ownerId`, or for {@link hostId} in none. */
+/** Whether a process at `place` is in the container `ownerId` or, for {@link hostId}, in no container. */
 export function isAt(place: ProcessPlace, ownerId: string): boolean {
   switch (place.relation) {
     case 'container':
@@ -55,7 +55,8 @@ export function isAt(place: ProcessPlace, ownerId: string): boolean {
     case 'host':
       return ownerId === hostId;
     case 'unknown':
-      // For another node on the same kernel: its cgroup has the id without the runtime.
+      // A container of another node on the same kernel: only its id is known, from the cgroup, without the runtime's
+      // prefix.
       return place.id !== undefined && ownerId.endsWith(`/${place.id}`);
   }
 }

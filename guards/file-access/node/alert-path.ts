@@ -1,12 +1,13 @@
 /**
- * The way of an alert from the sensor: a line, a count, the queue of its callback, the status of its policy.
+ * What happens to an alert from the sensor: it is written as a line, counted, queued for its callback, and noted for
+ * the status of its policy.
  */
 import type { Access } from '../../../lib/sensor/access.ts';
 import type { Delivery } from '../delivery/delivery.ts';
 import type { PlannedAlert } from './loader-plan.ts';
 import type { NodeCounts } from './node-metrics.ts';
 
-/** The facts reported for a planned alert, besides its line. */
+/** What an alert needs of its planned alert, besides the line. */
 export interface AlertedPolicy {
   readonly callbackSecret?: PlannedAlert['callbackSecret'];
   readonly context: Pick<PlannedAlert['context'], 'policyNamespace' | 'policyName'>;
@@ -22,17 +23,17 @@ export interface AlertPathOptions {
   readonly onAlerted: (policyKey: string, wallMs: number) => void;
 }
 
-/** One for a node. */
+/** One for each node. */
 export class AlertPath {
   readonly #options: AlertPathOptions;
-  /** Wall clock of the batch that is read: one look at it for all its alerts. 0 between batches. */
+  /** Wall-clock time of the batch being read: read once for all its alerts. 0 between batches. */
   #nowMs = 0;
 
   constructor(options: AlertPathOptions) {
     this.#options = options;
   }
 
-  /** Takes each alert in its order. */
+  /** Called with each alert, in order. */
   readonly alert = (
     line: string,
     callback: string,

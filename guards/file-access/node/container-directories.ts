@@ -87,7 +87,7 @@ export class ContainerDirectories implements Disposable {
     return this.#tracker.overflows;
   }
 
-  /** Counts of unwatched files in all of them. */
+  /** Sum of the unwatched files of all directories. */
   get unwatched(): Unwatched {
     let [files, directories] = [0, 0];
     for (const all of this.#byRoot.values()) {
@@ -100,10 +100,11 @@ export class ContainerDirectories implements Disposable {
   }
 
   /**
-   * Follows a directory of a container. A root that another container had before is taken over: what was asked for there is
-   * refused from then on.
+   * Follows a directory of a container. If another container had this root before, everything that was followed there
+   * for it is refused from then on.
    *
-   * @returns its state, kept current; a root that cannot be opened or is of another process is a refusal, not an error.
+   * @returns its state, kept current; a root that cannot be opened or belongs to another process is a refusal, not an
+   *   error.
    * @throws {RampartError} `INPUT` for a path that is empty or has a NUL; `DISPOSED`.
    */
   add(request: FileRequest, { path, recursive }: DirectoryPath): ContainerFile {
@@ -127,7 +128,7 @@ export class ContainerDirectories implements Disposable {
       onState: (state) => this.#settle(directory, state),
     });
     this.#settle(directory, directory.tracked.state);
-    // The first makes the tracker hold the process.
+    // With the first one, the tracker opens the root by its path.
     if (directories.size === 1) roots.verify(root);
     unfinished.move();
     return directory;

@@ -1,7 +1,7 @@
 /**
- * Files in containers, followed over time: which file a path is now, created first where that was asked for.
+ * Follows files in containers over time: which file a path leads to now. Creates the file first if that was requested.
  *
- * All that is in a container may be hostile, and is resolved inside its root only (see lib/sensor/paths/resolve.ts).
+ * Everything in a container may be hostile: paths are resolved inside its root only (see lib/sensor/paths/resolve.ts).
  */
 import { constants as fsConstants } from 'node:fs';
 
@@ -27,15 +27,15 @@ export interface FileRequest {
   readonly containerId: string;
   /** As a process of the container would write it. */
   readonly path: string;
-  /** Create it if nothing has its name; its parent must exist. */
+  /** Create the file if nothing has its name; its parent must exist. */
   readonly create: boolean;
-  /** For a file that is created. */
+  /** Mode of the file, if it is created. */
   readonly modeBits: number;
-  /** Default: true. Otherwise it is only of interest where the path leads now. */
+  /** Whether files that are moved away from the path stay watched. Default: true. */
   readonly keepsMoved?: boolean;
 }
 
-/** A request and its result. Dispose it to end it; it reports nothing afterwards. */
+/** A request and its result. Dispose it to end the request; it reports nothing afterwards. */
 export interface ContainerFile extends Disposable {
   readonly request: FileRequest;
   readonly state: FileState;
@@ -43,11 +43,11 @@ export interface ContainerFile extends Disposable {
 
 export interface ContainerFilesOptions {
   readonly roots: ContainerRoots;
-  /** See PathTrackerOptions. The sensor's, so that identities are those of its records. */
+  /** See PathTrackerOptions. The sensor's own, so that identities equal those in its records. */
   readonly identify: Identify;
-  /** Called each time a state is another one, not for the first. May add and dispose requests; must not throw. */
+  /** Called each time a state changes, not for the first state. May add and dispose requests; must not throw. */
   readonly onChange: (file: ContainerFile) => void;
-  /** Paths that cannot be followed by events, e.g. when the inotify watches are used up. */
+  /** Called for paths that cannot be followed by events, e.g. when the inotify watches are used up. */
   readonly onProblem: (problem: RampartError) => void;
 }
 
@@ -82,7 +82,7 @@ interface Place {
   readonly path: string;
   readonly requests: Set<Request>;
   state: PathState | undefined;
-  /** Set once the file's creation was requested. */
+  /** Set once the creation of the file was requested. */
   creation: FileCreation | undefined;
 }
 
@@ -128,17 +128,18 @@ export class ContainerFiles implements Disposable {
     return { ...this.#tracker.stats, files: this.#lives.size };
   }
 
-  /** For many {@link ContainerFiles.add} in `action`: a root is opened once for all of them. */
+  /** Opens each root only once for all calls of {@link ContainerFiles.add} within `action`. */
   together(action: () => void): void {
     this.#options.roots.together(() => this.#tracker.together(action));
   }
 
   /**
-   * Follows a file. Several may ask for the same one; the first that wants it created says with which mode. A root that
-   * another container had before is taken over: what was asked for there is refused from then on.
+   * Follows a file. Several requests may be for the same file; the first that wants it created decides the mode. If
+   * another container had this root before, everything that was followed there for it is refused from then on.
    *
-   * @param before - One for the same trap that this takes the place of: what was moved there stays watched.
-   * @returns its state, kept current; a root that cannot be opened or is of another process is a refusal, not an error.
+   * @param before - The request of the same trap that this one replaces: its moved files stay watched.
+   * @returns its state, kept current; a root that cannot be opened or belongs to another process is a refusal, not an
+   *   error.
    * @throws {RampartError} `INPUT` for a path that is empty or has a NUL; `DISPOSED`.
    */
   add(request: FileRequest, before?: ContainerFile): ContainerFile {
@@ -162,7 +163,7 @@ export class ContainerFiles implements Disposable {
     if (known === undefined) {
       places.set(request.path, place);
       this.#tracker.add({ root: root.root.path, path: request.path });
-      // The first makes the tracker hold the process.
+      // With the first one, the tracker opens the root by its path.
       if (places.size === 1) roots.verify(root);
     } else this.#settle(place);
     unfinished.move();
@@ -208,7 +209,7 @@ export class ContainerFiles implements Disposable {
     }
     const isOver = next.kind !== 'watched' && !place.root.root.alive;
     for (const asked of [...place.requests]) {
-      // All that it had ends with the container, wherever it is.
+      // The moved files of a container end with it, wherever they are.
       if (isOver) asked.moved?.[Symbol.dispose]();
       else
         this.droppedMoved +=

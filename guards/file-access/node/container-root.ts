@@ -7,21 +7,21 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 const DIRECTORY = { flags: openFlags.PATH | openFlags.DIRECTORY };
 
 /**
- * A container's root, `/proc/PID/root`, or any directory. The process is held by its directory in procfs: another one
- * that gets its number is never taken for it.
+ * A container's root, `/proc/PID/root`, or any directory. It holds the process's directory in procfs open, so another
+ * process that gets the same PID is never mistaken for it.
  */
 export class ContainerRoot implements Disposable {
   readonly path: string;
   readonly containerId: string;
-  /** Namespace of the process; undefined for a directory of this machine. */
+  /** Mount namespace of the process; undefined for a directory of this machine. */
   readonly mountNamespace: number | undefined;
   readonly #process: Fd | undefined;
 
   /**
-   * @param containerId - When it is not empty, the process must be in a cgroup that has the id in its path: between
-   *   the runtime's answer and now its number may have become another's.
-   * @throws {RampartError} `NOT_FOUND` when the process is gone or not the container's; `SYSTEM` otherwise, where it
-   *   may not be examined, too.
+   * @param containerId - Unless it is empty, the id must occur in the cgroup path of the process: its PID may have been
+   *   reused since the runtime reported it.
+   * @throws {RampartError} `NOT_FOUND` if the process is gone or not in the container; otherwise `SYSTEM`, also if the
+   *   process may not be examined.
    */
   constructor(path: string, containerId: string) {
     this.path = path;
@@ -37,7 +37,7 @@ export class ContainerRoot implements Disposable {
         : error;
     }
     try {
-      // Behind the runtime's name and "://".
+      // The part after the runtime's name and "://".
       const id = containerId.slice(containerId.lastIndexOf('/') + 1);
       if (id !== '' && !readBelow(held, 'cgroup').includes(id)) {
         throw gone(path, `the process is not in container ${id}`);
@@ -51,11 +51,11 @@ export class ContainerRoot implements Disposable {
     }
   }
 
-  /** Whether the process that was held is still there. */
+  /** Whether the held process still exists. */
   get alive(): boolean {
     if (this.#process === undefined) return true;
     try {
-      // A process that has ended but was not waited for has lost its root directory.
+      // A process that has ended but was not waited for (a zombie) has no root directory any longer.
       this.open()[Symbol.dispose]();
       return true;
     } catch {

@@ -5,7 +5,7 @@ import { RampartError } from '../../../lib/errors/errors.ts';
 import { Listeners } from '../../../lib/time/listeners.ts';
 import { ContainerRoot } from './container-root.ts';
 
-/** A root, as long as something in it is followed. */
+/** A root in which something is followed. */
 export class SharedRoot {
   readonly root: ContainerRoot;
   uses = 0;
@@ -18,15 +18,18 @@ export class SharedRoot {
 export class ContainerRoots {
   readonly #byPath = new Map<string, SharedRoot>();
   readonly #listeners = new Listeners<[evicted: SharedRoot]>();
-  /** Roots whose process the running {@link ContainerRoots.together} found, keyed by their path as written. */
+  /**
+   * Roots whose process was already found alive during the current {@link ContainerRoots.together}, keyed by their path
+   * as written.
+   */
   #seen: Map<string, SharedRoot> | undefined;
 
-  /** Calls `listener` with a root that is another container's now: it ends what it follows there, and releases it. */
+  /** Calls `listener` when another container has taken over a root: it then ends what it follows there and releases the root. */
   onEvicted(listener: (evicted: SharedRoot) => void): Disposable {
     return this.#listeners.add(listener);
   }
 
-  /** For many {@link ContainerRoots.take} in `action`: checks only once whether a process exists. */
+  /** During `action`, {@link ContainerRoots.take} checks only once for each root whether its process exists. */
   together(action: () => void): void {
     this.#seen = new Map();
     try {
@@ -42,9 +45,10 @@ export class ContainerRoots {
   }
 
   /**
-   * One more use of a root, for the caller to {@link ContainerRoots.release}. A root that another container had before is evicted.
+   * Uses a root once more; the caller must {@link ContainerRoots.release} it. If another container had this root
+   * before, that one is evicted.
    *
-   * @returns why it cannot be opened, also if it is another process's.
+   * @returns an error if the root cannot be opened, or belongs to another process.
    */
   take(asked: { readonly root: string; readonly containerId: string }): SharedRoot | RampartError {
     const shared = this.#find(asked);
@@ -60,8 +64,8 @@ export class ContainerRoots {
   }
 
   /**
-   * For who has begun to hold the process of a root by its path: while the process that is held here is there, its number is no
-   * other's, so both are the same. Otherwise the root is evicted.
+   * Call after opening the root's process again by its path. If the process held here is alive, its PID was not reused,
+   * so both are the same process; otherwise the root is evicted.
    */
   verify(shared: SharedRoot): void {
     if (!shared.root.alive) this.#evict(shared);
@@ -83,7 +87,7 @@ export class ContainerRoots {
         this.#seen?.set(asWritten, known);
         return known;
       }
-      // The number of its process is another container's now, or soon will be.
+      // The PID belongs to another container now, or soon will.
       this.#evict(known);
     }
     try {

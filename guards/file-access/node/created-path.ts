@@ -6,10 +6,10 @@ import { tryOpenInRoot } from '../../../lib/sensor/paths/resolve.ts';
 import { protectedDirectories, userOf } from '../policy/protected-paths.ts';
 
 /**
- * Why a file of this name is not created in a directory; undefined when it may be. The path of a policy may be a link, and
- * a volume may be mounted in two places, so all paths count by which the directory is known.
+ * Why a file of this name may not be created in a directory; undefined if it may. The path in a policy may be a link,
+ * and a volume may be mounted in two places, so all paths of the directory are checked.
  *
- * @param directory - Held by the caller: what is created in it is not elsewhere then, whatever is renamed meanwhile.
+ * @param directory - Held open by the caller, so the file cannot be created elsewhere, whatever is renamed meanwhile.
  */
 export function refusedCreation(root: Fd, directory: Fd, name: string): string | undefined {
   const path = pathIn(root, directory);
@@ -22,7 +22,7 @@ export function refusedCreation(root: Fd, directory: Fd, name: string): string |
   return undefined;
 }
 
-/** As a process of the container sees it, without links. */
+/** The path that a process of the container sees, without links. */
 function pathIn(root: Fd, directory: Fd): string | undefined {
   const [top, path] = [root, directory].map(({ number }) => readlinkSync(`/proc/self/fd/${number}`));
   if (top === undefined || path === undefined) return undefined;
@@ -31,7 +31,7 @@ function pathIn(root: Fd, directory: Fd): string | undefined {
   return path.startsWith(`${top}/`) ? path.slice(top.length) : undefined;
 }
 
-/** Paths by a protected directory that is the directory or one above it, under another name. */
+/** Other paths of the directory: those by which it, or a directory above it, is a protected directory. */
 function otherPaths(root: Fd, directory: Fd, path: string): string[] {
   const known = Map.groupBy(identified(root), ([identity]) => identity);
   const paths: string[] = [];

@@ -17,19 +17,19 @@ export type FileEvent = WrittenEvent | 'FileMissing' | 'FileMoved';
 
 export interface WriteTarget {
   readonly client: KubeClient;
-  /** Gets what was written at once: the next look must not write it again. */
+  /** Receives what was written at once, so that the next pass does not write it again. */
   readonly data: IndexedCache<KiveData>;
   readonly on: FoundOn;
   readonly signal: AbortSignal;
 }
 
-/** Writes of one container at a time: others have their turn too, and with HTTP/1.1 each has a TLS connection of its own. */
+/** Concurrent writes for one container: others must have their turn, and over HTTP/1.1 each needs a TLS connection of its own. */
 const AT_A_TIME = 2;
 
 /**
- * Does all of it that can be done, also when something fails.
+ * Applies all changes, and continues when one fails.
  *
- * @throws what failed: then what differs has to be asked for again.
+ * @throws the error; compute the difference again then.
  */
 export async function writeChanges(
   { client, data, on, signal }: WriteTarget,
@@ -52,7 +52,7 @@ export async function writeChanges(
       const preconditions = uid === undefined ? {} : { uid };
       const answer = await client.delete(kiveDataType, { namespace, name }, { preconditions, signal });
       if (isData(answer)) data.put(answer);
-      // The loader of another kernel ended with it, at the last boot.
+      // The loader of that other kernel ended at the last boot.
       if (kernelOf(stored) !== on.kernelId) {
         await removeFinalizer(client, kiveDataType, stored, dataHolds, { signal });
       }
@@ -60,7 +60,7 @@ export async function writeChanges(
   ]);
 }
 
-/** Runs all, some at a time, also when one fails. @throws the first error, except that an object is gone already */
+/** Runs all steps, a few at a time, and continues when one fails. @throws the first error, unless an object was already gone */
 async function inTurns(steps: readonly (() => Promise<void>)[]): Promise<void> {
   let next = 0;
   let failed: unknown;
@@ -79,7 +79,7 @@ async function inTurns(steps: readonly (() => Promise<void>)[]): Promise<void> {
   if (failed !== undefined && !isNotFound(failed)) throw failed as Error;
 }
 
-/** Gives an existing one the labels that it is selected by, which it has lost: the next pass corrects the rest. */
+/** If it already exists, restores the labels that it is selected by, which it must have lost: the next pass corrects the rest. */
 async function createOrShow(client: KubeClient, wanted: KiveData, signal: AbortSignal): Promise<KiveData> {
   try {
     return await client.create(kiveDataType, wanted, { signal });
@@ -102,7 +102,7 @@ function explain(error: unknown): never {
   });
 }
 
-/** A deletion answers with the object while it has finalizers, else with a Status. */
+/** The API answers a deletion with the object while it has finalizers, otherwise with a Status. */
 function isData(answer: unknown): answer is KiveData {
   return (
     (answer as KubeObject | undefined)?.kind === 'KiveData' &&

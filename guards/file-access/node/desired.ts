@@ -10,7 +10,7 @@ import {
 } from '../kive-data.ts';
 import type { PodView } from '../policy/matching.ts';
 
-/** Whether nothing of this pod runs now or later. */
+/** Whether no container of this pod runs now, or will run later. */
 export function isOver({ status }: PodView): boolean {
   return status?.phase === 'Succeeded' || status?.phase === 'Failed';
 }
@@ -26,17 +26,17 @@ export interface DataChanges {
   readonly create: readonly KiveData[];
   /** Whole objects to put in place of the stored ones, with their resourceVersion. */
   readonly update: readonly KiveData[];
-  /** KiveData of gone traps, containers, relabelled pods, and of earlier boots of this node. */
+  /** KiveData of traps and containers that are gone, of relabelled pods, and of earlier boots of this node. */
   readonly remove: readonly KiveData[];
-  /** Names that are wanted, but held by an object that is being deleted: create them when it is gone. */
+  /** Names that are wanted, but still in use by an object that is being deleted: create them when it is gone. */
   readonly blocked: readonly string[];
 }
 
 /**
- * The difference. Once it is applied, the next difference is empty.
+ * Compares existing and desired KiveData. Once the changes are applied, the next comparison finds none.
  *
  * @param existing - All KiveData or those of this node: those of other nodes are ignored.
- * @param nodeName - This node. It deletes what it found itself, on whichever kernel.
+ * @param nodeName - This node. Objects that it wrote are deleted whichever kernel they belong to.
  */
 export function diffData(
   desired: ReadonlyMap<string, KiveData>,
@@ -65,7 +65,7 @@ export function diffData(
   return { create, update, remove, blocked };
 }
 
-/** Whether the stored object says all that the wanted one does; it may have more labels and annotations. */
+/** Whether the stored object contains all of the wanted one; it may have more labels and annotations. */
 function says(stored: KiveData, wanted: KiveData): boolean {
   return (
     holds(stored.metadata.labels, wanted.metadata.labels) &&

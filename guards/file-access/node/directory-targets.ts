@@ -15,20 +15,20 @@ interface Planned extends Disposable {
 
 interface DirectoryTargetsOptions {
   readonly sensor: () => Sensor<PlanWatcher>;
-  /** There was no room for files that came. */
+  /** Called when files appeared for which there was no room. */
   readonly onRefused: () => void;
 }
 
 export class DirectoryTargets implements Disposable {
   readonly #options: DirectoryTargetsOptions;
-  /** Keyed by the place in the plan. */
+  /** Keyed by the place of the planned alert, see placeOf. */
   readonly #planned = new Map<string, Planned>();
 
   constructor(options: DirectoryTargetsOptions) {
     this.#options = options;
   }
 
-  /** Files in place. */
+  /** Number of watched files. */
   get size(): number {
     let all = 0;
     for (const { watcher } of this.#planned.values()) all += watcher.files.size;
@@ -39,7 +39,7 @@ export class DirectoryTargets implements Disposable {
     return this.#planned.has(place);
   }
 
-  /** Directories with files for which there is no room. */
+  /** Directories for some of whose files there is no room. */
   *refused(): Iterable<{ readonly planned: PlannedAlert; readonly error: RampartError }> {
     for (const { watcher } of this.#planned.values()) {
       const { planned, refused, files } = watcher;
@@ -57,7 +57,7 @@ export class DirectoryTargets implements Disposable {
     return [...this.#planned.values()].map(({ watcher }) => watcher.planned);
   }
 
-  /** Puts the files of a directory in place, now and as they come. */
+  /** Watches the files of a directory: those it has now, and those that appear later. */
   add(place: string, planned: PlannedAlert): void {
     const { directory } = planned;
     if (directory === undefined || this.#planned.has(place)) return;
@@ -68,7 +68,7 @@ export class DirectoryTargets implements Disposable {
     this.#put(watcher, [...directory.files()]);
   }
 
-  /** The same directory, with another planned alert. */
+  /** Gives the same directory another planned alert. */
   replace(from: string, to: string, planned: PlannedAlert): void {
     const one = this.#planned.get(from);
     if (one === undefined) return;
@@ -98,7 +98,7 @@ export class DirectoryTargets implements Disposable {
       if (watcher.refused.size > 0) this.#put(watcher, [...watcher.refused]);
   }
 
-  /** Gives up a file, for one that a trap names itself. Returns whether there was one. */
+  /** Stops watching one file, to make room for one that a trap names itself. Returns whether there was one. */
   giveUpOne(): boolean {
     for (const { watcher } of this.#planned.values()) {
       const [file] = watcher.files.keys();
@@ -119,7 +119,7 @@ export class DirectoryTargets implements Disposable {
     if (failed) this.#options.onRefused();
   }
 
-  /** Files that come there are watched before this hears of them. */
+  /** Has new files in these directories watched before this class learns of them. */
   #expect(watcher: DirectoryWatcher, directories: Iterable<DirectoryNode>): void {
     for (const node of directories) {
       const arrivals = new ArrivalWatcher(watcher, node);
@@ -136,7 +136,7 @@ export class DirectoryTargets implements Disposable {
     }
   }
 
-  /** Returns whether there was no room for some. */
+  /** Watches the files. Returns whether there was no room for some. */
   #put(watcher: DirectoryWatcher, files: readonly DirectoryFile[]): boolean {
     const wanted = files.map((file) => ({
       identity: file.identity,

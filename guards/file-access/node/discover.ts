@@ -1,12 +1,12 @@
 /**
- * Finds the files of the policies in the containers of this node and on the node itself, and writes them as
- * KiveData. One on every node.
+ * Finds the files of the policies in the containers of this node and on the node itself, and writes them as KiveData.
+ * There is one on every node.
  *
  * Two steps for each container, so that none waits for another and neither waits for the API:
  *
- * - looking: its traps, and their present files. At once, after any change of policies, pods, containers or
+ * - looking: determines its traps and their current files, at once after any change of policies, pods, containers or
  *   files. Found files can be watched from then on, see {@link Discovery.found}.
- * - writing: the difference to the KiveData that the API has; retried until it succeeds.
+ * - writing: writes the difference to the KiveData in the API, and retries until it succeeds.
  */
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { done, requeueAfter, type Result } from '../../../lib/kube/controller/controller.ts';
@@ -49,8 +49,8 @@ export interface DiscoveryOptions {
   readonly on: FoundOn;
   readonly containers: ContainerSource;
   /**
-   * Whether the container runtime has reported its containers; {@link Discovery.containersKnown} follows.
-   * Until then, their state is unknown.
+   * Whether the container runtime has reported its containers; {@link Discovery.containersKnown} is called then.
+   * Before, it is unknown which containers exist.
    */
   readonly knowsContainers: () => boolean;
   /** The root directory of the node itself. */
@@ -67,16 +67,16 @@ export interface DiscoveryOptions {
   readonly logger: Logger;
   /** Called with the names for which {@link Discovery.found} has changed, before anything is written. */
   readonly onFound: (names: Iterable<string>) => void;
-  /** The keys of policies that {@link Discovery.viewOf} may say something else of. */
+  /** Called with the keys of policies for which {@link Discovery.viewOf} may have changed. */
   readonly onPolicies: (keys: Iterable<string>) => void;
   readonly onFile: (event: FileEvent, trap: CompiledTrap, container: NodeContainer) => void;
 }
 
 const BLOCKED_MS = 1000;
-/** Writing waits for looking, but not for longer than this. */
+/** Writing waits until all containers are looked at, but not for longer than this. */
 const WRITE_MS = 1000;
 
-/** Looks and writes; disposing it ends the looking. */
+/** Looks at containers and writes KiveData; disposing it ends the looking. */
 export class Discovery implements Disposable {
   readonly #options: DiscoveryOptions;
   readonly #index = new TrapIndex();
@@ -84,19 +84,19 @@ export class Discovery implements Disposable {
   readonly #found = new Map<string, FoundFile>();
   /** Names of `#found` to report. */
   readonly #changed = new Set<string>();
-  /** Keyed by the key of the policy: the containers it has a trap for. */
+  /** The containers for which a policy has a trap, keyed by the policy's key. */
   readonly #containersOf = new Map<string, Set<string>>();
   /** Keyed by `namespace/name` of the pod. */
   readonly #idsOfPod = new Map<string, Set<string>>();
   readonly #podOfId = new Map<string, string>();
   readonly #touched: TouchedKeys;
-  /** Looked at, and not yet given to the queue. */
+  /** Containers that were looked at, but not yet added to the queue. */
   readonly #toWrite = new Set<string>();
   #toWriteSinceMs = 0;
   #writing: NodeJS.Immediate | undefined;
   readonly #stack = new DisposableStack();
 
-  /** The caches have to be synced. */
+  /** The caches must be synced. */
   constructor(options: DiscoveryOptions) {
     this.#options = options;
     const { containers, policies, pods, data, logger } = options;
@@ -120,7 +120,7 @@ export class Discovery implements Disposable {
     this.#touched.flush();
   }
 
-  /** Looks at all containers: the runtime has reported them. */
+  /** Call when the runtime has reported its containers: looks at all of them. */
   containersKnown(): void {
     const { containers, data } = this.#options;
     for (const { id } of containers.list()) this.touch(id);
@@ -128,13 +128,13 @@ export class Discovery implements Disposable {
     for (const object of data.list()) this.#dataChanged(object);
   }
 
-  /** The present file of a KiveData of this node; undefined for an unknown name. */
+  /** The current file of a KiveData of this node; undefined for an unknown name. */
   found(name: string): AlertedFile | undefined {
     const file = this.#found.get(name);
     return file && alertedOfFound(file, this.#options.on);
   }
 
-  /** The names that {@link Discovery.found} has an answer for. */
+  /** The names for which {@link Discovery.found} returns a file. */
   names(): Iterable<string> {
     return this.#found.keys();
   }
@@ -148,12 +148,12 @@ export class Discovery implements Disposable {
     }
   }
 
-  /** Looks at a container again, soon: one of its files may be another. */
+  /** Looks at a container again soon: one of its paths may have another file. */
   touch(id: string): void {
     this.#touched.add(id);
   }
 
-  /** Writes what differs for one container. */
+  /** Writes the differences for one container. */
   readonly reconcile = async (id: string, signal: AbortSignal): Promise<Result> => {
     const { client, data, on, onFile } = this.#options;
     if (this.#isUnknown(id)) return done;
@@ -167,7 +167,7 @@ export class Discovery implements Disposable {
       const file = files.get(metadata.name ?? '');
       if (file !== undefined) onFile(event, file.trap, file.container);
     });
-    // The cache reports its end; this is for a late cache.
+    // Normally the cache reports when they are gone; the retry is for a cache that is late.
     return changes.blocked.length > 0 ? requeueAfter(BLOCKED_MS) : done;
   };
 
@@ -176,7 +176,7 @@ export class Discovery implements Disposable {
     this.#stack.dispose();
   }
 
-  /** Files that an earlier process found in it may still be there. */
+  /** Whether it is not yet known which files are in the container: those that an earlier process found may still exist. */
   #isUnknown(id: string): boolean {
     return id !== hostId && !this.#options.knowsContainers();
   }
@@ -219,7 +219,7 @@ export class Discovery implements Disposable {
     else if (ids?.delete(id) && ids.size === 0) this.#containersOf.delete(policyKey);
   }
 
-  /** Files found so far are watched before anything else has its turn. */
+  /** Has the files found so far watched, before anything else runs. */
   #reportFound(): void {
     if (this.#changed.size === 0) return;
     const names = [...this.#changed];
@@ -227,7 +227,10 @@ export class Discovery implements Disposable {
     this.#options.onFound(names);
   }
 
-  /** Writing takes time of the same thread: first all is examined, and watched, and others have their turn. */
+  /**
+   * Writing uses the same thread, so it starts only after all containers are looked at, their files are watched, and
+   * other tasks had their turn.
+   */
   #letWrite(): void {
     if (this.#touched.size > 0 && performance.now() - this.#toWriteSinceMs < WRITE_MS) return;
     this.#writing ??= setImmediate(() => {
@@ -248,8 +251,8 @@ export class Discovery implements Disposable {
   }
 
   /**
-   * The container with its pod as the API has it, which is where labels change. Undefined while the API has
-   * not reported the pod: objects of a pod that the API does not have are deleted as stale.
+   * The container, with the pod as the API has it: labels change there. Undefined until the API has reported the pod:
+   * objects of a pod that the API does not have are deleted as stale.
    */
   #nodeContainer(source: SourceContainer): NodeContainer | undefined {
     const { id, name, podNamespace, podName, podUid, podIp } = source;
@@ -257,7 +260,7 @@ export class Discovery implements Disposable {
     this.#remember(id, podKey);
     const pod = this.#options.pods.get(podKey);
     if (pod === undefined || !isPod(pod, podUid)) return undefined;
-    // The runtime knows the address before the API does.
+    // The runtime knows the pod's address before the API does.
     const known = pod.status?.podIP !== undefined || podIp === '';
     return { id, name, pod: known ? pod : { ...pod, status: { ...pod.status, podIP: podIp } } };
   }

@@ -1,4 +1,4 @@
-/** The parts of an agent for this guard, and how they are put together. */
+/** Creates the parts of an agent for this guard, and connects them. */
 import { NodeContainerIndex } from '../../../lib/cri/node-container-index.ts';
 import type { NodeContext } from '../../../guard/context.ts';
 import { readKernelId } from '../../../guard/kernel-id.ts';
@@ -37,8 +37,8 @@ import { warnOfSlowStart } from '../../../guard/slow-start.ts';
 
 const WORKERS = 8;
 /**
- * A running runtime reports its containers at once; without one, files of the node itself are watched after
- * this long.
+ * How long to wait for the runtime before files of the node itself are watched without it: a running runtime reports
+ * its containers at once.
  */
 const CONTAINERS_WAIT_MS = 3000;
 
@@ -90,7 +90,7 @@ export class FileAccessNode implements Disposable {
   readonly #applier: PlanApplier;
   readonly #reported: NodeEvents;
   readonly #reporter: NodeReporter;
-  /** Both are set once the caches are filled. */
+  /** Set once the caches are filled, like `#loader`. */
   #discovery: Discovery | undefined;
   #loader: Loader | undefined;
   #knowsContainers = false;
@@ -179,12 +179,15 @@ export class FileAccessNode implements Disposable {
     return this.#knowsContainers || this.#context.containers.absence !== undefined;
   }
 
-  /** Discovery has started, and has examined everything that it knows. */
+  /** Whether discovery has started and all containers are known. */
   get #isReady(): boolean {
     return this.#discovery !== undefined && this.#hasAllContainers;
   }
 
-  /** Only the loader of a kernel attaches it and sees accesses; for the others it identifies files. */
+  /**
+   * Opens the sensor, not yet attached: only the loader of a kernel attaches it and sees accesses. The other agents
+   * only identify files with it.
+   */
   #openSensor(kernel: FileAccessKernel, stack: DisposableStack): PlannedSensor {
     const { containers, logger, sink } = this.#context;
     const accessors = stack.use(new NodeContainerIndex(containers, accessorOf));
@@ -218,7 +221,7 @@ export class FileAccessNode implements Disposable {
     );
   }
 
-  /** The policy of each planned alert; only a few are taken. */
+  /** The policy of each planned alert. A generator, because the reader takes only the first few. */
   *#alertedPolicies(): Iterable<string> {
     for (const planned of this.#loader?.plan.values() ?? []) yield policyOf(planned);
   }
@@ -280,7 +283,7 @@ export class FileAccessNode implements Disposable {
     };
   }
 
-  /** Called when all its inputs are known. */
+  /** Called once all its inputs are known. */
   async #work(): Promise<void> {
     const { client, logger } = this.#context;
     const { delivery } = this.#options;
@@ -374,7 +377,7 @@ export class FileAccessNode implements Disposable {
 
   #reportState(): void {
     const { mode: sensorMode } = this.#sensor;
-    // For status: it may hold the lease of its kernel without renewing it.
+    // Status needs `reported`: this process may hold the lease of its kernel without having renewed it.
     this.#context.reportFacts(() => ({
       ...{ loads: this.#isLoader, reported: this.#reporter.hasReported },
       ...(this.#sensor.filtered > 0 && { filtered: this.#sensor.filtered }),

@@ -9,12 +9,12 @@ import { refusedCreation } from './created-path.ts';
 
 const LAST_PAUSE_MS = 60_000;
 
-/** Errors that end when the path changes need no retry by time. */
+/** Errors that only a change of the path ends: retrying after a while is pointless. */
 const waitsForPath: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR', 'ELOOP', 'ENAMETOOLONG', 'ESRCH']);
 
 /**
- * One file in one root. A file that is deleted repeatedly, or cannot be created now (a read-only or full file system),
- * is created again after growing pauses (1 s to 60 s). Parents are never created.
+ * Creates one file in one root. A file that is deleted repeatedly, or cannot be created now (a read-only or full file
+ * system), is created again after growing pauses (1 s to 60 s). Parents are never created.
  */
 export class FileCreation implements Disposable {
   readonly #root: ContainerRoot;
@@ -33,10 +33,10 @@ export class FileCreation implements Disposable {
   }
 
   /**
-   * Creates the file now, or arranges for it. Nothing that exists is touched, not even a dangling symbolic
-   * link.
+   * Creates the file now or, after recent attempts, schedules it. Nothing that exists is touched, not even a dangling
+   * symbolic link.
    *
-   * @returns why the file could not be created; undefined when it was, or soon will be.
+   * @returns why the file could not be created; undefined if it was, or soon will be.
    */
   attempt(modeBits: number): string | undefined {
     const now = performance.now();
@@ -44,7 +44,7 @@ export class FileCreation implements Disposable {
       this.#schedule();
       return this.#failure;
     }
-    // After a long rest, attempts start afresh.
+    // After a long pause, the delays start again at the shortest.
     if (now > this.#notBeforeMs + 2 * LAST_PAUSE_MS) this.#backoff.reset();
     this.#failure = this.#create(modeBits);
     return this.#failure;

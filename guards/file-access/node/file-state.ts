@@ -6,23 +6,23 @@ import type { DirectoryFiles } from '../../../lib/sensor/paths/directory-state.t
 import type { PathState } from '../../../lib/sensor/paths/path-state.ts';
 import { sameFiles } from './moved-files.ts';
 
-/** `moved`: files that the path led to before and that are still there, see MovedFiles. */
+/** `moved`: files that the path led to before and that still exist, see MovedFiles. */
 export type FileState = Seen & { readonly moved?: readonly FileIdentity[] };
 
 /** Where the path leads. */
 export type Seen =
   | {
       readonly kind: 'watched';
-      /** Identity of the file, or of the directory. */
+      /** Identity of the file, or of the directory if `directory` is set. */
       readonly identity: FileIdentity;
-      /** The path is for these. */
+      /** The files of the directory, if the path selects these. */
       readonly directory?: DirectoryFiles;
-      /** The unwatched part of the directory. */
+      /** Describes the part of the directory that is not watched; absent if all of it is. */
       readonly partly?: string;
     }
-  /** It does not exist (yet), or could not be created. */
+  /** The file does not exist (yet), or could not be created. */
   | { readonly kind: 'waiting'; readonly why: string }
-  /** It is nothing that is watched (a directory, a FIFO), cannot be reached, or the container is gone. */
+  /** The path leads to something that is not watched (a directory, a FIFO), or cannot be reached, or the container is gone. */
   | { readonly kind: 'refused'; readonly why: string };
 
 const none: readonly FileIdentity[] = [];
@@ -30,7 +30,7 @@ const none: readonly FileIdentity[] = [];
 /** The state before the first examination, which is not reported. */
 export const unseen: FileState = { kind: 'waiting', why: 'it has not been examined yet' };
 
-/** For a path that leads to a file. */
+/** The state for a path that leads to a file. */
 export function seenOf({ identity, type }: Extract<PathState, { kind: 'file' }>): Seen {
   if (type === fsConstants.S_IFIFO) return { kind: 'refused', why: 'it is a FIFO' };
   if (type === fsConstants.S_IFSOCK) return { kind: 'refused', why: 'it is a socket' };
@@ -42,7 +42,7 @@ export function withMoved(seen: Seen, moved: readonly FileIdentity[] = none): Fi
   return seen.kind === 'watched' ? { ...seen, moved } : { ...seen, why: andMoved(seen.why, moved), moved };
 }
 
-/** The text for a path that leads to no file. */
+/** Adds to `why`, which explains why the path has no file, how many moved files are still watched. */
 function andMoved(why: string, moved: readonly FileIdentity[]): string {
   if (moved.length === 0) return why;
   return moved.length === 1
@@ -50,14 +50,17 @@ function andMoved(why: string, moved: readonly FileIdentity[]): string {
     : `${why}; ${moved.length} previous files were moved and are still watched`;
 }
 
-/** The file in a KiveData. */
+/** What a KiveData says about its file. */
 interface WatchedFile {
   readonly identity: FileIdentity;
   readonly moved: readonly FileIdentity[];
   readonly directory?: DirectoryFiles;
 }
 
-/** The file of a KiveData, and the moved ones; the first of these if the path has no file. */
+/**
+ * The file of a KiveData and its moved files. If the path has no file, the first moved file takes its place; undefined
+ * without moved files.
+ */
 export function watchedFile(state: FileState): WatchedFile | undefined {
   const { moved = none } = state;
   if (state.kind !== 'watched') return moved[0] && { identity: moved[0], moved };

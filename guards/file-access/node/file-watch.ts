@@ -1,6 +1,6 @@
 /**
- * Watched paths of one machine: the path tracker says which file each path is now, the sensor says
- * who touches it, and this joins the two.
+ * Watches paths of one machine. The path tracker finds the current file of each path, the sensor reports who accesses
+ * that file, and this class connects the two.
  */
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { accessFilter, type Access, type FileIdentity, sameFile } from '../../../lib/sensor/access.ts';
@@ -16,44 +16,44 @@ import { Sensor } from '../../../lib/sensor/sensor.ts';
 import type { Watcher } from '../../../lib/sensor/targets.ts';
 import { directoryOf, type DirectoryPath } from '../directory-path.ts';
 
-/** One path under watch, with what was made of it for the output. */
+/** One watched path, with the caller's `context` for its output. */
 export interface WatchedPath<C> extends Watcher {
   readonly tracked: TrackedPath;
-  /** The caller's own, e.g. an encoder; handed back with each access. */
+  /** The caller's own data, e.g. an encoder; handed back with each access. */
   readonly context: C;
-  /** The file the path leads to now; undefined for a directory. */
+  /** The file that the path leads to now; undefined for a directory. */
   identity: FileIdentity | undefined;
-  /** The file that was accessed if the path is for those of a directory. */
+  /** The accessed file, if the path selects the files of a directory. */
   readonly file?: Pick<DirectoryFile, 'path'>;
-  /** The directory, for files that come in it. */
+  /** The directory of a new file that has no watcher of its own yet. */
   readonly node?: DirectoryNode;
 }
 
 export interface FileWatchOptions<C> extends Omit<SensorOptions<WatchedPath<C>>, 'onAccess' | 'onFolded'> {
   readonly paths: readonly { readonly tracked: TrackedPath; readonly context: C }[];
-  /** Which processes are reported, by the files that these paths below `root` lead to; default: all. */
+  /** Which processes are reported: `paths`, resolved below `root`, name their programs. Default: all processes. */
   readonly processes?: (NamedPrograms & { readonly root: string }) | undefined;
-  /** See accessWords; which accesses are reported. */
+  /** Which accesses are reported, see accessWords. */
   readonly access: readonly string[];
-  /** An access to a watched path; `access` is valid during the call only. */
+  /** Called for an access to a watched path; `access` is valid during the call only. */
   readonly onAccess: (access: Access, watched: WatchedPath<C>) => void;
-  /** Accesses that the rate limit folded and that no later record will report. */
+  /** Called with the number of accesses that the rate limit folded and that no later record will report. */
   readonly onFolded?: (count: number, pid: number, watched: WatchedPath<C>) => void;
   /** Called once the programs are loaded and attached, before the paths are examined. */
   readonly beforeTracking?: () => void;
-  /** Where a path leads, at first and after each change. */
+  /** Called with where a path leads, at first and after each change. */
   readonly onPath?: (watched: WatchedPath<C>, state: PathState) => void;
-  /** The same for a path that is for the files of a directory, see directoryOf. */
+  /** The same for a path that selects the files of a directory, see directoryOf. */
   readonly onDirectory?: (watched: WatchedPath<C>, state: DirectoryState, files: number) => void;
 }
 
-/** Sensor and tracker, running. Dispose it to stop both; what is in the ring is handed out before. */
+/** A running sensor and path tracker. Dispose it to stop both; what is still in the ring is delivered first. */
 export class FileWatch<C> implements Disposable {
   readonly sensor: Sensor<WatchedPath<C>>;
   readonly #tracking = new DisposableStack();
   readonly #watched: ReadonlyMap<TrackedPath, WatchedPath<C>>;
   readonly #options: FileWatchOptions<C>;
-  /** Keyed by path. */
+  /** States of the paths of programs, keyed by path. */
   readonly #programs = new Map<string, PathState>();
   #filter: ProcessFilter | undefined;
   /** Accesses that were not reported because of the process. */
@@ -107,7 +107,7 @@ export class FileWatch<C> implements Disposable {
           paths: [...paths.filter(({ path }) => directoryOf(path) === undefined), ...programs],
           identify,
           onChange: (path, now) => {
-            // The program may be a watched file as well.
+            // A program may also be a watched file.
             if (this.#programs.has(path.path)) this.#setProgram(path.path, now);
             this.#follow(path, now);
           },
@@ -133,7 +133,7 @@ export class FileWatch<C> implements Disposable {
     return this.#final ?? this.sensor.stats();
   }
 
-  /** An access is counted once, even if several paths have the same file. */
+  /** Counts an access once, even if several paths lead to the same file. */
   #countFiltered({ monotonicNs }: AccessRecord): void {
     if (monotonicNs === this.#filteredNs) return;
     this.#filteredNs = monotonicNs;
@@ -144,7 +144,7 @@ export class FileWatch<C> implements Disposable {
     this.#programs.set(path, now);
     const { kind } = this.#options.processes ?? {};
     const states = [...this.#programs.values()];
-    // Where it is not known who is meant, all are reported.
+    // If a program cannot be resolved, it is unknown which processes are meant: all are reported.
     const isKnown = kind === 'except' || states.every((state) => state.kind !== 'unusable');
     const files = states.flatMap((state) => (state.kind === 'file' ? [state.identity] : []));
     this.#filter = kind !== undefined && isKnown ? { kind, files } : undefined;
@@ -157,7 +157,7 @@ export class FileWatch<C> implements Disposable {
     const identity = now.kind === 'file' ? now.identity : undefined;
     const { targets } = this.sensor;
     try {
-      // The new file first: between the two steps both are watched, never neither.
+      // Add the new file first: between the two steps both are watched, never none.
       if (identity !== undefined) targets.add(identity, watched);
       watched.identity = identity;
       if (before !== undefined && (identity === undefined || !sameFile(before, identity)))
@@ -201,7 +201,7 @@ export class FileWatch<C> implements Disposable {
           entries.delete(file);
         }
         const first = failures.find((failure) => failure !== undefined);
-        // Removed files make room for new ones; files without room stay unwatched.
+        // Removed files make room for new ones; only what still found no room is a problem.
         if (first !== undefined) this.#options.onProblem(first);
       },
       onState: (state) => this.#options.onDirectory?.(watched, state, entries.size),
@@ -215,7 +215,10 @@ export class FileWatch<C> implements Disposable {
   }
 }
 
-/** The sensor reports the name with each access to a file that came in a directory and has no watcher of its own yet. */
+/**
+ * Adds the name of the accessed file: the sensor reports it with accesses to new files in a directory, as long as these
+ * have no watcher of their own.
+ */
 function withFile<C>(watched: WatchedPath<C>, access: Access): WatchedPath<C> {
   return watched.node === undefined ? watched : { ...watched, file: { path: watched.node.pathOf(access) } };
 }

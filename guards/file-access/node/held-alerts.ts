@@ -1,9 +1,9 @@
 /**
- * Alerts by a container that the runtime has not reported yet: its first accesses are seen before the runtime
- * was queried. Its id is known, its name and pod may be in a moment. All later alerts wait behind them, so
- * that their order stays.
+ * Holds alerts for accesses by a container that the runtime has not reported yet: its first accesses are seen before
+ * the runtime was queried. Its id is known; its name and pod may be in a moment. All later alerts wait behind these,
+ * which preserves the order.
  *
- * The waiting ones are in a queue on disk: the end of the process, also by kill -9, loses none of it.
+ * Waiting alerts are in a queue on disk, so that none is lost when the process ends, even by kill -9.
  */
 import type { ContainerIndex } from '../../../lib/cri/container-index.ts';
 import type { ContainerSource } from '../../../lib/cri/container-source.ts';
@@ -18,7 +18,7 @@ import type { AlertSink } from './local-sensor.ts';
 import type { NodeCounts } from './node-metrics.ts';
 
 const defaultWaitMs = 200;
-/** A container of another runtime, e.g. Docker, is never reported. */
+/** How long to remember a container that was not reported: one of another runtime, e.g. Docker, never is. */
 const strangersMs = 10_000;
 const maxStrangers = 1000;
 const maxWaiting = 10_000;
@@ -42,13 +42,13 @@ export function openHeldAlerts(directory: string, logger: Logger): Spool {
 
 type Process = Pick<Access, 'mountNamespace' | 'cgroup'>;
 
-/** A held alert as it is stored on disk. */
+/** A waiting alert, as stored on disk. */
 interface Held {
-  /** Without the accessor, unless it was known: then there is no `by`. */
+  /** Lacks the accessor if `by` is present; otherwise it is complete. */
   readonly line: string;
   readonly by?: Process & { readonly ownerId: string };
   readonly callback: string;
-  /** Time of the access, as a decimal number. */
+  /** Time of the access in ns, as a decimal number. */
   readonly timeNs: string;
   readonly policy: AlertedPolicy;
 }
@@ -59,26 +59,26 @@ interface Waiting extends Held {
 }
 
 export interface HeldAlertsOptions {
-  /** Without it nothing waits. */
+  /** If it is undefined, no alert waits. */
   readonly spool: Spool | undefined;
   readonly index: ContainerIndex<AccessorJson>;
   readonly containers: Pick<ContainerSource, 'subscribe'>;
   readonly path: Pick<AlertPath, 'alert' | 'batchEnd'>;
   readonly counts: Pick<NodeCounts, 'unknownAccessors'>;
-  /** Default: {@link defaultWaitMs}. */
+  /** How long an alert waits for its container. Default: {@link defaultWaitMs}. */
   readonly waitMs?: number;
 }
 
-/** Disposing it passes on the waiting alerts. */
+/** Passes alerts on, with their accessor. Disposing it passes on those that are still waiting. */
 export class HeldAlerts implements Disposable {
   readonly #options: HeldAlertsOptions;
   readonly #queue: QueueLog | undefined;
   readonly #subscription: Disposable;
   #waiting: Waiting[] = [];
-  /** Cgroups whose container did not come in time, and until when that is remembered. */
+  /** Cgroups whose container was not reported in time, and until when (performance.now()) they are remembered. */
   readonly #strangers = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
-  /** How many were passed on but not yet removed from the queue. */
+  /** Number of records of the queue whose alerts were passed on, but which are not removed yet. */
   #owed = 0;
 
   constructor(options: HeldAlertsOptions) {
@@ -92,8 +92,8 @@ export class HeldAlerts implements Disposable {
   }
 
   /**
-   * Passes on the held alerts of an earlier process, with the present knowledge. Call it before there are new
-   * alerts.
+   * Passes on the alerts that an earlier process held, with what is known now about their containers. Call it before
+   * the first new alert.
    */
   restore(): void {
     const queue = this.#queue;
@@ -135,7 +135,7 @@ export class HeldAlerts implements Disposable {
     const record = spool?.encode(id, JSON.stringify(held));
     const isKept = record !== undefined && spool?.append(this.#queue, record) === undefined;
     this.#waiting.push({ ...held, id, untilMs: performance.now() + waitMs });
-    // An alert that is not on disk does not wait.
+    // An alert that could not be stored must not wait.
     if (!isKept || this.#waiting.length > maxWaiting) this.#passAll(isKept);
     else if (this.#waiting.length === 1) this.#arm();
   };
@@ -162,7 +162,7 @@ export class HeldAlerts implements Disposable {
     this.#arm();
   }
 
-  /** @param isKept Whether the last of them is in the queue. */
+  /** @param isKept Whether the last alert is in the queue on disk. */
   #passAll(isKept: boolean): void {
     for (const held of this.#waiting) this.#pass(held, true);
     this.#passed(this.#waiting.length, this.#waiting.length - (isKept ? 0 : 1));
@@ -175,7 +175,7 @@ export class HeldAlerts implements Disposable {
     if (count > 0) this.#options.path.batchEnd();
   }
 
-  /** The queue requires that removed records have been read. */
+  /** Removes the records of alerts that were passed on. The queue requires that records are read before they are removed. */
   #settle(): void {
     try {
       while (this.#owed > 0) {
@@ -185,12 +185,15 @@ export class HeldAlerts implements Disposable {
         this.#owed -= read;
       }
     } catch {
-      // Too many files are open; the next attempt may succeed. Until then, another process would report these
-      // again.
+      // Too many files are open; the next attempt may succeed. If the process ends before, the next one reports these
+      // alerts again.
     }
   }
 
-  /** @returns whether it went on; it waits only where `isLast` says nothing else. */
+  /**
+   * Passes an alert on. `isLast`: even if its container is still unknown. @returns false if the alert has to wait for
+   * its container.
+   */
   #pass({ line, by, callback, id, timeNs, policy, untilMs }: Waiting, isLast: boolean): boolean {
     const { index, path, counts } = this.#options;
     let whole = line;

@@ -16,10 +16,10 @@ export interface LoaderElectionOptions {
   readonly kernelId: string;
   /** Cache of `loaderLeaseQuery`. */
   readonly cache: IndexedCache<Lease>;
-  /** Must be no other process's. */
+  /** Must be unique to this process. */
   readonly identity: string;
   readonly loader: Pick<Loader, 'setActive'>;
-  /** Called with the identity of each holder that is seen, this process too. */
+  /** Called with the identity of each holder that is seen, which may be this process. */
   readonly onHolder?: (identity: string) => void;
   readonly signal: AbortSignal;
   readonly logger: Logger;
@@ -27,18 +27,19 @@ export interface LoaderElectionOptions {
 }
 
 /**
- * A successor first sees a lease change up to a period after the last renewal, waits for its duration, and tries again
- * within another period: 10 s + 2 * 2.4 s is below the 15 s that a kernel may be without a loader.
+ * How long a kernel may be without a loader: a successor first sees a change of the lease up to one period after its
+ * last renewal, waits for the duration of the lease, and tries again within another period. That is 10 s + 2 * 2.4 s,
+ * below the allowed 15 s.
  */
 export const loaderLease = { leaseDurationSeconds: 10, renewDeadlineMs: 7000, retryPeriodMs: 2000 } as const;
 
 /**
- * Makes the loader active while this process is the one for its kernel; until `signal` aborts.
+ * Keeps the loader active while this process holds the lease of its kernel; runs until `signal` aborts.
  *
- * A loader whose lease cannot be renewed goes on until it SEES another holder: two loaders on one kernel
- * report each access twice, which receivers have to expect anyway; without a loader, accesses would be
- * missed. If the API is unreachable, no other candidate can take over either. So it ends in these cases only:
- * another process holds the lease, or `signal`.
+ * A loader whose lease cannot be renewed goes on until it SEES another holder: two loaders on one kernel report each
+ * access twice, which receivers have to expect anyway, whereas without a loader accesses would be missed. If the API is
+ * unreachable, no other candidate can take over either. So the loader ends in two cases only: another process holds the
+ * lease, or `signal` aborts.
  */
 export async function runLoaderElection(options: LoaderElectionOptions): Promise<void> {
   const { client, kernelId, cache, identity, loader, signal, logger, clock = systemClock } = options;

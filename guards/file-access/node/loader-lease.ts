@@ -1,14 +1,14 @@
 /**
  * The lease of a kernel, whose holder is its loader.
  *
- * Usually there is one agent on a kernel, and no other one that needs to know that it is alive. So the holder
- * renews its lease only while another agent asks for it: that one writes its name on the lease, which the
- * holder watches. From then on it is an election like any other. The holder removes the name once a minute; a
- * candidate that is still there writes it again; otherwise, the lease is at rest.
+ * Usually a kernel has only one agent, and no other needs to know that it is alive. So the holder renews its lease only
+ * while another agent is a candidate: a candidate writes its name on the lease, which the holder watches. From then on
+ * it is an election like any other. Once a minute, the holder removes the name. A candidate that still exists writes it
+ * again; otherwise the holder stops renewing.
  *
- * A candidate measures from its own first write, so it takes over within the usual time from a holder that
- * has ended at rest, too. A holder whose watch is broken does not see the name, and another takes over beside
- * it until it sees that: see runLoaderElection for why two are better than none.
+ * A candidate measures from its own first write, so it takes over within the usual time also from a holder that ended
+ * while it was not renewing. A holder whose watch is broken does not see the name: a candidate then takes over, and
+ * both are loaders until the old holder sees that. See runLoaderElection for why two are better than none.
  */
 import { kernelLeaseLabel } from '../../../guard/agent-lease-names.ts';
 import { systemNamespace } from '../../../guard/guard.ts';
@@ -19,7 +19,7 @@ import type { LeaseStore } from '../../../lib/kube/leader-election/lease-store.t
 import { type Lease, leases, objectKey } from '../../../lib/kube/object/object.ts';
 import type { Clock } from '../../../lib/time/clock.ts';
 
-/** The identity of an agent that is not the holder and could be. */
+/** Annotation with the identity of a candidate: an agent that could replace the holder. */
 const candidateAnnotation = 'rampart.dev/candidate';
 const ASKED_MS = 60_000;
 
@@ -40,7 +40,7 @@ interface LoaderLeaseOptions {
   readonly clock: Clock;
 }
 
-/** `store` for an election: without unneeded renewals. */
+/** Wraps `store` for an election, and leaves out renewals that no candidate needs. */
 export function loaderLeaseStore({ store, cache, identity, clock }: LoaderLeaseOptions): LeaseStore {
   let asked = { by: '', sinceMs: 0 };
   const keep = (lease: Lease): Lease => {
@@ -65,7 +65,7 @@ export function loaderLeaseStore({ store, cache, identity, clock }: LoaderLeaseO
       try {
         return keep(await store.update(withCandidate(lease, identity), signal));
       } catch (error) {
-        // The lease's holder or another candidate was quicker; the next try sees that.
+        // The holder or another candidate wrote first; the next attempt sees that.
         if (isConflict(error) || isNotFound(error)) return lease;
         throw error;
       }

@@ -1,4 +1,4 @@
-/** The plan of the sensor: all files of one kernel, from whichever node, and the changes between plans. */
+/** The plan of a sensor: all files to watch on one kernel, whichever node found them, and the changes between two plans. */
 import { type FileIdentity, fileKey, sameFile } from '../../../lib/sensor/access.ts';
 import type { AlertContext } from '../alert/alert.ts';
 import { type ProcessFilter, sameFilter } from '../process-filter.ts';
@@ -7,24 +7,24 @@ import type { DirectoryFiles } from '../../../lib/sensor/paths/directory-state.t
 
 /** One file to watch, and the contents of its alerts: one trap on one file of one container. */
 export interface PlannedAlert {
-  /** The name of the KiveData; of its moved files that of {@link movedName}. */
+  /** The name of the KiveData; for one of its moved files, that of {@link movedName}. */
   readonly name: string;
   readonly identity: FileIdentity;
-  /** Its files are watched instead of `identity`, which is of the directory. */
+  /** The directory whose files are watched; `identity` is then that of the directory. */
   readonly directory?: DirectoryFiles | undefined;
   readonly context: AlertContext;
   /** See `callbackSecretOf`. */
   readonly callbackSecret: string | undefined;
   /** See accessFilter; default: all. */
   readonly filter?: number | undefined;
-  /** Default: all raise alerts. */
+  /** Default: all processes raise alerts. */
   readonly processes?: ProcessFilter | undefined;
 }
 
-/** The planned alerts by name. Several may watch the same file; each raises its own alert. */
+/** The planned alerts, keyed by name. Several may watch the same file; each raises its own alert. */
 export type LoaderPlan = ReadonlyMap<string, PlannedAlert>;
 
-/** One of the moved files of a KiveData, besides its present file. */
+/** The name of the planned alert for a moved file of a KiveData. */
 function movedName(dataName: string, file: FileIdentity): string {
   return `${dataName}/${fileKey(file)}`;
 }
@@ -35,7 +35,7 @@ export function dataNameOf({ name }: PlannedAlert): string {
   return at < 0 ? name : name.slice(0, at);
 }
 
-/** Whether it is for a file besides the present one of its KiveData. */
+/** Whether it is for a moved file that is watched in addition to the KiveData's current file. */
 export function isBeside({ name }: PlannedAlert): boolean {
   return name.includes('/');
 }
@@ -43,8 +43,8 @@ export function isBeside({ name }: PlannedAlert): boolean {
 /**
  * The plan for these files.
  *
- * @param files - One for a name.
- * @param before - The current plan: unchanged parts are taken from it, so that nothing is held twice.
+ * @param files - With unique names.
+ * @param before - The current plan: unchanged parts are reused, which saves memory.
  */
 export function loaderPlan(
   files: Iterable<AlertedFile>,
@@ -85,7 +85,10 @@ export function loaderPlan(
   return plan;
 }
 
-/** The kernel has one entry for an inode number and device: a file of unknown generation gets the known one. */
+/**
+ * The kernel's map has one entry for an inode number and device: a file of unknown generation is given the generation
+ * that another one has.
+ */
 function adoptGenerations(plan: Map<string, PlannedAlert>, unknown: readonly PlannedAlert[]): void {
   const known = new Map<string, FileIdentity>();
   for (const { identity } of plan.values()) {
@@ -98,16 +101,16 @@ function adoptGenerations(plan: Map<string, PlannedAlert>, unknown: readonly Pla
 }
 
 /**
- * From one plan to the next. Put in place what is new before anything is taken away, so that no file is without a
- * target between two steps: `replace`, `add`, the new files of `move`, then the old ones, then `remove`.
+ * The steps from one plan to the next. Add what is new before removing what is old, so that no file is unwatched in
+ * between: first `replace`, `add`, the new files of `move`, then the old files of `move`, then `remove`.
  */
 export interface PlanChanges {
   /**
-   * On the same file: the same KiveData with other contents, or another one in place of one that goes. An
-   * access is reported by one of the two, never by both or none.
+   * The file stays: its KiveData has other contents, or another KiveData takes over from one that is removed. Each
+   * access is reported by exactly one of the two.
    */
   readonly replace: readonly PlanStep[];
-  /** The same KiveData on another file. */
+  /** The KiveData stays, its file is another one. */
   readonly move: readonly PlanStep[];
   readonly add: readonly PlannedAlert[];
   readonly remove: readonly PlannedAlert[];
@@ -121,7 +124,7 @@ export interface PlanStep {
 /** The difference of two plans. */
 export function planChanges(before: LoaderPlan, after: LoaderPlan): PlanChanges {
   const [replace, move]: [PlanStep[], PlanStep[]] = [[], []];
-  /** Alerts that left their file, by that file. */
+  /** Alerts that no longer watch their file, keyed by that file. */
   const gone = new Map<string, PlannedAlert[]>();
   for (const [name, from] of before) {
     const to = after.get(name);

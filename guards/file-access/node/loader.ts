@@ -1,6 +1,4 @@
-/**
- * Tells the sensor which files to watch: all KiveData of this kernel, from any of its nodes. One per kernel.
- */
+/** Determines which files the sensor watches: all those in KiveData of this kernel, whichever node wrote them. One per kernel. */
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { done, type Result } from '../../../lib/kube/controller/controller.ts';
 import { hasFinalizer, isDeleting, removeFinalizer } from '../../../lib/kube/controller/finalizers.ts';
@@ -36,15 +34,18 @@ export interface LoaderOptions {
   readonly data: IndexedCache<KiveData>;
   readonly policyScope: PolicyScope;
   readonly local: LocalData;
-  /** Keys of KiveData that are being deleted; its reconcile is {@link Loader.reconcile}. */
+  /** Keys of KiveData that are being deleted; handled by {@link Loader.reconcile}. */
   readonly queue: WorkQueue;
   /** Applies the changes; see LocalSensor.apply. */
   readonly apply: (changes: PlanChanges) => void;
   /** Called with a new planned alert. */
   readonly onPlanned: (planned: PlannedAlert) => void;
-  /** Called before it becomes active or gets the first file, and when neither holds any longer. */
+  /**
+   * `attach` is called before the loader becomes active or gets its first file, `detach` when it is neither active nor
+   * has files.
+   */
   readonly sensor: { attach(): void; detach(): void };
-  /** `active` is another one now. */
+  /** Called when `active` has changed. */
   readonly onActive: () => void;
   readonly logger: Logger;
 }
@@ -54,12 +55,12 @@ export class Loader implements Disposable {
   readonly #options: LoaderOptions;
   readonly #plan = new Map<string, PlannedAlert>();
   readonly #touched: TouchedKeys;
-  /** Moved files: what is planned beside the file of a KiveData, by its name. */
+  /** Names of the planned alerts for moved files, keyed by the name of their KiveData. */
   readonly #beside = new Map<string, string[]>();
   readonly #names = new Set<string>();
   readonly #stack = new DisposableStack();
   #active = false;
-  /** True also while not active, if this node has directories. */
+  /** Whether the sensor is attached: it is also if the loader is not active but this node has directories to watch. */
   #attached = false;
   #disposed = false;
 
@@ -76,7 +77,7 @@ export class Loader implements Disposable {
     this.#stack.use(
       data.subscribe(({ object }) => {
         const { name = '' } = object.metadata;
-        // A planned object may belong to another kernel from now on.
+        // An object in the plan may have moved to another kernel, so it is examined too.
         if (this.#active && (kernelOf(object) === options.on.kernelId || this.#plan.has(name)))
           this.#touched.add(name);
       }),
@@ -87,21 +88,22 @@ export class Loader implements Disposable {
     return this.#active;
   }
 
-  /** The present plan, see {@link LoaderPlan}. */
+  /** The current plan, see {@link LoaderPlan}. */
   get plan(): LoaderPlan {
     return this.#plan;
   }
 
-  /** This node's files for these names have changed: they are watched when this returns. */
+  /** Call when this node's files for these names have changed: they are watched when this returns. */
   found(names: Iterable<string>): void {
     for (const name of names) if (this.#active || this.#isOfDirectory(name)) this.#names.add(name);
     this.#settle();
   }
 
   /**
-   * Begins or ends to watch. Ended, nothing of it is in the kernel's map when this returns, and no program is attached.
+   * Starts or stops watching. When this returns after a stop, none of its files are in the kernel's map and no program
+   * is attached, unless this node has directories to watch.
    *
-   * @throws {RampartError} what the sensor throws that cannot be attached.
+   * @throws {RampartError} if the sensor cannot be attached.
    */
   setActive(active: boolean): void {
     if (this.#active === active) return;
@@ -139,7 +141,7 @@ export class Loader implements Disposable {
     this.#stack.dispose();
   }
 
-  /** Updates the plan for the names; the others are unchanged. */
+  /** Updates the plan for the names in `#names`; the rest is unchanged. */
   #settle(): void {
     if (this.#names.size === 0) return;
     const { logger } = this.#options;
@@ -153,7 +155,7 @@ export class Loader implements Disposable {
       }
       this.#beside.delete(name);
     }
-    // For these names only: with very many files, a change costs as little as with few.
+    // Computed for these names only, so that the cost of a change does not depend on the number of files.
     const after = loaderPlan(this.#filesOf(names), before);
     for (const name of before.keys()) if (!after.has(name)) this.#plan.delete(name);
     for (const [name, planned] of after) {
@@ -175,7 +177,7 @@ export class Loader implements Disposable {
       if (this.#plan.size === 0) this.#detach();
       return;
     }
-    // Only now: while it is in the API, it has to be watched.
+    // Queued only after the plan was applied: as long as the object exists in the API, its file has to be watched.
     for (const name of names) {
       const key = `${kiveDataNamespace}/${name}`;
       const object = this.#options.data.get(key);
@@ -184,15 +186,15 @@ export class Loader implements Disposable {
   }
 
   /**
-   * An object that belongs to another kernel now is watched by the loader there. A node has one kernel, whatever its
-   * KiveData say.
+   * Whether the finalizer may be removed: the object belongs to this kernel, or this node wrote it. A node has one
+   * kernel, whatever its KiveData say; an object that now belongs to another kernel is watched by the loader there.
    */
   #mayRelease(data: KiveData): boolean {
     const { kernelId, nodeName } = this.#options.on;
     return isDeleting(data) && (kernelOf(data) === kernelId || nodeOf(data) === nodeName);
   }
 
-  /** This node's own files take precedence over those in the API, which may be behind. */
+  /** This node's own files take precedence over those in the API, which may be outdated. */
   *#filesOf(names: readonly string[]): Iterable<AlertedFile> {
     const { data, local } = this.#options;
     if (this.#disposed) return;
@@ -207,7 +209,10 @@ export class Loader implements Disposable {
     }
   }
 
-  /** Directories that this node watches itself: no KiveData lists their files for the loader. */
+  /**
+   * Whether it is a directory that this node watches itself: no KiveData lists the files of a directory, so the loader
+   * cannot.
+   */
   #isOfDirectory(name: string): boolean {
     return this.#plan.has(name) || this.#options.local.found(name)?.directory !== undefined;
   }
@@ -222,13 +227,16 @@ export class Loader implements Disposable {
     this.#attached = false;
   }
 
-  /** Undefined for KiveData of this node: the guard finds those files itself, and deletes outdated KiveData as soon as it can. */
+  /**
+   * The file of another node's KiveData. Undefined for KiveData of this node: it finds those files itself, and deletes
+   * outdated KiveData as soon as it can.
+   */
   #ofOtherNode(data: KiveData | undefined): AlertedFile | undefined {
     if (data === undefined) return undefined;
     const { on, policyScope } = this.#options;
     const { kernelId, nodeName } = on;
     if (kernelOf(data) !== kernelId || nodeOf(data) === nodeName) return undefined;
-    // The agent that wrote it may be an older one, or gone.
+    // The agent that wrote it may be gone, or be older and not know the scope.
     return isInScope(data, policyScope) ? alertedOfData(data) : undefined;
   }
 }

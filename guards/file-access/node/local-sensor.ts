@@ -1,4 +1,4 @@
-/** The sensor of this kernel, driven by the plan: one alert for each planned one whose file is accessed. */
+/** The sensor of this kernel, with the plan as input: an access to a file raises one alert for each planned alert on it. */
 import { randomBytes } from 'node:crypto';
 
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
@@ -12,15 +12,15 @@ import { isBeside, type PlanChanges, type PlannedAlert } from './loader-plan.ts'
 import { FileWatcher, type PlanWatcher } from './plan-watcher.ts';
 
 /**
- * Takes an alert. Called within the reading of the kernel's ring: it must neither wait nor throw.
+ * Receives each alert. Called while the kernel's ring is read: it must neither block nor throw.
  *
  * @param line - The JSON, without a newline.
  * @param callback - The URL to send it to as well, or empty.
- * @param id - Unique, also among runs and machines: it identifies an alert that is delivered twice. At most
- * 40 ASCII characters.
- * @param access - The access of the line; a window on kernel memory, valid during the call only.
- * @param planned - Its planned alert.
- * @param accessor - The JSON of the accessor, which is in the line; undefined without one.
+ * @param id - Unique across runs and machines: it identifies an alert that is delivered twice. At most 40 ASCII
+ *   characters.
+ * @param access - The access that the line reports; a window on kernel memory, valid during the call only.
+ * @param planned - The planned alert that raised it.
+ * @param accessor - The JSON of the accessor, which is in the line; undefined if the line has none.
  */
 export type AlertSink = (
   line: string,
@@ -34,13 +34,13 @@ export type AlertSink = (
 export interface LocalSensorOptions extends Omit<SensorOptions<PlanWatcher>, 'onAccess'> {
   readonly onAlert: AlertSink;
   /**
-   * The JSON of the accessor of a file of the container `ownerId` (accessorJson); without it, alerts do not
-   * have it.
+   * Returns the JSON of the accessor, for a file of the container `ownerId` (see accessorJson). Without it, alerts name
+   * no accessor.
    */
   readonly accessorOf?: (access: Access, ownerId: string) => string | undefined;
-  /** Whether the process is in the container `ownerId`, or for the node itself in none; without it all are. */
+  /** Whether the process is in the container `ownerId` or, for a file of the node itself, in no container. Default: always. */
   readonly isAtHome?: (access: Access, ownerId: string) => boolean;
-  /** There was no room for files that came in a planned directory, see {@link LocalSensor.refused}. */
+  /** Called when new files in a planned directory found no room, see {@link LocalSensor.refused}. */
   readonly onRefused?: () => void;
 }
 
@@ -67,20 +67,17 @@ export type PlannedSensor = Disposable &
     | 'stats'
   >;
 
-/**
- * A sensor that watches what the plan says. Disposing it first delivers what is still in the ring
- * buffer, then stops.
- */
+/** A sensor that watches the files of the plan. Disposing it first delivers what is still in the ring buffer, then stops. */
 export class LocalSensor implements Disposable {
   #sensor: Sensor<PlanWatcher>;
   readonly #options: SensorOptions<PlanWatcher>;
-  /** Watchers in place, by {@link placeOf}: names may be exchanged between files. */
+  /** Active watchers, keyed by {@link placeOf} and not by name: two planned alerts may exchange their files. */
   readonly #watchers = new Map<string, FileWatcher>();
   readonly #directories: DirectoryTargets;
   readonly #refused = new Map<string, RefusedAlert>();
   /**
-   * How many of the watchers are for files besides the present one of a KiveData, and how many for moved files.
-   * Metrics read this often, so it is not counted each time.
+   * How many of the watchers are for a moved file besides the current file of a KiveData (`#beside`), and how many are
+   * for moved files at all (`#moved`). Metrics read both often, so they are not counted each time.
    */
   #beside = 0;
   #moved = 0;
@@ -90,7 +87,7 @@ export class LocalSensor implements Disposable {
 
   /** @throws {RampartError} see Sensor.open. */
   constructor({ onAlert, accessorOf, isAtHome, onRefused, ...options }: LocalSensorOptions) {
-    // Accesses are numbered, and runs are distinguished by chance: 96 bits.
+    // An alert's id is the number of the access after a random prefix of 96 bits for this run.
     const run = randomBytes(12).toString('base64url');
     let number = 0;
     this.#options = {
@@ -127,7 +124,7 @@ export class LocalSensor implements Disposable {
   }
 
   /**
-   * Sees accesses from here on. To be called while nothing is in place.
+   * Starts to see accesses. Call it while no file is watched.
    *
    * @throws {RampartError} see Sensor.open.
    */
@@ -136,29 +133,29 @@ export class LocalSensor implements Disposable {
       this.#sensor.attach();
     } catch (error) {
       if (!(error instanceof RampartError) || error.code !== errorCodes.EBPF) throw error;
-      // The loaded programs cannot be attached: the next mode may.
+      // The loaded programs cannot be attached: those of the next mode may be.
       const other = Sensor.open({ ...this.#options, attached: true });
       this.#sensor[Symbol.dispose]();
       this.#sensor = other;
     }
   }
 
-  /** Sees nothing from here on; files are identified as before. */
+  /** Stops seeing accesses; files are still identified. */
   detach(): void {
     this.#sensor.detach();
   }
 
-  /** How many planned alerts are in place, without those of moved files; several may be for one file. */
+  /** Number of planned alerts that are watched, without those of moved files; several may be for one file. */
   get size(): number {
     return this.#watchers.size - this.#beside + this.#directories.plans().length;
   }
 
-  /** Files in place that are of planned directories. */
+  /** Number of watched files of planned directories. */
   get directoryFiles(): number {
     return this.#directories.size;
   }
 
-  /** How many of the alerts in place are of files that were moved. */
+  /** Number of watched alerts that are for moved files. */
   get moved(): number {
     return this.#moved;
   }
@@ -197,7 +194,7 @@ export class LocalSensor implements Disposable {
     const { targets } = this.sensor;
     const waiting = new Map([...this.#refused.values()].map(({ planned }) => [placeOf(planned), planned]));
     this.#refused.clear();
-    // Accesses up to here are reported by the previous plan.
+    // Accesses so far are reported by the previous plan.
     if (changes.replace.length > 0) this.sensor.drain();
     for (const { from, to } of changes.replace) {
       if (this.#directories.has(placeOf(from)) && to.directory !== undefined) {
@@ -238,7 +235,7 @@ export class LocalSensor implements Disposable {
     this.#directories.retry();
   }
 
-  /** Puts planned alerts in place and removes them from `waiting`: those that failed stay in it. */
+  /** Starts watching for planned alerts and removes them from `waiting`, except those that failed. */
   #putAll(waiting: Map<string, PlannedAlert>): void {
     const added: { place: string; identity: FileIdentity; watcher: FileWatcher }[] = [];
     const directories: [string, PlannedAlert][] = [];
@@ -253,14 +250,14 @@ export class LocalSensor implements Disposable {
       waiting.delete(place);
       this.#set(place, watcher);
     }
-    // Files that traps name themselves come first.
+    // Files that traps name themselves have priority over those of directories.
     for (const [place, planned] of directories) {
       waiting.delete(place);
       this.#directories.add(place, planned);
     }
   }
 
-  /** Puts one alert in place. Returns the error if that was refused. */
+  /** Starts watching for one planned alert. Returns the error if that was refused. */
   #put(place: string, planned: PlannedAlert): RampartError | undefined {
     if (this.#watchers.has(place)) return undefined;
     const watcher = new FileWatcher(planned);
@@ -292,8 +289,8 @@ export class LocalSensor implements Disposable {
   }
 
   /**
-   * The kernel has one entry for an inode number and device. Where two generations of it were planned, and the one that
-   * went was the one in the kernel, the other is put there again.
+   * The kernel's map has one entry for an inode number and device. If two generations of a file were planned and the
+   * removed one was in the map, this puts the other one there.
    */
   #restore(gone: readonly FileIdentity[]): void {
     if (gone.length === 0) return;

@@ -1,7 +1,4 @@
-/**
- * The result of the last look at a container. Unchanged parts stay the same objects: so only changes cost
- * more than a comparison.
- */
+/** The result of the last look at a container. Unchanged parts remain the same objects, so that they cost only a comparison. */
 import { sameFile } from '../../../lib/sensor/access.ts';
 import { type FileState, watchedFile } from './file-state.ts';
 import { isOver } from './desired.ts';
@@ -11,12 +8,12 @@ import { sameFilter } from '../process-filter.ts';
 import { sameFiles } from './moved-files.ts';
 import type { FollowedTrap } from './trap-files.ts';
 
-/** A trap that is for a container. */
+/** A trap that matches a container. */
 export interface MatchedTrap {
   readonly trap: CompiledTrap;
   readonly container: NodeContainer;
   readonly state: FileState;
-  /** Name of the KiveData that exists when the file is watched. */
+  /** Name of the KiveData, which exists if the file is watched. */
   readonly name: string;
 }
 
@@ -29,9 +26,9 @@ export interface Looked {
 export const nothing: Looked = { matched: [], files: new Map() };
 
 /**
- * The present state, reusing parts of the previous one.
+ * The current state of a container, reusing the unchanged objects of the previous one.
  *
- * @param followed - The traps for the container.
+ * @param followed - The traps for the container, with the state of each.
  */
 export function lookAgain(
   before: Looked,
@@ -65,13 +62,13 @@ export function lookAgain(
   return { matched, files };
 }
 
-/** The names of the KiveData that are gone, new or other ones. */
+/** Names of the KiveData that were added, removed or changed. */
 export function* changedNames(before: Looked, now: Looked): Iterable<string> {
   for (const name of before.files.keys()) if (!now.files.has(name)) yield name;
   for (const [name, file] of now.files) if (before.files.get(name) !== file) yield name;
 }
 
-/** The keys of the policies of which something else is seen. */
+/** Keys of the policies whose traps have another state. */
 export function changedPolicies(before: Looked, now: Looked): Set<string> {
   const keys = new Set<string>();
   const [was, is] = [new Set(before.matched), new Set(now.matched)];
@@ -83,7 +80,7 @@ function sameContainer(a: NodeContainer, b: NodeContainer): boolean {
   return a.id === b.id && a.name === b.name && samePod(a.pod, b.pod);
 }
 
-/** Whether two pods have the same traps with the same facts. */
+/** Whether two pods have the same fields of those that traps match and alerts contain. */
 export function samePod(a: PodView, b: PodView): boolean {
   return a === b || factsOf(a) === factsOf(b);
 }

@@ -10,27 +10,25 @@ export const MAX_MOVED_FILES = 4;
 
 const none: readonly FileIdentity[] = [];
 
-/** Which file the path of one request leads to, and those it has led to before. */
+/** Which file the path of a request leads to now, and which ones it led to before. */
 export class MovedFiles<H extends object> implements Disposable {
   readonly #lives: FileLives<H>;
   readonly #holder: H;
   #current: FileIdentity | undefined;
   #moved = none;
 
-  /** @param holder - Gets the end of a file from `lives`. */
+  /** @param holder - `lives` notifies it when one of the files is deleted. */
   constructor(lives: FileLives<H>, holder: H) {
     this.#lives = lives;
     this.#holder = holder;
   }
 
-  /** The one that left last comes first. The same array as long as nothing is different. */
+  /** The file that left the path last comes first. The same array as long as nothing changes. */
   get list(): readonly FileIdentity[] {
     return this.#moved;
   }
 
-  /**
-   * Sets the file that the path has now; undefined: it has none. Returns how many files were dropped for lack of room.
-   */
+  /** Sets the current file of the path; undefined if it has none. Returns how many files were dropped for lack of room. */
   pathLeadsTo(now: FileIdentity | undefined): number {
     const before = this.#current;
     if (before !== undefined && now !== undefined && sameFile(before, now)) return 0;
@@ -41,7 +39,7 @@ export class MovedFiles<H extends object> implements Disposable {
         this.#set(this.#moved.filter((one) => !sameFile(one, now)));
     }
     if (before === undefined) return 0;
-    // A replacement usually deletes the old file: that is known by now.
+    // A replacement usually deletes the old file: read the events now, to know whether it did.
     this.#lives.update();
     if (!this.#lives.has(before)) {
       this.#lives.release(before, this.#holder);
@@ -52,8 +50,8 @@ export class MovedFiles<H extends object> implements Disposable {
       this.#set(all);
       return 0;
     }
-    // The first stays: the trap was made for the file that existed then, and moving four more files through the path
-    // must not be enough to get rid of it.
+    // The oldest one stays: the trap was made for the file that existed then, and it must not be possible to get rid of
+    // it by moving four more files through the path. The second oldest is dropped.
     const [letGo] = all.splice(MAX_MOVED_FILES - 1, 1);
     if (letGo !== undefined) this.#lives.release(letGo, this.#holder);
     this.#set(all);
@@ -66,10 +64,10 @@ export class MovedFiles<H extends object> implements Disposable {
     this.#set(from.#moved);
   }
 
-  /** The file is deleted. Returns whether it was one of the moved files. */
+  /** Call when the file was deleted. Returns whether it was one of the moved files. */
   ended(file: FileIdentity): boolean {
     const left = this.#moved.filter((one) => !sameFile(one, file));
-    // If it is the present file of the path, the path tracker reports that change.
+    // If it is the current file of the path, the path tracker reports that change.
     if (left.length === this.#moved.length) return false;
     this.#lives.release(file, this.#holder);
     this.#set(left);
@@ -80,7 +78,7 @@ export class MovedFiles<H extends object> implements Disposable {
     this.#moved = moved.length === 0 ? none : moved;
   }
 
-  /** Forgets all of them. */
+  /** Releases all files. */
   [Symbol.dispose](): void {
     if (this.#current !== undefined) this.#lives.release(this.#current, this.#holder);
     for (const one of this.#moved) this.#lives.release(one, this.#holder);

@@ -1,4 +1,4 @@
-/** Events on policies, from a node. */
+/** Events of a node about policies. */
 import { referenceTo } from '../../../lib/kube/events/event-object.ts';
 import type { EventRecorder } from '../../../lib/kube/events/event-recorder.ts';
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
@@ -15,11 +15,11 @@ export interface NodeEventsOptions {
   readonly recorder: Pick<EventRecorder, 'record'>;
   readonly nodeName: string;
   readonly policies: IndexedCache<KivePolicy>;
-  /** The status of these policies has to report another state of a callback. */
+  /** Called with the policies whose status has to report another state of a callback. */
   readonly onCallbacks?: (policyKeys: Iterable<string>) => void;
 }
 
-/** The part of a Delivery that events need; without it, no events about callbacks are written. */
+/** The part of a Delivery that events about callbacks need; without it, none are written. */
 export type CallbackTroubles = Partial<
   Pick<Delivery, 'callbacks' | 'onCredentialsTrouble' | 'stateOf' | 'onLastingTrouble'>
 >;
@@ -30,7 +30,7 @@ const notes: Readonly<Record<FileEvent, (path: string, where: string) => string>
   FileMissing: (path, where) => `${path} ${where} is gone; it will be watched again as soon as it reappears`,
   FileMoved: (path, where) => `${path} ${where} was moved; the moved file is still watched`,
 };
-/** How many policies get the event of one loss, or of one callback. */
+/** Limit of the policies that get an event about one loss, or about one callback. */
 const MAX_POLICIES = 20;
 
 /** Writes events about a policy's files, losses and callbacks; the recorder folds repeated ones. */
@@ -51,7 +51,7 @@ export class NodeEvents {
     });
   }
 
-  /** Accesses were lost; whether they were to files of these policies is unknown. */
+  /** Reports lost accesses to these policies; whether the accesses were to their files is unknown. */
   lost(count: number, policyKeys: Iterable<string>): void {
     const keys = new Set<string>();
     for (const key of policyKeys) {
@@ -82,17 +82,16 @@ export class NodeEvents {
     this.#reportFailing(state, `alerts for ${name} are not delivered by ${nodeName}: ${problem}`);
   }
 
-  /** The configuration of this node lets no alert of this policy go to this callback. */
+  /** Reports that the configuration of this node does not allow alerts of this policy to go to this callback. */
   callbackRefused(policyKey: string, { callback, message }: CallbackProblem): void {
     const note = `alerts for ${callback} are not delivered by ${this.#options.nodeName}: ${message}`;
     this.#record(policyKey, { type: 'Warning', reason: 'CallbackFailing', note });
   }
 
-  /**
-   * A callback lacks credentials, or the receiver refuses them: reported to the policies with such a trap.
-   */
+  /** Reports that a callback lacks credentials, or that its receiver refuses them, to the policies with such a trap. */
   callbackFailing({ callback, secret, name, lastError }: CallbackStats): void {
-    // Only the origin of the callback: a path is often a secret, and events have other readers than policies.
+    // Show only the origin of the callback: a path is often a secret, and not everybody who reads events may read
+    // policies.
     const note = `alerts for ${name} are waiting on ${this.#options.nodeName}: ${lastError?.why ?? ''}`;
     this.#reportFailing({ callback, secret }, note);
   }

@@ -4,21 +4,21 @@ import type { PartHealth } from '../../../guard/context.ts';
 import type { Ask } from '../../../lib/telemetry/health.ts';
 import type { SensorStats } from '../../../lib/sensor/options.ts';
 
-/** The sensor looks into its ring each second; what waits longer than this waits for ever. */
+/** The sensor reads its ring every second; records that wait longer than this show that it no longer does. */
 const STUCK_MS = 30_000;
 
-/** The files that the guard cannot see on a machine without a container runtime. */
+/** The part that the guard cannot watch on a machine without a container runtime, for messages. */
 export const withoutRuntime = 'files in containers (no container runtime responds)';
 
 export interface NodeParts {
-  /** The container runtime has reported its containers, or the machine has no runtime. */
+  /** Whether the container runtime has reported its containers, or the machine has no runtime. */
   readonly containers: () => boolean;
-  /** Why there is no container runtime; undefined: there is one. */
+  /** Why there is no container runtime; undefined if there is one. */
   readonly absence: () => string | undefined;
   readonly sensor: () => SensorStats;
-  /** All existing objects were examined. */
+  /** Whether all existing objects were examined. */
   readonly looked: () => boolean;
-  /** The loader of this kernel is known. */
+  /** Whether the loader of this kernel is known. */
   readonly hasLoader: () => boolean;
 }
 
@@ -35,7 +35,7 @@ export function registerNodeHealth(health: PartHealth, parts: NodeParts, clock: 
   health.alive('sensor', ringProblem(parts.sensor, clock));
 }
 
-/** Notices a ring that is no longer read; call it now and then. */
+/** Detects a ring that is no longer read. Call the result now and then: it returns the problem, if there is one. */
 export function ringProblem(stats: () => SensorStats, clock: Clock): () => string | undefined {
   let lastReceived = -1;
   let sinceMs = 0;

@@ -10,12 +10,12 @@ import { Histogram } from '../../../lib/telemetry/histogram.ts';
 export class NodeCounts {
   /** Alert lines that were written. */
   alerts = 0;
-  /** Given to the queues of callbacks, and refused by them. */
+  /** Alerts given to the queues of callbacks, and those that the queues refused. */
   callbacks = 0;
   callbacksRefused = 0;
-  /** Accesses that were reported without the name of the container. */
+  /** Alerts that were reported without the name of the accessing container. */
   unknownAccessors = 0;
-  /** Seconds from the access to the line. */
+  /** Seconds from the access until the line was written. */
   readonly latencies = new Histogram([
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
   ]);
@@ -26,17 +26,17 @@ const zero = (): number => 0;
 export interface NodeReadings {
   readonly counts: NodeCounts;
   readonly sensor: () => SensorStats;
-  /** Planned alerts in place, and those without room. */
+  /** Planned alerts that are watched, and those for which there was no room. */
   readonly watched: () => number;
   readonly refused: () => number;
   readonly filtered: () => number;
-  /** Moved files among those in place; and how many had no room. */
+  /** Moved files that are watched, and those that were dropped for lack of room. */
   readonly moved: () => number;
   readonly movedDropped: () => number;
   /** Watched files of directories, and the unwatched parts of these directories. */
   readonly directoryFiles: () => number;
   readonly unwatched: () => Unwatched;
-  /** Overflows of the kernel's events of paths. */
+  /** How often the kernel's queue of path events overflowed. */
   readonly overflows: () => number;
   readonly isLoader: () => boolean;
   readonly containers: () => number;
@@ -46,8 +46,8 @@ export interface NodeReadings {
 /**
  * Registers `rampart_file_access_*`.
  *
- * @param readings - Without them all is 0.
- * @throws when the registry has them already.
+ * @param readings - If undefined, all metrics are 0.
+ * @throws if the registry already has them.
  */
 export function registerNodeMetrics(
   metrics: Pick<Metrics, 'counter' | 'gauge' | 'histogram'>,

@@ -1,4 +1,4 @@
-/** Reports the state of all policies on this node to the API: one object, written by this agent alone, paced. */
+/** Reports the state of all policies on this node to the API, in one object that only this agent writes, at limited rates. */
 import { isDeepStrictEqual } from 'node:util';
 
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
@@ -23,21 +23,21 @@ export interface NodeReporterOptions {
   readonly viewOf: (policyKey: string) => Iterable<MatchedTrap>;
   /** Whether containers are known: until then, earlier reports about files in them stay. */
   readonly knowsContainers: () => boolean;
-  /** Has one key; its reconcile is {@link NodeReporter.reconcile}. */
+  /** Its only key is the node's name, handled by {@link NodeReporter.reconcile}. */
   readonly queue: WorkQueue;
-  /** States of callbacks; without it, they are not reported. */
+  /** Returns the state of a callback; without it, states of callbacks are not reported. */
   readonly stateOf?: StateOf | undefined;
   /** Called once this process has reported for the first time. */
   readonly onReported?: () => void;
-  /** The configuration of this node refuses a callback, which the status has not reported before. */
+  /** Called when the configuration of this node refuses a callback and the status has not yet reported that. */
   readonly onRefused?: (policyKey: string, problem: CallbackProblem) => void;
 }
 
-/** Between two writes. */
+/** Minimum time between two writes. */
 const PACE_MS = 1000;
-/** An alert alone is reported no sooner than this after the last one. */
+/** Minimum time between two writes of which the second only reports alerts. */
 const ALERT_PACE_MS = 10_000;
-/** The object is not watched; it may have been deleted, or its node created again. */
+/** How often the object is read again, because it is not watched: it may have been deleted, or its node created again. */
 const READ_AGAIN_MS = 300_000;
 const FIELD_MANAGER = 'rampart-file-access-node';
 
@@ -47,9 +47,9 @@ interface Report {
   readonly refused: readonly CallbackProblem[];
 }
 
-/** The object as the API has it. */
+/** What is known of the object in the API. */
 interface Written {
-  /** undefined: there is no object. */
+  /** Undefined if the object does not exist. */
   readonly body: NodeStatusBody | undefined;
   readonly parts: ReadonlyMap<string, PolicyPart>;
   /** The Node object; undefined if it does not exist. */
@@ -59,7 +59,7 @@ interface Written {
 
 export class NodeReporter {
   readonly #options: NodeReporterOptions;
-  /** undefined before it was read. */
+  /** Undefined until the object was read. */
   #written: Written | undefined;
   #readAgainMs = -Infinity;
   readonly #reports = new Map<string, Report>();
@@ -75,7 +75,7 @@ export class NodeReporter {
     this.#options = options;
   }
 
-  /** The matched or watched files of these may have changed. */
+  /** Call when the matched or watched files of these policies may have changed. */
   touch(policyKeys: Iterable<string>): void {
     for (const key of policyKeys) this.#touched.add(key);
     this.#options.queue.add(this.#options.nodeName);
@@ -86,7 +86,7 @@ export class NodeReporter {
     return this.#hasReported;
   }
 
-  /** There was an alert. Called for each: it has to be quick. */
+  /** Reports that a policy raised an alert. It is called for each alert, so it has to be quick. */
   alerted(policyKey: string, wallMs: number): void {
     const known = this.#lastAlertMs.get(policyKey) ?? 0;
     if (wallMs - known < ALERT_PACE_MS) return;
@@ -103,7 +103,7 @@ export class NodeReporter {
     if (leftMs > 0) return requeueAfter(leftMs);
     if (this.#written === undefined || this.#readAgainMs <= now) {
       this.#written = await this.#read(signal);
-      // At random, so that not all nodes read at once.
+      // Random, so that not all nodes read at once.
       this.#readAgainMs = now + READ_AGAIN_MS * (1 + Math.random());
     }
     const hasAlerts = this.#alerted.size > 0;
@@ -130,7 +130,7 @@ export class NodeReporter {
     const policy = policies.get(key);
     const earlier = this.#reports.get(key)?.part ?? written.parts.get(key);
     this.#reports.delete(key);
-    // Another policy may have got the name.
+    // A new policy may have the name of a deleted one.
     const before = earlier?.uid === policy?.metadata.uid ? earlier : undefined;
     if (before !== earlier || policy === undefined) this.#lastAlertMs.delete(key);
     if (policy === undefined || isDeleting(policy)) return;
@@ -143,7 +143,8 @@ export class NodeReporter {
     const stateOf: StateOf = (callback, secret) => {
       const state = this.#options.stateOf?.(callback, secret);
       if (state?.isRefused !== true) return state;
-      // Every node knows it. Those without such a container have no alerts, and nothing to say.
+      // Every node has this configuration. Nodes without a matching container raise no alerts, so they do not report
+      // it.
       if (matched.length === 0) return undefined;
       refused.add(state.name);
       return state;

@@ -8,10 +8,10 @@ import type { MatchedTrap } from './looked.ts';
 
 const MAX_PROBLEMS = 10;
 const MAX_PATH = 4096;
-/** Below the MiB and a half that etcd takes, with room for the metadata. */
+/** Below etcd's limit of 1.5 MiB, with room for the metadata. */
 const MAX_BYTES = 1_000_000;
 
-/** A node's report on a policy; undefined without anything to report. */
+/** A node's report on a policy; undefined if there is nothing to report. */
 export function partOf(
   policy: KivePolicy,
   matched: Iterable<MatchedTrap>,

@@ -4,7 +4,7 @@ import type { PlannedSensor } from './local-sensor.ts';
 
 const RETRY_REFUSED_MS = 30_000;
 
-/** Applies the plan to the sensor, and retries what exceeds its capacity. Disposing it ends the trying. */
+/** Applies the plan to the sensor, and retries the alerts that exceeded its capacity. Disposing it ends the retries. */
 export class PlanApplier implements Disposable {
   readonly #sensor: Pick<PlannedSensor, 'applyChanges' | 'refused'>;
   readonly #logger: Logger;
@@ -27,7 +27,7 @@ export class PlanApplier implements Disposable {
     }, RETRY_REFUSED_MS);
   };
 
-  /** Tries alerts that exceeded the capacity again, and keeps trying. */
+  /** Retries the alerts that exceeded the capacity now, and later again. */
   retry(): void {
     this.apply({ add: [], remove: [], replace: [], move: [] });
   }

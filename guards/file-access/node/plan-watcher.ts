@@ -5,7 +5,10 @@ import type { Watcher } from '../../../lib/sensor/targets.ts';
 import { AlertEncoder } from '../alert/alert.ts';
 import type { PlannedAlert } from './loader-plan.ts';
 
-/** Limit of encoders, which take some kB each: a process that reads all files of a directory must not cost that for every file. */
+/**
+ * Limit of encoders for one directory. Each takes some kB, and a process that reads all files of a directory must not
+ * cost that for every file.
+ */
 const MAX_ENCODERS = 256;
 
 export interface PlanWatcher extends Watcher {
@@ -30,7 +33,7 @@ export class FileWatcher implements PlanWatcher {
     return (this.#encoder ??= new AlertEncoder(this.planned.context));
   }
 
-  /** Tells another planned alert from now on. */
+  /** Raises alerts of this planned alert from now on. */
   become(planned: PlannedAlert): void {
     this.planned = planned;
     this.#encoder = undefined;
@@ -40,10 +43,10 @@ export class FileWatcher implements PlanWatcher {
 /** Watcher of the files of one directory. */
 export class DirectoryWatcher {
   planned: PlannedAlert;
-  /** Files in place, and those without room. */
+  /** Watched files, and those for which there was no room. */
   readonly files = new Map<DirectoryFile, EntryWatcher>();
   readonly refused = new Set<DirectoryFile>();
-  /** Directories in which files may come. */
+  /** Directories in which new files may appear. */
   readonly arrivals = new Map<DirectoryNode, ArrivalWatcher>();
   readonly #encoders = new Map<string, AlertEncoder>();
 
@@ -51,7 +54,7 @@ export class DirectoryWatcher {
     this.planned = planned;
   }
 
-  /** Tells another planned alert from now on. */
+  /** Raises alerts of this planned alert from now on. */
   become(planned: PlannedAlert): void {
     this.planned = planned;
     this.#encoders.clear();
@@ -87,13 +90,13 @@ export class EntryWatcher implements PlanWatcher {
     return this.planned.filter ?? everyAccess;
   }
 
-  /** Its file may have another name by now. */
+  /** Not kept for the watcher: its file may have been renamed. */
   encoderFor(): AlertEncoder {
     return this.#directory.encoderOf(this.#file.path);
   }
 }
 
-/** Watches files that come in one of its directories, until each has a watcher of its own. */
+/** Watches new files in a directory, until each has a watcher of its own. */
 export class ArrivalWatcher implements PlanWatcher {
   readonly #directory: DirectoryWatcher;
   readonly #node: DirectoryNode;
@@ -111,7 +114,7 @@ export class ArrivalWatcher implements PlanWatcher {
     return this.planned.filter ?? everyAccess;
   }
 
-  /** With each access, the sensor reports the name of the file. */
+  /** The sensor reports the name of the file with each access. */
   encoderFor(access: Access): AlertEncoder {
     return this.#directory.encoderOf(this.#node.pathOf(access));
   }

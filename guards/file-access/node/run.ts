@@ -1,6 +1,6 @@
 /**
- * The guard's part on a node: it finds the files and, if it is the loader of its kernel, alerts accesses to
- * them, on stdout and at callbacks.
+ * The guard's part on a node: finds the files and, if this agent is the loader of its kernel, raises alerts for
+ * accesses to them, on stdout and at callbacks.
  */
 import { join } from 'node:path';
 
@@ -28,7 +28,7 @@ export const fileAccessNode: NodePart<FileAccessOptions> = async (context, optio
     sensor: { mode: options.mode },
     policyScope: options.policyScope,
     ...{ delivery, held },
-    // The queues above are locked, so no other process has this directory now.
+    // The queues in this directory are locked, so no other process uses it now.
     identity: lastingIdentity(directory, nodeName),
     onState: ({ ready, isLoader, sensorMode }) => {
       if (ready && isLoader) say(`guarding this machine with sensor mode ${sensorMode}`);

@@ -1,4 +1,4 @@
-/** Keys to examine soon: each once, in slices, so that bursts do not delay other work. */
+/** A set of keys to examine soon, each once and in slices, so that bursts do not delay other work. */
 export interface TouchedKeysOptions<K> {
   /** Must be quick. Its errors go to `onProblem`, and the key is examined again after 5 s. */
   readonly each: (key: K) => void;
@@ -8,10 +8,10 @@ export interface TouchedKeysOptions<K> {
 }
 
 const SLICE_MS = 10;
-/** A failed key may succeed later, and perhaps nothing else touches it: a container would stay unwatched. */
+/** A failed key is examined again: that may succeed, and if nothing else touches it, a container would stay unwatched. */
 const FAILED_AGAIN_MS = 5000;
 
-/** Disposing it forgets what waits. */
+/** Disposing it drops the waiting keys. */
 export class TouchedKeys<K = string> implements Disposable {
   readonly #options: TouchedKeysOptions<K>;
   readonly #keys = new Set<K>();
@@ -32,7 +32,7 @@ export class TouchedKeys<K = string> implements Disposable {
     this.#next ??= setImmediate(() => this.#slice());
   }
 
-  /** Looks at all that waits, now. */
+  /** Examines all waiting keys now. */
   flush(): void {
     this.#run(Infinity);
   }

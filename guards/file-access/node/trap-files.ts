@@ -18,7 +18,7 @@ import type { ProcessFilter } from '../process-filter.ts';
 
 export interface TrapFilesOptions {
   readonly identify: Identify;
-  /** A path of this container has another file now, or may have. */
+  /** Called when a path of this container may lead to another file now. */
   readonly onChange: (containerId: string) => void;
   readonly onProblem: (problem: RampartError) => void;
 }
@@ -26,31 +26,31 @@ export interface TrapFilesOptions {
 /** The state of a trap's path. */
 export interface FollowedTrap {
   readonly state: FileState;
-  /** Default: all processes raise alerts. */
+  /** Undefined if all processes raise alerts. */
   readonly processes: ProcessFilter | undefined;
 }
 
-/** The files of a trap in a container. */
+/** One trap's file in a container, and its programs. */
 interface Followed extends Disposable {
   readonly file: ContainerFile;
   readonly programs: readonly ContainerFile[];
 }
 
-/** A refused container may be one whose process is just being replaced: it is retried. */
+/** A refused container may be one whose process is just being replaced, so it is retried after this. */
 const REFUSED_AGAIN_MS = 5000;
 
-/** The agent's interface to them. */
+/** The part of TrapFiles that the agent uses. */
 export type FollowedFiles = Disposable &
   Pick<TrapFiles, 'droppedMoved' | 'follow' | 'forget' | 'overflows' | 'unwatched'>;
 
-/** Follows until it is disposed. */
+/** Follows files until it is disposed. */
 export class TrapFiles implements Disposable {
   readonly #options: TrapFilesOptions;
   readonly #files: ContainerFiles;
   readonly #forFiles: ContainerFilesOptions;
-  /** Made with the first trap for a directory: it has inotify instances of its own. */
+  /** Created with the first trap for a directory: it has its own inotify instances. */
   #directories: ContainerDirectories | undefined;
-  /** Keyed by container, then by trap. */
+  /** Keyed by container id, then by trap. */
   readonly #byContainer = new Map<string, Map<string, Followed>>();
   readonly #refused = new Set<string>();
   #timer: NodeJS.Timeout | undefined;
@@ -68,8 +68,8 @@ export class TrapFiles implements Disposable {
   }
 
   /**
-   * These traps and no others, from now on. Returns what they lead to. Where it throws, what was followed before still
-   * is, and nothing else: the same call may be made again.
+   * From now on, follows these traps in the container and no others. Returns the state of each. If it throws, the
+   * previous traps are still followed, and no others: the call may be repeated.
    */
   follow(
     { id, root }: Pick<SourceContainer, 'id' | 'root'>,
@@ -78,7 +78,7 @@ export class TrapFiles implements Disposable {
     const before = this.#byContainer.get(id);
     const now = new Map<CompiledTrap, Followed>();
     const byKey = new Map<string, Followed>();
-    // The new files are published only once all of them exist.
+    // The new files become visible only once all of them were created.
     using added = new DisposableStack();
     this.#files.together(() => {
       for (const trap of traps) {
@@ -92,7 +92,7 @@ export class TrapFiles implements Disposable {
     });
     added.move();
     this.#byContainer.set(id, byKey);
-    // The new ones first: a path that both ask for is followed all the time.
+    // The new ones were added before the old ones are disposed: a path that both follow is followed without a gap.
     using replaced = new DisposableStack();
     for (const [key, followed] of before ?? []) if (byKey.get(key) !== followed) replaced.use(followed);
     replaced.dispose();
@@ -140,7 +140,7 @@ export class TrapFiles implements Disposable {
     this.#refused.delete(containerId);
   }
 
-  /** Files that were moved and could not stay watched: more than MAX_MOVED_FILES of one trap in one container. */
+  /** Number of moved files that are no longer watched, because a trap has at most MAX_MOVED_FILES of them in a container. */
   get droppedMoved(): number {
     return this.#files.droppedMoved;
   }
@@ -150,7 +150,7 @@ export class TrapFiles implements Disposable {
     return this.#directories?.unwatched ?? { files: 0, directories: 0 };
   }
 
-  /** How often a queue of the kernel was full, after which all paths are looked up again. */
+  /** How often a kernel queue overflowed; all paths are then looked up again. */
   get overflows(): number {
     return this.#files.stats.overflows + (this.#directories?.overflows ?? 0);
   }
@@ -177,7 +177,7 @@ function isRefused({ file, programs }: Followed): boolean {
   return [file, ...programs].some(({ state }) => state.kind === 'refused');
 }
 
-/** If it is unknown what raises alerts, everything does. */
+/** Undefined, that is all processes raise alerts, if it is unknown which programs do. */
 function filterOf(
   { processes }: CompiledTrap,
   programs: readonly ContainerFile[],

@@ -1,16 +1,19 @@
 /**
- * The permissions of a file to create, in the spellings of users.
+ * The permissions of a file to create, as users spell them.
  *
- * The digits are octal, in a number as in a string: `444` is r--r--r--. YAML 1.1, which kubectl reads, makes
- * the number 292 of an unquoted 0444, and 420 of 0644; some of those have only octal digits again and would
- * be taken for something else (0644 for 0420). Such numbers are refused where one reading is the mode of a
- * usual file and the other is not.
+ * The digits are octal, both in a number and in a string: `444` is r--r--r--. In YAML 1.1, which kubectl reads, an
+ * unquoted 0444 is the number 292, and 0644 is 420. If such a number has only octal digits, it would be misread: 0644
+ * as 0420. So a number is refused if its digits, read as octal, are an unusual mode, but the number itself is a usual
+ * one.
  */
 
-/** r--------: a file that only root can read by mistake. */
+/** r--------: only root can read a file that was created by mistake. */
 export const defaultModeBits = 0o400;
 
-/** Whether a mode is usual: the owner may read, the group may do no more than the owner, and others no more than the group. */
+/**
+ * Whether a mode is usual: the owner may read, the group has no rights that the owner lacks, and others have none that
+ * the group lacks.
+ */
 function isUsual(bits: number): boolean {
   const [owner, group, others] = [(bits >> 6) & 7, (bits >> 3) & 7, bits & 7];
   return (group & ~owner) === 0 && (others & ~group) === 0 && ((owner & 4) !== 0 || owner === 0);
@@ -18,19 +21,19 @@ function isUsual(bits: number): boolean {
 
 const octalDigits = /^[0-7]{1,4}$/;
 
-/** Whether a number is rather what YAML made of an octal number with a leading 0. */
+/** Whether a number is more likely YAML's value of an octal number with a leading 0. */
 function isMisread(value: number): boolean {
   const digits = String(value);
   return octalDigits.test(digits) && !isUsual(parseInt(digits, 8)) && isUsual(value);
 }
 
-/** The numbers of up to three octal digits that were rather meant as another mode: 420 (0644), 256 (0400), ... */
+/** The numbers of up to three octal digits that more likely mean another mode: 420 (0644), 256 (0400), ... */
 export const misreadModes: readonly number[] = Array.from({ length: 0o1000 }, (_, value) => value).filter(
   isMisread,
 );
 
 /**
- * The permission bits of a mode, or what is wrong with it.
+ * The permission bits of a mode; in `why` the reason if it is invalid.
  *
  * @param mode - As in the policy: a number whose decimal digits are octal, or a string (`444`, `0444`, `0o444`).
  */

@@ -1,4 +1,4 @@
-/** IP addresses, so that two ways of writing one are the same. */
+/** Canonical IP addresses, so that different spellings of one address are equal. */
 import { isIPv4, isIPv6 } from 'node:net';
 
 const mapped = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/;
@@ -11,7 +11,8 @@ const mapped = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/;
 export function canonicalIp(text: string): string | undefined {
   if (isIPv4(text)) return text;
   if (!isIPv6(text) || text.includes('%')) return undefined;
-  // The URL standard's serializer is RFC 5952's, but that it never ends in an IPv4 address.
+  // The URL standard serializes IPv6 addresses as RFC 5952 does, except that it never writes the end as an IPv4
+  // address.
   const address = new URL(`http://[${text}]/`).hostname.slice(1, -1);
   const [, high, low] = mapped.exec(address) ?? [];
   if (high === undefined || low === undefined) return address;

@@ -11,7 +11,7 @@ import { containerNameOf } from './spellings.ts';
 import { trapId } from './trap-id.ts';
 import { hasItem, matchesHost, type PolicyProblem, validatePolicy } from './validation.ts';
 
-/** The part of a pod that is read; an object of the API has it. */
+/** The fields of a pod that are read here; a Pod of the API has them. */
 export interface PodView {
   readonly metadata: {
     readonly name?: string | undefined;
@@ -35,7 +35,7 @@ export interface CompiledTrap {
   readonly policyName: string;
   /** `namespace/name` of the policy. */
   readonly policyKey: string;
-  /** Which of the policy's: `spec.traps[index]`. */
+  /** Index in the policy: `spec.traps[index]`. */
   readonly index: number;
   /** See DataSubject in trap-id.ts. */
   readonly slot: string;
@@ -45,22 +45,22 @@ export interface CompiledTrap {
   readonly path: string;
   readonly create: boolean;
   readonly modeBits: number;
-  /** Empty without one. */
+  /** Empty if the trap has none. */
   readonly callback: string;
-  /** `namespace/name`, in the namespace of the policy; empty without one. */
+  /** `namespace/name` of a Secret in the namespace of the policy; empty if the trap has none. */
   readonly callbackSecret: string;
   readonly metadata: Readonly<Record<string, string>>;
   /** See accessFilter. */
   readonly filter: number;
-  /** Undefined: all. */
+  /** Undefined if all processes raise alerts. */
   readonly processes: NamedPrograms | undefined;
-  /** The node itself. */
+  /** Whether the trap is for the node itself. */
   readonly host: boolean;
-  /** Containers. */
+  /** The blocks that match containers. */
   readonly blocks: readonly MatchBlock[];
 }
 
-/** A block of `matchAny`: empty items are undefined, and match everything. */
+/** A block of `matchAny`. Items that were left empty are undefined, and match everything. */
 interface MatchBlock {
   readonly pod: string | undefined;
   readonly namespace: string | undefined;
@@ -69,7 +69,7 @@ interface MatchBlock {
   readonly containerName: NamePattern | undefined;
 }
 
-/** A policy, ready to be matched: the traps that work, and what is wrong with the others. */
+/** A policy, ready to be matched: its valid traps, and the problems of the others. */
 export interface CompiledPolicy {
   /** `namespace/name`. */
   readonly key: string;
@@ -77,15 +77,15 @@ export interface CompiledPolicy {
   readonly problems: readonly PolicyProblem[];
 }
 
-/** An unknown or empty version is the first, as in Kive. */
+/** An unknown or empty version means the first one, as in Kive. */
 export function alertVersionOf(asked: string | undefined): AlertVersion {
   return alertVersions.find((version) => version === asked) ?? 'v1';
 }
 
 /**
- * Compiles a policy. Never throws: what cannot work is among the problems.
+ * Compiles a policy. Never throws: invalid traps are reported in `problems`.
  *
- * @param scope - Default: only policies of the system namespaces match pods of others.
+ * @param scope - Default: only policies of the system namespaces match pods in other namespaces.
  */
 export function compilePolicy(policy: KivePolicy, scope: PolicyScope = defaultScope): CompiledPolicy {
   const { namespace: policyNamespace = '', name: policyName = '' } = policy.metadata;
@@ -129,16 +129,16 @@ function namedPrograms({ processes }: KiveTrap): NamedPrograms | undefined {
   return processes?.only && { kind: 'only', paths: processes.only };
 }
 
-/** Operations that the API refuses are unknown here; they must not reduce what is watched. */
+/** Ignores unknown operations, which the API refuses anyway: they must not reduce what is watched. */
 function filterOf(operations: KiveTrap['operations'] = []): number {
   const known = operations.filter((word) => accessWords.some((one) => one === word));
   return known.length === 0 ? everyAccess : accessFilter(known);
 }
 
-/** @param confinedTo - The namespace that the policy may match; undefined: all. */
+/** @param confinedTo - The only namespace that the policy may match; undefined if it may match all. */
 function compileBlocks(trap: KiveTrap, confinedTo: string | undefined): MatchBlock[] {
-  // A block without an item would match everything, and one may name another namespace than it may match; validation
-  // has refused such a trap.
+  // Blocks are valid here: validation refuses traps with a block that has no items (it would match everything) or that
+  // names a namespace which the policy may not match.
   const blocks = (trap.matchAny ?? []).filter((match) => hasItem(match) && match.host !== true);
   return blocks.map((match: KiveMatch) => {
     const name = containerNameOf(match);
@@ -153,7 +153,7 @@ function compileBlocks(trap: KiveTrap, confinedTo: string | undefined): MatchBlo
   });
 }
 
-/** Facts of a pod for comparisons: read once for all traps. */
+/** Fields of a pod for comparisons: read once for all traps. */
 interface PodFacts {
   readonly name: string;
   readonly namespace: string;
@@ -185,7 +185,7 @@ function podHolds(block: MatchBlock, pod: PodFacts): boolean {
   );
 }
 
-/** The traps that are for some containers of one pod. */
+/** The traps that match some containers of one pod. */
 class PodTraps {
   readonly #blocks: readonly (readonly [CompiledTrap, readonly MatchBlock[]])[];
 
@@ -193,7 +193,7 @@ class PodTraps {
     this.#blocks = blocks;
   }
 
-  /** The traps for the container of this name, each once, in no particular order. */
+  /** The traps for the container with this name, each once, in no particular order. */
   for(containerName: string): CompiledTrap[] {
     const traps: CompiledTrap[] = [];
     for (const [trap, blocks] of this.#blocks) {
@@ -206,16 +206,16 @@ class PodTraps {
 type IndexEntry = readonly [CompiledTrap, MatchBlock];
 
 /**
- * All traps of a cluster. Each block is indexed by its most specific item (pod, address, label, namespace),
- * so that a pod is compared with the few blocks that it may fulfil and not with all.
+ * All traps of a cluster. Each block is indexed by its most specific item (pod, address, label, namespace), so that a
+ * pod is compared only with the few blocks that may match it.
  */
 export class TrapIndex {
   readonly #entries = new Map<string, Set<IndexEntry>>();
   readonly #placed = new Map<string, (readonly [string, IndexEntry])[]>();
-  /** Traps for the node itself, by policy. */
+  /** Traps for the node itself, keyed by policy. */
   readonly #ofHost = new Map<string, readonly CompiledTrap[]>();
 
-  /** Puts a policy in place of the one with its key. */
+  /** Adds a policy; it replaces the one with the same key. */
   set(policy: CompiledPolicy): void {
     this.delete(policy.key);
     const placed: (readonly [string, IndexEntry])[] = [];
@@ -245,12 +245,12 @@ export class TrapIndex {
     this.#ofHost.delete(key);
   }
 
-  /** The traps that are for the node itself. */
+  /** The traps for the node itself. */
   forHost(): CompiledTrap[] {
     return [...this.#ofHost.values()].flat();
   }
 
-  /** The traps that are for containers of this pod. */
+  /** The traps that match containers of this pod. */
   forPod(pod: PodView): PodTraps {
     const facts = factsOf(pod);
     const found = new Map<CompiledTrap, MatchBlock[]>();

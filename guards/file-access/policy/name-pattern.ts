@@ -1,8 +1,8 @@
 /**
  * The pattern of `containerName`: a name, a regular expression, or a glob.
  *
- * Both run on an engine whose time grows linearly with the name. JavaScript's own would let one policy with
- * `(a+)+$` stop the agent of every node.
+ * Regular expressions and globs run on an engine whose time grows linearly with the name. JavaScript's own would let
+ * one policy with `(a+)+$` stop the agent of every node.
  */
 import { Regex, RegexSyntaxError } from '../../../lib/regex/regex.ts';
 
@@ -17,18 +17,18 @@ export interface NamePattern {
 const everyName: NamePattern = { test: () => true };
 
 /**
- * Compiles a pattern: `regex:` and `glob:` say what follows, after spaces if there are any. Without a prefix it is the
- * name or, if it has a character that no name of a container may have, a regular expression (RE2's syntax). Each has
- * to match the whole name. Empty matches every name.
+ * Compiles a pattern: the prefixes `regex:` and `glob:`, which spaces may follow, say what it is. Without a prefix, it
+ * is a name or, if it contains a character that names of containers cannot have, a regular expression (RE2's syntax).
+ * It must match the whole name. An empty pattern matches every name.
  *
- * @returns the pattern, or in `why` what is wrong with it.
+ * @returns the pattern; in `why` the reason if it is invalid.
  */
 export function compileNamePattern(text: string): NamePattern | { readonly why: string } {
   const [, prefix, rest = ''] = /^(?:(regex|glob): *)?(.*)$/s.exec(text) ?? [];
   const expression = prefix === 'glob' ? globExpression(rest) : rest;
   if (typeof expression !== 'string') return expression;
   if (expression === '' || expression === '.*') return everyName;
-  // Most are a name and no more; nothing has to be compiled for it.
+  // Most patterns are just a name, and need not be compiled.
   const [, literal] = /^\^?([A-Za-z0-9-]+)\$?$/.exec(expression) ?? [];
   if (literal !== undefined) return { test: (name) => name === literal };
   try {
@@ -38,7 +38,7 @@ export function compileNamePattern(text: string): NamePattern | { readonly why: 
         why: `with its repetitions expanded it has ${steps} steps; the limit is ${MAX_INSTRUCTIONS}`,
       };
     }
-    // Read alone above: put between these, `a)|(b` would be one.
+    // The expression was compiled alone first: `a)|(b` would be valid only between these parentheses.
     return { test: regexTest(new Regex(`^(?:${expression})$`)) };
   } catch (error) {
     if (error instanceof RegexSyntaxError) return { why: error.message };
@@ -46,12 +46,12 @@ export function compileNamePattern(text: string): NamePattern | { readonly why: 
   }
 }
 
-/** Answers that are kept for each pattern: the same few names come again and again. */
+/** Limit of cached results for each pattern: the same few names recur. */
 const MAX_KEPT = 64;
 
 /**
- * A regular expression, asked for few and short names. `Regex.test` would build an automaton of them, which takes longer
- * than it saves (50 ms for a new name and 1,000 patterns) and 600 bytes for each state.
+ * Tests a regular expression on few and short names. `Regex.test` would build an automaton, which takes longer than it
+ * saves (50 ms for a new name and 1,000 patterns) and needs 600 bytes for each state.
  */
 function regexTest(regex: Regex): NamePattern['test'] {
   const kept = new Map<string, boolean>();
@@ -78,7 +78,7 @@ function globExpression(glob: string): string | { readonly why: string } {
     if (character === '*') out += '.*';
     else if (character === '?') out += '.';
     else if (character === '[') {
-      // As in a shell, a ] that comes first is a member.
+      // As in a shell, a ] directly after the [ is a member.
       const end = glob.indexOf(']', at + (/^[!^]/.test(glob.slice(at + 1)) ? 3 : 2));
       if (end < 0) return { why: 'a [ without a matching ]' };
       const members = glob.slice(at + 1, end);

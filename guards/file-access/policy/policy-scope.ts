@@ -1,8 +1,8 @@
 /**
- * Which pods a policy may match, by the namespaces of both.
+ * Which pods a policy may match, depending on their namespaces.
  *
- * The author of a policy sees the accesses in all pods that it matches, with arguments, and can have files created there. So a
- * policy of a tenant is confined to the namespace in which its author has rights.
+ * The author of a policy sees the accesses in all pods that it matches, with arguments of processes, and can have files
+ * created there. So a tenant's policy is confined to its own namespace, in which its author has rights.
  */
 import { systemNamespace } from '../../../guard/guard.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
@@ -13,13 +13,16 @@ import { kiveDataNamespace } from '../api.ts';
 export const systemNamespaces: readonly string[] = [kiveDataNamespace, systemNamespace];
 
 const everyNamespace = '*';
-/** RFC 1123, a label. */
+/** A label as in RFC 1123. */
 const namespaceName = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 
 export class PolicyScope {
   readonly #wide: ReadonlySet<string>;
 
-  /** @param namespaces - Besides the system namespaces, those whose policies match pods of all; `*` for every one. */
+  /**
+   * @param namespaces - Namespaces whose policies match pods of all namespaces, besides the system namespaces; `*`
+   *   means every namespace.
+   */
   constructor(namespaces: readonly string[] = []) {
     this.#wide = new Set([...systemNamespaces, ...namespaces]);
   }
@@ -29,7 +32,10 @@ export class PolicyScope {
     return this.#wide.has(policyNamespace) || this.#wide.has(everyNamespace);
   }
 
-  /** Whether policies of this namespace match files of the node itself: no option gives that to another one. */
+  /**
+   * Whether policies of this namespace match files of the node itself: only those of the system namespaces do, and no
+   * option changes that.
+   */
   allowsHost(policyNamespace: string): boolean {
     return systemNamespaces.includes(policyNamespace);
   }
@@ -39,12 +45,12 @@ export class PolicyScope {
   }
 }
 
-/** Without `--kive-policy-namespaces`. */
+/** The scope without `--kive-policy-namespaces`. */
 export const defaultScope: PolicyScope = new PolicyScope();
 export const unlimitedScope: PolicyScope = new PolicyScope([everyNamespace]);
 
 /**
- * Value of `--kive-policy-namespaces`: each text is a name, or several with commas.
+ * Value of `--kive-policy-namespaces`: each text is a name, or several separated by commas.
  *
  * @throws {RampartError} `INPUT` for an invalid name of a namespace.
  */

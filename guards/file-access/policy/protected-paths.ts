@@ -1,8 +1,8 @@
 /**
  * Paths at which policies may not create files: those that loaders, shells, logins, cron and the like use by
- * themselves. A created file has the mode from the policy. If others may write to it and root uses it, it
- * gives root to every process of the container; and an empty file can already change what programs do. To
- * watch such a path without `create` is harmless.
+ * themselves. A created file has the mode from the policy. If others may write to it and root uses it, every process of
+ * the container can become root; and even an empty file can change what programs do. Watching such a path without
+ * `create` is harmless.
  */
 
 /** Directories below which no file is created, at any depth. */
@@ -15,11 +15,11 @@ const directories: Readonly<Record<string, readonly string[]>> = {
     ]),
     '/etc/ld.so.conf.d',
   ],
-  // A file there hides a program of the same name that is later in PATH.
+  // A file there hides a program of the same name in a later directory of PATH.
   'command lookup': ['', '/usr', '/usr/local'].flatMap((prefix) => [`${prefix}/bin`, `${prefix}/sbin`]),
   shells: ['/etc/profile.d', '/etc/bash_completion.d', '/etc/zsh', '/etc/fish', '/etc/skel'],
   logins: ['/etc/pam.d', '/etc/security', '/etc/sudoers.d', '/etc/ssh', '/etc/polkit-1'],
-  // Hooks and configuration that root's programs run: package and network managers, boot loaders, messages at login.
+  // Hooks and configuration of programs that root runs: package and network managers, boot loaders, messages at login.
   'the system': [
     ...[
       'apt',
@@ -74,7 +74,7 @@ const inEtc: Readonly<Record<string, string>> = {
   git: 'gitconfig',
 };
 
-/** Files of home directories, which may be anywhere; `**` is anything below. */
+/** Files in home directories, which may be anywhere; `**` matches anything below. */
 const inHome: Readonly<Record<string, string>> = {
   shells:
     '.profile .bashrc .bash_* .zshrc .zshenv .zprofile .zlogin .zlogout .shrc .cshrc .tcshrc .kshrc .mkshrc .login .logout .inputrc .config/fish/**',
@@ -96,9 +96,9 @@ function patternOf(start: string, names: string): RegExp {
 }
 
 /**
- * The program that would use a file created at this path by itself; undefined for a permitted path.
+ * The program that would use a file at this path of its own accord; undefined if the path is permitted.
  *
- * @param path - Absolute. Its case is ignored: there are file systems that ignore it.
+ * @param path - Absolute. Upper and lower case are not distinguished: some file systems do not distinguish them.
  */
 export function userOf(path: string): string | undefined {
   const lower = path.toLowerCase().replace(/\/{2,}/g, '/');
@@ -108,5 +108,5 @@ export function userOf(path: string): string | undefined {
   return files.find(([, pattern]) => pattern.test(lower))?.[0];
 }
 
-/** Directories in which `userOf` protects something; in a container, links and mounts may give them other names. */
+/** Directories in which `userOf` protects files; in a container, links and mounts may give them other names. */
 export const protectedDirectories: readonly string[] = ['/etc', '/run', ...Object.values(directories).flat()];

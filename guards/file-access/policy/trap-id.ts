@@ -9,8 +9,8 @@ const MAX_NAME = 253;
 const NAME_DIGITS = 16;
 
 /**
- * One JSON text for each value: keys are sorted, and empty values (false, empty texts, lists and objects) are left out,
- * as Go's `omitempty` does.
+ * The same JSON text for equal values: keys are sorted, and empty values (false, empty texts, lists and objects) are
+ * left out, as with Go's `omitempty`.
  */
 export function canonicalJson(value: unknown): string {
   return JSON.stringify(canonical(value)) ?? 'null';
@@ -28,18 +28,18 @@ function canonical(value: unknown): unknown {
   return entries.length === 0 ? undefined : Object.fromEntries(entries);
 }
 
-/** The label `trap-id`: the same for the same trap wherever it is written, another one when anything in it changes. */
+/** The label `trap-id`: the same for equal traps wherever they are written, another one if anything in the trap changes. */
 export function trapId(trap: KiveTrap, alertVersion: string): string {
   return hash('sha256', canonicalJson(trap) + alertVersion).slice(0, ID_DIGITS);
 }
 
-/** The subject of a KiveData, fixed for its name. */
+/** What the name of a KiveData is derived from. */
 export interface DataSubject {
   readonly policyNamespace: string;
   readonly policyName: string;
-  /** Which trap of the policy: its path, and its number among those with the same path. */
+  /** Identifies the trap within its policy: its path, and its number among the traps with the same path. */
   readonly slot: string;
-  /** With its runtime: `containerd://da9e46...`. */
+  /** Prefixed with the runtime: `containerd://da9e46...`. */
   readonly containerId: string;
   readonly podName: string;
   readonly podNamespace: string;
@@ -48,9 +48,9 @@ export interface DataSubject {
 /**
  * The name of a KiveData: `kive-data-<pod>-<namespace>-<16 hex digits>`, at most 253 characters.
  *
- * The digits are of the trap's place in its policy and of the container, not of the file and not of what the trap
- * says: a file that is replaced and a trap that is edited change the object, which its readers see as one step, and
- * two traps on one file have two objects.
+ * The digits are a hash of the trap's place in its policy and of the container, not of the file or the trap's fields.
+ * So when a file is replaced or a trap is edited, its object is updated, which readers see as one step; and two traps
+ * on one file have two objects.
  */
 export function kiveDataName(subject: DataSubject): string {
   const { policyNamespace, policyName, slot, containerId, podName, podNamespace } = subject;

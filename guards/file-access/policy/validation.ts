@@ -1,6 +1,6 @@
 /**
- * The errors in a KivePolicy, by field. The schema in `api.ts` refuses most of them when the policy is
- * written; this is for errors that a schema cannot express, and for policies stored earlier.
+ * Finds the errors in a KivePolicy, by field. The schema in `api.ts` refuses most of them when the policy is written;
+ * this finds those that a schema cannot express, and those in policies stored earlier.
  */
 import { kiveDataNamespace, type KiveMatch, type KivePolicy, type KiveTrap } from '../api.ts';
 import { directoryOf } from '../directory-path.ts';
@@ -13,18 +13,18 @@ import { containerNameOf } from './spellings.ts';
 import { canonicalJson } from './trap-id.ts';
 import { userOf } from './protected-paths.ts';
 
-/** A subdomain of DNS: apimachinery, DNS1123SubdomainMaxLength. */
+/** Limit of a DNS subdomain: apimachinery, DNS1123SubdomainMaxLength. */
 const MAX_SECRET_NAME = 253;
 
 const SETUID_OR_SETGID = 0o6000;
 
 export interface PolicyProblem {
-  /** Where: `spec.traps[0].matchAny[1].ip`. */
+  /** The path of the field: `spec.traps[0].matchAny[1].ip`. */
   readonly field: string;
   /** The invalid part: `the path "etc/shadow"`. */
   readonly what: string;
   readonly why: string;
-  /** The text to write instead. */
+  /** What the user should do or write instead. */
   readonly next: string;
 }
 
@@ -44,7 +44,7 @@ export function noMatchMessage(
     : `No running container in ${namespace} matches. To match pods of other namespaces, ${widen(namespace)}.`;
 }
 
-/** Whether it is for the node itself. */
+/** Whether the trap is for the node itself. */
 export function matchesHost({ matchAny = [] }: KiveTrap): boolean {
   return matchAny.some(({ host }) => host === true);
 }
@@ -53,10 +53,13 @@ function widen(namespace: string): string {
   return `move the policy to ${kiveDataNamespace}, or ask for --kive-policy-namespaces ${namespace} on the agents and the operator`;
 }
 
-/** Faults of a trap, without the field's beginning (`path`, `matchAny[1].ip`). */
+/** A fault of a trap; `field` is relative to the trap (`path`, `matchAny[1].ip`). */
 type Fault = readonly [field: string, what: string, why: string, next: string];
 
-/** All faults of the traps of a policy, by the index of the trap. A trap without any works, whatever the others are. */
+/**
+ * All faults of the traps of a policy, keyed by the index of the trap. A trap without faults works, whatever faults the
+ * others have.
+ */
 export function validatePolicy(
   { spec, metadata }: KivePolicy,
   scope: PolicyScope = defaultScope,
@@ -205,7 +208,7 @@ function processFaults({ processes }: KiveTrap): Fault[] {
 
 function callbackFaults(callback: string): Fault[] {
   if (callback === '') return [];
-  // A password must not come into a log by way of an error message.
+  // A password in the URL must not get into a log through an error message.
   const shown = JSON.stringify(callback.replace(/\/\/[^/?#]*@/, '//...@'));
   const fault = (why: string, next: string): Fault[] => [['callback', `the callback ${shown}`, why, next]];
   const url = URL.parse(callback);
@@ -269,7 +272,7 @@ function noItem(field: string): Fault {
   return [field, 'a match without a match item', 'it would match every container', nextItem];
 }
 
-/** Whether an item was written. An empty one matches all, as in Kive; an empty block may be a slip. */
+/** Whether the block has any item. An empty item matches everything, as in Kive; an empty block may be a slip. */
 export function hasItem(match: KiveMatch): boolean {
   return Object.values(match).some((item) => item !== undefined && item !== false);
 }

@@ -1,4 +1,4 @@
-/** Derives from the objects of the API what is guarded, and why something is not. No I/O, no clock. */
+/** Derives from the objects of the API what is guarded, and why something is not. */
 import { compareText } from '../../../lib/output/compare-text.ts';
 import { holderOf, type HolderReport } from '../../../guard/lease-holder.ts';
 import { isDeleting } from '../../../lib/kube/controller/finalizers.ts';
@@ -16,7 +16,7 @@ import type { Snapshot } from './snapshot.ts';
 export interface Examined extends Unjudged {
   /** Policies that are not being deleted. */
   readonly objects: readonly GuardedObject[];
-  /** Nodes that it knows of. */
+  /** All nodes that occur in the snapshot. */
   readonly nodeNames: readonly string[];
   readonly nodeOf: (name: string) => FileAccessNodeFields;
 }
@@ -25,7 +25,7 @@ export function examine(snapshot: Snapshot): Examined {
   const kernels = kernelsOf(snapshot);
   const nodeOf = nodeFields(snapshot, kernels);
   const loaders = new Map<string, HolderReport>();
-  // Computed once per node, because each of a thousand policies may need a thousand nodes.
+  // Computed once for each node: each of a thousand policies may ask for a thousand nodes.
   const loaderOf = (node: string): HolderReport => {
     let loader = loaders.get(node);
     if (loader === undefined) loaders.set(node, (loader = nodeOf(node).loader));
@@ -69,7 +69,7 @@ export function examine(snapshot: Snapshot): Examined {
   };
 }
 
-/** Keyed by policy and node, as far as pods may be read. */
+/** The matching containers in the pods that may be read, keyed by policy and node. */
 function matchingContainers(
   { pods }: Snapshot,
   policies: readonly { readonly compiled: CompiledPolicy }[],
@@ -135,7 +135,8 @@ function guardedObject(policy: KivePolicy, surroundings: Surroundings): GuardedO
   const { namespace = '', name = '', generation = 0 } = policy.metadata;
   const problems = problemsOf(policy, surroundings);
   const condition = statusOf(policy).conditions?.find(({ type }) => type === 'Ready');
-  // The nodes' own reports are newer; the operator may know more.
+  // The operator's condition is reported only if the nodes' own reports, which are newer, show no problem: it may know
+  // of another one.
   if (
     problems.length === 0 &&
     condition !== undefined &&
@@ -157,7 +158,10 @@ function guardedObject(policy: KivePolicy, surroundings: Surroundings): GuardedO
   };
 }
 
-/** The agents of nodes that a trap matches, or containers there. A user who may not read their reports depends on the operator's summary. */
+/**
+ * The agents that must act on the policy: those of nodes on which a trap matches containers or the node itself. Without
+ * the right to read their reports, the operator's summary is needed too.
+ */
 function needsOf(policy: KivePolicy, { parts, reported, matching, hosts }: Surroundings): Need[] {
   const generation = policy.metadata.generation ?? 0;
   if (parts === undefined) {
@@ -189,7 +193,7 @@ function needsOf(policy: KivePolicy, { parts, reported, matching, hosts }: Surro
     });
 }
 
-/** @param containers - 0: the node itself. */
+/** @param containers - 0 if only the node itself is matched. */
 function matches(containers: number): string {
   if (containers === 0) return 'a trap is for the node itself';
   return containers === 1 ? 'a trap matches 1 container there' : `traps match ${containers} containers there`;
@@ -222,17 +226,18 @@ function countBy<T>(all: readonly T[] | undefined, key: (one: T) => string): Map
   return counts;
 }
 
-/** Leases of kernels are named after their boot id; no other lock is. */
+/** Leases of kernels are named after the boot id; no other lease has such a name. */
 const bootId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/** The kernel of each node that anything is known of. */
+/** The kernel of each node for which it is known. */
 function kernelsOf({
   nodes,
   data,
   leases,
 }: Pick<Snapshot, 'nodes' | 'data' | 'leases'>): ReadonlyMap<string, string> {
   const kernels = new Map<string, string>();
-  // Least sure first: agents call themselves by their node's name and more.
+  // In order of increasing reliability; later entries override. Agents identify themselves by their node's name, `_`
+  // and more.
   for (const { name, holder: who } of leases ?? []) {
     if (bootId.test(name) && who.includes('_')) kernels.set(who.slice(0, who.lastIndexOf('_')), name);
   }
@@ -241,7 +246,7 @@ function kernelsOf({
   return kernels;
 }
 
-/** The known facts about a node, by its name. */
+/** The known facts about a node, looked up by its name. */
 function nodeFields(
   { data, leases }: Pick<Snapshot, 'data' | 'leases'>,
   kernels: ReadonlyMap<string, string>,

@@ -1,4 +1,4 @@
-/** Why a KivePolicy does not guard all that it names: its problems, with their remedies. No I/O, no clock. */
+/** Why a KivePolicy does not guard everything that it names: its problems, with their remedies. */
 import { holderName, type HolderReport } from '../../../guard/lease-holder.ts';
 import type { OwnProblem } from '../../../guard/guarded.ts';
 import { compareText } from '../../../lib/output/compare-text.ts';
@@ -17,33 +17,33 @@ import {
 import type { RefusedFiles } from './refused-files.ts';
 import type { Snapshot } from './snapshot.ts';
 
-/** Containers that a trap is for. */
+/** Numbers of containers on a node that a trap matches. */
 export interface Matching {
   readonly running: number;
-  /** Containers that its agent has had time to examine. */
+  /** Number of containers that the node's agent has had time to examine. */
   readonly settled: number;
 }
 
 /** The known facts about a policy besides its object. */
 export interface Surroundings {
-  /** The nodes' reports on it; undefined if they may not be read. */
+  /** The nodes' reports on the policy; undefined if they may not be read. */
   readonly parts: readonly NodePart[] | undefined;
   readonly reported: Snapshot['reported'];
   readonly refused: Snapshot['refused'];
   readonly data: number | undefined;
   /** Keyed by node. */
   readonly matching: ReadonlyMap<string, Matching>;
-  /** Nodes that a trap is for themselves. */
+  /** Nodes that a trap matches themselves (`host: true`). */
   readonly hosts: readonly string[];
   readonly loaderOf: (node: string) => HolderReport;
 }
 
-/** Published by the operator; until then, as without `--kive-policy-namespaces`. */
+/** The scope that the operator published in the status; until then, the one without `--kive-policy-namespaces`. */
 export function scopeOf(policy: KivePolicy): PolicyScope {
   return statusOf(policy).scope === 'Cluster' ? unlimitedScope : defaultScope;
 }
 
-/** Why a policy is not fully in effect, by what its parts on the nodes, pods and leases say. */
+/** Why a policy is not fully in effect, according to the nodes' reports on it, pods and leases. */
 export function problemsOf(
   policy: KivePolicy,
   { parts, matching, hosts, loaderOf, refused: untaken }: Surroundings,
@@ -75,7 +75,7 @@ export function problemsOf(
     const ofLoader = untaken.get(holderName(loader));
     if (ofLoader !== undefined) problems.push(...notTaken(policy, node, ofLoader));
   }
-  // Where all traps are refused, none of them matches anything.
+  // If all traps are refused, it is no separate problem that nothing matches.
   const works = refused.size < traps.length;
   const isFound =
     (parts?.some(isMatched) ?? (status.matchedNodes ?? 0) > 0) || matching.size + hosts.length > 0;
@@ -90,7 +90,7 @@ export function problemsOf(
   return problems;
 }
 
-/** The operator's summary of all nodes: the first problems, and their number. */
+/** The problems in the operator's summary of all nodes: the first ones, and the number of the others. */
 function gatheredProblems({
   problems = [],
   callbackProblems = [],
@@ -113,7 +113,7 @@ function partProblems({ node, problems = [], callbackProblems = [], problemCount
   ];
 }
 
-/** Containers that the runtime has not reported to the node's agent. */
+/** Reports matching containers that the runtime has not yet reported to the node's agent. */
 function unknownContainers(
   { node, matchedContainers }: NodePart,
   { settled }: Matching = { running: 0, settled: 0 },
@@ -151,7 +151,7 @@ function moreMissing(more: number, node?: string): OwnProblem {
   };
 }
 
-/** The agent of the kernel counts them for all policies. */
+/** Reports files that the sensor refused. The loader of the kernel counts them for all policies together. */
 function notTaken(
   { metadata }: KivePolicy,
   node: string,

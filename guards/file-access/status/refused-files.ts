@@ -1,12 +1,15 @@
-/** Files that the sensor does not take, because its maps are full: what the agent says of them, and how status reads it. */
+/** Files that the sensor refuses because its maps are full: how the agent publishes them, and how status reads that. */
 import { type GuardFacts, MAX_FACT_LENGTH } from '../../../guard/agent-lease-names.ts';
 import { messageOf } from '../../../lib/errors/errors.ts';
 
 export interface RefusedFiles {
   readonly count: number;
-  /** Reason of the first of them. */
+  /** Why the first of these files was refused. */
   readonly why: string;
-  /** `namespace/name` of the policies that ask for them; undefined: too many to list, so it may be any. */
+  /**
+   * `namespace/name` of the policies that name these files; undefined if they are too many to list, so that it may be
+   * any policy.
+   */
   readonly policies: ReadonlySet<string> | undefined;
 }
 
@@ -15,7 +18,7 @@ interface Refused<P> {
   readonly error: unknown;
 }
 
-/** @param policyOf - `namespace/name` of the policy that asks for it */
+/** @param policyOf - Returns `namespace/name` of the policy that names the file. */
 export function refusedFacts<P>(
   refused: readonly Refused<P>[],
   policyOf: (planned: P) => string,
@@ -30,7 +33,7 @@ export function refusedFacts<P>(
   };
 }
 
-/** Undefined: none. */
+/** Undefined if no file is refused. */
 export function readRefused({ refused, refusedWhy, refusedOf }: GuardFacts = {}): RefusedFiles | undefined {
   if (typeof refused !== 'number' || refused === 0) return undefined;
   return {

@@ -10,10 +10,10 @@ import { counted } from '../../../lib/output/words.ts';
 
 type UnjudgedPolicy = Unjudged['policies'][number];
 
-/** Nodes of a policy that are named. */
+/** Limit of the nodes of a policy that are listed. */
 const MANY_NODES = 20;
 
-/** One line over all; empty without a policy. */
+/** One line about all policies; empty if there is no policy. */
 export function policyHeadline(
   all: number,
   failing: number,
@@ -30,7 +30,7 @@ export function policyHeadline(
   return paint('green', `All files of ${whose} are watched.`, colour);
 }
 
-/** A row for each, with its nodes and problems below; empty without a policy. */
+/** A row for each policy, with its nodes and problems below it; empty if there is no policy. */
 export function policyTable(
   policies: Unjudged['policies'],
   verdict: Verdict,
@@ -56,7 +56,7 @@ export function policyTable(
   return renderTable(rows, { head, ...options });
 }
 
-/** Each node's part, if there are several. */
+/** A line for each node, if there are several. */
 function partTexts({ nodes }: UnjudgedPolicy, nowMs: number): string[] {
   if (nodes.length < 2) return [];
   const texts = nodes.slice(0, MANY_NODES).map(({ name, containers, host, files, lastAlertTime }) => {
@@ -74,7 +74,7 @@ function partTexts({ nodes }: UnjudgedPolicy, nowMs: number): string[] {
 function readiness({ deleting, ready }: UnjudgedPolicy, guarded: boolean): Cell {
   if (deleting) return { text: 'deleting', style: 'yellow' };
   if (!guarded) return { text: 'no', style: 'red' };
-  // The operator has not reported it yet, or not for this version.
+  // The operator has not reported the policy yet, or only an earlier version of it.
   if (ready?.isCurrent !== true) return { text: 'yes, unconfirmed', style: 'yellow' };
   return { text: 'yes', style: 'green' };
 }
@@ -90,7 +90,7 @@ export function nodeCells(name: string, { kernel, loader, containers, files }: F
   ];
 }
 
-/** Who watches there: mostly the agent of the node itself. */
+/** Which agent watches the files of the node: usually its own. */
 function loaderCell(name: string, loader: FileAccessNodeFields['loader']): Cell {
   const renewed = loader.renewedSecondsAgo === null ? '' : `, ${agoText(loader.renewedSecondsAgo * 1000)}`;
   if (loader.state === 'unknown') return 'not known';
@@ -100,7 +100,7 @@ function loaderCell(name: string, loader: FileAccessNodeFields['loader']): Cell 
   return loader.state === 'held' ? text : { text: `no agent (${text})`, style: 'red' };
 }
 
-/** Nothing where KiveData may not be read. */
+/** Empty if KiveData may not be read. */
 export function kiveDataLines({ total, orphans }: FileAccessFields['kiveData']): string[] {
   if (total === null) return [];
   const of = orphans === null || orphans === 0 ? '' : `, ${orphans} of deleted policies`;

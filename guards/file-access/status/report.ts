@@ -1,27 +1,30 @@
 /** File access's part of `rampart status -o json`. */
 import type { HolderReport } from '../../../guard/lease-holder.ts';
 
-/** At the top level. */
+/** The fields at the top level. */
 export interface FileAccessFields {
   /** Sorted by namespace and name; `null` if they may not be read. */
   readonly policies: readonly PolicyReport[] | null;
   /** `null` if it may not be read. */
   readonly kiveData: {
     readonly total: number | null;
-    /** Objects of policies that are gone; `null` also if one namespace was requested. */
+    /** Number of KiveData whose policy is gone; `null` also if only one namespace was requested. */
     readonly orphans: number | null;
   };
   /** Accesses that raised no alert because of the processes of their trap, since the agents started. */
   readonly filteredAccesses: number;
 }
 
-/** In `nodes[]`. */
+/** The fields of each item of `nodes[]`. */
 export interface FileAccessNodeFields {
-  /** Its boot id; `null` if unknown. */
+  /** The boot id of the node's kernel; `null` if unknown. */
   readonly kernel: string | null;
-  /** Who alerts on its kernel. */
+  /** The agent that raises alerts on this kernel. */
   readonly loader: HolderReport;
-  /** Containers with watched files, and these files, of policies of any namespace; `null` if KiveData may not be read. */
+  /**
+   * Containers with watched files (`containers`), and watched files (`files`), over policies of all namespaces; `null`
+   * if KiveData may not be read.
+   */
   readonly containers: number | null;
   readonly files: number | null;
 }
@@ -29,20 +32,20 @@ export interface FileAccessNodeFields {
 export interface PolicyReport {
   readonly namespace: string;
   readonly name: string;
-  /** Without an entry in `problems[]`. */
+  /** Whether no entry in `problems[]` is about this policy. */
   readonly guarded: boolean;
-  /** Whether it is being deleted: its requests no longer count. */
+  /** Whether it is being deleted: its traps no longer count. */
   readonly deleting: boolean;
-  /** The condition of that type; `null` before the operator has looked at it. */
+  /** The condition `Ready`; `null` if the operator has not examined the policy yet. */
   readonly ready: {
     readonly status: string;
     readonly reason: string;
     readonly message: string;
-    /** Whether it is about the present version of the policy. */
+    /** Whether it is about the current version of the policy. */
     readonly isCurrent: boolean;
   } | null;
   readonly traps: number;
-  /** Running containers that a trap is for. */
+  /** Running containers that a trap matches. */
   readonly containers: number;
   readonly files: number;
   readonly kiveData: number | null;
@@ -61,7 +64,7 @@ export interface PolicyNodeReport {
   readonly lastAlertTime: string | null;
 }
 
-/** Before it is decided what is guarded. */
+/** The report before it is decided which policies are guarded. */
 export interface Unjudged extends Pick<FileAccessFields, 'filteredAccesses' | 'kiveData'> {
   readonly policies: readonly Omit<PolicyReport, 'guarded'>[];
 }

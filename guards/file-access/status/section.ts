@@ -15,7 +15,7 @@ export const fileAccessStatus: StatusSection = {
   read: async (context) => fileAccessSection(await takeSnapshot(context), context.timeMs),
 };
 
-/** The section for the snapshot; ages count from `timeMs`. */
+/** The section for a snapshot; ages are relative to `timeMs`. */
 export function fileAccessSection(snapshot: Snapshot, timeMs: number): SectionReport {
   const { policies, objects, kiveData, filteredAccesses, nodeNames, nodeOf } = examine(snapshot);
   const isReadable = snapshot.policies !== undefined;

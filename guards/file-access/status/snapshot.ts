@@ -1,4 +1,4 @@
-/** The objects of file access in the API, read once. */
+/** Reads the objects of file access from the API, once. */
 import { type LeaseView, nodeOfHolder } from '../../../guard/lease-holder.ts';
 import type { AgentView, NodeView, StatusContext } from '../../../guard/status-section.ts';
 import { type Pod, pods as podType } from '../../../lib/kube/object/object.ts';
@@ -17,27 +17,24 @@ import { kernelOf } from '../policy/spellings.ts';
 import type { PodView } from '../policy/matching.ts';
 import { readRefused, type RefusedFiles } from './refused-files.ts';
 
-/** `undefined` is what this user may not read. */
+/** Fields are `undefined` if the user may not read their objects. */
 export interface Snapshot {
-  /** Whose policies these are; `undefined`: all. */
+  /** The namespace of the policies; `undefined` for all namespaces. */
   readonly namespace: string | undefined;
   readonly policies: readonly KivePolicy[] | undefined;
   /** The nodes' reports on the listed policies. */
   readonly parts: readonly NodePart[] | undefined;
-  /** Nodes whose running agent has reported, and not only its predecessor; undefined: leases may not be read. */
+  /** Nodes on which the running agent has reported, not only its predecessor; undefined if leases may not be read. */
   readonly reported: ReadonlySet<string> | undefined;
-  /** Keyed by node: what the sensor of its agent does not take. */
+  /** The files that the sensor of a node's agent refuses, keyed by node. */
   readonly refused: ReadonlyMap<string, RefusedFiles>;
   readonly data: readonly DataView[] | undefined;
   readonly leases: readonly LeaseView[] | undefined;
   readonly nodes: readonly NodeView[] | undefined;
   readonly pods: readonly RunningPod[] | undefined;
-  /** Accesses that raised no alert because of the process, as all agents have counted since they started. */
+  /** Accesses that raised no alert because of the process, counted by all agents since they started. */
   readonly filtered: number;
-  /**
-   * The nodes that a trap for the node itself is for: all that have a Node object or an agent with this
-   * guard.
-   */
+  /** The nodes that a trap for the node itself matches: all that have a Node object, or an agent with this guard. */
   readonly hosts: readonly string[];
 }
 
@@ -45,12 +42,12 @@ export interface RunningPod {
   readonly view: PodView;
   readonly nodeName: string;
   readonly containers: readonly string[];
-  /** The containers that the node's agent has had time to examine. */
+  /** The containers that were running long enough for the node's agent to have examined them. */
   readonly settled: readonly string[];
 }
 
 export interface DataView {
-  /** `namespace/name`. */
+  /** `namespace/name` of the policy. */
   readonly policy: string;
   readonly nodeName: string;
   readonly kernel: string;
@@ -59,9 +56,9 @@ export interface DataView {
 }
 
 /**
- * Reads all of it; forbidden parts are omitted and reported.
+ * Reads all objects; those that the user may not read are omitted, and that is reported.
  *
- * @throws {RampartError} `API_UNREACHABLE` without an answer; {@link KubeError}
+ * @throws {RampartError} `API_UNREACHABLE` if the API does not answer; {@link KubeError}
  */
 export async function takeSnapshot(context: StatusContext): Promise<Snapshot> {
   const { namespace } = context;
@@ -116,7 +113,7 @@ export async function takeSnapshot(context: StatusContext): Promise<Snapshot> {
   };
 }
 
-/** The nodes whose agent has this guard. */
+/** The nodes whose agent runs this guard. */
 function guardedBy(agents: readonly AgentView[] = []): string[] {
   return agents.filter(({ guards }) => guards.has('file-access')).map(({ nodeName }) => nodeName);
 }
@@ -135,7 +132,10 @@ function refusedOf(agents: readonly AgentView[] = []): Map<string, RefusedFiles>
   );
 }
 
-/** Unless another agent of its kernel requests it, a loader renews only its agent's lease. */
+/**
+ * Adds what the leases of agents say about loaders: unless another agent of its kernel is a candidate, a loader does
+ * not renew the lease of its kernel, only that of its agent.
+ */
 export function withAgents(
   leases: readonly LeaseView[] | undefined,
   agents: readonly AgentView[] = [],

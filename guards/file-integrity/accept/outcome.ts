@@ -32,7 +32,7 @@ export function outcomeOf(
   };
 }
 
-/** Agents write names so that they are printable; who else may write to the API may not. */
+/** Escapes unprintable characters: names written by agents have none, but others may write to the API too. */
 export function visible(path: string): string {
   return path.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '?');
 }

@@ -1,4 +1,4 @@
-/** Which findings `rampart integrity accept` asks which nodes to accept: read from the API, decided here. */
+/** Decides which findings `rampart integrity accept` asks which nodes to accept, from what the API has. */
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
@@ -18,7 +18,7 @@ const maxNamed = 5;
 export interface FoundIntegrity {
   readonly namespace: string;
   readonly name: string;
-  /** The groups that have one of this name; a FileIntegrityNodeStatus is in that of its FileIntegrity. */
+  /** The API groups that have a FileIntegrity of this name; the FileIntegrityNodeStatus objects are in the same group. */
   readonly groups: readonly IntegrityTypes[];
 }
 
@@ -26,15 +26,17 @@ export interface NodePlan {
   readonly nodeName: string;
   readonly types: IntegrityTypes;
   readonly findings: readonly ReportedFinding[];
-  /** How many earlier findings the status only counts; the agent knows their names. */
+  /** Number of earlier findings that the status only counts; the agent knows their paths. */
   readonly omitted: number;
   /** When the latest finding of the status was seen: later ones have not been reviewed. */
   readonly seenUntilMs: number | undefined;
 }
 
 /**
- * @param namespace as given; otherwise that of the client, and then the one where the name is found
- * @throws {RampartError} `NOT_FOUND`; `INPUT` if several namespaces have one
+ * Finds a FileIntegrity by name.
+ *
+ * @param namespace as given by the user; if undefined, first the client's namespace, then any other that has the name
+ * @throws {RampartError} `NOT_FOUND`; `INPUT` if several namespaces have the name
  */
 export async function findIntegrity(
   client: KubeClient,
@@ -44,7 +46,7 @@ export async function findIntegrity(
 ): Promise<FoundIntegrity> {
   const here = namespace ?? client.namespace;
   const found = await Promise.all(
-    // "Not found" may also mean that the group is not installed.
+    // "Not found" may also mean that the API group is not installed.
     bothGroups.map(({ integrities }) =>
       orUndefined(client.get(integrities, { namespace: here, name }, { signal })),
     ),
@@ -85,7 +87,7 @@ async function everywhere(
   return namespaces;
 }
 
-/** The statuses of the nodes of a FileIntegrity, by the names of the nodes. */
+/** The statuses of the nodes of a FileIntegrity, sorted by node. */
 export async function statusesOf(
   client: KubeClient,
   { namespace, name, groups }: FoundIntegrity,
@@ -95,7 +97,8 @@ export async function statusesOf(
   for (const types of groups) {
     const { items } = await client.list(types.nodeStatuses, { namespace }, { signal });
     for (const status of items) {
-      // The whole name is compared: `a-b` on `c` and `a` on `b-c` would have the same one.
+      // The name alone is ambiguous: `a-b` on `c` and `a` on `b-c` both join to `a-b-c`. So it is compared with the one
+      // for this node.
       if (status.metadata.name === nodeStatusName(name, status.nodeName)) found.push({ types, status });
     }
   }
@@ -103,8 +106,8 @@ export async function statusesOf(
 }
 
 /**
- * @param glob of paths; undefined for all
- * @throws {RampartError} `NOT_FOUND` without anything to accept, `INPUT` for an invalid glob
+ * @param glob selects paths; undefined for all
+ * @throws {RampartError} `NOT_FOUND` if there is nothing to accept, `INPUT` for an invalid glob
  */
 export function planAccept(
   integrity: FoundIntegrity,
@@ -113,7 +116,7 @@ export function planAccept(
   glob: string | undefined,
 ): readonly NodePlan[] {
   const fitsGlob = glob === undefined ? () => true : pathGlob(glob, '--path');
-  // A literal path fits, too: names may contain special characters of globs, e.g. `[id].js`.
+  // A path may also be given literally: names may contain special characters of globs, e.g. `[id].js`.
   const fits = (path: string): boolean => path === glob || fitsGlob(path);
   const of = `of FileIntegrity ${integrity.namespace}/${integrity.name}`;
   const known = new Set(statuses.map(({ status }) => status.nodeName));

@@ -1,9 +1,9 @@
-/** The conditions of `@@if` and of its older forms. */
+/** Parses the conditions of `@@if` and of its older forms. */
 import { LineError, type Line } from './line.ts';
 import { fault, type Position } from './source.ts';
 import type { Condition } from './syntax.ts';
 
-/** Old conditions, with their present spellings. */
+/** The old conditions, each with its replacement in `@@if`. */
 export const oldConditions: ReadonlyMap<string, string> = new Map([
   ['@@ifdef', '@@if defined'],
   ['@@ifndef', '@@if not defined'],

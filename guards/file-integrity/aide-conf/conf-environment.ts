@@ -1,7 +1,4 @@
-/**
- * The parts of a node that a configuration may read when it is evaluated for it: files under the scanned
- * root, and its name.
- */
+/** What a configuration may read of a node when it is evaluated for it: files under the scanned root, and the hostname. */
 import { readdirSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { AT_FDCWD, openat2, openFlags, resolveFlags, type Fd } from '../../../lib/ebpf/libc.ts';
@@ -14,14 +11,14 @@ import { isAtOrBelow } from '../model/entry.ts';
 const confPlaces = ['/etc/aide', '/etc/aide.conf', '/etc/aide.conf.d', '/etc/aide.d', '/usr/share/aide'];
 
 /**
- * Only files of AIDE's configuration are included, whatever links lead to them: authors of a FileIntegrity may not read
- * the files of nodes.
+ * Access for the configuration of a FileIntegrity. It can include only files of AIDE's own configuration, whatever
+ * links lead to them, since authors of a FileIntegrity may not read the files of nodes.
  *
- * Paths that do not begin with the prefix of the root belong to the agent and not to the node: they do not exist. Links
- * lead where they do on the node.
+ * Paths that do not begin with the prefix of the root belong to the agent, not to the node, so they do not exist. Links
+ * are resolved within the node's root.
  */
 export function nodeEnvironment({ directory, prefix }: ScanRoot): ConfEnvironment {
-  /** Calls `look` with a path that leads to the file itself. */
+  /** Opens `path`, and calls `look` with a path in /proc/self/fd that leads to the open file. */
   const at = <T>(path: string, look: (place: string) => T): T => {
     if (!isAtOrBelow(path, prefix)) throw new Error(`it is not under ${prefix}`);
     using file = openBelow(directory, path.slice(prefix.length));
@@ -59,8 +56,10 @@ function openBelow(root: string, path: string): Fd {
 }
 
 /**
- * @param place a link to an open file
- * @throws if the file is not part of AIDE's configuration
+ * Returns `place` if the file is part of AIDE's configuration.
+ *
+ * @param place a link in /proc/self/fd to the open file
+ * @throws if the file is not part of it
  */
 function ofConfiguration(place: string, root: string): string {
   const real = readlinkSync(place);
@@ -69,7 +68,7 @@ function ofConfiguration(place: string, root: string): string {
       using file = openBelow(root, path);
       return isAtOrBelow(real, readlinkSync(`/proc/self/fd/${file.number}`));
     } catch {
-      // The node has none there.
+      // The node has no such path.
       return false;
     }
   };
@@ -77,7 +76,7 @@ function ofConfiguration(place: string, root: string): string {
   throw new Error(`only files of AIDE's configuration can be included: ${confPlaces.join(', ')}`);
 }
 
-/** @throws where an include of the path would read something else than a configuration of AIDE */
+/** @throws if including this path would read something other than AIDE's configuration */
 export function refuseInclude({ directory, prefix }: ScanRoot, path: string): void {
   if (!isAtOrBelow(path, prefix)) throw new Error(`it is not under ${prefix}`);
   using file = openBelow(directory, path.slice(prefix.length));
@@ -90,7 +89,7 @@ function hostnameOf(directory: string): string {
   try {
     using file = openBelow(directory, '/etc/hostname');
     const lines = readRegularFile(`/proc/self/fd/${file.number}`).toString('utf8').split('\n');
-    // hostname(5): one name, and comments.
+    // hostname(5): a single name; lines with # are comments.
     name = lines.map((line) => line.trim()).find((line) => line !== '' && !line.startsWith('#')) ?? '';
   } catch {
     // Not every node has this file.

@@ -1,4 +1,4 @@
-/** Attribute arithmetic without checksums that are not approved, as text. */
+/** Rewrites attribute arithmetic so that it uses only approved checksums. */
 import { describeAttributes, otherChecksums, refusedChecksums } from '../model/attributes.ts';
 import { settled, type Groups, type Value } from './expression.ts';
 import type { Expression, Term } from './syntax.ts';
@@ -12,7 +12,7 @@ const expansions: ReadonlyMap<string, readonly string[]> = new Map([
 const approved: ReadonlySet<string> = new Set(['sha256', 'sha512']);
 
 export interface ConvertedExpression {
-  /** To be written in its place; `undefined` when it can stay. */
+  /** The text to write in its place; `undefined` if it can stay. */
   readonly text: string | undefined;
   /** The original meaning, including the checksums that are not approved. */
   readonly meant: Value;
@@ -39,7 +39,7 @@ export function convertExpression(
     !meant.isOwn(name) && (refusedChecksums.has(name) || otherChecksums.has(name) || expansions.has(name));
   const replaced = expression.terms.flatMap((term): readonly Term[] => {
     if (!isForeign(term)) return [term];
-    // No file has it any longer.
+    // A file never has an unapproved checksum after the conversion, so there is nothing to subtract.
     if (term.operator === '-' && !expansions.has(term.name)) return [];
     return (expansions.get(term.name) ?? ['sha256']).map((name) => ({ ...term, name }));
   });
@@ -53,8 +53,8 @@ export function convertExpression(
       : undefined;
     return { text, meant: value, converted: wanted };
   }
-  // If another of its terms has an approved one. Groups are not expanded if that can be avoided: a group may
-  // have another meaning in the other branch of a condition.
+  // `others` leaves out the sha256 added for an unapproved checksum, if another term already has an approved one.
+  // Groups are expanded only if necessary: a group may have another meaning in the other branch of a condition.
   const others = replaced.filter((term) => expression.terms.includes(term) || !approved.has(term.name));
   const right = [replaced, others].find(isRight);
   const text = right === undefined ? describeAttributes(wanted.set) || 'E' : write(right, rename);

@@ -1,10 +1,8 @@
-/**
- * Paths, regular expressions for paths, and includes, moved into the directory where the host's root is mounted.
- */
+/** Moves paths, regular expressions for paths, and includes into the directory where the host's root is mounted. */
 import { fault, type Position, type ProblemList } from './source.ts';
 import type { IncludeStatement, Statement, Text } from './syntax.ts';
 
-/** Whether a path, or an expression for one, lies in the root already. */
+/** Whether a path, or an expression for one, is already in the mounted root. */
 export function isInside(written: string, root: string): boolean {
   return [root, escaped(root)].some(
     (start) =>
@@ -14,18 +12,18 @@ export function isInside(written: string, root: string): boolean {
 }
 
 /**
- * The expression `/etc/.*` in the root: `/hostroot/etc/.*`. An expression that lies there already is
- * unchanged.
+ * Moves an expression into the mounted root: `/etc/.*` becomes `/hostroot/etc/.*`. An expression that is already there
+ * is unchanged.
  */
 export function insideRoot(written: string, root: string): string {
   if (isInside(written, root)) return written;
-  // The root itself has no slash at its end.
+  // The mounted root itself has no trailing slash.
   return escaped(root) + (written === '/$' ? '$' : written);
 }
 
 /**
- * Whether a path begins with a macro that stands for a directory in the mounted host. DBDIR and LOGDIR always
- * do if they are defined: the conversion redefines them so.
+ * Whether a path begins with a macro whose value is a directory in the mounted root. That is always so for DBDIR and
+ * LOGDIR if they are defined: the conversion redefines them.
  */
 export function leadsToHost(
   written: string,
@@ -41,21 +39,21 @@ export function leadsToHost(
   return defines.length > 0 && defines.every(({ value }) => isOfHost(value));
 }
 
-/** A path with the backslashes that aide.conf asks for. */
+/** Escapes a path with backslashes as aide.conf requires. */
 export function writtenPath(path: string): string {
   return path.replace(/[\\@ ]/g, String.raw`\$&`);
 }
 
-/** A path as the expression of aide.conf that matches it. */
+/** Converts a path to the regular expression that matches it, escaped for aide.conf. */
 export function escaped(path: string): string {
   return writtenPath(path.replace(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`));
 }
 
 /**
- * Included rules are for the host too: they get the root as their prefix, which only the form with a
- * directory can express. So `@@include /etc/aide.d/x` becomes `@@include /hostroot/etc/aide.d ^x$ /hostroot`.
+ * Included rules are for the host too, so they get the root as their prefix. Only the form of `@@include` with a
+ * directory can express that: `@@include /etc/aide.d/x` becomes `@@include /hostroot/etc/aide.d ^x$ /hostroot`.
  *
- * @returns `undefined` when nothing has to change, or when it is impossible, which is reported
+ * @returns `undefined` if nothing has to change, or if it is impossible, which is reported
  */
 export function convertInclude(
   statement: IncludeStatement,
@@ -74,7 +72,7 @@ export function convertInclude(
     return undefined;
   }
   const inside = isInside(place, root) ? place : writtenPath(root) + place;
-  // With root_prefix the rules need no change.
+  // With root_prefix the rules of the included file need no change.
   if (hasRootPrefix) {
     const rest = source.slice(path.at.end, at.end);
     return { at, text: `${word} ${inside}${rest}` };

@@ -1,7 +1,8 @@
 /**
- * An aide.conf written for a host, for a container that has the host's root mounted: rules, databases, logs, includes and
- * conditions lead there, lines of an older AIDE are written as today's, checksums as FIPS 140-3 approves them. Comments and
- * formatting stay; what is converted already is not changed.
+ * Converts an aide.conf written for a host into one for a container that has the host's root mounted. Rules, databases,
+ * logs, includes and conditions are moved to the mounted root, lines for older AIDE versions are updated, and checksums
+ * are limited to those that FIPS 140-3 approves. Comments and formatting stay; what is already converted is not
+ * changed.
  */
 import { attributeNamed, defaultGroups } from '../model/attributes.ts';
 import { convertExpression } from './convert-expression.ts';
@@ -32,12 +33,12 @@ const usualRoot = '/hostroot';
 
 interface Conversion {
   readonly text: string;
-  /** The text, for `readAideConf`: errors refer to the text before the conversion. */
+  /** The converted text for `readAideConf`; its errors refer to positions in the original text. */
   readonly source: Source;
   readonly warnings: readonly ConfProblem[];
 }
 
-/** Options from before 0.17 that have a successor. */
+/** Options from before 0.17 that have a replacement. */
 const convertible: ReadonlyMap<string, Option> = new Map([
   ['verbose', { type: 'text', wins: 'last' }],
   ['report_attributes', { type: 'attributes', wins: 'last' }],
@@ -62,8 +63,8 @@ export function convertAideConf(
 }
 
 /**
- * The same for the machine itself: lines of an older AIDE as today's, and rules that are all in `/hostroot`, as the File Integrity
- * Operator has them, without it. Nothing else is changed.
+ * Converts a configuration for the machine itself: updates lines for older AIDE versions, and if all rules are in
+ * `/hostroot`, as the File Integrity Operator writes them, removes that prefix. Nothing else is changed.
  *
  * @throws as {@link convertAideConf}
  */
@@ -109,7 +110,7 @@ class Converter {
     for (const statement of this.#statements) {
       switch (statement.kind) {
         case 'rule':
-          // With root_prefix the rules already are for the host.
+          // With root_prefix the rules are already for the host.
           if (!hasRootPrefix) this.#rule(statement);
           if (statement.expression !== undefined) this.#expression(statement.expression);
           break;
@@ -176,7 +177,7 @@ class Converter {
     if (now !== undefined) this.#edits.replace({ offset, end: offset + word.length }, now);
   }
 
-  /** @returns its name now */
+  /** Replaces the name of an old option. @returns its current name */
   #oldOption({ at, name, nameAt, value }: OptionStatement): string {
     const now = name === 'report_attributes' ? 'report_force_attrs' : oldNames.get(name);
     if (now !== undefined) this.#edits.replace(nameAt, now);
@@ -255,7 +256,7 @@ class Converter {
     }
   }
 
-  /** Uses the macro if the file defines it, since an include may use it too. */
+  /** Uses the macro if the file defines it, because an included file may use it too. */
   #file(macro: 'DBDIR' | 'LOGDIR', file: string): string {
     const isDefined = this.#statements.some((each) => each.kind === 'define' && each.name === macro);
     return `file:${isDefined ? `@@{${macro}}` : writtenPath(this.#directory)}/${file}`;
@@ -275,8 +276,8 @@ class Converter {
   }
 
   /**
-   * New names of groups with special characters, which later AIDE versions refuse. An included file may use
-   * their old names.
+   * New names for groups with special characters, which later AIDE versions refuse. Empty if the file has includes: an
+   * included file may use the old names.
    */
   #newNames(): ReadonlyMap<string, string> {
     const names = new Map<string, string>();
@@ -295,7 +296,7 @@ class Converter {
   }
 }
 
-/** As the AIDE that it is written for reads it. */
+/** Parses a configuration in the dialect of the AIDE version that it is written for. */
 function parse(source: Source, problems: ProblemList): readonly Statement[] {
   for (const dialect of ['0.18', '0.19'] as const) {
     const found = new ProblemList();
@@ -325,7 +326,7 @@ function hasTopLevelBranch(regex: string): boolean {
   return false;
 }
 
-/** Levels that replace `verbose`, from the given number on. */
+/** Values of `log_level` and `report_level` for a value of `verbose` of at least `from`. */
 const levels: readonly (readonly [from: number, log: string, report: string])[] = [
   [221, 'trace', 'added_removed_entries'],
   [201, 'debug', 'added_removed_entries'],
@@ -339,7 +340,7 @@ const levels: readonly (readonly [from: number, log: string, report: string])[] 
   [0, 'error', 'summary'],
 ];
 
-/** Two lines; `undefined` for what is not a number from 0 to 255. As the File Integrity Operator has it. */
+/** The two lines that replace `verbose`, as in the File Integrity Operator; `undefined` unless it is a number from 0 to 255. */
 function reportAndLogLevels(verbose: string): readonly string[] | undefined {
   if (!/^\d{1,3}$/.test(verbose) || Number(verbose) > 255) return undefined;
   const level = levels.find(([from]) => Number(verbose) >= from);

@@ -1,11 +1,14 @@
 /**
- * The configuration of a FileIntegrity that names none. It is written for the host; `convertAideConf` adapts it to a mount.
+ * The configuration of a FileIntegrity that names none. It is written for the host; `convertAideConf` adapts it to a
+ * mount.
  *
- * It watches all that the released default of the File Integrity Operator (FIO) watches: it excludes only what
- * that excludes. Each exclusion names the noise that it prevents; how much is left is measured in docs/file-integrity.md.
+ * It watches everything that the released default of the File Integrity Operator (FIO) watches: it excludes nothing
+ * that FIO's default includes. Each exclusion names the noise that it prevents; docs/file-integrity.md has measurements
+ * of the remaining noise.
  *
- * It suits Debian, Ubuntu, RHEL and its kin, RHCOS and other image based systems, Talos and its kin: a path that does
- * not exist selects nothing. It reads the same with AIDE 0.18 and 0.19: no negative rule with a `$` matches a directory.
+ * It suits Debian, Ubuntu, RHEL and its derivatives, RHCOS and other image-based systems, Talos and the like: a path
+ * that does not exist selects nothing. It has the same meaning in AIDE 0.18 and 0.19: no negative rule with a `$`
+ * matches a directory.
  */
 
 export const defaultAideConf = `# File integrity of a Kubernetes node.

@@ -1,6 +1,4 @@
-/**
- * From statements to rules: groups, macros, conditions, options. Includes are in include.ts, rules in rule.ts.
- */
+/** Evaluates statements to rules: groups, macros, conditions, options. See include.ts for includes, rule.ts for rules. */
 import { checksums, type AttributeSet } from '../model/attributes.ts';
 import type { ByteString } from '../model/entry.ts';
 import { bytesOf } from '../model/bytes.ts';
@@ -22,19 +20,19 @@ import {
 } from './syntax.ts';
 import { oldConditions } from './condition.ts';
 
-/** Limit of a text with its macros, which may be nested. */
+/** Limit of a text after expanding its macros, which may be nested. */
 const maxTextBytes = 65_536;
-/** Limit of all rules; an automaton takes 200,000 states. */
+/** Limit of all rules together; their automaton may have 200,000 states. */
 const maxRuleBytes = 250_000;
 
-/** The value of `@@{AIDE_VERSION}` and for `version_ge`. */
+/** The value of `@@{AIDE_VERSION}`, which `version_ge` compares too. */
 const versions: Readonly<Record<Dialect, string>> = { '0.18': '0.18.8', '0.19': '0.19.2' };
 
 /**
  * Reads a configuration as AIDE does.
  *
- * @param file as in messages
- * @param content text, the bytes of a file, or what a conversion has made
+ * @param file the name to show in messages
+ * @param content text, the bytes of a file, or the result of a conversion
  * @throws {RampartError} INPUT with all errors (at most 20), each with file, line, what is wrong and what to do
  */
 export function readAideConf(
@@ -48,7 +46,7 @@ export function readAideConf(
   return conf;
 }
 
-/** Like {@link readAideConf}, with errors and warnings added to `problems`; wrong lines are left out. */
+/** Like {@link readAideConf}, but adds errors and warnings to `problems` and skips wrong lines. */
 export function tryAideConf(
   file: string,
   content: string | Uint8Array | Source,
@@ -252,7 +250,7 @@ class Evaluation implements Reading {
       if (option.type === 'checksums' && (set.set & ~checksums) !== 0) {
         this.problems.error(value.at, fault`'${name}' accepts only checksums`, 'Remove the other attributes');
       }
-      // Attributes that a report omits must not become sha256.
+      // An option of type `attributes` lists what a report omits: an unsupported checksum in it must not become sha256.
       this.#attributeOptions.set(name, option.type === 'checksums' ? settled(set) : set.set);
       return;
     }

@@ -1,4 +1,4 @@
-/** Attribute arithmetic: groups and `p+u-G`, from left to right. */
+/** Attribute arithmetic: groups and expressions such as `p+u-G`, evaluated from left to right. */
 import {
   attributes,
   checksums,
@@ -12,8 +12,8 @@ import type { Dialect } from './source.ts';
 import type { Expression, Term } from './syntax.ts';
 
 /**
- * Attributes, and checksums that we do not calculate as bits of their own: `R+sha256-md5` takes md5 away and leaves
- * sha256, so they cannot be one before the arithmetic is done.
+ * Attributes (`set`) and unsupported checksums (`foreign`), each as one bit. Unsupported checksums need bits of their
+ * own, because they are replaced by sha256 only after the arithmetic: `R+sha256-md5` removes md5 and keeps sha256.
  */
 export interface Value {
   readonly set: AttributeSet;
@@ -23,24 +23,21 @@ export interface Value {
 const foreignNames = [...refusedChecksums, ...otherChecksums];
 const foreignBits = new Map(foreignNames.map((name, at) => [name, 1 << at]));
 
-/** Attributes of 0.19, on Linux; read but not compared. */
+/** Attributes that 0.19 has on Linux: accepted, but not compared. */
 export const ignoredAttributes: ReadonlySet<string> = new Set(['fstype']);
 
-/** The checksum that 0.19 has in `R` in place of md5. */
+/** The unsupported checksum that `R` contains. */
 const checksumOfR: Readonly<Record<Dialect, string>> = { '0.18': 'md5', '0.19': 'sha3_256' };
 
-/**
- * Checksums that `H` of 0.19 lacks (ChangeLog, 2024-11-10): its legacy checksums, and those that it no longer
- * has at all.
- */
+/** Checksums that are not in `H` of 0.19 (ChangeLog, 2024-11-10): those that it calls legacy, and those that it has removed. */
 const notInH = new Set(['md5', 'sha1', 'rmd160', 'gost', 'tiger', 'crc32', 'crc32b', 'haval', 'whirlpool']);
 
-/** With sha256 in place of the checksums that we do not calculate, unless it has another checksum. */
+/** The attributes, with sha256 in place of unsupported checksums, unless they include a supported checksum. */
 export function settled({ set, foreign }: Value): AttributeSet {
   return foreign !== 0 && (set & checksums) === 0 ? set | setOf('sha256') : set;
 }
 
-/** The meaning of names, as far as the file was read. */
+/** The values of attribute and group names, as defined so far in the file. */
 export class Groups {
   readonly #values = new Map<string, Value>();
   readonly #own = new Set<string>();
@@ -67,12 +64,12 @@ export class Groups {
     this.#own.add(name);
   }
 
-  /** Whether the file itself has defined it. */
+  /** Whether the file itself has defined the name. */
   isOwn(name: string): boolean {
     return this.#own.has(name);
   }
 
-  /** From left to right; `unknown` is called for undefined names, which count as empty. */
+  /** Evaluates from left to right; calls `unknown` for undefined names, which count as empty. */
   evaluate(expression: Expression, unknown: (term: Term) => void): Value {
     let set = 0;
     let foreign = 0;

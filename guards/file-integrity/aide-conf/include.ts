@@ -1,4 +1,4 @@
-/** `@@include` and `@@x_include`: one file, or those of a directory whose names match. */
+/** `@@include` and `@@x_include`: of a single file, or of the files of a directory whose names match. */
 import { closeSync, constants, fstatSync, openSync, statSync } from 'node:fs';
 
 import { compareText } from '../../../lib/output/compare-text.ts';
@@ -12,13 +12,16 @@ import { regexOf } from './rule.ts';
 import { type Fault, fault, type Position, type ProblemList, sourceOf } from './source.ts';
 import type { IncludeStatement, Text } from './syntax.ts';
 
-/** As in AIDE. */
+/** Limit of nested includes, as in AIDE. */
 const maxDepth = 16;
-/** Reads of files, of one configuration. AIDE has no limit: a directory that includes itself keeps it busy for years. */
+/**
+ * Limit of the files that one configuration includes, counting repeated ones. AIDE has no limit: a directory that
+ * includes itself keeps it busy for years.
+ */
 const maxFiles = 10_000;
 /** Limit of one file. */
 const maxFileBytes = 4 * 1024 * 1024;
-/** Limit of all files that one configuration includes. */
+/** Limit of all files together that one configuration includes. */
 const maxBytes = 4 * maxFileBytes;
 
 const missingNext = 'Create it, or remove the line; @@if exists FILE checks whether it exists';
@@ -66,7 +69,7 @@ function unread(at: Position, what: Fault, next: string, { problems, unreadInclu
   unreadIncludes.push(problems.error(at, what, next));
 }
 
-/** The prefix for the rules of included files; undefined for an invalid path. */
+/** The prefix for the rules of included files; undefined if the path is invalid. */
 function prefixOf(prefix: Text, reading: Reading): ByteString | undefined {
   const own = reading.bytes(prefix).replace(/\/$/, '');
   if (own === '' || own.startsWith('/')) return own;
@@ -78,7 +81,7 @@ function prefixOf(prefix: Text, reading: Reading): ByteString | undefined {
   return undefined;
 }
 
-/** The files of a directory whose names match, in the order of their bytes, as in the C locale. */
+/** The files of a directory whose names match, sorted by their bytes, as in the C locale. */
 function filesIn(directory: string, { at }: Text, pattern: Text, reading: Reading): readonly string[] {
   const { problems, environment } = reading;
   const regex = regexOf(reading.bytes(pattern), pattern.at, problems, fault`the pattern`);
@@ -97,7 +100,8 @@ function filesIn(directory: string, { at }: Text, pattern: Text, reading: Readin
   const matching = files.filter((name) => names.matches(names.walk(names.start, bytesOf(name))).length > 0);
   const wanted = matching.length === 0 ? onlyName(reading.text(pattern)) : undefined;
   if (wanted !== undefined) {
-    // To AIDE that is nothing; but so the conversion writes the inclusion of one file, which has to be there.
+    // AIDE does not report this. But the conversion writes the inclusion of a single file in this form, and that file
+    // has to exist.
     unread(at, fault`cannot read ${directory}/${wanted}: there is no such file`, missingNext, reading);
   }
   return matching
@@ -106,7 +110,7 @@ function filesIn(directory: string, { at }: Text, pattern: Text, reading: Readin
     .map(([, name]) => `${directory}/${name}`);
 }
 
-/** The name that an expression matches, if it matches one alone: `^a\.conf$`. */
+/** The name that an expression matches, if it matches only one: `^a\.conf$`. */
 function onlyName(pattern: string): string | undefined {
   const name = /^\^((?:[^.*+?^${}()|[\]\\]|\\[^A-Za-z0-9])+)\$$/.exec(pattern)?.[1];
   return name?.replace(/\\(.)/gs, '$1');
@@ -157,8 +161,8 @@ export function readRegularFile(path: string): Buffer {
 }
 
 /**
- * Whether a file of a directory is read: regular files, and missing ones, so that a dangling link is an
- * error, as in AIDE, and not silently skipped with its rules.
+ * Whether a file of a directory is included: a regular file, or a name whose target does not exist, so that a dangling
+ * link is an error, as in AIDE, instead of silently losing its rules.
  */
 export function isIncluded(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isFile() ?? true;

@@ -1,4 +1,4 @@
-/** Reading one line of aide.conf piece by piece. */
+/** Reads one line of aide.conf, part by part. */
 import { fault, type Fault, type Position, type Source } from './source.ts';
 import type { Expression, Restriction, Term, Text } from './syntax.ts';
 
@@ -26,9 +26,9 @@ export class Line {
   readonly source: Source;
   readonly number: number;
   readonly start: number;
-  /** Without the blanks at the end. */
+  /** Offset of the end of the line, without trailing blanks. */
   readonly end: number;
-  /** Offset in the text of the source. */
+  /** Current offset in the text of the source. */
   at: number;
 
   constructor(source: Source, number: number, start: number, end: number) {
@@ -36,7 +36,7 @@ export class Line {
     this.number = number;
     this.start = start;
     let last = end;
-    // A blank that is escaped belongs to the text before it.
+    // An escaped blank belongs to the text before it.
     while (last > start && isBlank(source.text[last - 1]) && source.text[last - 2] !== '\\') last--;
     this.end = last;
     this.at = start;
@@ -55,34 +55,34 @@ export class Line {
     return { source: this.source, line: this.number, column: from - this.start + 1, offset: from, end };
   }
 
-  /** Whether there were any. */
+  /** Returns whether there were any blanks. */
   skipBlanks(): boolean {
     const from = this.at;
     while (this.at < this.end && isBlank(this.source.text[this.at])) this.at++;
     return this.at > from;
   }
 
-  /** The match of `pattern` here, or `undefined`; it has to start with `^`. */
+  /** Takes the text here that `pattern` matches; `undefined` if it does not match. The pattern must start with `^`. */
   take(pattern: RegExp): string | undefined {
     const match = pattern.exec(this.rest)?.[0];
     if (match !== undefined) this.at += match.length;
     return match;
   }
 
-  /** @throws {LineError} when something follows */
+  /** @throws {LineError} if anything but blanks follows */
   expectEnd(next: string): void {
     this.skipBlanks();
     if (!this.isAtEnd) throw new LineError(this.position(), fault`unexpected '${this.rest}'`, next);
   }
 
-  /** A path, a value: up to a blank that is not escaped; `undefined` at the end of the line. */
+  /** Takes a text, such as a path or a value: up to an unescaped blank. `undefined` at the end of the line. */
   text(): Text | undefined {
     const { text } = this.source;
     const from = this.at;
     const parts: ({ literal: string } | { variable: string })[] = [];
     let literal = '';
     while (this.at < this.end) {
-      // In one piece: character by character, a text would be many times as large.
+      // Take plain text at once: adding single characters would make the string many times as large in memory.
       const plain = this.take(/^[^ \t\r\0\\@]+/);
       if (plain !== undefined) {
         literal += plain;
@@ -141,7 +141,7 @@ export class Line {
     );
   }
 
-  /** `p+u-G`; everything up to the end of the line. */
+  /** Parses an expression such as `p+u-G`, up to the end of the line. */
   expression(first = this.#name(fault`an attribute or a group`)): Expression {
     const terms: Term[] = [{ ...first, operator: '+' }];
     this.skipBlanks();
@@ -155,7 +155,7 @@ export class Line {
     return { at: { ...first.at, end: last.end }, terms };
   }
 
-  /** Parses the part after the path of a rule: `[f,d[=tmpfs]] p+u`, for a negative rule only the types. */
+  /** Parses the part after the path of a rule: `[f,d[=tmpfs]] p+u`; for a negative rule, only the types. */
   afterPath(isNegative: boolean): {
     restriction: Restriction | undefined;
     expression: Expression | undefined;

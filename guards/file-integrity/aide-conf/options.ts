@@ -17,13 +17,13 @@ export type OptionType =
 
 export interface Option {
   readonly type: OptionType;
-  /** AIDE takes the first line that sets it, and `last` the last one. */
+  /** Which line takes effect if several set the option; with `all`, each does. */
   readonly wins: 'first' | 'last' | 'all';
 }
 
 const logLevels = [
   ...['error', 'warning', 'notice', 'info', 'rule', 'compare', 'config', 'debug', 'thread', 'trace'],
-  // New in 0.19.
+  // Added in 0.19.
   'limit',
 ];
 
@@ -66,7 +66,7 @@ export const oldNames: ReadonlyMap<string, string> = new Map([
   ['summarize_changes', 'report_summarize_changes'],
 ]);
 
-/** Refused by 0.17 and later; what to write now. */
+/** Options that 0.17 and later refuse, with what to write instead. */
 export const removedOptions: ReadonlyMap<string, string> = new Map([
   ['verbose', "Write 'log_level' and 'report_level' instead"],
   [
@@ -81,7 +81,7 @@ export function isAttributeType(type: OptionType): boolean {
   return type === 'attributes' || type === 'checksums';
 }
 
-/** The error in the value, or `undefined`. `hostname` is that of the node, which may be in a file URL. */
+/** The error in the value; `undefined` if it is valid. `hostname` is that of the node, which may occur in a file URL. */
 export function wrongValue(type: OptionType, value: string, hostname: string): Fault | undefined {
   switch (type) {
     case 'bool':

@@ -1,6 +1,6 @@
 /**
- * aide.conf as statements with their places. Nothing is evaluated and nothing is read; an invalid line is
- * reported, and parsing continues with the next one.
+ * Parses aide.conf into statements with their positions, without evaluating them or reading other files. An invalid
+ * line is reported, and parsing continues with the next one.
  */
 import { parseCondition, parseOldCondition, unread } from './condition.ts';
 import { Line, LineError } from './line.ts';
@@ -8,14 +8,14 @@ import { isAttributeType, oldNames, options, removedOptions, type Option } from 
 import { fault, type Dialect, type Position, type ProblemList, type Source } from './source.ts';
 import type { Condition, IfStatement, RuleKind, Statement, Text } from './syntax.ts';
 
-/** Longer than any path; a file that is no aide.conf at all is often a single line. */
+/** Longer than any path. A longer line suggests that the file is not an aide.conf: such files are often a single line. */
 const maxLineLength = 65_536;
 /**
- * Limit for all files of a configuration, without empty lines and comments: more rules than an automaton
- * takes.
+ * Limit of the statements of all files of a configuration, not counting empty lines and comments: more rules than fit
+ * into an automaton.
  */
 export const maxStatements = 15_000;
-/** Deeper than any real configuration; each level is a call when it is evaluated. */
+/** Deeper than any real configuration; evaluating a level takes a nested call. */
 const maxConditionDepth = 64;
 
 const sigils: Readonly<Record<string, RuleKind>> = {
@@ -25,7 +25,7 @@ const sigils: Readonly<Record<string, RuleKind>> = {
   '/': 'regular',
 };
 
-/** Problems are added to `problems`; statements that are wrong are left out. */
+/** Parses a configuration. Problems are added to `problems`; wrong statements are left out. */
 export function parseAideConf(
   source: Source,
   problems: ProblemList,
@@ -35,11 +35,11 @@ export function parseAideConf(
 }
 
 export interface ParseOptions {
-  /** Options that AIDE no longer has but that are still read, with their type. */
+  /** Options that AIDE no longer has but that are still accepted, with their type. */
   readonly kept?: ReadonlyMap<string, Option>;
-  /** Default: 0.18, which reads a name in lower case as an option; 0.19 may read it as a group. */
+  /** Default: 0.18, which reads a lower-case name as an option; 0.19 may read it as a group. */
   readonly dialect?: Dialect;
-  /** Statements that are read, without empty lines and comments; default: {@link maxStatements}. */
+  /** Limit of statements, not counting empty lines and comments. Default: {@link maxStatements}. */
   readonly max?: number;
 }
 
@@ -270,7 +270,7 @@ class Parser {
         }
         const opened: OpenIf = { at, word, condition: unread, branch: [], otherwise: undefined };
         this.#open.push(opened);
-        // An error in the condition must not make an orphan of its @@endif.
+        // The condition is already open, so an error in it does not make its @@endif an error too.
         const condition = word === '@@if' ? parseCondition(line) : parseOldCondition(line, word);
         line.expectEnd('A condition ends at the end of its line');
         this.#open[this.#open.length - 1] = { ...opened, condition };
@@ -298,7 +298,10 @@ class Parser {
   }
 }
 
-/** AIDE reads a name of only lowercase letters and _ as an option, not a group. 0.19 does so only if the name contains a _ or is, or once was, an option. */
+/**
+ * Whether a name is a group, not an option. AIDE reads a name of only lowercase letters and _ as an option; 0.19 does
+ * so only if the name contains a _ or is, or once was, an option.
+ */
 export function isGroupName(name: string, dialect: Dialect): boolean {
   if (!/^[a-z_]+$/.test(name)) return true;
   return dialect === '0.19' && !name.includes('_') && !removedOptions.has(name);

@@ -1,9 +1,9 @@
-/** The `report_*` options of a configuration, as reports take them. */
+/** Converts the `report_*` options of a configuration to those of reports. */
 import { e2fsOfLetters } from '../model/e2fs-attributes.ts';
 import type { AideConf } from './conf.ts';
 import { defaultReportOptions, reportLevels, type ReportOptions } from '../model/report.ts';
 
-/** Options that are not set have AIDE's defaults. */
+/** Unset options have AIDE's defaults. */
 export function reportOptionsOf(conf: Pick<AideConf, 'options' | 'attributeOptions'>): ReportOptions {
   const { options, attributeOptions } = conf;
   const truth = (name: string, byDefault: boolean): boolean => {

@@ -1,4 +1,4 @@
-/** One rule: its regular expression, its file types, its attributes. */
+/** Evaluates one rule: its regular expression, its file types, its attributes. */
 import { parsePcre, PcreSyntaxError, PcreUnsupportedError } from '../pcre/pcre.ts';
 import type { RegexNode } from '../pcre/program.ts';
 import { checksums, otherChecksums, refusedChecksums, setOf } from '../model/attributes.ts';
@@ -10,7 +10,7 @@ import { ignoredAttributes, settled } from './expression.ts';
 import { fault, type Fault, type Position, type ProblemList } from './source.ts';
 import type { Expression, Restriction, RuleStatement } from './syntax.ts';
 
-/** `undefined` for an invalid rule, which is reported. */
+/** The rule; `undefined` if it is invalid, which is reported. */
 export function ruleOf(statement: RuleStatement, prefix: ByteString, reading: Reading): Rule | undefined {
   const { problems } = reading;
   const { type: kind, path, restriction, expression, at } = statement;
@@ -43,14 +43,14 @@ export function ruleOf(statement: RuleStatement, prefix: ByteString, reading: Re
     problems.error(path.at, fault`there are two slashes in a row`, 'Write one slash');
     return undefined;
   }
-  // AIDE takes two that are the last ones.
+  // AIDE accepts two slashes if they are the last ones before a special character.
   if (/^[^(^$?*[\\]*\/\//.test(pattern)) {
     problems.warn(path.at, fault`there are two slashes in a row: no path matches`, 'Write one slash');
   }
   return { kind, pattern, regex, types, attributes, at };
 }
 
-/** An expression that PCRE2 or our engine refuses is reported. */
+/** Parses a regular expression; `undefined` if PCRE2 or our engine refuses it, which is reported. */
 export function regexOf(
   pattern: ByteString,
   at: Position,
@@ -95,7 +95,7 @@ function typesOf(
   for (const { at, name } of restriction.types) {
     const type = fileTypes.find((known) => known === name);
     if (type !== undefined) types.add(type);
-    // 0: any type. In company it counts for nothing.
+    // 0 means any type; together with other types it has no effect.
     else if (name !== '0') {
       isWrong = true;
       const isSolaris = name === 'D' || name === 'P';
@@ -110,7 +110,7 @@ function typesOf(
   return types.size === 0 ? undefined : types;
 }
 
-/** Warns about names with another meaning here. */
+/** Warns about names that have another meaning here than in AIDE. */
 export function warnOfAttributes(expression: Expression, { problems, groups }: Reading): void {
   for (const { at, name, operator } of expression.terms) {
     if (operator === '-' || groups.isOwn(name)) continue;

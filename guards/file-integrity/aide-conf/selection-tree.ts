@@ -1,7 +1,4 @@
-/**
- * The rules by the directory that they are kept with, as AIDE keeps them: of all rules that match a file, those of the
- * deepest directory come first.
- */
+/** The rules, grouped by directory as in AIDE: of all rules that match a file, those of the deepest directory have precedence. */
 import type { Rule } from './conf.ts';
 import type { ByteString } from '../model/entry.ts';
 
@@ -9,7 +6,7 @@ export interface RuleNode {
   readonly path: ByteString;
   readonly parent: RuleNode | undefined;
   readonly depth: number;
-  /** Indexes of the rules here, in the order of the configuration. */
+  /** Indexes of this directory's rules, in the order of the configuration. */
   readonly equals: number[];
   readonly regular: number[];
   readonly negative: number[];
@@ -31,14 +28,14 @@ export class RuleTree {
     }
   }
 
-  /** Has nodes also for directories without rules that have a directory with rules below them. */
+  /** The node of a directory; undefined if neither it nor any directory below it has rules. */
   get(path: ByteString): RuleNode | undefined {
     return this.#nodes.get(path);
   }
 
-  /** The deepest one that leads to `directory`, or is its own. */
+  /** The node of `directory` or else of its nearest ancestor that has one. */
   nearest(directory: ByteString): RuleNode {
-    // Nothing is kept with a longer one: a directory may lie a thousand names deep.
+    // No node has a longer path, so the rest is cut off: a directory may be a thousand levels deep.
     let path = directory;
     if (path.length > this.#longest) path = path.slice(0, Math.max(1, path.lastIndexOf('/', this.#longest)));
     for (;;) {
@@ -67,9 +64,9 @@ function nodeOf(path: ByteString, parent: RuleNode | undefined): RuleNode {
 }
 
 /**
- * The directory that a rule is kept with: the part before the first special character, up to the last slash.
- * As AIDE finds it, with what that does to `.`, `+`, `{` and `|` (taken as they are) and to escapes (the
- * backslash goes).
+ * The directory that a rule belongs to: the part before the first special character, up to the last slash. Computed as
+ * AIDE does: `.`, `+`, `{` and `|` count as literal characters, and an escape becomes the character after its
+ * backslash.
  */
 export function literalPath(pattern: ByteString): ByteString {
   let path = '/';

@@ -1,10 +1,9 @@
 /**
- * Which files a configuration selects, with which attributes: the decisions of AIDE 0.18 and 0.19.
+ * Decides which files a configuration selects, with which attributes, as AIDE 0.18 and 0.19 do.
  *
- * The automaton of all rules is walked once for each path; of a directory's files only their names. Results
- * for the directories on the way are cached while files of the same directories are decided. Facts: AIDE,
- * src/seltree.c (check_seltree, check_node_for_match) and src/db_disk.c (scan_dir), and the behaviour of
- * 0.18.3.
+ * The automaton of all rules reads each path once; for files in the same directory, it reads only their names, because
+ * the states of recent directories are cached. Source: AIDE, src/seltree.c (check_seltree, check_node_for_match) and
+ * src/db_disk.c (scan_dir), and observed behaviour of 0.18.3.
  */
 import { PatternSet, type WalkState } from '../pcre/pattern-set.ts';
 import type { AideConf, Rule } from './conf.ts';
@@ -18,31 +17,31 @@ export interface Decision {
   readonly rule: Rule;
 }
 
-/** `partial`: not selected, but something below could be; `pruned`: nothing below is, whatever rules say. */
+/** `partial`: not selected, but something below may be; `pruned`: nothing below is selected, whatever other rules match. */
 type Outcome = Decision | 'partial' | 'none' | 'pruned';
 
-/** Common to all files of a directory. */
+/** What all files of a directory have in common. */
 interface Directory {
   readonly path: ByteString;
-  /** After the directory and its slash. */
+  /** The state after reading the directory's path and a slash. */
   readonly state: WalkState;
-  /** With rules, from the directory itself up to the root. */
+  /** Nodes that have rules, from the directory itself up to the root. */
   readonly nodes: readonly RuleNode[];
   readonly own: RuleNode | undefined;
-  /** The nodes of which a negative rule matches a directory on the way that lies below the node. */
+  /** Nodes that have a negative rule which matches this directory, or one between the node and this directory. */
   readonly excluding: ReadonlySet<RuleNode>;
-  /** Whether a scan comes here. */
+  /** Whether a scan reaches this directory. */
   readonly isReached: boolean;
 }
 
-/**
- * How many directories are remembered, at some 300 bytes each; when there are more, all are forgotten at
- * once.
- */
+/** Limit of cached directories, of some 300 bytes each; above it, the cache is cleared. */
 const maxDirectories = 16_384;
 const slash = 0x2f;
 
-/** Paths are absolute, without a slash at the end (but `/`), as AIDE has them after `root_prefix`. Holds only memory. */
+/**
+ * Paths are absolute and have no trailing slash (except `/`), as in AIDE after `root_prefix` is applied. It holds only
+ * memory, so it need not be disposed.
+ */
 export class Selection {
   readonly #rules: readonly Rule[];
   readonly #dialect: Dialect;
@@ -54,7 +53,7 @@ export class Selection {
   #last: Directory | undefined;
   #generation = 0;
 
-  /** @throws {RegexSizeError} when the rules are too large together: 200,000 states */
+  /** @throws {RegexSizeError} if all rules together need more than 200,000 states */
   constructor(conf: Pick<AideConf, 'rules' | 'dialect'>) {
     this.#rules = conf.rules;
     this.#dialect = conf.dialect;
@@ -65,8 +64,8 @@ export class Selection {
   }
 
   /**
-   * The rules' decision about a file, like `aide --path-check`; in 0.18, that ignores whether a scan reaches
-   * the file.
+   * The decision of the rules about a file, like `aide --path-check`: in 0.18, it does not matter whether a scan
+   * reaches the file.
    */
   decide(path: ByteString, type: FileType): Decision | undefined {
     return this.#decide(this.#directoryFor(path), path, type, this.#dialect === '0.19');
@@ -85,7 +84,7 @@ export class Selection {
     const inside = this.#directory(directory);
     if (!inside.isReached) return 'none';
     if (!this.#patterns.isSettled(inside.state)) return undefined;
-    // For a file that is not a directory, only the state matters, not its path.
+    // If the file is not a directory, only the state matters, so any path will do.
     const outcome = this.#outcome(inside, inside.state, directory, type);
     return typeof outcome === 'string' ? 'none' : outcome;
   }
@@ -97,8 +96,8 @@ export class Selection {
   }
 
   /**
-   * Whether a scan of the directory above has to read this one. If not, nothing below is selected;
-   * that is less than AIDE looks at, and the same that it selects.
+   * Whether a scan of the directory above has to read this one. If not, nothing below is selected. AIDE reads more
+   * directories, but selects the same files.
    */
   descend(path: ByteString): boolean {
     const directory = this.#directoryFor(path);
@@ -116,7 +115,10 @@ export class Selection {
     return this.#patterns.matches(inside).some(leads) || this.#patterns.alive(inside).some(leads);
   }
 
-  /** Whether a rule that matches can select something below a directory: that depends on the directory it is kept with. */
+  /**
+   * Whether a rule can select something below a directory, if it matches there. That depends on the directory that the
+   * rule belongs to.
+   */
   #decidesBelow(index: number, path: ByteString): boolean {
     const node = this.#nodeOf[index];
     const list = this.#listOf(index);
@@ -125,7 +127,7 @@ export class Selection {
     return list === 'regular' && path.startsWith(withSlash(node.path));
   }
 
-  /** Whether the rule matches everything below a directory. */
+  /** Whether the rule excludes everything below a directory, if it matches there. */
   #excludesBelow(index: number, path: ByteString): boolean {
     const node = this.#nodeOf[index];
     if (node === undefined || this.#listOf(index) !== 'negative' || this.#rules[index]?.types !== undefined)
@@ -138,7 +140,7 @@ export class Selection {
     return kind === 'equals' || kind === 'regular' ? kind : 'negative';
   }
 
-  /** Whether AIDE itself would go on. */
+  /** Whether AIDE itself would read the directory. */
   #goesOn(path: ByteString, outcome: Outcome): boolean {
     if (path === '/' && this.#dialect === '0.18') return true;
     if (outcome === 'pruned') return false;
@@ -146,14 +148,14 @@ export class Selection {
     return outcome !== 'none' || this.#tree.get(path) !== undefined;
   }
 
-  /** After the whole path. */
+  /** The state after reading the whole path. */
   #stateOf(directory: Directory, path: ByteString): WalkState {
     return this.#patterns.walk(directory.state, path, directory.path === '/' ? 1 : directory.path.length + 1);
   }
 
   #outcome(directory: Directory, state: WalkState, path: ByteString, type: FileType): Outcome {
     const matched = this.#patterns.matches(state);
-    // Only for a directory it makes a difference whether a rule could match below it.
+    // Whether a rule could match below matters only for directories.
     const isDirectory = type === 'd';
     const isNew = this.#dialect === '0.19';
     let isPartial = isDirectory && isNew && this.#tree.get(path) !== undefined;
@@ -184,14 +186,14 @@ export class Selection {
     return decision ?? 'partial';
   }
 
-  /** The first rule of a node that matches and is for this type of file, or -1. */
+  /** Index of the node's first rule that matches and is for this type of file; -1 if no rule does. */
   #first(
     node: RuleNode,
     list: 'equals' | 'regular' | 'negative',
     matched: readonly number[],
     type: FileType,
   ): number {
-    // Few rules match a path, and many may be in a node.
+    // Iterates over the matching rules: few match a path, but a node may have many.
     for (const index of matched) {
       if (this.#nodeOf[index] !== node || this.#listOf(index) !== list) continue;
       const types = this.#rules[index]?.types;
@@ -200,16 +202,13 @@ export class Selection {
     return -1;
   }
 
-  /** For a path that no rule of the list selects. */
+  /** Whether a rule of the list, none of which selects this path, could match below it. */
   #couldMatch(list: readonly number[], state: WalkState): boolean {
     const [matched, alive] = [this.#patterns.matches(state), this.#patterns.alive(state)];
     return list.some((index) => matched.includes(index) || alive.includes(index));
   }
 
-  /**
-   * The directory that a path lies in. Often the same as for the previous path; this is checked without
-   * building the directory's name.
-   */
+  /** The parent directory of a path. Often it is that of the previous path, which is checked without creating a string for it. */
   #directoryFor(path: ByteString): Directory {
     const last = this.#last;
     if (last !== undefined && last.path !== '/') {
@@ -257,7 +256,7 @@ export class Selection {
   }
 }
 
-/** The directory that a path lies in; the root lies in itself. */
+/** The parent directory of a path; the root's parent is the root. */
 export function directoryOf(path: ByteString): ByteString {
   const end = path.lastIndexOf('/');
   return end <= 0 ? '/' : path.slice(0, end);

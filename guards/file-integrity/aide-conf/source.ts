@@ -1,23 +1,26 @@
-/** Positions in a configuration, and the errors there. */
+/** Positions in a configuration, and errors at these positions. */
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 
-/** Versions of AIDE: 0.18 and 0.19 read some lines differently (see README.md). */
+/** Versions of AIDE that read some lines differently (see README.md). */
 export const dialects = ['0.18', '0.19'] as const;
 export type Dialect = (typeof dialects)[number];
 
 export interface Source {
-  /** Name of the file in messages. */
+  /** Name of the file, as shown in messages. */
   readonly file: string;
   readonly text: string;
-  /** `text` has one character a byte: it came as bytes that are not UTF-8. */
+  /** Whether each character of `text` is a byte, because the file is not UTF-8. */
   readonly isBytes: boolean;
-  /** A file of the node, which the author of the configuration may not read: its text is in no message. */
+  /** Whether the author of the configuration may not read this file of the node: messages then omit its text. */
   readonly isPrivate?: boolean;
-  /** For a converted text: the original, which errors refer to. */
+  /**
+   * If `text` is the result of a conversion: the original text, and the offset in it for an offset in `text`. Errors
+   * refer to the original.
+   */
   readonly written?: { readonly text: string; readonly offsetOf: (offset: number) => number };
 }
 
-/** The file's bytes as text: as UTF-8 if they are that, else one character a byte. */
+/** Decodes a file: as UTF-8 if it is valid, otherwise one character for each byte. */
 export function sourceOf(file: string, content: string | Uint8Array | Source): Source {
   if (typeof content === 'object' && 'isBytes' in content) return content;
   if (typeof content === 'string') return { file, text: content, isBytes: false };
@@ -29,7 +32,7 @@ export function sourceOf(file: string, content: string | Uint8Array | Source): S
   }
 }
 
-/** Line and column count from 1, the column in characters; the offsets are into the text of the source. */
+/** `line` and `column` count from 1, the column in characters; `offset` and `end` are offsets in the text of the source. */
 export interface Position {
   readonly source: Source;
   readonly line: number;
@@ -38,13 +41,13 @@ export interface Position {
   readonly end: number;
 }
 
-/** The error: `unknown option 'verbosity'`; and the same without text of the file: `unknown option '...'`. */
+/** `text` is the error: `unknown option 'verbosity'`. `kind` is the same without text of the file: `unknown option '...'`. */
 export interface Fault {
   readonly text: string;
   readonly kind: string;
 }
 
-/** Everything that is interpolated counts as text of the file, except numbers and other faults. */
+/** Creates a fault. Interpolated values count as text of the file, except numbers and other faults. */
 export function fault(strings: TemplateStringsArray, ...values: readonly (string | number | Fault)[]): Fault {
   const join = (of: (value: string | number | Fault) => string | number): string =>
     strings.map((part, at) => part + (at < values.length ? of(values[at] ?? '') : '')).join('');
@@ -56,7 +59,7 @@ export function fault(strings: TemplateStringsArray, ...values: readonly (string
   };
 }
 
-/** Words of ours, for {@link fault}. */
+/** A fault without text of the file, also for interpolation in {@link fault}. */
 export function plain(text: string): Fault {
   return { text, kind: text };
 }
@@ -69,11 +72,11 @@ export interface ConfProblem {
   readonly next: string;
 }
 
-/** Limit for reported errors; a file of another format would have one in each line. */
+/** Limit of reported errors: a file in another format would have one in each line. */
 export const maxErrors = 20;
 const maxWarnings = 100;
 
-/** Collects problems; the same one at the same place counts once. */
+/** Collects problems; the same problem at the same position counts once. */
 export class ProblemList {
   readonly #problems: ConfProblem[] = [];
   readonly #seen = new Set<string>();
@@ -82,17 +85,17 @@ export class ProblemList {
   #errors = 0;
   #warnings = 0;
 
-  /** @param limit errors after which nothing more is examined */
+  /** @param limit number of errors after which evaluation stops */
   constructor(limit = maxErrors) {
     this.#limit = limit;
   }
 
-  /** From now on, no message has text that was interpolated: it may come from a file of the node, by a macro. */
+  /** From now on, messages omit all interpolated text: through a macro, it may come from a file of the node. */
   hideValues(): void {
     this.#hidesValues = true;
   }
 
-  /** @returns the reported problem */
+  /** @returns the problem that was added */
   error(at: Position, what: Fault, next: string): ConfProblem {
     const problem: ConfProblem = { severity: 'error', at, what: this.#reported(what), next };
     this.#add(problem);
@@ -121,7 +124,7 @@ export class ProblemList {
     this.#errors = Math.max(this.#errors, other.#errors);
   }
 
-  /** Includes errors beyond the limit. */
+  /** Number of errors, including those beyond the limit. */
   get errorCount(): number {
     return this.#errors;
   }
@@ -130,12 +133,12 @@ export class ProblemList {
     return this.#errors >= this.#limit;
   }
 
-  /** In the order of the files that they were found in. */
+  /** In the order in which they were found. */
   get problems(): readonly ConfProblem[] {
     return this.#problems;
   }
 
-  /** @throws {RampartError} INPUT with all errors, when there is one. */
+  /** @throws {RampartError} INPUT with all errors, if there are any */
   throwErrors(what: string): void {
     const errors = this.#problems.filter(({ severity }) => severity === 'error');
     const [first] = errors;
@@ -152,7 +155,7 @@ export class ProblemList {
   }
 }
 
-/** `aide.conf:3:7`. */
+/** A position as text: `aide.conf:3:7`. */
 function placeOf({ source, line, column, offset }: Position): string {
   if (source.written === undefined) return `${source.file}:${line}:${column}`;
   const { text, offsetOf } = source.written;
@@ -162,7 +165,7 @@ function placeOf({ source, line, column, offset }: Position): string {
 
 const maxLineShown = 120;
 
-/** The line as written, without surrounding blanks; cut if it is long. */
+/** The line as written, without surrounding blanks; truncated if it is long. */
 function lineOf({ source, offset }: Position): string {
   const { text, offsetOf } = source.written ?? { text: source.text, offsetOf: (same: number) => same };
   const at = offsetOf(offset);
@@ -172,7 +175,7 @@ function lineOf({ source, offset }: Position): string {
   return line.length > maxLineShown ? `${line.slice(0, maxLineShown)}...` : line;
 }
 
-/** Text of a problem: `aide.conf:3:7: unknown option 'verbosity' (line 'verbosity=5'). Remedy.` */
+/** The text of a problem: `aide.conf:3:7: unknown option 'verbosity' (line 'verbosity=5'). Remedy.` */
 export function describeProblem(problem: ConfProblem): string {
   return `${whereAndWhat(problem)}. ${nextOf(problem)}.`;
 }

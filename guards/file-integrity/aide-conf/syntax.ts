@@ -1,10 +1,10 @@
 /**
- * The parts of aide.conf, before it is evaluated. Every part has its position, for messages and edits. Facts:
- * aide.conf(5) of 0.18.3 and 0.19.2, and the behaviour of 0.18.3.
+ * The parts of aide.conf, before it is evaluated. Every part has its position, for messages and edits. Source:
+ * aide.conf(5) of 0.18.3 and 0.19.2, and observed behaviour of 0.18.3.
  */
 import type { Position } from './source.ts';
 
-/** `a@@{B}c`; escapes are resolved. */
+/** A text with macros, such as `a@@{B}c`; escapes are resolved. */
 export interface Text {
   readonly at: Position;
   readonly parts: readonly ({ readonly literal: string } | { readonly variable: string })[];
@@ -16,23 +16,21 @@ export interface Term {
   readonly name: string;
 }
 
-/** `p+u-G`, from left to right. */
+/** Attribute arithmetic such as `p+u-G`, evaluated from left to right. */
 export interface Expression {
   readonly at: Position;
   readonly terms: readonly Term[];
 }
 
-/** `f,d=tmpfs`. */
+/** Restricts a rule to file types, such as `f,d=tmpfs`. */
 export interface Restriction {
   readonly at: Position;
   readonly types: readonly { readonly at: Position; readonly name: string }[];
-  /** The type of the file system, in 0.19. */
+  /** The type of the file system; only in 0.19. */
   readonly fileSystem: string | undefined;
 }
 
-/**
- * `regular`: /x; `equals`: =/x; `negative`: !/x; `prune`: -/x, which 0.19 has in place of the `!` of 0.18.
- */
+/** `regular`: /x; `equals`: =/x; `negative`: !/x; `prune`: -/x, which in 0.19 does what `!` does in 0.18. */
 export type RuleKind = 'regular' | 'equals' | 'negative' | 'prune';
 
 export type Condition =
@@ -41,7 +39,7 @@ export type Condition =
   | { readonly test: 'version_ge'; readonly left: Text; readonly right: Text };
 
 interface At {
-  /** The whole line, without blanks around it. */
+  /** The whole line, without surrounding blanks. */
   readonly at: Position;
 }
 
@@ -56,12 +54,12 @@ export type RuleStatement = At & {
   readonly type: RuleKind;
   readonly path: Text;
   readonly restriction: Restriction | undefined;
-  /** Negative rules have none. */
+  /** Undefined for negative rules. */
   readonly expression: Expression | undefined;
 };
 export type IfStatement = At & {
   readonly kind: 'if';
-  /** `@@if`, `@@ifdef`, ... as written. */
+  /** `@@if`, `@@ifdef` and so on, as written. */
   readonly word: string;
   /** From the word to the end of the line. */
   readonly condition: Condition;
@@ -72,7 +70,7 @@ export type IncludeStatement = At & {
   readonly kind: 'include';
   readonly executes: boolean;
   readonly path: Text;
-  /** With it, `path` is a directory. */
+  /** If present, `path` is a directory. */
   readonly pattern: Text | undefined;
   readonly prefix: Text | undefined;
 };
@@ -91,7 +89,7 @@ export type Statement =
   | (At & { readonly kind: 'undef'; readonly name: string })
   | (At & { readonly kind: 'setenv'; readonly name: string; readonly value: Text });
 
-/** Every statement, those inside of conditions too. */
+/** All statements, including those inside conditions. */
 export function* allStatements(statements: readonly Statement[]): Generator<Statement> {
   for (const statement of statements) {
     yield statement;
@@ -101,7 +99,7 @@ export function* allStatements(statements: readonly Statement[]): Generator<Stat
   }
 }
 
-/** Whether only 0.19 reads it. */
+/** Whether only 0.19 accepts the statement. */
 function isNew(statement: Statement): boolean {
   if (statement.kind === 'rule')
     return statement.type === 'prune' || statement.restriction?.fileSystem !== undefined;
@@ -111,7 +109,7 @@ function isNew(statement: Statement): boolean {
   return condition.test === 'version_ge';
 }
 
-/** Whether there is a statement that only 0.19 reads. */
+/** Whether there is a statement that only 0.19 accepts. */
 export function needsNew(statements: readonly Statement[]): boolean {
   for (const statement of allStatements(statements)) if (isNew(statement)) return true;
   return false;

@@ -1,4 +1,4 @@
-/** Changes single places of a text; the rest is unchanged. */
+/** Replaces single places of a text; the rest is unchanged. */
 import type { Position } from './source.ts';
 
 type Place = Pick<Position, 'offset' | 'end'>;
@@ -11,20 +11,17 @@ export class TextEdits {
     this.text = text;
   }
 
-  /** The text there, before any change. */
+  /** The original text of a place. */
   written({ offset, end }: Place): string {
     return this.text.slice(offset, end);
   }
 
-  /** Puts `text` there. Places do not overlap. */
+  /** Replaces a place with `text`. Places must not overlap. */
   replace(place: Place, text: string): void {
     if (this.written(place) !== text) this.#edits.push({ from: place.offset, to: place.end, text });
   }
 
-  /**
-   * Converts a position in the changed text to one in the original; for inserted text, to the place of the
-   * insertion.
-   */
+  /** Converts an offset in the changed text to one in the original; for inserted text, to that of the insertion. */
   offsetBefore(offset: number): number {
     let shift = 0;
     for (const { from, to, text } of this.#edits.toSorted((a, b) => a.from - b.from)) {

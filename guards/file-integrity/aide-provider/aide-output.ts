@@ -1,7 +1,4 @@
-/**
- * Parses the output of the real AIDE: its exit code, and its report in JSON (0.18 and 0.19;
- * `report_format=json`).
- */
+/** Interprets the output of the real AIDE: its exit code, and its JSON report (`report_format=json`, 0.18 and 0.19). */
 import { isObject } from '../../../lib/json/json.ts';
 import { parseJsonKeys } from '../../../lib/json/escaped-keys.ts';
 import { type ErrorCode, errorCodes, messageOf, RampartError } from '../../../lib/errors/errors.ts';
@@ -18,10 +15,10 @@ export type AideOutcome =
       readonly removed: boolean;
       readonly changed: boolean;
     }
-  /** Nothing is known of the files. `why` is for people. */
+  /** Nothing is known about the files. `why` is for people. */
   | { readonly kind: 'error'; readonly code: number | undefined; readonly why: string };
 
-/** aide(1), exit status. */
+/** Meaning of exit codes, see aide(1). */
 const errors: Readonly<Record<number, string>> = {
   14: 'it could not write (a full disk, or a report or database path that cannot be written)',
   15: 'it was called with an unknown argument',
@@ -33,16 +30,16 @@ const errors: Readonly<Record<number, string>> = {
   21: 'it could not get a lock',
   22: 'it ran out of memory',
   23: 'it could not start or use a thread',
-  // New in 0.19.
+  // Added in 0.19.
   24: 'its database cannot be used',
   25: 'it was killed by a signal',
 };
 
 /**
- * Interprets how `aide --check`, `--compare` or `--update` ended. `signal` is the one that killed it.
+ * Interprets how `aide --check`, `--compare` or `--update` ended. `signal` is the signal that killed it, if any.
  *
- * Exit codes 1 to 7 are a bit mask: 1 added, 2 removed, 4 changed. Any other code but 0 is an error, after which nothing is
- * known about the files.
+ * Exit codes 1 to 7 are a bit mask: 1 added, 2 removed, 4 changed. Any other code except 0 is an error: nothing is
+ * known about the files then.
  */
 export function aideOutcome(code: number | null, signal?: string | null): AideOutcome {
   if (signal !== undefined && signal !== null) {
@@ -63,14 +60,15 @@ export function aideOutcome(code: number | null, signal?: string | null): AideOu
 }
 
 /**
- * The report of `aide` with `report_format=json`, as bytes: names of files need not be text. Missing parts
- * are empty; findings that it counts but does not list (with a low `report_level`) are in `counts` only.
+ * Parses the report of `aide` with `report_format=json`. It is given as bytes because file names need not be text.
+ * Missing parts are empty; findings that AIDE counts but does not list (with a low `report_level`) are in `counts`
+ * only.
  *
  * @param version of the AIDE that wrote it, if known: a truncated report may lack it
  * @throws RampartError DECODE if it is not a report: empty, cut off, in another format
  */
 export function parseAideReport(output: Uint8Array, version?: string): Report {
-  // One character a byte, so that names that are not UTF-8 stay what they are.
+  // One character for each byte, so that names that are not UTF-8 are preserved.
   const text = Buffer.from(output).toString('latin1').trim();
   if (text === '') throw undecodable('it is empty');
   if (!text.startsWith('{'))
@@ -116,9 +114,9 @@ export function parseAideReport(output: Uint8Array, version?: string): Report {
 }
 
 /**
- * AIDE 0.18.3 of Debian writes the number of a control character in decimal, but JSON requires hexadecimal:
- * ESC is `\u0027`, which would be an apostrophe. It never escapes an apostrophe or another character, so this
- * is unambiguous. 0.19 writes valid JSON.
+ * Converts escapes of control characters to hexadecimal, as JSON requires. Debian's AIDE 0.18.3 writes them in decimal:
+ * ESC is `\u0027`, which would be an apostrophe. It escapes only control characters in this way, so the conversion is
+ * unambiguous. 0.19 writes valid JSON.
  */
 function withHexadecimal(text: string): string {
   return text.replace(/\\(?:u(\d{4})|.)/gs, (whole, digits?: string) => {
@@ -140,12 +138,12 @@ function readChanges(report: Record<string, unknown>, details: Record<string, un
   };
   for (const kind of ['added', 'removed', 'changed'] as const) {
     const some = report[kind];
-    // Without report_summarize_changes there are only names.
+    // Without report_summarize_changes, AIDE lists only the names.
     if (Array.isArray(some)) for (const path of some) add(kind, String(path), '');
     else if (isObject(some))
       for (const [path, summary] of Object.entries(some)) add(kind, path, String(summary));
   }
-  // Without report_grouped, all entries are in one object.
+  // Without report_grouped, AIDE writes all entries in one object.
   const entries = isObject(report['entries']) ? Object.entries(report['entries']) : [];
   for (const [path, value] of entries) {
     const summary = String(value);
@@ -187,12 +185,12 @@ function undecodable(why: string, cause?: unknown): RampartError {
 }
 
 /**
- * AIDE writes one member a line. Everything after the last whole one is dropped, and what is open is closed. Counts come
- * before the findings, so they are right.
+ * Completes a truncated report: drops everything after the last complete member (AIDE writes one in each line), and
+ * closes open objects and lists. The counts are correct, because they precede the findings.
  */
 export function closeCutReport(start: Buffer): Buffer {
   const text = start.toString('latin1');
-  // Where it is whole so far, and what is open there.
+  // Where the last complete member ends, and which brackets have to be closed there.
   let whole = 0;
   let wholeClosers = '';
   const closers: string[] = [];
@@ -216,7 +214,7 @@ export function closeCutReport(start: Buffer): Buffer {
   return Buffer.from(`${text.slice(0, whole)}${wholeClosers}`, 'latin1');
 }
 
-/** aide(1), exit status. */
+/** Errors for exit codes, see aide(1). */
 const codes: Readonly<Record<number, readonly [code: ErrorCode, next: string]>> = {
   14: [errorCodes.SYSTEM, 'Check the disk of its databases. The baseline is unchanged'],
   15: [errorCodes.UNSUPPORTED, 'Install AIDE 0.18 or 0.19'],
@@ -225,15 +223,15 @@ const codes: Readonly<Record<number, readonly [code: ErrorCode, next: string]>> 
   22: [errorCodes.LIMIT, 'Allow more memory, or select fewer files'],
   24: [errorCodes.CORRUPT, 'Initialize again'],
 };
-/** 0.19 does not say why it could not write all of its database, and removes what there was: a full disk, most often. */
+/** If AIDE 0.19 cannot write its whole database, it removes it and does not say why: usually the disk is full. */
 const full = /No space left on device|Disk quota exceeded|\(remove incompletely written database\)/;
 const maxLines = 20;
 
 /**
- * AIDE's messages about its configuration, without the text of included files: these are on the node, and
- * readers of the message may not be allowed to read them. Macros may have such text too.
+ * AIDE's messages about its configuration, without the text of included files: these files are on the node, and the
+ * reader of a message may not be allowed to read them. Values of macros may contain such text too.
  *
- * @param conf AIDE's name of the configuration itself
+ * @param conf path that AIDE uses for the configuration itself
  */
 export function withoutIncluded(messages: string, conf: string): string {
   return messages.replace(
@@ -249,7 +247,7 @@ export function withoutIncluded(messages: string, conf: string): string {
 
 /**
  * @param run what AIDE was doing: `make a baseline`
- * @param messages what it said on stderr, one character a byte
+ * @param messages its stderr, one character for each byte
  */
 export function aideFailure(
   run: string,
@@ -260,7 +258,7 @@ export function aideFailure(
     .split('\n')
     .map((line) => printable(line.trim()))
     .filter((line) => line !== '');
-  // The fatal error comes last, except for a configuration with many errors, which are listed one by one.
+  // The fatal error is the last line; for a configuration with many errors, it is one of several that are listed.
   const errorLines = lines.filter((line) => line.startsWith('ERROR'));
   const reported = (errorLines.length > 0 ? errorLines : lines).slice(-maxLines);
   const isFull = reported.some((line) => full.test(line));

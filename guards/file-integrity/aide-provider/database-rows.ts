@@ -1,4 +1,4 @@
-/** Databases of AIDE as rows: AIDE's bytes are kept unchanged, including unknown columns. */
+/** Reads and writes AIDE's databases as rows: the bytes of a row, including unknown columns, are unchanged. */
 import { createReadStream, createWriteStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
@@ -16,11 +16,12 @@ interface Row {
 }
 
 /**
- * The rows in the order of the file, a piece of the file at a time.
+ * Yields the rows in the order of the file, in batches.
  *
- * AIDE ends with 0 also when the disk was full, and reads what is cut off without a word; so it is examined here.
+ * Checks that the database is complete: AIDE exits with 0 even if the disk was full, and reads a truncated database
+ * without an error.
  *
- * @throws {RampartError} CORRUPT if it is not whole
+ * @throws {RampartError} CORRUPT if it is incomplete
  */
 async function* readRows(path: string, signal: AbortSignal): AsyncGenerator<Rows, void, undefined> {
   let columns: string | undefined;
@@ -70,21 +71,24 @@ function notWhole(path: string, why: string, cause?: unknown): RampartError {
   });
 }
 
-/** The directories of all entries, with those that are entries themselves. @throws {RampartError} CORRUPT if it is not whole */
+/**
+ * The parent directories of all entries, and the entries that are directories themselves. @throws {RampartError}
+ * CORRUPT if it is incomplete
+ */
 export async function directoriesIn(path: string, signal: AbortSignal): Promise<Set<ByteString>> {
   const found = new Set<ByteString>();
   for await (const { columns, rows } of readRows(path, signal)) {
     const modeAt = columns.split(' ').indexOf('perm');
     for (const row of rows) {
       if (row.path !== '/') found.add(row.path.slice(0, Math.max(1, row.path.lastIndexOf('/'))));
-      // A row has the whole mode, whichever attributes are selected.
+      // Each row has the whole mode, whichever attributes are selected.
       if (/^4\d{4}$/.test(row.text.split(' ', modeAt + 1)[modeAt] ?? '')) found.add(row.path);
     }
   }
   return found;
 }
 
-/** How many entries there are. @throws {RampartError} CORRUPT if it is not whole */
+/** Number of entries. @throws {RampartError} CORRUPT if it is incomplete */
 export async function countRows(path: string, signal: AbortSignal): Promise<number> {
   let count = 0;
   for await (const { rows } of readRows(path, signal)) count += rows.length;
@@ -93,19 +97,19 @@ export async function countRows(path: string, signal: AbortSignal): Promise<numb
 
 export interface Merge {
   readonly old: string;
-  /** Has the present entries of these paths, and perhaps of others. */
+  /** Database with the current entries of `paths`, and perhaps of other paths. */
   readonly now: string;
-  /** Is made; AIDE's own order is not needed. */
+  /** Database to create; its rows need not be in AIDE's order. */
   readonly into: string;
   readonly paths: ReadonlySet<ByteString>;
   readonly signal: AbortSignal;
 }
 
 /**
- * `old` with what `now` has of the paths; every other row stays.
+ * Writes `old` with the entries of `paths` taken from `now`; all other rows stay.
  *
- * @returns the number of its rows
- * @throws {RampartError} CORRUPT, UNSUPPORTED where AIDE has other columns now
+ * @returns the number of rows in the result
+ * @throws {RampartError} CORRUPT; UNSUPPORTED if AIDE has other columns now
  */
 export async function mergeRows({ old, now, into, paths, signal }: Merge): Promise<number> {
   const fresh = new Map<ByteString, string>();

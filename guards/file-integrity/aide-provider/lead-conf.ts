@@ -1,11 +1,11 @@
 /**
- * A job's configuration for the real AIDE: paths with the prefix of the job are converted to the place of the
- * files, and databases and reports are handled here. Line numbers do not change, so that AIDE's errors name
- * the right ones. A rule has the same meaning for every version of AIDE: `!/x` of a configuration of 0.18
- * excludes everything below too, for which 0.19 has `-/x`.
+ * Adapts a job's configuration for the real AIDE: paths with the prefix of the job are converted to where the files
+ * are, and Rampart's options for databases and reports replace those of the configuration. Line numbers do not change,
+ * so those in AIDE's errors are correct. Rules keep their meaning in every version of AIDE: `!/x` in a configuration
+ * for 0.18 also excludes everything below, which is `-/x` in 0.19.
  *
- * If the files are at the prefix itself, as in the agent's pod, rules are unchanged. An empty prefix becomes
- * `root_prefix`.
+ * If the files are at the prefix itself, as in the agent's pod, rules are unchanged. For an empty prefix, `root_prefix`
+ * is set.
  */
 import { writtenPath, escaped } from '../aide-conf/convert-path.ts';
 import { tryAideConf } from '../aide-conf/evaluate.ts';
@@ -29,18 +29,18 @@ import { refuseExecution } from '../aide-conf/include.ts';
 
 export interface LedConf {
   readonly text: string;
-  /** Lines for `--before`: they are needed to find the files. */
+  /** Lines for `--before`, which AIDE needs to find the files. */
   readonly before: readonly string[];
-  /** As far as we understand it ourselves. */
+  /** The part of the configuration that our own engine understands. */
   readonly conf: AideConf;
-  /** Our own engine refuses something of it. */
+  /** Whether our own engine does not understand all of it. */
   readonly isPartial: boolean;
-  /** Converts AIDE's paths to those of the job, and back. A path outside of the job is unchanged. */
+  /** Converts a path of AIDE to that of the job; `toAide` converts it back. A path outside the job's root is unchanged. */
   readonly toJob: (path: ByteString) => ByteString;
   readonly toAide: (path: ByteString) => ByteString;
 }
 
-/** Rampart sets these; a line of the configuration has no effect. */
+/** Options that Rampart sets: lines that set them have no effect. */
 const ours: ReadonlySet<string> = new Set([
   ...['database', 'database_in', 'database_out', 'database_new', 'database_attrs', 'database_add_metadata'],
   ...['gzip_dbout', 'num_workers', 'log_level'],
@@ -49,14 +49,14 @@ const ours: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * @param dialect of the AIDE that will read it
- * @throws {RampartError} INPUT with the lines that cannot be converted
+ * @param dialect of the installed AIDE
+ * @throws {RampartError} INPUT with all lines that cannot be converted
  */
 export function leadAideConf(name: string, text: string, root: ScanRoot, dialect: Dialect): LedConf {
   const { directory, prefix } = root;
   const problems = new ProblemList();
   const real = directory.length > 1 ? directory.replace(/\/+$/, '') : '';
-  // Errors that only our own engine has do not matter here: AIDE reports its own.
+  // Errors of our own engine do not matter here: AIDE reports its own.
   const unusable = new ProblemList(Infinity);
   const conf = tryAideConf(name, text, nodeEnvironment(root), unusable);
   const prunes = conf.dialect === '0.18' && dialect === '0.19';
@@ -67,7 +67,7 @@ export function leadAideConf(name: string, text: string, root: ScanRoot, dialect
   const own = edits.rootPrefix;
   const stripped = own ?? (prefix === '' ? '' : undefined);
   return {
-    // AIDE 0.18 fails if a last line without a newline is followed by more.
+    // AIDE 0.18 fails if the last line has no newline and `--after` adds more lines.
     text: led.endsWith('\n') ? led : `${led}\n`,
     before: own === undefined && prefix === '' && real !== '' ? [`root_prefix=${writtenPath(real)}`] : [],
     conf,
@@ -88,14 +88,14 @@ export function leadAideConf(name: string, text: string, root: ScanRoot, dialect
   };
 }
 
-/** The root itself has no slash at its end, unless it is all. */
+/** Joins the two. The root itself has no trailing slash, unless it is `/`. */
 function joined(directory: string, path: string): string {
   if (path !== '/' && path !== '') return directory + path;
   return directory === '' ? '/' : directory;
 }
 
 class Led {
-  /** As the job has it, where the configuration sets one: paths have nothing before them then. */
+  /** The `root_prefix` that the configuration sets, as written for the job: AIDE then reports paths without a prefix. */
   rootPrefix: string | undefined;
   readonly #edits: TextEdits;
   readonly #real: string;
@@ -123,14 +123,14 @@ class Led {
     const wrong = new ProblemList(Infinity);
     const statements = [...allStatements(parseAideConf(sourceOf(name, this.#edits.text), wrong))];
     for (const { severity, at, what, next } of wrong.problems) {
-      // Other lines that cannot be understood are reported by AIDE, or by the caller of tryAideConf. AIDE's
-      // reading of these is unknown.
+      // Only errors in lines that name files matter: AIDE may read such a line in an unknown way. AIDE itself, or the
+      // caller of tryAideConf, reports errors in other lines.
       if (severity === 'error' && opensFile(lineOf(at))) this.#problems.error(at, what, next);
     }
     for (const statement of statements) {
       if (statement.kind !== 'option' || statement.name !== 'root_prefix' || 'terms' in statement.value)
         continue;
-      // As in AIDE, the first one counts.
+      // The first one takes effect, as in AIDE.
       this.rootPrefix ??= this.#edits.written(statement.value.at).replace(/\/$/, '');
       this.#path(statement.value.at);
     }
@@ -142,7 +142,7 @@ class Led {
           if (this.#prunes && isForAllTypes(statement)) this.#prune(statement.at);
           break;
         case 'option':
-          // A comment, so that the lines keep their numbers.
+          // Replaced by a comment, so that line numbers do not change.
           if (ours.has(statement.name)) this.#edits.replace(statement.at, '#');
           break;
         case 'if':
@@ -187,7 +187,10 @@ class Led {
     else this.#edits.replace(prefix.at, escaped(this.#real) + rest);
   }
 
-  /** Checked even in a branch that we do not take: AIDE evaluates conditions in its pod, and may take it. */
+  /**
+   * Refuses to include a file that is not part of AIDE's configuration. Checked even in a branch that our evaluation
+   * skips: AIDE evaluates conditions in its own pod, and may take that branch.
+   */
   #refuseOther({ at, parts }: Text): void {
     const [only, ...more] = parts;
     if (only === undefined || more.length > 0 || !('literal' in only)) {
@@ -208,12 +211,12 @@ class Led {
     return 'Convert the configuration with convertAideConf first';
   }
 
-  /** Without a rule prefix. */
+  /** Removes the rule prefix of an include. */
   #remove(pattern: Text, prefix: Text): void {
     this.#edits.replace({ offset: pattern.at.end, end: prefix.at.end }, '');
   }
 
-  /** A path that is not an expression. */
+  /** Converts a path that is not an expression. */
   #path(at: Position): void {
     const written = this.#edits.written(at);
     if (!written.startsWith('/')) return;
@@ -223,7 +226,7 @@ class Led {
     else this.#edits.replace(at, writtenPath(this.#real) + rest || '/');
   }
 
-  /** The sign is its first character. */
+  /** Replaces the sign, the first character of the rule. */
   #prune({ offset }: Position): void {
     this.#edits.replace({ offset, end: offset + 1 }, '-');
   }
@@ -236,7 +239,7 @@ class Led {
     else this.#edits.replace(at, this.#real === '' ? fromRoot(rest) : escaped(this.#real) + rest);
   }
 
-  /** The part after the prefix. */
+  /** The part after the prefix; undefined if the path is not below it. */
   #rest(written: string): string | undefined {
     for (const start of [this.#prefix, escaped(this.#prefix)]) {
       if (!written.startsWith(start)) continue;
@@ -247,7 +250,7 @@ class Led {
   }
 }
 
-/** Whether a line names a file to AIDE: an include, a database, a report. */
+/** Whether a line makes AIDE open a file: an include, a database, a report. */
 function opensFile(line: string): boolean {
   return /^\s*(?:@@\s*x?_?include|database|report_url)/i.test(line);
 }
@@ -257,14 +260,14 @@ function lineOf({ source: { text }, offset }: Position): string {
   return text.slice(text.lastIndexOf('\n', offset - 1) + 1, end === -1 ? undefined : end);
 }
 
-/** For negative rules: in 0.18, one for some types only never prunes. */
+/** Whether it is a negative rule for all file types: in 0.18, one for some types only never prunes. */
 function isForAllTypes({ type, restriction }: RuleStatement): boolean {
   return type === 'negative' && (restriction?.types.every(({ name }) => name === '0') ?? true);
 }
 
 /**
- * An expression for `/` itself. `/hostroot/.*` is not for `/hostroot`, but `/.*` would be for `/`, which is asked to have
- * something after it where an expression may match nothing.
+ * Converts an expression to one for the root `/`. `/hostroot/.*` does not match `/hostroot`, but `/.*` would match `/`.
+ * So if the part after `/` may match nothing, a lookahead requires another character.
  */
 function fromRoot(rest: string): string {
   if (rest === '') return '/';

@@ -1,11 +1,11 @@
-/** Paths as one expression for AIDE's `--limit`. */
+/** Builds one expression for AIDE's `--limit` from paths. */
 import { isUtf8 } from 'node:buffer';
 import type { ByteString } from '../model/entry.ts';
 
-/** An argument of a program is at most 128 KiB (execve(2)), and PCRE2 takes expressions of 64 KiB, compiled. */
+/** Below the limits: an argument of a program has at most 128 KiB (execve(2)), and a compiled PCRE2 expression at most 64 KiB. */
 const longest = 16 * 1024;
 
-/** `undefined` for too many paths: then everything has to be checked. */
+/** `undefined` if there are too many paths: then everything has to be checked. */
 export function limitFor(paths: readonly ByteString[]): string | undefined {
   if (paths.length === 0) return undefined;
   let size = 0;
@@ -20,8 +20,8 @@ export function limitFor(paths: readonly ByteString[]): string | undefined {
 }
 
 /**
- * Bytes beyond ASCII are not escaped: some versions of AIDE match bytes, and others characters, for which an
- * escaped byte is a character of its own. In the latter, no expression matches a name that is not UTF-8.
+ * Does not escape bytes beyond ASCII: some versions of AIDE match bytes and others characters, and for the latter an
+ * escaped byte is a character of its own. They cannot match a name that is not UTF-8 with any expression.
  */
 function asExpression(path: ByteString): string {
   const bytes = Buffer.from(path, 'latin1');

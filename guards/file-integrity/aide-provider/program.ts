@@ -8,9 +8,9 @@ import { dialects, type Dialect } from '../aide-conf/source.ts';
 
 export interface AideProgram {
   readonly path: string;
-  /** `0.18.3` */
+  /** Such as `0.18.3`. */
   readonly version: string;
-  /** How it reads aide.conf. */
+  /** The dialect in which this version reads aide.conf. */
   readonly dialect: Dialect;
 }
 
@@ -18,7 +18,7 @@ const next =
   "Install AIDE 0.18 or 0.19 (Debian and Ubuntu: apt-get install aide), or use the provider 'native'.";
 const patienceMs = 30_000;
 
-/** The first file of this name in PATH that may be executed. */
+/** The first executable file with this name in PATH. */
 export async function findProgram(
   name: string,
   path = process.env['PATH'] ?? '/usr/sbin:/usr/bin:/sbin:/bin',
@@ -36,7 +36,7 @@ export async function findProgram(
 }
 
 /**
- * @param program a path; by default `aide` in PATH
+ * @param program a path; default: `aide` in PATH
  * @throws {RampartError} UNSUPPORTED if it is missing, or has another version
  */
 export async function findAide(program?: string): Promise<AideProgram> {
@@ -58,10 +58,10 @@ export function dialectOf(version: string): Dialect | undefined {
 }
 
 /**
- * Whether it reads names as UTF-8, and so skips those that are not. Its version does not show this: 0.19.1
- * does, and with the patches of Debian 13's 0.19.1-2+deb13u3 it matches bytes again, as 0.18.
+ * Whether this AIDE reads names as UTF-8, and so skips names that are not. Its version does not show this: 0.19.1 does,
+ * but with the patches of Debian 13's 0.19.1-2+deb13u3 it matches bytes, as 0.18 does.
  *
- * @returns `true` too if it does not answer: then nothing is hidden
+ * @returns `true` also if AIDE does not answer: then names are searched for that it may have skipped
  */
 export function matchesCharacters({ path }: AideProgram, signal: AbortSignal): Promise<boolean> {
   return new Promise((resolve, reject) => {
@@ -69,7 +69,7 @@ export function matchesCharacters({ path }: AideProgram, signal: AbortSignal): P
     const args = ['--config=-', '--path-check=f:/\u00e9'];
     const { stdin } = execFile(path, args, options, (error) => {
       if (signal.aborted) reject(signal.reason as Error);
-      // 0 if a rule matches, 1 if none does.
+      // AIDE exits with 0 if a rule matches, with 1 if none does.
       else resolve(error?.code !== 1);
     });
     stdin?.on('error', () => undefined).end('/.$ p\n');
@@ -80,7 +80,7 @@ function versionText(path: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const options = { timeout: patienceMs, killSignal: 'SIGKILL', maxBuffer: 1 << 20 } as const;
     execFile(path, ['--version'], options, (error, stdout, stderr) => {
-      // 0.18 prints it on stderr.
+      // 0.18 prints the version on stderr.
       if (error === null) resolve(`${stdout}\n${stderr}`);
       else
         reject(

@@ -1,6 +1,6 @@
 /**
- * The provider `aide`: the real AIDE, driven with the job's configuration. The kept database is signed, since
- * AIDE's own databases are not, and AIDE takes a damaged one for "everything was added".
+ * The provider `aide`: runs the real AIDE with the job's configuration. Rampart signs the stored database, because AIDE
+ * does not, and AIDE reads a damaged database as "everything was added".
  */
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm, unlink, writeFile } from 'node:fs/promises';
@@ -46,29 +46,29 @@ import { unreadOf, withUnread } from './unread.ts';
 import type { Report, ReportOptions } from '../model/report.ts';
 
 export interface AideProviderOptions {
-  /** The program; by default `aide` in PATH. */
+  /** Path of the program; default: `aide` in PATH. */
   readonly program?: string;
-  /** AIDE is killed when it has used no CPU time for this long; 10 minutes by default. */
+  /** AIDE is killed when it has used no CPU time for this long. Default: 10 minutes. */
   readonly stuckMs?: number;
-  /** How much of AIDE's report is parsed; findings beyond it are counted but not listed. */
+  /** Limit of AIDE's report; findings beyond it are counted but not listed. */
   readonly reportLimitBytes?: number;
 }
 
-/** Requests that wait for a node are few. */
+/** Few requests wait for a node at the same time. */
 const rememberedRequests = 64;
-/** Before the agent is taken for one that is stuck (../node/node-health.ts). */
+/** Shorter than the time after which the agent itself counts as stuck (../node/node-health.ts). */
 const defaultStuckMs = 10 * 60_000;
 const defaultReportLimit = 16 * 1024 * 1024;
 
 interface Run {
   readonly command: readonly string[];
-  /** For errors: `make a baseline`. */
+  /** For error messages, such as `create a baseline`. */
   readonly purpose: string;
   readonly baseline?: SignedDatabase;
   readonly writes?: string;
 }
 
-/** Holds nothing open between its calls. */
+/** Holds no resources between calls. */
 export class AideProvider implements IntegrityProvider {
   readonly name = 'aide';
   readonly #options: AideProviderOptions;
@@ -84,7 +84,7 @@ export class AideProvider implements IntegrityProvider {
   }
 
   async init(job: IntegrityJob, { signal, onProgress, request }: InitOptions): Promise<InitResult> {
-    // An untrusted baseline counts as made after no request.
+    // An untrusted baseline does not count as the result of any request.
     const before = await readFacts(job).catch(() => undefined);
     if (before !== undefined && request !== undefined && before.requests.includes(request))
       return { entries: before.entries, unread: before.unread };
@@ -106,7 +106,7 @@ export class AideProvider implements IntegrityProvider {
   }
 
   async check(job: IntegrityJob, { signal, onProgress }: RunOptions): Promise<CheckResult> {
-    // Steps without AIDE come first: a bad baseline is reported as such.
+    // Open the database before AIDE starts, so that an invalid baseline is reported as such.
     await using baseline = await openDatabase(job, signal);
     const { aide, conf } = await this.#prepare(job);
     refuseNewer(baseline, aide);
@@ -118,7 +118,7 @@ export class AideProvider implements IntegrityProvider {
       { command: ['--check'], purpose: 'check the files', baseline },
       { signal, onProgress },
     );
-    // AIDE read the database, not Rampart: a change meanwhile would have misled it.
+    // AIDE read the database after Rampart verified it: verify again that it did not change in between.
     await baseline.verify(signal);
     const found = readReport(run, conf, aide);
     const unseen = await this.#unseen(job, aide, conf, baseline.path, signal, found);
@@ -141,7 +141,8 @@ export class AideProvider implements IntegrityProvider {
     if (request !== undefined && facts.requests.includes(request)) return { unread: [] };
     const { id, path, aide, conf } = await this.#prepare(job);
     refuseNewer(baseline, aide);
-    // AIDE's --update would do for few paths; this looks at these alone, and takes nothing else of what is now.
+    // AIDE's --update would replace all entries, even if only few are accepted. This run inspects only the accepted
+    // paths, and takes nothing else over from the current state.
     const limit = limitFor(paths.map((each) => conf.toAide(each)));
     const fresh = join(directory, `aide.db.${id}.part`);
     try {
@@ -159,7 +160,7 @@ export class AideProvider implements IntegrityProvider {
         job,
         aide,
         id,
-        // The rest is unchanged, including the configuration that it was made with.
+        // Everything else is unchanged, including the configuration that the baseline was made with.
         {
           about: { ...facts.about, acceptedBy: author, acceptedBecause: reason },
           ...{ requests, unread: facts.unread, configDigest: facts.configDigest },
@@ -195,7 +196,7 @@ export class AideProvider implements IntegrityProvider {
     onSigned: (digest: string) => Promise<void> = async () => undefined,
   ): Promise<number> {
     const entries = await countRows(databasePath(job.directory, id), signal).catch((cause: unknown) => {
-      // AIDE 0.18 ends with 0 if the disk was full; 0.19 says so.
+      // AIDE 0.18 exits with 0 even if the disk was full; 0.19 exits with an error.
       throw cause instanceof RampartError && cause.code === errorCodes.CORRUPT
         ? new RampartError(errorCodes.FULL, {
             what: `AIDE could not write the baseline in ${job.directory}`,
@@ -210,7 +211,10 @@ export class AideProvider implements IntegrityProvider {
     return entries;
   }
 
-  /** @param found has what is not in the database */
+  /**
+   * Names that this AIDE skips because they are not UTF-8. @param found the check's report, for directories that are
+   * not in the database yet
+   */
   async #unseen(
     job: IntegrityJob,
     aide: AideProgram,
@@ -229,7 +233,7 @@ export class AideProvider implements IntegrityProvider {
     return await unseenNames({ directories, root: job.root, conf, isWhole: !isPartial, signal });
   }
 
-  /** Removes what was written and is not the baseline, which it may be when what comes after that fails. */
+  /** Removes the database after an error, unless it already is the baseline because a later step failed. */
   async #giveUp(job: IntegrityJob, id: string): Promise<void> {
     const { directory } = job;
     const facts = await readFacts(job).catch(() => undefined);
@@ -249,7 +253,7 @@ export class AideProvider implements IntegrityProvider {
       const file = join(directory, 'aide.conf');
       await writeFile(file, conf.text, { mode: 0o600 });
       const before = [
-        // AIDE requires both; for one that the command does not use, any name will do.
+        // AIDE requires both options; for a database that the command does not use, any name will do.
         `database_in=${run.baseline === undefined ? 'file:/dev/null' : 'fd:4'}`,
         `database_out=file:${writtenPath(run.writes ?? join(directory, 'none'))}`,
         `num_workers=${Math.min(2, availableParallelism())}`,
@@ -281,7 +285,8 @@ export class AideProvider implements IntegrityProvider {
 }
 
 /**
- * If there were more warnings than are kept, their subjects are unknown: then they concern the whole node.
+ * If there were more warnings than are kept, it is unknown which paths the others are about: then the whole root counts
+ * as unread.
  */
 function unreadIn(
   { messages, messagesAreCut }: AideRun,
@@ -295,9 +300,7 @@ function unreadIn(
   return [...found.filter((each) => each.path !== path), { path, code: 'EOVERFLOW', message }];
 }
 
-/**
- * Requests all parts of a finding; the configuration selects the reported ones when the report is written.
- */
+/** Requests all details of findings; which ones are shown is decided when the report is written, by its options. */
 function reportLines({ level }: ReportOptions): readonly string[] {
   return [
     'gzip_dbout=yes',
@@ -325,7 +328,7 @@ function readReport(
 ): Report {
   let report = parseAideReport(reportIsCut ? closeCutReport(bytes) : bytes, version);
   if (reportIsCut) {
-    // A change without reported details is not reported.
+    // A change whose details were cut off is only counted.
     const changes = report.changes.filter(({ kind, details }) => kind !== 'changed' || details.length > 0);
     report = { ...report, changes, omitted: report.omitted + report.changes.length - changes.length };
   }

@@ -1,6 +1,4 @@
-/**
- * One run of AIDE: started without a shell, as quiet as the machine allows, ended with us, its output bounded.
- */
+/** Runs AIDE once: without a shell, at the lowest priority, killed when this process ends, and with limited output. */
 import { spawn } from 'node:child_process';
 import { processCpuMs } from '../../../lib/cri/process.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
@@ -12,7 +10,7 @@ export interface AideCall {
   readonly args: readonly string[];
   readonly databaseFd: number | undefined;
   readonly reportLimitBytes: number;
-  /** It is killed when it has used no CPU time for this long. */
+  /** AIDE is killed when it has used no CPU time for this long. */
   readonly stuckMs: number;
   /** Called at intervals with the CPU time used so far. */
   readonly onCpu: ((cpuMs: number) => void) | undefined;
@@ -21,11 +19,11 @@ export interface AideCall {
 
 export interface AideRun {
   readonly outcome: AideOutcome;
-  /** Its output on descriptor 3. */
+  /** AIDE's output on descriptor 3. */
   readonly report: Buffer;
-  /** There was more than the limit. */
+  /** Whether the report was longer than the limit. */
   readonly reportIsCut: boolean;
-  /** Its output on stderr, one character a byte; the first 4 MiB. */
+  /** AIDE's output on stderr, one character for each byte; the first 4 MiB. */
   readonly messages: string;
   readonly messagesAreCut: boolean;
 }
@@ -33,9 +31,9 @@ export interface AideRun {
 const messagesLimit = 4 * 1024 * 1024;
 
 /**
- * Resolves when it has ended, whatever its exit code.
+ * Resolves when AIDE has ended, whatever its exit code.
  *
- * @throws the reason of `signal`; {RampartError} SYSTEM if it cannot be started, or is stuck
+ * @throws the reason of `signal`; {RampartError} SYSTEM if AIDE cannot be started, or is stuck
  */
 export async function runAide(call: AideCall): Promise<AideRun> {
   const { signal } = call;
@@ -43,7 +41,7 @@ export async function runAide(call: AideCall): Promise<AideRun> {
   const [program = call.program, ...args] = [...(await gentle()), call.program, ...call.args];
   const child = spawn(program, args, {
     cwd: '/',
-    // No locale, and no time zone but that of our own reports.
+    // No locale, and UTC as in our own reports.
     env: { PATH: process.env['PATH'] ?? '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C', TZ: 'UTC' },
     stdio: ['ignore', 'ignore', 'pipe', 'pipe', call.databaseFd ?? 'ignore'],
   });
@@ -88,10 +86,13 @@ export async function runAide(call: AideCall): Promise<AideRun> {
   }
 }
 
-/** Looks in one stuck time. */
+/** How often the CPU time is read within `stuckMs`. */
 const looks = 20;
 
-/** A process that waits for a dead file system uses no CPU time. Without /proc, this is unknown. */
+/**
+ * Watches the CPU time: a process that waits for an unresponsive file system uses none. Without /proc, this cannot be
+ * detected.
+ */
 function watchCpu(
   pid: number | undefined,
   { stuckMs, onCpu }: AideCall,
@@ -111,8 +112,9 @@ function watchCpu(
 let places: Promise<readonly (string | undefined)[]> | undefined;
 
 /**
- * Programs that only change their own process and then become AIDE: the lowest priority, and an end with ours
- * (otherwise it would continue without a reader of its report). Programs that the machine lacks are omitted.
+ * Programs that only change their own process and then execute AIDE: they set the lowest priority, and have the kernel
+ * kill it when this process ends (otherwise it would run on without a reader of its report). Programs that the machine
+ * lacks are omitted.
  */
 async function gentle(): Promise<string[]> {
   places ??= Promise.all(['nice', 'ionice', 'setpriv'].map((name) => findProgram(name)));
@@ -124,7 +126,7 @@ async function gentle(): Promise<string[]> {
   return before;
 }
 
-/** Keeps the start; output beyond the limit is read and dropped, so that the writer can end. */
+/** Keeps the beginning of the output. The rest is read and dropped, so that the writer is not blocked. */
 class Bounded {
   readonly #limit: number;
   readonly #chunks: Buffer[] = [];

@@ -1,15 +1,15 @@
 /**
- * A baseline of AIDE: its database, and a signed file that says which one it is.
+ * A baseline of AIDE: its database, and a signed file that names it.
  *
  * ```
- * aide.baseline             JSON on one line, and its signature in base64 on the next; what leads to the database
- * aide.baseline.<id>        the baselines before, the same way
+ * aide.baseline             JSON on one line, and its signature in base64 on the next; names the database
+ * aide.baseline.<id>        previous baselines, in the same form
  * aide.db.<id>.gz           as AIDE wrote it
- * aide.last-baseline        which one is the last: an older one is signed as well, see signed-notes/last-baseline.ts
+ * aide.last-baseline        which baseline is the latest: older ones are signed too, see signed-notes/last-baseline.ts
  * ```
  *
- * The database has a name of its own and is on the disk before `aide.baseline` leads to it, so that a kill at any moment
- * leaves the old or the new one. Databases that nothing leads to are removed by the next writer.
+ * Each database has its own name and is on disk before `aide.baseline` names it, so a kill at any moment leaves the old
+ * or the new baseline. The next writer removes databases that no file names.
  */
 import { createHash } from 'node:crypto';
 import { link, open, readdir, readFile, rm, unlink, type FileHandle } from 'node:fs/promises';
@@ -36,11 +36,11 @@ const current = 'aide.baseline';
 const lastName = 'aide.last-baseline';
 const backupName = /^aide\.baseline\.(\d+-[0-9a-f]{12})$/;
 const databaseName = /^aide\.db\.(\d+-[0-9a-f]{12})\.gz$/;
-/** A partial database that an accept uses. */
+/** A partial database, written while findings are accepted. */
 const partName = /^aide\.db\.\d+-[0-9a-f]{12}\.part$/;
-/** Prefix of the directories of single runs. */
+/** Prefix of the directories of individual AIDE runs. */
 export const runPrefix = 'aide.run.';
-/** A longer file is not ours. */
+/** A longer file is not one of ours. */
 const longestBytes = 64 * 1024;
 
 export interface DatabaseFacts {
@@ -55,9 +55,9 @@ export interface DatabaseFacts {
   readonly aideVersion: string;
   readonly rampartVersion: string;
   readonly about: Readonly<Record<string, string>>;
-  /** Paths that could not be read. */
+  /** Number of paths that could not be read. */
   readonly unread: number;
-  /** The last requests that it is made after, see `InitOptions.request`. */
+  /** The latest requests that the baseline fulfils, see `InitOptions.request`. */
   readonly requests: readonly string[];
   readonly scheme: string;
   readonly keyId: string;
@@ -68,7 +68,7 @@ export function databasePath(directory: string, id: string): string {
   return join(directory, `aide.db.${id}.gz`);
 }
 
-/** A database whose signature and bytes were verified. The opener disposes it. */
+/** A database whose signature and bytes were verified. Whoever opens it disposes it. */
 export class SignedDatabase implements AsyncDisposable {
   readonly facts: DatabaseFacts;
   readonly path: string;
@@ -80,12 +80,12 @@ export class SignedDatabase implements AsyncDisposable {
     this.#file = file;
   }
 
-  /** At the start of the file; for AIDE, so that it reads the file that was verified, whatever the path leads to by now. */
+  /** Descriptor at the start of the file, for AIDE: it then reads the verified file, whatever the path leads to by now. */
   get fd(): number {
     return this.#file.fd;
   }
 
-  /** @throws {BaselineError} if it is not what was signed */
+  /** @throws {BaselineError} if the bytes are not those that were signed */
   async verify(signal: AbortSignal): Promise<void> {
     const { sizeBytes, sha256 } = this.facts;
     const digest = createHash('sha256');
@@ -93,7 +93,7 @@ export class SignedDatabase implements AsyncDisposable {
     let at = 0;
     for (;;) {
       signal.throwIfAborted();
-      // With an explicit position, so that AIDE finds the descriptor at its start.
+      // The explicit position leaves the descriptor's offset at the start, for AIDE.
       const { bytesRead } = await this.#file.read(buffer, 0, buffer.length, at).catch((cause: unknown) => {
         throw unreadable(this.path, cause);
       });
@@ -164,7 +164,7 @@ export async function readFacts({
   return facts;
 }
 
-/** Opens the database and verifies all of it. @throws {BaselineError} */
+/** Opens the database, and verifies its signature and all its bytes. @throws {BaselineError} */
 export async function openDatabase(job: DatabaseJob, signal: AbortSignal): Promise<SignedDatabase> {
   const { directory } = job;
   const facts = await readFacts(job);
@@ -188,7 +188,7 @@ export interface NewDatabase extends Pick<
 > {
   readonly job: DatabaseJob;
   readonly signal: AbortSignal;
-  /** Called with its digest before it replaces the baseline; if it throws, the baseline is unchanged. */
+  /** Called with the digest of the new baseline before it replaces the current one; if this throws, the baseline is unchanged. */
   readonly onSigned: (digest: string) => Promise<void>;
 }
 
@@ -216,7 +216,7 @@ export async function adoptDatabase(made: NewDatabase): Promise<void> {
   const digest = digestOf(line);
   const signature = signDigest(digest, key).toString('base64');
   await onSigned(digest.toString('hex'));
-  // The old note is replaced, even if it could not be trusted.
+  // Replaces the old note, even if that could not be trusted.
   const before = await readLastBaseline(join(directory, lastName), key).catch(() => undefined);
   const note = (now: LastBaseline): Promise<void> => writeLastBaseline(join(directory, lastName), now, key);
   await note({
@@ -228,14 +228,12 @@ export async function adoptDatabase(made: NewDatabase): Promise<void> {
     await file.writeFile(`${line}\n${signature}\n`);
   });
   newest?.made({ provider: 'aide', digest: digest.toString('hex'), madeAtMs: facts.madeAtMs });
-  // The database is already in effect, and the note fits it unchanged.
+  // If this fails, the baseline is already in effect, and the note above matches it too.
   await note({ digest: digest.toString('hex') }).catch(() => undefined);
   await removeStrays(directory, maxBackups);
 }
 
-/**
- * Removes backups beyond `maxBackups`, and files left by killed writers. Nothing else may work on the job.
- */
+/** Removes backups beyond `maxBackups`, and files left by killed writers. Nothing else may work on the job meanwhile. */
 export async function removeStrays(directory: string, maxBackups: number): Promise<void> {
   const names = await readdir(directory);
   const backups = names.map((name) => backupName.exec(name)?.[1]).filter((id) => id !== undefined);
@@ -248,7 +246,7 @@ export async function removeStrays(directory: string, maxBackups: number): Promi
     await rm(join(directory, name), { recursive: true, force: true }).catch(ignore);
   }
   const ownId = await idOf(join(directory, current));
-  // An unreadable baseline refers to an unknown database.
+  // It is unknown which database an unreadable baseline refers to, so none is removed.
   if (ownId === 'unknown') return;
   for (const id of backups)
     if (!wanted.has(id)) await unlink(join(directory, `${current}.${id}`)).catch(ignore);
@@ -263,7 +261,7 @@ async function keepBackup(directory: string, maxBackups: number): Promise<void> 
   const id = await idOf(join(directory, current));
   if (maxBackups <= 0 || id === undefined || id === 'unknown') return;
   try {
-    // A second name, so that it is never without one.
+    // A second link, so that the baseline always has a name.
     await link(join(directory, current), join(directory, `${current}.${id}`));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return;
@@ -272,7 +270,10 @@ async function keepBackup(directory: string, maxBackups: number): Promise<void> 
   }
 }
 
-/** Does not verify the signature: only for knowing which files are in use. `unknown` if it cannot be read. */
+/**
+ * The id in a signed file, without verifying the signature: only to know which files are in use. `unknown` if it cannot
+ * be read.
+ */
 async function idOf(path: string): Promise<string | undefined> {
   try {
     const [line = ''] = (await readFile(path, 'utf8')).split('\n');

@@ -1,11 +1,11 @@
 /**
- * Files that AIDE could not read: it says so on stderr only, and reports the contents of an unreadable
- * directory as removed.
+ * Finds the files that AIDE could not read: it reports them on stderr only, and the contents of an unreadable directory
+ * as removed.
  */
 import { type ByteString, isAtOrBelowAny, type ScanProblem } from '../model/entry.ts';
 import type { Report } from '../model/report.ts';
 
-/** The words of AIDE (src/db_disk.c, src/do_md.c, src/gen_list.c) and what they are about. */
+/** The messages of AIDE (src/db_disk.c, src/do_md.c, src/gen_list.c) about unreadable files. */
 const sentences: readonly RegExp[] = [
   // 0.18.3.
   /^opendir\(\) failed for '(?<path>.*)' \(fullpath: '.*'\): (?<why>.*)$/s,
@@ -17,7 +17,7 @@ const sentences: readonly RegExp[] = [
   /^hash calculation: number of (?<changed>bytes read \(-?\d+\) mismatches .* size \(-?\d+\)) for '(?<path>.*?)'.*$/s,
   /^readlink\(\) failed for '(?<path>.*)': (?<why>.*)$/s,
   /^(?:listxattrs|lgetxattr|lgetfilecon_raw) failed for (?<path>.*?): ?(?<why>.*)$/s,
-  // 0.19.1. Skipped files are not in its database, and reported as removed.
+  // 0.19.1. The skipped files are not in its database, so they are reported as removed.
   /^failed to access '(?<path>.*)': (?<why>.*) \(skipping\)$/s,
   /^fstat\(\) failed for (?<path>.*): (?<why>.*) \(skipping\)$/s,
   /^failed to open [a-z ]+ '(?<path>.*)' for reading: (?:open|fstat)\(\) failed: (?<why>.*) \([^()]*\)$/s,
@@ -30,7 +30,7 @@ const sentences: readonly RegExp[] = [
   /^(?:[a-z_]+\(\) )?failed to get [A-Za-z -]+ (?:for|of|for directory|directory) '(?<path>.*)': (?<why>.*) \(disabling .*\)$/s,
 ];
 
-/** In the words of strerror(3). */
+/** Error codes for the messages of strerror(3). */
 const codes: Readonly<Record<string, string>> = {
   'Permission denied': 'EACCES',
   'Operation not permitted': 'EPERM',
@@ -42,10 +42,10 @@ const codes: Readonly<Record<string, string>> = {
   'Transport endpoint is not connected': 'ENOTCONN',
   'Cannot allocate memory': 'ENOMEM',
 };
-/** A file that is gone is removed, and no problem. */
+/** A file that no longer exists was removed; that is not a problem. */
 const gone = 'No such file or directory';
 
-/** @param messages what AIDE said on stderr */
+/** @param messages AIDE's stderr */
 export function unreadOf(messages: string, toJob: (path: ByteString) => ByteString): readonly ScanProblem[] {
   const found: ScanProblem[] = [];
   const seen = new Set<string>();
@@ -70,14 +70,14 @@ export function unreadOf(messages: string, toJob: (path: ByteString) => ByteStri
   return found;
 }
 
-/** AIDE writes control characters as a backslash and three octal digits. */
+/** Reverses AIDE's escapes: it writes a control character as a backslash and three octal digits. */
 function unescaped(text: string): ByteString {
   return text.replace(/\\([0-7]{3})/g, (_, digits: string) =>
     String.fromCharCode(Number.parseInt(digits, 8)),
   );
 }
 
-/** Unreadable files do not count as removed: their state is unknown. */
+/** Adds unreadable files as problems. They do not count as removed, since their state is unknown. */
 export function withUnread(report: Report, unread: readonly ScanProblem[]): Report {
   if (unread.length === 0) return report;
   const paths = new Set(unread.map(({ path }) => path));

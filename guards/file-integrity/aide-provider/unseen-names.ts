@@ -1,6 +1,6 @@
 /**
- * Names that some versions of AIDE 0.19 silently skip: they match rules in PCRE2's UTF mode, in which no rule
- * matches a name that is not UTF-8. Such a name is enough to hide a file, so these are searched for here, and
+ * Names that some versions of AIDE 0.19 silently skip: they match rules in PCRE2's UTF mode, in which no rule matches a
+ * name that is not UTF-8. Such a name would be enough to hide a file, so these names are searched for here, and
  * reported.
  */
 import { isUtf8 } from 'node:buffer';
@@ -11,20 +11,23 @@ import type { ByteString, FileType, ScanProblem } from '../model/entry.ts';
 import type { ScanRoot } from '../provider/provider.ts';
 import { Selection } from '../aide-conf/selection.ts';
 
-/** How many are reported for one scan: a user may create a million. */
+/** Limit of names reported for one scan: a user may create a million. */
 const maxNames = 10_000;
 
 export interface UnseenNamesOptions {
-  /** Directories that AIDE has read, with their paths in the job. */
+  /** Directories that AIDE has read, as paths of the job. */
   readonly directories: Iterable<ByteString>;
   readonly root: ScanRoot;
   readonly conf: Pick<AideConf, 'rules' | 'dialect' | 'rootPrefix'>;
-  /** Whether all rules are known to us; where not, every name counts as selected. */
+  /** Whether our own engine understands all rules; if not, every name counts as selected. */
   readonly isWhole: boolean;
   readonly signal: AbortSignal;
 }
 
-/** The selected names that are not UTF-8; for a directory, only its own name and not those below. */
+/**
+ * The selected names that are not UTF-8. For a directory with such a name, only the directory is reported, not what is
+ * below it.
+ */
 export async function unseenNames(options: UnseenNamesOptions): Promise<readonly ScanProblem[]> {
   const { directories, root, conf, isWhole, signal } = options;
   const selection = isWhole ? new Selection(conf) : undefined;
@@ -53,7 +56,7 @@ async function entriesOf(
 ): Promise<Dirent<Buffer>[]> {
   if (!directory.startsWith(prefix)) return [];
   const path = Buffer.concat([Buffer.from(top), Buffer.from(`/${directory.slice(prefix.length)}`, 'latin1')]);
-  // AIDE reports directories that are gone or unreadable.
+  // AIDE itself reports directories that are missing or unreadable.
   return await readdir(path, { withFileTypes: true, encoding: 'buffer' }).catch(() => []);
 }
 

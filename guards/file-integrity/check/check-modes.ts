@@ -1,4 +1,4 @@
-/** The effects of `rampart integrity check` on files and baseline: init, check, update, import. */
+/** The modes of `rampart integrity check`: init, check, update, import. */
 import { createReadStream } from 'node:fs';
 import { link, rename, unlink } from 'node:fs/promises';
 
@@ -28,15 +28,15 @@ export interface CheckJob {
   readonly configName: string;
   readonly configDigest: string;
   readonly root: string;
-  /** The baseline. Its directory exists if it is going to be written. */
+  /** Path of the baseline. In a mode that writes it, its directory exists. */
   readonly db: string;
   readonly key: VerifyingKey;
-  /** The key for modes that write a baseline. */
+  /** The key that signs a baseline; undefined in modes that do not write one. */
   readonly signingKey: SigningKey | undefined;
   readonly report: ReportOptions;
-  /** Threads for `root`; used up by one init or check. */
+  /** Threads that read below `root`. They serve one init or check, and end with it. */
   readonly threads: ThreadPool;
-  /** Set if the progress is shown. */
+  /** Undefined if the progress is not shown. */
   readonly onProgress: ((progress: ScanProgress) => void) | undefined;
   /** Called before the scan starts. */
   readonly onWarning: (text: string) => void;
@@ -50,19 +50,19 @@ export interface Done {
 
 export interface Imported {
   readonly entries: number;
-  /** Its checksums that FIPS 140-3 does not approve, by their names in AIDE. */
+  /** AIDE's names of the checksums in the database that FIPS 140-3 does not approve. */
   readonly refusedChecksums: readonly string[];
-  /** Files that have no other. */
+  /** Number of regular files that have no other checksum. */
   readonly withoutChecksum: number;
 }
 
-/** How many problems are listed; the others are counted. */
+/** Limit of listed problems; the others are counted. */
 const MAX_PROBLEMS = 10_000;
 
-/** @throws {RampartError}: the baseline is unchanged */
+/** Creates a baseline. @throws {RampartError}: the baseline is unchanged */
 export async function initFiles(job: CheckJob): Promise<Done> {
   const startedMs = Date.now();
-  // Only to know how much there is.
+  // The old baseline only tells how much there is to scan.
   const expected = job.onProgress === undefined ? undefined : await expectedOfOld(job);
   await using scanner = new Scanner(job.threads);
   const problems: ScanProblem[] = [];
@@ -77,7 +77,10 @@ export async function initFiles(job: CheckJob): Promise<Done> {
   return { report, facts: factsOf(job, 'init', startedMs) };
 }
 
-/** @throws {BaselineError} if the baseline cannot be trusted; {RampartError}: the baseline is unchanged */
+/**
+ * Compares the files with the baseline; with `update` also replaces it. @throws {BaselineError} if the baseline cannot
+ * be trusted; {RampartError}: the baseline is unchanged
+ */
 export async function checkFiles(job: CheckJob, mode: 'check' | 'update'): Promise<Done> {
   const startedMs = Date.now();
   const { signal } = job;
@@ -102,7 +105,7 @@ export async function checkFiles(job: CheckJob, mode: 'check' | 'update'): Promi
     tee === undefined
       ? undefined
       : write(job, withUnreadKept(baseline.entries(signal), tee.copy()), { compared: reading });
-  // Both have ended before anything is closed. The error of the scan precedes that of its copy.
+  // Both must end before anything is closed. The scan's error takes precedence over the one that it causes in its copy.
   const [read, written] = await Promise.allSettled([reading, writing]);
   if (read.status === 'rejected') throw read.reason;
   if (written.status === 'rejected') throw written.reason;
@@ -110,7 +113,7 @@ export async function checkFiles(job: CheckJob, mode: 'check' | 'update'): Promi
 }
 
 /**
- * Takes a database of AIDE as the baseline.
+ * Imports an AIDE database as the baseline.
  *
  * @throws {RampartError}: the baseline is unchanged
  */
@@ -127,7 +130,7 @@ export async function importDatabase(job: CheckJob, path: string): Promise<Impor
       yield batch;
     }
   }
-  // A check needs neither, and starts sooner without them.
+  // Loaded only here: a check needs neither, and starts faster without them.
   const [{ readAideDatabase }, { sortEntries }] = await Promise.all([
     import('../database/aide-database.ts'),
     import('../database/sort-entries.ts'),
@@ -147,7 +150,10 @@ function scan(
   return stream;
 }
 
-/** @param compared - The reported entries: unreported ones are not accepted. */
+/**
+ * @param compared - Settles when the report is complete; if it fails, the baseline is not written, because unreported
+ *   changes must not be accepted.
+ */
 async function write(
   job: CheckJob,
   entries: Batches<Entry>,
@@ -156,29 +162,29 @@ async function write(
   const { db: path, root, signingKey: key, configDigest, signal } = job;
   if (key === undefined)
     throw new RampartError(errorCodes.INPUT, { what: 'there is no key to sign the baseline with' });
-  // The root that an AIDE database was made from is unknown.
+  // The root that an AIDE database was made from is not recorded in it.
   const about = { madeBy, ...(madeBy !== 'import' && { root }) };
   const header = { rampartVersion: manifest.version, madeAtMs: Date.now(), configDigest, about };
   async function* last(): AsyncGenerator<Batch<Entry>, void, undefined> {
     yield* entries;
     await compared;
-    // Everything was seen: the previous baseline stays beside the new one.
+    // All entries have been read: now keep the previous baseline next to the new one.
     await keepOld(path);
   }
   return (await writeBaseline({ path, key, header, entries: last(), signal })).entries;
 }
 
 /**
- * Errors of link(2) without hard links: by the file system (FAT on a USB stick), by this file, or
- * temporarily.
+ * Errors of link(2) if no hard link is possible: not on this file system (FAT on a USB stick), not of this file, or not
+ * at the moment.
  */
 const withoutLinks: ReadonlySet<unknown> = new Set(['EPERM', 'EOPNOTSUPP', 'ENOTSUP', 'ENOSYS', 'EMLINK']);
 
-/** As `<baseline>.old`, by a hard link where possible, so that a baseline exists at every moment. */
+/** Keeps the baseline as `<baseline>.old`. Uses a hard link if possible, so that the baseline has its name at every moment. */
 async function keepOld(path: string): Promise<void> {
   const old = `${path}.old`;
   const temporary = `${old}.new.${process.pid}`;
-  // In a container every process may have the number of one that was killed right here.
+  // In a container, process IDs repeat: an earlier process with this ID may have been killed here and left the file.
   await unlink(temporary).catch(() => undefined);
   try {
     await link(path, temporary);
@@ -199,12 +205,12 @@ async function expectedOfOld({ db, key }: CheckJob): Promise<ScanOptions['expect
     await using baseline = await openBaseline(db, key);
     return expectedOf(baseline);
   } catch {
-    // None, or one that is about to be replaced.
+    // There is no baseline, or one that cannot be used and is about to be replaced.
     return undefined;
   }
 }
 
-/** The amount that a scan will read, if nothing has changed. */
+/** What a scan will read if nothing has changed. */
 function expectedOf({ counts }: Baseline): NonNullable<ScanOptions['expected']> {
   return { files: counts.entries, bytes: counts.contentBytes };
 }

@@ -1,4 +1,4 @@
-/** The configuration of `rampart integrity check`: where it is, and what it may do on the machine. */
+/** The configuration of `rampart integrity check`: where it is found, and what it may do on the machine. */
 import { spawnSync } from 'node:child_process';
 import { constants, existsSync, readdirSync, readFileSync, statSync, type Stats } from 'node:fs';
 import { hostname } from 'node:os';
@@ -14,19 +14,20 @@ import { isIncluded, readRegularFile } from '../aide-conf/include.ts';
 import { readAideConf } from '../aide-conf/evaluate.ts';
 
 const USUAL = '/etc/aide/aide.conf';
-/** A program of a configuration that takes longer hangs. */
+/** Time limit of a program that a configuration executes. */
 const EXECUTION_MS = 60_000;
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
 
 export interface ConfSource {
-  /** Name in messages. */
+  /** Name of the configuration in messages. */
   readonly name: string;
   readonly text: Buffer;
 }
 
 /**
- * @param given as in `--config`
- * @throws {RampartError} `NOT_FOUND`, `SYSTEM` if it cannot be read; an error if the signal ends the wait for stdin
+ * @param given value of `--config`
+ * @throws {RampartError} `NOT_FOUND`, `SYSTEM` if it cannot be read; an error if `signal` aborts while waiting for
+ *   stdin
  */
 export async function findConf(given: string | undefined, signal: AbortSignal): Promise<ConfSource> {
   if (given === undefined && !existsSync(USUAL))
@@ -34,14 +35,14 @@ export async function findConf(given: string | undefined, signal: AbortSignal): 
   const name = given ?? USUAL;
   try {
     if (name !== '-') return { name, text: readFileSync(name) };
-    // As a stream: a terminal may give nothing yet, and Ctrl-C has to end the wait.
+    // Read as a stream: a terminal may have no input yet, and Ctrl-C must end the wait.
     return { name: 'stdin', text: await buffer(addAbortSignal(signal, process.stdin)) };
   } catch (error) {
     throw fileError(`cannot read the configuration ${name}`, error, 'Name another file with --config');
   }
 }
 
-/** Reads configurations for older versions of AIDE and for FIO, too. @throws {RampartError} `INPUT` with the lines that are wrong */
+/** Also accepts configurations for older versions of AIDE and for FIO. @throws {RampartError} `INPUT` with the wrong lines */
 export function readConf({ name, text }: ConfSource, allowExecution: boolean): AideConf {
   try {
     return readAideConf(name, updateAideConf(name, text), machine(allowExecution));
@@ -57,20 +58,20 @@ export function readConf({ name, text }: ConfSource, allowExecution: boolean): A
   }
 }
 
-/** Included files are those of this machine, even if the files to be checked are elsewhere; as for AIDE. */
+/** Includes are read from this machine even if the files to check are elsewhere, as with AIDE. */
 function machine(allowExecution: boolean): ConfEnvironment {
   return {
     hostname: hostname().split('.')[0] ?? '',
     exists: (path) => existsSync(path),
     readFile: readRegularFile,
-    // The user of the command may read these files anyway.
+    // The user who runs the command may read these files anyway.
     reportsIncluded: true,
     readDirectory: (path) => readdirSync(path).filter((name) => isIncluded(join(path, name))),
     ...(allowExecution && { execute }),
   };
 }
 
-/** As AIDE does, aide.conf(5). @throws Error if it may not be run, or fails */
+/** Executes a file as AIDE does, see aide.conf(5). @throws Error if it may not be executed, or fails */
 function execute(path: string, environment: ReadonlyMap<string, string>): Buffer {
   const file = resolve(path);
   const stat = statSync(file);
@@ -83,7 +84,7 @@ function execute(path: string, environment: ReadonlyMap<string, string>): Buffer
     if (why !== undefined) throw new Error(`${place} is ${why}, so it is not run`);
   }
   const run = spawnSync(file, [], {
-    // Variables that are already set stay.
+    // Variables that are already set take precedence.
     env: { ...Object.fromEntries(environment), ...process.env },
     stdio: ['ignore', 'pipe', 'pipe'],
     timeout: EXECUTION_MS,

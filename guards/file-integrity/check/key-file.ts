@@ -1,4 +1,4 @@
-/** The key that signs the baselines of this machine. */
+/** Reads and creates the key that signs the baselines of this machine. */
 import { createPrivateKey, createPublicKey, randomBytes, type KeyObject } from 'node:crypto';
 import { closeSync, openSync, readFileSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -15,7 +15,7 @@ export function readVerifyingKey(path: string): VerifyingKey {
   const text = bytes.toString('latin1').trim();
   const key = text.startsWith('-----BEGIN') ? fromPem(path, text) : fromSecret(bytes, text);
   try {
-    // Throws if it cannot be a key; the result does not matter.
+    // Throws if the key cannot be used; the result does not matter.
     verifyDigest(Buffer.alloc(32), Buffer.alloc(64), key);
   } catch (error) {
     throw new RampartError(errorCodes.INPUT, {
@@ -28,7 +28,7 @@ export function readVerifyingKey(path: string): VerifyingKey {
   return key;
 }
 
-/** @throws as {@link readVerifyingKey}; `INPUT` also for a public key */
+/** @throws as {@link readVerifyingKey}; also `INPUT` for a public key */
 export function readSigningKey(path: string): SigningKey {
   const key = readVerifyingKey(path);
   if (key.scheme === 'hmac-sha256' || 'privateKey' in key) return key as SigningKey;
@@ -40,9 +40,9 @@ export function readSigningKey(path: string): SigningKey {
 }
 
 /**
- * Creates a secret if the file is missing.
+ * Creates a file with a secret key, unless the file exists.
  *
- * @returns whether it did
+ * @returns whether it was created
  * @throws {RampartError} `FULL`, `SYSTEM`
  */
 export function makeKeyFile(path: string): boolean {
@@ -56,7 +56,7 @@ export function makeKeyFile(path: string): boolean {
   }
 }
 
-/** All of it or nothing: half a key, of a disk that is full, would be taken for one by the next run. */
+/** Writes the whole file or none: otherwise, if the disk is full, the next run would use half a key. */
 function writeNew(path: string, text: string): void {
   const fd = openSync(path, 'wx', 0o600);
   try {
@@ -69,7 +69,7 @@ function writeNew(path: string, text: string): void {
   }
 }
 
-/** Which other users may read it, as a sentence; undefined if no one else may. */
+/** A warning if other users may read or write the key; otherwise undefined. */
 export function keyWarning(path: string): string | undefined {
   const mode = statSync(path, { throwIfNoEntry: false })?.mode ?? 0;
   if ((mode & 0o077) === 0) return undefined;

@@ -1,7 +1,7 @@
 import type { AideConf } from '../aide-conf/conf.ts';
 import type { RunFacts } from '../model/report.ts';
 
-/** Facts about a run that ends now. */
+/** Facts about a run that has just ended. */
 export function runFacts(
   conf: AideConf,
   facts: Pick<RunFacts, 'action' | 'program' | 'startedMs' | 'written'>,

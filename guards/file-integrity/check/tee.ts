@@ -1,7 +1,7 @@
-/** One scan for two readers: the comparison, and the writer of the baseline. */
+/** Shares one scan between two readers: the comparison, and the writer of the baseline. */
 import type { Batch, Batches } from '../model/batches.ts';
 
-/** Batches that the second reader may be behind. */
+/** Limit of batches by which the reader of `copy` may be behind. */
 const max = 8;
 
 /** `copy` yields each batch that was read from `main`, and fails if `main` was not read to its end. */
@@ -42,7 +42,7 @@ export class Tee<T> {
         else await this.#change();
       }
     } finally {
-      // The rest will not be read: the other reader must not wait.
+      // `copy` will not be read any further, so the reader of `main` must not wait for it.
       if (this.#state === 'open') this.#state = 'unread';
       this.#waiting.length = 0;
       this.#changed();

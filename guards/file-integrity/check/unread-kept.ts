@@ -1,7 +1,4 @@
-/**
- * The content written by an update: the files as they are now, and the old entries of files that could not be
- * read.
- */
+/** The entries that an update writes: those of the current files, and the old ones of files that could not be read. */
 import { type Batch, BatchCursor, type Batches, unpack } from '../model/batches.ts';
 import { EntryBlock } from '../database/entry-block.ts';
 import type { ByteString, Entry, ScanProblem } from '../model/entry.ts';
@@ -10,10 +7,10 @@ import { UnreadPaths } from '../compare/unread-paths.ts';
 type Seen = Entry | ScanProblem;
 
 /**
- * Both sorted by the bytes of their paths; a problem comes after the entry of its path, or, for a directory,
- * among its contents (CompareOptions). Blocks without unreadable files are passed on unchanged.
+ * Both streams are sorted by the bytes of paths. The problem of a path follows its entry; for a directory, it may be
+ * among the entries below it (see CompareOptions). Blocks without unreadable files are passed on unchanged.
  *
- * @throws what the streams throw
+ * @throws the errors of the streams
  */
 export async function* withUnreadKept(
   old: Batches<Entry>,
@@ -23,7 +20,7 @@ export async function* withUnreadKept(
   const unread = new UnreadPaths();
   let last = '';
   const next = async (): Promise<boolean> => olds.advance() || (await olds.fetch());
-  /** Adds the old entries before a path that are kept. */
+  /** Adds the old entries of unreadable files that sort before `path`; all of them if `path` is undefined. */
   const keepBefore = async (path: ByteString | undefined, batch: Entry[]): Promise<void> => {
     for (let entry = olds.current; entry !== undefined; entry = olds.current) {
       if (path !== undefined && entry.path >= path) return;
@@ -52,7 +49,7 @@ export async function* withUnreadKept(
     for (let at = 0; at < items.length;) {
       const path = items[at]?.path ?? '';
       if (path < last) {
-        // The part of this directory that was seen stays as seen.
+        // The contents of this directory were read up to `last`: keep the current entries for these.
         while (olds.current !== undefined && olds.current.path <= last) await next();
         unread.add(path);
         at++;
@@ -79,7 +76,7 @@ export async function* withUnreadKept(
   yield rest;
 }
 
-/** Yields the same batches, but with the problems of a path moved into the batch of its entry. */
+/** Yields the same batches, except that the problems of a path are in the batch of its entry. */
 async function* withTheirProblems(batches: Batches<Seen>): AsyncGenerator<Batch<Seen>, void, undefined> {
   let held: Batch<Seen> = [];
   for await (const batch of batches) {

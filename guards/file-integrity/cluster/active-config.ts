@@ -1,4 +1,4 @@
-/** Creates the configuration that agents use from the one that a FileIntegrity names. */
+/** Writes the active configuration, which agents use: the converted form of the one that a FileIntegrity names. */
 import { isAlreadyExists, isForbidden } from '../../../lib/kube/client/client-errors.ts';
 import { type ConfigMap, configMaps } from '../../../lib/kube/object/object.ts';
 import { names } from '../api.ts';
@@ -29,10 +29,10 @@ export class ActiveConfigs {
   readonly #context: ClusterContext;
   readonly #users: UserConfigs;
   readonly #inTheWay: UserConfigs;
-  /** The last conversion by FileIntegrity, as it is needed for each result of each node. */
+  /** The last conversion, keyed by FileIntegrity: it is needed again for each result of each node. */
   readonly #converted = new Map<string, Converted>();
 
-  /** @param inTheWay follows ConfigMaps of others that have the name of an active one: these may go */
+  /** @param inTheWay follows other ConfigMaps that occupy the name of an active one: they may be deleted */
   constructor(context: ClusterContext, users: UserConfigs, inTheWay: UserConfigs) {
     this.#context = context;
     this.#users = users;
@@ -45,7 +45,7 @@ export class ActiveConfigs {
     await this.#inTheWay.read(key, undefined, signal);
   }
 
-  /** Writes the active ConfigMap if it differs. If the new configuration cannot be used, the previous one stays. */
+  /** Writes the active ConfigMap if it differs. If the new configuration cannot be used, the previous one stays in use. */
   async configure(key: string, found: Found, signal: AbortSignal): Promise<Configured> {
     const source = confSourceOf(found.integrity);
     const conf = await this.#read(key, found, source, signal);
@@ -82,7 +82,10 @@ export class ActiveConfigs {
     };
   }
 
-  /** As FIO does: nodes are guarded while the ConfigMap is still to come, or is gone by mistake. */
+  /**
+   * Uses the default or the previous configuration, as FIO does, so that nodes are checked while the ConfigMap does not
+   * exist yet, or was deleted by mistake.
+   */
   async #substitute(
     key: string,
     found: Found,
@@ -131,7 +134,7 @@ export class ActiveConfigs {
     return conf;
   }
 
-  /** @returns why it cannot be written, if its name belongs to another owner */
+  /** @returns an error if an object that is not ours has the ConfigMap's name */
   async #write(
     key: string,
     found: Found,
@@ -161,9 +164,9 @@ export class ActiveConfigs {
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
       const live = await this.#inTheWay.read(key, place, signal);
-      // Ours, and the cache is behind, or it is gone: tried again.
+      // It is ours but not yet in the cache, or it was deleted meanwhile: the retry handles both.
       if (live === undefined || live.metadata.labels?.[names.aideConfLabel] !== undefined) throw error;
-      // Ours, with its label removed.
+      // It is ours, but its label was removed.
       if ((live.metadata.ownerReferences ?? []).some(({ uid }) => uid === owner.uid))
         return await this.#update(live, wanted, signal);
       const message = `ConfigMap ${place.namespace}/${place.name} exists but does not belong to this guard, which needs the name for the converted configuration. Rename it or the FileIntegrity.`;
@@ -188,7 +191,7 @@ export class ActiveConfigs {
     const { resourceVersion } = before;
     const metadata = { ...wanted.metadata, ...(resourceVersion && { resourceVersion }) };
     await client.update(configMaps, { ...wanted, metadata }, { fieldManager, signal });
-    // The agents see it by the digest, and make new baselines.
+    // Agents notice it by the digest, and make new baselines.
     if (!isSame) counts.reinit('config', '');
     logger.info({ fileIntegrity: { namespace, name }, isSame }, 'updated the active configuration');
   }

@@ -1,4 +1,4 @@
-/** The operator's caches for this guard, and their indexes. */
+/** The operator's caches for this guard, with their indexes. */
 import type { GuardContext } from '../../../guard/context.ts';
 import { controllerOf } from '../../../lib/kube/object/owner-references.ts';
 import { fieldsOf, nodeFacts } from '../../../lib/kube/object/facts.ts';
@@ -22,28 +22,28 @@ import {
 } from '../api.ts';
 import { labelValue } from '../results/object-names.ts';
 
-/** With the key `hmac-sha256`: 32 random bytes. */
+/** Has the key `hmac-sha256` with 32 random bytes. */
 export const baselineKeySecret = 'file-integrity-baseline-key';
-/** The ClusterRole, and its RoleBinding in each namespace. */
+/** Name of the ClusterRole, and of its RoleBinding in each namespace. */
 export const agentRole = 'rampart-agent-file-integrity';
 
 /** The caches of one API group. */
 export interface GroupCaches {
   readonly types: IntegrityTypes;
-  /** Indexes `namespace`, and `label`: namespace and the value of the owner label. */
+  /** Indexes: `namespace`; `label`, which is the namespace and the value of the owner label. */
   readonly integrities: IndexedCache<FileIntegrity>;
-  /** Indexes `integrity`: namespace/name of the FileIntegrity. */
+  /** Index: `integrity`, the namespace/name of the FileIntegrity. */
   readonly statuses: IndexedCache<FileIntegrityNodeStatus>;
 }
 
 export interface ClusterCaches {
   readonly groups: readonly GroupCaches[];
-  /** Index `label`: its name as the value of a label. */
+  /** Index: `label`, the node's name as a label value. */
   readonly nodes: IndexedCache<Node>;
   /** Temporary ConfigMaps, without their data. */
   readonly results: IndexedCache<ConfigMap>;
   readonly active: IndexedCache<ConfigMap>;
-  /** Kept logs, without their data. Index `label`: namespace and owner label. */
+  /** ConfigMaps with a kept log, without their data. Index: `label`, the namespace and the owner label. */
   readonly kept: IndexedCache<ConfigMap>;
   /** Without their data. */
   readonly secrets: IndexedCache<Secret>;
@@ -109,7 +109,7 @@ export function openCaches(context: GuardContext): ClusterCaches {
   };
 }
 
-// Once: caches are shared by who has the same functions.
+// Defined once: watchers share a cache only if they pass the same functions.
 const namespaceOf = ({ metadata }: FileIntegrity): string[] => [metadata.namespace ?? ''];
 const nameLabelOf = ({ metadata }: FileIntegrity): string[] => [
   labelKey(metadata.namespace, labelValue(metadata.name ?? '')),
@@ -128,27 +128,30 @@ function ownerLabelOf({ labels }: ConfigMap['metadata']): string {
   return labels?.[names.ownerLabel] ?? '';
 }
 
-/** `namespace/name` of the FileIntegrity that a FileIntegrityNodeStatus is of. */
+/** `namespace/name` of the FileIntegrity that a FileIntegrityNodeStatus belongs to. */
 export function integrityKeyOf({ metadata }: FileIntegrityNodeStatus): string {
   const owner = controllerOf({ metadata });
   const name = owner?.kind === 'FileIntegrity' ? owner.name : metadata.labels?.[names.ownerLabel];
   return `${metadata.namespace ?? ''}/${name ?? ''}`;
 }
 
-/** Drops the data that agents and users put in it: up to 1 MiB each. */
+/** Drops the data of an object, which may be up to 1 MiB. */
 function withoutData<T extends ConfigMap | Secret>(object: T): T {
   const { managedFields: _theServersOwn, annotations: _long, ...metadata } = object.metadata;
   return { ...fieldsOf(object, ['apiVersion', 'kind']), metadata } as T;
 }
 
-/** Without findings, which only its own node status shows: some 600 bytes instead of up to 300 kB. */
+/** Drops the findings, which only the FileIntegrityNodeStatus itself shows: leaves some 600 bytes of up to 300 kB. */
 function slimStatus(status: FileIntegrityNodeStatus): FileIntegrityNodeStatus {
   const { findings: _many, detection: _unused, ...kept } = status;
   const { managedFields: _theServersOwn, ...metadata } = kept.metadata;
   return { ...kept, metadata };
 }
 
-/** Whether a change of a node may change for whom it is: the kubelet writes its status all the time. */
+/**
+ * Whether two versions of a node are selected by the same FileIntegrities. The kubelet writes the node's status all the
+ * time, which does not matter here.
+ */
 export function decidesAlike(a: Node | undefined, b: Node): boolean {
   const facts = (node: Node | undefined): string =>
     JSON.stringify([node?.metadata.labels ?? {}, node?.spec?.taints ?? []]);

@@ -1,4 +1,4 @@
-/** Shared by the controllers of the operator while it leads. */
+/** What the controllers of the operator share while it is the leader. */
 import type { ClusterContext as PartContext } from '../../../guard/context.ts';
 import type { Clock } from '../../../lib/time/clock.ts';
 import type { ControllerContext } from '../../../lib/kube/controller/controller.ts';
@@ -31,7 +31,7 @@ export interface Found {
   readonly integrity: FileIntegrity;
 }
 
-/** All FileIntegrities of this name, in both groups. */
+/** All FileIntegrities with this key (`namespace/name`), in both groups. */
 export function foundAt({ groups }: ClusterCaches, key: string): Found[] {
   return groups.flatMap((group) => {
     const integrity = group.integrities.get(key);
@@ -39,19 +39,19 @@ export function foundAt({ groups }: ClusterCaches, key: string): Found[] {
   });
 }
 
-/** The one that counts. */
+/** The one that is in effect: its name exists in both groups if there are two. */
 export function countingOf(found: readonly Found[]): Found | undefined {
   const winner = winnerOf(found.map(({ integrity }) => integrity));
   return found.find(({ integrity }) => integrity === winner);
 }
 
-/** Without `blockOwnerDeletion`: to set it takes a right on finalizers of the owner on some clusters, and nothing waits for it. */
+/** Omits `blockOwnerDeletion`: some clusters require a right on finalizers of the owner to set it, and nothing depends on it. */
 export function ownerOf({ integrities: type }: IntegrityTypes, { metadata }: FileIntegrity): OwnerReference {
   const { name = '', uid = '' } = metadata;
   return { apiVersion: apiVersionOf(type), kind: type.kind, name, uid, controller: true };
 }
 
-/** @param nodeName the node that it is about: events of one node are folded, and those of all the others are not */
+/** @param nodeName the node that the event is about: repeated events are folded for each node separately */
 export function notify(
   { recorder }: Pick<ClusterContext, 'recorder'>,
   { group, integrity }: Found,
@@ -67,13 +67,13 @@ export function notify(
   });
 }
 
-/** How long events may take to reach the API before their record is written. */
+/** How long to wait for events to reach the API before the write that follows them. */
 const EVENTS_MS = 1000;
 
 /**
- * Brings reported events to the API before the write that prevents the next process from reporting them: if
- * it is killed in between, they are reported twice rather than never. An API that accepts no events does not
- * delay this any longer.
+ * Sends the recorded events to the API. Call it before the write after which no later process would report them again:
+ * if this process is killed in between, events are reported twice rather than never. Waits one second at most, in case
+ * the API accepts no events.
  *
  * @throws the signal's reason when it aborts.
  */

@@ -1,4 +1,4 @@
-/** From what a FileIntegrity names as its configuration to what agents use. No I/O. */
+/** Derives the configuration for agents from the one that a FileIntegrity names. */
 import type { ConfigMap } from '../../../lib/kube/object/object.ts';
 import { RampartError } from '../../../lib/errors/errors.ts';
 import { noEnvironment } from '../aide-conf/conf.ts';
@@ -12,7 +12,7 @@ import { names, type FileIntegrity, type FileIntegritySpec } from '../api.ts';
 import { activeConfigName } from '../results/object-names.ts';
 import { Selection } from '../aide-conf/selection.ts';
 
-/** Where the configuration of a user is. */
+/** The ConfigMap and key of a user's configuration. */
 export interface ConfSource {
   readonly namespace: string;
   readonly name: string;
@@ -23,9 +23,9 @@ export type EffectiveConf =
   | { readonly kind: 'conf'; readonly text: string; readonly warnings: readonly string[] }
   | {
       readonly kind: 'error';
-      /** For conditions and metrics. */
+      /** Shown in conditions and metrics. */
       readonly reason: 'ConfigMapMissing' | 'ConfigMapUnreadable' | 'KeyMissing' | 'ConfigurationInvalid';
-      /** The error, its place, and the remedy. */
+      /** The error, where it is, and the remedy. */
       readonly message: string;
     };
 
@@ -34,7 +34,7 @@ type Refusal = Extract<EffectiveConf, { kind: 'error' }>;
 /** Limit of the active ConfigMap (Kubernetes, MaxSecretSize). */
 const MAX_TEXT_BYTES = 1_048_576;
 
-/** Undefined for the default. FIO takes the default too if only a namespace is named. */
+/** Undefined for the default configuration, also if only a namespace is given, as in FIO. */
 export function confSourceOf({ metadata, spec }: FileIntegrity): ConfSource | undefined {
   const { name = '', namespace = '', key = '' } = spec.config;
   if (name === '') return undefined;
@@ -80,10 +80,10 @@ export function userText(
 }
 
 /**
- * The configuration for agents. Besides the conversion, it is evaluated if that does not depend on the node,
- * so that an undefined group is reported once here and not by each node.
+ * The configuration for agents. If its meaning does not depend on the node, it is not only converted but also
+ * evaluated, so that an undefined group is reported once here and not by each node.
  *
- * @param where the name in messages: `openshift-file-integrity/example, aide.conf`
+ * @param where the name in messages, such as `openshift-file-integrity/example, aide.conf`
  */
 export function effectiveConf(
   where: string,
@@ -97,7 +97,7 @@ export function effectiveConf(
       const message = `${where}: the converted configuration has ${bytes} bytes; the limit is ${MAX_TEXT_BYTES}. Move parts of it into files on the nodes, and @@include them.`;
       return { kind: 'error', reason: 'ConfigurationInvalid', message };
     }
-    // AIDE itself knows expressions that we do not.
+    // The provider `aide` is not evaluated: AIDE accepts expressions that our engine does not.
     if (provider === 'native' && isOfItself(where, converted)) {
       void new Selection(readAideConf(where, source, noEnvironment));
     }
@@ -111,7 +111,7 @@ export function effectiveConf(
 
 export const defaultConf: string = defaultAideConf;
 
-/** Whether the configuration means the same on every node. */
+/** Whether the meaning of the configuration does not depend on the node. */
 function isOfItself(where: string, text: string): boolean {
   const statements = parseAideConf(sourceOf(where, text), new ProblemList());
   for (const statement of allStatements(statements)) {

@@ -1,6 +1,4 @@
-/**
- * Looks after each FileIntegrity: its configuration, its nodes, what it asks of them, its status. One for both API groups.
- */
+/** Reconciles each FileIntegrity: its configuration, its nodes, the requests to them, its status. One for both API groups. */
 import { isNotFound, orUndefined } from '../../../lib/kube/client/client-errors.ts';
 import { done, requeueAfter, type Result, runController } from '../../../lib/kube/controller/controller.ts';
 import { isDeleting } from '../../../lib/kube/controller/finalizers.ts';
@@ -43,16 +41,16 @@ import { WatchedNodes } from './watched-nodes.ts';
 import { priorityClasses } from '../../../lib/kube/object/object.ts';
 
 const WORKERS = 2;
-/** Results of many nodes come one by one. */
+/** Delay before a status is computed: results of many nodes arrive one after another. */
 const GATHER_MS = 200;
-/** Between two writes of a status, and between two where only times of probes have changed. */
+/** Minimum times between two writes of a status: in general, and if only times of probes have changed. */
 const PACE_MS = 500;
 const TIMES_PACE_MS = 30_000;
-/** Problems whose end gives no notice: a missing right, a quota. */
+/** Problems that end without an event, such as a missing right or a quota: retried at intervals. */
 const unnoticed: ReadonlySet<string> = new Set(['ConfigMapUnreadable', 'ConfigMapUnwritable']);
 const AGAIN_MS = 30_000;
 const REQUESTS_AT_ONCE = 16;
-/** While nodes initialize, their progress is reported this often. */
+/** How often progress is reported while nodes create baselines. */
 const PROGRESS_MS = 15_000;
 
 /** Runs until `signal` aborts; the caches are synced. */
@@ -68,7 +66,7 @@ export async function runIntegrityController(context: ClusterContext): Promise<v
     stack.use(integrities.subscribe(({ key }) => queue.add(key)));
     stack.use(statuses.subscribe(({ object }) => queue.addAfter(integrityKeyOf(object), GATHER_MS)));
   }
-  // An active ConfigMap was changed or deleted; it has the name of its FileIntegrity.
+  // An active ConfigMap has the name of its FileIntegrity, so its key is the FileIntegrity's.
   stack.use(caches.active.subscribe(({ key }) => queue.add(key)));
   addAll(context, queue);
   const configs = new ActiveConfigs(context, users, inTheWay);
@@ -87,9 +85,12 @@ class IntegrityController {
   readonly #watched: WatchedNodes;
   readonly #priorities: PriorityClassNames;
   readonly #progress: NodeProgress;
-  /** When its status was last written, by the monotonic clock; keyed by uid. */
+  /** When the status was last written, in ms of the monotonic clock; keyed by uid. */
   readonly #writtenMs = new Map<string, number>();
-  /** Keyed by uid: the reported change that is not in the status yet, so that a retry does not report it again. */
+  /**
+   * The change that was already sent as an event but is not in the status yet, so that a retry does not send it again;
+   * keyed by uid.
+   */
   readonly #reported = new Map<string, string>();
 
   constructor(context: ClusterContext, configs: ActiveConfigs, watched: WatchedNodes) {
@@ -113,7 +114,8 @@ class IntegrityController {
       this.#watched.forget(key);
       this.#progress.forget(key);
       await this.#configs.forget(key, signal);
-      // FileIntegrityNodeStatuses, the active ConfigMap and reports go with their owner; kept logs stay as a record, as FIO's do.
+      // FileIntegrityNodeStatuses, the active ConfigMap and reports are deleted with their owner. Kept logs remain as a
+      // record, as in FIO.
       return done;
     }
     const others = all.filter((one) => one !== found && !isDeleting(one.integrity));
@@ -123,7 +125,7 @@ class IntegrityController {
     const configured = await this.#configs.configure(key, found, signal);
     const { nodeNames, statuses, refused } = await this.#watched.of(key, found, signal);
     const isAsked = await this.#reinit(found, nodeNames, statuses, signal);
-    // With requests to the nodes, the status differs: the caches report it soon.
+    // A request to nodes changes their statuses, and the caches report that soon: the status is written then.
     if (!isAsked) {
       const { text } = configured;
       const configuration = text && configurationId(found.integrity.spec.provider, text);
@@ -152,7 +154,7 @@ class IntegrityController {
     return await this.#writeStatus(other, { configured, nodeNames: [], statuses: [] }, signal);
   }
 
-  /** @returns whether something was asked */
+  /** @returns whether a node was requested to create a new baseline */
   async #reinit(
     { group, integrity: cached }: Found,
     nodeNames: readonly string[],
@@ -162,11 +164,12 @@ class IntegrityController {
     const { client, counts, logger } = this.#context;
     if (reinitOf(cached, nodeNames, statuses) === undefined) return false;
     const { namespace, name = '' } = cached.metadata;
-    // Read from the API: the cache may still have requests that are done already.
+    // Read from the API: the cache may still have requests that were already carried out.
     const integrity = await orUndefined(client.get(group.types.integrities, { namespace, name }, { signal }));
     const reinit = integrity && reinitOf(integrity, nodeNames, statuses);
     if (integrity === undefined || reinit === undefined) return false;
-    // a + b-c and a-b + c have one name: a request to one must not be carried out by the other.
+    // FileIntegrity `a` on node `b-c` and `a-b` on node `c` have the same status name: a request to one must not reach
+    // the other.
     const isOfOther = ({ nodeName }: { readonly nodeName: string }): boolean =>
       (group.statuses.get(`${namespace}/${nodeStatusName(name, nodeName)}`)?.nodeName ?? nodeName) !==
       nodeName;
@@ -254,7 +257,7 @@ class IntegrityController {
       await client.patch(
         group.types.integrities,
         { namespace, name, subresource: 'status' },
-        // With the version: a former leader must not replace a later view by its own.
+        // With the resourceVersion, so that a former leader cannot overwrite a later status.
         {
           type: 'merge',
           body: { metadata: { resourceVersion }, status: { omittedNodeStatus: null, ...status } },
@@ -272,8 +275,8 @@ class IntegrityController {
   }
 
   /**
-   * As in FIO: one event for each change of the phase. Sent before the status is written, because afterwards
-   * it would never be sent.
+   * Sends one event for each change of the phase, as in FIO. Sent before the status is written: if the process were
+   * killed after that, the event would never be sent.
    */
   async #reportStatus(
     found: Found,
@@ -315,15 +318,16 @@ class IntegrityController {
   }
 }
 
-/**
- * A priorityClassName that no PriorityClass has is removed, with an event: it has no effect here, and a user
- * who mistyped it should know.
- */
+/** PriorityClasses that always exist. */
 const always: ReadonlySet<string> = new Set(['system-cluster-critical', 'system-node-critical']);
 
+/**
+ * Removes a priorityClassName that no PriorityClass has, and sends an event: the name has no effect here, but a user who
+ * mistyped it should know.
+ */
 export class PriorityClassNames {
   readonly #context: ClusterContext;
-  /** Keyed by uid of the FileIntegrity: the name that was looked up. */
+  /** The name that was last looked up, keyed by the uid of the FileIntegrity. */
   readonly #checked = new Map<string, string>();
 
   constructor(context: ClusterContext) {
@@ -334,7 +338,7 @@ export class PriorityClassNames {
     this.#checked.delete(uid);
   }
 
-  /** Asks once for each name. @throws when the FileIntegrity cannot be changed. */
+  /** Looks up each name once. @throws if the FileIntegrity cannot be changed. */
   async check(found: Found, signal: AbortSignal): Promise<void> {
     const { client, logger } = this.#context;
     const { integrity, group } = found;
@@ -356,7 +360,7 @@ export class PriorityClassNames {
         notify(this.#context, found, { type: 'Warning', reason: 'FileIntegrityStatus', note }, 'Validate');
         return;
       }
-      // The right may be missing after an upgrade. Nothing depends on the class.
+      // The right may be missing after an upgrade. That is no error: nothing depends on the class.
       logger.warn({ err: error, className }, 'cannot check whether a PriorityClass exists');
     }
     this.#checked.set(uid, className);

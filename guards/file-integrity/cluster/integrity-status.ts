@@ -1,4 +1,4 @@
-/** The status of a FileIntegrity: its phase, the results of its nodes, its conditions. No I/O. */
+/** Computes the status of a FileIntegrity: its phase, the results of its nodes, its conditions. */
 import { compareText } from '../../../lib/output/compare-text.ts';
 import type { Clock } from '../../../lib/time/clock.ts';
 import { type ConditionChange, setCondition } from '../../../lib/kube/object/conditions.ts';
@@ -16,9 +16,9 @@ import { requestsOf } from '../results/node-requests.ts';
 import type { Progress } from '../results/node-facts.ts';
 import { someOf } from '../../../lib/output/words.ts';
 
-/** Results in one status: 200 bytes each and what is left of an error, and etcd takes 1.5 MiB. */
+/** Limit of results in one status: each takes 200 bytes and its shortened error message, and etcd accepts 1.5 MiB. */
 export const maxNodeStatus = 1000;
-/** Up to 900 bytes. The FileIntegrityNodeStatus has the whole message, which may be 16 kB. */
+/** Limit of an error message, which may be 900 bytes. The FileIntegrityNodeStatus has the whole message, up to 16 kB. */
 const maxMessageCharacters = 300;
 
 /** Limit of nodes named in one message. */
@@ -27,7 +27,7 @@ export const maxNamedNodes = 10;
 /** The result of reading the configuration. */
 export interface Configured {
   readonly isUsable: boolean;
-  /** A substitute is in use until the requested configuration can be used. */
+  /** Whether a substitute is in use until the requested configuration can be used. */
   readonly isSubstitute?: true;
   readonly reason: string;
   readonly message: string;
@@ -37,19 +37,20 @@ export interface Configured {
 
 export interface IntegrityFacts {
   readonly configured: Configured;
-  /** The nodes that it is for. */
+  /** The nodes that the FileIntegrity selects. */
   readonly nodeNames: readonly string[];
   readonly statuses: readonly FileIntegrityNodeStatus[];
-  /** Id of the configuration for results from now on; undefined if unknown. See `configurationId`. */
+  /** Id of the configuration that new results must have; undefined if unknown. See `configurationId`. */
   readonly configuration?: string | undefined;
-  /** Keyed by node; has only some of {@link initializingNodes}. */
+  /** Keyed by node; contains only some of the {@link initializingNodes}. */
   readonly progress?: ReadonlyMap<string, Progress>;
 }
 
 /**
- * In FIO's sense: Pending, nothing runs; Initializing, baselines are being made; Active, scans run; Error, a
- * node has an error, or the configuration has. Errors come first, so that a node which never answers does not
- * hide them, except while new baselines are made, which clears errors.
+ * The phase, as in FIO. Pending: no node is selected. Initializing: baselines are being created. Active: scans run.
+ * Error: a node or the configuration has an error. An error takes precedence over a node without a result, so that a
+ * node which never answers does not hide it. But while baselines are replaced, the phase is Initializing, since that
+ * clears errors of nodes.
  */
 export function phaseOf({ configured, nodeNames, statuses, configuration }: IntegrityFacts): Phase {
   if (!configured.isUsable) return 'Error';
@@ -66,7 +67,7 @@ function scannedNodes(statuses: readonly FileIntegrityNodeStatus[]): ReadonlySet
   );
 }
 
-/** Nodes without a first result, or with a pending new baseline. */
+/** Nodes without a first result, or whose baseline is about to be replaced. */
 export function initializingNodes({
   nodeNames,
   statuses,
@@ -76,13 +77,13 @@ export function initializingNodes({
   return nodeNames.filter((name) => !known.has(name)).toSorted(compareText);
 }
 
-/** Whether its baseline is about to be replaced: on request, or because the configuration has changed. */
+/** Whether the node's baseline is about to be replaced: on request, or because the configuration has changed. */
 function isOutdated(
   { metadata, configuration }: FileIntegrityNodeStatus,
   wanted: IntegrityFacts['configuration'],
 ): boolean {
   if (requestsOf(metadata.annotations).some(({ kind }) => kind === 're-init')) return true;
-  // An older agent does not report it.
+  // An older agent does not report its configuration.
   return wanted !== undefined && configuration !== undefined && configuration !== wanted;
 }
 
@@ -121,7 +122,10 @@ export function statusOf(
   };
 }
 
-/** Whether all that was asked for was examined: a node whose files could not be read has found nothing, and is not well. */
+/**
+ * The condition Complete: whether everything requested was examined. A node whose files could not be read may have no
+ * findings and still not be in order.
+ */
 function completeness(facts: IntegrityFacts): Omit<ConditionChange, 'observedGeneration'> {
   const { nodeNames, statuses, progress } = facts;
   const type = 'Complete';
@@ -155,13 +159,13 @@ function progressText(progress: Progress | undefined): string {
   return ` (${what} since ${since}: ${entries} entries, ${entriesPerSecond} per second)`;
 }
 
-/** Whether the status already has the condition Paused as True; undefined without that condition. */
+/** Whether the status already has the condition Paused as True; undefined if it does not have the condition. */
 export function wasPaused({ status }: FileIntegrity): boolean | undefined {
   const found = status?.conditions?.find(({ type }) => type === 'Paused');
   return found && found.status === 'True';
 }
 
-/** Present problems are kept if not everything fits. */
+/** If not everything fits, current problems are kept first. */
 function nodeStatusOf(statuses: readonly FileIntegrityNodeStatus[]): {
   readonly kept: readonly NodeStatus[];
   readonly omitted: number;
@@ -193,7 +197,7 @@ export function isSameState(a: FileIntegrityStatus | undefined, b: FileIntegrity
       status?.phase,
       status?.omittedNodeStatus ?? 0,
       status?.conditions ?? [],
-      // The order follows from the times too.
+      // The results are sorted by time, so the order has to be ignored too.
       (status?.nodeStatus ?? []).map((one) => JSON.stringify(sorted({ ...one, lastProbeTime: '' }))).sort(),
     ]);
   return timeless(a) === timeless(b);
@@ -205,7 +209,7 @@ export function isSameStatus(a: FileIntegrityStatus | undefined, b: FileIntegrit
   return isSameState(a, b) && whole(a) === whole(b);
 }
 
-/** With its keys in one order: those of a stored object have another. */
+/** The object with its keys in alphabetical order: a stored object may have another order. */
 function sorted(object: object): object {
   return Object.fromEntries(Object.entries(object).toSorted(([a], [b]) => (a < b ? -1 : 1)));
 }
@@ -213,7 +217,7 @@ function sorted(object: object): object {
 /** The changes from one status to the next. */
 export interface Changes {
   readonly isOtherPhase: boolean;
-  /** The configuration cannot be used, for another reason than before. */
+  /** Whether the configuration cannot be used, for another reason than before. */
   readonly isOtherError: boolean;
 }
 

@@ -1,18 +1,13 @@
-/**
- * The operator's metrics, by the names that the File Integrity Operator gives them: people have dashboards and alerts for these.
- */
+/** The operator's metrics, with the names that the File Integrity Operator uses: users have dashboards and alerts for them. */
 import type { SharedMetrics } from '../../../lib/kube/controller/shared-metrics.ts';
 import type { FileIntegrityNodeStatus, Phase, ScanResult } from '../api.ts';
 
 const prefix = 'file_integrity_operator_';
-/**
- * Reasons of errors, as agents write them: this many in a process; others, and malformed ones, are counted as
- * `Other`.
- */
+/** Limit of different reasons of errors, which agents write. Further ones, and malformed ones, are counted as `Other`. */
 const MAX_ERRORS = 100;
 const reasonWord = /^[A-Za-z_]{1,60}$/;
 
-/** A number for each set of labels. */
+/** A counter for each set of label values. */
 class Counter {
   readonly #labelNames: readonly string[];
   readonly #counts = new Map<string, { readonly labels: Record<string, string>; value: number }>();
@@ -32,7 +27,7 @@ class Counter {
     this.#counts.set(key, { labels, value: 1 });
   }
 
-  /** Forgets those with this label: its node is gone. */
+  /** Removes the counters with this label value, when its node is gone. */
   forget(name: string, value: string): void {
     for (const [key, { labels }] of this.#counts) if (labels[name] === value) this.#counts.delete(key);
   }
@@ -51,10 +46,10 @@ export class ClusterMetrics {
   readonly #pauses = new Counter(['node']);
   readonly #unpauses = new Counter(['node']);
   readonly #reasons = new Set<string>();
-  /** Keyed by FileIntegrityNodeStatus. */
+  /** Keyed by the FileIntegrityNodeStatus, `namespace/name`. */
   readonly #nodes = new Map<string, { readonly nodeName: string; readonly isFailed: boolean }>();
 
-  /** @throws when the registry has them already */
+  /** @throws if the registry already has these metrics */
   register(metrics: SharedMetrics['metrics']): void {
     const counter = (name: string, help: string, labelNames: readonly string[], from: Counter): void =>
       metrics.counter({ name: `${prefix}${name}`, help, labelNames }, () => from.read());
@@ -74,7 +69,7 @@ export class ClusterMetrics {
     this.#phases.add(phase);
   }
 
-  /** @param reason a word of ours, not a text */
+  /** @param reason a fixed word, not free text */
   error(reason: string): void {
     this.#errors.add(reason);
   }
@@ -87,16 +82,16 @@ export class ClusterMetrics {
     (isPaused ? this.#pauses : this.#unpauses).add('');
   }
 
-  /** @param reason of `Errored` */
+  /** @param reason of the condition `Errored` */
   transition(condition: ScanResult['condition'], nodeName: string, reason = ''): void {
     this.#transitions.add(condition, nodeName);
     if (condition === 'Errored') this.#nodeErrors.add(this.#known(reason), nodeName);
   }
 
-  /** The present FileIntegrityNodeStatus; undefined if it is gone. */
+  /** Reports the current FileIntegrityNodeStatus; undefined if it is gone. */
   node(key: string, now: Pick<FileIntegrityNodeStatus, 'nodeName' | 'results'> | undefined): void {
     const before = this.#nodes.get(key);
-    // As in FIO: an error does not change what was known about the files.
+    // As in FIO, an error does not change what is known about the files.
     const known = now?.results.findLast(({ condition }) => condition !== 'Errored');
     if (now === undefined || known === undefined) this.#nodes.delete(key);
     else this.#nodes.set(key, { nodeName: now.nodeName, isFailed: known.condition === 'Failed' });
@@ -106,7 +101,7 @@ export class ClusterMetrics {
       counter.forget('node', before.nodeName);
   }
 
-  /** With a new term all that was known is read again. */
+  /** Call at the start of a term as leader: all objects are read again. */
   forgetNodes(): void {
     this.#nodes.clear();
   }

@@ -1,6 +1,6 @@
 /**
- * Prepares namespaces with FileIntegrity objects: the key that baselines are signed with, and the agents'
- * rights on ConfigMaps. In other namespaces agents have none.
+ * Prepares namespaces with FileIntegrity objects: the key that baselines are signed with, and the agents' rights on
+ * ConfigMaps. In other namespaces, agents have no such rights.
  */
 import { managedLabels } from '../../../guard/managed-by.ts';
 import { randomBytes } from 'node:crypto';
@@ -29,7 +29,7 @@ export async function runNamespaceController(context: ClusterContext): Promise<v
     for (const namespace of integrities.indexValues('namespace')) queue.add(namespace, { level: 1 });
   }
   for (const cache of [caches.secrets, caches.bindings]) stack.use(cache.subscribe(addOf));
-  // Namespaces that lost their last FileIntegrity while no operator ran.
+  // Namespaces whose last FileIntegrity was deleted while no operator ran.
   for (const { metadata } of caches.bindings.list()) queue.add(metadata.namespace ?? '', { level: 1 });
   await runController({
     ...{ ...context, name: 'file-integrity-namespaces', queue },
@@ -43,7 +43,8 @@ async function reconcile(context: ClusterContext, namespace: string, signal: Abo
     integrities.byIndex('namespace', namespace).some((one) => !isDeleting(one)),
   );
   if (!isUsed) {
-    // The Secret stays: baselines on the nodes are signed with it, and a FileIntegrity that is created again uses them.
+    // The Secret is kept: baselines on the nodes are signed with it, and if the FileIntegrity is created again, they
+    // are used again.
     if (caches.bindings.has(`${namespace}/${agentRole}`)) await removeBinding(context, namespace, signal);
     return done;
   }
@@ -51,13 +52,13 @@ async function reconcile(context: ClusterContext, namespace: string, signal: Abo
     await ensureSecret(context, namespace, signal);
     await ensureBinding(context, namespace, signal);
   } catch (error) {
-    // The namespace is gone, and its objects are going.
+    // The namespace is gone, and its objects are being deleted.
     if (!isNotFound(error)) throw error;
   }
   return done;
 }
 
-/** Never changed: with another key every baseline would be a forged one. */
+/** The key is never changed: with another key, every baseline would count as forged. */
 async function ensureSecret(
   { client, caches, logger }: ClusterContext,
   namespace: string,
@@ -91,7 +92,7 @@ async function ensureBinding(context: ClusterContext, namespace: string, signal:
   const found = caches.bindings.get(`${namespace}/${agentRole}`);
   if (found !== undefined) {
     if (isSame(found, wanted)) return;
-    // The reference in a RoleBinding cannot be changed.
+    // The role reference of a RoleBinding cannot be changed.
     await removeBinding(context, namespace, signal);
   }
   await client.create(roleBindings, wanted, { fieldManager, signal }).catch((error: unknown) => {

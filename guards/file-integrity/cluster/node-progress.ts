@@ -1,4 +1,4 @@
-/** How far nodes are with their baselines and first scans, as the leases of their agents say. */
+/** The progress of nodes with their baselines and first scans, read from the leases of their agents. */
 import { agentLeaseName, readAgentLease } from '../../../guard/agent-lease-names.ts';
 import { systemNamespace } from '../../../guard/guard.ts';
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
@@ -6,9 +6,12 @@ import { type Lease, leases } from '../../../lib/kube/object/object.ts';
 import { type Progress, readNodeFacts } from '../results/node-facts.ts';
 import type { ClusterContext } from './context.ts';
 
-/** An agent that works renews its lease three times meanwhile. */
+/** A running agent renews its lease three times in this time. */
 const SILENT_MS = 30_000;
-/** As often as agents renew it. Results of a thousand nodes come many times a second. */
+/**
+ * Limits how often leases are read: agents renew them at this interval, while results of a thousand nodes arrive many
+ * times a second.
+ */
 const ASKED_MS = 10_000;
 
 interface Seen {
@@ -23,9 +26,9 @@ interface Asked {
 
 export class NodeProgress {
   readonly #context: Pick<ClusterContext, 'client' | 'clock'>;
-  /** Keyed by node: how long its lease has been unchanged. */
+  /** Since when a node's lease has been unchanged; keyed by node. */
   readonly #seen = new Map<string, Seen>();
-  /** Keyed by FileIntegrity. */
+  /** Keyed by FileIntegrity, `namespace/name`. */
   readonly #asked = new Map<string, Asked>();
 
   constructor(context: Pick<ClusterContext, 'client' | 'clock'>) {
@@ -37,10 +40,10 @@ export class NodeProgress {
   }
 
   /**
-   * Keyed by node: nodes that work on this FileIntegrity now, without those whose agents no longer renew their lease.
+   * Keyed by node; contains only nodes that work on this FileIntegrity now and whose agents renew their lease.
    *
    * @param key - `namespace/name`
-   * @param nodeNames - One request each, every 10 s at most.
+   * @param nodeNames - Each takes one request, at most every 10 s.
    * @throws {KubeError}
    */
   async of(

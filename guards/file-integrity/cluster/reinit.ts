@@ -1,27 +1,28 @@
-/** Which nodes the annotations of a FileIntegrity ask to make new baselines. No I/O. */
+/** Determines which nodes have to create new baselines because of annotations of a FileIntegrity. */
 import { hash } from 'node:crypto';
 
 import { names, type FileIntegrity, type FileIntegrityNodeStatus } from '../api.ts';
 import { listedNodes } from '../results/holdoff.ts';
 import type { NodeRequest } from '../results/node-result.ts';
 
-/** Number of requests so far. It changes in the same write that removes the annotations. */
+/** Annotation with the number of requests so far. It changes in the same write that removes the annotations of the request. */
 export const reinitCount = 'file-integrity.openshift.io/re-init-count';
 
 export interface Reinit {
   readonly requests: readonly { readonly nodeName: string; readonly request: NodeRequest }[];
-  /** Names in the list that no node of the FileIntegrity has. */
+  /** Names in the annotation that no node of the FileIntegrity has. */
   readonly unknown: readonly string[];
-  /** The counts of `reinit_total`. */
+  /** What to count in the metric `reinit_total`. */
   readonly counted: readonly { readonly by: string; readonly node: string }[];
-  /** For a merge patch of the annotations. */
+  /** The annotations as a merge patch. */
   readonly annotations: Readonly<Record<string, string | null>>;
 }
 
 /**
- * Undefined without a request. The ids of the requests follow from the state of the FileIntegrity: a process
- * that was killed in between repeats the same ids, and the next request has others. The count alone is not
- * enough: it may decrease, after `kubectl replace` or in a restored cluster, and nodes remember finished ids.
+ * Undefined if there is no request. The ids of requests are derived from the state of the FileIntegrity: if the process
+ * is killed halfway, the next one uses the same ids, and a later request has other ids. The count alone would not be
+ * enough: it may decrease, after `kubectl replace` or in a restored cluster, and nodes ignore ids that they have
+ * already carried out.
  *
  * @param nodeNames the nodes that the FileIntegrity selects
  */
@@ -47,7 +48,7 @@ export function reinitOf(
   if (list !== undefined) {
     const isAll = list.trim() === '';
     const asked = isAll ? nodeNames : listedNodes(list);
-    // FIO counts one for all nodes, without a name.
+    // FIO counts a request for all nodes once, without a node's name.
     if (isAll) counted.push({ by: 'demand', node: '' });
     for (const nodeName of asked) {
       if (!known.has(nodeName)) unknown.push(nodeName);

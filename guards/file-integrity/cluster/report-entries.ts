@@ -1,4 +1,4 @@
-/** The findings of a node as a report: one entry for each changed file. */
+/** Converts the findings of a node to a report, with one entry for each changed file. */
 import type { OwnerReference } from '../../../lib/kube/object/object.ts';
 import { printable } from '../../../lib/output/printable.ts';
 import type { Report, ReportEntry } from '../../../guard/reports/report-entry.ts';
@@ -11,9 +11,9 @@ const reportSource = 'rampart/file-integrity';
 const category = 'File integrity';
 
 export interface IntegrityReportOptions {
-  /** The FileIntegrity: the report is deleted with it. */
+  /** The FileIntegrity; the report is deleted with it. */
   readonly owner?: OwnerReference;
-  /** Where the whole log is: `ConfigMap ns/aide-example-node-1-failed`. */
+  /** Where the complete log is, such as `ConfigMap ns/aide-example-node-1-failed`. */
   readonly completeAt?: string;
 }
 
@@ -33,7 +33,10 @@ export function integrityReport(
   };
 }
 
-/** Where it is: beside the FileIntegrity, called as its FileIntegrityNodeStatus. */
+/**
+ * The namespace and name of the report: it is in the namespace of the FileIntegrity, and has the name of the
+ * FileIntegrityNodeStatus.
+ */
 export function integrityReportTarget(
   { namespace, name }: NodeResult['fileIntegrity'],
   nodeName: string,
@@ -41,14 +44,14 @@ export function integrityReportTarget(
   return { namespace, name: nodeStatusName(name, nodeName) };
 }
 
-/** Without those that an update of a package explains: it has an entry for all of them. */
+/** Number of omitted findings, without those that a package update explains: the update has one entry for all of its files. */
 function omittedUnexplained({ omittedFindings, findings, updates = [] }: NodeResult): number {
   const shown = findings.filter(({ explained }) => explained !== undefined).length;
   const all = updates.reduce((sum, { accepted, files }) => (accepted ? sum : sum + files), 0);
   return Math.max(0, omittedFindings - Math.max(0, all - shown));
 }
 
-/** The entries alone; at least one. */
+/** The entries of the report; at least one. */
 export function reportEntries(result: NodeResult): ReportEntry[] {
   const { fileIntegrity, nodeName, atMs, outcome, findings } = result;
   const common = { source: reportSource, policy: fileIntegrity.name, category, severity: 'high' } as const;
@@ -61,16 +64,16 @@ export function reportEntries(result: NodeResult): ReportEntry[] {
     properties: { node: nodeName },
   });
   if (outcome.kind === 'errored') return [whole('error', printable(outcome.message))];
-  // Without findings, all is well only if everything was examined.
+  // Without findings, the node passes only if all files could be read.
   const unread = result.unread === undefined ? [] : [whole('warn', describeUnread(result.unread, nodeName))];
   if (outcome.kind === 'succeeded')
     return unread.length > 0 ? unread : [whole('pass', `No file of node ${nodeName} has changed.`)];
-  // There are no findings if all differences are unknown, e.g. in an unreadable log: it failed nevertheless.
+  // The check may fail without findings, if no difference is known in detail, e.g. because the log cannot be read.
   if (findings.length === 0) {
     const { added, changed, removed } = outcome;
     return [whole('fail', `${added} files were added, ${changed} changed, ${removed} removed.`), ...unread];
   }
-  // All files of a package update are one entry.
+  // One entry for all files of a package update.
   const updates = (result.updates ?? []).filter(({ accepted }) => !accepted);
   const explained = updates.map(({ update, files, atMs: seenMs }): ReportEntry => ({
     ...{ ...common, severity: 'info', rule: 'package-update', result: 'warn' },
@@ -110,7 +113,7 @@ export function describeFinding(finding: Finding, nodeName: string): string {
   return `${path} ${changes[change]}${what} on node ${nodeName}${who}${touched}${why}.`;
 }
 
-/** Who touched it after its content had changed, if that was another process. */
+/** The process that touched the file last, if it is not the one that changed the content. */
 export function lastAuthorOf({
   author,
   last,
@@ -164,7 +167,7 @@ function propertiesOf(finding: Finding, nodeName: string): Record<string, string
   };
 }
 
-/** With `last-` before their names. */
+/** The properties of the last author, prefixed with `last-`. */
 function lastProperties(author: ChangeAuthor): Record<string, string> {
   return Object.fromEntries(
     Object.entries(authorProperties(author)).map(([key, value]) => [`last-${key}`, value]),

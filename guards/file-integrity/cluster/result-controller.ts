@@ -1,9 +1,9 @@
 /**
- * Takes the results of the agents: temporary ConfigMap -> kept log, report, events, FileIntegrityNodeStatus; then it deletes the
- * temporary one.
+ * Processes the results of agents: a temporary ConfigMap becomes a kept log, a report, events and a
+ * FileIntegrityNodeStatus, and is then deleted.
  *
- * Killed anywhere, the next run does what is left: every write is the same when it is made twice, and the one that says that
- * a result is known, that of the FileIntegrityNodeStatus, comes after all that follow from it.
+ * If the process is killed at any point, the next one completes the rest: each write can be repeated without effect,
+ * and the write that marks a result as known, to the FileIntegrityNodeStatus, comes after all others.
  */
 import { deleteSame } from '../../../lib/kube/client/delete-same.ts';
 import { isAlreadyExists, orUndefined } from '../../../lib/kube/client/client-errors.ts';
@@ -51,7 +51,10 @@ export async function runResultController(context: ClusterContext): Promise<void
 
 class ResultController {
   readonly #context: ClusterContext;
-  /** Keyed by temporary ConfigMap: the version of it that events were recorded for, so that a retry records none. */
+  /**
+   * The version of a temporary ConfigMap for which events were already sent, so that a retry sends none; keyed by the
+   * ConfigMap.
+   */
   readonly #reported = new Map<string, string>();
 
   constructor(context: ClusterContext) {
@@ -68,7 +71,7 @@ class ResultController {
     if (slim === undefined) return done;
     const { namespace = '', name = '' } = slim.metadata;
     const configMap = await orUndefined(client.get(configMaps, { namespace, name }, { signal }));
-    // The label may have been removed: then it is not a result.
+    // If the label was removed, it is not a result.
     if (configMap?.metadata.labels?.[names.logLabel] === undefined) return done;
     const read = this.#read(configMap);
     const about = {
@@ -84,7 +87,10 @@ class ResultController {
     return done;
   };
 
-  /** The result in a ConfigMap, with its node and FileIntegrity. An unreadable one is an error of its node. */
+  /**
+   * Reads the result in a ConfigMap, and finds its node and FileIntegrity. An unreadable result is reported as an error
+   * of its node.
+   */
   #read(
     configMap: ConfigMap,
   ):
@@ -102,7 +108,7 @@ class ResultController {
     }
   }
 
-  /** Finds its FileIntegrity and node by its labels, which FIO writes too. */
+  /** The result for an unreadable ConfigMap: finds its FileIntegrity and node by labels, which FIO sets too. */
   #malformed(
     configMap: ConfigMap,
     error: RampartError,
@@ -142,11 +148,14 @@ class ResultController {
     return { result, found, isMalformed: true };
   }
 
-  /** The caches may be behind the agent that wrote it, so objects that they lack are read from the API. */
+  /**
+   * Whether the FileIntegrity still selects the node. The cache may be behind the agent that wrote the result, so a
+   * missing node is read from the API.
+   */
   async #isWanted(found: Found | undefined, nodeName: string, signal: AbortSignal): Promise<boolean> {
     const { client, caches } = this.#context;
     if (found === undefined) return false;
-    // A single machine has no Node objects.
+    // A standalone machine has no Node objects.
     if (caches.nodes.size === 0) return true;
     const node = caches.nodes.get(nodeName);
     if (node !== undefined && isForNode(found.integrity.spec, node, true)) return true;
@@ -167,7 +176,8 @@ class ResultController {
     const target = { namespace, name: nodeStatusName(name, result.nodeName) };
     const known = await orUndefined(client.get(nodeStatuses, target, { signal }));
     if (known !== undefined && !isOf(known, result)) {
-      // a + b-c and a-b + c: FIO mixes them up.
+      // Two FileIntegrities, `a` on node `b-c` and `a-b` on node `c`, have the same status name; FIO mixes up their
+      // results.
       const note = `node ${result.nodeName} has an error! FileIntegrityNodeStatus ${target.name} belongs to node ${known.nodeName} and another FileIntegrity. Rename one of the two.`;
       this.#once(configMap, () =>
         notify(
@@ -184,7 +194,7 @@ class ResultController {
     if (!isMalformed && !isNewer(result, known, clock.wallMs())) return;
     const taken = takeResult(result, known);
     const isFailed = result.outcome.kind === 'failed';
-    // Without them, what the node has found is in its status all the same.
+    // If the log is refused, the findings are still in the node's status.
     const noLog = isFailed ? await refusalOf(this.#keepLog(configMap, result, signal)) : undefined;
     const report = integrityReport(result, {
       owner: ownerOf(found.group.types, found.integrity),
@@ -206,7 +216,8 @@ class ResultController {
     const metadata: FileIntegrityNodeStatus['metadata'] = known?.metadata ?? target;
     const status: FileIntegrityNodeStatus = {
       ...fields,
-      // Rejected: read again with its previous sequence.
+      // Keeps the previous sequence if a write was refused, so that this result still counts as new when it is read
+      // again.
       ...(refused && !result.isUnnumbered && { sequence: known?.sequence ?? -1 }),
       metadata: {
         ...metadata,
@@ -219,7 +230,7 @@ class ResultController {
         ownerReferences: [ownerOf(found.group.types, found.integrity)],
       },
     };
-    // With the version: a request that came meanwhile must not be lost.
+    // With the resourceVersion, so that a request added meanwhile is not lost.
     if (known === undefined) await client.create(nodeStatuses, status, { fieldManager, signal });
     else await client.update(nodeStatuses, status, { fieldManager, signal });
     if (taken.isTransition && taken.fields.lastResult !== undefined) {
@@ -229,7 +240,7 @@ class ResultController {
     if (refused) throw refused;
   }
 
-  /** Kept as FIO keeps it: without an owner, so that the log stays until we remove it. */
+  /** Stores the log as FIO does: without an owner, so that it exists until Rampart deletes it. */
   async #keepLog(
     { metadata, data }: ConfigMap,
     { fileIntegrity, nodeName }: NodeResult,
@@ -250,12 +261,12 @@ class ResultController {
       await client.create(configMaps, kept, { fieldManager, signal });
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
-      // Without a version: the newer one replaces the stored one as a whole.
+      // Without a resourceVersion: the new log replaces the stored one as a whole.
       await client.update(configMaps, kept, { fieldManager, signal });
     }
   }
 
-  /** Unless a newer result has taken its place. */
+  /** Deletes a temporary ConfigMap, unless a newer result has taken its place. */
   async #delete(result: ConfigMap, signal: AbortSignal): Promise<void> {
     await deleteSame(this.#context.client, configMaps, result, { unchanged: true, signal });
   }
@@ -272,6 +283,6 @@ class ResultController {
 function isOf(known: FileIntegrityNodeStatus, { fileIntegrity, nodeName }: NodeResult): boolean {
   const key = `${fileIntegrity.namespace}/${fileIntegrity.name}`;
   const owner = integrityKeyOf(known);
-  // A status that a person made has neither owner nor label.
+  // A status created by a person has neither owner nor label.
   return known.nodeName === nodeName && (owner === key || owner === `${fileIntegrity.namespace}/`);
 }

@@ -1,4 +1,4 @@
-/** The guard's part in the operator, once per cluster. */
+/** The guard's part of the operator; it runs once for each cluster. */
 import type { GuardContext } from '../../../guard/context.ts';
 import { type ClusterPart, systemNamespace } from '../../../guard/guard.ts';
 import { systemClock } from '../../../lib/time/clock.ts';
@@ -10,21 +10,21 @@ import { ClusterMetrics } from './metrics.ts';
 import { runNamespaceController } from './namespace-controller.ts';
 import { runResultController } from './result-controller.ts';
 
-/** The account of the agents, as in deploy/. */
+/** The ServiceAccount of the agents, as in deploy/. */
 const agents: AgentAccount = { namespace: systemNamespace, serviceAccount: 'rampart-agent' };
 
 /**
- * Events about all nodes are on their FileIntegrity, so the usual 25 events about one object are not enough.
- * Events about one node are folded after some.
+ * Events about all nodes are sent for their FileIntegrity, so the usual limit of 25 events for one object is too low.
+ * Repeated events about one node are folded.
  */
 const eventLimits = { burst: 1000, perSecond: 2, remembered: 8192 };
 
 /**
- * Looks after FileIntegrity objects of both groups and takes the results of the agents, while this process holds the lease;
- * until the signal aborts.
+ * Handles FileIntegrity objects of both groups and the results of agents while this process holds the lease, until the
+ * signal aborts.
  *
- * @throws errors that another try cannot fix, e.g. `INPUT` for options that cannot work; not if the API cannot be
- *   reached.
+ * @throws errors that a retry cannot fix, e.g. `INPUT` for options that cannot work; does not throw if the API cannot
+ *   be reached.
  */
 export const fileIntegrityCluster: ClusterPart = async (context) => {
   const counts = new ClusterMetrics();
@@ -50,7 +50,7 @@ async function work(
         counts.node(`${statuses.type.group} ${key}`, type === 'deleted' ? undefined : object),
       ),
     );
-    // A cache that already existed does not report its objects.
+    // A cache that already existed does not report the objects it has.
     for (const key of statuses.keys()) counts.node(`${statuses.type.group} ${key}`, statuses.get(key));
   }
   const context: ClusterContext = {

@@ -1,4 +1,4 @@
-/** How a result changes a FileIntegrityNodeStatus, and its events. No I/O. */
+/** How a result changes a FileIntegrityNodeStatus, and which events it causes. */
 import { apiTime } from '../../../lib/kube/object/api-time.ts';
 import { type FileIntegrityNodeStatus, names, type ReportedFinding, type ScanResult } from '../api.ts';
 import type { PackageUpdate } from '../model/explanation.ts';
@@ -22,9 +22,9 @@ export interface Note {
 
 export interface TakenResult {
   readonly fields: NodeStatusFields;
-  /** The requests that are done with it: their annotations go. */
+  /** The requests that are carried out with this result: their annotations are removed. */
   readonly done: readonly NodeRequest[];
-  /** Whether the state has changed, which is reported. */
+  /** Whether the state has changed, so that an event is sent. */
   readonly isTransition: boolean;
   readonly notes: readonly Note[];
 }
@@ -33,9 +33,9 @@ export interface TakenResult {
 const MAX_AHEAD_MS = 10 * 60_000;
 
 /**
- * Whether a result is newer than what is known. The sequence decides, even within one second. A result with a smaller
- * one is newer only if its time is: the node has been set up again, and counts from the start. A known time in the
- * future does not prevent that: it came from a wrong clock.
+ * Whether a result is newer than the known one. The sequence decides, also within one second. A result with a smaller
+ * sequence is newer only if its time is later: the node was set up again, and counts from the start. If the known time
+ * is in the future, it came from a wrong clock and is ignored.
  *
  * @param nowMs ms since 1970
  */
@@ -62,7 +62,7 @@ export function takeResult(given: NodeResult, known: FileIntegrityNodeStatus | u
   const findings = result.findings.map(reportedFinding);
   const updates = (result.updates ?? []).map(reportedUpdate);
   const continuedFrom = continuedFromOf(result, known);
-  // A number here tells an agent that there has been a baseline already, so that it does not make a new one.
+  // A sequence tells the agent that there was a baseline already, so that it does not create a new one.
   const sequence = result.isUnnumbered ? known?.sequence : result.sequence;
   const isTransition = isOtherState(known, latest, findings);
   return {
@@ -93,7 +93,10 @@ export function takeResult(given: NodeResult, known: FileIntegrityNodeStatus | u
   };
 }
 
-/** An agent that knows what is in the status refuses the baseline itself. */
+/**
+ * Whether the result is based on an older baseline than the known one. An agent that has seen the status refuses such a
+ * baseline itself.
+ */
 function isOfOlderBaseline({ baseline }: NodeResult, known: FileIntegrityNodeStatus | undefined): boolean {
   if (baseline === undefined || known?.baseline === undefined) return false;
   const { digest, created } = known.baseline;
@@ -153,7 +156,7 @@ function reportedUpdate({ update, files, atMs, accepted }: PackageUpdate): Repor
 
 type ReportedUpdate = NonNullable<FileIntegrityNodeStatus['packageUpdates']>[number];
 
-/** Updates that were accepted since the last result. */
+/** Events for package updates that were accepted since the last result. */
 function notesOfUpdates(
   nodeName: string,
   updates: readonly ReportedUpdate[],
@@ -174,7 +177,10 @@ function sighting({ seenMs, seenBy, author }: Sighting): NonNullable<ReportedFin
   return { seen: new Date(seenMs).toISOString(), seenBy, ...(author && { author }) };
 }
 
-/** As in FIO: another condition, or other counts; in addition, other files or another error with the same counts. */
+/**
+ * Whether an event is due. As in FIO: for another condition, or other counts. Beyond FIO: for other files or another
+ * error with the same counts.
+ */
 function isOtherState(
   known: FileIntegrityNodeStatus | undefined,
   latest: ScanResult,
@@ -191,7 +197,7 @@ function isOtherState(
   return counts(before) !== counts(latest) || files(known?.findings ?? []) !== files(findings);
 }
 
-/** In FIO's words: people have rules for them. */
+/** The event in FIO's words: users have rules that match them. */
 function noteOf({ nodeName, outcome }: NodeResult, latest: ScanResult): Note {
   const reason = 'NodeIntegrityStatus';
   switch (outcome.kind) {
@@ -210,22 +216,25 @@ function noteOf({ nodeName, outcome }: NodeResult, latest: ScanResult): Note {
 }
 
 /**
- * An event when files become unreadable, and one when all can be read again. None for each change of the
- * count, which varies from scan to scan while files are being written.
+ * Sends an event when files become unreadable, and one when all can be read again. None for each change of their
+ * number, which varies from scan to scan while files are being written.
  */
 function notesOfUnread(
   { nodeName, outcome, unread }: NodeResult,
   known: FileIntegrityNodeStatus | undefined,
 ): Note[] {
   const reason = 'NodeIntegrityUnread';
-  // After an error nothing is known of any file: a later result says whether all can be read.
+  // A result with an error does not show which files can be read: a later result does.
   if (outcome.kind === 'errored' || (unread === undefined) === (known?.unread === undefined)) return [];
   if (unread === undefined)
     return [{ type: 'Normal', reason, note: `all files of node ${nodeName} can be read again` }];
   return [{ type: 'Warning', reason, note: cut(describeUnread(unread, nodeName)) }];
 }
 
-/** A result with an error has no information about the baseline. */
+/**
+ * Since when the node has continued with an earlier baseline. A result with an error has no information about that, so
+ * the known value is kept.
+ */
 function continuedFromOf(
   { outcome, continuedFromMs }: NodeResult,
   known: FileIntegrityNodeStatus | undefined,
@@ -251,7 +260,7 @@ function noteOfDone(request: NodeRequest, { nodeName }: NodeResult): Note[] {
   return [{ type: 'Normal', reason: 'NodeIntegrityAccepted', note }];
 }
 
-/** The log or the report of a result was refused. */
+/** The event about a result whose log or report the API refused. */
 export function noteOfRefusal(nodeName: string, { message }: Error): Note {
   const note = `the findings of node ${nodeName} could not be written completely: ${message}. Retrying.`;
   return { type: 'Warning', reason: 'NodeIntegrityIncomplete', note: cut(note) };
@@ -261,7 +270,7 @@ function cut(note: string): string {
   return note.slice(0, MAX_NOTE_CHARACTERS).toWellFormed();
 }
 
-/** A result whose log is in no ConfigMap. */
+/** The fields of a result whose log is not in a ConfigMap. */
 export function withoutLog({ results, lastResult, ...others }: NodeStatusFields): NodeStatusFields {
   const strip = ({
     resultConfigMapName: _name,
@@ -275,7 +284,7 @@ export function withoutLog({ results, lastResult, ...others }: NodeStatusFields)
   };
 }
 
-/** Annotations without those of requests that are done. */
+/** The annotations without those of completed requests. */
 export function annotationsAfter(
   annotations: Readonly<Record<string, string>> | undefined,
   done: readonly NodeRequest[],

@@ -1,6 +1,6 @@
 /**
- * The ConfigMaps that users name, each followed while a FileIntegrity names it: they may be anywhere, and to watch all ConfigMaps
- * of a cluster would be to hold them all.
+ * Watches the ConfigMaps that users name, each while a FileIntegrity names it. They may be in any namespace, and
+ * watching all ConfigMaps of a cluster would keep them all in memory.
  */
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
@@ -12,7 +12,7 @@ import type { Logger } from '../../../lib/telemetry/log.ts';
 export interface UserConfigsOptions {
   readonly client: KubeClient;
   readonly logger: Logger;
-  /** A ConfigMap that this FileIntegrity names has changed. */
+  /** Called when a ConfigMap that this FileIntegrity names has changed. */
   readonly onChange: (integrityKey: string) => void;
 }
 
@@ -28,10 +28,10 @@ interface Place {
   readonly name: string;
 }
 
-/** Disposing it ends all reflectors. */
+/** Disposing it ends all watches. */
 export class UserConfigs implements AsyncDisposable {
   readonly #options: UserConfigsOptions;
-  /** Keyed by namespace/name of the ConfigMap. */
+  /** Keyed by `namespace/name` of the ConfigMap. */
   readonly #followed = new Map<string, Followed>();
   readonly #named = new Map<string, string>();
   readonly #ended = new Set<Promise<void>>();
@@ -41,11 +41,11 @@ export class UserConfigs implements AsyncDisposable {
   }
 
   /**
-   * The ConfigMap that a FileIntegrity names now, which is followed from now on; the previously named one is
-   * not.
+   * Reads the ConfigMap that a FileIntegrity names now, and watches it from then on; the previously named one is no
+   * longer watched for it.
    *
    * @returns undefined if it does not exist
-   * @throws {KubeError} e.g. when it may not be read
+   * @throws {KubeError} e.g. if it may not be read
    */
   async read(
     integrityKey: string,
@@ -61,7 +61,7 @@ export class UserConfigs implements AsyncDisposable {
     if (followed === undefined) this.#followed.set(key, (followed = this.#follow(place)));
     followed.users.add(integrityKey);
     if (followed.cache.isSynced) return followed.cache.get(key);
-    // Read directly, because a reflector does not report why it fails. Later changes are reported.
+    // Read directly, because a reflector does not report why it fails; it will report later changes.
     return await orUndefined(this.#options.client.get(configMaps, place, { signal }));
   }
 
@@ -72,7 +72,7 @@ export class UserConfigs implements AsyncDisposable {
     const users = new Set<string>();
     const notify = (): void => users.forEach((user) => onChange(user));
     cache.subscribe(notify);
-    // The object read directly may have changed before the reflector began.
+    // The ConfigMap may have changed between the direct read and the start of the reflector.
     void cache.synced.then(notify);
     const running = runReflector({
       client,

@@ -16,15 +16,18 @@ interface Chosen {
   readonly names: readonly string[];
 }
 
-/** Disposing it ends its following of the nodes. */
+/** Disposing it stops watching the nodes. */
 export class WatchedNodes implements Disposable {
   readonly #context: ClusterContext;
   readonly #subscription: Disposable;
-  /** The chosen nodes by FileIntegrity, as choosing among thousands for each result would be slow. */
+  /** The selected nodes, keyed by FileIntegrity: selecting among thousands for each result would be slow. */
   readonly #chosen = new Map<string, Chosen>();
   #version = 0;
 
-  /** @param onChange called if nodes, their labels or their taints have changed: any FileIntegrity may select others now */
+  /**
+   * @param onChange called if nodes, their labels or their taints have changed: each FileIntegrity may then select
+   *   other nodes
+   */
   constructor(context: ClusterContext, onChange: () => void) {
     this.#context = context;
     this.#subscription = context.caches.nodes.subscribe(({ type, object, previous }) => {
@@ -43,8 +46,8 @@ export class WatchedNodes implements Disposable {
   }
 
   /**
-   * The selected nodes, with their statuses. Statuses of other nodes are deleted; `refused` means that some
-   * must not be, which is retried.
+   * The selected nodes, with their statuses. Deletes the statuses of other nodes. If the API refuses a deletion,
+   * `refused` has the error, and the caller retries.
    */
   async of(
     key: string,
@@ -57,7 +60,7 @@ export class WatchedNodes implements Disposable {
   }> {
     const { caches } = this.#context;
     const statuses = found.group.statuses.byIndex('integrity', key);
-    // A single machine has no Node objects: it is for those that answer.
+    // A standalone machine has no Node objects: the nodes are those that have reported.
     if (caches.nodes.size === 0) return { nodeNames: statuses.map(({ nodeName }) => nodeName), statuses };
     const chosen = new Set(this.#choose(key, found));
     const kept: FileIntegrityNodeStatus[] = [];
@@ -67,7 +70,7 @@ export class WatchedNodes implements Disposable {
         kept.push(status);
       else refused = (await refusalOf(this.#deleteStatus(found, status, signal))) ?? refused;
     }
-    // With those that run there though no new one would begin.
+    // Also nodes with a NoSchedule taint on which an agent was already running.
     const left = new Set([...chosen, ...kept.map(({ nodeName }) => nodeName)]);
     refused = (await refusalOf(this.#deleteLogs(found, left, signal))) ?? refused;
     return { nodeNames: [...left], statuses: kept, refused };
@@ -98,7 +101,7 @@ export class WatchedNodes implements Disposable {
   ): Promise<void> {
     const { client, reports, logger } = this.#context;
     const { namespace = '', name } = status.metadata;
-    // First delete what depends on it: if that fails, it is still there and is found again.
+    // Delete what depends on the status first: if that fails, the status still exists and the deletion is retried.
     await reports.delete(
       integrityReportTarget({ namespace, name: integrity.metadata.name ?? '' }, status.nodeName),
       signal,

@@ -23,12 +23,15 @@ import { someOf } from '../../../lib/output/words.ts';
 import { outputOptions } from '../../../lib/cli/output.ts';
 
 const LOOK_MS = 500;
-/** Findings of one node that are listed. */
+/** Limit of listed findings for each node. */
 const MAX_LISTED = 50;
-/** Nodes in a message. */
+/** Limit of nodes named in a message. */
 const MAX_NAMED = 5;
 
-/** @returns the exit code: 0 all was taken, 1 not all or not yet, 2 nothing was requested; stderr says why. */
+/**
+ * @returns the exit code: 0 if everything was accepted, 1 if not everything, or not yet, 2 if no request was made;
+ *   stderr says why.
+ */
 export async function runAccept(name: string, options: AcceptOptions): Promise<0 | 1 | 2> {
   const summary: AcceptSummary = { plans: [], asked: [], outcomes: new Map() };
   const exitCode = await accept(name, options, summary);
@@ -49,12 +52,12 @@ export async function runAccept(name: string, options: AcceptOptions): Promise<0
   return exitCode;
 }
 
-/** The report at the end, however it ends. */
+/** The report at the end, also after an error. */
 interface AcceptSummary {
   integrity?: FoundIntegrity;
   plans: readonly NodePlan[];
   asked: readonly Asked[];
-  /** Outcome by node, for the nodes that were asked. */
+  /** Outcomes of the nodes that were asked, keyed by node. */
   readonly outcomes: Map<string, string>;
 }
 
@@ -100,9 +103,9 @@ async function accept(name: string, options: AcceptOptions, summary: AcceptSumma
 }
 
 /**
- * Prints the findings to accept.
+ * Prints the findings to accept, and asks the user for confirmation.
  *
- * @throws {RampartError} `INPUT` if all are meant without confirmation
+ * @throws {RampartError} `INPUT` if all findings are selected without --all
  */
 async function isMeant(
   { namespace, name }: FoundIntegrity,
@@ -115,7 +118,7 @@ async function isMeant(
     plans.map(({ nodeName }) => nodeName),
     MAX_NAMED,
   );
-  // Findings that are only counted need not all match.
+  // Findings that the status only counts may not match the path.
   const max = path !== undefined && plans.some(({ omitted }) => omitted > 0) ? 'up to ' : '';
   const what = `${max}${count} ${count === 1 ? 'finding' : 'findings'} of ${namespace}/${name} on ${nodes}`;
   if (dryRun) {
@@ -154,7 +157,7 @@ function listOf(plans: readonly NodePlan[]): string {
 
 const styles = { added: 'green', removed: 'red', changed: 'yellow' } as const;
 
-/** Asks the nodes, and returns those that could be asked; reports why others could not. */
+/** Sends requests to the nodes, and returns those that succeeded; reports why others failed. */
 async function ask(
   client: KubeClient,
   { namespace, name }: FoundIntegrity,
@@ -177,7 +180,7 @@ async function ask(
       asked.push({ plan, id });
     } catch (error) {
       process.stderr.write(describeFailure(error).text);
-      // The rights are the same for all.
+      // The rights are the same for all nodes.
       if (isForbidden(error) || signal.aborted) break;
     }
   }
@@ -190,7 +193,7 @@ interface WaitOptions {
   readonly signal: AbortSignal;
 }
 
-/** Waits until each request is gone: the operator removes it when the agent has reported it as done. */
+/** Waits until all requests are removed: the operator removes a request when the agent has reported it as done. */
 async function wait(
   client: KubeClient,
   integrity: FoundIntegrity,

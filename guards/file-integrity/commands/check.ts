@@ -24,7 +24,7 @@ import type { ReportOptions } from '../model/report.ts';
 const DIRECTORY = '/var/lib/rampart/integrity';
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
-/** Sets the exit code. A signal ends the process as usual, once the old baseline is known to be unchanged. */
+/** Sets the exit code. A signal ends the process as usual, after the old baseline is known to be unchanged. */
 export async function runCheck(options: CheckOptions, threads: ThreadPool): Promise<void> {
   const stop = new AbortController();
   let received: NodeJS.Signals | undefined;
@@ -70,14 +70,14 @@ async function run(
     ...reportOptionsOf(conf),
     ...(options.reportLevel !== undefined && { level: options.reportLevel }),
   };
-  // Rules that are too large together; the scan would find it out elsewhere.
+  // Finds out early if the rules are too large together: an error in the scan would have another exit code.
   asConfiguration(source.name, () => new Selection(conf));
   for (const warning of conf.warnings) say(`warning: ${describeProblem(warning)}`);
   if (!report.quiet) say(`${source.name}, baseline ${db}`);
   stage.now = 'key';
   if (writes) makeDirectory(dirname(db));
   if (writes && options.key === undefined && !existsSync(keyPath)) {
-    // There is a baseline to be compared with, and a new key would not fit it.
+    // An update compares with an existing baseline, which a new key would not fit: fail because the key is missing.
     if (mode === 'update') readVerifyingKey(keyPath);
     if (makeKeyFile(keyPath)) {
       say(
@@ -105,7 +105,7 @@ async function run(
   const done = await withProgress(job, (shown) =>
     mode === 'init' ? initFiles(shown) : checkFiles(shown, mode),
   );
-  // Set before printing: a reader that goes away ends the process.
+  // Set before printing: if the reader closes stdout, the process ends there.
   process.exitCode = mode === 'init' ? 0 : exitCodeOfReport(done.report);
   if (process.exitCode === aideExit.io)
     say(`${done.report.counts.problems} paths could not be read and were not compared`);
@@ -157,15 +157,16 @@ function rootOf(given: string): string {
   });
 }
 
-/** Each root has its own default. */
+/** The default path of the baseline; it depends on the root. */
 function defaultDatabase(root: string): string {
   return `${DIRECTORY}/baseline${root === '/' ? '' : encodeURIComponent(root)}`;
 }
 
 /**
- * Another file takes the place of a baseline: of a link in what it leads to, and never of `/dev/null`.
+ * The path of the file to replace with the new baseline: for a link, that of its target. Never replaces something like
+ * `/dev/null`.
  *
- * @throws {RampartError} `INPUT` if something else than a file is there, `SYSTEM` if that is not known
+ * @throws {RampartError} `INPUT` if the path exists but is not a regular file, `SYSTEM` if that cannot be determined
  */
 function writableDatabase(path: string): string {
   try {

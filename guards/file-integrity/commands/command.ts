@@ -1,4 +1,4 @@
-/** `rampart integrity`: options only; the implementation is loaded on demand. */
+/** Options of `rampart integrity`; the implementation is loaded on demand. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
 import { byteCount, threadCount } from '../options.ts';
@@ -44,8 +44,8 @@ export interface AcceptOptions {
 /** AIDE's exit code for an unknown argument. */
 const BAD_ARGUMENT = 15;
 /**
- * AIDE's exit code for what cannot be read or written: nothing is known of the files then, and 1 would say
- * that some were added.
+ * AIDE's exit code for read and write errors. The state of the files is unknown then, and exit code 1 would mean that
+ * files were added.
  */
 const IO_ERROR = 18;
 function duration(text: string): number {

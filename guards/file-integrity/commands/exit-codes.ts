@@ -1,9 +1,9 @@
-/** AIDE's exit codes for our failures: scripts that run `aide --check` from cron rely on them. */
+/** AIDE's exit codes, used for our errors: scripts that run `aide --check` from cron rely on them. */
 import { errorCodes, RampartError, type ErrorCode } from '../../../lib/errors/errors.ts';
 import { exitBits } from '../report/report.ts';
 import type { Report } from '../model/report.ts';
 
-/** aide(1), exit status. */
+/** The exit codes of aide(1). */
 export const aideExit = {
   write: 14,
   argument: 15,
@@ -18,7 +18,7 @@ export const aideExit = {
 } as const;
 type AideExit = (typeof aideExit)[keyof typeof aideExit];
 
-/** The stage in which it failed says more than the error. */
+/** The stage that failed; it determines the exit code more than the error does. */
 export type Stage = 'arguments' | 'configuration' | 'key' | 'run';
 
 const byCode: Partial<Record<ErrorCode, AideExit>> = {
@@ -29,7 +29,8 @@ const byCode: Partial<Record<ErrorCode, AideExit>> = {
 };
 
 /**
- * Faults of Rampart have a code, too: the state of the files is unknown then, and must not look like a difference.
+ * The exit code for an error. Bugs of Rampart have one too: the state of the files is unknown then, and the code must
+ * not mean a difference.
  */
 export function exitCodeOf(error: unknown, stage: Stage): number {
   if (error instanceof RampartError) {
@@ -37,13 +38,13 @@ export function exitCodeOf(error: unknown, stage: Stage): number {
       return stage === 'configuration' ? aideExit.configuration : aideExit.argument;
     const known = byCode[error.code];
     if (known !== undefined) return known;
-    // An error of replaceFile.
+    // Thrown by replaceFile.
     if (error.code === errorCodes.SYSTEM && error.message.startsWith('cannot write ')) return aideExit.write;
   }
   return aideExit.io;
 }
 
-/** For a check: a difference takes precedence over unread files. */
+/** The exit code of a check: a difference takes precedence over unread files. */
 export function exitCodeOfReport({ counts }: Report): number {
   const bits = exitBits(counts);
   return bits === 0 && counts.problems > 0 ? aideExit.io : bits;

@@ -1,8 +1,8 @@
-/** The progress of a scan, on one line of a terminal that is cleared at the end. */
+/** Shows the progress of a scan on one line of a terminal, which is cleared at the end. */
 import { paint, wantsColour } from '../../../lib/output/table.ts';
 import type { ScanProgress } from '../provider/provider.ts';
 
-/** A shorter run shows no progress. */
+/** A run that is shorter than this shows no progress. */
 const QUIET_MS = 1000;
 const EVERY_MS = 100;
 const BAR_COLUMNS = 24;
@@ -17,7 +17,7 @@ interface Terminal {
   write(text: string): unknown;
 }
 
-/** Shows nothing if the stream is not a terminal. Dispose it before anything else is written there. */
+/** Shows nothing if the stream is not a terminal. Dispose it before writing anything else to the stream. */
 export class ProgressBar implements Disposable {
   readonly #terminal: Terminal;
   readonly #startedMs: number;
@@ -70,7 +70,7 @@ interface LineFacts {
   readonly colour: boolean;
 }
 
-/** Parts that do not fit are omitted: first the bar if there is no room beside it, else from the end. */
+/** The line of text. Parts that do not fit are omitted: first the bar, then parts from the end. */
 export function progressLine(progress: ScanProgress, facts: LineFacts): string {
   const { files, bytes } = progress;
   const part = fractionOf(progress);
@@ -81,7 +81,7 @@ export function progressLine(progress: ScanProgress, facts: LineFacts): string {
   if (part !== undefined) {
     percent = `${String(Math.floor(part * 100)).padStart(3)} %  `;
     bar = `${'━'.repeat(Math.round(part * BAR_COLUMNS)).padEnd(BAR_COLUMNS, '─')} `;
-    // The number says the same.
+    // The percentage has the same information.
     if (bar.length + percent.length + (parts[0]?.length ?? 0) > facts.columns) bar = '';
     if (percent.length > facts.columns) percent = '';
   }
@@ -96,7 +96,7 @@ export function progressLine(progress: ScanProgress, facts: LineFacts): string {
   return paint('cyan', bar + percent, facts.colour) + reported;
 }
 
-/** Approximate; the baseline's numbers may be exceeded. */
+/** The completed fraction. It is approximate: there may be more files than in the baseline. */
 function fractionOf({ files, bytes, expectedFiles, expectedBytes }: ScanProgress): number | undefined {
   const some: number[] = [];
   if (expectedFiles !== undefined && expectedFiles > 0) some.push(files / expectedFiles);

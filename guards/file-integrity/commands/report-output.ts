@@ -1,4 +1,4 @@
-/** The report of `rampart integrity check` on stdout. */
+/** Prints the report of `rampart integrity check` on stdout. */
 import { once } from 'node:events';
 
 import { paint, wantsColour } from '../../../lib/output/table.ts';
@@ -11,7 +11,7 @@ import type { Report, ReportOptions, RunFacts } from '../model/report.ts';
 const PIECE = 64 * 1024;
 const schema: Schema = 'rampart.dev/integrity-check/v1';
 
-/** Resolves when all of it is handed to the reader, however slow it is. */
+/** Resolves when the whole report was written to the reader, however slow it is. */
 export async function printReport(
   report: Report,
   options: ReportOptions,
@@ -20,7 +20,7 @@ export async function printReport(
 ): Promise<void> {
   if (output !== 'pretty') {
     const text = jsonReport(report, options, facts);
-    // Empty for a quiet report. AIDE's keys are unchanged, after one of ours.
+    // The text is empty for a quiet report. `schema` is added before AIDE's keys, which are unchanged.
     if (text === '') return;
     const marked = text.replace('{', `{\n  "schema": "${schema}",`);
     return await write(output === 'json' ? marked : documentText('yaml', JSON.parse(marked) as object));
@@ -30,7 +30,7 @@ export async function printReport(
   for (const piece of plainReport(report, options, facts)) {
     waiting += piece;
     if (waiting.length < PIECE) continue;
-    // Only whole lines have a colour.
+    // Colour only complete lines.
     const end = waiting.lastIndexOf('\n') + 1;
     await write(coloured(waiting.slice(0, end), colour));
     waiting = waiting.slice(end);
@@ -42,7 +42,7 @@ async function write(text: string): Promise<void> {
   if (text !== '' && !process.stdout.write(text)) await once(process.stdout, 'drain');
 }
 
-/** Names in it are printable: nothing of a file decides on colours or moves the cursor. */
+/** Colours lines of the report. Names in it are printable, so that no file name can set colours or move the cursor. */
 export function coloured(text: string, colour: boolean): string {
   if (!colour) return text;
   return text.replace(/^.+$/gm, (line) => {

@@ -1,7 +1,4 @@
-/**
- * The difference between two states of a file, by the rules of AIDE 0.18 (aide.conf(5); AIDE,
- * src/gen_list.c).
- */
+/** Compares two states of a file, by the rules of AIDE 0.18 (aide.conf(5); AIDE, src/gen_list.c). */
 import { type AttributeSet, setOf } from '../model/attributes.ts';
 import type { Entry } from '../model/entry.ts';
 import { has } from '../database/entry-codec.ts';
@@ -15,12 +12,15 @@ const bits = {
   growing: setOf('growing'),
 };
 
-/** The attributes that both have and that differ. A file that was `growing` may have grown; its checksums may not. */
+/**
+ * The attributes that both entries have and that differ. If the old entry has the attribute `growing`, a larger size is
+ * no difference; its checksums are compared as usual.
+ */
 export function changedAttributes(old: Entry, now: Entry): AttributeSet {
   const both = old.attributes & now.attributes;
   const grows = (old.attributes & bits.growing) !== 0;
   let changed = 0;
-  // AIDE's permissions are the whole mode, the type with them.
+  // AIDE's attribute for permissions is the whole mode, including the type.
   const retyped = old.type !== now.type;
   if (retyped) changed |= bits.ftype | bits.permissions;
   if (old.permissions !== now.permissions) changed |= bits.permissions;

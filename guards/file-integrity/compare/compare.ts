@@ -1,6 +1,4 @@
-/**
- * Compares a baseline with what is seen now: two streams, sorted by the bytes of their paths, read side by side.
- */
+/** Compares a baseline with the current files: reads two streams, sorted by the bytes of paths, in parallel. */
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { type AttributeSet, checksums, setOf } from '../model/attributes.ts';
 import { BatchCursor, type Batches } from '../model/batches.ts';
@@ -13,7 +11,7 @@ import { UnreadPaths } from './unread-paths.ts';
 export type Difference =
   | { readonly kind: 'added'; readonly path: ByteString; readonly now: Entry }
   | { readonly kind: 'removed'; readonly path: ByteString; readonly old: Entry }
-  /** `changed`: the attributes that both have and that differ. */
+  /** `changed`: the attributes that both entries have and that differ. */
   | {
       readonly kind: 'changed';
       readonly path: ByteString;
@@ -21,24 +19,27 @@ export type Difference =
       readonly now: Entry;
       readonly changed: AttributeSet;
     }
-  /** Nothing differs, but it is not examined in the same way: the configuration has changed. */
+  /** Nothing differs, but other attributes are recorded now: the configuration has changed. */
   | { readonly kind: 'redefined'; readonly path: ByteString; readonly old: Entry; readonly now: Entry }
-  /** It cannot be compared, nor, if it is a directory, its contents. */
+  /** The file could not be read, so neither it nor, if it is a directory, its contents can be compared. */
   | { readonly kind: 'unread'; readonly path: ByteString; readonly problem: ScanProblem };
 
 export interface CompareOptions {
   readonly old: Batches<Entry>;
   /**
-   * The present files. A problem has the place of its path, after the entry if there is one, or, for a
-   * directory that can no longer be opened, a place among its contents. A file that disappeared before its
-   * turn is not a problem: omit it, and it counts as removed.
+   * The current files. A problem follows the entry of its path, if there is one; for a directory that can no longer be
+   * opened, it may be among the entries below the directory. A file that disappears before it is read is not a problem:
+   * leave it out, and it counts as removed.
    */
   readonly now: Batches<Entry | ScanProblem>;
-  /** All attributes that old entries have. Without `I` among them, no difference waits for its directory. */
+  /**
+   * All attributes that occur in old entries. Without `I` among them, no difference has to wait for the rest of its
+   * directory.
+   */
   readonly oldAttributes: AttributeSet;
   /**
-   * The present checksums of the first bytes of a file, for one that was `growing`. Without this function or
-   * a result, a file that has grown has changed.
+   * Computes the current checksums of the first bytes of a file, for one that was `growing`. Without this function or
+   * its result, a file that has grown counts as changed.
    */
   readonly digestStart?: (
     entry: Entry,
@@ -50,7 +51,7 @@ export interface CompareOptions {
 
 export interface ComparisonTotals {
   entries: number;
-  /** Entries of the baseline that could not be compared. */
+  /** Number of entries of the baseline that could not be compared. */
   unread: number;
 }
 
@@ -60,7 +61,7 @@ const allowedNew = setOf('ANF');
 const allowedGone = setOf('ARF');
 const followsInode = setOf('I');
 
-/** Iterate over it once; `totals` is right when that is over. */
+/** Iterate over it once; after that, `totals` is complete. */
 export class Comparison implements AsyncIterable<readonly Difference[]> {
   readonly totals: ComparisonTotals = { entries: 0, unread: 0 };
   readonly #options: CompareOptions;
@@ -74,9 +75,10 @@ export class Comparison implements AsyncIterable<readonly Difference[]> {
   }
 
   /**
-   * In the order of the paths, except for directories with files that may be moved: these come at the end of the directory.
+   * Yields the differences, sorted by path. Those of a directory with files that may have moved come at the end of the
+   * directory.
    *
-   * @throws RampartError INPUT if a stream is not sorted; what a stream throws; the reason of the signal
+   * @throws RampartError INPUT if a stream is not sorted; the errors of the streams; the reason of the signal
    */
   async *[Symbol.asyncIterator](): AsyncGenerator<readonly Difference[], void, undefined> {
     const { signal } = this.#options;
@@ -98,7 +100,7 @@ export class Comparison implements AsyncIterable<readonly Difference[]> {
         if (isOld) this.totals.unread++;
       } else {
         this.totals.entries++;
-        // Nearly all are unchanged: no step of the event loop for these.
+        // Nearly all entries are unchanged: avoid an await for these.
         if (
           before === undefined ||
           before.attributes !== item.attributes ||
@@ -134,7 +136,7 @@ export class Comparison implements AsyncIterable<readonly Difference[]> {
       if (isNow) isNow = await nows.load();
       const old = olds.whole;
       const now = nows.whole;
-      // A scan of the same files makes the same blocks, and the same bytes are the same entries.
+      // A scan of the same files produces the same blocks, and blocks with the same bytes have the same entries.
       if (!(old instanceof EntryBlock && now instanceof EntryBlock && now.equals(old))) break;
       this.totals.entries += now.facts.count;
       isOld = isNow = true;
@@ -166,7 +168,7 @@ export class Comparison implements AsyncIterable<readonly Difference[]> {
     return (await this.#hasGrown(old, now)) ? changed & ~checksums : changed;
   };
 
-  /** The old content is still there, at its start. */
+  /** Whether the file still begins with its old content. */
   async #hasGrown(old: Entry, now: Entry): Promise<boolean> {
     const { digestStart, signal } = this.#options;
     if (digestStart === undefined || old.sizeBytes >= now.sizeBytes) return false;
@@ -189,7 +191,8 @@ export class Comparison implements AsyncIterable<readonly Difference[]> {
     const isNew = now !== undefined && !movedIn && (now.attributes & allowedNew) === 0;
     const isGone = old !== undefined && !movedOut && (old.attributes & allowedGone) === 0;
     if (old === undefined || now === undefined || movedIn || movedOut) {
-      // The file of a name may have moved away, and another taken its place: a moved file is not reported here too.
+      // The file with this name may have moved away and another one moved here: the moved files are not reported as
+      // added or removed.
       if (now !== undefined && isNew) this.#batch.push({ kind: 'added', path, now });
       else if (old !== undefined && isGone) this.#batch.push({ kind: 'removed', path, old });
       return;
@@ -206,8 +209,8 @@ function throwUnlessAfter(
   next: Entry | ScanProblem | undefined,
 ): void {
   if (next === undefined || next.path > before.path) return;
-  // All problems of a path are reported, and its entry stays the one. The byte after the slash: no path in a
-  // directory comes after that.
+  // All problems of a path are reported; its entry is not affected. No path in a directory sorts after the directory
+  // plus '0', the character after '/'.
   if (isProblem(next) && (next.path === '/' || before.path < `${next.path}0`)) return;
   throw unsorted(which, before.path, next.path);
 }

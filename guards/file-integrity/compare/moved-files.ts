@@ -1,13 +1,13 @@
 /**
- * Files that only changed their name, which the attribute `I` allows within a directory: a log that is rotated.
+ * Finds files that were only renamed, which the attribute `I` allows within a directory, as when logs are rotated.
  *
- * Whether `a` is what was `b` is known when the whole directory is. Its differences wait until then; all paths in it follow
- * one another, so there is one directory waiting for each level of the path.
+ * Whether a file was renamed is known only once its whole directory was read. So the differences of a directory wait
+ * until then; since paths are sorted, at most one directory waits at each level of the path.
  */
 import { type AttributeSet, setOf } from '../model/attributes.ts';
 import type { ByteString, Entry } from '../model/entry.ts';
 
-/** A path that differs: it was or is missing, or has changed. */
+/** A path that differs: added (no `old`), removed (no `now`), or changed. */
 export interface Pair {
   readonly path: ByteString;
   readonly old: Entry | undefined;
@@ -16,17 +16,17 @@ export interface Pair {
   readonly changed: AttributeSet;
 }
 
-/** Tells what differs between two sights of a file; one that was `growing` may have to be read for it. */
+/** Compares two entries of a file; may have to read the file if it was `growing`. */
 export type ChangedOf = (old: Entry, now: Entry) => Promise<AttributeSet>;
 
-/** The kind of move: another name's file has come here, or the file here has gone to another name. */
+/** `movedIn`: a file with another name was renamed to this path. `movedOut`: the old file of this path was renamed. */
 export interface MovedPair extends Pair {
   readonly movedIn: boolean;
   readonly movedOut: boolean;
 }
 
 const followsInode = setOf('I');
-/** Attributes that say how to compare; two names of one file may differ in them. */
+/** Attributes that only control the comparison: they may differ between the two names of a renamed file. */
 const howToCompare = setOf('ANF', 'ARF', 'I', 'compressed', 'growing');
 const changeTime = setOf('c');
 
@@ -36,12 +36,12 @@ interface Waiting extends Pair {
 }
 
 interface Directory {
-  /** With its slash. */
+  /** The directory's path, with a trailing slash. */
   readonly prefix: ByteString;
   readonly waiting: Waiting[];
 }
 
-/** Takes pairs in the order of their paths, and gives them back with what was moved. */
+/** Takes pairs in the order of their paths, and returns them with the moves that were found. */
 export class MovedFiles {
   readonly #open: Directory[] = [];
   readonly #changedOf: ChangedOf;
@@ -50,7 +50,7 @@ export class MovedFiles {
     this.#changedOf = changedOf;
   }
 
-  /** Adds a pair. Returns those that are complete: of directories that this one is not in. */
+  /** Adds a pair. Returns the pairs of directories that are complete: those that do not contain this path. */
   async add(pair: Pair): Promise<readonly MovedPair[]> {
     const done = await this.#leave(pair.path);
     const prefix = pair.path.slice(0, pair.path.lastIndexOf('/') + 1);
@@ -95,7 +95,7 @@ async function matchMoves(pairs: readonly Waiting[], changedOf: ChangedOf): Prom
     const source = sources.get(target.now.inode);
     if (source?.old === undefined || source === target || source.movedOut) continue;
     if (((source.old.attributes ^ target.now.attributes) & ~howToCompare) !== 0) continue;
-    // A rename sets it.
+    // A rename changes the change time.
     if (((await changedOf(source.old, target.now)) & ~changeTime) !== 0) continue;
     source.movedOut = true;
     target.movedIn = true;

@@ -1,6 +1,4 @@
-/**
- * Unknown paths, with everything in them, on the way through paths that are sorted by their bytes.
- */
+/** Paths that could not be read, with everything below them, while iterating over sorted paths. */
 import { type ByteString, isAtOrBelow } from '../model/entry.ts';
 
 export class UnreadPaths {
@@ -10,13 +8,13 @@ export class UnreadPaths {
     return this.#paths.length === 0;
   }
 
-  /** @param path - Not before those that were added. */
+  /** @param path - Must not sort before those that were added. */
   add(path: ByteString): void {
     this.forgetBefore(path);
     this.#paths.push(path);
   }
 
-  /** Drops those that cannot cover this path, nor any after it. */
+  /** Drops the paths that cover neither this path nor any that sorts after it. */
   forgetBefore(path: ByteString): void {
     // In sort order, everything below `other` comes before `other` plus '0', the character after '/'.
     this.#paths = this.#paths.filter((other) => other === '/' || path < `${other}0`);

@@ -1,10 +1,10 @@
-/** The columns of AIDE's databases (0.16 to 0.19): what a field says of an entry. */
+/** The columns of AIDE's databases (0.16 to 0.19), and how to read their fields. */
 import { attributes, type AttributeSet, setOf } from '../model/attributes.ts';
 import { setOfAideMask } from '../model/aide-mask.ts';
 import { type Draft, fileTypes } from '../model/entry.ts';
 import { decodeName, decodeOptionalName, decodeTime } from './aide-text.ts';
 
-/** Sets what a field says. Returns false if it says nothing that can be understood. */
+/** Stores a field's value in the draft of an entry. Returns false if the field is invalid. */
 type ReadAideField = (field: string, draft: Draft) => boolean;
 
 /** The types of `st_mode` (inode(7)), in the order of {@link fileTypes}. */
@@ -41,7 +41,7 @@ function checksum(name: 'sha256' | 'sha512', sizeBytes: number): ReadAideField {
   };
 }
 
-/** A text in base64, `0` for none. AIDE ends it at its first NUL. */
+/** A text in base64; `0` if it is absent. AIDE ends the text at its first NUL. */
 function textColumn(name: 'selinux' | 'capabilities'): ReadAideField {
   return (encoded, draft) => {
     draft[name] = encoded === '0' ? '' : textOf(encoded);
@@ -116,12 +116,12 @@ const columns: Readonly<Record<string, ReadAideField>> = {
   capabilities: textColumn('capabilities'),
 };
 
-/** Undefined for one that is not known, or not read: the checksums that are refused. */
+/** Undefined if the column is unknown or not read, which applies to checksums that are refused. */
 export function readerOfColumn(name: string): ReadAideField | undefined {
   return Object.hasOwn(columns, name) ? columns[name] : undefined;
 }
 
-/** The attributes of entries, if no column holds them: those that the columns belong to. */
+/** The attributes of all entries, derived from the columns; for a database without the column `attr`, which lists them. */
 export function attributesOfColumns(names: readonly string[]): AttributeSet {
   let set: AttributeSet = setOf('ftype');
   for (const { column, bit } of attributes) if (column !== '' && names.includes(column)) set |= bit;

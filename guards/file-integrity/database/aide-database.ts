@@ -1,7 +1,7 @@
 /**
  * Reads a database of AIDE, 0.16 to 0.19, plain or gzip.
  *
- * AIDE takes an empty database, or one that was cut off, for "everything was added". Here it is an error with its line.
+ * For an empty or truncated database, AIDE reports that everything was added. Here this is an error with its line.
  */
 import { createReadStream } from 'node:fs';
 import type { Readable } from 'node:stream';
@@ -11,16 +11,15 @@ import { errorCodes, fileError, RampartError } from '../../../lib/errors/errors.
 import { emptyDraft, type Draft, type Entry } from '../model/entry.ts';
 import { attributesOfColumns, readerOfColumn } from './aide-columns.ts';
 
-/** No line of AIDE is longer: 64 KiB of extended attributes in base64, a long name and its target. */
+/** Longer than any line of AIDE, which has at most 64 KiB of extended attributes in base64, a long name and a link target. */
 const longestLine = 1 << 20;
-/** AIDE has some 40. */
+/** Limit of columns; AIDE has some 40. */
 const maxColumns = 256;
 
 /**
- * The entries in the order of the file, which is that of AIDE's tree; `sortEntries` brings them into that of
- * their paths. The file is read on demand, and whether it is complete is known only at its end. `onColumns`
- * gets the columns of the database before the first entry: those of refused checksums are not read, and an
- * entry without other checksums has none.
+ * Yields the entries in the order of the file, which is that of AIDE's tree; `sortEntries` sorts them by path. The file
+ * is read on demand, so an incomplete file is detected only at its end. `onColumns` is called with the columns before
+ * the first entry. Refused checksums are not read, so an entry may have no checksum.
  *
  * @throws RampartError NOT_FOUND, CORRUPT (with the line), SYSTEM
  */
@@ -71,7 +70,7 @@ async function* openText(
       yield head;
       yield* chunks;
     }, gunzip);
-    // Awaited below; until then, the stream reports a failure.
+    // Prevents an unhandled rejection: the stream reports the error first, and `packing` is awaited below.
     packing.catch(() => undefined);
     for await (const chunk of gunzip as AsyncIterable<Buffer>) yield chunk.toString('latin1');
     await packing;
@@ -113,11 +112,11 @@ function damaged(path: string, why: string, cause?: unknown): RampartError {
 
 interface Column {
   readonly name: string;
-  /** Undefined: nothing is made of it. */
+  /** Undefined if the column is ignored. */
   readonly read: ReturnType<typeof readerOfColumn>;
 }
 
-/** The lines of a database, one after the other. */
+/** Parses the lines of a database, in order. */
 class AideParser {
   readonly #path: string;
   #line = 0;
@@ -143,7 +142,7 @@ class AideParser {
     return this.#entry(line, this.#columns);
   }
 
-  /** @throws RampartError CORRUPT if the database has not ended */
+  /** @throws RampartError CORRUPT if the database is incomplete */
   end(): void {
     if (this.#line === 0) throw damaged(this.#path, 'it is empty');
     if (this.#columns === undefined) throw this.fault('it ends without a @@db_spec');

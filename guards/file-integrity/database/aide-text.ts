@@ -1,9 +1,10 @@
 /**
  * How AIDE writes names and times into its databases.
  *
- * A name has a `%` and two hexadecimal digits for each byte that is not printable ASCII or would be in the way. A name that
- * may be absent, of a link's target, is `0` when it is absent, `0-` when it is empty, and has a `0` before one that starts
- * with a `0`. A time is `0` or the base64 of its decimal digits, and since 0.19 the digits themselves.
+ * In a name, each byte that is not printable ASCII, or that has a meaning in the format, is written as `%` and two
+ * hexadecimal digits. The target of a link, which may be absent, is `0` if it is absent, `0-` if it is empty, and has a
+ * `0` in front if it starts with `0`. A time is `0` or the base64 of its decimal digits; since 0.19, it is the digits
+ * themselves.
  */
 import type { ByteString } from '../model/entry.ts';
 
@@ -22,7 +23,7 @@ export function decodeOptionalName(text: string): ByteString | undefined {
 
 /** Undefined if it is invalid. */
 export function decodeTime(text: string): number | undefined {
-  // Base64 of digits begins with a letter, so nothing can be taken for the other.
+  // The two forms cannot be confused: the base64 of digits begins with a letter.
   if (/^-?\d{1,20}$/.test(text)) return Number(text);
   const digits = Buffer.from(text, 'base64').toString('latin1');
   return /^-?\d{1,20}$/.test(digits) ? Number(digits) : undefined;

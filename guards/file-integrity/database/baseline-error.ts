@@ -1,10 +1,8 @@
-/**
- * Why a baseline cannot be used. None of these may be taken for "everything was added" or for "nothing has changed".
- */
+/** Why a baseline cannot be used. None of these errors may look like "everything was added" or "nothing has changed". */
 import { type ErrorCode, errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 
 const kinds = {
-  /** There is no such file. */
+  /** The file does not exist. */
   missing: {
     code: errorCodes.NOT_FOUND,
     next: 'Create a baseline: initialize the node again once you trust its state',
@@ -16,7 +14,7 @@ const kinds = {
     code: errorCodes.CORRUPT,
     next: 'Restore a backup, or initialize again once you trust the state of the node',
   },
-  /** Its bytes are not those that were written. */
+  /** The bytes of the file are not those that were written. */
   damaged: {
     code: errorCodes.CORRUPT,
     next: 'Check the disk; then restore a backup, or initialize again once you trust the state of the node',
@@ -26,7 +24,7 @@ const kinds = {
     code: errorCodes.CORRUPT,
     next: 'Rampart uses signed baselines only. Find out who replaced it; then restore a backup, or initialize again',
   },
-  /** It is whole, but not signed with the given key. */
+  /** It is complete, but not signed with the given key. */
   'wrong signature': {
     code: errorCodes.CORRUPT,
     next: 'If the key has not changed, someone changed the baseline: investigate before you initialize again',
@@ -62,7 +60,7 @@ export class BaselineError extends RampartError {
   }
 }
 
-/** @param unread - Files that are selected and could not be read. */
+/** @param unread - Number of selected files that could not be read. */
 export function emptyBaseline(unread: number): RampartError {
   return new RampartError(errorCodes.INPUT, {
     what: 'no baseline was created',

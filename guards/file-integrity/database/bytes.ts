@@ -1,20 +1,17 @@
-/** Numbers and byte strings in as few bytes as they need (LEB128: seven bits a byte, the low ones first). */
+/** Writes and reads numbers and byte strings compactly (LEB128: seven bits in each byte, the low ones first). */
 
-/** The bytes end too early, or have an impossible value. */
+/** The bytes end too early, or contain an impossible value. */
 export class MalformedBytes extends Error {}
 
-/**
- * Represents a number that is encoded separately: a file may have a size of 2 ** 63 or a time as extreme, perhaps on
- * purpose.
- */
+/** Marks a number that follows in another encoding: a file may have a size of 2 ** 63 or an extreme time, perhaps on purpose. */
 const noInteger = Number.MAX_SAFE_INTEGER;
 
-/** Whether other times can be encoded relative to it, see {@link ByteWriter.time}. */
+/** Whether the time may be a base for others, see {@link ByteWriter.time}. */
 export function isUsualTime(timeS: number): boolean {
   return Number.isInteger(timeS) && Math.abs(timeS) < 2 ** 50;
 }
 
-/** Writes the characters of a text from `from` on, one byte each: for short ones quicker than a call of C++. */
+/** Writes the characters of a text, starting at `from`, as one byte each. For short texts this is faster than a call into C++. */
 export function putLatin1(bytes: Uint8Array, at: number, text: string, from = 0): void {
   for (let i = from; i < text.length; i++) bytes[at + i - from] = text.charCodeAt(i);
 }
@@ -41,7 +38,7 @@ export class ByteWriter {
     this.#bytes[this.length++] = value;
   }
 
-  /** An integer from 0 to 2 ** 53 - 1. */
+  /** Writes an integer from 0 to 2 ** 53 - 1. */
   unsigned(value: number): void {
     this.#reserve(10);
     const bytes = this.#bytes;
@@ -59,19 +56,19 @@ export class ByteWriter {
     this.length = at;
   }
 
-  /** An integer from -(2 ** 52) to 2 ** 52 - 1. */
+  /** Writes an integer from -(2 ** 52) to 2 ** 52 - 1. */
   signed(value: number): void {
     this.unsigned(value < 0 ? -value * 2 - 1 : value * 2);
   }
 
-  /** Any number; one that is an integer from 0 to 2 ** 53 - 2 in few bytes. */
+  /** Writes any number; an integer from 0 to 2 ** 53 - 2 takes few bytes. */
   number(value: number): void {
     if (value >= 0 && value < noInteger && Number.isInteger(value)) return this.unsigned(value);
     this.unsigned(noInteger);
     this.#double(value);
   }
 
-  /** Any time in seconds: what it is later than `baseS` in few bytes, where it is within 35 million years of 1970. */
+  /** Writes any time in seconds. A time within 35 million years of 1970 is written as its difference to `baseS`, in few bytes. */
   time(value: number, baseS: number): void {
     if (isUsualTime(value)) return this.signed(value - baseS);
     this.unsigned(noInteger);
@@ -84,7 +81,7 @@ export class ByteWriter {
     this.length += 8;
   }
 
-  /** An integer from 0 to 2 ** 64 - 1. */
+  /** Writes an integer from 0 to 2 ** 64 - 1. */
   unsigned64(value: bigint): void {
     if (value <= Number.MAX_SAFE_INTEGER) return this.unsigned(Number(value));
     this.#reserve(10);
@@ -102,13 +99,13 @@ export class ByteWriter {
     this.length += value.length;
   }
 
-  /** Its length, then its bytes. */
+  /** Writes the length, then the bytes. */
   block(value: Uint8Array): void {
     this.unsigned(value.length);
     this.raw(value);
   }
 
-  /** Its length, then its characters from `start` on, one byte each. */
+  /** Writes the length, then the characters from `start` on, as one byte each. */
   latin1(value: string, start = 0): void {
     const length = value.length - start;
     this.unsigned(length);
@@ -117,7 +114,7 @@ export class ByteWriter {
     this.length += length;
   }
 
-  /** Its length in UTF-8, then that. */
+  /** Writes the length in UTF-8, then the text in UTF-8. */
   text(value: string): void {
     this.block(Buffer.from(value, 'utf8'));
   }
@@ -130,7 +127,7 @@ export class ByteWriter {
   }
 }
 
-/** @throws MalformedBytes from every method, if the expected value is missing. */
+/** @throws MalformedBytes from every method, if the bytes do not contain the expected value. */
 export class ByteReader {
   readonly #bytes: Buffer;
   at = 0;
@@ -195,7 +192,7 @@ export class ByteReader {
     throw new MalformedBytes('a number is too large');
   }
 
-  /** A view of these bytes: it keeps the whole buffer in memory. */
+  /** A view of these bytes, which keeps the whole buffer in memory. */
   raw(length: number): Buffer {
     const end = this.at + length;
     if (end > this.#bytes.length) throw new MalformedBytes('it ends in the middle of an entry');

@@ -1,15 +1,15 @@
-/** Entries as bytes, which most who hand them on need not look into. */
+/** Encoded entries: most code only passes them on and need not decode them. */
 import type { Batch, Batches, PackedBatch } from '../model/batches.ts';
 import type { ByteString, Entry, ScanProblem } from '../model/entry.ts';
 import { emptyBaseline } from './baseline-error.ts';
 import { type BlockFacts, contentBytesOf, decodeEntries, firstPathOf } from './entry-codec.ts';
 
-/** A block as it is sent from one thread to another. */
+/** A block as threads send it to each other. */
 export interface EncodedBlock extends BlockFacts {
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
 
-/** At least one entry, in the order of their paths' bytes. */
+/** One or more entries, sorted by the bytes of their paths. */
 export class EntryBlock implements PackedBatch<Entry> {
   readonly bytes: Buffer;
   readonly #decode: () => readonly Entry[];
@@ -17,8 +17,8 @@ export class EntryBlock implements PackedBatch<Entry> {
   #entries: readonly Entry[] | undefined;
 
   /**
-   * @param bytes from EntryEncoder, not modified
-   * @param known parts that need no decoding, with the errors of another decoder
+   * @param bytes from EntryEncoder; must not be modified
+   * @param known `facts` if they need not be computed by decoding; `decode` to use another decoder, with its own errors
    */
   constructor(
     bytes: Uint8Array,
@@ -44,7 +44,7 @@ export class EntryBlock implements PackedBatch<Entry> {
     return firstPathOf(this.bytes);
   }
 
-  /** Checksums and values of the entries are views of the bytes. @throws MalformedBytes */
+  /** Decodes the entries, once. Their checksums and attribute values are views of the bytes. @throws MalformedBytes */
   unpack(): readonly Entry[] {
     return (this.#entries ??= this.#decode());
   }
@@ -53,7 +53,7 @@ export class EntryBlock implements PackedBatch<Entry> {
     return this.unpack()[Symbol.iterator]();
   }
 
-  /** Whether both have the same entries in the same bytes. */
+  /** Whether both have the same bytes, and so the same entries. */
   equals(other: EntryBlock): boolean {
     return this.bytes.equals(other.bytes);
   }
@@ -69,9 +69,9 @@ function factsOf(entries: readonly Entry[]): BlockFacts {
 }
 
 /**
- * The entries of a scan, without its problems.
+ * The entries of a scan; its problems are passed to `onProblem`.
  *
- * @throws {RampartError} `INPUT` without any; the errors of `batches`
+ * @throws {RampartError} `INPUT` if there is no entry; the errors of `batches`
  */
 export async function* onlyEntries(
   batches: Batches<Entry | ScanProblem>,
@@ -97,7 +97,7 @@ export async function* onlyEntries(
   if (isEmpty) throw emptyBaseline(problems);
 }
 
-/** The index of the last one that does not come after `path`; -1 if all do. */
+/** The index of the last item that does not sort after `path`; -1 if all do. */
 export function lastNotAfter<T>(
   sorted: readonly T[],
   path: ByteString,

@@ -1,21 +1,21 @@
 /**
- * Entries as bytes, about 50 for one with a sha256. A block of entries can be read by itself: repetitions in
- * it (the start of the path, type with mode and owner, ACLs, labels, names of extended attributes) are stored
- * once. Only the parts of an entry that its attributes ask for are kept; the rest comes back with its
- * default.
+ * Encodes entries as bytes, about 50 for one with a sha256. Each block of entries can be decoded by itself: what
+ * repeats in it (the start of the path, the type with mode and owner, ACLs, labels, names of extended attributes) is
+ * stored once. A field is stored only if an attribute of the entry requires it; otherwise decoding returns its default.
  */
 import { aideMaskOf, setOfAideMask } from '../model/aide-mask.ts';
 import { type AttributeSet, checksums, setOf } from '../model/attributes.ts';
 import { type ByteString, type Entry, fileTypes } from '../model/entry.ts';
 import { ByteReader, ByteWriter, isUsualTime, MalformedBytes } from './bytes.ts';
 
-/** The attributes that a field is kept for; one that is left out has its default. */
+/** For each field, the attributes that require it; without any of them, the field is not stored and has its default. */
 export const has = {
   permissions: setOf('p'),
   uid: setOf('u'),
   gid: setOf('g'),
   linkCount: setOf('n'),
-  // The comparison needs them too: the inode finds a moved file, the size shows one that grew.
+  // The comparison needs these fields for other attributes too: the inode finds a moved file, the size shows that a
+  // file has grown.
   inode: setOf('i', 'I'),
   size: setOf('s', 'S', 'growing'),
   blockCount: setOf('b'),
@@ -37,18 +37,18 @@ const noXattrs: Entry['xattrs'] = [];
 
 export interface BlockFacts {
   readonly count: number;
-  /** All attributes that some entry has. */
+  /** All attributes that occur in the entries. */
   readonly attributes: AttributeSet;
   readonly contentBytes: number;
   readonly lastPath: ByteString;
 }
 
-/** How much of a file is read for its checksums, if its size is known. */
+/** Number of bytes that are read of a file for its checksums; 0 if its size was not recorded. */
 export function contentBytesOf({ attributes, type, sizeBytes }: Entry): number {
   return (attributes & checksums) !== 0 && type === 'f' ? sizeBytes : 0;
 }
 
-/** The properties that most entries share with another one. */
+/** Properties that most entries have in common with others. */
 interface EntryClass {
   readonly type: Entry['type'];
   readonly attributes: AttributeSet;
@@ -62,7 +62,7 @@ interface EntryClass {
 const longestPathBytes = 1 << 20;
 const fullBytes = 64 * 1024;
 
-/** Entries were not given in the order of their paths' bytes. */
+/** Thrown if entries are not added in the order of their paths' bytes. */
 export class UnsortedEntries extends Error {}
 
 export class EntryEncoder {
@@ -79,12 +79,12 @@ export class EntryEncoder {
   #contentBytes = 0;
   count = 0;
 
-  /** Bytes of the block so far. */
+  /** Size of the block so far. */
   get sizeBytes(): number {
     return this.#writer.length;
   }
 
-  /** The caller that adds entries ends the block then. */
+  /** Whether the block should be ended with {@link take}. */
   get isFull(): boolean {
     return this.sizeBytes >= fullBytes;
   }
@@ -99,7 +99,7 @@ export class EntryEncoder {
     };
   }
 
-  /** @throws UnsortedEntries if its path comes before the last one's */
+  /** @throws UnsortedEntries if its path sorts before the previous one */
   add(entry: Entry): void {
     const writer = this.#writer;
     const { path, attributes: set } = entry;
@@ -118,7 +118,8 @@ export class EntryEncoder {
     if (set & has.inode) writer.unsigned64(entry.inode);
     if (set & has.size) writer.number(entry.sizeBytes);
     if (set & has.blockCount) writer.number(entry.blockCount);
-    // Files of one package have the same time, and the times of one file are close to each other.
+    // Times are relative to the last modification time: files of one package have the same, and the times of a file are
+    // close to each other.
     if (set & has.modifyTime) {
       writer.time(entry.modifyTimeS, this.#modifyTimeS);
       if (isUsualTime(entry.modifyTimeS)) this.#modifyTimeS = entry.modifyTimeS;
@@ -145,7 +146,7 @@ export class EntryEncoder {
     this.count++;
   }
 
-  /** The block, valid until the next {@link add}, and starts another one. */
+  /** Returns the block, which is valid until the next {@link add}, and starts another one. */
   take(): Buffer {
     const { bytes } = this.#writer;
     this.#writer.clear();
@@ -167,7 +168,7 @@ export class EntryEncoder {
     const sha256Bytes = set & has.sha256 ? entry.sha256.length : 0;
     const sha512Bytes = set & has.sha512 ? entry.sha512.length : 0;
     const writer = this.#writer;
-    // Most are equal to the previous one: then no text has to be made.
+    // Most entries equal the previous one here: then no key has to be built.
     const last = this.#last;
     if (
       last.type === type &&
@@ -208,7 +209,7 @@ export class EntryEncoder {
 }
 
 /**
- * The entries of a block as {@link EntryEncoder} made it. Checksums and values are views of `block`.
+ * Decodes a block of {@link EntryEncoder}. Checksums and attribute values are views of `block`.
  *
  * @throws MalformedBytes
  */
@@ -276,7 +277,7 @@ export function decodeEntries(block: Buffer): Entry[] {
   return entries;
 }
 
-/** The path of the first entry of a block, without reading the others. @throws MalformedBytes */
+/** The path of a block's first entry; does not decode the other entries. @throws MalformedBytes */
 export function firstPathOf(block: Buffer): ByteString {
   const reader = new ByteReader(block);
   if (reader.unsigned() !== 0) throw new MalformedBytes('the start of its first path is missing');

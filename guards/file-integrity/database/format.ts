@@ -1,5 +1,5 @@
 /**
- * The file of a baseline.
+ * The file format of a baseline.
  *
  * ```
  * magic, version               8 bytes
@@ -8,18 +8,17 @@
  * frame: footer                JSON, see BaselineCounts
  * frame: signature             over the SHA-256 of the SHA-256 of all frames before it
  *
- * frame = kind (1), length of the payload (4, little endian), payload, CRC-32 of all that and of the frame's number (4)
+ * frame = kind (1), length of the payload (4, little endian), payload, CRC-32 of these and of the frame's number (4)
  * ```
  *
- * The CRC detects damage and its place. The signature proves that Rampart wrote it, completely and in this
- * order.
+ * The CRC detects damage, and where it is. The signature proves that Rampart wrote all frames, in this order.
  */
 import { createHash, hash, type Hash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import type { AttributeSet } from '../model/attributes.ts';
 import type { SignatureScheme } from './signature.ts';
 
-/** Its first byte is not text, so that editors do not open and save the file. */
+/** Its first byte is not valid text, so that editors do not open the file as text and save it. */
 export const magic = Buffer.from('\x89RMPFIB', 'latin1');
 export const formatVersion = 1;
 export const preambleBytes = magic.length + 1;
@@ -27,20 +26,20 @@ export const preambleBytes = magic.length + 1;
 export const frameKinds = { header: 1, entries: 2, footer: 3, signature: 4 } as const;
 export type FrameKind = (typeof frameKinds)[keyof typeof frameKinds];
 
-/** Bytes of a frame before and after its payload. */
+/** Size of the part of a frame before its payload. */
 export const frameHeadBytes = 5;
 export const frameTailBytes = 4;
-/** No frame is longer: a block is full with 64 KiB, and its last entry may have 1 MiB of extended attributes. */
+/** Upper limit of a payload: a block is full at 64 KiB, and its last entry may have 1 MiB of extended attributes. */
 export const longestPayloadBytes = 4 * 1024 * 1024;
 
-/** A baseline's facts about itself. */
+/** What a baseline records about itself. */
 export interface BaselineHeader {
   /** Version of Rampart that wrote it. */
   readonly rampartVersion: string;
   readonly madeAtMs: number;
-  /** Digest of the configuration that it was made with, as computed by the caller. */
+  /** Digest of the configuration that it was created with, as computed by the caller. */
   readonly configDigest: string;
-  /** Further facts for the caller: the node, who accepted which change. */
+  /** Further facts from the caller: the node, who accepted which change. */
   readonly about: Readonly<Record<string, string>>;
   readonly scheme: SignatureScheme;
   readonly keyId: string;
@@ -48,9 +47,9 @@ export interface BaselineHeader {
 
 export interface BaselineCounts {
   readonly entries: number;
-  /** All attributes that some entry has. */
+  /** All attributes that occur in the entries. */
   readonly attributes: AttributeSet;
-  /** Size of files with a checksum, if known: the amount that a scan will read. */
+  /** Total size of files with a checksum, as far as recorded: what a scan will have to read. */
   readonly contentBytes: number;
 }
 
@@ -58,7 +57,7 @@ export function preamble(): Buffer {
   return Buffer.concat([magic, Buffer.from([formatVersion])]);
 }
 
-/** Makes the frames of a file, and the digest that is signed. */
+/** Builds the frames of a file, and the digest to sign. */
 export class FrameWriter {
   readonly #digest: Hash = createHash('sha256').update(preamble());
   #frames = 0;
@@ -75,7 +74,7 @@ export class FrameWriter {
     return frame;
   }
 
-  /** Digest of all frames so far. No further frame counts. */
+  /** Digest of all frames so far; later frames are not included. */
   digest(): Buffer {
     return this.#digest.copy().digest();
   }
@@ -85,7 +84,7 @@ export function digestOf(data: Uint8Array | string): Buffer {
   return hash('sha256', data, 'buffer');
 }
 
-/** The CRC of a frame is its own and that of its place, so that two that changed places are seen. */
+/** Whether the CRC is right. It covers the frame and its position, so that swapped frames are detected too. */
 export function hasCrc(frame: Buffer, index: number): boolean {
   const end = frame.length - frameTailBytes;
   return crc32(frame.subarray(0, end), index) === frame.readUInt32LE(end);

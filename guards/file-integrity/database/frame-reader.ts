@@ -1,11 +1,11 @@
-/** The file of a baseline: its frames, one after the other, with the memory of the longest. */
+/** Reads the frames of a baseline in order; it needs only as much memory as the longest frame. */
 import { constants } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import { fileError, type RampartError } from '../../../lib/errors/errors.ts';
 import { BaselineError } from './baseline-error.ts';
 import { frameHeadBytes, frameTailBytes, hasCrc, longestPayloadBytes } from './format.ts';
 
-/** The frame at `at`, checked by its CRC; a view, valid until the next one is taken. */
+/** The frame at `at`, verified by its CRC. It is a view, valid until the next frame is taken. */
 export async function takeFrame(
   path: string,
   window: Window,
@@ -28,7 +28,7 @@ export async function takeFrame(
   return frame;
 }
 
-/** Reads a file from its start to its end, in pieces large enough for any frame. */
+/** Reads a file from start to end, through a buffer that grows to the longest frame. */
 export class Window {
   readonly #path: string;
   readonly #file: FileHandle;
@@ -42,7 +42,7 @@ export class Window {
     this.#file = file;
   }
 
-  /** Returns this many bytes without consuming them. The caller knows that the file has them. */
+  /** Returns the next bytes without consuming them. The caller must know that the file has this many. */
   async peek(length: number): Promise<Buffer> {
     while (this.#end - this.#start < length) {
       if (this.#start > 0) {
@@ -71,7 +71,7 @@ export class Window {
   }
 }
 
-/** Fills `target` as far as the file goes. */
+/** Fills `target`, or as much of it as the file has. Returns the number of bytes read. */
 export async function readAt(path: string, file: FileHandle, target: Buffer, at: number): Promise<number> {
   let done = 0;
   try {
@@ -89,7 +89,7 @@ export async function readAt(path: string, file: FileHandle, target: Buffer, at:
 /** @throws BaselineError if it does not exist; RampartError SYSTEM */
 export async function openBaselineFile(path: string): Promise<FileHandle> {
   try {
-    // A FIFO in its place must not be waited for.
+    // Without O_NONBLOCK, opening a FIFO at this path would block.
     return await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;

@@ -1,6 +1,7 @@
 /**
- * The newest known baseline of a node, kept out of reach of those who can write to its disk: in the API, and in this process. Put back
- * together with the note beside it, an older baseline is whole, signed, and the last one to that note.
+ * The newest known baseline of a node. It is kept in the API and in this process, out of reach of those who can write
+ * to the node's disk: if they restore an old baseline together with its note, it is complete, signed, and the latest
+ * one according to that note.
  */
 import { BaselineError } from './baseline-error.ts';
 import { sameDigest } from './signature.ts';
@@ -9,7 +10,7 @@ export interface BaselineIdentity {
   readonly provider: 'native' | 'aide';
   /** Hexadecimal. */
   readonly digest: string;
-  /** Part of what is signed. It grows with each baseline of a job, even if the clock is put back. */
+  /** Part of the signed data. It increases with each baseline of a job, even if the clock is set back. */
   readonly madeAtMs: number;
 }
 
@@ -18,29 +19,29 @@ export class NewestBaseline {
   #newest: BaselineIdentity | undefined;
   #current: BaselineIdentity | undefined;
 
-  /** The newest of all that are known. */
+  /** The newest of all known baselines. */
   get newest(): BaselineIdentity | undefined {
     return this.#newest;
   }
 
-  /** The one on the disk, if it was read. */
+  /** The baseline on the disk; undefined until it was read or written. */
   get current(): BaselineIdentity | undefined {
     return this.#current;
   }
 
-  /** The one known to the API. A result that the API has not taken yet may be of a newer one. */
+  /** Takes the baseline that the API knows. The one known here may be newer, if the API has not yet received its result. */
   learn(known: BaselineIdentity | undefined): void {
     if (known !== undefined && isNewer(known, this.#newest)) this.#newest = known;
   }
 
   /**
-   * A baseline was read from the disk, and its signature is right.
+   * Call when a baseline was read from the disk and its signature is valid.
    *
-   * @throws {BaselineError} `outdated` if a newer one is known
+   * @throws {BaselineError} `outdated` if a newer baseline is known
    */
   check(path: string, found: BaselineIdentity): void {
     const newest = this.#newest;
-    // A baseline of another provider takes its place anyway.
+    // A change of the provider replaces the baseline, so its age does not matter.
     if (newest !== undefined && newest.provider !== found.provider) return;
     if (newest !== undefined && isOutdated(found, newest)) {
       const [made, known] = [found, newest].map(({ madeAtMs }) => new Date(madeAtMs).toISOString());
@@ -50,19 +51,19 @@ export class NewestBaseline {
     this.made(found);
   }
 
-  /** Call once this baseline is in place on the disk. */
+  /** Call when this baseline has been written to the disk. */
   made(baseline: BaselineIdentity): void {
     this.#newest = baseline;
     this.#current = baseline;
   }
 
-  /** When a baseline that is made now is made: after every other, whatever the clock says. */
+  /** The `madeAtMs` of a new baseline: later than that of every other, whatever the clock says. */
   nextMs(nowMs: number): number {
     return Math.max(nowMs, (this.#newest?.madeAtMs ?? 0) + 1);
   }
 }
 
-/** Whether it is another one than the newest that is known, and no later one. */
+/** Whether it differs from the newest known baseline without being newer. */
 export function isOutdated(
   found: Pick<BaselineIdentity, 'digest' | 'madeAtMs'>,
   newest: Pick<BaselineIdentity, 'digest' | 'madeAtMs'>,

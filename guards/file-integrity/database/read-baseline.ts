@@ -1,7 +1,6 @@
 /**
- * Reads a baseline. The whole file is verified before its first entry is returned, and each block once more
- * when it is read again: only signed content is returned, even if another process writes to the file
- * meanwhile.
+ * Reads a baseline. The whole file is verified before the first entry is returned, and each block again when it is
+ * read: only signed content is returned, even if another process writes to the file meanwhile.
  */
 import { createHash } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
@@ -26,7 +25,7 @@ import {
 import { openBaselineFile, readAt, takeFrame, Window } from './frame-reader.ts';
 import { keyId, verifyDigest, type VerifyingKey } from './signature.ts';
 
-/** A block of entries in the file, and what its bytes have to be. */
+/** A block of entries: its position in the file, and the expected digest of its bytes. */
 interface Block {
   readonly at: number;
   readonly bytes: number;
@@ -41,13 +40,13 @@ interface Contents {
   readonly blocks: readonly Block[];
 }
 
-/** An open, verified baseline. The opener disposes it. */
+/** An open, verified baseline. Whoever opens it disposes it. */
 export class Baseline implements AsyncDisposable {
   readonly path: string;
   readonly header: BaselineHeader;
   readonly counts: BaselineCounts;
   readonly sizeBytes: number;
-  /** Hexadecimal, as `writeBaseline` gave it. */
+  /** In hexadecimal, as returned by `writeBaseline`. */
   readonly digest: string;
   readonly #file: FileHandle;
   readonly #blocks: readonly Block[];
@@ -63,9 +62,9 @@ export class Baseline implements AsyncDisposable {
   }
 
   /**
-   * All entries in the order of their paths' bytes, a block at a time. May be called any number of times.
+   * All entries, sorted by the bytes of their paths, one block at a time. May be called any number of times.
    *
-   * @throws BaselineError if the file is written to meanwhile; the reason of `signal`
+   * @throws BaselineError if the file is modified meanwhile; the reason of `signal`
    */
   async *entries(signal?: AbortSignal): AsyncGenerator<EntryBlock, void, undefined> {
     for (const block of this.#blocks) {
@@ -75,10 +74,10 @@ export class Baseline implements AsyncDisposable {
   }
 
   /**
-   * The entries of these paths, as far as it has them. One block is read for each path, and for paths of one block
-   * together if they are sorted.
+   * The entries of those paths that the baseline has. Reads one block for each path; if the paths are sorted, each
+   * block is read only once.
    *
-   * @throws BaselineError if the file is written to meanwhile; the reason of `signal`
+   * @throws BaselineError if the file is modified meanwhile; the reason of `signal`
    */
   async find(paths: readonly ByteString[], signal?: AbortSignal): Promise<Map<ByteString, Entry>> {
     const found = new Map<ByteString, Entry>();
@@ -97,16 +96,16 @@ export class Baseline implements AsyncDisposable {
   }
 
   /**
-   * The entries of all that lies below a directory, in their order; only the blocks that have them are read.
+   * The entries below a directory, in order; reads only the blocks that contain them.
    *
-   * @throws BaselineError if the file is written to meanwhile; the reason of `signal`
+   * @throws BaselineError if the file is modified meanwhile; the reason of `signal`
    */
   async *below(
     directory: ByteString,
     signal?: AbortSignal,
   ): AsyncGenerator<readonly Entry[], void, undefined> {
     const first = directory === '/' ? '/' : `${directory}/`;
-    // The byte after the slash ends the range; everything but the root itself is below the root.
+    // '0' is the character after '/', so this path sorts after everything below the directory.
     const end = directory === '/' ? '0' : `${directory}0`;
     const start = Math.max(
       0,
@@ -142,7 +141,7 @@ export class Baseline implements AsyncDisposable {
 }
 
 /**
- * Opens a baseline and verifies all of it.
+ * Opens a baseline and verifies the whole file.
  *
  * @throws BaselineError if it is unusable; RampartError SYSTEM if it cannot be read, INPUT for an invalid key
  */

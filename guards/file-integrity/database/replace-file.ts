@@ -1,6 +1,6 @@
 /**
- * Writes a file so that its path always leads to the whole old one or to the whole new one, whatever happens: a signal, a
- * full disk, a loss of power.
+ * Writes a file so that its path always leads to the complete old or the complete new file, even after a signal, on a
+ * full disk, or after a power loss.
  */
 import { randomBytes } from 'node:crypto';
 import { type FileHandle, open, readdir, rename, unlink } from 'node:fs/promises';
@@ -10,11 +10,10 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 const running = new Set<string>();
 
 /**
- * Calls `write` with a new file of mode 0600 beside `path`, and renames it to `path` when it has returned and
- * the bytes are on the disk. After a failure, `path` is unchanged, and the new file is removed.
+ * Calls `write` with a new file of mode 0600 beside `path`, and renames it to `path` once `write` has returned and the
+ * bytes are on disk. After a failure, `path` is unchanged, and the new file is removed.
  *
- * @throws RampartError FULL without space, SYSTEM for another failure of the file system; the errors of
- * `write`
+ * @throws RampartError FULL if there is no space, SYSTEM for other errors of the file system; the errors of `write`
  */
 export async function replaceFile(path: string, write: (file: FileHandle) => Promise<void>): Promise<void> {
   const directory = dirname(path);
@@ -26,7 +25,7 @@ export async function replaceFile(path: string, write: (file: FileHandle) => Pro
       {
         await using file = await open(temporary, 'wx', 0o600);
         await write(file);
-        // The umask took nothing that is wanted; it may have left less.
+        // The umask may have removed permissions.
         await file.chmod(0o600);
         await file.sync();
       }
@@ -38,7 +37,7 @@ export async function replaceFile(path: string, write: (file: FileHandle) => Pro
   } finally {
     running.delete(temporary);
   }
-  // Only now is the name on the disk too.
+  // Sync the directory: until then, a power loss could undo the rename.
   await attempt(path, async () => {
     await using handle = await open(directory, 'r');
     await handle.sync();
@@ -49,7 +48,7 @@ function prefixOf(path: string): string {
   return `.${basename(path)}.new.`;
 }
 
-/** Files left by killed writers. Those of a process that is alive stay. */
+/** Removes files left by killed writers, but not those of running processes. */
 async function removeLeftovers(path: string): Promise<void> {
   const prefix = prefixOf(path);
   for (const name of await readdir(dirname(path))) {

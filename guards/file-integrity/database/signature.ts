@@ -1,13 +1,13 @@
 /**
- * Signatures of baselines. The one who reads says which scheme and which key he expects; what the file says of itself only
- * makes the error clearer. So no edit of a file can choose a weaker scheme or make a public key a secret one.
+ * Signatures of baselines. The reader determines the scheme and the key; what the file says about them only makes
+ * errors clearer. So editing a file can neither choose a weaker scheme nor have a public key used as a shared secret.
  */
 import { createHash, createHmac, type KeyObject, sign, timingSafeEqual, verify } from 'node:crypto';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 
 export type SignatureScheme = 'hmac-sha256' | 'ed25519';
 
-/** Signs: a shared secret of at least 32 bytes, or an Ed25519 private key. */
+/** A key for signing: a shared secret of at least 32 bytes, or an Ed25519 private key. */
 export type SigningKey =
   | { readonly scheme: 'hmac-sha256'; readonly secret: Uint8Array }
   | { readonly scheme: 'ed25519'; readonly privateKey: KeyObject; readonly publicKey: KeyObject };
@@ -36,7 +36,7 @@ export function verifyDigest(digest: Uint8Array, signature: Uint8Array, key: Ver
   return signature.length === expected.length && timingSafeEqual(signature, expected);
 }
 
-/** Compares two digests in hexadecimal, in a time that does not depend on where they differ. */
+/** Compares two digests in hexadecimal, in constant time. */
 export function sameDigest(one: string, other: string): boolean {
   const [a, b] = [Buffer.from(one, 'latin1'), Buffer.from(other, 'latin1')];
   return a.length === b.length && timingSafeEqual(a, b);

@@ -1,21 +1,21 @@
 /**
- * Brings entries into the order of their paths' bytes. AIDE walks its tree instead: `/a/b` comes before `/a!` there.
+ * Sorts entries by the bytes of their paths. AIDE walks its tree instead, where `/a/b` comes before `/a!`.
  *
- * They wait as bytes, some 50 for one with a sha256, rather than as objects.
+ * Waiting entries are kept encoded, some 50 bytes for one with a sha256, rather than as objects.
  */
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import type { Batches } from '../model/batches.ts';
 import type { Entry } from '../model/entry.ts';
 import { decodeEntries, EntryEncoder } from './entry-codec.ts';
 
-/** Entries that are sorted as objects; then they wait as blocks. */
+/** Number of entries that are sorted together as objects; they are then encoded in blocks. */
 const runEntries = 32_768;
 const blockBytes = 16 * 1024;
 
 /**
- * The same entries, sorted. Nothing comes out before everything is read.
+ * The same entries, sorted. Yields nothing until all are read.
  *
- * @throws RampartError CORRUPT if a path occurs twice; what `entries` throws; the reason of `signal`
+ * @throws RampartError CORRUPT if a path occurs twice; the errors of `entries`; the reason of `signal`
  */
 export async function* sortEntries(
   entries: Batches<Entry>,
@@ -53,7 +53,7 @@ function encodeRun(entries: Entry[], sorted: boolean): Buffer[] {
   return blocks.reverse();
 }
 
-/** A run that is being read: its blocks are released as they are consumed. */
+/** Reads a sorted run: its blocks are released as they are consumed. */
 class RunReader {
   readonly #blocks: Buffer[];
   #entries: Entry[] = [];
@@ -76,7 +76,8 @@ class RunReader {
 }
 
 function* merge(runs: Buffer[][], signal: AbortSignal | undefined): Generator<Entry[]> {
-  // The one with the first path is last, so that it can be moved without moving the others. Runs are few.
+  // Sorted by their current paths, the first one last, so that removing it does not move the others. There are few
+  // runs.
   const readers = runs.map((blocks) => new RunReader(blocks));
   readers.sort((a, b) => (before(a, b) ? 1 : -1));
   let batch: Entry[] = [];

@@ -1,4 +1,4 @@
-/** Writes a baseline as its entries come, with the memory of a few blocks. */
+/** Writes a baseline while its entries arrive; needs memory for a few blocks only. */
 import type { FileHandle } from 'node:fs/promises';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { aideMaskOf } from '../model/aide-mask.ts';
@@ -24,7 +24,7 @@ export interface WriteBaselineOptions {
   readonly header: Pick<BaselineHeader, 'rampartVersion' | 'madeAtMs' | 'configDigest'> & {
     readonly about?: Readonly<Record<string, string>>;
   };
-  /** Sorted by the bytes of their paths, none twice. */
+  /** Sorted by the bytes of their paths, without duplicates. */
   readonly entries: Batches<Entry>;
   readonly signal?: AbortSignal;
 }
@@ -32,19 +32,16 @@ export interface WriteBaselineOptions {
 export interface WrittenBaseline {
   readonly entries: number;
   readonly sizeBytes: number;
-  /**
-   * Hexadecimal. A copy kept elsewhere distinguishes this baseline from an older one, which is signed as
-   * well.
-   */
+  /** In hexadecimal. A copy kept elsewhere distinguishes this baseline from older ones, which are signed too. */
   readonly digest: string;
 }
 
 /**
- * Blocks of at least this size are written unchanged, which is quick, and a check finds the blocks of its
- * scan in the baseline. Smaller ones are combined, so that a baseline does not consist of crumbs.
+ * Blocks of at least this size are written unchanged. That is fast, and in a later check the blocks of the scan can
+ * equal those of the baseline. Smaller ones are combined, so that a baseline does not consist of many small blocks.
  */
 const wholeBlockBytes = 8 * 1024;
-/** Bytes are handed to the kernel in pieces of this size. */
+/** Bytes are passed to the kernel in chunks of this size. */
 const writeBytes = 512 * 1024;
 
 /**
@@ -54,7 +51,7 @@ const writeBytes = 512 * 1024;
 export async function writeBaseline(options: WriteBaselineOptions): Promise<WrittenBaseline> {
   const { path, key, header, signal } = options;
   const frames = new FrameWriter();
-  // Before anything is written, so that an invalid key is reported at once.
+  // Sign once before anything is written, so that an invalid key is reported at once.
   const full: BaselineHeader = { about: {}, ...header, scheme: key.scheme, keyId: keyId(key) };
   signDigest(frames.digest(), key);
 
@@ -140,7 +137,7 @@ class Output {
     let rest = Buffer.concat(parts);
     this.#parts = [];
     this.waiting = 0;
-    // A disk that fills up may take a part of it, and only then say so.
+    // If the disk is nearly full, a write may be partial; only the next one fails then.
     while (rest.length > 0) {
       const { bytesWritten } = await this.#file.write(rest);
       rest = rest.subarray(bytesWritten);
@@ -161,7 +158,8 @@ function unsorted(path: string, before: string, after: string): RampartError {
 }
 
 /**
- * For one entry, since a full block is ended: our scans never produce such an entry, another database may.
+ * Applies only to a single entry, because a block is ended when it is full. Our scans never produce such an entry; a
+ * database from elsewhere may.
  */
 function tooLong(path: string, entry: string, bytes: number): RampartError {
   return new RampartError(errorCodes.LIMIT, {

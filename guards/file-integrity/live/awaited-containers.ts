@@ -1,26 +1,29 @@
 /**
- * Changes by processes whose container may be known in a moment: the first actions of a container are
- * reported before the runtime has reported it.
+ * Holds changes by processes whose container is not known yet but may be in a moment: a container's first actions are
+ * reported before the runtime has reported the container.
  */
 import type { Change, ChangeProcess } from '../../../lib/sensor/changes/change.ts';
 import type { ChangeAuthors, ChangedBy } from './change-author.ts';
 
-/** Limit of the delay between the start of a container and the query to the runtime, even on a busy machine. */
+/** How long to wait: the longest time from the start of a container to its report by the runtime, even on a busy machine. */
 const defaultWaitMs = 400;
-/** A container of another runtime, e.g. Docker, is never reported. */
+/** How long to remember a container that was not reported: one of another runtime, e.g. Docker, never is. */
 const strangersMs = 10_000;
 const maxStrangers = 1000;
-/** With more, the first continues at once: in such a flood, authors are not what matters. */
+/** Limit of waiting changes; above it, the first ones are passed on at once. In such a flood, authors do not matter. */
 export const maxAwaiting = 10_000;
 
-/** Hands changes on in their order, so that the last that changed a path is its author. Disposing forgets those that wait. */
+/**
+ * Passes changes on in order, so that the last process that changed a path is its author. Disposing it drops the
+ * waiting changes.
+ */
 export class AwaitedContainers implements Disposable {
   readonly #authors: ChangeAuthors;
   readonly #pass: (change: Change, by: ChangedBy) => void;
   readonly #waitMs: number;
   readonly #subscription: Disposable;
   readonly #waiting: { readonly change: Change; readonly untilMs: number }[] = [];
-  /** Cgroups whose container did not come in time, and until when that is remembered. */
+  /** Cgroups whose container was not reported in time, and until when (performance.now()) they are remembered. */
   readonly #strangers = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
 
@@ -34,14 +37,14 @@ export class AwaitedContainers implements Disposable {
     this.#subscription = authors.onContainer(() => this.#passKnown());
   }
 
-  /** How many wait. */
+  /** Number of waiting changes. */
   get size(): number {
     return this.#waiting.length;
   }
 
   add(change: Change): void {
     this.#waiting.push({ change, untilMs: performance.now() + this.#waitMs });
-    // The first of those that wait has its timer.
+    // If others wait already, the timer of the first one is running.
     if (this.#waiting.length === 1 || this.#waiting.length > maxAwaiting) this.#passKnown();
   }
 
@@ -78,7 +81,7 @@ export class AwaitedContainers implements Disposable {
   }
 }
 
-/** Whose container is not known. */
+/** The process whose container is unknown; undefined if all are known. */
 function strangerOf({ author, contentAuthor }: Change, by: ChangedBy): ChangeProcess | undefined {
   if (by.author?.relation === 'unknown') return contentAuthor;
   return by.touchedBy?.relation === 'unknown' ? author : undefined;

@@ -1,4 +1,4 @@
-/** The process that the sensor saw, as shown in findings. */
+/** Converts processes seen by the sensor to authors, as shown in findings. */
 import type { ContainerSource } from '../../../lib/cri/container-source.ts';
 import type { ProcessPlace } from '../../../lib/cri/container-index.ts';
 import { NodeContainerIndex } from '../../../lib/cri/node-container-index.ts';
@@ -9,17 +9,17 @@ import { type Hand, isDiverter, isPackageManager } from '../model/hand.ts';
 type Place = Pick<ChangeAuthor, 'relation' | 'container' | 'pod' | 'unit' | 'mounts'>;
 
 export interface ChangedBy {
-  /** Who changed its content or name last. */
+  /** Who last changed the content or the name. */
   readonly author: ChangeAuthor | undefined;
-  /** Who changed attributes alone, after that. */
+  /** Who changed only attributes, after the author's change. */
   readonly touchedBy: ChangeAuthor | undefined;
-  /** Whose hand made the changes of the path; undefined if unknown. */
+  /** Whether the changes were made by package managers, by others, or unseen; undefined if unknown. */
   readonly hand: Hand | undefined;
-  /** dpkg-divert alone did it. */
+  /** Whether only dpkg-divert made the changes. */
   readonly isDiverter: boolean;
 }
 
-/** Kinds that prove a change of the path, and not only that a process could have written. */
+/** Kinds that prove that the path was changed, not only that a process had it open for writing. */
 const reportsOfChange: ReadonlySet<ChangeKind> = new Set([
   ...(['created', 'deleted', 'moved-from', 'moved-to', 'attributes', 'modified'] as const),
 ]);
@@ -34,7 +34,7 @@ export class ChangeAuthors implements Disposable {
     this.#containers = new NodeContainerIndex(source, placeIn);
   }
 
-  /** Who made the changes of one path. */
+  /** Who made the changes of a path. */
   by(change: Change): ChangedBy {
     const { author: last, contentAuthor, otherAuthors, atMs } = change;
     const author = contentAuthor && this.authorOf(contentAuthor, atMs);
@@ -46,9 +46,9 @@ export class ChangeAuthors implements Disposable {
   }
 
   /**
-   * Undefined for this agent itself: its reads and writes are not findings.
+   * The author for a process. Undefined for this agent itself: its reads and writes are not findings.
    *
-   * @param atMs wall clock: time of the change. Its container may be gone by now.
+   * @param atMs wall-clock time of the change: its container may be gone by now.
    */
   authorOf(process: ChangeProcess, atMs: number): ChangeAuthor | undefined {
     if (process.own) return undefined;
@@ -61,7 +61,7 @@ export class ChangeAuthors implements Disposable {
     };
   }
 
-  /** Calls `listener` after a container came, changed or went. Dispose what is returned to end it. */
+  /** Calls `listener` after a container was added, changed or removed. Dispose the result to end that. */
   onContainer(listener: () => void): Disposable {
     return this.#source.subscribe(() => listener());
   }
@@ -77,7 +77,7 @@ function handOf(
 ): Hand | undefined {
   if (known.some((one) => !isPackageManager(one))) return 'others';
   const reported = kinds.filter((kind) => reportsOfChange.has(kind));
-  // With several, their actions cannot be distinguished: then it was one of these.
+  // If several processes are possible, their actions cannot be distinguished: one of them made the change.
   const isOneOf = author === undefined && others > 0;
   const isUnseen =
     others > otherAuthors.length ||

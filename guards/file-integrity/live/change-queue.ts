@@ -1,31 +1,28 @@
-/**
- * Changed paths that have to be compared with the baseline again: each once, however often it changes. In
- * memory only.
- */
+/** Changed paths that have to be compared with the baseline again: each path once, however often it changes. Only in memory. */
 import type { ByteString } from '../model/entry.ts';
 import type { ChangeAuthor } from '../model/finding.ts';
 import { bothHands, type Hand } from '../model/hand.ts';
 
 export interface ChangedPath {
-  /** With the prefix of the root. */
+  /** Including the prefix of the root. */
   readonly path: ByteString;
-  /** Including its contents. */
+  /** Whether everything below the path has to be compared too. */
   readonly below: boolean;
-  /** Who last changed its content or name; undefined if it was not seen. */
+  /** Who last changed the content or the name; undefined if that was not seen. */
   readonly author: ChangeAuthor | undefined;
-  /** Who changed attributes alone, after that. */
+  /** Who changed only attributes, after the author's change. */
   readonly touchedBy: ChangeAuthor | undefined;
-  /** Wall clock of the last change. */
+  /** Wall-clock time of the last change, in ms since 1970. */
   readonly changedMs: number;
-  /** Nothing else than attributes has changed. */
+  /** Whether only attributes were changed. */
   readonly isTouch: boolean;
   /** Who moved the directory, with everything in it, here or away. */
   readonly authorBelow: ChangeAuthor | undefined;
-  /** Another name of a changed file, whose names have been looked up already. */
+  /** Whether the path is another name (hard link) of a changed file, whose names have already been looked up. */
   readonly isLink: boolean;
-  /** It does not say what has changed: the author of the change before it stays. */
+  /** Whether the change does not show what was changed: then the author of the previous change is kept. */
   readonly saysLittle: boolean;
-  /** Whose hand made the change; undefined if unknown. */
+  /** Whether the change was made by a package manager, by others, or unseen; undefined if unknown. */
   readonly hand: Hand | undefined;
 }
 
@@ -36,7 +33,7 @@ export class ChangeQueue {
   #paths = new Map<ByteString, ChangedPath>();
   #isFull = false;
 
-  /** @param max paths; one more, and all are forgotten */
+  /** @param max limit of paths; when one more is added, all others are dropped */
   constructor(max: number) {
     this.#max = max;
   }
@@ -45,7 +42,7 @@ export class ChangeQueue {
     return this.#paths.size;
   }
 
-  /** Too many changed since the last call: the changes are no longer known. */
+  /** Whether changes were dropped since the last call, because there were too many. */
   takeOverflow(): boolean {
     const isFull = this.#isFull;
     this.#isFull = false;
@@ -67,7 +64,7 @@ export class ChangeQueue {
     this.#paths.set(path, known === undefined ? added : bothOf(known, added));
   }
 
-  /** Returns changes that were taken but not compared; entries added since are later. */
+  /** Adds changes back that were taken but not compared; those that were added since count as later. */
   putBack(changes: Iterable<ChangedPath>): void {
     for (const change of changes) {
       const later = this.#paths.get(change.path);
@@ -91,7 +88,7 @@ export class ChangeQueue {
   }
 }
 
-/** Two changes of a path as one. */
+/** Merges two changes of a path. */
 export function bothOf(earlier: ChangedPath, later: ChangedPath): ChangedPath {
   return {
     path: later.path,

@@ -1,6 +1,4 @@
-/**
- * Walks the directories to watch one by one, so that the event loop is not blocked.
- */
+/** Walks the directories to watch, in short slices that do not block the event loop. */
 import { lstatSync, type Dirent } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -8,16 +6,19 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { WatchOutcome } from '../../../lib/sensor/changes/change.ts';
 import type { ByteString } from '../model/entry.ts';
 
-/** Limit of one turn of the event loop. */
+/** Time limit of one slice. */
 const turnMs = 5;
 
 export interface DirectoryWalkOptions {
-  /** The directory that paths are below. */
+  /** The directory that paths are relative to. */
   readonly root: string;
   readonly wants: (path: ByteString) => boolean;
   /** Called before the directory is listed: later additions are reported as changes. */
   readonly watch: (path: ByteString) => WatchOutcome;
-  /** Called for possible changes after `sinceMs`, wall clock; for a directory: whether names came or went. */
+  /**
+   * Called for what may have changed after `sinceMs`, in wall-clock time; for a directory: whether entries were added
+   * or removed.
+   */
   readonly changed: {
     readonly sinceMs: number;
     readonly selects: (path: ByteString) => boolean;
@@ -27,7 +28,7 @@ export interface DirectoryWalkOptions {
   readonly signal: AbortSignal;
 }
 
-/** @throws the reason of the signal */
+/** Resolves when all directories were visited. @throws the reason of the signal */
 export async function walkDirectories(options: DirectoryWalkOptions): Promise<void> {
   const { root, wants, watch, changed, signal } = options;
   const within = Buffer.from(root === '/' ? '' : root, 'utf8').toString('latin1');
@@ -58,7 +59,7 @@ async function list(path: ByteString): Promise<readonly Dirent[]> {
   try {
     return await readdir(Buffer.from(path, 'latin1'), { encoding: 'latin1', withFileTypes: true });
   } catch {
-    // The directory is gone, which its parent reports, or unreadable, which scans report.
+    // The directory is gone, which its parent reports, or cannot be read, which scans report.
     return [];
   }
 }

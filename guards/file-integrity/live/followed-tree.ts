@@ -1,4 +1,4 @@
-/** One job's interest in a root: which directories are watched for it, and which changes are its own. */
+/** What one job watches below a root: the directories to watch for it, and the changes that concern it. */
 import { dirname } from 'node:path';
 
 import type { Change } from '../../../lib/sensor/changes/change.ts';
@@ -9,17 +9,17 @@ import type { ChangedBy } from './change-author.ts';
 import { ChangeQueue } from './change-queue.ts';
 import type { LiveJob } from './live-job.ts';
 
-/** It outlives a job for a while: the next one with the same rules takes it over. */
+/** It remains for a while after its job has ended: the next job with the same rules takes it over. */
 export class FollowedTree {
   readonly queue: ChangeQueue;
   readonly selection: Selection;
-  /** Called when something is in the queue, or lost. */
+  /** Called when a change was queued, or changes were lost. */
   onQueued: (() => void) | undefined;
-  /** All directories that existed are watched, or could not be. */
+  /** Whether all directories that existed are watched, or cannot be. */
   isWatched = false;
-  /** Called when too much has changed and the changes were dropped. */
+  /** Called when there were too many changes, and they were dropped. */
   onOverflow: (() => void) | undefined;
-  /** Ends the walk over its directories. */
+  /** Ends the walk through its directories. */
   readonly stop = new AbortController();
   #lost: string | undefined;
   readonly #prefix: ByteString;
@@ -34,7 +34,7 @@ export class FollowedTree {
     this.selection = new Selection(conf);
     this.#prefix = root.prefix;
     this.#rules = rulesOf(conf);
-    // Most configurations do not ask for types.
+    // Most configurations do not restrict rules to file types.
     this.#types = conf.rules.some(({ types }) => types !== undefined) ? fileTypes : ['f'];
     this.#own = Buffer.from(dirname(dirname(baseline.path)), 'utf8').toString('latin1');
   }
@@ -43,32 +43,32 @@ export class FollowedTree {
     return packages === this.#packages && root.prefix === this.#prefix && rulesOf(conf) === this.#rules;
   }
 
-  /** The path of entries for one below the root. */
+  /** The path as in entries, given one relative to the root. */
   withPrefix(path: ByteString): ByteString {
     return path === '/' && this.#prefix !== '' ? this.#prefix : this.#prefix + path;
   }
 
-  /** Whether changes of what is in a directory, or of it, can be of interest. */
+  /** Whether changes of a directory, or of files directly in it, may concern the job. */
   wants(directory: ByteString): boolean {
-    // Files that the agent writes there for each result would lead to another one.
+    // The agent writes files here for each result: watching them would cause another result each time.
     if (directory === this.#own) return false;
     if (this.#packages?.wants(directory) === true) return true;
     const path = this.withPrefix(directory);
     return this.selection.descend(path) || this.selection.select(path, 'd') !== undefined;
   }
 
-  /** Whether the rules select it, whatever its type is or was. */
+  /** Whether the rules select the path, for any type that it may have or have had. */
   selects(path: ByteString): boolean {
     return this.#types.some((type) => this.selection.select(path, type) !== undefined);
   }
 
-  /** @param change below the root, without the prefix */
+  /** @param change its path is relative to the root, without the prefix */
   add({ path, kinds, below, atMs }: Change, by: ChangedBy): void {
     const { author, touchedBy, hand, isDiverter } = by;
     this.#packages?.changed(path, hand, isDiverter);
     const whole = this.withPrefix(path);
     const isGone = kinds.includes('moved-from') || kinds.includes('deleted');
-    // A directory that no rule selects may have files in it that rules do.
+    // Even if no rule selects a directory itself, rules may select files below it.
     if (!this.selects(whole) && !((below || isGone) && this.selection.descend(whole))) return;
     const isMove = kinds.includes('moved-to') || kinds.includes('moved-from');
     this.queue.add(whole, {
@@ -84,14 +84,14 @@ export class FollowedTree {
     this.onQueued?.();
   }
 
-  /** Something has changed, and it is unknown what. */
+  /** Call when it is unknown what has changed: a scan is needed. */
   lose(why: string): void {
     this.#lost = why;
     this.#packages?.verify();
     this.onQueued?.();
   }
 
-  /** Why a scan is needed since this was asked last. */
+  /** Why a scan has become necessary since the last call; undefined if it has not. */
   takeLoss(): string | undefined {
     const lost = this.#lost;
     this.#lost = undefined;

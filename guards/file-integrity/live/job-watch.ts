@@ -1,7 +1,4 @@
-/**
- * One job with its baseline: takes changed paths from the queue, compares them again, and reports the present
- * differences.
- */
+/** Compares the changed paths of one job with its baseline again, and reports the current differences. */
 import { lstatSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type ByteString, defaultLargeBytes, type Entry, isAtOrBelowAny } from '../model/entry.ts';
@@ -16,17 +13,17 @@ import type { LiveJob } from './live-job.ts';
 import { setOf } from '../model/attributes.ts';
 import type { Baseline } from '../database/read-baseline.ts';
 
-/** How many are compared together: the scanner does this many in this thread. */
+/** Limit of paths that are compared together: the scanner reads this many in the current thread. */
 const maxTogether = 200;
-/** A scan begins when nothing was lost for this long: during a storm it would miss changes. */
+/** A scan starts once nothing was lost for this long: during a burst of changes it would miss some. */
 const calmMs = 1000;
 const longestStormMs = 10_000;
-/** Large files and directories that wait; with more a scan is quicker. */
+/** Limit of large files and directories that wait; if there are more, a scan is faster. */
 const maxSlow = 1000;
-/** A file with more takes its time. */
+/** Larger files are compared separately, since reading them takes long. */
 const slowBytes = 4 * 1024 * 1024;
 
-/** Disposing it waits for the running comparison. The tree is unchanged. */
+/** Disposing it waits for the running comparison. The tree is not affected. */
 export class JobWatch implements AsyncDisposable {
   readonly job: LiveJob;
   readonly tree: FollowedTree;
@@ -34,7 +31,7 @@ export class JobWatch implements AsyncDisposable {
   readonly #moves: MovesWithin;
   readonly #stop = new AbortController();
   readonly #slow: SlowLooks;
-  /** Separate, so that a large file does not hold up the other slow ones. */
+  /** Separate from `#slow`, so that a very large file does not delay the other slow comparisons. */
   readonly #large: SlowLooks;
   readonly #directory: ByteString;
   #quickLooks: Promise<void> | undefined;
@@ -65,13 +62,13 @@ export class JobWatch implements AsyncDisposable {
   async #look(): Promise<void> {
     const { queue } = this.tree;
     try {
-      // Changes reported together are compared together.
+      // Wait for changes that are reported in the same turn, to compare them together.
       await nextTurn();
       while (!this.#stop.signal.aborted) {
         const loss = this.tree.takeLoss();
         if (loss !== undefined) this.#lose(loss);
         if (queue.size === 0) return;
-        // A scan follows when it is over.
+        // A scan follows when the holdoff ends.
         if (this.job.isHeld()) {
           queue.clear();
           this.job.packages?.forget();
@@ -87,7 +84,7 @@ export class JobWatch implements AsyncDisposable {
     }
   }
 
-  /** The next job of the tree compares them: a baseline with accepted changes does not include others. */
+  /** Leaves unfinished changes to the tree's next job: a baseline with accepted changes does not include any others. */
   #putBackIfStopped(changes: readonly ChangedPath[]): void {
     if (this.#stop.signal.aborted) this.tree.queue.putBack(changes);
   }
@@ -108,7 +105,7 @@ export class JobWatch implements AsyncDisposable {
     if (!this.job.isHeld()) this.job.requestScan(this.#scanWhy);
   }
 
-  /** Failures are left to a scan. */
+  /** If a comparison fails, a scan is requested. */
   async #guarded(look: () => Promise<void>): Promise<void> {
     try {
       await look();
@@ -161,17 +158,17 @@ export class JobWatch implements AsyncDisposable {
     }
   }
 
-  /** Whether a path that is not a directory now was one: its contents are gone, without an event for each. */
+  /** Whether a path that is no directory now may have been one: its contents were removed, without an event for each. */
   #mayHaveBeenDirectory(path: ByteString, before: Entry | undefined): boolean {
     if (before !== undefined) return before.type === 'd';
-    // Rules may select the directory's contents without the directory.
+    // Rules may select a directory's contents but not the directory.
     const { selection } = this.tree;
     // There may be findings about its former contents.
     if (this.job.findings.get(path) !== undefined) return true;
     return selection.select(path, 'd') === undefined && selection.descend(path);
   }
 
-  /** Size of a regular file; 0 for others. */
+  /** Size of a regular file; 0 for anything else. */
   #sizeOf(path: ByteString): number {
     const within = withoutPrefix(path, this.job.root.prefix);
     if (within === undefined) return 0;
@@ -215,7 +212,7 @@ export class JobWatch implements AsyncDisposable {
         asked.filter((one) => !seen.unread.has(one.path) && !looks.isOutdated(one.path)),
         seen,
       );
-      // Another name of the file may be queued.
+      // Another name of the file may have been queued.
       if (this.tree.queue.size > 0) this.#wake();
       return;
     }
@@ -223,8 +220,8 @@ export class JobWatch implements AsyncDisposable {
     const asked = new Map<ByteString, AskedPath>();
     if (change.hand !== 'packages') asked.set(path, change);
     for (const one of seen.changes.keys()) {
-      // Files in a new directory of dpkg are compared individually: their present state is needed to find
-      // their package.
+      // Files in a new directory of dpkg are compared one by one: their current entries are needed to find their
+      // package.
       if (change.hand === 'packages') {
         if (seen.isCut) continue;
         const of = one === path ? change : { author: authorBelow, saysLittle: true };
@@ -264,7 +261,7 @@ export class JobWatch implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
     this.tree.onQueued = undefined;
-    // The tree's next watch then requests the scan.
+    // The next JobWatch of the tree then requests the scan.
     if (this.#lostSinceMs !== undefined) this.tree.lose(this.#scanWhy);
     clearTimeout(this.#scanTimer);
     await this.#quickLooks;
@@ -275,21 +272,21 @@ export class JobWatch implements AsyncDisposable {
   }
 }
 
-/** The report about a compared path. */
+/** A compared path, with what is known about its change. */
 type AskedPath = Pick<ChangedPath, 'path'> &
   Partial<Pick<ChangedPath, 'author' | 'touchedBy' | 'changedMs' | 'isTouch' | 'hand'>>;
 
-/** Names that are remembered, at some 150 bytes each. */
+/** Limit of cached names, at some 150 bytes each. */
 const maxNames = 50_000;
 const needed = setOf('i', 'n');
 
-/** The names in the baseline of the file with this entry, its own too; none if it has but one. */
+/** All names that a file has in the baseline; none if it has only one. */
 type LinksOf = (entry: Entry, signal: AbortSignal) => Promise<readonly ByteString[]>;
 
 export function hardLinksIn(baseline: Baseline): LinksOf {
   let known: Map<bigint, ByteString[]> | undefined;
 
-  /** The whole baseline is read for it, so not before a file with several names changes. */
+  /** Reads the whole baseline, so it is called only once a file with several names has changed. */
   async function read(signal: AbortSignal): Promise<Map<bigint, ByteString[]>> {
     const names = new Map<bigint, ByteString[]>();
     let count = 0;

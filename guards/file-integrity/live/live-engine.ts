@@ -3,14 +3,14 @@ import { NodeWatch } from './node-watch.ts';
 import type { LiveOptions } from './options.ts';
 import type { LiveJob } from './live-job.ts';
 
-/** Dispose it when the job or its baseline is gone. */
+/** Dispose it when the job ends or its baseline is replaced. */
 export type Followed = AsyncDisposable;
 
 /**
- * Follows a job until what it returns is disposed.
+ * Follows a job until the result is disposed.
  *
- * @returns undefined when the signal aborts first
- * @throws RampartError as `new ChangeWatch`; Selection's for rules that are too large
+ * @returns undefined if the signal is aborted
+ * @throws RampartError as `new ChangeWatch`; the error of Selection if the rules are too large
  */
 export type FollowJob = (job: LiveJob, signal: AbortSignal) => Followed | undefined;
 

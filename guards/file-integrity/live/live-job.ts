@@ -1,4 +1,4 @@
-/** The interface between the jobs of a node and what watches their files. */
+/** The interface between a node's jobs and the code that watches their files. */
 import type { ContainerSource } from '../../../lib/cri/container-source.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import type { AideConf } from '../aide-conf/conf.ts';
@@ -18,34 +18,31 @@ export interface LiveJob {
   readonly conf: AideConf;
   /** For `describeDifference`. */
   readonly reportOptions: ReportOptions;
-  /** Used to look up single paths (`baseline.find`). It is open until this is disposed. */
+  /** Used to look up single paths (`baseline.find`). It remains open until the watch is disposed. */
   readonly baseline: Baseline;
-  /** Wall clock. The job's files have not been followed since then; undefined if they never were. */
+  /** Wall-clock time since which the job's files have not been watched; undefined if they never were. */
   readonly unfollowedSinceMs?: number | undefined;
-  /** Call its `update`; results and lines follow from it. */
+  /** Receives the differences by its `update`; results and output lines are derived from it. */
   readonly findings: CurrentFindings;
   readonly containers: ContainerSource;
   readonly logger: Logger;
   /**
-   * Takes changes by dpkg, and decides which of them to report. Without it, updates of packages are findings
-   * like others.
+   * Receives changes by dpkg, and decides which of them to report. If it is absent, package updates are findings like
+   * all others.
    */
   readonly packages?: PackageUpdates;
-  /** A larger file keeps nothing else waiting while it is read. Default: 256 MiB. */
+  /** A larger file is compared separately, so that nothing else waits for it. Default: 256 MiB. */
   readonly largeBytes?: number | undefined;
-  /**
-   * Whether the annotation `holdoff` is set: changes are not reported then. A scan follows when it is
-   * removed.
-   */
+  /** Whether the annotation `holdoff` is set: changes are not reported then. A scan follows when the annotation is removed. */
   readonly isHeld: () => boolean;
-  /** How changes are known from now on; part of results. */
+  /** Reports how changes are detected from now on, which becomes part of results. */
   readonly notify: (detection: Detection) => void;
-  /** A full scan as soon as may be, e.g. since events were lost. */
+  /** Requests a full scan as soon as possible, e.g. because events were lost. */
   readonly requestScan: (why: string) => void;
 }
 
 /**
- * Begins to watch. Called when a job has a baseline; the result is disposed before another baseline replaces
- * that one, and at the end. It must not throw: paths that cannot be watched are reported by `notify`.
+ * Starts watching. Called when a job has a baseline. The result is disposed before the baseline is replaced, and when
+ * the job ends. Must not throw: paths that cannot be watched are reported by `notify`.
  */
 export type StartLive = (job: LiveJob) => AsyncDisposable | Disposable;
