@@ -1,4 +1,4 @@
-/** The embedded Kubernetes API server, whole: store, kinds, verbs, upkeep, HTTP. */
+/** The whole embedded Kubernetes API server: store, kinds, verbs, upkeep, HTTP. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -27,16 +27,16 @@ import type { User } from './verbs/request.ts';
 
 interface ApiServerOptions {
   /**
-   * Where the objects are, the keys, the token and the kubeconfig; made if it is missing, for this user alone.
-   * `undefined`: objects in memory, the rest in a temporary directory, all gone at the end.
+   * Directory for the objects, keys, token and kubeconfig; created if missing, accessible only to this user. `undefined`: the
+   * objects are in memory and the rest in a temporary directory, and all is deleted at the end.
    */
   readonly dataDirectory: string | undefined;
   /** Keeps objects in memory even with a directory. Default: false. */
   readonly memory?: boolean;
   readonly listen: ListenAddress;
-  /** A unix socket besides; see `HttpServerOptions`. */
+  /** An additional unix socket; see `HttpServerOptions`. */
   readonly privateSocket?: string | undefined;
-  /** Further names for the certificate. */
+  /** Further names and addresses for the certificate. */
   readonly hosts?: readonly string[];
   /** A second user, with a token and a kubeconfig in the directory: `viewer.token`, `viewer.kubeconfig`. */
   readonly viewer?: User;
@@ -49,7 +49,7 @@ interface ApiServerOptions {
   readonly podLogs?: PodLogs;
   readonly logger: Logger;
   readonly metrics?: Metrics | undefined;
-  /** Default: those for the clients of one machine. */
+  /** Default: suited to the clients of one machine. */
   readonly limits?: Partial<Limits> | undefined;
   /** If the process has already created them for other controllers: they can be registered only once. */
   readonly controllerMetrics?: ControllerMetrics;
@@ -62,12 +62,12 @@ export interface ApiServer extends AsyncDisposable {
   readonly url: string | undefined;
   /** The path of the kubeconfig; `undefined` on a unix socket, which kubectl cannot use. */
   readonly kubeconfig: string | undefined;
-  /** Names and addresses that the certificate is for; none on a unix socket. */
+  /** Names and addresses in the certificate; empty on a unix socket. */
   readonly hosts: readonly string[];
   /** Whether this is the token of the viewer. */
   isViewer(token: string): boolean;
   readonly registry: Registry;
-  /** For parts of this process: the verbs, without HTTP. */
+  /** The verbs without HTTP, for parts of this process. */
   readonly verbs: Verbs;
 }
 
@@ -109,7 +109,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   await upkeep.prepare(stop.signal);
   await custom.start(stop.signal);
   const maintained = upkeep.run(stop.signal);
-  // These tasks end with the signal only; an error is a fault, and is reported as one.
+  // These tasks end only by the signal; any error is a bug and is reported as one.
   maintained.catch((err: unknown) =>
     logger.error({ err }, 'the background tasks of the API server have ended'),
   );
@@ -130,7 +130,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       tls: access.tls,
       listen,
       privateSocket: options.privateSocket,
-      // Reading fails if the disk or the database does; the reason goes to the log.
+      // Reading fails if the disk or the database fails; the reason is logged.
       health: [{ name: 'store', of: 'readyz', check: () => void store.get('namespaces', '', 'default') }],
       log: logger,
       metrics,
@@ -156,14 +156,14 @@ function temporaryDirectory(stack: AsyncDisposableStack): string {
   return directory;
 }
 
-/** The counts of the server's inside as Prometheus metrics; those of HTTP are in `http/traffic.ts`. */
+/** The parts of the server whose counters become Prometheus metrics; those of HTTP are in `http/traffic.ts`. */
 export interface Counted {
   readonly store: Store;
   readonly custom: CustomResources;
   readonly upkeep: Upkeep;
 }
 
-/** @throws when the registry has them already. */
+/** @throws if the registry already has these metrics. */
 export function registerServer(metrics: Omit<Metrics, 'registry'>, { store, custom, upkeep }: Counted): void {
   const { counter, gauge } = metricFamily(metrics, 'rampart_apiserver');
   gauge('store_version', 'Version of the last write.', () => store.version);

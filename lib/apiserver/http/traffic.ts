@@ -51,7 +51,7 @@ export class Traffic {
   }
 }
 
-/** Registers `rampart_apiserver_*`. @throws when the registry has them already. */
+/** Registers `rampart_apiserver_*`. @throws if the registry already has these metrics. */
 export function registerTraffic(metrics: Omit<Metrics, 'registry'>, traffic: Traffic): void {
   const { counter, gauge } = metricFamily(metrics, 'rampart_apiserver');
   counter('requests', 'Completed requests.', () => traffic.requests(), ['verb', 'code', 'resource']);

@@ -1,7 +1,6 @@
 /**
  * The rules of structural schemas (apiextensions-apiserver `pkg/apiserver/schema/validation.go` and
- * `complete.go`): types are given outside of allOf, anyOf, oneOf and not, which may only narrow what is
- * specified there.
+ * `complete.go`): types are specified outside of allOf, anyOf, oneOf and not, which may only narrow them.
  */
 import { fieldError, type Cause } from './field-error.ts';
 import { deepEqual } from '../../json/json.ts';
@@ -44,7 +43,7 @@ function invariants(schema: JsonSchema, level: Level, path: string, causes: Caus
     if (additional !== undefined) invariants(additional, 'field', `${path}.additionalProperties`, causes);
   }
   extensions(schema, path, causes);
-  // x-kubernetes-int-or-string may repeat its types, in these two places only.
+  // A schema with x-kubernetes-int-or-string may repeat its types in `anyOf`, only here or in the first `allOf`.
   const skipAnyOf = deepEqual(schema.anyOf, intOrStringTypes);
   const skipFirstAllOf = deepEqual(schema.allOf?.[0]?.anyOf, intOrStringTypes);
   valueRules(schema, skipAnyOf, skipFirstAllOf, path, causes);
@@ -181,7 +180,7 @@ function nested(schema: JsonSchema, skipAnyOf: boolean, path: string, causes: Ca
   }
 }
 
-/** Everything that is narrowed inside has to be specified outside. Kubernetes asks for it at the root only. */
+/** Everything that is narrowed inside of these keywords has to be specified outside. Kubernetes checks this at the root only. */
 function valueCompleteness(
   value: JsonSchema,
   outside: JsonSchema,

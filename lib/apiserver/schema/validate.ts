@@ -3,8 +3,8 @@
  * (`pkg/validation/validate`, `pkg/validation/errors/schema.go`) as apiextensions-apiserver turns them into
  * field errors (`pkg/apiserver/validation/validation.go`).
  *
- * A value is checked by all of its keywords, also after its type was found wrong; strings and the number of
- * fields report their first failure only.
+ * All keywords are checked even if the value has the wrong type. For strings, and for the number of fields, only the first
+ * failure is reported.
  */
 import { correlate, type Old } from './correlate.ts';
 import { goQuote } from '../../cel/go-text.ts';
@@ -17,7 +17,7 @@ import { checkNumber } from './number.ts';
 export class Validation {
   problems: Problems;
   readonly #path: (string | number)[] = [];
-  /** Errors in unchanged fields are not reported. */
+  /** Whether to ignore errors in unchanged fields. */
   readonly #ratchet: boolean;
 
   constructor(problems: Problems, ratchet: boolean) {
@@ -36,7 +36,7 @@ export class Validation {
   }
 
   /**
-   * The path of a field of the present value. At the root, kube-openapi writes `.name`, which is never shown.
+   * The path of a field of the current value. At the root, kube-openapi writes `.name`, which users never see.
    */
   pathOf(name: string): string {
     const path = this.path;
@@ -68,7 +68,7 @@ export class Validation {
     return passed;
   }
 
-  /** `name in body` as messages say it. */
+  /** The place as it appears in messages: `name in body`. */
   get #where(): string {
     return `${this.path} in body`;
   }
@@ -87,7 +87,7 @@ export class Validation {
     const fits =
       types.includes(type) ||
       (type === 'integer' && types.includes('number')) ||
-      // A format that is checked takes over for strings and lists, unless a number is asked for.
+      // For strings and lists, a known format is checked instead of the type, unless the type is a number.
       (node.format !== undefined &&
         (type === 'string' || type === 'array') &&
         !types.includes('number') &&
@@ -96,7 +96,7 @@ export class Validation {
     return fits ? 1 : 0;
   }
 
-  /** A format without a type is for strings and lists; kube-openapi names what else is there by its own format. */
+  /** A format without a type allows strings and lists. For other values, kube-openapi's message names the value's own format. */
   #checkUntyped(format: string, type: JsonType): number {
     if (type === 'string' || type === 'array') return 1;
     const found = type === 'integer' ? 'int64' : type === 'number' ? 'double' : '';
@@ -216,7 +216,7 @@ export class Validation {
     this.problems.add(fieldError.invalid('', '', `${goQuote(this.path)} ${words}`));
   }
 
-  /** Checks a value separately: its problems go into their own list. */
+  /** Checks a value and collects its problems in a separate list. */
   #attempt(value: unknown, node: SchemaNode): { problems: Problems; passed: number } {
     const outer = this.problems;
     const problems = new Problems(20);
@@ -269,7 +269,7 @@ export class Validation {
   }
 }
 
-/** The length that `maxLength` means: code points. */
+/** The length in code points, which `maxLength` limits. */
 function runes(text: string): number {
   let count = text.length;
   for (let index = 0; index < text.length - 1; index++) {

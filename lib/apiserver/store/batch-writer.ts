@@ -1,4 +1,4 @@
-/** Who applies the writes: this thread, or one of its own. Decision 0003 has what each costs. */
+/** Applies writes on this thread or on a separate one. Decision 0003 has the cost of each. */
 import { extname } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
@@ -14,7 +14,7 @@ export type Request =
   | { readonly ask: 'compact'; readonly to: bigint }
   | { readonly ask: 'close' };
 
-/** From the thread: one for each request, in their order. */
+/** The thread's reply to each request, in the order of the requests. */
 export type Reply =
   | { readonly outcomes: readonly Outcome[] }
   | { readonly compacted: bigint }
@@ -23,15 +23,15 @@ export type Reply =
 
 /** A {@link Writer}, in this thread or another. Requests are done in order, one after the other. */
 export interface BatchWriter {
-  /** @throws {RampartError} `SYSTEM` when the writer is gone: what became of the writes is not known. */
+  /** @throws {RampartError} `SYSTEM` if the writer has ended: it is unknown which writes were applied. */
   apply(writes: readonly Write[]): Promise<readonly Outcome[]>;
   /** @throws {RampartError} `FULL`, `CORRUPT`, `SYSTEM` */
   compact(to: bigint): Promise<bigint>;
-  /** Ends it, after earlier requests. */
+  /** Ends the writer after earlier requests. */
   close(): Promise<void>;
 }
 
-/** Writes on the calling thread, through a connection that stays the caller's: the event loop waits for the disk. */
+/** Writes on the calling thread, so that its event loop waits for the disk. The caller closes the connection. */
 export class InlineWriter implements BatchWriter {
   readonly #writer: Writer;
 
@@ -65,7 +65,7 @@ export class ThreadWriter implements BatchWriter {
   readonly #onGone: (error: RampartError) => void;
   #gone: Error | undefined;
 
-  /** @param onGone called when the thread has ended, also when it was closed. */
+  /** @param onGone called when the thread has ended, even if it was closed. */
   constructor(path: string, onGone: (error: RampartError) => void = () => undefined) {
     this.#path = path;
     this.#onGone = onGone;
@@ -76,7 +76,7 @@ export class ThreadWriter implements BatchWriter {
       workerData: { path },
       // The flags of this process may be meant for its own entry point.
       execArgv: [],
-      // Most of what it makes is short-lived texts; the default of 16 MiB and more would be held for them.
+      // Most of its allocations are short-lived texts, for which V8 would by default keep 16 MiB and more.
       resourceLimits: { maxYoungGenerationSizeMb: 8 },
     });
     this.#worker.unref();

@@ -1,10 +1,10 @@
-/** Group commit: what is written while the previous transaction waits for the disk goes into the next one. */
+/** Group commit: writes that come while a transaction waits for the disk form the next transaction. */
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 import type { BatchWriter } from './batch-writer.ts';
 import type { StoredObject } from './object.ts';
 import type { Outcome, Write } from './writer.ts';
 
-/** One transaction takes at most this much, so that the first of its writes does not wait for too many. */
+/** Limit of writes in one transaction, so that its first write does not wait for too many others. */
 const maxBatchWrites = 512;
 const maxBatchSize = 4 * 1024 * 1024;
 
@@ -19,7 +19,7 @@ interface Entry {
 
 interface CommitQueueOptions {
   readonly writer: BatchWriter;
-  /** Text that may wait, in UTF-16 units; more is refused. */
+  /** Limit of the texts that wait, in UTF-16 units; further writes are refused. */
   readonly maxWaitingSize: number;
   /** Called after each batch is committed, in order, with the result of each write. */
   readonly onCommitted: (writes: readonly Write[], outcomes: readonly Outcome[]) => readonly WriteResult[];
@@ -39,7 +39,7 @@ export class CommitQueue {
   /**
    * Resolves when the write is on the disk.
    *
-   * @throws why it was refused; `LIMIT` at once when too much waits already; `SYSTEM` when the writer has ended.
+   * @throws why the write was refused; `LIMIT` at once if too much is waiting; `SYSTEM` if the writer has ended.
    */
   submit(write: Write): Promise<StoredObject> {
     const size = write.verb === 'delete' ? 0 : write.before.length + write.after.length;
@@ -64,7 +64,7 @@ export class CommitQueue {
   }
 
   async #run(): Promise<void> {
-    // All that arrives in this turn of the event loop goes into the first batch.
+    // All writes that arrive in this turn of the event loop go into the first batch.
     await new Promise((resolve) => {
       setImmediate(resolve);
     });

@@ -1,17 +1,17 @@
-/** When the history is compacted: it keeps the newest changes, up to a number and an age. */
+/** Compacts the history, so that it keeps the newest changes up to a number and an age. */
 import type { BatchWriter } from './batch-writer.ts';
 import type { History } from './history.ts';
 
 interface CompactionOptions {
   readonly history: History;
   readonly writer: BatchWriter;
-  /** Changes kept at least; up to a tenth more stay until the next compaction. */
+  /** The number of changes to keep; up to a tenth more stay until the next compaction. */
   readonly historyLimit: number;
-  /** Older changes go even when there are few; up to a tenth older stay. */
+  /** Older changes are removed even if there are few; a tenth of this time may pass before that. */
   readonly historyAgeMs: number;
 }
 
-/** Beyond it Node.js takes a timer for one of 1 ms. */
+/** Node.js runs a longer timer after 1 ms. */
 const maxTimerMs = 2 ** 31 - 1;
 
 interface Sample {
@@ -23,16 +23,16 @@ interface Sample {
 export class Compaction implements AsyncDisposable {
   readonly #options: CompactionOptions;
   readonly #timer: NodeJS.Timeout;
-  /** Versions by time, on a monotonic clock. */
+  /** Which version the store had at which time, on a monotonic clock. */
   #samples: Sample[] = [];
   #running: Promise<void> | undefined;
   #disposed = false;
-  /** Compactions that failed, on a full disk for example. They are tried again. */
+  /** Number of failed compactions, for example on a full disk. They are retried. */
   failures = 0;
 
   constructor(options: CompactionOptions) {
     this.#options = options;
-    // At the start nothing is known of when older changes were made: their age begins now.
+    // The age of existing changes is unknown at the start, so it counts from now.
     this.#sample();
     this.#timer = setInterval(
       () => this.#age(),
@@ -40,7 +40,7 @@ export class Compaction implements AsyncDisposable {
     ).unref();
   }
 
-  /** Ends it when the step under way is done. */
+  /** Resolves when the current step is done. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#disposed = true;
     clearInterval(this.#timer);
@@ -54,10 +54,10 @@ export class Compaction implements AsyncDisposable {
   }
 
   /**
-   * Compacts up to a version that the history has reached: a list at an earlier version and a watch from one
-   * are refused from now on. Resolves when the rows are gone.
+   * Compacts up to a version that the history has reached: from now on, lists at an earlier version and watches from one
+   * are refused. Resolves when the rows are deleted.
    *
-   * @throws {RampartError} `FULL`, `CORRUPT`, `SYSTEM`; rows may be left, and go with the next compaction.
+   * @throws {RampartError} `FULL`, `CORRUPT`, `SYSTEM`; remaining rows are deleted by the next compaction.
    */
   async compactTo(version: bigint): Promise<void> {
     this.#options.history.compactTo(version);
@@ -73,7 +73,7 @@ export class Compaction implements AsyncDisposable {
     while (compacted < version && !this.#disposed) compacted = await this.#options.writer.compact(version);
   }
 
-  /** One at a time: while one runs, the next commits and ticks ask again. */
+  /** Does nothing while a compaction runs: later commits and timer ticks request it again. */
   async #compactQuietly(version: bigint): Promise<void> {
     if (this.#running !== undefined) return;
     try {

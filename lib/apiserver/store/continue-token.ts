@@ -1,6 +1,6 @@
 /**
- * Continue tokens: where a list in pages continues. Opaque to clients, signed with a key that is in the database,
- * so that a token holds over a restart and nothing but an unchanged token of this store is accepted.
+ * Continue tokens say where the next page of a list begins. They are opaque to clients and signed with a key in the
+ * database, so that a token survives a restart and only unchanged tokens of this store are accepted.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
@@ -10,7 +10,7 @@ interface Continuation {
   readonly resource: string;
   /** The namespace the list is limited to; `undefined` for all. */
   readonly namespace: string | undefined;
-  /** The version of all pages; 0 for the newest one at the time of the page. */
+  /** The version of all pages; 0 if each page is read at the newest version. */
   readonly version: bigint;
   /** The last key that was listed. */
   readonly after: { readonly namespace: string; readonly name: string };
@@ -24,11 +24,11 @@ export function encodeToken(key: Uint8Array, { resource, namespace, version, aft
   return Buffer.concat([sign(key, payload), payload]).toString('base64url');
 }
 
-/** @throws {MalformedTokenError} for anything that `encodeToken` has not returned for this key. */
+/** @throws {MalformedTokenError} for anything that `encodeToken` did not return with this key. */
 export function decodeToken(key: Uint8Array, token: string): Continuation {
   const bytes = Buffer.from(token, 'base64url');
   const payload = bytes.subarray(signatureBytes);
-  // The decoder skips what is not base64url, so the same bytes have many spellings; one is accepted.
+  // The decoder skips characters outside of base64url, so different texts have the same bytes; only one of them is accepted.
   const intact =
     bytes.toString('base64url') === token &&
     payload.length > 0 &&

@@ -1,7 +1,7 @@
 /**
- * Detects that the files of a database were replaced or deleted. SQLite does not: it deletes a log beside an
- * empty database, and goes on writing to deleted files, whose content is gone when the process ends. Either
- * would be a silent loss.
+ * Detects that the files of a database were replaced or deleted. SQLite does not: it deletes the log of an empty
+ * database, and keeps writing to deleted files, whose content is lost when the process ends. Either would be a
+ * silent loss.
  */
 import { closeSync, constants, openSync, statSync } from 'node:fs';
 
@@ -9,15 +9,15 @@ import { errorCodes, messageOf, RampartError } from '../../errors/errors.ts';
 import { type SqliteFailure, sqliteCodes } from '../../sqlite/failure.ts';
 
 /**
- * Creates the file if it is missing, for its owner only: objects may be secrets. SQLite gives its other files
- * the same mode, and syncs the directory with the first page of each (os_unix.c, unixSync), so that a new store is
- * in its directory before its first write is acknowledged.
+ * Creates the file if it is missing, accessible to its owner only, since it may hold Secrets. SQLite gives its other files
+ * the same mode, and syncs the directory when it syncs the first page of each (os_unix.c, unixSync), so that the files of
+ * a new store survive a power loss once its first write is acknowledged.
  *
- * @throws {RampartError} `CORRUPT`: there is a log, but not the database it belongs to. `SYSTEM`.
+ * @throws {RampartError} `CORRUPT` if there is a log without its database; `SYSTEM`.
  */
 export function prepareDatabaseFile(path: string, what: string): void {
-  // The first page is on the disk before the log is made, so no kill or power loss leaves one without the other. SQLite
-  // would delete the log (pager.c, pagerOpenWalIfPresent).
+  // SQLite syncs the database's first page before it creates the log, so no kill or power loss leaves a log without its
+  // database. SQLite would delete such a log (pager.c, pagerOpenWalIfPresent).
   const log = sizeOf(`${path}-wal`);
   if (log > 0 && sizeOf(path) === 0) {
     throw new RampartError(errorCodes.CORRUPT, {
@@ -38,7 +38,7 @@ export function prepareDatabaseFile(path: string, what: string): void {
   }
 }
 
-/** Notices when the files of an open database are no longer those under their names. */
+/** Detects that the names of an open database's files no longer lead to these files. */
 export class DatabaseFiles {
   readonly #known: readonly { readonly path: string; readonly inode: string | undefined }[];
   #lost: SqliteFailure | undefined;
@@ -49,8 +49,8 @@ export class DatabaseFiles {
   }
 
   /**
-   * Why further writes are futile; `undefined` while they are not. Two calls of stat(2), some microseconds.
-   * Lost files stay lost, even if others take their names.
+   * Why further writes would be lost; `undefined` as long as the files are in place. Costs two calls of stat(2), some
+   * microseconds. Lost files stay lost, even if other files get their names.
    */
   lost(): SqliteFailure | undefined {
     const gone = this.#lost ?? this.#known.find(({ path, inode }) => inodeOf(path) !== inode);

@@ -1,6 +1,6 @@
 /**
- * The errors of the store: those that a caller answers differently have classes of their own. Failures of the
- * disk or the database are in `lib/sqlite/failure.ts`.
+ * The errors of the store. Those that callers handle differently have their own classes. Failures of the disk or the
+ * database are in `lib/sqlite/failure.ts`.
  */
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 import { describeKey, type ObjectKey } from './object.ts';
@@ -30,12 +30,12 @@ export class ConflictError extends RampartError {
   }
 }
 
-/** `list`, `watch`: what is needed of the history has been compacted (HTTP 410). */
+/** `list`, `watch`: the needed part of the history has been compacted (HTTP 410). */
 export class ExpiredError extends RampartError {
   readonly version: bigint;
   /** The oldest version that can still be read. */
   readonly compactedVersion: bigint;
-  /** For a list in pages: continues after the same key, at the newest version instead. */
+  /** For a list in pages: a token that continues after the same key, but at the newest version. */
   readonly newestToken: string | undefined;
 
   constructor(what: string, version: bigint, compactedVersion: bigint, newestToken?: string) {
@@ -68,7 +68,7 @@ export class FutureVersionError extends RampartError {
   }
 }
 
-/** `list`: the continue token is not one of this store, or of another list. */
+/** `list`: the continue token is not from this store, or belongs to another list. */
 export class MalformedTokenError extends RampartError {
   constructor(why: string) {
     super(errorCodes.INPUT, {

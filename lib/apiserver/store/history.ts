@@ -5,26 +5,26 @@ import type { Reader } from './reader.ts';
 
 export interface ChangeFilter {
   readonly resource: string;
-  /** `undefined` for all. */
+  /** `undefined` for all namespaces. */
   readonly namespace: string | undefined;
   /** Whether changes include the previous object, which may cost a read for each. */
   readonly withPrevious: boolean;
 }
 
-/** Changes, and up to which version there are no others of the filter. */
+/** All changes that match the filter, up to the version `upTo`. */
 interface ChangePage {
   readonly changes: readonly Change[];
   readonly upTo: bigint;
 }
 
 interface RecentLimits {
-  /** Changes held in memory. */
+  /** Limit of changes in memory. */
   readonly count: number;
-  /** Size of the texts, in UTF-16 units; a change counts with the text that it replaced. */
+  /** Limit of the size of their texts, in UTF-16 units; a change counts twice, for the text that it replaced. */
   readonly size: number;
 }
 
-/** At most this many changes are handed out at once. */
+/** Limit of changes returned at once. */
 const pageLimit = 500;
 
 class Recent {
@@ -69,12 +69,12 @@ export class History {
     return this.#compacted;
   }
 
-  /** How many changes are in memory. */
+  /** Number of changes in memory. */
   get recentCount(): number {
     return this.#recent.length;
   }
 
-  /** Takes committed changes, whose versions continue those before. */
+  /** Adds committed changes. Their versions have to follow the present one without gaps. */
   publish(changes: readonly Revision[]): void {
     for (const committed of changes) {
       const recent = new Recent(committed);
@@ -85,20 +85,20 @@ export class History {
     this.#trim();
   }
 
-  /** From now on, nothing before this version can be read; the rows may be removed afterwards. */
+  /** From now on, no earlier version can be read, so that its rows may be removed. */
   compactTo(version: bigint): void {
     if (version <= this.#compacted) return;
     this.#compacted = version;
-    // With few changes, the limits of memory are reached in hours, and the process grows until then.
+    // Frees memory as well: with few changes, the memory limits would only be reached after hours of growth.
     this.#forget(Number(version + 1n - this.#firstVersion));
   }
 
-  /** @throws {ExpiredError} when the changes after a version are no longer kept. */
+  /** @throws {ExpiredError} if the changes after a version are no longer kept. */
   checkVersion(what: string, version: bigint): void {
     if (version < this.#compacted) throw new ExpiredError(what, version, this.#compacted);
   }
 
-  /** Oldest first. @throws {ExpiredError} when the history after that version is compacted. */
+  /** Changes after a version, oldest first. @throws {ExpiredError} if the history after that version is compacted. */
   changesAfter(version: bigint, filter: ChangeFilter): ChangePage {
     this.checkVersion('watch from', version);
     return version + 1n < this.#firstVersion
@@ -106,7 +106,7 @@ export class History {
       : this.#inMemory(version, filter);
   }
 
-  /** The published change of a version, which has to be a recent one; see {@link publish}. */
+  /** The change that belongs to a published revision; shared with other callers if it is still in memory. */
   changeOf(committed: Revision, withPrevious: boolean): Change {
     const recent = this.#recent[Number(committed.version - this.#firstVersion)];
     return this.#resolve(
@@ -134,7 +134,7 @@ export class History {
     return { changes: revisions.map((row) => this.#resolve(new Recent(row), filter.withPrevious)), upTo };
   }
 
-  /** All who ask get the same change. */
+  /** Returns the same change to all callers. */
   #resolve(recent: Recent, withPrevious: boolean): Change {
     const known = withPrevious ? recent.withPrevious : recent.plain;
     if (known !== undefined) return known;
@@ -155,7 +155,7 @@ export class History {
   #objectAt(version: bigint): StoredObject {
     const recent = this.#recent[Number(version - this.#firstVersion)]?.committed.object;
     const object = recent ?? this.#reader.revision(version)?.object;
-    // Kept for as long as the change that replaced it, and changes are checked against `compacted`.
+    // Not expected: an object is kept as long as the change that replaced it, which was checked against `compacted`.
     if (object === undefined) throw new ExpiredError('read', version, this.#compacted);
     return object;
   }
@@ -163,7 +163,7 @@ export class History {
   #trim(): void {
     const { count, size } = this.#limits;
     if (this.#recent.length <= count && this.#recentSize <= size) return;
-    // A quarter at once: moving the rest of the array has its price.
+    // Drops a quarter at once, because each time the rest of the array has to be moved.
     let forget = 0;
     let keptSize = this.#recentSize;
     while (

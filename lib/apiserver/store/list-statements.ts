@@ -1,4 +1,4 @@
-/** The statements of lists: of the newest state or an earlier one, of one namespace or all. */
+/** SQL statements for lists of the newest or an earlier state, in one or all namespaces. */
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 
 export type Row = readonly [
@@ -14,7 +14,7 @@ export type Row = readonly [
 
 export const columns = 'r.version, r.previous, r.resource, r.namespace, r.name, r.uid, r.version_at, r.text';
 
-/** The sort order of etcd: `a-b/x` comes before `a/x`. An index of `schema.ts` has it, word for word. */
+/** The sort order of etcd: `a-b/x` comes before `a/x`. SQLite uses the index in `schema.ts` only if both have the same expression. */
 const inAll = (table: string): string =>
   `${table}.resource = :resource AND ${table}.namespace || '/' || ${table}.name > :afterNamespace || '/' || :afterName`;
 const inNamespace = (table: string): string =>
@@ -24,7 +24,7 @@ const inNamespace = (table: string): string =>
 const newest = (range: (table: string) => string): string =>
   `SELECT o.namespace || '/' || o.name AS key, o.namespace, o.name, o.version FROM objects o WHERE ${range('o')}`;
 
-/** The same at an earlier version, as `schema.ts` explains. */
+/** The keys and versions of a list at an earlier version, as explained in `schema.ts`. */
 const earlier = (range: (table: string) => string): string =>
   `${newest(range)} AND o.version <= :version
    UNION ALL
@@ -33,7 +33,7 @@ const earlier = (range: (table: string) => string): string =>
 
 type Parameters = Record<string, SQLInputValue>;
 
-/** The statements of one kind of list. They differ in what they need of the parameters. */
+/** The statements for one kind of list. Each uses only some of the parameters. */
 export class ListStatements {
   readonly #database: DatabaseSync;
   readonly #keys: string;
@@ -45,7 +45,7 @@ export class ListStatements {
   constructor(database: DatabaseSync, kind: 'newest' | 'earlier', where: 'all' | 'namespace') {
     this.#database = database;
     this.#keys = (kind === 'newest' ? newest : earlier)(where === 'all' ? inAll : inNamespace);
-    // The page is cut out of the keys first, so that texts of other pages are neither read nor sorted.
+    // The inner query selects the keys of the page, so that texts of other pages are neither read nor sorted.
     this.#rows = this.#statement(
       `SELECT ${columns} FROM (${this.#keys} ORDER BY 1 LIMIT :limit) k JOIN revisions r ON r.version = k.version
        ORDER BY k.key`,
@@ -63,7 +63,7 @@ export class ListStatements {
     return count;
   }
 
-  /** The texts of a page, without their `head` but its brace, with a comma before each; the limit is a number above 0. */
+  /** The texts of a page, each with a comma before it and without `head`, except for its brace. The limit has to be above 0. */
   texts(parameters: Parameters & { readonly head: string }): {
     readonly bytes: Uint8Array | undefined;
     readonly count: number;
@@ -79,7 +79,7 @@ export class ListStatements {
     return { bytes: bytes ?? undefined, count };
   }
 
-  /** The last key of a page that is full. */
+  /** The last key of a page; `undefined` if the page is not full. */
   lastOf(parameters: Parameters): { readonly namespace: string; readonly name: string } | undefined {
     this.#last ??= this.#statement(
       `SELECT namespace, name FROM (${this.#keys} ORDER BY 1 LIMIT 1 OFFSET :limit - 1)`,

@@ -5,48 +5,47 @@ import type { ObjectKey, StoredObject } from './object.ts';
 import type { PageRequest, Reader } from './reader.ts';
 
 export interface ListOptions {
-  /** `undefined` for all. */
+  /** `undefined` for all namespaces. */
   readonly namespace?: string | undefined;
-  /** Objects at most; `undefined` or 0 for all. */
+  /** Limit of objects; `undefined` or 0 for all. */
   readonly limit?: number | undefined;
-  /** The `continue` of the page before; resource and namespace have to be the same. */
+  /** The `continue` of the previous page; resource and namespace have to be the same. */
   readonly continue?: string | undefined;
   /** The state at exactly this version; `undefined` for the newest. Not together with `continue`. */
   readonly version?: bigint | undefined;
 }
 
 export interface List {
-  /** In the order of `namespace/name`, by the bytes in UTF-8: as etcd has keys. */
+  /** Sorted by `namespace/name` as UTF-8 bytes, like keys in etcd. */
   readonly items: readonly StoredObject[];
   /** The version of the list: all items are from it, and a watch from it misses nothing. */
   readonly version: bigint;
-  /** For the next page; `undefined` on the last one. */
+  /** Token for the next page; `undefined` on the last one. */
   readonly continue: string | undefined;
-  /** How many objects the pages after this one have. */
+  /** Number of objects on the pages after this one. */
   readonly remaining: number;
-  /** A token to go on after an item, for a caller that drops items and so stops at another one than the page. */
+  /** A token to continue after an item, for a caller that filters items and so stops before the end of the page. */
   continueAfter(item: ObjectKey): string;
 }
 
-/** A list that is read in portions, none of which has to be kept. */
+/** A list that is read in portions, so that the whole list need not be in memory. */
 export interface PortionedList {
   /** The version of the list: all objects are from it. */
   readonly version: bigint;
   /**
-   * The objects in the order of `namespace/name`, about half a MiB of text at a time, each portion read when it is asked for,
-   * so the caller may wait before the next. To be read once.
+   * The objects, sorted by `namespace/name`, in portions of about half a MiB of text. Each is read on demand, so the caller
+   * may wait before the next. Can be iterated only once.
    *
-   * Reading throws `ExpiredError` when the version has been compacted meanwhile, and as `list`.
+   * Reading throws `ExpiredError` if the version has been compacted meanwhile, and the errors of `list`.
    */
   readonly portions: Iterable<readonly StoredObject[]>;
-  /** A token to go on after an item, as that of {@link List}. */
+  /** A token to continue after an item, as in {@link List}. */
   continueAfter(item: ObjectKey): string;
 }
 
 export interface TextListOptions extends Pick<ListOptions, 'namespace' | 'version'> {
   /**
-   * The common beginning to remove from texts that have it, without the brace: `{"kind":"A",`. Default:
-   * nothing.
+   * The beginning to remove, except for its brace, from the texts that have it: `{"kind":"A",`. Default: nothing is removed.
    */
   readonly head?: string;
 }
@@ -56,10 +55,10 @@ export interface TextList {
   /** The version of the list: all objects are from it. */
   readonly version: bigint;
   /**
-   * The texts in the order of `namespace/name`, in UTF-8 with a comma between two: parts of about half a MiB, each read
-   * when it is asked for, so the caller may wait before the next. To be read once.
+   * The texts, sorted by `namespace/name`, in UTF-8 with a comma between two, in parts of about half a MiB. Each part is
+   * read on demand, so the caller may wait before the next. Can be iterated only once.
    *
-   * Reading throws `ExpiredError` when the version has been compacted meanwhile, and as `list`.
+   * Reading throws `ExpiredError` if the version has been compacted meanwhile, and the errors of `list`.
    */
   readonly parts: Iterable<Uint8Array>;
 }
@@ -106,11 +105,11 @@ function tokenAfter(
 }
 
 /**
- * Target size of a part, estimated from the objects in the previous one. Larger ones are no faster, and their
- * strings live long enough to be promoted to the old generation.
+ * Target size of a part; the number of objects for it is estimated from the previous part. Larger parts are no faster, and
+ * their strings live long enough to be promoted to the old generation.
  */
 const partBytes = 512 * 1024;
-/** This many of the largest objects that the API accepts (3 MiB) still fit in a value of SQLite: 1 GB. */
+/** Limit of objects in a part: this many of the largest that the API accepts (3 MiB) still fit in an SQLite value (1 GB). */
 const maxPartCount = 250;
 const firstPartCount = 64;
 
@@ -160,7 +159,7 @@ export function listTexts(
   });
   const { version } = first;
   function* parts(): Generator<Uint8Array, void> {
-    // The first byte is a comma, which the first item must not have.
+    // Skips the comma before the first item.
     if (first.bytes !== undefined) yield first.bytes.subarray(1);
     for (let part = first; part.last !== undefined;) {
       const { reader, compacted } = source();
@@ -173,7 +172,7 @@ export function listTexts(
   return { version, parts: parts() };
 }
 
-/** Where to begin, and of which version. */
+/** The key after which the list begins, and its version. */
 function place(
   { reader, tokenKey, compacted }: ListSource,
   resource: string,
@@ -202,7 +201,7 @@ function place(
     const newest = encodeToken(tokenKey, { ...token, version: 0n });
     throw new ExpiredError('continue the list of', token.version, compacted, newest);
   }
-  // The key stays while the database may have been put back from a backup.
+  // The token may be newer than the database, if that was restored from a backup: the signing key stays the same.
   const current = reader.state().version;
   if (token.version > current) throw new FutureVersionError('continue the list of', token.version, current);
   return { after: token.after, version: token.version };

@@ -3,7 +3,7 @@
 export interface ObjectKey {
   /** The resource, with its group if it has one: `pods`, `deployments.apps`. */
   readonly resource: string;
-  /** Empty for objects of the cluster. */
+  /** '' for cluster-scoped objects. */
   readonly namespace: string;
   readonly name: string;
 }
@@ -11,7 +11,7 @@ export interface ObjectKey {
 /** An object at one version. Shared by all who read it: never changed. */
 export interface StoredObject extends ObjectKey {
   readonly uid: string;
-  /** The version of the whole store that this object was last written with. */
+  /** The store's version after the last write of this object. */
   readonly resourceVersion: bigint;
   /** The object's JSON, with its version in it. */
   readonly text: string;
@@ -20,8 +20,8 @@ export interface StoredObject extends ObjectKey {
 }
 
 /**
- * An object's JSON to be written. Only the store knows the version it will have, so the text comes in
- * two halves, and the digits of the version go between them:
+ * An object's JSON for a write. Only the store knows its new version, so the text comes in two halves, and the digits of
+ * the version go between them:
  *
  * ```ts
  * const text = { before: '{"metadata":{"resourceVersion":"', after: '","name":"a"},"kind":"Pod"}' };
@@ -32,10 +32,10 @@ export interface VersionedText {
   readonly after: string;
 }
 
-/** One version of the store: the new state of an object. A deletion has no object. */
+/** The change of one object that made a new version of the store. A deletion has no object. */
 export interface Revision extends ObjectKey {
   readonly version: bigint;
-  /** The version of the same object that it replaced; 0 for a creation. */
+  /** The version of the object that the change replaced; 0 for a creation. */
   readonly previous: bigint;
   readonly uid: string;
   readonly object: StoredObject | undefined;
@@ -46,7 +46,7 @@ export type ChangeType = 'ADDED' | 'MODIFIED' | 'DELETED';
 /** One change. All watchers get the same instance, so what is derived from it can be kept in a WeakMap. */
 export interface Change {
   readonly type: ChangeType;
-  /** The object after the change; of a deletion its last state, with the version of the deletion in it. */
+  /** The object after the change; for a deletion its last state, with the version of the deletion in it. */
   readonly object: StoredObject;
   /** The object before the change, if the watch requested it; `undefined` for `ADDED`. */
   readonly previous?: StoredObject | undefined;
@@ -63,7 +63,7 @@ export function restamp(object: StoredObject, resourceVersion: bigint): StoredOb
   };
 }
 
-/** A key for a person: `pods default/web-0`. */
+/** A key for messages: `pods default/web-0`. */
 export function describeKey({ resource, namespace, name }: ObjectKey): string {
   return `${resource} ${namespace === '' ? '' : `${namespace}/`}${name}`;
 }

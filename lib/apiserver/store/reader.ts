@@ -1,7 +1,6 @@
 /**
- * Reads from the database. Each call sees one state of it, of committed writes only: a commit becomes visible
- * to other connections when it is on the disk (wal.c, sqlite3WalFrames: the log is synced before the wal-index
- * is written).
+ * Reads from the database. Each call sees a single, committed state: a commit becomes visible to other connections only
+ * when it is on the disk (wal.c, sqlite3WalFrames: the log is synced before the wal-index is written).
  */
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 
@@ -12,43 +11,43 @@ import type { ObjectKey, Revision, StoredObject } from './object.ts';
 interface Page {
   readonly items: readonly StoredObject[];
   readonly version: bigint;
-  /** How many objects follow the last item at that version. */
+  /** Number of objects after the last item, at that version. */
   readonly remaining: number;
 }
 
-/** A part of a list, if the number of the remaining objects is not needed. */
+/** A part of a list, without the number of the remaining objects. */
 interface Portion {
   readonly items: readonly StoredObject[];
   readonly version: bigint;
-  /** The last object, where the portion is full; `undefined` when there are no more. */
+  /** The last object, if the portion is full; `undefined` if there are no more objects. */
   readonly last: { readonly namespace: string; readonly name: string } | undefined;
 }
 
 /** The texts of a part of a list. */
 interface TextPage {
-  /** JSON in UTF-8, each preceded by a comma; `undefined` without objects. */
+  /** JSON texts in UTF-8, each with a comma before it; `undefined` if there are no objects. */
   readonly bytes: Uint8Array | undefined;
   readonly count: number;
   readonly version: bigint;
-  /** The last object, where the page is full; `undefined` when there are no more. */
+  /** The last object, if the page is full; `undefined` if there are no more objects. */
   readonly last: { readonly namespace: string; readonly name: string } | undefined;
 }
 
 export interface PageRequest {
   readonly resource: string;
   readonly namespace: string | undefined;
-  /** Only objects after this key. Names are never empty, so an empty one is before all of its namespace. */
+  /** Only objects after this key. Names are never empty, so a key with an empty name comes before all others of its namespace. */
   readonly after: { readonly namespace: string; readonly name: string };
-  /** `undefined` for all. */
+  /** Limit of objects; `undefined` for all. */
   readonly limit: number | undefined;
-  /** At this version; `undefined` for the newest. The caller has checked that the history has it. */
+  /** The version to read; `undefined` for the newest. The caller has checked that it is not compacted. */
   readonly version: bigint | undefined;
 }
 
-/** UTF-16 units of text read for one page of changes. */
+/** A page of changes ends when it has this much text, in UTF-16 units. */
 const changesSize = 4 * 1024 * 1024;
 
-/** Reads from a database that stays the caller's. */
+/** Reads from a database, which the caller closes. */
 export class Reader {
   readonly #database: DatabaseSync;
   readonly #where: string;
@@ -107,8 +106,8 @@ export class Reader {
   }
 
   /**
-   * Changes of a resource after one version and up to another, oldest first: at most `limit`, and not many more
-   * characters than are worth holding at once. There are no others up to the version returned.
+   * Changes of a resource after one version and up to another, oldest first: at most `limit`, and about `changesSize` of
+   * text. They are complete up to the returned version.
    */
   changes(
     filter: { readonly resource: string; readonly namespace: string | undefined },
@@ -136,7 +135,7 @@ export class Reader {
 
   page({ limit, ...request }: PageRequest): Page {
     return this.#listing(request, (statements, range, version) => {
-      // One extra row shows whether there are more; a negative limit is no limit.
+      // One extra row shows whether there are more. In SQL, a negative limit means no limit.
       const rows = statements.rows({ ...range, limit: limit === undefined ? -1 : limit + 1 });
       const more = limit !== undefined && rows.length > limit;
       const items = (more ? rows.slice(0, limit) : rows).flatMap((row) => revision(row).object ?? []);
@@ -149,7 +148,7 @@ export class Reader {
     });
   }
 
-  /** A page without the count of what follows, which reads the keys of it all. */
+  /** A page without the number of the remaining objects, for which all their keys would have to be read. */
   portion({ limit, ...request }: PageRequest & { readonly limit: number }): Portion {
     return this.#listing(request, (statements, range, version) => {
       const items = statements.rows({ ...range, limit }).flatMap((row) => revision(row).object ?? []);
@@ -157,7 +156,7 @@ export class Reader {
     });
   }
 
-  /** The texts of the objects of a page, and nothing else of them: half the work. */
+  /** Only the texts of a page's objects, which takes half the work. */
   texts({
     limit,
     head,
@@ -175,7 +174,7 @@ export class Reader {
     work: (statements: ListStatements, range: Record<string, SQLInputValue>, version: bigint) => T,
   ): T {
     return this.#reading(() => {
-      // One transaction: the version and all rows are of one state, also while the other thread writes.
+      // In one transaction, so that the version and all rows are from one state even while the other thread writes.
       this.#database.exec('BEGIN');
       try {
         const current = (this.#state.get() as { version: bigint }).version;

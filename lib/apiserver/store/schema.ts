@@ -1,16 +1,15 @@
 /**
  * The tables of the store, and how a database is opened.
  *
- * - `revisions` holds every change still kept, one row a version. A row with a text is an object from that
- *   version on; one without is a deletion. `previous` is the version that the change replaced, 0 for a
+ * - `revisions` holds every change that is still kept, one row per version. A row with a text is the object's state from that
+ *   version on; one without is a deletion. `previous` is the version of the object that the change replaced, 0 for a
  *   creation. Rows are added and removed, never changed.
- * - `objects` says which revision of each object is the present one, in the order of lists.
- * - `store` is one row: the version, which so never goes backwards whatever is deleted; the version up to
- *   which the history is compacted; and the key that signs continue tokens.
+ * - `objects` holds the version of each object's present revision, in the order of lists.
+ * - `store` is one row: the version, so that it never decreases whatever is deleted; the version up to which the history is
+ *   compacted; and the key that signs continue tokens.
  *
- * The state at an earlier version V is: the objects that were last written at V or before, and for each
- * object changed since, the revision that its first change after V replaced, that is the `previous` that is
- * at most V.
+ * The state at an earlier version V consists of the objects that were last written at V or before and, for each object that
+ * changed later, the revision that its first change after V replaced: only that change has a `previous` from 1 to V.
  */
 import { randomBytes } from 'node:crypto';
 import { DatabaseSync } from 'node:sqlite';
@@ -23,11 +22,10 @@ import { prepareDatabaseFile } from './database-file.ts';
 const applicationId = 0x524b4153;
 
 /**
- * Each takes the database from the version that is its index to the next. The number of them is the
- * `user_version` of this release. One that was released is never changed: add another.
+ * The step at index N upgrades a database from `user_version` N to N + 1, so their number is the `user_version` of this
+ * release. A released step is never changed: add another one.
  *
- * The version begins at 1: an empty list must have a version to watch from, and "0" means "any" to clients of
- * Kubernetes.
+ * The store's version begins at 1: an empty list needs a version to watch from, and "0" means "any" to Kubernetes clients.
  */
 export const migrations: readonly string[] = [
   `CREATE TABLE store (
@@ -56,14 +54,14 @@ export const migrations: readonly string[] = [
    ) STRICT;
    CREATE INDEX revisions_of_resource ON revisions (resource, version);
    INSERT INTO store VALUES (1, 1, 1, x'${'00'.repeat(32)}');`,
-  // Lists of all namespaces are in the order of these keys. Tokens of lists in another order hold no longer.
+  // Lists of all namespaces are in the order of these keys. Continue tokens for the earlier order become invalid.
   `CREATE INDEX objects_by_key ON objects (resource, namespace || '/' || name);
    UPDATE store SET token_key = randomblob(32);`,
 ];
 
 /**
- * Opens the database and brings its tables to this release, all or nothing. The caller has made sure that no
- * other process does, and closes what is returned.
+ * Opens the database and upgrades its tables to this release, all or nothing. The caller makes sure that no other
+ * process has it open, and closes it.
  *
  * @throws {RampartError} `UNSUPPORTED`: a newer release wrote it, or it is not the store's; `CORRUPT`; `FULL`;
  *   `SYSTEM`, such as a directory that does not exist.
@@ -85,12 +83,12 @@ export function openDatabase(path: string, steps: readonly string[] = migrations
 
 /** Another connection to a database that `openDatabase` has opened. The caller closes it. */
 export function connect(path: string): DatabaseSync {
-  // A commit of one thread may hold up the other for as long as it writes to the wal-index: microseconds.
+  // A commit of one thread may block the other while it writes to the wal-index: microseconds.
   const database = new DatabaseSync(path, { timeout: 10_000 });
   try {
-    // FULL: a commit returns when its part of the log is on the disk (sqlite.org/pragma.html#pragma_synchronous).
-    // A checkpoint every 16 MiB of log, not 4, as each waits for the disk twice; after a large transaction
-    // the log is cut to 64 MiB again.
+    // synchronous=FULL: a commit returns when its part of the log is on the disk (sqlite.org/pragma.html#pragma_synchronous).
+    // There is a checkpoint every 16 MiB of log, not every 4 MiB, since each one waits for the disk twice. After a large
+    // transaction, the log is truncated to 64 MiB.
     database.exec(`
       PRAGMA journal_mode = WAL;
       PRAGMA synchronous = FULL;

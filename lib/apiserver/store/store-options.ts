@@ -1,17 +1,17 @@
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 
 export interface StoreOptions {
-  /** The database file, created if it is missing, in an existing directory; `:memory:` for a store that ends when it is closed. */
+  /** The database file, created if missing; its directory has to exist. `:memory:` for a store that is lost when it is closed. */
   readonly path: string;
-  /** Changes kept for watches and lists in pages (default 50,000). */
+  /** Number of changes kept for watches and lists in pages. Default: 50,000. */
   readonly historyLimit?: number;
-  /** How long changes are kept, when there are fewer than that (default 10 minutes). */
+  /** How long changes are kept, if there are fewer than that. Default: 10 minutes. */
   readonly historyAgeMs?: number;
-  /** Changes kept in memory as well, for watches (default 8,192). */
+  /** Number of changes also kept in memory, for watches. Default: 8,192. */
   readonly recentLimit?: number;
-  /** Limit of the texts of recent changes, in UTF-16 units (default 16 Mi). */
+  /** Limit of the texts of these changes, in UTF-16 units. Default: 16 Mi. */
   readonly recentSize?: number;
-  /** Texts that may wait for the disk, in UTF-16 units (default 64 Mi). */
+  /** Limit of texts that wait for the disk, in UTF-16 units. Default: 64 Mi. */
   readonly maxWaitingSize?: number;
   /**
    * `thread` (default, except for `:memory:`): a thread waits for the disk. `inline`: this thread does, which
@@ -22,9 +22,9 @@ export interface StoreOptions {
 }
 
 export interface WatchOptions {
-  /** `undefined` for all. */
+  /** `undefined` for all namespaces. */
   readonly namespace?: string | undefined;
-  /** Changes after this version. */
+  /** The watch gets the changes after this version. */
   readonly fromVersion: bigint;
   /** Whether changes include the previous object as `previous`, which may cost a read for each. */
   readonly withPrevious?: boolean;

@@ -1,6 +1,6 @@
 /**
- * The store of the embedded Kubernetes API server: JSON texts under (resource, namespace, name), one version for
- * all of them that only grows, lists of one version in pages, and watches of what changes.
+ * The store of the embedded Kubernetes API server: JSON texts under (resource, namespace, name), one version for all of
+ * them that only grows, lists in pages at one version, and watches of changes.
  *
  * It knows nothing of HTTP, schemas or kinds.
  */
@@ -35,7 +35,7 @@ import { checkWrite, refusal, revisionOf } from './write-checks.ts';
 import type { Outcome, Write } from './writer.ts';
 
 /**
- * Opens a store. The caller disposes it (`await using`), which waits for writes under way.
+ * Opens a store. The caller disposes it (`await using`), which waits for writes in progress.
  *
  * @throws {RampartError} `IN_USE` (another process has it), `UNSUPPORTED` (written by a newer release, or by
  *   another program), `CORRUPT`, `FULL`, `SYSTEM`, `INPUT` (an option).
@@ -99,7 +99,7 @@ export class Store implements AsyncDisposable {
     });
   }
 
-  /** The version of the last write that was acknowledged. */
+  /** The version of the last acknowledged write. */
   get version(): bigint {
     return this.#hub.history.version;
   }
@@ -114,7 +114,7 @@ export class Store implements AsyncDisposable {
   }
 
   /**
-   * `undefined` if it does not exist.
+   * The object; `undefined` if it does not exist.
    *
    * @throws {RampartError} `CORRUPT`, `SYSTEM`, `DISPOSED`
    */
@@ -124,12 +124,12 @@ export class Store implements AsyncDisposable {
   }
 
   /**
-   * Adds an object. When this resolves, it is on the disk. A write cannot be taken back, so there is no
-   * signal.
+   * Adds an object. When this resolves, it is on the disk. A write cannot be undone, so there is no
+   * abort signal.
    *
    * @throws {AlreadyExistsError}
-   * @throws {RampartError} `FULL`, `LIMIT` (too much waits), `INPUT` (an invalid key), `CORRUPT`, `DISPOSED`;
-   *   `SYSTEM`, after which it may be there or not.
+   * @throws {RampartError} `FULL`, `LIMIT` (too many writes wait), `INPUT` (an invalid key), `CORRUPT`, `DISPOSED`;
+   *   `SYSTEM`, after which the object may or may not exist.
    */
   create(input: ObjectKey & { readonly uid: string; readonly text: VersionedText }): Promise<StoredObject> {
     const { uid, text } = input;
@@ -137,9 +137,9 @@ export class Store implements AsyncDisposable {
   }
 
   /**
-   * Replaces an object that is at the expected version.
+   * Replaces an object that has the expected version.
    *
-   * @throws {ConflictError} with the version that it is at
+   * @throws {ConflictError} with the object's actual version
    * @throws {NotFoundError}
    * @throws {RampartError} as `create`
    */
@@ -151,10 +151,10 @@ export class Store implements AsyncDisposable {
   }
 
   /**
-   * Removes an object, whatever version it is at if none is expected.
+   * Removes an object; if `expectedVersion` is given, only at this version.
    *
    * @returns its last state, with the version of the deletion.
-   * @throws {ConflictError} with the version that it is at
+   * @throws {ConflictError} with the object's actual version
    * @throws {NotFoundError}
    * @throws {RampartError} as `create`
    */
@@ -163,10 +163,10 @@ export class Store implements AsyncDisposable {
   }
 
   /**
-   * Lists objects in the order of `namespace/name`, all at one version. It is read at once: use pages
-   * (`limit`) for large collections.
+   * Lists objects, sorted by `namespace/name`, all at one version. Reads them all at once: use pages (`limit`) for large
+   * collections.
    *
-   * @throws {ExpiredError} when the version of the token, or the requested one, is compacted
+   * @throws {ExpiredError} if the version of the token, or the requested one, is compacted
    * @throws {FutureVersionError} @throws {MalformedTokenError}
    * @throws {RampartError} `INPUT` (an invalid limit), `CORRUPT`, `SYSTEM`, `DISPOSED`
    */
@@ -174,7 +174,7 @@ export class Store implements AsyncDisposable {
     return listObjects(this.#listSource(), resource, options);
   }
 
-  /** Lists at one version, portion by portion: for a caller that keeps few objects. @throws as `list` */
+  /** Lists objects at one version, in portions, for a caller that keeps only some of them. @throws as `list` */
   listPortions(resource: string, options: Omit<ListOptions, 'limit'> = {}): PortionedList {
     return listPortions(() => this.#listSource(), resource, options);
   }
@@ -192,13 +192,13 @@ export class Store implements AsyncDisposable {
   /**
    * Follows the changes after a version. The caller disposes the watch, or aborts its signal.
    *
-   * @throws {ExpiredError} when that version is compacted; reading the watch throws it as well, see {@link Watch}
+   * @throws {ExpiredError} if that version is compacted; reading the watch throws it as well, see {@link Watch}
    * @throws {FutureVersionError}
    * @throws {RampartError} `DISPOSED`
    */
   watch(resource: string, { namespace, fromVersion, withPrevious = false, signal }: WatchOptions): Watch {
     this.#checkOpen();
-    // A list may have seen a commit that is not published yet.
+    // The version may be from a list that has seen a commit before it was published.
     if (fromVersion > this.version) {
       const { version } = this.#reader.state();
       if (fromVersion > version) throw new FutureVersionError('watch from', fromVersion, version);
@@ -208,7 +208,7 @@ export class Store implements AsyncDisposable {
   }
 
   /**
-   * Compacts the history up to a version (default: the present one) now, besides what is done by number and age.
+   * Compacts the history up to a version (default: the present one) now, in addition to the compaction by number and age.
    *
    * @throws {RampartError} `FULL`, `CORRUPT`, `SYSTEM`, `DISPOSED`
    */
@@ -241,7 +241,7 @@ export class Store implements AsyncDisposable {
     return this.#queue.submit(write);
   }
 
-  /** A batch is on the disk: notifies the watches, then gives each write its result. */
+  /** Called when a batch is on the disk: notifies the watches, then gives each write its result. */
   #committed(writes: readonly Write[], outcomes: readonly Outcome[]): readonly WriteResult[] {
     const revisions = writes.map((write, index) => {
       const outcome = outcomes[index];
@@ -252,7 +252,7 @@ export class Store implements AsyncDisposable {
     if (done.length > 0) this.#counters.commits++;
     this.#hub.publish(done);
     const results = writes.map((write, index) => this.#result(write, outcomes[index], revisions[index]));
-    // After the results: compaction may remove the last state of deleted objects.
+    // After the results were made, because compaction may remove the last state of deleted objects.
     this.#compaction.committed();
     return results;
   }

@@ -1,4 +1,4 @@
-/** The objects of a store whose process does not run. */
+/** Reads the objects of a store whose process is not running. */
 import { DatabaseSync } from 'node:sqlite';
 
 import { errorCodes, RampartError } from '../../errors/errors.ts';
@@ -8,12 +8,12 @@ import { migrations } from './schema.ts';
 
 const PORTION = 500;
 
-/** Writes nothing, and holds up no process that opens the store meanwhile. */
+/** Writes nothing, and does not block a process that opens the store meanwhile. */
 export class StoredObjects implements Disposable {
   readonly #database: DatabaseSync;
   readonly #reader: Reader;
 
-  /** @throws {RampartError} `SYSTEM`: it does not exist; `UNSUPPORTED`: it is of another release. */
+  /** @throws {RampartError} `SYSTEM` if the store does not exist, `UNSUPPORTED` if it is of another release. */
   constructor(path: string) {
     const what = `cannot read the store ${path}`;
     this.#database = withStorageErrors(
@@ -37,7 +37,7 @@ export class StoredObjects implements Disposable {
     }
   }
 
-  /** JSON of each object. @param resource - `pods`, `deployments.apps`. */
+  /** The JSON of each object. @param resource - `pods`, `deployments.apps`. */
   *texts(resource: string, namespace?: string): Generator<string, void> {
     let after = { namespace: namespace ?? '', name: '' };
     for (;;) {

@@ -1,8 +1,8 @@
 /**
- * Watches: who follows the changes of a resource.
+ * Watches follow the changes of a resource.
  *
- * A watch has no queue. It has a place in the history, and takes from there what is new when its reader asks.
- * So a slow reader costs no memory; it ends with `ExpiredError` when the history is compacted beyond its place.
+ * A watch has no queue, only a position in the history: when its reader wants more, it reads the changes after that. So a
+ * slow reader costs no memory; its watch ends with `ExpiredError` if the history is compacted beyond that position.
  */
 import { errorCodes, RampartError } from '../../errors/errors.ts';
 import type { ChangeFilter, History } from './history.ts';
@@ -18,7 +18,7 @@ interface Waiting {
 const finished: Batch = { done: true, value: undefined };
 
 /**
- * Changes after a version, in order, each exactly once, in batches of what is there; never an empty one.
+ * Changes after a version, in order, each exactly once, in batches of those available; a batch is never empty.
  *
  * ```ts
  * for await (const changes of store.watch('pods', { fromVersion: list.version, signal })) {
@@ -26,16 +26,16 @@ const finished: Batch = { done: true, value: undefined };
  * }
  * ```
  *
- * It ends when its signal is aborted or it is disposed. Reading it throws `ExpiredError` when its reader has
- * fallen behind the compacted version, `CORRUPT` and `SYSTEM`, and `DISPOSED` when the store is closed.
+ * It ends when its signal is aborted or it is disposed. Reading throws `ExpiredError` if the reader has fallen behind the
+ * compacted version, `CORRUPT`, `SYSTEM`, and `DISPOSED` if the store is closed.
  */
 export class Watch implements AsyncIterableIterator<readonly Change[]>, Disposable {
   readonly #hub: WatchHub;
   readonly filter: ChangeFilter;
   readonly #signal: AbortSignal;
-  /** All changes up to here were handed out. */
+  /** All changes up to this version were handed out. */
   #cursor: bigint;
-  /** All changes up to here were handed out, and their reader has come back for more. */
+  /** All changes up to this version were handed out, and the reader has since requested more. */
   #handled: bigint;
   #waiting: Waiting | undefined;
   #ended = false;
@@ -51,7 +51,7 @@ export class Watch implements AsyncIterableIterator<readonly Change[]>, Disposab
     else signal.addEventListener('abort', this.#end, { once: true });
   }
 
-  /** A version up to which the reader has had all changes, for a bookmark: it grows also while nothing matches. */
+  /** A version up to which the reader has received all changes, for a bookmark. It grows even if no change matches. */
   get version(): bigint {
     const { version } = this.#hub.history;
     return this.#waiting !== undefined && version > this.#handled ? version : this.#handled;
@@ -100,7 +100,7 @@ export class Watch implements AsyncIterableIterator<readonly Change[]>, Disposab
 
   /** Called by the hub, while this watch waits, with the matching changes of one commit. The watch has already seen everything up to `before`. */
   offer(changes: readonly Change[], before: bigint): void {
-    // A list may have seen a commit before it was published to the hub.
+    // The watch may begin at the version of a list that saw a commit before it was published here.
     const fresh = changes.filter((change) => change.object.resourceVersion > this.#cursor);
     const waiting = this.#waiting;
     if (fresh.length === 0 || waiting === undefined) return;
@@ -110,7 +110,7 @@ export class Watch implements AsyncIterableIterator<readonly Change[]>, Disposab
     waiting.resolve({ done: false, value: fresh });
   }
 
-  /** Called by the hub when there will be nothing more. */
+  /** Called by the hub if there will be no more changes. */
   fail(error: unknown): void {
     const waiting = this.#waiting;
     this.#stopWaiting();
@@ -145,7 +145,7 @@ export class Watch implements AsyncIterableIterator<readonly Change[]>, Disposab
 /** Hands committed changes to the watches that wait for them. */
 export class WatchHub {
   readonly history: History;
-  /** Only waiting ones, so that an abandoned watch is garbage. */
+  /** Only waiting watches, so that an abandoned one can be garbage-collected. */
   readonly #waiting = new Map<string, Set<Watch>>();
   #closed: RampartError | undefined;
 
@@ -192,7 +192,7 @@ export class WatchHub {
     if (watches?.delete(watch) && watches.size === 0) this.#waiting.delete(resource);
   }
 
-  /** The changes a filter asks for are picked once for all watches with the same filter. */
+  /** Selects the changes that match a filter once for all watches with the same filter. */
   #deliver(committed: readonly Revision[], watches: ReadonlySet<Watch>, before: bigint): void {
     const picked = new Map<string, readonly Change[]>();
     for (const watch of [...watches]) {

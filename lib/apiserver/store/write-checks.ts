@@ -6,8 +6,8 @@ import { describeKey, type Revision } from './object.ts';
 import type { Outcome, Write } from './writer.ts';
 
 /**
- * @throws {RampartError} `INPUT` for a key or text that would not come back from the database as it went in:
- *   half a surrogate pair has no UTF-8, and SQLite ends a text at a zero in some of its functions.
+ * @throws {RampartError} `INPUT` for a key or text that the database would not return unchanged: half a surrogate pair
+ *   has no UTF-8, and some functions of SQLite end a text at a zero character.
  */
 export function checkWrite(write: Write): void {
   const { resource, namespace, name } = write;

@@ -1,4 +1,4 @@
-/** The thread that waits for the disk, so that the event loop does not. Started by `ThreadWriter`. */
+/** The thread that waits for the disk, so that the main thread need not. Started by `ThreadWriter`. */
 import { parentPort, workerData } from 'node:worker_threads';
 
 import { sqliteFailure } from '../../sqlite/failure.ts';

@@ -4,7 +4,7 @@ import { primaryCode, sqliteCodes, sqliteFailure, type SqliteFailure } from '../
 import type { DatabaseFiles } from './database-file.ts';
 import type { ObjectKey, VersionedText } from './object.ts';
 
-/** One write as it goes to the writer, which may be another thread: plain data. */
+/** One write, as plain data, because the writer may be on another thread. */
 export type Write = ObjectKey &
   (
     | ({ readonly verb: 'create'; readonly uid: string } & VersionedText)
@@ -18,17 +18,17 @@ interface Expected {
 }
 
 export type Outcome =
-  /** Committed: on the disk. `previous` is the version that was replaced, 0 for a creation. */
+  /** Committed to the disk. `previous` is the version that was replaced, 0 for a creation. */
   | { readonly done: true; readonly version: bigint; readonly uid: string; readonly previous: bigint }
   | { readonly done: false; readonly why: 'exists' }
   | { readonly done: false; readonly why: 'missing' }
   | { readonly done: false; readonly why: 'conflict'; readonly expected: bigint; readonly version: bigint }
   | { readonly done: false; readonly why: 'failed'; readonly failure: SqliteFailure };
 
-/** Changes removed from the history in one transaction: some 10 ms, for which other writes wait. */
+/** Limit of versions whose changes one transaction removes from the history: some 10 ms, for which other writes wait. */
 const compactionStep = 1000n;
 
-/** Applies writes to a database that stays the caller's. No other connection may write to it. */
+/** Applies writes to a database, which the caller closes. No other connection may write to it. */
 export class Writer {
   readonly #database: DatabaseSync;
   readonly #files: DatabaseFiles | undefined;
@@ -44,7 +44,7 @@ export class Writer {
   readonly #removeDeletions: StatementSync;
   readonly #setCompacted: StatementSync;
 
-  /** @param files where the database has some. */
+  /** @param files of the database, unless it is in memory. */
   constructor(database: DatabaseSync, files?: DatabaseFiles) {
     const prepare = (sql: string): StatementSync => {
       const statement = database.prepare(sql);
@@ -72,14 +72,14 @@ export class Writer {
   }
 
   /**
-   * Applies writes in their order, in one transaction; each sees those before it. When this returns, what is
-   * `done` is on the disk and visible to other connections, and nothing is left of the rest.
+   * Applies writes in order, in one transaction; each sees the previous ones. When this returns, the writes that are `done`
+   * are on the disk and visible to other connections, and the others have no effect.
    *
-   * A write that fails, fails alone: SQLite may have undone the whole transaction by then (sqlite.org/lang_transaction.html),
-   * so it is repeated in halves until the failing ones stand alone.
+   * A failing write does not affect the others: SQLite may have rolled back the whole transaction
+   * (sqlite.org/lang_transaction.html), so it is repeated in halves until each failing write is alone.
    */
   apply(writes: readonly Write[]): Outcome[] {
-    // After the commit, as before it would say nothing about where the commit has gone.
+    // Checked again after the commit: only that shows that the commit went into the right files.
     const outcomes = this.#files?.lost() === undefined ? this.#applyInHalves(writes) : [];
     const failure = this.#files?.lost();
     return failure === undefined ? outcomes : writes.map(() => ({ done: false, why: 'failed', failure }));
@@ -98,11 +98,11 @@ export class Writer {
   }
 
   /**
-   * Removes a part of the history up to version `to`: what was replaced or deleted by then. Call it again until
-   * it returns `to`.
+   * Removes a part of the history up to version `to`: what was replaced or deleted by then. Call it again until it
+   * returns `to`.
    *
-   * @returns up to where the history is compacted now.
-   * @throws what `node:sqlite` throws; nothing has changed then.
+   * @returns the version up to which the history is now compacted.
+   * @throws what `node:sqlite` throws; then nothing has changed.
    */
   compact(to: bigint): bigint {
     return this.#transaction(() => {
@@ -150,7 +150,7 @@ export class Writer {
 
   #addRevisionOf(write: Write, uid: string, previous: bigint, version: bigint): void {
     const { resource, namespace, name } = write;
-    // A deletion has no text of its own: it shares that of the previous version, which is kept as long.
+    // A deletion has no text: readers take that of the previous version, which is kept as long.
     const text = write.verb === 'delete' ? null : `${write.before}${version}${write.after}`;
     const versionAt = write.verb === 'delete' ? 0 : write.before.length;
     this.#addRevision.run(version, previous, resource, namespace, name, uid, versionAt, text);
@@ -163,13 +163,13 @@ export class Writer {
       this.#database.exec('COMMIT');
       return result;
     } catch (error) {
-      // After some failures, a full disk among them, SQLite has rolled back by itself.
+      // After some failures, such as a full disk, SQLite has already rolled back.
       if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
       throw error;
     }
   }
 
-  /** The log may be most of what fills the disk, and its pages may have their place in the database already. */
+  /** Truncates the log: it may take most of the disk, and its pages may already have space in the database. */
   #freeLog(): void {
     try {
       this.#database.exec('PRAGMA wal_checkpoint(TRUNCATE)');

@@ -1,4 +1,4 @@
-/** Events are kept for an hour (kube-apiserver `--event-ttl`), counted from when they were last seen. */
+/** Deletes events an hour after they were last seen (kube-apiserver `--event-ttl`). */
 import { type Clock, sleep, systemClock } from '../../time/clock.ts';
 import type { Logger } from '../../telemetry/log.ts';
 import { textAt } from '../../json/fields.ts';
@@ -21,24 +21,24 @@ interface EventExpiryOptions {
 /** The names under which the store has events of either group. */
 const eventStoreNames: ReadonlySet<string> = new Set(['events', 'events.events.k8s.io']);
 
-/** Events are gathered by the time at which they may be due: half a minute for an hour. */
+/** Events are grouped into slots by the time at which they may be due: with a TTL of an hour, a slot lasts half a minute. */
 const slotsPerTtl = 120;
 const [shortestSlotMs, longestSlotMs] = [50, 30_000];
-/** Deletions at a time; all of them are one or two transactions of the store. */
+/** Number of concurrent deletions, which the store does in one or two transactions. */
 const batchSize = 100;
 const pauseMs = 20;
 const retryMs = 60_000;
 
 /**
- * Remembers only when to look at each event. It is read at that time, and remembered again if it was seen in
- * the meantime. So updates cost nothing, and neither do events deleted by others.
+ * Records only when to examine each event. At that time, the event is read, and recorded again if it was seen in the
+ * meantime. So updates of events cost nothing, and neither do deletions by others.
  */
 export class EventExpiry implements ObjectListener {
   readonly #options: EventExpiryOptions;
   readonly #clock: Clock;
   readonly #ttlMs: number;
   readonly #slotMs: number;
-  /** Keyed by the number of the slot: `STORE NAME/NAMESPACE/NAME`. */
+  /** The events of each slot, as `STORE NAME/NAMESPACE/NAME`, keyed by the number of the slot. */
   readonly #slots = new Map<number, Set<string>>();
   #expired = 0;
   #failures = 0;
@@ -50,7 +50,7 @@ export class EventExpiry implements ObjectListener {
     this.#slotMs = Math.min(longestSlotMs, Math.max(shortestSlotMs, Math.ceil(this.#ttlMs / slotsPerTtl)));
   }
 
-  /** Events deleted because they expired. */
+  /** Number of events deleted because they expired. */
   get expired(): number {
     return this.#expired;
   }
@@ -59,7 +59,7 @@ export class EventExpiry implements ObjectListener {
     return this.#failures;
   }
 
-  /** Events that are remembered, those included that are gone already. */
+  /** Number of recorded events, including those that were deleted since. */
   get size(): number {
     return [...this.#slots.values()].reduce((sum, slot) => sum + slot.size, 0);
   }
@@ -70,7 +70,7 @@ export class EventExpiry implements ObjectListener {
     }
   }
 
-  /** Deletes what is due until the signal aborts. */
+  /** Deletes expired events until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     try {
       for (;;) {
@@ -89,7 +89,7 @@ export class EventExpiry implements ObjectListener {
       const keys = [...(this.#slots.get(slot) ?? [])];
       this.#slots.delete(slot);
       for (let from = 0; from < keys.length; from += batchSize) {
-        // Removed entries are not lost when this stops: after a start, all events are seen again.
+        // The rest of the slot is not lost: after a restart, all events are seen again.
         signal.throwIfAborted();
         await Promise.all(keys.slice(from, from + batchSize).map((key) => this.#look(key, nowMs, signal)));
         if (from + batchSize < keys.length) await sleep(this.#clock, pauseMs, signal);
@@ -122,7 +122,7 @@ export class EventExpiry implements ObjectListener {
   }
 
   #remember(key: string, dueMs: number): void {
-    // Never early: up to one slot late.
+    // Rounded up: an event is examined up to one slot late, but never early.
     const number = Math.ceil(dueMs / this.#slotMs);
     const slot = this.#slots.get(number) ?? new Set();
     slot.add(key);
@@ -134,7 +134,7 @@ export class EventExpiry implements ObjectListener {
   }
 }
 
-/** When an event of either group was seen last; `otherwise` if it does not say. */
+/** When an event of either group was last seen; `otherwise` if it has no time. */
 function lastSeenMs(event: unknown, otherwise: number): number {
   const times = [
     textAt(event, 'lastTimestamp'),
@@ -144,6 +144,6 @@ function lastSeenMs(event: unknown, otherwise: number): number {
     textAt(event, 'metadata', 'creationTimestamp'),
   ];
   const known = times.map((time) => Date.parse(time)).filter((ms) => !Number.isNaN(ms));
-  // A clock that is ahead must not keep an event for ever.
+  // A reporter whose clock is ahead must not make an event stay forever.
   return known.length === 0 ? otherwise : Math.min(Math.max(...known), otherwise);
 }

@@ -1,9 +1,9 @@
 /**
- * Garbage collection by owner references (https://kubernetes.io/docs/concepts/architecture/garbage-collection/; what
- * it decides is what kubernetes `pkg/controller/garbagecollector` decides).
+ * Garbage collection by owner references (https://kubernetes.io/docs/concepts/architecture/garbage-collection/), with
+ * the same decisions as kubernetes `pkg/controller/garbagecollector`.
  *
- * Where Kubernetes keeps all objects in memory, this looks owners up in the store, where they are at hand; so it only
- * has to know who has owners.
+ * Kubernetes keeps all objects in memory; this looks owners up in the store, so it only has to remember which objects
+ * have owners.
  */
 import type { Logger } from '../../telemetry/log.ts';
 import { done, type Reconcile } from '../../kube/controller/controller.ts';
@@ -30,18 +30,18 @@ interface GarbageCollectorOptions {
   readonly store: Store;
   readonly registry: Registry;
   readonly calls: VerbCalls;
-  /** Uids of objects to look at. */
+  /** UIDs of objects to examine. */
   readonly queue: WorkQueue;
-  /** Resolves when the collector has had all changes up to now. */
+  /** Resolves when the collector has received all changes made before the call. */
   readonly caughtUp: (signal: AbortSignal) => Promise<void>;
   readonly logger?: Logger | undefined;
 }
 
 type OwnerState = 'absent' | 'present' | 'unknown' | 'waits for dependents';
 
-/** Enough to fill the commits of the store. */
+/** Number of dependents that are orphaned concurrently: enough to fill the commits of the store. */
 const orphanedAtOnce = 64;
-/** Uids of objects that were deleted, for references to kinds that are no longer served. */
+/** Limit of UIDs of deleted objects that are remembered, for references to kinds that are no longer served. */
 const maxAbsent = 500;
 
 export class GarbageCollector implements ObjectListener {
@@ -49,7 +49,7 @@ export class GarbageCollector implements ObjectListener {
   readonly #graph = new OwnerGraph();
   readonly #absent = new Set<string>();
   readonly #listed = new Set<string>();
-  /** Dependents with owners of kinds that are not served. */
+  /** UIDs of dependents with owners of kinds that are not served. */
   readonly #unresolved = new Set<string>();
   #deleted = 0;
   #orphaned = 0;
@@ -58,17 +58,17 @@ export class GarbageCollector implements ObjectListener {
     this.#options = options;
   }
 
-  /** Objects with owners. */
+  /** Number of objects in the graph of owners. */
   get size(): number {
     return this.#graph.size;
   }
 
-  /** Objects deleted because their owners are gone. */
+  /** Number of objects deleted because their owners are gone. */
   get deleted(): number {
     return this.#deleted;
   }
 
-  /** Objects that lost a reference to an owner that is gone or leaves them behind. */
+  /** Number of objects that lost the reference to an owner which is gone or orphans them. */
   get orphaned(): number {
     return this.#orphaned;
   }
@@ -84,18 +84,18 @@ export class GarbageCollector implements ObjectListener {
 
   listEnds(storeName: string): void {
     for (const { uid } of this.#graph.listEnds(storeName)) this.#gone({ resource: storeName, uid });
-    // A further list means that changes were missed, perhaps of owners that are not in the graph.
+    // A second list of a kind means that changes were missed, perhaps of owners that are not in the graph: examines all objects.
     if (this.#listed.has(storeName)) for (const { uid } of this.#graph.nodes) this.#options.queue.add(uid);
     this.#listed.add(storeName);
   }
 
-  /** Kinds are served that were not, or the other way round. */
+  /** Call when the set of served kinds has changed. */
   kindsChanged(): void {
     for (const uid of this.#unresolved) this.#options.queue.add(uid);
     this.#unresolved.clear();
   }
 
-  /** Brings in order what has to do with one object. */
+  /** Does what is due for one object: deletes or orphans its dependents, or decides about the object by its owners. */
   readonly reconcile: Reconcile<string> = async (uid, signal) => {
     const node = this.#graph.get(uid);
     if (node === undefined) return done;
@@ -150,7 +150,7 @@ export class GarbageCollector implements ObjectListener {
     }
   }
 
-  /** Decides about an object that is not being deleted, by what became of its owners. */
+  /** Decides about an object that is not being deleted, by the state of its owners. */
   async #judge(
     node: Node,
     item: Item,
@@ -159,7 +159,7 @@ export class GarbageCollector implements ObjectListener {
     signal: AbortSignal,
   ): Promise<void> {
     const states = owners.map((owner) => this.#stateOf(owner, node));
-    // Nothing is decided about an object while the state of one of its owners is unknown.
+    // No decision while the state of one of the owners is unknown.
     if (owners.length === 0 || states.includes('unknown')) return;
     const { calls } = this.#options;
     const waiting = states.includes('waits for dependents');
@@ -171,18 +171,18 @@ export class GarbageCollector implements ObjectListener {
     let propagationPolicy: 'Background' | 'Foreground' | 'Orphan' = 'Background';
     if (waiting && this.#graph.dependentsOf(node.uid).size > 0) {
       propagationPolicy = 'Foreground';
-      // A patched object comes again, with another version.
+      // The patch makes a new version of the object, which is examined again.
       if (await this.#cutCycle(node, item, owners, signal)) return;
     } else if (finalizers.includes(orphanFinalizer)) propagationPolicy = 'Orphan';
     else if (finalizers.includes(foregroundFinalizer)) propagationPolicy = 'Foreground';
     const resourceVersion = item.stored?.resourceVersion;
-    // With preconditions: it may have got another owner by now.
+    // With preconditions, because the object may have a new owner by now.
     const options = { uid: node.uid, resourceVersion, propagationPolicy };
     await forgiving(calls.delete(item.resource, node, options, signal));
     this.#deleted++;
   }
 
-  /** Dependents that wait for this object while it waits for them would wait forever. */
+  /** If the object's owner waits for it while it waits for its own dependents in a cycle, all would wait forever: unblocks the owners. */
   async #cutCycle(node: Node, item: Item, owners: readonly Owner[], signal: AbortSignal): Promise<boolean> {
     const cycle = [...this.#graph.dependentsOf(node.uid)].some(({ foreground }) => foreground);
     if (!cycle || owners.every(({ blocks }) => !blocks)) return false;
@@ -212,10 +212,10 @@ export class GarbageCollector implements ObjectListener {
     return deleting && finalizers.includes(foregroundFinalizer) ? 'waits for dependents' : 'present';
   }
 
-  /** Foreground: the object may be deleted once no dependent blocks it. */
+  /** Foreground deletion: lets the object go once no dependent blocks it. */
   async #deleteDependents(node: Node, item: Item, signal: AbortSignal): Promise<void> {
     await this.#options.caughtUp(signal);
-    // Each dependent was examined when this deletion began, or when it came.
+    // Each dependent is deleted by its own reconcile, queued when this deletion began or when the dependent appeared.
     for (const { owners } of this.#graph.dependentsOf(node.uid)) {
       if (owners.some((owner) => owner.uid === node.uid && owner.blocks)) return;
     }
@@ -264,7 +264,7 @@ export class GarbageCollector implements ObjectListener {
     return this.#patch(item, { finalizers: finalizers.filter((one) => one !== finalizer) }, signal);
   }
 
-  /** With the uid and the version that were read: what has changed is examined again. */
+  /** Patches the UID and version that were read; if the object has changed since, the conflict leads to a retry. */
   async #patch(item: Item, metadata: JsonObject, signal: AbortSignal): Promise<void> {
     const { stored, resource } = item;
     if (stored === undefined) return;
@@ -274,7 +274,7 @@ export class GarbageCollector implements ObjectListener {
   }
 }
 
-/** Ignores that the object is gone already, which is the goal. */
+/** Ignores that the object no longer exists, which is the goal. */
 async function forgiving(call: Promise<unknown>): Promise<void> {
   try {
     await call;

@@ -7,9 +7,9 @@ import { groupResource, type Resource } from '../resources/resource.ts';
 import type { JsonObject } from '../../json/json.ts';
 
 export interface ContentReport {
-  /** Kinds with objects that are left, and how many. */
+  /** The number of remaining objects of each kind. */
   readonly remaining: ReadonlyMap<Resource, number>;
-  /** On how many objects they were seen. */
+  /** The number of remaining objects with each finalizer, keyed by the finalizer. */
   readonly finalizers: ReadonlyMap<string, number>;
   readonly errors: readonly string[];
 }
@@ -48,7 +48,7 @@ function trouble({ remaining, finalizers, errors }: ContentReport): Map<string, 
     });
   }
   if (remaining.size > 0) {
-    // The core group has no name, and its point stays.
+    // The core group has an empty name, but Kubernetes still writes the dot before it.
     const kinds = [...remaining].map(
       ([resource, count]) =>
         `${resource.group === '' ? `${resource.plural}.` : groupResource(resource)} has ${count} resource instances`,
@@ -71,7 +71,7 @@ export function namespaceConditions(
   now: Date,
 ): readonly JsonObject[] | undefined {
   const bad = trouble(report);
-  // Stored conditions have what the schema of the kind demands.
+  // Stored conditions have the fields that the schema of the kind requires.
   const before = old as readonly JsonObject[] & readonly KubeCondition[];
   let conditions: readonly KubeCondition[] = before;
   for (const { type, reason, message } of fine) {

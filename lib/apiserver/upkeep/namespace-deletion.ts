@@ -1,5 +1,5 @@
 /**
- * Namespaces that are being deleted: first all that is in them goes, then their finalizer
+ * Completes the deletion of namespaces: first deletes all objects in them, then removes their finalizer
  * (kubernetes `pkg/controller/namespace/deletion`).
  */
 import { setImmediate as turn } from 'node:timers/promises';
@@ -30,16 +30,16 @@ interface NamespaceDeletionOptions {
   readonly queue: WorkQueue;
 }
 
-/** Changes in a namespace that goes are gathered at least this long before it is examined again. */
+/** After a change in a namespace that is being deleted, more changes are awaited at least this long before it is examined again. */
 const gatherMs = 20;
-/** And so many times as long as looking took, so that a namespace with much in it leaves time for all else. */
+/** The wait also lasts at least this many times as long as the last examination, so that a large namespace does not use up all the time. */
 const gatherShare = 5;
 /** A namespace that waits for finalizers is examined again after this time at the latest. */
 const longestWaitMs = 15_000;
 
 export class NamespaceDeletion implements ObjectListener {
   readonly #options: NamespaceDeletionOptions;
-  /** Namespaces that are being deleted, and how long it took to examine each last, in milliseconds. */
+  /** How long the last examination of each namespace that is being deleted took, in milliseconds. */
   readonly #terminating = new Map<string, number>();
   #finished = 0;
 
@@ -51,7 +51,7 @@ export class NamespaceDeletion implements ObjectListener {
     return this.#terminating.size;
   }
 
-  /** Namespaces whose content was deleted. */
+  /** Number of namespaces whose deletion was completed. */
   get finished(): number {
     return this.#finished;
   }

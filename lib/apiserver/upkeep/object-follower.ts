@@ -1,4 +1,4 @@
-/** Follows the objects of every kind that is served, those that come later too. */
+/** Follows the objects of every served kind, including kinds that are added later. */
 import { setImmediate as turn } from 'node:timers/promises';
 
 import type { Logger } from '../../telemetry/log.ts';
@@ -10,11 +10,11 @@ import type { ChangeType, StoredObject } from '../store/object.ts';
 import type { Store } from '../store/store.ts';
 import type { Watch } from '../store/watch.ts';
 
-/** A follower. Called in the order of the changes of a kind, and in no order between kinds; must not throw. */
+/** Receives changes, those of one kind in order, but different kinds in any order. Must not throw. */
 export interface ObjectListener {
-  /** An object of a list, or a change. */
+  /** Called for each object of a list (`ADDED`), and for each change. */
   object(type: ChangeType, object: StoredObject): void;
-  /** All objects of this kind come again now; what is not among them is gone. */
+  /** Called before all objects of a kind are listed again: those that do not come again no longer exist. */
   listBegins?(storeName: string): void;
   listEnds?(storeName: string): void;
 }
@@ -23,7 +23,7 @@ interface ObjectFollowerOptions {
   readonly store: Store;
   readonly registry: Registry;
   readonly listener: ObjectListener;
-  /** Which kinds. Default: all. */
+  /** Whether to follow a kind. Default: all kinds. */
   readonly follows?: (storeName: string) => boolean;
   readonly logger?: Logger | undefined;
   readonly clock?: Clock | undefined;
@@ -46,7 +46,7 @@ export class ObjectFollower {
     this.#clock = options.clock ?? systemClock;
   }
 
-  /** Lists and watches that failed and were restarted, except for compacted history. */
+  /** Number of lists and watches that failed and were restarted, except because of compacted history. */
   get failures(): number {
     return this.#failures;
   }
@@ -55,7 +55,7 @@ export class ObjectFollower {
     return this.#followed.size;
   }
 
-  /** Follows until the signal aborts; resolves when all has ended. */
+  /** Follows until the signal aborts; resolves when all watches have ended. */
   async run(signal: AbortSignal): Promise<void> {
     const { registry } = this.#options;
     const stopped = Promise.withResolvers<void>();
@@ -70,7 +70,7 @@ export class ObjectFollower {
     await Promise.all([...this.#followed.values()].map(({ ended }) => ended));
   }
 
-  /** Resolves when the listener has had all changes up to now. @throws the signal's reason. */
+  /** Resolves when the listener has received all changes made before the call. @throws the signal's reason. */
   async caughtUp(signal: AbortSignal): Promise<void> {
     const { version } = this.#options.store;
     for (let waitMs = 0; ; waitMs = Math.min(waitMs + 1, 50)) {
@@ -97,7 +97,7 @@ export class ObjectFollower {
       const controller = new AbortController();
       const followed: Followed = {
         controller,
-        // Later, so that the registry's listeners are through and `followed` exists.
+        // Deferred until `followed` exists and all listeners of the registry were called.
         ended: Promise.resolve().then(() => this.#follow(storeName, followed)),
         watch: undefined,
       };
@@ -115,7 +115,7 @@ export class ObjectFollower {
       } catch (error) {
         followed.watch = undefined;
         if (signal.aborted) return;
-        // A slow reader finds the history gone, and lists again at once.
+        // The watch was too slow, and the history is compacted: lists again at once.
         if (error instanceof ExpiredError) continue;
         this.#failures++;
         this.#options.logger?.warn({ err: error, resource: storeName }, 'cannot watch objects; retrying');

@@ -1,4 +1,4 @@
-/** Who belongs to whom: keeps only objects that have owner references or wait for their dependents. */
+/** A graph of owners and dependents. Has only objects with owner references, and objects that wait for their dependents. */
 import { listAt, valueAt } from '../../json/fields.ts';
 import { metadataText } from '../resources/metadata-text.ts';
 import { fieldOf, isObject, type JsonObject } from '../../json/json.ts';
@@ -27,18 +27,18 @@ export interface Node {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
-  /** Equal for those whose owners are. */
+  /** Objects are shared between nodes with the same owner. */
   readonly owners: readonly Owner[];
   readonly deleting: boolean;
-  /** Whether it is being deleted, after those of its dependents that block it. */
+  /** Whether it is being deleted in the foreground: after the dependents that block it. */
   readonly foreground: boolean;
-  /** Whether it is being deleted while its dependents stay. */
+  /** Whether it is being deleted and orphans its dependents. */
   readonly orphaning: boolean;
 }
 
 const none: Ownership = { owners: [], deleting: false, finalizers: [] };
 
-/** Reads what counts; most texts have nothing of it and are not parsed. */
+/** Reads the fields that matter here; most texts have none of them and are not parsed. */
 export function ownershipOf(stored: StoredObject): Ownership {
   const { text } = stored;
   if (!text.includes('"ownerReferences"') && !text.includes('"deletionTimestamp"')) return none;
@@ -67,7 +67,7 @@ function ownerOf(reference: JsonObject): Owner {
 
 interface Transition {
   readonly node: Node | undefined;
-  /** Owners that it no longer blocks, or no longer has. */
+  /** UIDs of owners that the object no longer blocks, or no longer has. */
   readonly released: readonly string[];
   /** Whether it is new in the graph, or its owners have changed. */
   readonly ownersChanged: boolean;
@@ -86,7 +86,7 @@ const nothing: Transition = {
 export class OwnerGraph {
   readonly #nodes = new Map<string, Node>();
   readonly #dependents = new Map<string, Set<Node>>();
-  /** For kinds that are being listed again: nodes that were not seen yet. */
+  /** The nodes not yet seen again, for each kind that is being listed again. */
   readonly #unseen = new Map<string, Set<string>>();
 
   get size(): number {
@@ -115,7 +115,7 @@ export class OwnerGraph {
       return old === undefined ? nothing : { ...nothing, released: this.#drop(old) };
     }
     const sameOwners = old !== undefined && equalOwners(old.owners, owners);
-    // Many have the same owner, and it takes more memory than all else of them.
+    // Many objects have the same owner, which takes more memory than the rest of the node.
     const shared = sameOwners ? old.owners : owners.map((owner) => this.#shared(owner));
     const node: Node = {
       storeName: old?.storeName ?? resource,
@@ -137,8 +137,7 @@ export class OwnerGraph {
     }
     return {
       node,
-      // An owner that waits for its own dependents may be able to continue, too: it decides whether to cut a
-      // cycle.
+      // These owners may wait for their dependents and have to be examined again.
       released: blockedBefore.filter((owner) => !blocked.has(owner)),
       ownersChanged: !sameOwners && owners.length > 0,
       foregroundBegins: foreground && old?.foreground !== true,
@@ -146,14 +145,14 @@ export class OwnerGraph {
     };
   }
 
-  /** The object is gone. Its own dependents stay in the graph. */
+  /** Removes a deleted object. Its dependents stay in the graph. @returns the UIDs of the owners that it blocked. */
   remove({ uid, resource }: Pick<StoredObject, 'resource' | 'uid'>): readonly string[] {
     this.#unseen.get(resource)?.delete(uid);
     const node = this.#nodes.get(uid);
     return node === undefined ? [] : this.#drop(node);
   }
 
-  /** All objects of a kind are put again. */
+  /** Call before all objects of a kind are put again. */
   listBegins(storeName: string): void {
     const unseen = new Set<string>();
     for (const node of this.#nodes.values()) if (node.storeName === storeName) unseen.add(node.uid);
@@ -172,7 +171,7 @@ export class OwnerGraph {
     return first?.owners.find((other) => equalOwner(owner, other)) ?? owner;
   }
 
-  /** @returns the owners that it blocked. */
+  /** @returns the UIDs of the owners that it blocked. */
   #drop(node: Node): string[] {
     this.#nodes.delete(node.uid);
     for (const { uid } of node.owners) {

@@ -1,6 +1,6 @@
 /**
- * The server's own work: it deletes the content of namespaces, collects garbage and expires old events. No
- * other controller of Kubernetes runs.
+ * The server's own controllers: they delete the content of namespaces, collect garbage and expire old events. No other
+ * controller of Kubernetes runs.
  */
 import type { Clock } from '../../time/clock.ts';
 import type { ControllerMetrics } from '../../kube/controller/controller-metrics.ts';
@@ -36,13 +36,13 @@ export interface UpkeepCounts {
   readonly namespacesFinalized: number;
   readonly eventsKept: number;
   readonly eventsExpired: number;
-  /** Lists, watches and deletions of events that failed and were tried again. */
+  /** Number of lists, watches and deletions of events that failed and were retried. */
   readonly failures: number;
 }
 
-/** Objects at a time; what they write at the same time is one transaction. */
+/** Number of objects reconciled concurrently, whose writes share transactions. */
 const workers = 32;
-/** Quick at first: most failures are conflicts with a change that was just made. */
+/** Short at first: most failures are conflicts with a change that was just made. */
 const backoff = { baseMs: 5, maxMs: 30_000 };
 const retryLimit = { perSecond: 100, burst: 500 };
 
@@ -112,13 +112,13 @@ export class Upkeep {
     };
   }
 
-  /** Creates the namespaces that every cluster has; before the server is ready. */
+  /** Creates the namespaces that every cluster has. Call before the server is ready. */
   prepare(signal: AbortSignal): Promise<void> {
     const { store, registry } = this.#options;
     return createDefaultNamespaces({ store, registry, calls: this.#calls('rampart') }, signal);
   }
 
-  /** Works until the signal aborts; resolves when all has ended. */
+  /** Works until the signal aborts; resolves when all controllers have ended. */
   async run(signal: AbortSignal): Promise<void> {
     const { registry, logger, metrics, clock } = this.#options;
     const common = { signal, logger, metrics, clock };

@@ -1,4 +1,4 @@
-/** Requests that the server makes to itself, by the same verbs as its clients. */
+/** Requests that the server makes to itself, through the same verbs as its clients. */
 import { ApiError } from '../resources/api-error.ts';
 import type { Item } from '../resources/item.ts';
 import type { Resource } from '../resources/resource.ts';
@@ -29,15 +29,15 @@ type Parts = Pick<ResourceRequest, 'name' | 'namespace' | 'verb'> & {
   readonly patchType?: PatchMediaType;
 };
 
-/** Calls in the name of a part of the server. All of them throw `ApiError`, as the verbs do. */
+/** Calls as the user of one part of the server. All throw `ApiError`, like the verbs. */
 export class VerbCalls {
   readonly #verbs: VerbHandler;
   readonly #user: User;
   readonly #userAgent: string;
 
   /**
-   * @param part of the user's name: `system:serviceaccount:kube-system:generic-garbage-collector`
-   * @param userAgent that fields are managed by.
+   * @param part the user name of the calling part: `system:serviceaccount:kube-system:generic-garbage-collector`
+   * @param userAgent from which the field manager is derived.
    */
   constructor(verbs: VerbHandler, part: string, userAgent = 'rampart-apiserver') {
     this.#verbs = verbs;
@@ -45,7 +45,7 @@ export class VerbCalls {
     this.#user = { name: part, groups: ['system:masters', 'system:authenticated'] };
   }
 
-  /** All objects of a kind, of all namespaces. */
+  /** All objects of a kind, in all namespaces. */
   async list(resource: Resource, signal: AbortSignal): Promise<readonly Item[]> {
     const answer = await this.#handle(resource, { verb: 'list', namespace: '', name: '' }, signal);
     if (answer.kind !== 'list') throw new TypeError(`list was answered with a ${answer.kind}`);
@@ -57,7 +57,7 @@ export class VerbCalls {
     return this.#item(resource, { verb: 'create', namespace, name, body: object }, signal);
   }
 
-  /** PUT; the object is given away. Its `resourceVersion` has to be the present one. */
+  /** PUT, which may modify `object`. Its `resourceVersion` has to be the present one. */
   update(
     resource: Resource,
     place: Place,
@@ -68,7 +68,7 @@ export class VerbCalls {
     return this.#item(resource, { verb: 'update', ...place, body: object, subresource }, signal);
   }
 
-  /** JSON merge patch. */
+  /** PATCH with a JSON merge patch. */
   patch(
     resource: Resource,
     { namespace, name }: Place,
@@ -97,7 +97,7 @@ export class VerbCalls {
     await this.#handle(resource, { verb: 'delete', ...place, body }, signal);
   }
 
-  /** Deletes all objects of a namespace, or of the cluster. */
+  /** Deletes all objects of a kind in a namespace, or all in the cluster. */
   async deleteCollection(
     resource: Resource,
     namespace: string,

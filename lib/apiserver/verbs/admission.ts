@@ -1,4 +1,4 @@
-/** Admission: parts that may reject a write, besides the rules of its kind. */
+/** Admission: parts of the program that may change or reject a write, in addition to the rules of its kind. */
 import { type Metadata, orderedMetadata, readMetadata } from '../resources/metadata-fields.ts';
 import type { Resource, Subresource } from '../resources/resource.ts';
 import { fieldOf, type JsonObject } from '../../json/json.ts';
@@ -13,30 +13,29 @@ export interface AdmissionRequest {
   readonly name: string;
   readonly user: User;
   readonly dryRun: boolean;
-  /** For Warning headers; add to it. */
+  /** Texts for Warning headers, to which an admission may add. */
   readonly warnings: string[];
 }
 
 /**
- * Both are called for each attempt of a write, and must not change their arguments: `object` as it would be
- * stored (`undefined` for a deletion), `old` as stored (`undefined` for a creation). An error that they throw
- * is the answer; it should be an `ApiError`. When a collection is deleted, they are called for each object.
+ * Both methods are called for each attempt of a write, and must not change their arguments: `object` as it would be
+ * stored (`undefined` for a deletion), `old` as stored (`undefined` for a creation). An error that they throw becomes the
+ * answer; it should be an `ApiError`. When a collection is deleted, they are called for each object.
  */
 export interface Admission {
   /**
-   * Called before the object is validated. A returned object is stored in place of `object`: it must be
-   * complete and share nothing with it. Of its metadata, only labels, annotations, finalizers and owners
-   * count.
+   * Called before the object is validated. A returned object is stored in place of `object`: it must be complete and share
+   * nothing with it. In its metadata, only changes of labels, annotations, finalizers and owners have an effect.
    */
   admit?(request: AdmissionRequest, object?: JsonObject, old?: JsonObject): Changed | Promise<Changed>;
   /** Called after the object was validated. */
   validate?(request: AdmissionRequest, object?: JsonObject, old?: JsonObject): void | Promise<void>;
 }
 
-/** An object that an admission has changed. */
+/** The object as changed by an admission; `undefined` if it changes nothing. */
 export type Changed = JsonObject | undefined | void;
 
-/** Asks all for `admit`, in order, each with the object as the previous one left it. As quick as {@link askAll}. */
+/** Calls `admit` of all in order, each with the result of the previous one. Like {@link askAll}, returns a promise only if needed. */
 export function admitAll(
   admissions: readonly Admission[],
   request: AdmissionRequest,
@@ -83,8 +82,7 @@ export function changedObject({ model }: Resource, changed: JsonObject, before: 
 }
 
 /**
- * Calls `validate` of all, in order. Returns a promise only if something has to be waited for: writes are
- * many.
+ * Calls `validate` of all, in order. Returns a promise only if one of them does, since this is called for every write.
  */
 export function askAll(
   admissions: readonly Admission[],

@@ -1,4 +1,4 @@
-/** Server-side apply: PATCH with a configuration, of an object that need not be there. */
+/** Server-side apply: PATCH with a configuration, which creates the object if it does not exist. */
 import { serverSideApply, type ApplyContext } from '../apply/field-manager.ts';
 import { apiErrors } from '../resources/api-error.ts';
 import type { Item } from '../resources/item.ts';
@@ -23,7 +23,7 @@ export async function apply(
   checkDuplicates(request, options);
   const preconditions = preconditionsOf(request, body?.value);
   const { item, isCreated } = await updateObject(context, request, options, {
-    // For a body of another kind, only the outcome is written, and owned like that of an update.
+    // If the body is of another kind (Scale), the fields that it changes in the object are owned as after an update.
     isTracked: subresource?.model === undefined,
     change: (current) => applied(context, request, options, current, preconditions),
     create: subresource === undefined ? () => created(context, request, options, preconditions) : undefined,
@@ -102,7 +102,7 @@ function applyContext(
   };
 }
 
-/** The outcome with defaults. Unknown fields were refused before. */
+/** The applied object with defaults. Unknown fields were already refused. */
 function known(request: ResourceRequest, options: WriteOptions, object: JsonObject): SentObject {
   const sent = sentBody({ ...request, body: { value: object, duplicates: [] } }, options);
   checkSentName(request, sent.metadata);

@@ -9,8 +9,8 @@ import type { SchemaNode } from '../node.ts';
 /**
  * The type of a schema in CEL, `undefined` when rules cannot see it: an untyped value that keeps unknown fields.
  *
- * @param resource whether the value is a resource: `apiVersion`, `kind`, `metadata.name` and
- *   `metadata.generateName` are there then, whatever the schema says.
+ * @param resource whether the value is a resource, which always has `apiVersion`, `kind`, `metadata.name` and
+ *   `metadata.generateName`, whatever the schema says.
  */
 export function celTypeOf(node: SchemaNode, resource = false): CelType | undefined {
   const { schema } = node;
@@ -33,7 +33,7 @@ export function celTypeOf(node: SchemaNode, resource = false): CelType | undefin
   }
 }
 
-/** Formats of strings that have a type of their own in CEL. */
+/** String formats that have a type of their own in CEL. */
 const stringKinds: ReadonlyMap<string, CelType['kind']> = new Map([
   ['byte', 'bytes'],
   ['duration', 'duration'],

@@ -1,5 +1,5 @@
 /**
- * The largest values that a schema allows, and the shortest: from its bounds, or from what fits into one request (apiserver
+ * The largest and the shortest values that a schema allows, by its bounds or by what fits into one request (apiserver
  * `pkg/cel/common/schemas.go`, `pkg/cel/types.go`, `pkg/cel/limits.go`; apiextensions-apiserver
  * `pkg/apiserver/schema/cel/compilation.go`).
  */
@@ -8,10 +8,10 @@ import type { SchemaNode } from '../node.ts';
 import { celTypeOf } from './schema-type.ts';
 
 const maxRequest = 3 * 1024 * 1024;
-/** A list, map or string of a whole request, without its brackets or quotes. */
+/** The content of a list, map or string that fills a whole request, without its brackets or quotes. */
 const maxContent = maxRequest - 2;
 
-/** Formats with a type of their own: the shortest and the longest value, in JSON. */
+/** Formats with a type of their own: the lengths of the shortest and the longest value in JSON. */
 const formats: ReadonlyMap<string, readonly [min: number, max: number]> = new Map([
   ['duration', [3, 32]],
   ['date', [12, 12]],
@@ -20,13 +20,13 @@ const formats: ReadonlyMap<string, readonly [min: number, max: number]> = new Ma
 
 const atLeastNone = (limit: number): number => Math.max(0, limit);
 
-/** How often a value that takes this many characters can occur in a request. */
+/** How often a value of at least this many characters can occur in a request. */
 export const maxOccurrences = (shortest: number): number => Math.floor(maxRequest / (shortest + 1));
 
-/** How many characters, items or entries the values of a schema can have; 0 for all others. */
+/** The most bytes of a string, items of a list or entries of a map that a schema allows; 0 for other types. */
 function largest(node: SchemaNode): number {
   const { maxLength, maxItems, maxProperties, format = '', enum: values } = node.schema;
-  // A character can be four bytes long.
+  // A character can take four bytes.
   if (node.intOrString) return maxLength === undefined ? maxContent : atLeastNone(maxLength) * 4;
   if (node.schema.type === 'array') {
     const shortest = node.items === undefined ? 0 : shortestValue(node.items, node.items.embedded);
@@ -51,7 +51,7 @@ const scalars: ReadonlyMap<string, number> = new Map([
   ['integer', 1],
 ]);
 
-/** For a schema that rules can see: the length of its shortest value in JSON. */
+/** The length in JSON of the shortest value of a schema that rules can see. */
 export function shortestValue(node: SchemaNode, resource: boolean): number {
   if (node.intOrString) return 1;
   const type = node.schema.type ?? '';
@@ -62,7 +62,7 @@ export function shortestValue(node: SchemaNode, resource: boolean): number {
     const property = node.properties.get(name);
     if (resource && resourceFields.has(name)) size += Buffer.byteLength(name) + 2 + 4;
     else if (property !== undefined && property.schema.default === undefined) {
-      // Parts that rules cannot see do not count.
+      // As in Kubernetes, parts that rules cannot see are not counted.
       if (celTypeOf(property, property.embedded) === undefined) continue;
       size += Buffer.byteLength(name) + shortestValue(property, property.embedded) + 4;
     }
@@ -72,7 +72,7 @@ export function shortestValue(node: SchemaNode, resource: boolean): number {
 
 const resourceFields: ReadonlySet<string> = new Set(['apiVersion', 'kind', 'metadata']);
 
-/** The size of the fields that each resource has: its names count as unbounded. */
+/** The largest size of `apiVersion`, `kind` and fields of `metadata`: their texts count as unbounded. */
 function boundOfResource(path: readonly string[]): number | undefined {
   const [first, second, ...rest] = path;
   if (first !== 'metadata') return path.length === 1 ? maxContent : undefined;
@@ -83,7 +83,7 @@ function boundOfResource(path: readonly string[]): number | undefined {
 /**
  * The largest size of the values at a path below a schema; `undefined` if there is no such path.
  *
- * @param path names of fields as CEL has them, `@items` and `@values`, `@keys`
+ * @param path field names as in CEL, and `@items`, `@values` or `@keys`
  */
 export function boundAt(node: SchemaNode, resource: boolean, path: readonly string[]): number | undefined {
   const [name, ...rest] = path;
@@ -92,7 +92,7 @@ export function boundAt(node: SchemaNode, resource: boolean, path: readonly stri
     const part = node.schema.type === 'array' ? node.items : node.additional;
     return part && boundAt(part, part.embedded, rest);
   }
-  // The keys of maps have no size in Kubernetes, so that going through them costs nothing.
+  // Kubernetes counts keys of maps as size 0, so that reading them costs nothing.
   if (name === '@keys') return node.additional !== undefined && rest.length === 0 ? 0 : undefined;
   if (resource && resourceFields.has(name)) return boundOfResource(path);
   if (node.schema.type !== 'object' || node.additional !== undefined) return undefined;
