@@ -101,7 +101,7 @@ const types: Readonly<Record<SingleType, TypeRow>> = {
   fexit: { fields: () => traceFields, columns: [functionColumn] },
 };
 
-/** The members of an application: the value of `type`, the field that belongs to it, and its schema. */
+/** The program types that an application of v0.5.5 may have: the value of `type`, the type, and its schema. */
 const members: readonly (TypeRow & { readonly name: string; readonly type: ProgramType })[] = [
   { name: 'XDP', type: 'xdp', ...types.xdp },
   { name: 'TC', type: 'tc', ...types.tc },
@@ -177,7 +177,7 @@ function application(scope: Scope): TypeRow {
   return { fields: () => ({ programs: programList({}, schemas, 'The programs.') }), columns: [] };
 }
 
-/** A kind for nodes: one program at one attach point of one node. */
+/** A per-node kind: each object is one program at one attach point of one node. */
 function defineNodeKind(kind: string, scope: Scope): Resource {
   return inGroup(kind, scope, {
     description: 'One eBPF program at one hook of one node. Written by the agents.',
@@ -223,7 +223,7 @@ export interface ParentObject extends KubeObject {
   readonly status?: Status;
 }
 
-/** A BpfProgram or BpfNsProgram; or a State object, which has no specification. */
+/** A BpfProgram or BpfNsProgram, or a State object, which has no spec. */
 export interface NodeObject extends KubeObject {
   readonly spec?: { readonly type?: string };
   readonly status?: Status;
@@ -234,9 +234,9 @@ export interface ParentKind extends KindRow {
   readonly api: Api;
   readonly resource: Resource;
   readonly type: ResourceType<ParentObject>;
-  /** The kind of its per-node objects. */
+  /** The resource of its per-node objects. */
   readonly nodeType: ResourceType<NodeObject>;
-  /** Names the finalizer of its per-node objects. */
+  /** A part of the finalizer's name on its per-node objects. */
   readonly controller: string;
 }
 
@@ -252,7 +252,7 @@ type NodeTypes = Readonly<Record<Scope, ResourceType<NodeObject>>>;
 export const nodeTypes: NodeTypes = nodeTypesOf(nodeKinds);
 /** Types of v0.6: one object for each application. */
 export const stateTypes: NodeTypes = nodeTypesOf(stateKinds);
-/** All that is written for nodes. */
+/** All kinds of per-node objects. */
 export const allNodeTypes: readonly ResourceType<NodeObject>[] = [
   ...Object.values(nodeTypes),
   ...Object.values(stateTypes),
@@ -280,7 +280,7 @@ export const parentKinds: readonly ParentKind[] = [
   applicationKind('Namespaced', 'nsbpfapplication'),
 ];
 
-/** The two meanings of `bpfapplications`, by API. */
+/** The two kinds named `bpfapplications`, one for each API. */
 const bpfApplications = parentKinds.filter(({ kind }) => kind === 'BpfApplication');
 export const bpfApplicationOf: Readonly<Record<Api, ParentKind>> = {
   'v0.5': ofApi('v0.5'),
@@ -293,7 +293,10 @@ function ofApi(api: Api): ParentKind {
   return found;
 }
 
-/** Whether an object with this key in the cache of its plural is of this kind: of the two BpfApplications, one has namespaces. */
+/**
+ * Whether an object is of this kind, by its key in the cache of its plural: the two kinds of BpfApplication share a plural, but only one is
+ * namespaced.
+ */
 export function isOfKind({ scope }: Pick<ParentKind, 'scope'>, key: string): boolean {
   return key.includes('/') === (scope === 'Namespaced');
 }
@@ -302,7 +305,7 @@ const config = defineConfig();
 export type Config = KubeObject & { readonly status?: Status };
 export const configType = resourceType(config, version) as unknown as ResourceType<Config>;
 
-/** All kinds, including the per-node ones; BpfApplication as in v0.6. */
+/** All kinds, including the per-node ones; BpfApplication in its form of v0.6. */
 export const bpfResources: readonly Resource[] = [
   ...parentKinds.filter((one) => one !== bpfApplicationOf['v0.5']).map(({ resource }) => resource),
   ...Object.values(nodeKinds),

@@ -1,4 +1,4 @@
-/** The kinds of bpfman-operator v0.6 beside those of v0.5.5, which api.ts has. */
+/** The kinds of bpfman-operator v0.6 that v0.5.5 (api.ts) does not have. */
 import { ageColumn, type Resource } from '../../lib/kube/crd/resource.ts';
 import { object, optional } from '../../lib/kube/crd/schema.ts';
 import { applicationFields } from './application-schema.ts';
@@ -18,7 +18,7 @@ export function defineApplication(scope: Scope): Resource {
       status,
     },
     columns: [
-      // Upstream's is misspelt, so that it shows nothing.
+      // Upstream's jsonPath is misspelt, so that its column stays empty.
       { name: 'NodeSelector', type: 'string', jsonPath: '.spec.nodeSelector' },
       statusColumn,
       ageColumn,

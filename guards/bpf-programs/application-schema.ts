@@ -1,7 +1,7 @@
 /**
- * The schemas of ClusterBpfApplication and BpfApplication as bpfman-operator v0.6 has them: programs are loaded, and attached by their
- * links. Fields, defaults, rules and messages are upstream's (config/crd/bases); what that accepts but cannot handle is rejected here, as
- * in spec-schema.ts, and functions of the kernel may begin with `_`.
+ * The schemas of ClusterBpfApplication and BpfApplication in bpfman-operator v0.6: their programs are loaded, and attached by links.
+ * Fields, defaults, rules and messages are upstream's (config/crd/bases). What upstream accepts but cannot handle is rejected here, as in
+ * spec-schema.ts; names of kernel functions may begin with `_`.
  */
 import {
   boolean,
@@ -19,7 +19,7 @@ import {
 import * as parts from './schema-parts.ts';
 import type { Scope } from './schema-parts.ts';
 
-/** Priority of links without one. */
+/** The priority of links that do not give one. */
 export const DEFAULT_PRIORITY = 1000;
 const MAX_LINKS = 256;
 
@@ -58,7 +58,7 @@ const interfaceSelector = object(
   {
     description: 'The interfaces to attach to.',
     rules: [
-      // A rule, because the messages of minProperties and maxProperties name no field.
+      // A rule, because the error messages of minProperties and maxProperties name no field.
       rule(
         '[has(self.interfaces), has(self.primaryNodeInterface), has(self.interfacesDiscoveryConfig)].filter(one, one).size() == 1',
         'exactly one of interfaces, primaryNodeInterface and interfacesDiscoveryConfig is required',
@@ -74,9 +74,9 @@ const containersField = (scope: Scope) => ({
   containers: parts.inPods(scope, 'containers', 'to attach to', { containerNames: parts.containerNames }),
 });
 
-/** XDP's return codes, by their number; libxdp's own last. */
+/** XDP's return codes in numerical order; the last one is libxdp's own. */
 export const xdpActions = ['Aborted', 'Drop', 'Pass', 'TX', 'ReDirect', 'DispatcherReturn'] as const;
-/** TC's, from -1 on. */
+/** TC's return codes, starting from -1. */
 export const tcActions = [
   ...(['UnSpec', 'OK', 'ReClassify', 'Shot', 'Pipe', 'Stolen', 'Queued', 'Repeat'] as const),
   ...(['ReDirect', 'Trap', 'DispatcherReturn'] as const),
@@ -109,12 +109,12 @@ const traceLink = () => ({
   mode: oneOf(['Attach'], { description: 'Attach is the only value.' }),
 });
 
-// CEL reserves the word, and Kubernetes escapes it.
+// `function` is a reserved word of CEL, which Kubernetes escapes like this.
 const uprobeRule = rule('has(self.__function__) || self.offset > 0', 'function or an offset is required', {
   fieldPath: '.function',
 });
 
-/** The specs of links, by the field that has them. */
+/** The spec of a link, by the field that contains the links. */
 export interface LinkSpecs {
   readonly xdp: ReadFields<ReturnType<typeof xdpLink>>;
   readonly tc: ReadFields<ReturnType<typeof tcLink>>;
@@ -137,16 +137,16 @@ interface MemberRow {
   readonly link: (scope: Scope) => Fields;
   readonly rules?: readonly Rule[];
   /**
-   * How upstream's validation message names this type, if not by the field's name:
-   * `tcx configuration is required when type is TCX, ...`.
+   * The name of this type in upstream's validation message, if it is not the field's name: `tcx configuration is required when type is TCX,
+   * ...`.
    */
   readonly inMessage?: string;
-  /** The program itself, not its links, names the kernel function: it is loaded for that function. */
+  /** Set if the program itself, not its links, names the kernel function: it is loaded for that function. */
   readonly isTrace?: true;
   readonly isNamespaced?: true;
 }
 
-/** The types of programs, each by the field of a program that holds its links. */
+/** The program types, keyed by the field of a program that has its links. */
 export const applicationMembers: Readonly<Record<LinkType, MemberRow>> = {
   xdp: { name: 'XDP', link: xdpLink, isNamespaced: true },
   tc: { name: 'TC', link: tcLink, isNamespaced: true },
@@ -166,14 +166,14 @@ export function isLinkType(field: string): field is LinkType {
 
 type MemberEntry = readonly [field: LinkType, row: MemberRow];
 
-/** The types of programs that a kind of this scope has. */
+/** The program types that a kind of this scope may have. */
 export function membersIn(scope: Scope): readonly MemberEntry[] {
   return (Object.entries(applicationMembers) as unknown as MemberEntry[]).filter(
     ([, { isNamespaced }]) => scope === 'Cluster' || isNamespaced === true,
   );
 }
 
-/** Upstream's rule: each type has the field of its name. */
+/** Upstream's rule: a program has exactly the field that belongs to its type. */
 export const memberRule = ([field, { name, inMessage = field }]: MemberEntry): Rule =>
   rule(
     `has(self.type) && self.type == '${name}' ? has(self.${field}) : !has(self.${field})`,
@@ -227,7 +227,7 @@ export function applicationFields(scope: Scope) {
 
 type Links = { readonly [Field in LinkType]?: MemberSpec<Field> };
 interface MemberSpec<Field extends LinkType> {
-  /** For fentry and fexit. */
+  /** The kernel function, for fentry and fexit. */
   readonly function?: string;
   readonly links?: readonly LinkSpecs[Field][];
 }

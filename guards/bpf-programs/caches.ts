@@ -4,14 +4,14 @@ import type { ResourceType } from '../../lib/kube/object/object.ts';
 import type { NodeObject, ParentKind, ParentObject } from './api.ts';
 import { nodeOf } from './engine/parent-condition.ts';
 
-/** Few objects are read twice between two changes. */
+/** Limit of parsed objects kept: few objects are read twice between two changes. */
 const FEW = 64;
 
 export function parentQuery({ type }: ParentKind): CacheQuery<ParentObject> {
   return { type, parsedLimit: FEW };
 }
 
-/** Indexes `owner`: the uid of the user's object, and `node`: the value of the label. */
+/** Has the indexes `owner`, the uid of the user's object, and `node`, the value of the node label. */
 export function nodeObjectQuery(
   type: ResourceType<NodeObject>,
   labelSelector?: string,
@@ -24,7 +24,7 @@ export function nodeObjectQuery(
   };
 }
 
-// Once: caches are shared by who has the same functions.
+// Defined once: callers share a cache only if they pass the same functions.
 const nodesOf = (object: NodeObject): string[] => [nodeOf(object)];
 
 function ownerOf({ metadata }: NodeObject): string[] {

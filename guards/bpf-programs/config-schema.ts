@@ -1,4 +1,7 @@
-/** The schema of Config, with which bpfman-operator v0.6 installs bpfman. Rampart serves it, and says that it does not use it. */
+/**
+ * The schema of Config, with which bpfman-operator v0.6 installs bpfman. Rampart serves the kind, and reports in its status that it has no
+ * effect.
+ */
 import { boolean, integer, list, object, optional, string } from '../../lib/kube/crd/schema.ts';
 import { status } from './group.ts';
 

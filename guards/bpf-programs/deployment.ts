@@ -5,7 +5,7 @@ import { isLabelOfNode, labelOf, onlyMetadata } from '../../guard/write-limits.t
 import { allNodeTypes, configType, type ParentKind, parentKinds } from './api.ts';
 import { group } from './group.ts';
 
-/** Each name once: the two BpfApplications share theirs. */
+/** Each plural once: the two kinds of BpfApplication share theirs. */
 const parents = [...new Set(parentKinds.map(({ type }) => type.plural))];
 const ofNodes = allNodeTypes.map(({ plural }) => plural);
 const statusOf = (plural: string): string => `${plural}/status`;
@@ -48,7 +48,7 @@ export const rights: GuardRights = {
         what: 'those of the node in its token',
       },
     ],
-    // With a right to create them, any holder of the token could run a program in the kernels of all nodes.
+    // With a right to create objects, whoever has the token could run a program in the kernels of all nodes.
     operator: [onlyMetadata(group, [...parents, ...ofNodes])],
   },
   roles: [
@@ -61,7 +61,7 @@ export const rights: GuardRights = {
   ],
 };
 
-/** Roles that bpfman ships, under the same names: applications that read their own State object bind the viewer's. */
+/** Roles that bpfman ships, with the same names: applications that read their own State object bind the viewer role. */
 function applicationRoles({
   type: { plural, kind },
   nodeType,

@@ -1,4 +1,4 @@
-/** Common to all kinds of the API group. */
+/** What all kinds of the API group share. */
 import { conditionList } from '../../lib/kube/crd/condition-list.ts';
 import { object, optional } from '../../lib/kube/crd/schema.ts';
 import { defineResource, type PrinterColumn, type Resource } from '../../lib/kube/crd/resource.ts';
@@ -7,7 +7,7 @@ import type { Scope } from './schema-parts.ts';
 export const group = 'bpfman.io';
 export const version = 'v1alpha1';
 
-/** The status of an object that has conditions alone. */
+/** The status of an object that has only conditions. */
 export const status = optional(object({ conditions: optional(conditionList()) }));
 
 export const statusColumn: PrinterColumn = {

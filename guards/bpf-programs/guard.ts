@@ -1,4 +1,4 @@
-/** The descriptor of the eBPF programs guard: all that the rest of Rampart knows about it. */
+/** The descriptor of the eBPF programs guard: the only thing that the rest of Rampart knows about it. */
 import { defineGuard, type HealthPart } from '../../guard/guard.ts';
 import { bpfApplicationOf, bpfResources } from './api.ts';
 import { bpfCommand } from './commands/command.ts';

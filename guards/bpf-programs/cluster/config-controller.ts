@@ -1,4 +1,4 @@
-/** Says of each Config, which bpfman-operator is installed with, that it has no effect here. */
+/** Reports in the status of each Config, the object that bpfman-operator is installed with, that it has no effect here. */
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import {
@@ -18,7 +18,7 @@ interface ConfigControllerOptions extends ControllerContext {
 
 const message = 'Rampart does not use it: its own options are those of its agents and its operator.';
 
-/** Runs until `signal` aborts; the cache is synced. */
+/** Runs until `signal` aborts; the cache must be synced. */
 export async function runConfigController(options: ConfigControllerOptions): Promise<void> {
   const { client, configs } = options;
   using queue = keyQueue();

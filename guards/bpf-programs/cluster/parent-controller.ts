@@ -1,6 +1,4 @@
-/**
- * Manages the users' objects of every kind and scope: the finalizer and the one condition.
- */
+/** Maintains users' objects of every kind and scope: their finalizer and their one condition. */
 import { labelValue } from '../../../lib/kube/selectors/label-names.ts';
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
 import {
@@ -27,16 +25,16 @@ import { isHeld, parentCondition } from '../engine/parent-condition.ts';
 
 export interface ParentControllerOptions extends ControllerContext {
   readonly parents: readonly { readonly kind: ParentKind; readonly cache: IndexedCache<ParentObject> }[];
-  /** Caches of all kinds, with the index `owner`. */
+  /** Caches of all per-node kinds, with the index `owner`. */
   readonly objects: readonly IndexedCache<NodeObject>[];
   readonly nodes: IndexedCache<Node>;
 }
 
 const WORKERS = 4;
-/** A cache may be behind: an object that an agent has just made may not be in it. */
+/** Then the caches are read again: an object that an agent has just created may not be in them yet. */
 const LOOK_AGAIN_MS = 1_000;
 
-/** Runs until `signal` aborts; the caches are synced. */
+/** Runs until `signal` aborts; the caches must be synced. */
 export async function runParentController(options: ParentControllerOptions): Promise<void> {
   const { parents, objects, nodes } = options;
   const { reconcile } = new ParentController(options);
@@ -74,7 +72,7 @@ class ParentController {
     this.#options = options;
   }
 
-  /** `XdpNsProgram/web/count`. */
+  /** @param id - Such as `XdpNsProgram/web/count`. */
   readonly reconcile = async (id: string, signal: AbortSignal): Promise<Result> => {
     const slash = id.indexOf('/');
     const [name, key] = [id.slice(0, slash), id.slice(slash + 1)];

@@ -13,10 +13,10 @@ import { nodeOf } from '../engine/parent-condition.ts';
 import { runConfigController } from './config-controller.ts';
 import { runParentController } from './parent-controller.ts';
 
-/** Manages the users' objects while this process holds the lease; runs until the signal aborts. */
+/** Maintains users' objects while this process holds the lease; runs until the signal aborts. */
 export const bpfProgramsCluster: ClusterPart = (context) => context.lead(work);
 
-/** Runs while this process leads. */
+/** The work of one term; runs until the term ends. */
 async function work(context: GuardContext): Promise<void> {
   const { client, signal, logger } = context;
   const parents = parentKinds.map((kind) => ({ kind, cache: context.cache(parentQuery(kind)) }));

@@ -1,4 +1,4 @@
-/** The bytecode that `rampart bpf verify` looks at: a file, or an image of a registry. */
+/** The bytecode that `rampart bpf verify` checks: a file, or an image in a registry. */
 import { mkdtempDisposableSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -20,10 +20,10 @@ export interface Subject {
   readonly types: Readonly<Record<string, string>> | undefined;
 }
 
-/** Bytecode that agents would not load. */
+/** Bytecode that agents would not load, because its signatures do not suffice. */
 export interface Untrusted {
   readonly digest: string;
-  /** Why not. */
+  /** Why it is not trusted. */
   readonly untrusted: string;
 }
 
@@ -74,7 +74,7 @@ function verificationOf({ bpfVerificationConfig: path }: SubjectOptions): Byteco
   return path === undefined ? undefined : new BytecodeVerification(path);
 }
 
-/** @throws {RampartError} errors that mean that its trust is unknown, not that it is untrusted. */
+/** Why the bytecode is not trusted; undefined if it is. @throws {RampartError} if it cannot be determined whether it is trusted */
 async function objectionOf(check: () => Promise<void> | void): Promise<string | undefined> {
   try {
     await check();
@@ -85,7 +85,7 @@ async function objectionOf(check: () => Promise<void> | void): Promise<string | 
   }
 }
 
-/** @throws {RampartError} `INPUT` */
+/** @throws {RampartError} `INPUT` if the file cannot be read or is invalid */
 function readCredentials(path: string): CredentialsSource {
   let text: string;
   try {

@@ -10,7 +10,7 @@ import type { AttachType } from '../kernel/desired.ts';
 import { type BpfOptions, inspecting } from './options.ts';
 
 export interface StatsOptions extends BpfOptions {
-  /** Milliseconds. */
+  /** How long to measure, in milliseconds. */
   readonly time: number;
   readonly top?: true;
   readonly sort: (typeof sortKeys)[number];

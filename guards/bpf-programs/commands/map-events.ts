@@ -7,10 +7,10 @@ import type { MapEventsOptions } from './map-command.ts';
 import { documentText } from '../../../lib/cli/document.ts';
 import { place } from './print.ts';
 
-/** Limit of output that its reader has not taken yet: programs may write faster than a terminal shows. */
+/** Limit of output that its reader has not accepted yet: programs may write faster than a terminal shows. */
 const MAX_WAITING_BYTES = 8 * 1024 * 1024;
 
-/** Ends with the signal, or after the number of events. @throws what ended the reading. */
+/** Runs until the signal aborts, or for the requested number of events. @throws the error that ended the reading. */
 export async function runEvents(name: MapName, options: MapEventsOptions): Promise<void> {
   const { signal } = stopSignal();
   const { promise: ended, resolve: end, reject: fail } = Promise.withResolvers<void>();

@@ -37,7 +37,7 @@ export function runMapList(options: MapListOptions): void {
   );
 }
 
-/** The distinct texts, in one cell. */
+/** The distinct texts in one cell, separated by spaces; `-` without any. */
 function listed(all: readonly (string | undefined)[]): string {
   return [...new Set(all)].filter((one) => one !== undefined).join(' ') || '-';
 }

@@ -47,7 +47,7 @@ function hookText({ hook, direction, mode, filter }: InterfaceProgram): string {
   return parts.filter((part) => part !== '').join(' ');
 }
 
-/** The caller disposes it. @throws {RampartError} `NOT_FOUND`, and what the container runtime says. */
+/** The network namespace to show; the caller disposes of it. @throws {RampartError} `NOT_FOUND`, and errors of the container runtime. */
 async function networkOf({ netns, pod, criSocket }: NetOptions): Promise<NetworkPlace> {
   if (netns !== undefined) {
     const path = netns.includes('/') ? netns : join('/run/netns', netns);
@@ -59,13 +59,13 @@ async function networkOf({ netns, pod, criSocket }: NetOptions): Promise<Network
   try {
     return NetworkPlace.of({ container: await containerOf(pod, criSocket) });
   } catch (error) {
-    // The container has ended meanwhile.
+    // The container has just ended.
     if (!(error instanceof ProgramFailure)) throw error;
     throw notFound(`pod ${pod} cannot be entered`, error.message);
   }
 }
 
-/** One of the containers of a pod. */
+/** One of a pod's containers: all share its network. */
 async function containerOf(wanted: string, socketPath: string | undefined): Promise<ContainerPlace> {
   const [namespace, name, ...more] = wanted.split('/');
   if (name === undefined || more.length > 0) {

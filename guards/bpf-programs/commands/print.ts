@@ -1,4 +1,4 @@
-/** Common to the commands of `rampart bpf`: where they read, and how they print. */
+/** What the commands of `rampart bpf` share: where they read, and how they print. */
 import { renderTable, type Row } from '../../../lib/output/table.ts';
 import { printDocument, type Schema } from '../../../lib/cli/document.ts';
 import { outputOptions } from '../../../lib/cli/output.ts';
@@ -17,12 +17,12 @@ export function print(head: readonly string[], rows: readonly Row[], options: Bp
   process.stdout.write(`${tableText(head, rows, options)}\n`);
 }
 
-/** Ends without a newline. */
+/** The table, without a newline at its end. */
 export function tableText(head: readonly string[], rows: readonly Row[], { output }: BpfOptions): string {
   return renderTable(rows, { head, ...outputOptions(100, { isWide: output === 'wide' }) });
 }
 
-/** Prints the document if one was requested; otherwise the caller prints a table. */
+/** If JSON or YAML is requested, prints the value and returns true; otherwise the caller prints a table. */
 export function isPrinted({ output }: BpfOptions, schema: Schema, value: object): boolean {
   if (output !== 'json' && output !== 'yaml') return false;
   printDocument(output, schema, value);

@@ -1,4 +1,4 @@
-/** Objects that request programs, from manifests: checked as the API server checks them. */
+/** Reads manifests of objects that request programs, and checks them as the API server would. */
 import { readFileSync } from 'node:fs';
 
 import {
@@ -16,17 +16,17 @@ import { type Parent, parentOf } from '../engine/parent.ts';
 import { group } from '../group.ts';
 
 export interface RequestedObject {
-  /** `XdpProgram/count`; with its namespace, if it has one. */
+  /** Such as `XdpProgram/count`, or with a namespace, `XdpNsProgram/web/count`. */
   readonly name: string;
-  /** As the API server would store it; undefined if it refuses the object. */
+  /** The object as the API server would store it; undefined if it would refuse the object. */
   readonly parent: Parent | undefined;
-  /** Why it does: each names its field. */
+  /** Why the API server would refuse it; each text names its field. */
   readonly problems: readonly string[];
 }
 
 /**
- * @param path - Of a file; `-` is standard input.
- * @throws {RampartError} `INPUT` for what cannot be read, or has no such objects.
+ * @param path - The path of a file; `-` is standard input.
+ * @throws {RampartError} `INPUT` if it cannot be read, or has no such objects.
  */
 export function readObjects(path: string): readonly RequestedObject[] {
   const { objects, problems } = parseManifest(textOf(path), path);
@@ -55,7 +55,7 @@ function kindOf(
   object: KubeObject & { readonly apiVersion: string; readonly kind: string },
 ): ParentKind | undefined {
   if (!object.apiVersion.startsWith(`${group}/`)) return undefined;
-  // One name has a kind in each API, of which one has namespaces.
+  // Both APIs have a kind BpfApplication: their specs differ.
   const { spec } = object as { readonly spec?: unknown };
   if (object.kind === 'BpfApplication')
     return bpfApplicationOf[

@@ -73,7 +73,7 @@ function chainText(chain: ChainView, options: BpfOptions): string {
   return [printable(title.join(', ')), table, ...notes.map(printable)].join('\n');
 }
 
-/** @throws {RampartError} `IN_USE` while an agent holds them. */
+/** @throws {RampartError} `IN_USE` while an agent holds the programs. */
 export async function runCleanup(options: BpfOptions): Promise<void> {
   place(options);
   await using host = await openLockedHost(
@@ -86,7 +86,7 @@ export async function runCleanup(options: BpfOptions): Promise<void> {
   else process.stdout.write(`${removed.map((line) => `removed ${printable(line)}`).join('\n')}\n`);
 }
 
-/** The refused version and its reason, as in the object, without the lines of the verifier. */
+/** The refused version, and the reason as in the object's condition, but without the lines of the verifier. */
 function refusedText(
   { source, digest, functionName, why }: RefusedVersion,
   shown: (digest: string) => string,
@@ -99,7 +99,7 @@ function versionText(source: string, digest: string): string {
   return `${source} ${digest}`.trim();
 }
 
-/** As `sha256:0123456789ab`, which is enough to distinguish them. */
+/** Shortened to `sha256:0123456789ab`, which is enough to distinguish digests. */
 function shortDigest(digest: string): string {
   return digest.slice(0, 'sha256:'.length + 12);
 }

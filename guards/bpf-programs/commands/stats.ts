@@ -1,4 +1,4 @@
-/** `rampart bpf stats`: one measurement, or one after the other on a terminal. */
+/** `rampart bpf stats`: a single measurement or, on a terminal, one after the other. */
 import { printable } from '../../../lib/output/printable.ts';
 import { sleep, systemClock } from '../../../lib/time/clock.ts';
 import { enableStatistics } from '../kernel/info.ts';
@@ -13,7 +13,7 @@ import { isPrinted, noPrograms, place, tableText } from './print.ts';
 /** The difference between two readings of the counters. */
 interface Rate {
   readonly runs: bigint;
-  /** Null for a member of a chain, whose time is that of the chain, and if there is nothing to divide. */
+  /** Null for a member of a chain, since only the time of the whole chain is known, and if there were no runs. */
   readonly nsPerRun: number | null;
   /** Share of one CPU; null for a member of a chain. */
   readonly cpuPercent: number | null;
@@ -47,14 +47,14 @@ export async function runStats(options: StatsOptions): Promise<void> {
   const reading = place(options);
   const isLive =
     options.top === true && process.stdout.isTTY && options.output !== 'json' && options.output !== 'yaml';
-  // Only while it is open: each run costs a few ns more.
+  // The kernel counts only while this descriptor is open: counting costs a few ns for each run.
   using _statistics = enableStatistics();
   let before = take(reading, options);
   for (;;) {
     try {
       await sleep(systemClock, options.time, signal);
     } catch (error) {
-      // The command is a measurement, which may be ended early.
+      // The user may end the measurement early: then it is printed as it is.
       if (!signal.aborted) throw error;
       if (isLive) return;
     }
@@ -74,7 +74,7 @@ function take(reading: ReadOptions, { all }: StatsOptions): Taken {
   return { atMs: performance.now(), counters: countersOf(reading, all === true) };
 }
 
-/** Earlier runs do not count: the kernel's counters are not reset. */
+/** Subtracts the earlier counters, since the kernel never resets them. */
 function difference(before: Taken, now: Taken): Measured {
   const measuredMs = now.atMs - before.atMs;
   const rateOf = (

@@ -1,4 +1,4 @@
-/** `rampart bpf verify -f`: what objects request, loaded here and attached nowhere. */
+/** `rampart bpf verify -f`: loads what objects request, and attaches nothing. */
 import { mapInfo, programInfo } from '../kernel/info.ts';
 import { printable } from '../../../lib/output/printable.ts';
 import type { Member } from '../engine/member.ts';
@@ -19,14 +19,14 @@ import { lines, printPrograms } from './verify.ts';
 import { readObjects, type RequestedObject } from './requested-objects.ts';
 
 interface VerifiedChain {
-  /** Undefined: the primary interface, those that discovery finds, or those of pods. */
+  /** Undefined for the primary interface, interfaces found by discovery, or those of pods. */
   readonly interface: string | undefined;
   readonly kind: 'tc' | 'xdp';
   readonly direction: 'egress' | 'ingress' | undefined;
-  /** How many programs would run there, with those that do now. */
+  /** The number of programs that would run there, including those that run now. */
   readonly members: number;
   readonly accepted: boolean;
-  /** Why not, for each program that could not join it. */
+  /** Why programs could not join the chain: a message for each of them. */
   readonly messages: readonly string[];
 }
 
@@ -34,13 +34,13 @@ interface VerifiedObject {
   readonly object: string;
   readonly digest: string | undefined;
   readonly accepted: boolean;
-  /** Problems of the object itself: fields, labels of its image, the file. */
+  /** Problems of the object itself: in its fields, in the labels of its image, in the file. */
   readonly problems: readonly string[];
   readonly programs: readonly VerifiedProgram[];
   readonly chains: readonly VerifiedChain[];
 }
 
-/** @returns the exit code: 0 if all would run here, 1 if one would not. */
+/** @returns the exit code: 0 if all programs would run here, 1 if one would not. */
 export async function runVerifyObjects(
   path: string,
   options: VerifyOptions,
@@ -96,7 +96,7 @@ async function verifyObject(
   }
 }
 
-/** Each program once, however many places it is attached at. */
+/** The programs of an object, each only once even if it is attached in several places. */
 function wantedOf({ members }: Parent): readonly WantedProgram[] {
   const wanted = new Map<string, WantedProgram>();
   for (const { type, spec } of members) {
@@ -119,7 +119,7 @@ function labelProblems({ members }: Parent, { types }: Subject): readonly string
   return [...new Set(problems)];
 }
 
-/** Where the agent keeps what runs; undefined if it never ran. */
+/** Where the agent keeps what runs; undefined if it has never run. */
 function placeOf({ bpffs, bpfState }: VerifyOptions): ReadOptions | undefined {
   if (!isBpffs(bpffs)) return undefined;
   return { bpffs, name: pinDirectory, stateDirectory: programsDirectory(bpfState) };
@@ -174,7 +174,7 @@ interface Ordered {
   readonly proceedOn: number;
 }
 
-/** Undefined if it is not a member of a chain. */
+/** Undefined if the program is not a member of a chain. */
 function orderOf(member: Member): Ordered | undefined {
   if (member.unlinked !== undefined || (member.type !== 'xdp' && member.type !== 'tc')) return undefined;
   const { spec } = member;

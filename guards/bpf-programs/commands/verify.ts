@@ -10,7 +10,7 @@ import { attachTypes, type VerifyOptions } from './command.ts';
 import type { BpfOptions } from './options.ts';
 import { isPrinted, print } from './print.ts';
 
-/** @returns the exit code: 0 if this kernel accepts all, 1 if it does not. */
+/** @returns the exit code: 0 if this kernel accepts all programs, 1 if it does not. */
 export async function runVerify(what: string | undefined, options: VerifyOptions): Promise<number> {
   const { filename } = options;
   if ((what === undefined) === (filename === undefined)) {
@@ -40,12 +40,12 @@ export async function runVerify(what: string | undefined, options: VerifyOptions
   return problems.length === 0 && programs.every(({ loads }) => loads) ? 0 : 1;
 }
 
-/** Printable, line by line. */
+/** Makes each line of a text printable. */
 export function lines(text: string): string {
   return text.split('\n').map(printable).join('\n');
 }
 
-/** As a table, and below it why some are refused. */
+/** Prints a table, and below it the reasons of refusals. */
 export function printPrograms(programs: readonly VerifiedProgram[], options: BpfOptions): void {
   print(
     ['PROGRAM', 'TYPE', 'VERDICT', 'INSTRUCTIONS VERIFIED'],
@@ -66,7 +66,7 @@ export function printPrograms(programs: readonly VerifiedProgram[], options: Bpf
   }
 }
 
-/** The section takes precedence, then the labels of the image. */
+/** Verifies the programs of a file or image. A program's section decides its type; if it does not, the labels of the image do. */
 function verified(
   what: string,
   { bytes, types }: Subject,

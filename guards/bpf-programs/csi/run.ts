@@ -1,4 +1,4 @@
-/** The CSI driver `csi.bpfman.io` of this node, registered with its kubelet. */
+/** Runs the CSI driver `csi.bpfman.io` of this node, and registers it with the kubelet. */
 import { chmodSync, existsSync, mkdirSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
@@ -10,17 +10,17 @@ import { sleep, systemClock } from '../../../lib/time/clock.ts';
 import { driverMethods, driverName, registrationMethods } from './services.ts';
 import { Volumes, type VolumesOptions } from './volumes.ts';
 
-/** Kubelet makes its directories when it starts. */
+/** The kubelet creates its directories only when it starts. */
 const RETRY_MS = 10_000;
 
 export interface CsiOptions extends Omit<VolumesOptions, 'mountNamespace'> {
-  /** `/proc/1/ns/mnt` */
+  /** Such as `/proc/1/ns/mnt`. */
   readonly mountNamespacePath: string;
   readonly nodeName: string;
   readonly version: string;
 }
 
-/** One for a node. */
+/** There is one driver on each node. */
 export class CsiDriver {
   readonly #options: CsiOptions;
   #volumes: Volumes | undefined;
@@ -31,12 +31,12 @@ export class CsiDriver {
     this.#options = options;
   }
 
-  /** Why kubelet cannot mount volumes. */
+  /** Why the kubelet cannot mount volumes; undefined if it can. */
   get problem(): string | undefined {
     return this.#problem;
   }
 
-  /** Calls that failed, without those for programs that are not loaded yet. */
+  /** The number of failed calls, except those for programs that are not loaded yet. */
   get failures(): number {
     return this.#failures;
   }
@@ -45,12 +45,12 @@ export class CsiDriver {
     return this.#volumes?.size ?? 0;
   }
 
-  /** After a change of programs: volumes get the maps of the versions that run. */
+  /** Call this after programs have changed: mounted volumes get the maps of the running versions. */
   refresh(): void {
     this.#volumes?.refresh();
   }
 
-  /** Serves until the signal aborts. Mounted volumes stay. */
+  /** Serves until the signal aborts. Volumes stay mounted. */
   async run(signal: AbortSignal): Promise<void> {
     const { mountNamespacePath, logger } = this.#options;
     while (!signal.aborted) {
@@ -76,7 +76,7 @@ export class CsiDriver {
       driverMethods({
         ...{ volumes, nodeName, version },
         onFailure: (method, error) => {
-          // Pods may come before their programs: kubelet tries again.
+          // A pod may start before its programs are loaded: the kubelet tries again.
           const isExpected = error instanceof GrpcError && error.status === grpcStatus.NOT_FOUND;
           if (!isExpected) this.#failures++;
           logger[isExpected ? 'debug' : 'warn']({ err: error, method }, 'a call of kubelet failed');
@@ -91,16 +91,16 @@ export class CsiDriver {
       }),
     );
     await this.#listen(mountNamespace, driver, socket);
-    // Kubelet calls as soon as it sees this one.
+    // The driver's socket is already served: the kubelet connects to it as soon as it sees the registration.
     await this.#listen(mountNamespace, registering, registration);
     const { promise: aborted, resolve } = Promise.withResolvers<void>();
     signal.addEventListener('abort', () => resolve(), { once: true });
     if (signal.aborted) resolve();
     await aborted;
-    // Otherwise kubelet would go on calling, also after it was started again.
+    // Otherwise the kubelet would continue to call the driver, even after a restart.
     mountNamespace.visit(() => {
       for (const path of [registration, socket]) rmSync(path, { force: true });
-      // Nothing else is in it, and no other process removes it.
+      // The directory contains nothing else, and no other process removes it.
       rmSync(dirname(socket), { recursive: true, force: true });
     });
   }
@@ -114,7 +114,7 @@ export class CsiDriver {
           next: 'Set the directory of kubelet (--root-dir) with --bpf-csi',
         });
       mkdirSync(dirname(path), { recursive: true, mode: 0o750 });
-      // Left by the previous process, which may have been killed.
+      // The socket of a previous process, which may have been killed.
       rmSync(path, { force: true });
       return server.listen(path);
     });

@@ -39,7 +39,7 @@ export type CsiMessage<Name extends keyof Messages> = Message<Messages, Name>;
 
 export const codec = new MessageCodec(messages, 'request of kubelet');
 
-/** VOLUME_MOUNT_GROUP of NodeServiceCapability.RPC.Type: fsGroup is applied by the driver. */
+/** VOLUME_MOUNT_GROUP of NodeServiceCapability.RPC.Type: the driver itself applies fsGroup. */
 export const VOLUME_MOUNT_GROUP = 6;
 
 interface Method {

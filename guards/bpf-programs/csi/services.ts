@@ -1,4 +1,4 @@
-/** The services that kubelet calls: Identity and Node of CSI, and the registration of plugins. */
+/** The services that the kubelet calls: Identity and Node of CSI, and the registration of plugins. */
 import type { GrpcMethod } from '../../../lib/grpc/server.ts';
 import { GrpcError, grpcStatus } from '../../../lib/grpc/status.ts';
 import { codec, type CsiMessage, type MethodName, methods, VOLUME_MOUNT_GROUP } from './schema.ts';
@@ -6,7 +6,7 @@ import type { PublishRequest, Volumes } from './volumes.ts';
 
 export const driverName = 'csi.bpfman.io';
 
-/** Keys of volumeAttributes, and what kubelet adds to them if the CSIDriver has podInfoOnMount. */
+/** Keys of volumeAttributes. The kubelet adds the last three if the CSIDriver has podInfoOnMount. */
 const attribute = {
   program: `${driverName}/program`,
   maps: `${driverName}/maps`,
@@ -59,7 +59,7 @@ export function driverMethods({
 }
 
 /**
- * The methods that kubelet calls on the socket in its directory of plugins.
+ * The methods that the kubelet calls on the socket in its directory of plugins.
  *
  * @param onStatus - Called with the reason why the driver is not registered; undefined once it is.
  */
@@ -99,7 +99,7 @@ function served<Names extends MethodName>(
   );
 }
 
-/** @throws {GrpcError} `INVALID_ARGUMENT` */
+/** @throws {GrpcError} `INVALID_ARGUMENT` if an attribute is missing or invalid */
 function publishRequest({
   volumeId,
   targetPath,
@@ -131,7 +131,7 @@ function publishRequest({
 
 function groupOf(text: string): number | undefined {
   if (text === '') return undefined;
-  // 2^32 - 1 would mean: leave it unchanged.
+  // 2^32 - 1 is not a group: to chown(2) it means "leave unchanged".
   if (/^\d{1,10}$/.test(text) && Number(text) < 0xffff_ffff) return Number(text);
   throw invalid(`fsGroup ${JSON.stringify(text)} is not the number of a group`);
 }

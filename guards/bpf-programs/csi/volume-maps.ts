@@ -1,4 +1,4 @@
-/** Which maps a volume of a pod has: by the name of a program or application, and the names of its maps. */
+/** Which maps a pod's volume has: those of a program or application, selected by name. */
 import { join } from 'node:path';
 
 import { GrpcError, grpcStatus } from '../../../lib/grpc/status.ts';
@@ -18,9 +18,9 @@ export interface VolumeMaps {
 
 export interface PinnedMap {
   readonly name: string;
-  /** The kernel's. */
+  /** The kernel's ID of the map. */
   readonly id: number;
-  /** In the bpffs of the node. */
+  /** The path in the node's bpffs. */
   readonly path: string;
 }
 
@@ -34,10 +34,10 @@ export function mayUseClusterMaps(namespace: string, allowed: readonly string[])
 }
 
 /**
- * The maps of programs of the pod's namespace, or else, if it may have them, those of cluster-scoped programs.
+ * The maps of programs in the pod's namespace or, if there is no such program and the namespace may use them, of cluster-scoped programs.
  *
- * @throws {GrpcError} `NOT_FOUND` if no such program runs, or has no such map; kubelet tries again. `FAILED_PRECONDITION` if there are
- *   several maps of a name.
+ * @throws {GrpcError} `NOT_FOUND` if no such program runs, or it has no such map; the kubelet tries again. `FAILED_PRECONDITION` if several
+ * maps have the same name.
  */
 export function findMaps(
   place: ReadOptions,
@@ -79,7 +79,7 @@ function mapNamed(
       .filter(({ name }) => name === wanted)
       .map(({ id, pin }) => ({ record, id, path: join(pins.program(record), 'maps', pin) })),
   );
-  // An object of v0.5.5 has maps of its own in each pod that it selects.
+  // In v0.5.5, an object has separate maps in each pod that it selects.
   const inPod = found.filter(({ record }) => record.pod === `${namespace}/${pod}`);
   const candidates = inPod.length > 0 ? inPod : found;
   const [first] = candidates;

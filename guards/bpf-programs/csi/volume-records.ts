@@ -1,17 +1,17 @@
-/** The mounted volumes, for the next process: on tmpfs, because mounts end with this boot too. */
+/** Records the mounted volumes for the next process. On tmpfs, since mounts end with this boot as well. */
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { keyOf } from '../kernel/records.ts';
 import type { VolumeMaps } from './volume-maps.ts';
 
-/** A volume that is mounted. */
+/** A mounted volume. */
 export interface Volume extends VolumeMaps {
   readonly volumeId: string;
   readonly targetPath: string;
   readonly readOnly: boolean;
   readonly group?: number | undefined;
-  /** The kernel's, in the order of `maps`. */
+  /** The kernel's IDs of the maps, in the order of `maps`. */
   readonly mapIds: readonly number[];
 }
 
@@ -19,12 +19,12 @@ export class VolumeRecords {
   readonly #directory: string;
   readonly #volumes = new Map<string, Volume>();
 
-  /** Reads what an earlier process wrote. @throws {Error} of the file system */
+  /** Reads the records of an earlier process. @throws {Error} errors of the file system */
   constructor(directory: string) {
     this.#directory = directory;
     mkdirSync(directory, { recursive: true, mode: 0o700 });
     for (const name of readdirSync(directory)) {
-      // Files of interrupted writes have other names.
+      // Interrupted writes leave files with other names.
       if (!name.endsWith('.json')) continue;
       const volume = JSON.parse(readFileSync(join(directory, name), 'utf8')) as Volume;
       this.#volumes.set(volume.volumeId, volume);

@@ -1,7 +1,7 @@
 /**
- * The volumes of pods: each is a bpffs of its own with maps of one program or application, mounted where kubelet asks for it.
+ * The volumes of pods: each is a separate bpffs with maps of one program or application, mounted where the kubelet requests it.
  *
- * Nothing here waits for anything, so that no two calls for a volume meet.
+ * Everything here is synchronous, so that no two calls for a volume overlap.
  */
 import { chmodSync, chownSync, mkdirSync, renameSync, rmdirSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
@@ -29,7 +29,7 @@ import type { ReadOptions } from '../kernel/running/kept.ts';
 import { findMaps, type PinnedMap, type VolumeMaps } from './volume-maps.ts';
 import { type Volume, VolumeRecords } from './volume-records.ts';
 
-/** A request of kubelet. */
+/** A request of the kubelet to mount a volume. */
 export interface PublishRequest extends VolumeMaps {
   readonly volumeId: string;
   readonly targetPath: string;
@@ -41,25 +41,25 @@ export interface PublishRequest extends VolumeMaps {
 }
 
 export interface VolumesOptions {
-  /** Where the programs of this node are. */
+  /** Where the agent of this node keeps its programs. */
   readonly place: ReadOptions;
-  /** On tmpfs: holds the mounted volumes. */
+  /** A directory on tmpfs for the records of mounted volumes. */
   readonly directory: string;
-  /** The namespace of the node: kubelet sees its mounts. */
+  /** The mount namespace of the node: the kubelet sees mounts made in it. */
   readonly mountNamespace: MountNamespace;
-  /** Absolute, without a slash at its end. */
+  /** Absolute, without a slash at the end. */
   readonly kubeletDirectory: string;
-  /** Whose pods may have maps of cluster-scoped programs. */
+  /** Namespaces whose pods may use maps of cluster-scoped programs. */
   readonly clusterNamespaces: readonly string[];
   readonly logger: Logger;
 }
 
 /**
- * The part of a bpffs that pods see: in its root the kernel puts lists of all programs and maps of the node
- * (CONFIG_BPF_PRELOAD), which stay.
+ * The only directory of a volume's bpffs that pods see: the kernel puts lists of all programs and maps of the node into the root
+ * (CONFIG_BPF_PRELOAD), where they cannot be removed.
  */
 const TOP = 'maps';
-/** In the place of a map that is replaced; no map can have this name. */
+/** The name under which a map's replacement is pinned before it is renamed; no map can have this name. */
 const NEXT = 'rampart-next';
 const directoryFlags = openFlags.PATH | openFlags.DIRECTORY;
 const noLinks = resolveFlags.BENEATH | resolveFlags.NO_SYMLINKS | resolveFlags.NO_MAGICLINKS;
@@ -73,20 +73,21 @@ export class Volumes {
     this.#records = new VolumeRecords(options.directory);
   }
 
-  /** How many are mounted. */
+  /** The number of mounted volumes. */
   get size(): number {
     return this.#records.all.length;
   }
 
   /**
-   * Mounts a volume, unless it is mounted already.
+   * Mounts a volume, unless it is already mounted.
    *
-   * @throws {GrpcError} `INVALID_ARGUMENT`, `ALREADY_EXISTS` for a volume that is mounted with something else, and as {@link findMaps}.
-   * @throws {RampartError} of the kernel.
+   * @throws {GrpcError} `INVALID_ARGUMENT`, `ALREADY_EXISTS` if the volume is mounted with other attributes, and as {@link findMaps}.
+   * @throws {RampartError} if the kernel refuses.
    */
   publish({ targetPath, uid, ...request }: PublishRequest): void {
     const place = this.#targetOf(targetPath);
-    // Kubelet writes both. If the CSIDriver does not have podInfoOnMount, the author of the pod chooses the namespace, but does not know this.
+    // The kubelet puts the pod's uid into the path and into the attributes. Without podInfoOnMount, the author of the pod could set the
+    // attributes, and so choose the namespace, but does not know the uid.
     if (place.uid !== uid)
       throw new GrpcError(
         grpcStatus.INVALID_ARGUMENT,
@@ -118,7 +119,7 @@ export class Volumes {
     }
   }
 
-  /** Unmounts a volume, if it is mounted, and removes the directory. @throws as {@link publish} */
+  /** Unmounts a volume if it is mounted, and removes its directory. @throws as {@link publish} */
   unpublish(volumeId: string, targetPath: string): void {
     this.#visit(this.#targetOf(targetPath), (path) => {
       while (isBpffs(path)) unmount(path);
@@ -131,13 +132,13 @@ export class Volumes {
     this.#records.drop(volumeId);
   }
 
-  /** Pins the maps of the running version, if a new version of a program has others. */
+  /** Pins the maps of the running versions in volumes whose programs were replaced. */
   refresh(): void {
     for (const volume of this.#records.all) {
       try {
         this.#refresh(volume);
       } catch (error) {
-        // No longer loaded: the volume keeps its maps.
+        // The program is no longer loaded: the volume keeps its maps.
         if (error instanceof GrpcError) continue;
         this.#options.logger.error(
           { err: error, volume: volume.volumeId },
@@ -156,7 +157,7 @@ export class Volumes {
       isBpffs(path) ? open() : undefined,
     );
     if (root === undefined) {
-      // Kubelet does not unmount a volume that is gone.
+      // The volume is no longer mounted, and the kubelet does not unmount it again.
       this.#records.drop(volume.volumeId);
       return;
     }
@@ -180,7 +181,7 @@ export class Volumes {
 
   #mount(place: Target, mount: Fd): void {
     const exists = this.#visit(place, (path, open) => {
-      // From an earlier attempt, or from the previous owner of this driver.
+      // A mount of an earlier attempt, or of bpfman's driver with the same name.
       while (isBpffs(path)) unmount(path);
       try {
         mkdirSync(path, { mode: 0o750 });
@@ -202,7 +203,7 @@ export class Volumes {
       );
   }
 
-  /** @throws {GrpcError} `INVALID_ARGUMENT` for a path that is not one of kubelet's volumes. */
+  /** @throws {GrpcError} `INVALID_ARGUMENT` for a path outside the kubelet's volumes. */
   #targetOf(path: string): Target {
     const { kubeletDirectory } = this.#options;
     const below = path.startsWith(`${kubeletDirectory}/`) ? path.slice(kubeletDirectory.length + 1) : '';
@@ -215,8 +216,8 @@ export class Volumes {
   }
 
   /**
-   * Runs `work` in the mount namespace of the node, with the path of the target in its directory, to which no link on the way leads, and with
-   * what opens the target itself, or what is in it. Undefined if that directory does not exist.
+   * Runs `work` in the mount namespace of the node. `path` names the target through its open parent directory, which was reached without
+   * following links; `open` opens the target, or a file in it. Undefined if the parent directory does not exist.
    */
   #visit<T>({ below }: Target, work: (path: string, open: (name?: string) => Fd) => T): T | undefined {
     const { mountNamespace, kubeletDirectory } = this.#options;
@@ -237,7 +238,7 @@ export class Volumes {
 /** Where a volume is mounted. */
 interface Target {
   readonly path: string;
-  /** From the directory of kubelet. */
+  /** Relative to the kubelet's directory. */
   readonly below: string;
   /** Uid of the pod. */
   readonly uid: string;
@@ -259,7 +260,7 @@ function isSame(
   return known.targetPath === targetPath && text(known) === text(request);
 }
 
-/** A file of a directory that is open, whatever its path leads to by now. */
+/** The path of a file through an open directory: it stays valid even if the directory's own path changes. */
 function at(directory: Fd, ...names: readonly string[]): string {
   return join(`/proc/self/fd/${directory.number}`, '.', ...names);
 }

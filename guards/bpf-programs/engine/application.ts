@@ -1,6 +1,6 @@
 /**
- * A ClusterBpfApplication or BpfApplication of v0.6 as the engine has it: each link becomes a member in the form of v0.5.5, and each program
- * one more, for where it has no link.
+ * Converts a ClusterBpfApplication or BpfApplication of v0.6: each link becomes a member in the form of v0.5.5, and each program one more
+ * member, for nodes where it has no link.
  */
 import {
   type ApplicationProgram,
@@ -27,7 +27,7 @@ export function membersOfApplication({ programs, mapOwnerSelector }: Application
   const idOf = distinctIds();
   return programs.flatMap((program, index) => {
     const field = fieldOf(program);
-    // The schema rejects it; an object that was stored before the schema did so has nothing to run.
+    // The schema rejects this; an object that was stored under an earlier schema has nothing to run.
     if (field === undefined) return [];
     const appProgramId = idOf(`${field}-${program.name}`);
     const common = { bpffunctionname: program.name, mapownerselector: mapOwnerSelector };
@@ -49,7 +49,7 @@ export function membersOfApplication({ programs, mapOwnerSelector }: Application
   });
 }
 
-/** The spec field that belongs to a program's type: `xdp` for `XDP`. Undefined for an unknown type. */
+/** The spec field that has the links of a program's type: `xdp` for `XDP`. Undefined for an unknown type. */
 export function fieldOf({ type }: Pick<ApplicationProgram, 'type'>): LinkType | undefined {
   return (Object.keys(applicationMembers) as LinkType[]).find(
     (field) => applicationMembers[field].name === type,
@@ -73,7 +73,7 @@ function fieldsOf(type: LinkType, program: string, link: string): MemberFields {
 
 type Reader<Field extends LinkType> = (link: LinkSpecs[Field], kernelFunction: string | undefined) => object;
 
-/** The fields of v0.5.5, by type. */
+/** Convert a link into the spec fields of v0.5.5, by type. */
 const readers: { readonly [Field in LinkType]: Reader<Field> } = {
   xdp: (link) => ({ ...onInterfaces(link), proceedon: spelled(link.proceedOn) }),
   tc: (link) => ({ ...onInterfaces(link), ...directed(link), proceedon: spelled(link.proceedOn) }),
@@ -109,7 +109,7 @@ function selectorOf({
   return primaryNodeInterface === undefined ? {} : { primarynodeinterface: primaryNodeInterface };
 }
 
-/** v0.5.5 has the same words, in lower case; and with an underscore in one. */
+/** The spelling of v0.5.5: lower case, and in one word an underscore. */
 function spelled(actions: readonly string[]): string[] {
   return actions.map((action) =>
     action === 'DispatcherReturn' ? 'dispatcher_return' : action.toLowerCase(),

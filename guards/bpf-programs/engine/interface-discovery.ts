@@ -4,17 +4,17 @@ import type { InterfacesDiscovery } from '../application-schema.ts';
 
 /** A network namespace of the node. */
 export interface DiscoveredNetwork {
-  /** `/run/netns/blue`; undefined: the node's own. */
+  /** Such as `/run/netns/blue`; undefined for the node's own. */
   readonly path: string | undefined;
   readonly interfaces: readonly string[];
 }
 
 export type InterfaceFilter = (name: string) => boolean;
 
-/** Steps for one character of a name at most. */
+/** Limit of steps that a pattern may take for one character of a name. */
 const MAX_STEPS = 1000;
 
-/** @returns what is wrong with it, after its field; undefined if nothing is. */
+/** @returns what is wrong with the configuration, beginning with the field; undefined if it is valid. */
 export function interfaceFilter({
   excludeInterfaces,
   allowedInterfaces = [],

@@ -1,4 +1,7 @@
-/** Whose maps a program shares: the object of the node that its `mapownerselector` selects; in v0.6, the application. */
+/**
+ * Determines whose maps a program shares: in v0.5.5, those of the per-node object that its `mapownerselector` selects; in v0.6, those of an
+ * application.
+ */
 import { labelSelectorOf, labelsMatch, SelectorError } from '../../../lib/kube/selectors/selectors.ts';
 import { type NodeCondition, nodeCondition } from './node-condition.ts';
 import type { Wanted } from './wanted.ts';
@@ -6,9 +9,9 @@ import type { Wanted } from './wanted.ts';
 export type MapOwner = { readonly owner: string | undefined } | { readonly condition: NodeCondition };
 
 /**
- * The owner of the maps of `one`. Only objects of its own namespace count; for a cluster-scoped program, cluster-scoped ones.
+ * The owner of the maps of `one`. Only objects in its namespace are considered; for a cluster-scoped program, only cluster-scoped ones.
  *
- * @param isTried - Whether the kernel is asked for the object with this id.
+ * @param isTried - Whether the kernel will be asked to load the program of the object with this id.
  */
 export function mapOwnerOf(one: Wanted, all: readonly Wanted[], isTried: (id: string) => boolean): MapOwner {
   const found = selectedOwners(one, all);
@@ -68,12 +71,12 @@ function selectedOwners(
   }
 }
 
-/** All programs of an application of v0.6 have the same maps. */
+/** All programs of a v0.6 application count as one: they have the same maps. */
 function isSame(one: Wanted, other: Wanted): boolean {
   return one.parent.kind.api === 'v0.6' ? one.parent === other.parent : one.id === other.id;
 }
 
-/** For one application: the same one as long as its links stay. */
+/** One object for each application: the same one as long as the application's links stay. */
 function firstOfEach(owners: readonly Wanted[]): Wanted[] {
   const byParent = Map.groupBy(owners, ({ parent }) => parent);
   return [...byParent.values()].map((own) => own.toSorted((a, b) => (a.id < b.id ? -1 : 1))[0] as Wanted);
@@ -85,7 +88,7 @@ function labelsOf({ parent, labels }: Wanted): Readonly<Record<string, string>> 
 
 const nameOf = ({ parent, name }: Wanted): string => (parent.kind.api === 'v0.6' ? parent.key : name);
 
-/** Whether the owner's owner, and so on, is `one`. */
+/** Whether following the owners, from `first` on, leads back to `one`. */
 function isCircle(one: Wanted, first: Wanted, all: readonly Wanted[]): boolean {
   const seen = new Set<string>();
   let owner: Wanted | undefined = first;

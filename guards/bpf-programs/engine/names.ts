@@ -1,6 +1,6 @@
 /**
- * The names, labels and annotations of the per-node objects: the same as in bpfman-operator v0.5.5
- * (controllers/bpfman-agent, internal/constants.go), so that tools that select and show them work unchanged.
+ * Names, labels and annotations of the per-node objects: the same as in bpfman-operator v0.5.5 (controllers/bpfman-agent,
+ * internal/constants.go), so that tools that select and display these objects work unchanged.
  */
 import { createHash } from 'node:crypto';
 
@@ -21,37 +21,37 @@ export const annotations = {
   attachPoint: `${prefix}/bpfProgramAttachPoint`,
 } as const;
 
-/** On users' objects: it stays until no node runs any part of them. */
+/** On users' objects: stays until no node runs any of their programs. */
 export const parentFinalizer = `${prefix}.operator/finalizer`;
 
-/** On per-node objects: they stay until the node's kernel has nothing of them. @param controller - Of the kind of their parent. */
+/** On per-node objects: stays until the node's kernel runs nothing for them. @param controller - The controller of the parent's kind. */
 export function nodeFinalizer(controller: string): string {
   return `${prefix}.${controller}controller/finalizer`;
 }
 
-/** Whether it is that of any kind. */
+/** Whether it is the per-node finalizer of any kind. */
 export function isNodeFinalizer(finalizer: string): boolean {
   return /^bpfman\.io\.[a-z]+controller\/finalizer$/.test(finalizer);
 }
 
-/** An annotation of the controller of a kind: `bpfman.io.xdpprogramcontroller/interface`. */
+/** An annotation of the controller for a kind: `bpfman.io.xdpprogramcontroller/interface`. */
 export function kindAnnotation(kind: string, name: string): string {
   return `${prefix}.${kind.toLowerCase()}controller/${name}`;
 }
 
-/** A function, file or tracepoint as a part of an attach point. */
+/** A function, file or tracepoint in the form that it has in an attach point. */
 export function sanitized(name: string): string {
   return name.replace(/^\//, '').replaceAll(/[/_]/g, '-').toLowerCase();
 }
 
-/** Selects the objects of a node. */
+/** A label selector for the objects of a node. */
 export function ofNode(nodeName: string): string {
   return `${labels.hostname}=${labelValue(nodeName)}`;
 }
 
 /**
- * Numbers IDs that come more than once: `a`, `a-2`. bpfman gives two programs of one type and function the same ID,
- * and loses one.
+ * Makes ids distinct by numbering repeated ones: `a`, `a-2`. bpfman gives two programs with the same type and function the same id, and
+ * loses one of them.
  */
 export function distinctIds(): (id: string) => string {
   const counts = new Map<string, number>();

@@ -1,10 +1,10 @@
-/** The one condition of an object: of a per-node object, from the outcome there. */
+/** The one condition of a per-node object, derived from the outcomes on its node. */
 import { type Condition, setCondition } from '../../../lib/kube/object/conditions.ts';
 import type { NodeObject } from '../api.ts';
 import type { Failure, Outcome } from '../kernel/desired.ts';
 import type { Wanted } from './wanted.ts';
 
-/** Types and reasons, as in bpfman-operator. */
+/** Types and reasons of conditions, as in bpfman-operator. */
 const reasons = {
   None: 'None',
   Loaded: 'bpfmanLoaded',
@@ -30,7 +30,7 @@ export function nodeCondition(type: NodeConditionType, message: string): NodeCon
   return { type, reason: reasons[type], message };
 }
 
-/** The status with this condition alone; the same status if nothing changes. */
+/** The status with only this condition; the same object if nothing changes. */
 export function withCondition(
   before: NodeObject['status'],
   { type, reason, message }: Pick<Condition, 'message' | 'reason' | 'type'>,
@@ -46,7 +46,7 @@ export function withCondition(
 
 type Kept = Extract<Outcome, { state: 'kept' }>;
 
-/** The outcome of one program: what the kernel said, or why it was not tried, and what runs nevertheless. */
+/** The outcome of one program: what the kernel answered, or why the kernel was not asked, and which version runs nevertheless. */
 export type Verdict =
   | { readonly outcome: Outcome; readonly digest: string; readonly notes?: readonly string[] }
   | { readonly condition: NodeCondition; readonly kept?: Kept | undefined };
@@ -66,7 +66,7 @@ export function conditionOf(wanted: Wanted, verdict: Verdict): NodeCondition {
   return withKept(nodeCondition(failedTypes[reason], text), outcome.state === 'kept' ? outcome : undefined);
 }
 
-/** The requested version does not run, even if another one does. */
+/** Adds which version keeps running. The condition still says that the requested version does not run. */
 function withKept(condition: NodeCondition, kept: Kept | undefined): NodeCondition {
   if (kept === undefined) return condition;
   const { digest, programId, notes } = kept;

@@ -1,7 +1,4 @@
-/**
- * The desired objects of this node: in v0.5.5 one for each program and place, in v0.6 one for each
- * application.
- */
+/** The desired per-node objects of this node: in v0.5.5 one for each program and place, in v0.6 one for each application. */
 import { isDeepStrictEqual } from 'node:util';
 
 import type { Condition } from '../../../lib/kube/object/conditions.ts';
@@ -19,18 +16,18 @@ import type { Wanted } from './wanted.ts';
 
 export interface WantedObject {
   readonly type: ResourceType<NodeObject>;
-  /** In the cache. */
+  /** The object's key in the cache. */
   readonly key: string;
   readonly name: string;
   readonly parent: Parent;
   readonly labels: Readonly<Record<string, string>>;
   readonly annotations: Readonly<Record<string, string>>;
   readonly finalizer: string;
-  /** Without one if it is a State object. */
+  /** Undefined for a State object. */
   readonly spec: NodeObject['spec'];
   /** The outcomes that it reports. */
   readonly reported: readonly Reported[];
-  /** The status to write; the same object if it is unchanged. */
+  /** Computes the status to write; returns `before` itself if it is unchanged. */
   readonly statusAfter: (before: NodeObject['status']) => NodeObject['status'];
   /** The condition in an object with this status about one of `reported`. */
   readonly conditionIn: (
@@ -104,7 +101,7 @@ function stateAfter(
     : ({ ...now, updateCount: updateCount + 1 } as NodeObject['status']);
 }
 
-/** A State object has one condition for all its links. */
+/** The one condition of a State object, for all its links. */
 function conditionInState(
   { conditions, failures = [], programs = [] }: Partial<ApplicationStatus> = {},
   reported: Reported,
@@ -120,7 +117,7 @@ function conditionInState(
   return isAttached ? undefined : [{ ...condition, type: 'NotLoaded' }];
 }
 
-/** The status of an unwanted object whose programs could not be removed. */
+/** The status of an unwanted object whose programs could not be removed from the kernel. */
 export function keptStatus(
   type: ResourceType,
   before: NodeObject['status'],

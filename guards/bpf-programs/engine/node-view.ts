@@ -1,4 +1,4 @@
-/** The facts about the node that the engine needs. */
+/** What the engine needs to know about the node. */
 import type { ContainerSelector } from '../spec-schema.ts';
 import type { ContainerPlace } from '../kernel/desired.ts';
 import type { DiscoveredNetwork } from './interface-discovery.ts';
@@ -10,7 +10,7 @@ export interface SelectedContainer {
   readonly podName: string;
   readonly name: string;
   readonly place: ContainerPlace;
-  /** Inode of its network namespace; undefined if it cannot be determined: then `problem` says why. */
+  /** Inode of its network namespace; undefined if that cannot be determined: `problem` says why. */
   readonly network: bigint | undefined;
   /** Whether it is in the network namespace of the node itself. */
   readonly hostNetwork: boolean;
@@ -19,18 +19,18 @@ export interface SelectedContainer {
 
 export interface PrimaryInterface {
   readonly name: string;
-  /** A phrase for people: `eth0 is the primary interface: it has 10.0.0.5, an InternalIP of the Node`. */
+  /** A phrase for users: `eth0 is the primary interface: it has 10.0.0.5, an InternalIP of the Node`. */
   readonly why: string;
 }
 
-/** The known facts about the node. */
+/** What is known about the node. */
 export interface NodeView {
   readonly name: string;
   readonly primaryInterface: () => PrimaryInterface | undefined;
-  /** The node's own network namespace first, and those that have a name. */
+  /** The node's network namespaces: its own first, then those with a name. */
   readonly networks: () => readonly DiscoveredNetwork[];
-  /** Interfaces in the container's network namespace; empty if that is gone. */
+  /** The names of interfaces in a container's network namespace; empty if the namespace is gone. */
   readonly interfacesIn: (container: ContainerPlace) => readonly string[];
-  /** In an order that is stable while they run. @throws {SelectorError} */
+  /** The selected containers; their order is stable while they run. @throws {SelectorError} */
   readonly select: (parent: Parent, selector: ContainerSelector) => readonly SelectedContainer[];
 }

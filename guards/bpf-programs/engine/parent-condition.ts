@@ -11,7 +11,7 @@ export interface ParentFacts {
   readonly generation: number;
 }
 
-/** As v0.5.5 names them. */
+/** Types of the condition, as in v0.5.5. */
 type Verdict = 'DeleteError' | 'NotYetLoaded' | 'ReconcileError' | 'ReconcileSuccess';
 
 export interface ParentCondition {
@@ -23,7 +23,7 @@ export interface ParentCondition {
 /** At most this many nodes or programs are named; the others are counted. */
 const MAX_NAMED = 5;
 
-/** Conditions of nodes' objects, in both APIs. */
+/** Types of per-node conditions that mean a failure, in both APIs. */
 const failures = new Set([
   ...['NotLoaded', 'NotUnLoaded', 'MapOwnerNotFound', 'MapOwnerNotLoaded', 'BytecodeSelectorError'],
   ...['Error', 'UnloadError', 'ProgramListChangedError'],
@@ -31,8 +31,8 @@ const failures = new Set([
 const waits = new Set(['None', 'Pending']);
 
 /**
- * @param generation - Of the parent: what a node reported for an older one does not count.
- * @param nodeLabels - Of all nodes: the value that label `kubernetes.io/hostname` of their objects has.
+ * @param generation - The parent's generation: reports about an older one do not count.
+ * @param nodeLabels - For each node, the value of the label `kubernetes.io/hostname` on its per-node objects.
  */
 export function parentCondition(
   { kind, deleting, generation }: ParentFacts,
@@ -79,7 +79,7 @@ export function parentCondition(
   return make('ReconcileSuccess', text + without + unreachedText(loaded));
 }
 
-/** Notes about running programs that no packet reaches: `; no packet reaches it on eth0 ingress: ...`. */
+/** The notes about running programs that no packet reaches: `; no packet reaches it on eth0 ingress: ...`. */
 export function unreachedIn(message: string): readonly string[] {
   return Array.from(message.matchAll(unreachedNote), ([note]) => note);
 }
@@ -97,7 +97,7 @@ function unreachedText(states: readonly { readonly node: string; readonly messag
   return [...texts, ...(more > 0 ? [`And ${more} more.`] : [])].map((text) => ` ${text}`).join('');
 }
 
-/** In v0.6, a success may attach nothing, or run nowhere. */
+/** The message of a success. In v0.6, a successful application may be attached to nothing, or run on no node. */
 function applied(objects: readonly NodeObject[]): string {
   const counts = objects.map((object) => ({ node: nodeOf(object), ...countsOf(object) }));
   const selected = counts.filter(({ isSelected }) => isSelected);
@@ -129,7 +129,7 @@ function made({ api }: Pick<ParentKind, 'api'>, verdict: Verdict, message: strin
   return { type: verdict, reason: verdict === 'NotYetLoaded' ? 'ProgramsNotYetLoaded' : verdict, message };
 }
 
-/** The value of its label. */
+/** The node of a per-node object: the value of its label. */
 export function nodeOf({ metadata }: NodeObject): string {
   return metadata.labels?.[labels.hostname] ?? '';
 }

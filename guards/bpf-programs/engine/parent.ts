@@ -1,4 +1,4 @@
-/** A user's object of any kind: its programs, each with its type. */
+/** A user's object of any kind, as a list of programs with their types. */
 import { labelValue } from '../../../lib/kube/selectors/label-names.ts';
 import { isDeleting } from '../../../lib/kube/controller/finalizers.ts';
 import {
@@ -15,7 +15,7 @@ import { bytecodeOf, membersOfApplication } from './application.ts';
 import { type Member, programFields } from './member.ts';
 import { distinctIds, sanitized } from './names.ts';
 
-/** How its API spells the fields that messages name. */
+/** Names of the fields in its API, for messages. */
 interface ParentFields {
   readonly nodeSelector: string;
   readonly bytecode: string;
@@ -25,11 +25,11 @@ interface ParentFields {
 
 export interface Parent {
   readonly kind: ParentKind;
-  /** `XdpNsProgram/web/count`: unique on a node, and for people. */
+  /** `XdpNsProgram/web/count`: unique on a node, and readable for users. */
   readonly key: string;
   readonly object: ParentObject;
   readonly name: string;
-  /** Undefined: cluster-scoped. */
+  /** Undefined for a cluster-scoped object. */
   readonly namespace: string | undefined;
   readonly uid: string;
   readonly deleting: boolean;
@@ -72,7 +72,7 @@ const spellings: Readonly<Record<Api, ParentFields>> = {
   },
 };
 
-/** Which nodes an object selects, and the field that says so. */
+/** The node selector of an object, and the name of its field. */
 export function nodeSelection(
   { api }: ParentKind,
   { spec }: ParentObject,
@@ -100,7 +100,7 @@ function applicationSpec(spec: ParentObject['spec']): ApplicationSpec {
   return spec as unknown as ApplicationSpec;
 }
 
-/** Where its object says its bytecode is. */
+/** Where the bytecode comes from, according to the object. */
 export function sourceOf({ bytecode: { path, image } }: Parent): string {
   return path ?? image?.url ?? '';
 }
@@ -119,7 +119,7 @@ function membersOf({ spec }: ParentObject): Member[] {
   return programs.flatMap((program, index) => {
     const type = memberTypes.get(String(program['type']));
     const written = type === undefined ? undefined : program[type];
-    // The schema rejects both; an object that was stored before the schema did so has nothing to run.
+    // The schema rejects both; an object that was stored under an earlier schema has nothing to run.
     if (type === undefined || written === undefined) return [];
     const member = typed(type, written as ProgramSpec);
     const field = `spec.programs[${index}].${type}`;
@@ -133,7 +133,7 @@ function membersOf({ spec }: ParentObject): Member[] {
   });
 }
 
-/** A return probe can be written as a type of its own, or as a probe with `retprobe`. */
+/** Handles both ways to write a return probe: as a type of its own, or as a probe with `retprobe`. */
 function typed(type: ProgramType, spec: ProgramSpec): TypedProgram {
   const { retprobe = false } = spec as { readonly retprobe?: boolean };
   const of = type === 'kprobe' && retprobe ? 'kretprobe' : type === 'uprobe' && retprobe ? 'uretprobe' : type;
@@ -147,13 +147,13 @@ function appProgramId({ type, spec }: TypedProgram): string {
   return [type, ...(part === '' ? [] : [part]), spec.bpffunctionname].join('-');
 }
 
-/** No variable of a program that the kernel accepts is larger. */
+/** Limit of a variable's size: the kernel accepts no program with a larger one. */
 const MAX_BYTES = 1 << 20;
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
 export type GlobalData =
   | { readonly values: Readonly<Record<string, Uint8Array>> }
-  /** A whole sentence that names the field. */
+  /** A complete sentence that names the field. */
   | { readonly problem: string };
 
 export function readGlobalData(
@@ -169,7 +169,7 @@ export function readGlobalData(
   return { values };
 }
 
-/** The bytes, or what is wrong. */
+/** The bytes, or a text that says what is wrong. */
 function bytesOf(value: unknown): Uint8Array | string {
   if (typeof value === 'string') {
     if (!base64.test(value))

@@ -1,4 +1,4 @@
-/** The places on a node where one program of a parent is attached, or the reason without any. */
+/** The places on a node where one program of a parent is attached, or the reason if it has no place. */
 import { SelectorError } from '../../../lib/kube/selectors/selectors.ts';
 import type { ContainerSelector } from '../spec-schema.ts';
 import type { Attach, ContainerPlace, InterfaceHook } from '../kernel/desired.ts';
@@ -9,21 +9,21 @@ import type { NodeView, SelectedContainer } from './node-view.ts';
 import type { Parent } from './parent.ts';
 import { tcMask, xdpMask } from './proceed-on.ts';
 
-/** The desired program for one place, or the reason without one. */
+/** What is desired for one place, or why nothing can be attached there. */
 export type Goal =
   | { readonly attach: Attach; readonly note?: string }
-  /** Attached once for the pod, by the object with this id. */
+  /** Nothing to do: the object with this id attaches the program for the whole pod. */
   | { readonly sameAs: string }
   | { readonly noContainers: string }
-  /** `keeps`: the places are not known at present, so the program stays where it is. */
+  /** `keeps`: the places are currently unknown, so the program stays where it is. */
   | { readonly problem: string; readonly keeps?: boolean };
 
-/** A place where a program will be attached, before there is an API object for it. */
+/** A place where a program has to be attached; there may be no API object for it yet. */
 export interface Place {
   readonly attachPoint: string;
-  /** Distinguishes places with the same attach point: pods of two namespaces may have the same name. */
+  /** Distinguishes places with the same attach point: pods in two namespaces may have the same name. */
   readonly apart?: string;
-  /** Without the prefix of the kind. */
+  /** Annotations of its per-node object, with names that lack the prefix of the kind. */
   readonly annotations: Readonly<Record<string, string>>;
   readonly pod?: string;
   readonly container?: string;
@@ -171,7 +171,7 @@ function interfacePlaces(
 const noPrimary =
   'no interface has an InternalIP of the Node, and there is no default route, so there is no primary interface. Retrying. To name one, use interfaces.';
 
-/** A namespaced program may see only its pods; the node's interfaces carry everybody's packets. */
+/** Why a namespaced program may not be attached there: it may see only its pods, and the node's interfaces carry everyone's packets. */
 function hostRefusal(
   { kind }: Parent,
   { hostNetwork, namespace, podName }: SelectedContainer,
@@ -181,18 +181,15 @@ function hostRefusal(
 }
 
 interface FoundInterfaces {
-  /** For programs that are not in containers. */
+  /** Interfaces for programs that are not attached in containers. */
   readonly onNode: readonly { readonly name: string; readonly namespacePath?: string }[];
   readonly inContainer: (container: ContainerPlace) => readonly string[];
-  /** Names for the message without containers. */
+  /** Names of interfaces, for the message if there are no containers. */
   readonly names: readonly string[];
   readonly note?: string;
 }
 
-/**
- * `no-primary`: the primary interface is requested, and the node has none; another text: the error in the
- * selector.
- */
+/** A text as result: `no-primary` if the primary interface is requested and the node has none; otherwise the error in the selector. */
 function interfacesOf(
   { interfaces, discovery }: AnyInterfaceSelector,
   node: NodeView,
@@ -217,14 +214,16 @@ function interfacesOf(
   };
 }
 
-/** Whether one of its programs is attached in containers. */
+/** Whether any of its programs is attached in containers. */
 export function selectsContainers(parent: Parent): boolean {
   return parent.members.some(
     ({ spec, unlinked }) => unlinked === undefined && 'containers' in spec && needsContainers(parent, spec),
   );
 }
 
-/** A namespaced program is never attached on the node itself, whatever its object says. */
+/**
+ * Whether a program may only be attached in containers: a namespaced one is never attached on the node itself, whatever its object says.
+ */
 function needsContainers(
   { kind }: Parent,
   { containers }: { readonly containers?: ContainerSelector },

@@ -1,6 +1,6 @@
 /**
- * Masks of return codes after which the next program of a chain runs. Each word has the bit of its place in the list of its type: XDP's
- * are by number (include/uapi/linux/bpf.h), TC's from -1 on. The last is libxdp's `dispatcher_return`, bit 31.
+ * Masks of return codes after which the next program of a chain runs. A word's bit is its position in the list of its type: XDP's list is
+ * ordered by number (include/uapi/linux/bpf.h), TC's starts at -1. The last word, libxdp's `dispatcher_return`, has bit 31.
  */
 import { tcActions, type TcSpec, xdpActions, type XdpSpec } from '../spec-schema.ts';
 
@@ -12,7 +12,7 @@ export function tcMask(actions: TcSpec['proceedon']): number {
   return maskOf(actions, tcActions);
 }
 
-/** The words of a mask, by the list of a type. */
+/** The words of a mask, with the list of the program's type. */
 export function actionsOf(mask: number, words: readonly string[]): string[] {
   return words.filter((_, index) => ((mask >>> bitOf(index, words)) & 1) === 1);
 }

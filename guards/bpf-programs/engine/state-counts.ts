@@ -1,4 +1,4 @@
-/** The numbers of programs in a State object. */
+/** Counts the programs and links in a State object. */
 import { isLinkType } from '../application-schema.ts';
 import type { NodeObject } from '../api.ts';
 import type { ApplicationStatus, StateProgram } from '../state-schema.ts';
@@ -6,13 +6,13 @@ import type { ApplicationStatus, StateProgram } from '../state-schema.ts';
 export interface StateCounts {
   /** Whether the application selects the node. */
   readonly isSelected: boolean;
-  /** Programs in the kernel. */
+  /** The number of programs in the kernel. */
   readonly loaded: number;
-  /** Programs among them without a link. */
+  /** How many of these have no link. */
   readonly unlinked: number;
-  /** Programs without a link that are not in the kernel. */
+  /** The number of programs without a link that are not in the kernel. */
   readonly notLoaded: number;
-  /** Links. */
+  /** The number of links that are attached. */
   readonly attached: number;
   readonly notAttached: number;
 }
@@ -35,7 +35,7 @@ export function countsOf({ status = {} }: NodeObject): StateCounts {
   };
 }
 
-/** The links in the only member of a program. */
+/** The links of a program, which are in the field of its type. */
 export function linksIn(program: StateProgram): NonNullable<StateProgram['xdp']>['links'] {
   return Object.keys(program).flatMap((key) => (isLinkType(key) ? (program[key]?.links ?? []) : []));
 }

@@ -1,4 +1,4 @@
-/** The status of a State object: what became of an application of v0.6 on one node, from what became of each link. */
+/** The status of a State object: the outcomes of a v0.6 application on one node, derived from those of its links. */
 import { createHash } from 'node:crypto';
 
 import { type ApplicationSpec, tcActions, xdpActions } from '../application-schema.ts';
@@ -51,7 +51,7 @@ export function stateOf(parent: Parent, reported: readonly Reported[], node: str
 function loadStatus(reported: readonly Reported[]): LoadStatus {
   const is = (type: string): boolean => reported.some(({ condition }) => condition.type === type);
   if (is('NotSelected')) return 'NotSelected';
-  // All programs are loaded, or none is.
+  // The programs of an application are loaded all together or not at all.
   if (reported.some(({ trouble }) => trouble === 'load')) return 'LoadError';
   return is('None') ? 'NotLoaded' : 'LoadSuccess';
 }
@@ -67,7 +67,7 @@ function conditionOf(reported: readonly Reported[]): StateCondition {
   return { type: 'Success', message: named(reported) };
 }
 
-/** Each once: an image that cannot be pulled is the same failure of all programs. */
+/** Each message once: an image that cannot be pulled is the same failure for all programs. */
 function named(reported: readonly Reported[]): string {
   const texts = [...new Set(reported.map(({ condition }) => condition.message))];
   const more = texts.length - MAX_NAMED;
@@ -91,7 +91,7 @@ function linkOf(reported: Reported, uid: string): StateLink[] {
     {
       ...placeOf(goal.attach),
       ...{ shouldAttach: true, uuid, linkStatus },
-      // A number, as bpfman has one: of 31 bits.
+      // A number of 31 bits, because bpfman has a number here.
       ...(linkStatus === 'Attached' && { linkId: Number.parseInt(uuid.slice(0, 8), 16) >>> 1 }),
     },
   ];
@@ -103,8 +103,8 @@ function linkStatusOf({ condition, isKept, trouble }: Reported): LinkStatus {
 }
 
 /**
- * A code for the outcomes of one program or link. The condition has the texts of the first only, and each
- * text once.
+ * A code for the outcome of one program or link, so that a change of any of them can be seen: the condition has each text only once, and
+ * only the first few.
  */
 export function failureCode({
   wanted,
@@ -113,10 +113,10 @@ export function failureCode({
   return createHash('sha256').update(`${wanted.id} ${type} ${message}`).digest('hex').slice(0, 16);
 }
 
-/** The same after a restart: that of upstream is random. @param uid - Of the application. */
+/** A UUID that stays the same after a restart, unlike upstream's, which is random. @param uid - The application's uid. */
 export function linkUuid({ wanted }: Pick<Reported, 'wanted'>, uid: string): string {
   const digits = createHash('sha256').update(`${uid} ${wanted.id}`).digest('hex');
-  // Version 8 of RFC 9562: digits of one's own.
+  // Version 8 of RFC 9562: its digits may be chosen freely.
   const parts = [
     digits.slice(0, 8),
     digits.slice(8, 12),
@@ -164,7 +164,7 @@ function placeOf(attach: Exclude<Attach, { type: 'nowhere' }>): Record<string, u
 
 function hookOf({ interface: interfaceName, container, namespacePath }: InterfaceHook): object {
   if (container !== undefined) return { interfaceName, netnsPath: `/proc/${container.pid}/ns/net` };
-  // Below where the agent has the root of the node.
+  // Without the path at which the agent sees the node's root.
   const netnsPath = namespacePath?.slice(namespacePath.lastIndexOf('/run/netns/'));
   return { interfaceName, ...(netnsPath !== undefined && { netnsPath }) };
 }

@@ -1,6 +1,6 @@
 /**
- * The objects that a parent has on one node: one for each place where one of its programs is attached. Pure:
- * the facts about the node are parameters.
+ * The per-node objects of a parent on one node: one for each place where one of its programs is attached. Pure: the facts about the node
+ * are parameters.
  */
 import { labelValue } from '../../../lib/kube/selectors/label-names.ts';
 import type { Member } from './member.ts';
@@ -11,7 +11,7 @@ import { type Goal, type PlaceName, placesOf } from './places.ts';
 
 /** One per-node object, and what the kernel should run for it. */
 export interface Wanted {
-  /** As {@link DesiredProgram.id}: `name`, or `namespace/name`. */
+  /** Equals {@link DesiredProgram.id}: `name`, or `namespace/name`. */
   readonly id: string;
   readonly name: string;
   readonly parent: Parent;
@@ -21,7 +21,7 @@ export interface Wanted {
   readonly finalizer: string;
   readonly specType: string;
   readonly attachPoint: string;
-  /** `NAMESPACE/NAME` of the pod that it is attached in; and the container, unless all of the pod share the hook. */
+  /** `NAMESPACE/NAME` of the pod in which it is attached. `container` is set as well, unless the pod's containers share the hook. */
   readonly pod?: string | undefined;
   readonly container?: string | undefined;
   readonly goal: Goal;
@@ -67,8 +67,8 @@ function wantedOfMember(parent: Parent, member: Member, node: NodeView): Wanted[
 }
 
 /**
- * In v0.6, a pod's network has one link whatever its containers, links of one program that are equal are one, and a program without a link on
- * this node is loaded for itself.
+ * In v0.6, a pod's network has one link regardless of its containers, equal links of one program are one link, and a program without a link
+ * on this node is loaded but not attached.
  */
 function linksOf(all: readonly Wanted[]): Wanted[] {
   const links = new Set<string>();
@@ -83,7 +83,7 @@ function linksOf(all: readonly Wanted[]): Wanted[] {
       if (links.has(link)) return [];
       links.add(link);
     }
-    // Two programs at one place, with different priorities.
+    // Links that differ only in their priority, for example, would have the same id.
     const own = distinct(id);
     return own === id ? [one] : [{ ...one, id: own, name: name + own.slice(id.length) }];
   });
@@ -122,7 +122,7 @@ const singleKinds = {
   fexit: 'Fexit',
 } as const;
 
-/** An application's objects have the annotations of the kind that the program would have on its own. */
+/** The kind whose annotations the per-node objects of an application have: that of the program as a single object. */
 function controllerKind({ kind }: Parent, { type }: Member): string {
   return `${singleKinds[type]}${kind.scope === 'Namespaced' ? 'Ns' : ''}Program`;
 }

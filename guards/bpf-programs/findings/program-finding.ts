@@ -1,4 +1,4 @@
-/** The lines of this guard: what became of a program on a node, and how it is shown to people. */
+/** The lines of this guard: what happened to a program on a node, and how that is shown to people. */
 import type { LineKind, PrettyLineOptions } from '../../../guard/line-kind.ts';
 import { type FindingHead, findingLine } from '../../../guard/stream/finding.ts';
 import { dateBefore } from '../../../lib/output/date-before.ts';
@@ -6,16 +6,16 @@ import { clockTime, printable } from '../../../lib/output/printable.ts';
 import { paint } from '../../../lib/output/table.ts';
 
 /**
- * `displaced`: a program that is not Rampart's is in its place. `outdated`: the last version that ran keeps running,
- * because the new one cannot run. `map-lost`: with a new version, contents of its maps are gone.
+ * `displaced`: another program, which is not Rampart's, is attached in its place. `outdated`: the previous version keeps running, because
+ * the new one cannot run. `map-lost`: contents of its maps were lost with a new version.
  */
 export type ProgramVerdict = 'displaced' | 'map-lost' | 'not-loaded' | 'outdated' | 'repaired' | 'running';
 
-/** The keys of its lines, after those of a FindingHead. */
+/** The guard's own keys, which follow those of a FindingHead. */
 export interface ProgramFinding {
-  /** The function of the bytecode; empty for what concerns all programs of an object. */
+  /** The function in the bytecode; empty for a finding about all programs of an object. */
   readonly function: string;
-  /** `eth0`, `eth0 ingress`; empty for what concerns all programs of an object. */
+  /** `eth0`, `eth0 ingress`; empty for a finding about all programs of an object. */
   readonly attachPoint: string;
   /** Why, in complete sentences; empty if it runs again. */
   readonly reason: string;
@@ -60,14 +60,17 @@ export const programFindings: LineKind = {
 /** Kinds whose programs run on interfaces of the node itself. */
 const onInterfaces = /^(?:Tc|Tcx|Xdp)Program$/;
 
-/** The command that shows the programs on the interface, also those of others; otherwise all programs of the node. */
+/**
+ * The command that shows all programs on the interface, including those of others; without an interface, the one that shows all programs of
+ * the node.
+ */
 function nextWords({ policy }: FindingHead, attachPoint: string): string[] {
   const [name = ''] = attachPoint.split(' ');
   const isInterface = name !== '' && onInterfaces.test(policy?.kind ?? '');
   return isInterface ? ['bpf', 'net', name] : ['bpf', 'list'];
 }
 
-/** Nothing of it acts on a terminal. */
+/** As one line that can be printed safely on a terminal. */
 export function onOneLine(reason: string): string {
   return printable(reason.replaceAll(/\s*\n\s*/g, ' '));
 }

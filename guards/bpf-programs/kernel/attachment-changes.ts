@@ -1,6 +1,6 @@
 /**
- * Notices changes of interfaces by which programs may be lost, as reported by the kernel to groups of
- * rtnetlink(7): interfaces that come, go or are renamed, and deleted qdiscs and filters.
+ * Detects changes that may detach programs, from the kernel's notifications in groups of rtnetlink(7): interfaces that appear, disappear or
+ * are renamed, and deleted qdiscs and filters.
  */
 import { pollReadable } from '../../../lib/ebpf/ffi.ts';
 import { attributesOf, type NetlinkMessage, messagesOf, textOf } from '../../../lib/netlink/message.ts';
@@ -18,18 +18,14 @@ const IFLA_IFNAME = 3;
 const IFINFO_BYTES = 16;
 
 /**
- * Follows the network namespace that the calling thread has now, until it is disposed. Does not keep the
- * process alive.
+ * Follows the network namespace that the calling thread is in now, until the result is disposed. Does not keep the process alive.
  *
- * @param onChange - Called for each read of the socket that has a change, and when the kernel had no room to
- * report all of them. The caller's own changes are reported, too.
+ * @param onChange - Called after each read of the socket that contains a change, or if the kernel had to drop notifications. The caller's
+ * own changes are included.
  * @throws {SystemCallError} `SYSTEM`
  */
 export function followAttachmentChanges(onChange: () => void): Disposable {
-  /**
-   * Names by index, for reported interfaces: the kernel reports an interface at each change of its flags,
-   * too.
-   */
+  /** The last known name of each interface, by index: the kernel also reports an interface when only its flags change. */
   const names = new Map<number, string>();
   using stack = new DisposableStack();
   const socket = stack.use(
@@ -42,7 +38,7 @@ export function followAttachmentChanges(onChange: () => void): Disposable {
       const bytes = socket.receive();
       if (bytes === 'nothing') break;
       if (bytes === 'overrun') isChanged = true;
-      // Each of them is examined: names are kept.
+      // Every message is examined, even after a change was found, because isChange() records names.
       else for (const message of messagesOf(bytes)) isChanged = isChange(message) || isChanged;
     }
     if (isChanged) onChange();

@@ -1,6 +1,6 @@
 /**
- * The node's desired programs in the kernel, and the outcome. The reconcilers turn each per-node object into
- * a {@link DesiredProgram} and pass all of them at once; {@link ProgramHost} brings the kernel to that state.
+ * The desired programs in the node's kernel, and their outcomes. The reconcilers turn each per-node object into a {@link DesiredProgram}
+ * and pass all of them at once; {@link ProgramHost} brings the kernel to that state.
  */
 
 export type AttachType =
@@ -8,42 +8,48 @@ export type AttachType =
 
 /** One program at one place. */
 export interface DesiredProgram {
-  /** Stable across restarts and unique on the node: the name of the node object, with its namespace if it has one. Names its pins. */
+  /**
+   * Stable across restarts and unique on the node: the name of the per-node object, with its namespace if it has one. Pins are named after
+   * it.
+   */
   readonly id: string;
   /** The requesting object, as `rampart bpf list` shows it: `XdpProgram/count`, `XdpNsProgram/web/count`. */
   readonly owner: string;
-  /** Name of the parent: breaks ties of priority. */
+  /** Name of the parent, which decides between equal priorities. */
   readonly name: string;
-  /** Undefined: cluster-scoped. Maps are never shared across namespaces. */
+  /** Undefined for a cluster-scoped program. Maps are never shared across namespaces. */
   readonly namespace: string | undefined;
-  /** Where its object says the bytecode is: `registry.example/team/count:v1`, `/root/count.bpf.o`. */
+  /** Where the bytecode comes from, according to its object: `registry.example/team/count:v1`, `/root/count.bpf.o`. */
   readonly source: string;
   /**
    * Digest of the bytecode: `sha256:...`. Two programs with the same digest come from the same object file.
    */
   readonly digest: string;
-  /** The object file. Called only if the program is not in the kernel yet. */
+  /** Returns the object file. Called only if the program is not in the kernel yet. */
   readonly bytecode: () => Promise<Uint8Array>;
   readonly functionName: string;
-  /** Its type by the labels of its image, for messages. */
+  /** The type according to the labels of its image, for messages. */
   readonly labelledType?: string | undefined;
   /** Values of global variables by their BTF names; the size must be exact. */
   readonly globals: Readonly<Record<string, Uint8Array>>;
   /**
-   * Programs with the same group come from one load of the object file: one map of the file is one map of all of them. The key of the
-   * application; undefined: it has maps of its own.
+   * The key of the application: programs with the same group come from one load of the object file, and share each map of the file.
+   * Undefined: the program has maps of its own.
    */
   readonly mapGroup: string | undefined;
-  /** For a group: none of this version is loaded if one of them cannot be. */
+  /** Whether no program of the group is loaded in this version if one of them cannot be. */
   readonly allOrNothing: boolean;
-  /** `id` of the program whose maps it shares, if it does. */
+  /** The `id` of the program whose maps it shares; undefined if it shares none. */
   readonly mapOwner: string | undefined;
-  /** Why it cannot be loaded, known before the kernel is asked: a version that runs already is kept, nothing else is done. */
+  /**
+   * Why it cannot be loaded, if that is known before the kernel is asked: then a version that already runs is kept, and nothing else is
+   * done.
+   */
   readonly blocked: Failure | undefined;
   readonly attach: Attach;
-  /** The pod that it is attached in, `NAMESPACE/NAME`, to be shown. */
+  /** The pod in which it is attached, `NAMESPACE/NAME`, for display. */
   readonly pod?: string | undefined;
-  /** The container in it; undefined if it is attached for all of them. */
+  /** The container in the pod; undefined if it is attached for all containers. */
   readonly container?: string | undefined;
 }
 
@@ -67,24 +73,24 @@ export type Attach =
   | { readonly type: 'tracepoint'; readonly tracepoint: string }
   | {
       readonly type: 'uprobe' | 'uretprobe';
-      /** Undefined: the offset alone determines where. */
+      /** Undefined: the offset alone determines the place. */
       readonly functionName: string | undefined;
       readonly offset: bigint;
-      /** An absolute path, or the bare name of a library. In the container, if there is one. */
+      /** An absolute path, or the bare name of a library. Resolved in the container, if there is one. */
       readonly target: string;
-      /** Only this process; undefined: all, or those of the container. */
+      /** Only this process is probed; undefined: all processes, or all of the container. */
       readonly pid: number | undefined;
       readonly container: ContainerPlace | undefined;
     }
-  /** Loaded, with its maps, and attached to nothing. */
+  /** Loaded with its maps, but not attached. */
   | {
       readonly type: 'nowhere';
       readonly programType: AttachType;
-      /** For fentry and fexit, which are loaded for one function. */
+      /** The function that fentry and fexit programs are loaded for; undefined for other types. */
       readonly kernelFunction: string | undefined;
     };
 
-/** How a note begins of a program that runs, and that no packet reaches because one before it ends the chain. */
+/** How the note about a running program begins that no packet reaches, because an earlier program ends the chain. */
 export const unreached = 'no packet reaches it';
 
 /** The type that a program is loaded as. */
@@ -96,17 +102,17 @@ export type Direction = 'egress' | 'ingress';
 
 export interface InterfaceHook {
   readonly interface: string;
-  /** Undefined: a network namespace of the node. */
+  /** Undefined for a network namespace of the node. */
   readonly container: ContainerPlace | undefined;
-  /** `/run/netns/blue`: one of the node's with a name. Default: its own. */
+  /** A named network namespace of the node: `/run/netns/blue`. Default: the node's own. */
   readonly namespacePath?: string | undefined;
 }
 
-/** A process of the container: its namespaces and root are those of the container. */
+/** A process of the container, which gives access to the container's namespaces and root. */
 export interface ContainerPlace {
   readonly pid: number;
   readonly containerId: string;
-  /** Below the cgroup mount, if it is known: gates a uprobe where PID namespaces cannot. */
+  /** Path below the cgroup mount, if known: used to gate a uprobe if the PID namespace cannot be. */
   readonly cgroupPath: string | undefined;
 }
 
@@ -122,21 +128,15 @@ export type Outcome =
       readonly state: 'loaded';
       /** The kernel's id of the program. */
       readonly programId: number;
-      /**
-       * Remarks for the user about a running program: `generic mode: the MTU of eth0 is above what the driver
-       * takes`.
-       */
+      /** Notes for the user about a running program: `generic mode: the MTU of eth0 is above what the driver takes`. */
       readonly notes: readonly string[];
-      /** Once, when a new version takes the place of another one: which contents of its maps were lost. In complete sentences. */
+      /** Reported once, when a new version replaces another: which contents of its maps were lost, in complete sentences. */
       readonly lost?: readonly string[];
     }
-  /**
-   * The requested version does not run; the last running version is still attached, until a new one is. Never
-   * a success.
-   */
+  /** The requested version does not run; the previous one stays attached until a new one can be. Never a success. */
   | {
       readonly state: 'kept';
-      /** Id of the running version. */
+      /** The kernel's ID of the running version. */
       readonly programId: number;
       /** Digest of the running version's bytecode. */
       readonly digest: string;
@@ -152,39 +152,39 @@ export interface Failure {
   readonly reason:
     | 'attach'
     | 'bytecode'
-    /** Its place is taken by a program that is not Rampart's, which is left alone. */
+    /** Its attach point is occupied by a program that is not Rampart's, which is left alone. */
     | 'displaced'
     | 'load'
     | 'map-owner-not-found'
     | 'map-owner-not-loaded'
-    /** A namespaced program that requires more than it may have: it does not run at all, not even in a previous version. */
+    /** A namespaced program that requires more than it is allowed: it does not run at all, not even in a previous version. */
     | 'not-allowed'
     | 'target';
-  /** In complete sentences: the last lines of the kernel or verifier, and what to do. */
+  /** In complete sentences: the last lines of the kernel's or verifier's answer, and what to do. */
   readonly message: string;
-  /** Retrying may help without a change of the object: the interface does not exist yet, for example. */
+  /** Whether a retry may succeed without a change of the object, for example because the interface does not exist yet. */
   readonly mayPass: boolean;
 }
 
-/** Something that another program, or a person, has changed. */
+/** A change that another program, or a person, has made. */
 export interface Drift {
-  /** In complete sentences. */
+  /** What has changed, in complete sentences. */
   readonly what: string;
-  /** The objects whose programs do not run as applied: {@link DesiredProgram.owner}. */
+  /** The {@link DesiredProgram.owner}s whose programs do not run as applied. */
   readonly owners: readonly string[];
 }
 
 /** The requested version of an object that cannot replace the running one. */
 export interface RefusedVersion {
   readonly source: string;
-  /** Empty if it is not known yet. */
+  /** Empty if not yet known. */
   readonly digest: string;
   readonly functionName: string;
-  /** In complete sentences. */
+  /** The reason, in complete sentences. */
   readonly why: string;
 }
 
-/** One program as the kernel has it, for `rampart bpf list`, `chain` and `stats`. */
+/** One program in the kernel, as shown by `rampart bpf list`, `chain` and `stats`. */
 export interface RunningProgram {
   readonly id: string;
   readonly owner: string;
@@ -195,9 +195,9 @@ export interface RunningProgram {
   readonly digest: string;
   /** `eth0`, `eth0 ingress`, `/usr/lib/libc.so.6:malloc` */
   readonly attachPoint: string;
-  /** `NAMESPACE/NAME`; undefined on the node itself. */
+  /** `NAMESPACE/NAME`; undefined if it is attached on the node itself. */
   readonly pod: string | undefined;
-  /** Undefined even if it is attached for all containers of the pod. */
+  /** Undefined also if it is attached for all containers of the pod. */
   readonly container: string | undefined;
   readonly mapIds: readonly number[];
   /** Undefined if the running version is the requested one. */
@@ -205,20 +205,18 @@ export interface RunningProgram {
 }
 
 /**
- * The eBPF programs that this agent manages. They are pinned below one directory of the host's bpffs, and stay when the
- * process ends; opening adopts what is there and changes nothing.
+ * The eBPF programs that this agent manages. They are pinned below one directory of the host's bpffs, and stay when the process ends;
+ * opening adopts existing ones and changes nothing.
  */
 export interface ProgramHost extends AsyncDisposable {
   /**
-   * Makes the kernel run `desired` and nothing else of ours. A program that cannot run does not affect the
-   * others. Programs that stay are not touched, and see every packet meanwhile. Requests of one owner for
-   * several containers of one pod, on an interface that they share, run once; each has its outcome. Calls do
-   * not overlap: the caller awaits each.
+   * Makes the kernel run `desired` and no other programs of Rampart. A program that cannot run does not affect the others. Programs that
+   * stay are not touched, and miss no packet. If one owner requests a program for several containers of a pod, on an interface that they
+   * share, it runs once; each request has its own outcome. Calls must not overlap: the caller awaits each.
    *
-   * @param held - Ids of programs that are unchanged, because their place is unknown at the moment.
+   * @param held - Ids of programs that stay as they are, because their places are currently unknown.
    * @returns the outcome of each, by id.
-   * @throws {Error} of the system (no descriptors, no memory) if nothing could be inspected: running programs
-   * keep running.
+   * @throws {Error} of the system (no descriptors, no memory) if nothing could be inspected: running programs keep running.
    */
   apply(
     desired: readonly DesiredProgram[],
@@ -228,6 +226,6 @@ export interface ProgramHost extends AsyncDisposable {
   /** Compares the kernel with what was applied; returns what is missing or changed. The next `apply` repairs it. */
   verify(signal?: AbortSignal): Promise<readonly Drift[]>;
   list(): Promise<readonly RunningProgram[]>;
-  /** Removes everything that is ours; returns a line for each thing that was removed. */
+  /** Removes everything of Rampart; returns a line for each thing removed. */
   remove(signal?: AbortSignal): Promise<readonly string[]>;
 }

@@ -1,4 +1,4 @@
-/** The reason why a program does not run, as an error that becomes a {@link Failure}. */
+/** Why a program does not run, as an error that becomes a {@link Failure}. */
 import { constants } from 'node:os';
 
 import { SystemCallError } from '../../../lib/ebpf/libc.ts';
@@ -11,7 +11,7 @@ export type FailureReason = Failure['reason'];
 /** One program cannot run; others are not affected. */
 export class ProgramFailure extends Error {
   readonly reason: FailureReason;
-  /** Whether retrying may help without a change of the object. */
+  /** Whether a retry may succeed without a change of the object. */
   readonly mayPass: boolean;
 
   constructor(reason: FailureReason, message: string, mayPass = false, cause?: unknown) {
@@ -31,12 +31,10 @@ export class ProgramFailure extends Error {
 }
 
 const { EAGAIN, EBUSY, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM } = constants.errno;
-/** The kernel's answers that say nothing about the program. */
+/** Errors of the kernel that say nothing about the program itself. */
 const passing: ReadonlySet<number> = new Set([EAGAIN, EBUSY, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM]);
 
-/**
- * Turns an error into a failure of the program. Unforeseen errors are bugs of ours, and rethrown.
- */
+/** Turns an error into a failure of the program. Unexpected errors are faults of Rampart, and are rethrown. */
 export function failureOf(error: unknown, reason: FailureReason, mayPass = false): ProgramFailure {
   if (error instanceof ProgramFailure) return error;
   if (!(error instanceof RampartError)) throw error;

@@ -1,6 +1,6 @@
 /**
- * Restricts which processes a uprobe of a container sees. Containers of one image share its files, and a uprobe is in the file: without a
- * gate, one tenant would see what another one does.
+ * Restricts which processes a container's uprobe sees. Containers of one image share its files, and a uprobe is set in the file: without a
+ * gate, one tenant would see processes of another.
  */
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,8 +13,8 @@ import { ProgramFailure } from './failure.ts';
 /**
  * Identifies the container by its PID namespace, if it has its own; otherwise by its cgroup.
  *
- * @param directory - Of the container's process in procfs.
- * @throws {ProgramFailure} `target`: it shares both with others.
+ * @param directory - The directory of the container's process in procfs.
+ * @throws {ProgramFailure} `target`: the container shares both with others.
  */
 export function gateOf(directory: Fd, container: ContainerPlace): Gate {
   const namespace = statSync(`/proc/self/fd/${directory.number}/ns/pid`, { bigint: true });
@@ -38,7 +38,7 @@ function kernelDevice(device: bigint): bigint {
 
 function cgroupOf({ cgroupPath, containerId }: ContainerPlace): Gate | undefined {
   const id = containerId.slice(containerId.lastIndexOf('/') + 1);
-  // A cgroup that it shares with others would be no gate.
+  // Only a cgroup that is named after the container is certain not to be shared with others.
   if (cgroupPath === undefined || id === '' || !cgroupPath.includes(id)) return undefined;
   const [, mount] =
     /^\S+ \S+ \S+ \S+ (\S+) .* - cgroup2 /m.exec(readFileSync('/proc/self/mountinfo', 'latin1')) ?? [];

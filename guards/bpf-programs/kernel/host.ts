@@ -36,25 +36,25 @@ import { missingChains, missingPrograms } from './chain/verify.ts';
 import { Verdicts } from './verdicts.ts';
 
 export interface ProgramHostOptions {
-  /** A bpffs of the host: `/sys/fs/bpf`. */
+  /** The mount point of the host's bpffs: `/sys/fs/bpf`. */
   readonly bpffs: string;
-  /** The name of the directory in it that is ours alone; without dots. */
+  /** The name of a directory in the bpffs that only this host uses; without dots. */
   readonly name: string;
-  /** On tmpfs: for state that the kernel does not keep. */
+  /** A directory on tmpfs for state that the kernel does not keep. */
   readonly stateDirectory: string;
   readonly logger: Logger;
-  /** Where the root of the node is: targets of uprobes are below. */
+  /** The path of the node's root: targets of uprobes are resolved below it. */
   readonly hostRoot: string;
   /** The rules for programs of namespaced kinds. */
   readonly tenants?: TenantRules | undefined;
-  /** Called when the target of a uprobe may be another file: `apply` puts the uprobe there. */
+  /** Called when a uprobe's target may have become another file: `apply` moves the uprobe there. */
   readonly onTargetChange?: (() => void) | undefined;
 }
 
 /**
  * Adopts what an earlier process left, and changes nothing.
  *
- * @throws {RampartError} `UNSUPPORTED` if `bpffs` is not one: what is pinned elsewhere would disappear with this process.
+ * @throws {RampartError} `UNSUPPORTED` if `bpffs` is not a bpffs of the host: pins elsewhere would disappear with this process.
  */
 export async function openProgramHost(options: ProgramHostOptions): Promise<ProgramHost> {
   const { bpffs, name, stateDirectory } = options;
@@ -81,8 +81,8 @@ export async function openProgramHost(options: ProgramHostOptions): Promise<Prog
 }
 
 /**
- * Whether an earlier version can be attached in the place of one of this type: probes have links of their
- * own, whatever they are.
+ * Whether an earlier version can stay attached instead of the requested one: both have the same type, or both are probes, each of which has
+ * its own link.
  */
 function mayGoOn({ type }: ProgramRecord, { attach }: DesiredProgram): boolean {
   const isProbe = (one: AttachType): boolean => one !== 'xdp' && one !== 'tc' && one !== 'tcx';
@@ -90,19 +90,19 @@ function mayGoOn({ type }: ProgramRecord, { attach }: DesiredProgram): boolean {
   return type === wanted || (isProbe(type) && isProbe(wanted));
 }
 
-/** The one reason for which a version that runs does not stay. */
+/** The failure of a running version that is removed, which only a violation of the rules causes. */
 function removed(error: unknown): ProgramFailure {
   const { reason, message, mayPass } = failureOf(error, 'not-allowed');
   return new ProgramFailure(reason, `${message} The version that ran is removed.`, mayPass, error);
 }
 
-/** Programs of one group have the same maps without asking for them. */
+/** Drops `mapOwner` if the owner is in the same group: programs of a group have the same maps anyway. */
 function withoutInnerOwner(program: DesiredProgram, owner: DesiredProgram | undefined): DesiredProgram {
   const isInner = program.mapGroup !== undefined && owner?.mapGroup === program.mapGroup;
   return isInner ? { ...program, mapOwner: undefined } : program;
 }
 
-/** Whether process 1 has it mounted too; assumed if that cannot be seen. */
+/** Whether process 1 has this bpffs mounted too; assumed if that cannot be determined. */
 function isOfHost(bpffs: string): boolean {
   const deviceOf = (path: string): bigint => statSync(path, { bigint: true }).dev;
   try {
@@ -167,7 +167,7 @@ class KernelProgramHost implements ProgramHost {
       }
     }
     await this.#uprobes.look(signal);
-    // From here on, nothing is awaited.
+    // No await from here on.
     signal?.throwIfAborted();
     const stay = [...this.#programs.known.values()].filter(
       (record) => held.has(record.id) && this.#keepsToRules(record, room),
@@ -190,7 +190,7 @@ class KernelProgramHost implements ProgramHost {
     return verdicts.outcomes;
   }
 
-  /** In the records, for `rampart bpf list`. */
+  /** Adds refused versions to the records, for `rampart bpf list`. */
   #noteRefused(loaded: readonly LoadedProgram[], outcomes: ReadonlyMap<string, Outcome>): void {
     for (const { program } of loaded) {
       const { id, source, digest, functionName } = program;
@@ -202,7 +202,7 @@ class KernelProgramHost implements ProgramHost {
     }
   }
 
-  /** Adds the notes to the outcomes, and to the records for `rampart bpf chain`. */
+  /** Adds the notes about unreached programs to the outcomes, and to the records for `rampart bpf chain`. */
   #noteUnreached(outcomes: Map<string, Outcome>): void {
     for (const record of [...this.#programs.known.values()]) {
       const note = this.#unreached.noteOf(record.id);
@@ -215,7 +215,7 @@ class KernelProgramHost implements ProgramHost {
     }
   }
 
-  /** The version that keeps running because a new one cannot be loaded, if there is one and the rules allow it. */
+  /** The version that keeps running because the new one cannot be loaded; undefined without one, or if the rules forbid it. */
   #previous(
     program: DesiredProgram,
     error: unknown,
@@ -241,7 +241,7 @@ class KernelProgramHost implements ProgramHost {
     return { program, record: before, previous: undefined, lost: [] };
   }
 
-  /** New versions that are attached replace the previous ones. @returns the ids of those that are not attached yet. */
+  /** Lets new versions that are attached replace the previous ones. @returns the ids of new versions that are not attached yet. */
   #take(loaded: readonly LoadedProgram[], { outcomes }: Verdicts): ReadonlySet<string> {
     const waiting = new Set<string>();
     for (const { program, record, previous, lost } of loaded) {
@@ -282,7 +282,7 @@ class KernelProgramHost implements ProgramHost {
     try {
       this.#unreached.look({ pins: this.#pins, programs: this.#programs.known, chains });
     } catch (error) {
-      // The counts are for people: programs run without them.
+      // The counts are only information for users: programs run without them.
       if (!(error instanceof RampartError)) throw error;
       this.#logger.debug({ err: error }, 'cannot count runs of programs');
     }
@@ -305,7 +305,7 @@ class KernelProgramHost implements ProgramHost {
     return lines;
   }
 
-  /** Everything stays in the kernel. */
+  /** Closes this process's resources; everything stays in the kernel. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#uprobes[Symbol.dispose]();
     this.#unreached[Symbol.dispose]();

@@ -1,7 +1,6 @@
 /**
- * The kernel's facts about a program, map, link or BTF that this process has a descriptor of
- * (BPF_OBJ_GET_INFO_BY_FD). Offsets are those of include/uapi/linux/bpf.h; an older kernel leaves the rest
- * zero.
+ * What the kernel knows about a program, map, link or BTF of which this process has a descriptor (BPF_OBJ_GET_INFO_BY_FD). Offsets are
+ * those of include/uapi/linux/bpf.h; an older kernel leaves unknown fields zero.
  */
 import { bpf, bpfDo, command, cString, type Descriptor, Structure } from '../../../lib/ebpf/bpf-call.ts';
 import { done, granted } from '../../../lib/ebpf/refusal.ts';
@@ -33,7 +32,7 @@ export interface MapInfo {
   readonly flags: number;
   /** At most 15 characters. */
   readonly name: string;
-  /** 0 without BTF; the two types are in it. */
+  /** 0 without BTF; the types of keys and values are in it. */
   readonly btfId: number;
   readonly btfKeyTypeId: number;
   readonly btfValueTypeId: number;
@@ -60,7 +59,7 @@ function fill(fd: number, info: Structure): void {
   done(`cannot inspect descriptor ${fd}`, bpfDo(command.OBJ_GET_INFO_BY_FD, attr));
 }
 
-/** @throws {KernelRefusal} EBADF, EINVAL: no eBPF object. */
+/** @throws {KernelRefusal} EBADF, EINVAL: not an eBPF object. */
 export function programInfo(fd: number): ProgramInfo {
   const counted = new Structure(PROGRAM_INFO_BYTES);
   fill(fd, counted);
@@ -82,7 +81,7 @@ export function programInfo(fd: number): ProgramInfo {
   };
 }
 
-/** @throws {KernelRefusal} EBADF, EINVAL: no eBPF object. */
+/** @throws {KernelRefusal} EBADF, EINVAL: not an eBPF object. */
 export function mapInfo(fd: number): MapInfo {
   const info = new Structure(MAP_INFO_BYTES);
   fill(fd, info);
@@ -100,7 +99,7 @@ export function mapInfo(fd: number): MapInfo {
   };
 }
 
-/** @throws {KernelRefusal} EBADF, EINVAL: no eBPF object. */
+/** @throws {KernelRefusal} EBADF, EINVAL: not an eBPF object. */
 export function linkInfo(fd: number): LinkInfo {
   const info = new Structure(LINK_INFO_BYTES);
   fill(fd, info);
@@ -129,7 +128,7 @@ export function btfById(id: number): Uint8Array {
 }
 
 /**
- * The kernel counts runs and time of every program, at a few ns for each run, until the descriptor is disposed
+ * Makes the kernel count runs and time of every program, at a cost of a few ns for each run, until the descriptor is disposed
  * (BPF_ENABLE_STATS, since 5.8; CAP_SYS_ADMIN).
  *
  * @throws {KernelRefusal} EPERM.

@@ -1,4 +1,4 @@
-/** Keys and values of maps from JSON, by their types: the reverse of {@link valueOf}. */
+/** Converts keys and values of maps from JSON to bytes, by their BTF types: the reverse of {@link valueOf}. */
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 import { isObject } from '../../../../lib/json/json.ts';
 import type { Btf, BtfType } from './btf.ts';
@@ -6,27 +6,27 @@ import { DEEPEST, sizeOf } from './btf-value.ts';
 
 export interface Written {
   readonly btf: Btf;
-  /** Where it is, for messages: `value.port`. */
+  /** The path of the value, for messages: `value.port`. */
   readonly path: string;
-  /** For a structure: whether each member is required; otherwise, omitted ones keep their bytes. */
+  /** Whether a structure must have all its members; otherwise omitted members keep their bytes. */
   readonly isComplete: boolean;
 }
 
-/** A member of a structure, or of an anonymous structure in it. */
+/** A member of a structure, or of an anonymous structure inside of it. */
 interface Field {
   readonly name: string;
   readonly typeId: number;
   readonly bitOffset: number;
-  /** 0: as wide as its type. */
+  /** The width of a bit field; 0 for a member that is as wide as its type. */
   readonly bits: number;
-  /** Other members have the same offset. */
+  /** Whether other members have the same offset. */
   readonly isShared: boolean;
 }
 
 /**
- * Writes a value as {@link valueOf} shows it into bytes. Integers are numbers, or decimal or hexadecimal texts.
+ * Writes a value, in the form in which {@link valueOf} shows it, into bytes. Integers are numbers, or decimal or hexadecimal texts.
  *
- * @throws {RampartError} `INPUT` naming the place for what does not fit the type.
+ * @throws {RampartError} `INPUT` if it does not fit the type; the error names the member.
  */
 export function putValue(at: Written, typeId: number, value: unknown, bytes: Buffer, depth = 0): void {
   const { btf, path } = at;
@@ -85,7 +85,7 @@ export function putValue(at: Written, typeId: number, value: unknown, bytes: Buf
 
 const integerText = /^-?(?:0x[0-9a-f]+|\d+)$/i;
 
-/** @throws {RampartError} `INPUT` */
+/** @throws {RampartError} `INPUT` if it is not an integer */
 function integerOf(path: string, value: unknown): bigint {
   if (typeof value === 'bigint') return value;
   if (typeof value === 'number' && Number.isSafeInteger(value)) return BigInt(value);
@@ -122,7 +122,7 @@ function putInteger(
   }
 }
 
-/** BTF has values of 32 bits in their stored form; the sign is that of the type. */
+/** BTF stores values of 32 bits without a sign of their own: the type decides about it. */
 function signedBy({ sizeBytes, signed }: Extract<BtfType, { kind: 'enum' }>, value: bigint): bigint {
   return signed ? value : BigInt.asUintN(sizeBytes * 8, value);
 }
@@ -152,7 +152,7 @@ function putArray(
   }
 }
 
-/** The fields of a structure, with those of anonymous members in place of the members. */
+/** The fields of a structure; anonymous members are replaced by their own members. */
 function fieldsOf(
   btf: Btf,
   { kind, members }: Extract<BtfType, { kind: 'struct' | 'union' }>,
@@ -189,7 +189,7 @@ function putFields(
   if (isComplete && missing !== undefined) throw refused(`${path}.${missing.name}`, 'is missing');
   const given = fields.filter(({ name }) => Object.hasOwn(value, name));
   for (const field of given) putField(at, field, value[field.name], bytes, depth);
-  // Members that share a place must agree, as they do in the output.
+  // Members with the same offset must agree, as they do in the output.
   for (const field of given.filter(({ isShared }) => isShared)) {
     const again = Buffer.from(bytes);
     putField(at, field, value[field.name], again, depth);

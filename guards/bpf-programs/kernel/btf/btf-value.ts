@@ -1,16 +1,16 @@
-/** Values of maps as JSON, by their types. */
+/** Converts values of maps to JSON, by their BTF types. */
 import type { Btf, BtfMember, BtfType } from './btf.ts';
 
-/** Values in JSON. Integers beyond 2 ** 53 are decimal texts. */
+/** A value in JSON. Integers beyond 2 ** 53 are decimal texts. */
 export type JsonValue =
   string | number | boolean | null | readonly JsonValue[] | { readonly [name: string]: JsonValue };
 
-/** Structures of structures deeper than this are not looked into. */
+/** Limit of nested structures; deeper ones are not decoded. */
 export const DEEPEST = 32;
-/** Elements of an array that are shown. */
+/** Limit of the elements of an array that are shown. */
 const MAX_ELEMENTS = 4096;
 
-/** Reads a value of a type out of bytes; what lies beyond them is null. */
+/** Decodes a value of a type; parts beyond the end of the bytes are null. */
 export function valueOf(btf: Btf, typeId: number, bytes: Buffer, depth = 0): JsonValue {
   if (depth > DEEPEST) return null;
   const type = btf.resolved(typeId);
@@ -53,7 +53,7 @@ export function valueOf(btf: Btf, typeId: number, bytes: Buffer, depth = 0): Jso
   }
 }
 
-/** In bytes; 0 for what has none. */
+/** The size of a type in bytes; 0 for a type without a size. */
 export function sizeOf(btf: Btf, typeId: number, depth = 0): number {
   const type = btf.resolved(typeId);
   if ('sizeBytes' in type) return type.sizeBytes;
@@ -89,7 +89,7 @@ function arrayOf(
     const text = bytes.subarray(0, type.count);
     const end = text.indexOf(0);
     const shown = text.subarray(0, end < 0 ? text.length : end);
-    // A text: printable, and followed by zeros only.
+    // The array is a text if it is printable and padded with zeros.
     if (
       shown.every((byte) => byte >= 0x20 && byte < 0x7f) &&
       text.subarray(shown.length).every((byte) => byte === 0)

@@ -1,15 +1,15 @@
 /**
- * Types as BTF has them (Documentation/bpf/btf.rst), read in this process: for global variables by name, and for values of maps.
- * Untrusted BTF may be malformed: each access is checked.
+ * Parses BTF (Documentation/bpf/btf.rst), the type information of eBPF: used to find global variables by name, and to decode values of
+ * maps. Untrusted BTF may be malformed: each access is checked.
  */
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 
 export interface BtfMember {
-  /** '' for an anonymous structure or union, whose members count as those of the enclosing one. */
+  /** '' for an anonymous structure or union, whose members count as members of the enclosing one. */
   readonly name: string;
   readonly typeId: number;
   readonly bitOffset: number;
-  /** 0: as wide as its type. */
+  /** The width of a bit field; 0 for a member that is as wide as its type. */
   readonly bits: number;
 }
 
@@ -43,9 +43,9 @@ export type BtfType =
       readonly signed: boolean;
       readonly values: ReadonlyMap<bigint, string>;
     }
-  /** typedef, const, volatile, restrict, a tag; and a variable, which has a name. */
+  /** An alias is a typedef, const, volatile, restrict or tag; a variable has a name. */
   | { readonly kind: 'alias' | 'variable'; readonly name: string; readonly typeId: number }
-  /** Its type is a prototype. */
+  /** `typeId` is that of its prototype. */
   | { readonly kind: 'function'; readonly name: string; readonly typeId: number }
   | { readonly kind: 'prototype'; readonly name: string; readonly parameterTypeIds: readonly number[] }
   | {
@@ -54,21 +54,24 @@ export type BtfType =
       readonly variables: readonly SectionVariable[];
     };
 
-/** Types, with their members, values and variables. A kernel has some 500,000, and a program the few that it uses. */
+/**
+ * Limit of types, members, enumeration values and variables together. A kernel's BTF has some 500,000, but that of a program only the few
+ * that it uses.
+ */
 const MAX_ENTRIES = 400_000;
-/** The kernel takes names of up to 512 bytes (include/linux/kallsyms.h). */
+/** The kernel's own limit of names is 512 bytes (include/linux/kallsyms.h). */
 const LONGEST_NAME = 4096;
 
 const MAGIC = 0xeb9f;
 const VOID: BtfType = { kind: 'void', name: '' };
-/** A chain of names for a type longer than this leads in a circle. */
+/** A chain of typedefs and qualifiers longer than this must be circular. */
 const LONGEST_CHAIN = 32;
 
 /** One parsed BTF. Type 0 is void. */
 export class Btf {
   readonly types: readonly BtfType[];
 
-  /** @throws {RampartError} `DECODE` when the bytes are no BTF. */
+  /** @throws {RampartError} `DECODE` if the bytes are not valid BTF. */
   constructor(bytes: Uint8Array) {
     try {
       this.types = [VOID, ...parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength))];
@@ -110,7 +113,7 @@ export class Btf {
     return found;
   }
 
-  /** Whether an object file gives a map initial contents: its variable is longer than its type then. */
+  /** Whether an object file gives a map initial contents: then the map's variable is larger than its type. */
   hasInitialValues(mapName: string): boolean {
     const variable = this.variables().get(mapName);
     const type = variable && this.resolved(variable.typeId);
@@ -127,7 +130,7 @@ function* parse(bytes: Buffer): Generator<BtfType, void> {
   const stringsBegin = headerBytes + bytes.readUInt32LE(16);
   const strings = bytes.subarray(stringsBegin, stringsBegin + bytes.readUInt32LE(20));
   if (end > bytes.length) throw new RangeError('it ends in the middle of its types');
-  // Each occurs once; repeated references to the same bytes are malformed.
+  // Each name is decoded once; if their total is much larger than the section, names overlap, which is malformed.
   const known = new Map<number, string>();
   let leftBytes = 2 * strings.length;
   const nameAt = (offset: number): string => {
@@ -148,7 +151,7 @@ function* parse(bytes: Buffer): Generator<BtfType, void> {
     entries += 1 + count;
     if (entries > MAX_ENTRIES) throw new RangeError(`it has more than ${MAX_ENTRIES} types and members`);
     const flag = info >>> 31 === 1;
-    // A size or a type id.
+    // A size or a type id, depending on the kind.
     const value = bytes.readUInt32LE(at + 8);
     const rest = at + 12;
     const [type, restBytes] = parseOne(bytes, (info >>> 24) & 0x1f, {
@@ -173,7 +176,7 @@ interface Raw {
   readonly nameAt: (offset: number) => string;
 }
 
-/** The kind of an integer, by the encoding bits of BTF_KIND_INT. */
+/** The kind of integer, from the encoding bits of BTF_KIND_INT. */
 function meaningOf(info: number): 'boolean' | 'character' | 'signed' | 'unsigned' {
   const encoding = info >>> 24;
   if ((encoding & 4) !== 0) return 'boolean';
@@ -181,7 +184,7 @@ function meaningOf(info: number): 'boolean' | 'character' | 'signed' | 'unsigned
   return (encoding & 1) !== 0 ? 'signed' : 'unsigned';
 }
 
-/** A type by its kind (BTF_KIND_*), and how many bytes follow its first twelve. */
+/** Parses a type of the kind BTF_KIND_*. Also returns how many bytes follow the first twelve, which all kinds have. */
 function parseOne(bytes: Buffer, kind: number, raw: Raw): readonly [BtfType, number] {
   const { name, count, flag, value, rest, nameAt } = raw;
   const entries = <T>(sizeBytes: number, read: (at: number) => T): T[] =>

@@ -1,13 +1,13 @@
-/** Global variables of a program, given before it is loaded. */
+/** Sets global variables of a program before it is loaded. */
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 import { Btf } from './btf.ts';
 import type { BpfObject } from '../../../../lib/ebpf/object.ts';
 
 /**
- * Writes the first values of variables, by their names in C; `static` and `const volatile` ones, too. Only before loading.
+ * Sets the initial values of variables by their C names, including `static` and `const volatile` ones. Call it before loading.
  *
- * @param values - In the layout of the kernel, each exactly as long as its variable.
- * @throws {RampartError} `INPUT` for a variable that does not exist, or has another size.
+ * @param values - In the kernel's layout, each exactly as long as its variable.
+ * @throws {RampartError} `INPUT` if a variable does not exist, or has another size.
  */
 export function setGlobals(object: BpfObject, values: Readonly<Record<string, Uint8Array>>): void {
   const names = Object.keys(values);

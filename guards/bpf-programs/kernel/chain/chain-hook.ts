@@ -1,6 +1,6 @@
 /**
- * Where a chain is attached: an interface's XDP hook, or one direction of its clsact qdisc. All of it happens within one visit
- * of the network namespace.
+ * Where a chain is attached: an interface's XDP hook, or one direction of its clsact qdisc. All calls have to be made during one visit of
+ * the network namespace.
  */
 import { constants } from 'node:os';
 import { join } from 'node:path';
@@ -24,27 +24,27 @@ import type { Direction } from '../desired.ts';
 import { ProgramFailure } from '../failure.ts';
 
 export interface HookState {
-  /** The program of ours that runs there; undefined: none. */
+  /** Rampart's program that is attached there; undefined without one. */
   readonly programId: number | undefined;
-  /** Whether the qdisc is ours. */
+  /** Whether Rampart has created the qdisc. */
   readonly madeQdisc: boolean;
 }
 
 export interface ChainHook {
   /** In readable form: `eth0`, `eth0 ingress`. */
   readonly shown: string;
-  /** @param madeQdisc - What is known from before. */
+  /** @param madeQdisc - Whether the record says that Rampart has created the qdisc. */
   look(madeQdisc: boolean): HookState;
   /**
-   * Attaches the program; replaces one of ours in one step.
+   * Attaches the program; a program of Rampart that is already attached is replaced in one step.
    *
-   * @param old - The program that is attached, if its descriptor is at hand.
+   * @param old - The program that is attached, if a descriptor of it is available.
    * @returns notes for the user.
    * @throws {KernelRefusal}
-   * @throws {ProgramFailure} `displaced`: something that is not ours is in the way.
+   * @throws {ProgramFailure} `displaced`: something that is not Rampart's is in the way.
    */
   put(program: Descriptor, state: HookState, old: Descriptor | undefined): PutResult;
-  /** Detaches it. It is not an error if it is already gone. */
+  /** Detaches the program. It is not an error if it is already gone. */
   take(madeQdisc: boolean): void;
 }
 
@@ -103,7 +103,7 @@ function attaching<T>(interfaceName: string, attach: () => T): T {
   }
 }
 
-/** Between the filters that people number, from 1 up, and those that tc numbers itself, from 49152 down. */
+/** Between the priorities that people choose, from 1 up, and those that tc assigns itself, from 49152 down. */
 const PRIORITY = 50;
 /** "RMP" */
 const HANDLE = 0x524d50;

@@ -1,6 +1,4 @@
-/**
- * All desired XDP and TC chains: their hooks, network namespaces and members.
- */
+/** Settles all desired XDP and TC chains: their hooks, network namespaces and members. */
 import { findInterface } from '../../../../lib/netlink/interface.ts';
 import { RouteSocket } from '../../../../lib/netlink/route.ts';
 import { type ChainHook, tcHook, xdpHook } from './chain-hook.ts';
@@ -18,14 +16,14 @@ interface WantedHook {
   readonly place: ChainPlace;
   readonly network: NetworkPlace;
   readonly members: Map<DesiredProgram, WantedMember>;
-  /** Members whose place is unknown at the moment. */
+  /** Members whose place is currently unknown. */
   readonly held: WantedMember[];
 }
 
 /**
  * Makes every hook run its programs, and removes unwanted chains.
  *
- * @param held - Programs that stay in their chains.
+ * @param held - Programs that stay in the chains that they are in.
  */
 export function settleChains(
   chains: Chains,
@@ -75,7 +73,7 @@ export function settleChains(
   }
 }
 
-/** Adds it to the chains that it is in. */
+/** Adds a program whose place is unknown to the desired members of the chains that it is in. */
 function holdIn(chains: Chains, pins: Pins, hooks: Map<string, WantedHook>, record: ProgramRecord): void {
   for (const chain of chains.known.values()) {
     const { key, kind } = chain;
@@ -97,14 +95,14 @@ function holdIn(chains: Chains, pins: Pins, hooks: Map<string, WantedHook>, reco
   }
 }
 
-/** A chain is unchanged while it is unknown whether one of its members still belongs to it. */
+/** Leaves a chain unchanged while it is unknown whether one of its members still belongs to it. */
 function leave(known: ChainRecord, { place, members }: WantedHook, verdicts: Verdicts): void {
   const why = `The chain on ${place.hook.shown} is left unchanged until the hooks of all its members are known.`;
   for (const [program, member] of members)
     goesOn(known, program, member, new ProgramFailure('attach', why, true), verdicts);
 }
 
-/** The outcome of a program while its chain is unchanged. */
+/** Reports the outcome of a program whose chain is unchanged. */
 function goesOn(
   known: ChainRecord | undefined,
   program: DesiredProgram,
@@ -128,7 +126,7 @@ function settleHook(chains: Chains, { place, network, members, held }: WantedHoo
   } catch (error) {
     const isDisplaced = error instanceof ProgramFailure && error.reason === 'displaced';
     for (const [program, member] of members) {
-      // This fails programs that already ran, too: the chain is not as desired.
+      // If the chain is displaced, programs that already ran fail as well: they do not run now.
       if (isDisplaced || member.fallback === undefined) verdicts.failed(program, error);
       else goesOn(chains.known.get(place.key), program, member, error, verdicts);
     }
@@ -181,13 +179,13 @@ function hookOf(
     : xdpHook(name, interfaceIndex, pins.chain(record.key));
 }
 
-/** Runs `work` in the chain's network namespace; without a hook if that is gone. */
+/** Runs `work` in the chain's network namespace; if that is gone, `hook` is undefined. */
 export function withHook<T>(pins: Pins, record: ChainRecord, work: (hook: ChainHook | undefined) => T): T {
   using network = NetworkPlace.find(BigInt(record.namespaceInode));
   return network === undefined ? work(undefined) : network.visit(() => work(hookOf(pins, record)));
 }
 
-/** @throws {ProgramFailure} `target`: the interface does not exist, yet. */
+/** @throws {ProgramFailure} `target`: the interface does not exist (yet). */
 export function interfaceIndexOf(network: NetworkPlace, { interface: name }: InterfaceHook): number {
   const found = network.visit(() => {
     using socket = new RouteSocket();

@@ -2,10 +2,10 @@
 import type { ChainRecord, ProgramRecord } from '../records.ts';
 import type { ChainHook } from './chain-hook.ts';
 
-/** One program of a hook. */
+/** A program that is wanted in a hook's chain. */
 export interface WantedMember {
   readonly record: ProgramRecord;
-  /** The version before, which runs in its place if the chain does not accept it. */
+  /** The previous version, which runs in its place if the chain does not accept the new one. */
   readonly fallback?: ProgramRecord | undefined;
   readonly priority: number;
   readonly proceedOn: number;
@@ -15,7 +15,7 @@ export interface ChainPlace {
   readonly key: string;
   readonly kind: 'tc' | 'xdp';
   readonly hook: ChainHook;
-  /** The parts of a record that are not computed here. */
+  /** Where the chain is: these fields of its record. */
   readonly where: Pick<
     ChainRecord,
     'direction' | 'inContainer' | 'interface' | 'interfaceIndex' | 'namespaceInode'

@@ -22,18 +22,15 @@ import {
 import type { ChainPlace, WantedMember } from './chain-member.ts';
 
 export interface ChainResult {
-  /** Why members cannot join the chain, by the ids of their programs. */
+  /** Why members cannot join the chain, keyed by the kernel's IDs of their programs. */
   readonly failures: ReadonlyMap<number, ProgramFailure>;
-  /** The running versions, by id: the requested or the previous one. */
+  /** The running versions, keyed by id: the requested or the previous one. */
   readonly running: ReadonlyMap<string, ProgramRecord>;
   /** Notes that apply to every running version. */
   readonly notes: readonly string[];
 }
 
-/**
- * The least number of counters in the runs map: 512 bytes for each CPU. It grows with the number of
- * members.
- */
+/** The minimum number of counters in the runs map, which take 512 bytes for each CPU. The map grows with the number of members. */
 const MIN_SLOTS = 64;
 
 /** Sorted by priority, then by name, so that the order of equal priorities does not depend on which came first. */
@@ -46,7 +43,7 @@ export function inOrder(members: readonly WantedMember[]): WantedMember[] {
   );
 }
 
-/** The running members: the previous version of a refused one. */
+/** The members that can run: a refused one is replaced by its previous version, if it has one. */
 function withoutRefused(
   members: readonly WantedMember[],
   failures: ChainResult['failures'],
@@ -78,10 +75,10 @@ export class Chains {
   }
 
   /**
-   * Makes the chain consist of these members. Call it inside `network.visit()` for the hook's namespace.
-   * Members that already run miss no packet during the change.
+   * Makes the chain consist of these members. Call it inside `network.visit()` for the hook's namespace. Members that already run miss no
+   * packet during the change.
    *
-   * @throws {ProgramFailure} for all members: the hook is not available.
+   * @throws {ProgramFailure} if the hook is not available: it applies to all members.
    * @throws {KernelRefusal}
    */
   settle(place: ChainPlace, members: readonly WantedMember[]): ChainResult {
@@ -96,7 +93,7 @@ export class Chains {
     const running = new Map(joining.map(({ record }) => [record.id, record]));
     const segmentsPath = join(this.#pins.chain(place.key), 'segments');
     if (before !== undefined && isSame(before, state, joining)) {
-      // No packet is in the previous one any longer, and it holds the maps of its members.
+      // No packet can still be passing through the previous segments, which keep the maps of their members in memory.
       rmSync(`${segmentsPath}-old`, { force: true });
       this.#keep(place, before, before, joining);
       return { failures, running, notes: before.notes };
@@ -116,17 +113,17 @@ export class Chains {
     }
     if (failures.size > 0) this.#refused.set(place.key, { wanted, failures });
     else this.#refused.delete(place.key);
-    // The previous versions of refused members join instead, before anything is changed.
+    // Some refused members have a previous version: start again with those, before anything is changed.
     if (withoutRefused(members, failures).length > joined.length) return this.settle(place, members);
     if (program === undefined) {
       this.remove(place.key, place.hook);
       return { failures, running, notes: [] };
     }
-    // A process that was killed may have changed the hook but not yet the pin.
+    // If a killed process has replaced the attached program but not yet the pin, the pinned program is not the attached one.
     const known = before?.programId === state.programId ? before?.programId : undefined;
     using old =
       known === undefined ? undefined : openProgram(join(this.#pins.chain(place.key), 'program'), known);
-    // Left by a process that was killed: it may be the one that is running.
+    // Left by a killed process: the attached program may use these segments.
     moveOver(`${segmentsPath}-next`, `${segmentsPath}-old`);
     if (segments !== undefined) pinOver(segments, `${segmentsPath}-next`);
     let put: PutResult;
@@ -136,7 +133,7 @@ export class Chains {
       const newcomers = joined.filter(({ record }) => !before?.members.some(isOf(record)));
       const others = newcomers.length > 0 && newcomers.length < joined.length;
       if (!(error instanceof KernelRefusal) || state.programId === undefined || !others) throw error;
-      // The running chain continues without them.
+      // Continue with the chain that runs, without the new members.
       for (const { record } of newcomers)
         failures.set(record.programId, cannotJoinHook(place, record, error));
       this.#refused.set(place.key, { wanted, failures });
@@ -144,7 +141,7 @@ export class Chains {
     }
     const notes = state.programId === undefined ? put.notes : (before?.notes ?? []);
     pinOver(program, join(this.#pins.chain(place.key), 'program'));
-    // Packets may still be passing through the previous one: it is kept until the next pass.
+    // Packets may still be passing through the previous segments: they are kept until the next pass.
     moveOver(segmentsPath, `${segmentsPath}-old`);
     moveOver(`${segmentsPath}-next`, segmentsPath);
     const made = { programId: programInfo(program.fd).id, notes, madeQdisc: put.madeQdisc };
@@ -152,10 +149,10 @@ export class Chains {
     return { failures, running, notes };
   }
 
-  /** Removes the chain, within a visit of its network namespace; without `hook` if that is gone. */
+  /** Removes the chain, during a visit of its network namespace; without `hook` if the namespace is gone. */
   remove(key: string, hook: ChainHook | undefined): void {
     const known = this.#known.get(key);
-    // The other direction of the interface: the last chain to go removes the qdisc.
+    // The chain in the other direction of the interface: whichever of the two is removed last removes the qdisc.
     const twin = [...this.#known.values()].find(
       (one) =>
         one.key !== key &&
@@ -202,7 +199,7 @@ export class Chains {
     this.#known.set(record.key, record);
   }
 
-  /** The runs map, with a slot for each member: a member that stays keeps its slot. */
+  /** The runs map, with a slot for each member: members that stay keep their slots. */
   #runs(key: string, before: ChainRecord | undefined, members: readonly WantedMember[]) {
     const path = join(this.#pins.chain(key), 'runs');
     const slots = new Map<string, number>();
@@ -256,7 +253,7 @@ function isSame(before: ChainRecord, state: HookState, members: readonly WantedM
   );
 }
 
-/** Pins an object in place of whatever had that name: rename(2) on bpffs is atomic. */
+/** Pins an object under a name that may be in use: rename(2) on bpffs is atomic. */
 function pinOver(object: Descriptor, path: string): void {
   rmSync(`${path}-new`, { force: true });
   pin(object.fd, `${path}-new`);

@@ -1,6 +1,6 @@
 /**
  * Composes the members of a chain into one program. The kernel accepts at most 64 maps and a million verified instructions in one program:
- * the rest goes into a second one, which is reached by a tail call.
+ * further members are put into more programs, called segments, which are reached by tail calls.
  */
 import { createProgramArray, type Descriptor, setProgram } from '../../../../lib/ebpf/bpf-call.ts';
 import { composeChain, type Member } from '../compose/compose.ts';
@@ -16,18 +16,18 @@ import type { ChainPlace, WantedMember } from './chain-member.ts';
 
 export interface Composing {
   readonly place: { readonly kind: ChainPlace['kind']; readonly hook: Pick<ChainPlace['hook'], 'shown'> };
-  /** Slots in the runs map, by id. */
+  /** Slots in the runs map, keyed by the id of the member. */
   readonly slots: ReadonlyMap<string, number>;
   readonly runs: Descriptor;
   readonly pins: Pins;
-  /** With descriptors of the maps, which are open as long as `maps` is. */
+  /** Returns the instructions of a program with descriptors of its maps, which are open as long as `maps` is. */
   readonly instructionsOf: (record: ProgramRecord, maps: OpenMaps) => Instructions;
 }
 
 export interface Composed extends Disposable {
   /** The first segment; undefined without members. */
   readonly program: Descriptor | undefined;
-  /** The program array with the others, which must be pinned before the program runs; undefined if there is only one. */
+  /** The program array with the other segments, which must be pinned before the program runs; undefined if there is only one segment. */
   readonly segments: Descriptor | undefined;
   readonly members: readonly WantedMember[];
   readonly refused: ReadonlyMap<string, ProgramFailure>;
@@ -35,10 +35,10 @@ export interface Composed extends Disposable {
 
 type Segment = readonly WantedMember[];
 
-/** MAX_USED_MAPS of include/linux/bpf_verifier.h, of which two are ours: the runs, and the segments. */
+/** MAX_USED_MAPS of include/linux/bpf_verifier.h, less two maps that are added here: the runs, and the segments. */
 const MAX_MAPS = 64 - 2;
 
-/** All of them, or, if the verifier rejects that, those that can run together, the first ones first. */
+/** Composes all members or, if the verifier rejects that, as many as can run together; earlier ones have precedence. */
 export function compose(composing: Composing, members: readonly WantedMember[]): Composed {
   if (members.length === 0) return composed(undefined, undefined, members);
   try {
@@ -82,7 +82,7 @@ function byMaps(members: readonly WantedMember[]): readonly Segment[] {
   return segments;
 }
 
-/** Adds each member after the previous ones; if that is rejected, in a segment of its own; if that is rejected too, not at all. */
+/** Adds each member to the last segment; if that is rejected, to a new segment; if that is rejected too, the member is refused. */
 function byTrying(composing: Composing, members: readonly WantedMember[]) {
   const segments: WantedMember[][] = [];
   const refused = new Map<string, ProgramFailure>();
@@ -128,7 +128,7 @@ function loadAll(
   refused?: ReadonlyMap<string, ProgramFailure>,
 ): Composed {
   const [first = [], ...others] = segments;
-  // The kernel requires the same of all programs of an array.
+  // The kernel requires the same setting for all programs in a program array.
   const frags = members.every(({ record }) => record.hasFrags);
   if (others.length === 0)
     return composed(load(composing, first, undefined, frags), undefined, members, refused);

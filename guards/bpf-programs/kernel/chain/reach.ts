@@ -1,36 +1,36 @@
 /**
- * Behind which program of a hook nothing runs. The decisions of a program cannot be seen from outside, but how often each has run can: if one ran
- * a hundred times and the next one never, it ended the chain each time.
+ * Finds the program of a hook after which nothing runs. A program's decisions cannot be observed, but its runs can be counted: if it ran a
+ * hundred times and the next one never, it has ended the chain each time.
  */
 
-/** One hook, in the order it runs. */
+/** The counts of one hook, in the order in which its programs run. */
 export interface HookCounts {
-  /** Names the hook. */
+  /** Identifies the hook. */
   readonly key: string;
   readonly members: readonly {
     readonly programId: number;
-    /** Counted since any time: only differences matter. */
+    /** Counted from any starting point: only differences matter. */
     readonly runs: bigint;
   }[];
 }
 
 interface Known {
   readonly programs: string;
-  /** When something last ran at the end, or the answer changed. */
+  /** The counts when the last program of the hook was last seen to run, or when the answer changed. */
   readonly runs: readonly bigint[];
-  /** Runs of a program, with none behind it, before that is reported. */
+  /** How often a program has to run, while nothing after it does, before that is reported. */
   readonly min: bigint;
   readonly endsAt: number | undefined;
 }
 
 const MIN = 100n;
-/** After an answer that was wrong: a program may let one packet of a thousand go on. */
+/** Factor for `min` after a wrong answer: a program may let one packet in a thousand pass. */
 const CAUTION = 10n;
 
 export class Reach {
   readonly #hooks = new Map<string, Known>();
 
-  /** @returns the place in the hook behind which nothing runs, as far as that is known. */
+  /** @returns the position after which nothing in the hook runs; undefined if unknown, or if all run. */
   count({ key, members }: HookCounts): number | undefined {
     const programs = members.map(({ programId }) => programId).join();
     const runs = members.map((member) => member.runs);
@@ -53,7 +53,7 @@ export class Reach {
     return this.#hooks.get(key)?.endsAt;
   }
 
-  /** Forgets all others. */
+  /** Forgets all other hooks. */
   keepOnly(keys: ReadonlySet<string>): void {
     for (const key of this.#hooks.keys()) if (!keys.has(key)) this.#hooks.delete(key);
   }

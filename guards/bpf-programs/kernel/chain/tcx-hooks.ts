@@ -1,4 +1,4 @@
-/** TCX: each program has a link of its own, in order among ours; those of others stay where they are. */
+/** TCX: each program has its own link. The links of Rampart are kept in order; those of others stay where they are. */
 import { constants } from 'node:os';
 import { join } from 'node:path';
 
@@ -21,7 +21,7 @@ import type { Verdicts } from '../verdicts.ts';
 
 interface TcxMember extends LoadedProgram {
   readonly priority: number;
-  /** Record of the previous version, if this one cannot be attached. */
+  /** The record of the version that is attached: that of the previous one, if the new one cannot be attached. */
   record: ProgramRecord;
   link: Descriptor | undefined;
 }
@@ -34,10 +34,10 @@ interface TcxHook {
   readonly members: TcxMember[];
 }
 
-/** Another program changed the hook between reading and attaching. */
+/** Limit of retries if another process changes the hook between reading and attaching. */
 const ATTEMPTS = 20;
 
-/** Attaches those that are not attached, and moves those whose order changed. */
+/** Attaches members that are not attached, and moves those whose position has changed. */
 export function settleTcx(
   programs: Programs,
   pins: Pins,
@@ -104,7 +104,7 @@ function settleHook(programs: Programs, pins: Pins, hook: TcxHook, verdicts: Ver
   );
 }
 
-/** Its link on this hook; the link of the version it replaces is taken over with its position, in one step. */
+/** Finds the member's link on this hook; a link of the version that it replaces is taken over, with its position, in one step. */
 function takeLink(pins: Pins, hook: TcxHook, member: TcxMember, verdicts: Verdicts): void {
   const { program, record, previous } = member;
   member.link = liveLink(pins, hook, record);
@@ -129,21 +129,21 @@ function liveLink(pins: Pins, hook: TcxHook, record: ProgramRecord): Descriptor 
   const info = linkInfo(link.fd);
   const there = queryTcx(hook.index, hook.direction).programs.some(({ linkId }) => linkId === info.id);
   if (there) {
-    // A killed process may have switched it to a version that is not recorded.
+    // A process that was killed may have switched the link to a version that is not recorded.
     if (info.programId !== record.programId) {
       using own = openOwn(pins, record);
       replaceProgram(link, own, undefined);
     }
     return link;
   }
-  // On another interface, or on one that is gone.
+  // The link is on another interface, or on one that is gone.
   detach(link);
   link[Symbol.dispose]();
   unpin(linkPath(pins, record));
   return undefined;
 }
 
-/** Detaches those that do not follow their predecessors: the kernel has no call that moves a link. */
+/** Detaches links that are out of order, so that they are attached again: the kernel cannot move a link. */
 function leaveInOrder(hook: TcxHook): void {
   const there = queryTcx(hook.index, hook.direction).programs.map(({ linkId }) => linkId);
   let behind = -1;
@@ -160,7 +160,7 @@ function leaveInOrder(hook: TcxHook): void {
   }
 }
 
-/** Its position: after its predecessor, or before its successor. */
+/** Where to attach a member: after its predecessor, or before its successor. */
 function placeOf(members: readonly TcxMember[], at: number): TcxPlace {
   const before = members.slice(0, at).findLast(({ link }) => link !== undefined)?.link;
   if (before !== undefined) return { at: 'after', link: before };

@@ -1,4 +1,4 @@
-/** Whether programs could join the chain of a hook: composed with what runs there and loaded, and attached nowhere. */
+/** Tests whether programs could join the chain of a hook: they are composed with what runs there and loaded, but not attached. */
 import { createPerCpuArray } from '../../../../lib/ebpf/bpf-call.ts';
 import type { Instructions } from '../../../../lib/ebpf/instructions.ts';
 import { granted } from '../../../../lib/ebpf/refusal.ts';
@@ -13,23 +13,23 @@ import { type Kept, type ReadOptions, readKept } from '../running/kept.ts';
 
 export interface TriedHook {
   readonly kind: 'tc' | 'xdp';
-  /** On the node itself; undefined: one that nothing runs on, as in a pod that does not exist yet. */
+  /** An interface of the node; undefined: an interface on which nothing runs, as in a pod that does not exist yet. */
   readonly interface: string | undefined;
   readonly direction: Direction | undefined;
 }
 
-/** A program that is loaded while this is tried. */
+/** A program that is loaded for the duration of the test. */
 export interface Joining {
-  /** Unique among them. */
+  /** Unique among the joining programs. */
   readonly id: string;
-  /** The object; what runs for it already is replaced. */
+  /** The requesting object: programs that already run for it are replaced. */
   readonly owner: string;
   /** Name of the object: breaks ties of priority. */
   readonly name: string;
   readonly functionName: string;
   readonly priority: number;
   readonly proceedOn: number;
-  /** With descriptors of its maps. */
+  /** The instructions, with descriptors of the maps. */
   readonly instructions: Instructions;
   readonly mapIds: readonly number[];
   readonly gpl: boolean;
@@ -37,16 +37,16 @@ export interface Joining {
 }
 
 export interface TriedChain {
-  /** How many programs would run there. */
+  /** The number of programs that would run there. */
   readonly members: number;
-  /** Programs that cannot join the chain, by id, including ones that run there now. */
+  /** Programs that cannot join the chain, by id; they may include some that run there now. */
   readonly refused: ReadonlyMap<string, ProgramFailure>;
 }
 
 const nothingKept: Kept = { pins: new Pins(''), programs: new Map(), chains: [] };
 
 /**
- * @param options - Undefined: nothing runs there.
+ * @param options - Where the agent keeps its programs; undefined if nothing runs here.
  * @throws {KernelRefusal}
  */
 export function tryChain(
@@ -99,7 +99,7 @@ function shownHook({ interface: name = 'an interface', direction }: TriedHook): 
   return direction === undefined ? name : `${name} ${direction}`;
 }
 
-/** The record that would be kept; it is not stored. */
+/** The record that the agent would keep; it is not stored. */
 function recordOf(joining: Joining, { kind }: TriedHook): ProgramRecord {
   const { id, owner, name, functionName, mapIds, gpl, hasFrags } = joining;
   return {

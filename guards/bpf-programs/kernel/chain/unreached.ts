@@ -1,4 +1,4 @@
-/** Reports programs that no packet reaches, with the reason, from the counts of their hooks, which are read at intervals. */
+/** Reports programs that no packet reaches, and why, by reading the counts of their hooks at intervals. */
 import type { Descriptor } from '../../../../lib/ebpf/bpf-call.ts';
 import { type Clock, systemClock } from '../../../../lib/time/clock.ts';
 import { unreached } from '../desired.ts';
@@ -14,7 +14,7 @@ import { Reach } from './reach.ts';
  */
 const TCX_PAUSE_MS = 60_000;
 
-/** What to say of programs, keyed by their IDs here. */
+/** Notes about programs, keyed by {@link DesiredProgram.id}. */
 type Notes = ReadonlyMap<string, string>;
 
 export class Unreached implements Disposable {
@@ -23,7 +23,7 @@ export class Unreached implements Disposable {
   readonly #tcxReach = new Reach();
   #chains: Notes = new Map();
   #tcx: Notes = new Map();
-  /** While runs of these hooks are counted. */
+  /** Set while the runs of these hooks are being counted. */
   #counting: { readonly views: readonly ChainView[]; readonly statistics: Descriptor } | undefined;
   #tcxAtMs = -Infinity;
   #tcxPrograms = '';
@@ -37,7 +37,7 @@ export class Unreached implements Disposable {
     return this.#chains.get(id) ?? this.#tcx.get(id);
   }
 
-  /** Looks at the counts. To be called every few seconds. */
+  /** Reads the counts. Call it every few seconds. */
   look(kept: Kept): void {
     const chains = kept.chains
       .filter(({ members }) => members.length > 1)
@@ -61,7 +61,7 @@ export class Unreached implements Disposable {
     if (isNew) [this.#tcx, this.#tcxPrograms, this.#tcxAtMs] = [new Map(), now, -Infinity];
     if (programs.length === 0 || this.#clock.monotonicMs() < this.#tcxAtMs) return;
     this.#tcxAtMs = this.#clock.monotonicMs() + TCX_PAUSE_MS;
-    // Behind another one, which may not be Rampart's.
+    // Only hooks in which a program of Rampart runs after another one, whoever attached that.
     const views = tcxViews(kept).filter(({ members }) => members.slice(1).some(({ id }) => id !== undefined));
     this.#tcxReach.keepOnly(new Set(views.map(keyOf)));
     if (views.length === 0) return;
@@ -101,7 +101,7 @@ function keyOf({ kind, interface: name, direction, container }: ChainView): stri
   return [kind, name, direction ?? '', container ?? ''].join(' ');
 }
 
-/** For TCX programs: while statistics are enabled. */
+/** The runs of a TCX program; counted only while statistics are enabled. */
 function runsOf({ programId }: ChainMember): bigint {
   using program = openById('program', programId);
   return program === undefined ? 0n : programInfo(program.fd).runs;
@@ -110,7 +110,7 @@ function runsOf({ programId }: ChainMember): bigint {
 function noteFor({ programs }: Kept, id: string, last: ChainMember, view: ChainView): string {
   const namespace = programs.get(id)?.namespace;
   const isHidden = namespace !== undefined && namespace !== programs.get(last.id ?? '')?.namespace;
-  // A tenant does not learn about programs of others.
+  // A tenant must not learn about programs of others.
   const who = isHidden
     ? 'another program'
     : (last.owner ?? `program ${last.programId} (${last.functionName}), which is not Rampart's,`);

@@ -1,4 +1,4 @@
-/** Compares the state of the kernel with what was put there. */
+/** Compares the state of the kernel with what was applied. */
 import { join } from 'node:path';
 
 import { linkInfo, linkTypes } from '../info.ts';
@@ -11,7 +11,7 @@ import type { Drift } from '../desired.ts';
 import { openProgram, type Pins } from '../pins/pins.ts';
 import type { ChainRecord, ProgramRecord } from '../records.ts';
 
-/** Drift of programs whose pins or link have changed. */
+/** Drift of programs whose pins or links have changed. */
 export function missingPrograms(
   pins: Pins,
   programs: Iterable<ProgramRecord>,
@@ -33,12 +33,12 @@ export function missingPrograms(
   });
 }
 
-/** A uprobe whose path leads to no file. */
+/** Whether it is a uprobe whose target did not exist, so that it is attached to nothing. */
 function isWithoutFile({ type, probed }: ProgramRecord): boolean {
   return (type === 'uprobe' || type === 'uretprobe') && probed === undefined;
 }
 
-/** Drift of chains that are no longer attached as they were. */
+/** Drift of chains that are no longer attached as they were applied. */
 export function missingChains(
   pins: Pins,
   chains: Iterable<ChainRecord>,

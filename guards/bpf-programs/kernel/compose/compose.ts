@@ -1,15 +1,15 @@
 /**
- * One program out of many: each becomes a function; a generated main before them calls them in turn. It is as fast as tail calls or
- * faster, works where the kernel refuses freplace (BPF_PROG_TYPE_EXT), and is changed by one atomic replacement.
+ * Composes many programs into one: each becomes a function, and a generated main calls them in turn. It is as fast as tail calls or faster,
+ * works where the kernel refuses freplace (BPF_PROG_TYPE_EXT), and can be replaced atomically.
  *
- * Pure: from instructions to instructions. Members name maps by descriptors of the process that is going to load the result.
- * Limits of the verifier: a member's stack is at most 480 bytes on 6.1, 496 from 6.12 on, for main has a frame too; a member
- * that makes objects of its own types (bpf_obj_new) has lost these types.
+ * Pure: it converts instructions to instructions. Members refer to maps by descriptors of the process that will load the result. Limits of
+ * the verifier: a member's stack is at most 480 bytes on 6.1, 496 from 6.12 on, since main has a stack frame too; a member that allocates
+ * objects of its own types (bpf_obj_new) is refused, since these types are lost.
  */
 import { INSTRUCTION_BYTES, type InstructionParts, Instructions } from '../../../../lib/ebpf/instructions.ts';
 import { btfOf } from '../../../../lib/ebpf/kernel-types.ts';
 
-/** Where return codes begin: XDP's at 0 (XDP_ABORTED), those of TC at -1 (TC_ACT_UNSPEC). */
+/** Determines the lowest return code: 0 for XDP (XDP_ABORTED), -1 for TC (TC_ACT_UNSPEC). */
 export type ChainKind = 'tc' | 'xdp';
 
 export interface Member {
@@ -17,32 +17,32 @@ export interface Member {
   readonly instructions: Instructions;
   /** Return codes after which the next member runs: bit 1 << code for XDP, 1 << (code + 1) for TC. */
   readonly proceedOn: number;
-  /** Which number in the map of runs is its own. */
+  /** Its slot in the runs map. */
   readonly slot: number;
 }
 
 export interface Composition {
   readonly instructions: Instructions;
-  /** Raw BTF: the kernel wants a type of each function before it allows callbacks and tail calls in them. */
+  /** Raw BTF: the kernel requires a type for each function before it allows callbacks and tail calls in it. */
   readonly types: Uint8Array;
-  /** For `func_info`: where each function begins, and its type's id. */
+  /** For `func_info`: where each function begins, and the id of its type. */
   readonly functions: readonly { readonly at: number; readonly typeId: number }[];
 }
 
-/** The processes that a program sees. */
+/** Restricts which processes a program sees. */
 export type Gate =
-  /** `device` as the kernel has it: major << 20 | minor of the file system of /proc/PID/ns/pid. */
+  /** `device` in the kernel's format: major << 20 | minor of the file system of /proc/PID/ns/pid. */
   | { readonly by: 'pid-namespace'; readonly device: bigint; readonly inode: bigint }
-  /** `level` is how deep the cgroup is below the root of version 2, which is 0; `id` is its inode. */
+  /** `level` is the depth of the cgroup below the root of version 2, which has level 0; `id` is the cgroup's inode. */
   | { readonly by: 'cgroup'; readonly level: number; readonly id: bigint };
 
 /** XDP_PASS of include/uapi/linux/bpf.h. */
 const XDP_PASS = 2;
-/** TC_ACT_UNSPEC: filters of others after ours run too. */
+/** TC_ACT_UNSPEC: filters of others that come after Rampart's run too. */
 const TC_ACT_UNSPEC = -1;
 const helpers = { mapLookup: 1, tailCall: 12, nsCurrentPidTgid: 120, currentAncestorCgroupId: 123 } as const;
 
-/** Opcodes, by what they do. `w` is the lower half of a register. */
+/** Opcodes, named after what they do. `w` is the lower half of a register. */
 const op = {
   copy: 0xbf,
   copyW: 0xbc,
@@ -66,10 +66,10 @@ const op = {
 } as const;
 const PSEUDO_MAP_FD = 1;
 const PSEUDO_CALL = 1;
-/** The last return code that a mask of 32 bits can name. */
+/** The highest return code that a mask of 32 bits can contain. */
 const LAST_CODE = 31;
 
-/** A jump to the end of main, or a call of a member, whose offsets are known once main is complete. */
+/** A jump to the end of main, or a call of a member: its offset is known only once main is complete. */
 interface Unfinished extends InstructionParts {
   readonly toEnd?: true;
   readonly member?: number;
@@ -77,16 +77,17 @@ interface Unfinished extends InstructionParts {
 
 interface ChainOptions {
   /**
-   * A per-CPU array of one value, which holds at byte 8 * slot how often a member ran. Without it nothing is
-   * counted, and a packet takes about 4 ns less.
+   * A per-CPU array with one value, which has each member's count of runs at byte 8 * slot. Without it nothing is counted, which saves
+   * about 4 ns for each packet.
    */
   readonly runsFd?: number;
-  /** Where the chain goes on after the last member: an entry of a program array. */
+  /** The entry of a program array where the chain continues after the last member; undefined: it ends. */
   readonly next?: { readonly arrayFd: number; readonly index: number } | undefined;
 }
 
 /**
- * A chain. A member's return code outside of its mask ends it with that code; after the last one it is XDP_PASS or TC_ACT_UNSPEC.
+ * Composes a chain. A return code that is not in the member's mask ends the chain with that code; after the last member, the chain returns
+ * XDP_PASS or TC_ACT_UNSPEC.
  */
 export function composeChain(
   kind: ChainKind,
@@ -143,7 +144,7 @@ export function composeChain(
   return joined(main, members);
 }
 
-/** One program behind a gate: for other processes it returns 0 at once. */
+/** Composes one program behind a gate: for processes that do not pass the gate it returns 0 at once. */
 export function composeGated(gate: Gate, member: Omit<Member, 'proceedOn' | 'slot'>): Composition {
   const asked: readonly Unfinished[] =
     gate.by === 'pid-namespace'
@@ -185,7 +186,7 @@ function setTo64(register: number, value: bigint): readonly Unfinished[] {
   ];
 }
 
-/** Main, whose last instruction is its exit, followed by the members. */
+/** Joins main, whose last instruction is its exit, and the members. */
 function joined(
   main: readonly Unfinished[],
   members: readonly Omit<Member, 'proceedOn' | 'slot'>[],
@@ -219,13 +220,13 @@ function joined(
 }
 
 /**
- * BTF made by us (Documentation/bpf/btf.rst): functions that take nothing known and return an int. Static ones the verifier follows
- * from their caller, so that it needs to know no more.
+ * Generated BTF (Documentation/bpf/btf.rst): functions without parameters that return an int. Nothing more is needed, since the functions
+ * are static: the verifier checks them with the arguments of each call.
  */
 const kind = { INT: 1 << 24, FUNC: 12 << 24, FUNC_PROTO: 13 << 24 } as const;
 /** BTF_INT_SIGNED, of 32 bits. */
 const SIGNED_32 = (1 << 24) | 32;
-/** The type id of the prototype, which comes after the int. */
+/** The type id of the prototype; the int has id 1. */
 const PROTOTYPE = 2;
 const STATIC = 0;
 

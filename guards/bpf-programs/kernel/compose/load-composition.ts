@@ -19,25 +19,25 @@ interface LoadOptions {
   readonly expectedAttachType?: number;
   /** Letters, digits and underscores; at most 15. */
   readonly name: string;
-  /** Whether every member has a licence that is compatible with the GPL: helpers may need it. */
+  /** Whether every member's licence is compatible with the GPL: some helpers require it. */
   readonly gpl: boolean;
   /** BPF_F_XDP_HAS_FRAGS and the like. */
   readonly flags?: number;
 }
 
-/** Long enough for the end of any log; from 6.4 on the kernel keeps the last part of a longer one. */
+/** Room for the end of any log; from 6.4 on, the kernel keeps the end of a longer one. */
 const LOG_BYTES = 4 * 1024 * 1024;
 const ATTEMPTS = 5;
 
 /**
- * @returns the program, which the caller disposes.
+ * @returns the program, which the caller disposes of.
  * @throws {KernelRefusal} with the verifier's log.
  */
 export function loadComposition(composition: Composition, options: LoadOptions): Descriptor {
   using types = granted(`cannot load the types of ${options.name}`, loadBtf(composition.types));
   const quiet = load(composition, options, types);
   if (quiet instanceof Descriptor) return quiet;
-  // The log takes more time than the verifier itself, so it is requested only if it will be read.
+  // Loaded again with a log: writing it takes more time than verifying, so it is requested only for a refused program.
   const reported = load(composition, options, types, new Uint8Array(LOG_BYTES));
   if (reported instanceof Descriptor) return reported;
   throw new KernelRefusal(`cannot load the composed program ${options.name}`, {
@@ -64,7 +64,7 @@ function load(composition: Composition, options: LoadOptions, types: Descriptor,
     if (log !== undefined) attr.u32(24, 1).u32(28, log.byteLength).pointer(32, log);
     attr.bytes.set(Buffer.from(options.name.slice(0, 15), 'latin1'), 48);
     const outcome = bpf(command.PROG_LOAD, attr, log);
-    // A signal makes the verifier give up with EAGAIN; libbpf, too, tries five times.
+    // After a signal, the verifier gives up with EAGAIN; libbpf tries five times as well.
     if (outcome instanceof Descriptor || outcome.errno !== constants.errno.EAGAIN || attempt === ATTEMPTS)
       return outcome;
   }

@@ -4,15 +4,15 @@ import { attachPerfEvent, dynamicEvent } from './perf-event.ts';
 
 interface KprobePlace {
   readonly functionName: string;
-  /** In bytes; it has to be the begin of an instruction. */
+  /** In bytes; an instruction has to begin there. */
   readonly offset: bigint;
   readonly atReturn: boolean;
 }
 
 /**
- * @returns the link, which the caller pins and disposes.
- * @throws {KernelRefusal} ENOENT: no such function, or no kprobes; EILSEQ: the offset is inside of an instruction;
- *   EINVAL: beyond the function, or an offset at return.
+ * @returns the link, which the caller pins and disposes of.
+ * @throws {KernelRefusal} ENOENT: there is no such function, or the kernel has no kprobes; EILSEQ: the offset is inside an instruction;
+ * EINVAL: the offset is beyond the function, or given for a return probe.
  */
 export function attachKprobe(program: Descriptor, place: KprobePlace): Descriptor {
   const kind = place.atReturn ? 'kretprobe' : 'kprobe';

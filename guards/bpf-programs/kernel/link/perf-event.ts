@@ -1,6 +1,4 @@
-/**
- * Programs on perf events, as links that can be pinned (since 5.15): kprobes, uprobes and tracepoints are such events.
- */
+/** Attaches programs to perf events by links that can be pinned (since 5.15): kprobes, uprobes and tracepoints are such events. */
 import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 
@@ -17,7 +15,7 @@ const BPF_PERF_EVENT = 41;
 const PERF_EVENT_IOC_ENABLE = 0x2400;
 
 /**
- * The number of a dynamic kind of event, and the bit of `config` that means "at return".
+ * The number of a dynamic event type, and the bit of `config` that means "at return".
  *
  * @throws {KernelRefusal} ENOENT if the kernel was built without it.
  */
@@ -35,14 +33,14 @@ export function dynamicEvent(kind: 'kprobe' | 'uprobe'): {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     throw new KernelRefusal(`there is no ${directory}`, { errno: constants.errno.ENOENT, log: '' });
   }
-  // "config:0"
+  // The format is "config:0", for example.
   return { type: Number(type), atReturn: 1n << BigInt(/^config:(\d+)/.exec(format)?.[1] ?? 0) };
 }
 
 /**
- * Opens an event, gives it the program and starts it.
+ * Opens an event, attaches the program to it and enables it.
  *
- * @returns the link, which the caller pins and disposes; it holds the event.
+ * @returns the link, which the caller pins and disposes of; it keeps the event open.
  */
 export function attachPerfEvent(what: string, program: Descriptor, request: PerfEventRequest): Descriptor {
   using event = granted(what, openPerfEvent(request));

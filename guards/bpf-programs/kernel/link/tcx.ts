@@ -1,23 +1,23 @@
 /**
- * TCX: links with an order on an interface's ingress or egress, since 6.6. They run before the filters of clsact. netkit interfaces have
- * the same at both of their ends, since 6.7.
+ * TCX: ordered links on the ingress or egress of an interface, since 6.6. They run before the filters of clsact. Each end of a netkit pair
+ * has the same, since 6.7.
  */
 import { bpf, bpfDo, command, type Descriptor, Structure } from '../../../../lib/ebpf/bpf-call.ts';
 import { done, granted } from '../../../../lib/ebpf/refusal.ts';
 
 type TcxDirection = 'egress' | 'ingress';
 
-/** The first two are of TCX, the others of netkit. */
+/** The first two are for TCX, the others for netkit. */
 const attachTypes = { ingress: 46, egress: 47, primary: 54, peer: 55 } as const;
 const BPF_F_BEFORE = 8;
 const BPF_F_AFTER = 16;
 const BPF_F_LINK = 8192;
-/** BPF_MPROG_MAX of kernel/bpf/mprog.c, of which 63 can be used. */
+/** BPF_MPROG_MAX of kernel/bpf/mprog.c; at most 63 programs can be attached. */
 const MAX = 64;
 
 /** The attached programs, in the order in which they run. */
 interface TcxState {
-  /** Counts changes; passed back as the expected revision. */
+  /** Counts changes of the hook; passed back to the kernel as the expected revision. */
   readonly revision: bigint;
   readonly programs: readonly {
     readonly programId: number;
@@ -25,13 +25,11 @@ interface TcxState {
   }[];
 }
 
-/** The place for a link. */
+/** Where to insert a link. */
 export type TcxPlace =
   { readonly at: 'end' } | { readonly at: 'after' | 'before'; readonly link: Descriptor };
 
-/**
- * @throws {KernelRefusal} EINVAL before 6.6; ENODEV: no such interface in this thread's network namespace.
- */
+/** @throws {KernelRefusal} EINVAL before 6.6; ENODEV: this thread's network namespace has no such interface. */
 export function queryTcx(interfaceIndex: number, direction: keyof typeof attachTypes): TcxState {
   const programs = new Uint32Array(MAX);
   const links = new Uint32Array(MAX);
@@ -52,12 +50,12 @@ export function queryTcx(interfaceIndex: number, direction: keyof typeof attachT
 }
 
 /**
- * Attaches at a place among the present ones.
+ * Attaches a link at a place among the existing ones.
  *
- * @param revision - From {@link queryTcx}: if the hook was changed since, the kernel refuses.
- * @returns the link, which the caller pins and disposes.
- * @throws {KernelRefusal} ESTALE: the revision has changed; EEXIST: the program is already there; ERANGE: it
- * has 63 already.
+ * @param revision - From {@link queryTcx}: if the hook has changed since, the kernel refuses.
+ * @returns the link, which the caller pins and disposes of.
+ * @throws {KernelRefusal} ESTALE: the revision has changed; EEXIST: the program is already attached there; ERANGE: the hook already has 63
+ * programs.
  */
 export function attachTcx(
   program: Descriptor,

@@ -1,6 +1,6 @@
 /**
- * Tracepoints of the kernel. Only tracefs knows their numbers; if it is not mounted, it is mounted briefly
- * and invisibly (fsopen(2), since 5.2), so that nothing remains on the machine.
+ * Attaches to tracepoints of the kernel. Only tracefs knows their numbers; if it is not mounted, it is mounted briefly and invisibly
+ * (fsopen(2), since 5.2), so that nothing remains on the machine.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { constants } from 'node:os';
@@ -37,13 +37,13 @@ function tracepointId(name: string): bigint {
 
 export interface RecordField {
   readonly name: string;
-  /** From the beginning of the record. */
+  /** From the beginning of the record, in bytes. */
   readonly offset: number;
   readonly sizeBytes: number;
 }
 
 /**
- * The record of a tracepoint, as programs see it.
+ * The fields of a tracepoint's record, as programs see it.
  *
  * @throws {KernelRefusal} as {@link attachTracepoint}.
  */

@@ -1,6 +1,4 @@
-/**
- * Traffic control: the clsact qdisc and eBPF filters on it (rtnetlink(7), tc-bpf(8)). It stays without any process.
- */
+/** Traffic control: the clsact qdisc and its eBPF filters (rtnetlink(7), tc-bpf(8)). They stay when this process ends. */
 import { constants } from 'node:os';
 
 import type { Descriptor } from '../../../../lib/ebpf/bpf-call.ts';
@@ -17,7 +15,7 @@ import type { RouteSocket } from '../../../../lib/netlink/route.ts';
 
 type FilterDirection = 'egress' | 'ingress';
 
-/** One filter's place: `replace` of the same place is atomic. */
+/** The place of one filter: replacing the filter at a place is atomic. */
 export interface FilterPlace {
   readonly interfaceIndex: number;
   readonly direction: FilterDirection;
@@ -31,12 +29,12 @@ export interface Filter {
   readonly handle: number;
   /** `bpf`, `flower`, ... */
   readonly kind: string;
-  /** Name of an eBPF filter, and its program's id. */
+  /** Name of an eBPF filter, and the ID of its program. */
   readonly name: string;
   readonly programId: number;
-  /** Filters of other chains run only when a filter goes there. */
+  /** Filters in chains other than 0 run only if another filter jumps there. */
   readonly chainIndex: number;
-  /** For a block that several interfaces share; undefined for the interface's own. */
+  /** The index of a block that several interfaces share; undefined for a filter of the interface alone. */
   readonly block: number | undefined;
 }
 
@@ -53,13 +51,13 @@ const TCMSG_BYTES = 20;
 const TCA_KIND = 1;
 const TCA_OPTIONS = 2;
 const TCA_CHAIN = 11;
-/** In place of an interface, for what is in a shared block. */
+/** Stands for an interface in requests about a shared block. */
 const TCM_IFINDEX_MAGIC_BLOCK = -1;
 const TCA_BPF = { fd: 6, name: 7, flags: 8, id: 11 } as const;
 const TCA_BPF_FLAG_ACT_DIRECT = 1;
 const TC_H_CLSACT = 0xfffffff1;
 const CLSACT_HANDLE = 0xffff0000;
-/** `root`: the classifier of the sending qdisc, if there is one. */
+/** `root`: the filters of the root qdisc, if it is classful. */
 const parents = { ingress: 0xfffffff2, egress: 0xfffffff3, root: 0 } as const;
 /** ETH_P_ALL in network byte order. */
 const ALL_PROTOCOLS = 0x0300;
@@ -73,15 +71,15 @@ function tcmsg(interfaceIndex: number, handle: number, parent: number, info = 0)
   return bytes;
 }
 
-/** An eBPF filter. */
+/** The attributes of an eBPF filter. */
 function partsOf({ interfaceIndex, direction, priority, handle }: FilterPlace): Buffer[] {
   const info = (priority << 16) | ALL_PROTOCOLS;
   return [tcmsg(interfaceIndex, handle, parents[direction], info), attribute(TCA_KIND, textBytes('bpf'))];
 }
 
 /**
- * The kind of the qdisc at the place of clsact: `clsact`, or `ingress`, which has no egress: the kernel would
- * put an egress filter on its ingress. Undefined without one.
+ * The kind of the qdisc in clsact's place: `clsact`, or `ingress`. The latter has no egress: the kernel would put an egress filter on its
+ * ingress. Undefined without either qdisc.
  *
  * @throws {KernelRefusal}
  */
@@ -94,20 +92,20 @@ export function ingressQdisc(socket: RouteSocket, interfaceIndex: number): strin
   return found && textOf(attributesOf(found.body.subarray(TCMSG_BYTES)).get(TCA_KIND));
 }
 
-/** @throws {KernelRefusal} EEXIST: there is one, or an ingress qdisc. */
+/** @throws {KernelRefusal} EEXIST: there is already a clsact or ingress qdisc. */
 export function addClsact(socket: RouteSocket, interfaceIndex: number): void {
   const parts = [tcmsg(interfaceIndex, CLSACT_HANDLE, TC_H_CLSACT), attribute(TCA_KIND, textBytes('clsact'))];
   const flags = messageFlags.CREATE | messageFlags.EXCL;
   socket.ask(`cannot add a clsact qdisc to interface ${interfaceIndex}`, RTM.newQdisc, flags, ...parts);
 }
 
-/** Takes the qdisc away with all its filters. @throws {KernelRefusal} */
+/** Removes the qdisc with all its filters. @throws {KernelRefusal} */
 export function deleteClsact(socket: RouteSocket, interfaceIndex: number): void {
   const body = tcmsg(interfaceIndex, CLSACT_HANDLE, TC_H_CLSACT);
   socket.ask(`cannot delete the clsact qdisc of interface ${interfaceIndex}`, RTM.delQdisc, 0, body);
 }
 
-/** The filters of one direction, by chain, in the order they run. @throws {KernelRefusal} */
+/** The filters of one direction, by chain, in the order in which they run. @throws {KernelRefusal} */
 export function filters(
   socket: RouteSocket,
   interfaceIndex: number,
@@ -119,7 +117,7 @@ export function filters(
   for (const message of socket.dump(what, RTM.getFilter, body)) {
     const attributes = attributesOf(message.body.subarray(TCMSG_BYTES));
     const handle = message.body.readUInt32LE(8);
-    // The chain of a priority is listed before its filters, with the handle 0.
+    // An entry with handle 0 is not a filter: the kernel lists one for each priority, before its filters.
     if (handle === 0) continue;
     const kind = textOf(attributes.get(TCA_KIND));
     const options = attributesOf(attributes.get(TCA_OPTIONS) ?? Buffer.alloc(0));
@@ -131,7 +129,7 @@ export function filters(
       name: eBpf ? textOf(options.get(TCA_BPF.name)) : '',
       programId: eBpf ? (options.get(TCA_BPF.id)?.readUInt32LE(0) ?? 0) : 0,
       chainIndex: attributes.get(TCA_CHAIN)?.readUInt32LE(0) ?? 0,
-      // struct tcmsg has it where the parent is otherwise.
+      // In a filter of a shared block, this field of struct tcmsg has the block instead of the parent.
       block:
         message.body.readInt32LE(4) === TCM_IFINDEX_MAGIC_BLOCK ? message.body.readUInt32LE(12) : undefined,
     });
@@ -140,10 +138,10 @@ export function filters(
 }
 
 /**
- * Puts a program at a place, in direct-action mode. With `replace`, the existing one is removed in the same step: each
- * packet sees one of them.
+ * Attaches a program at a place, in direct-action mode. With `replace`, an existing filter is replaced in one step: each packet sees one of
+ * the two.
  *
- * @throws {KernelRefusal} EEXIST: without `replace`, something is there.
+ * @throws {KernelRefusal} EEXIST: the place is in use, and `replace` is not set.
  */
 export function setFilter(
   socket: RouteSocket,
@@ -163,8 +161,7 @@ export function setFilter(
 }
 
 /**
- * False if it does not exist.
- *
+ * @returns false if the filter does not exist.
  * @throws {KernelRefusal}
  */
 export function deleteFilter(socket: RouteSocket, place: FilterPlace): boolean {
@@ -173,7 +170,7 @@ export function deleteFilter(socket: RouteSocket, place: FilterPlace): boolean {
     socket.ask(what, RTM.delFilter, 0, ...partsOf(place));
     return true;
   } catch (error) {
-    // EINVAL: the qdisc is gone; ENODEV: the interface.
+    // EINVAL: the qdisc is gone; ENODEV: the interface is gone.
     const { ENOENT, EINVAL, ENODEV } = constants.errno;
     if (error instanceof KernelRefusal && [ENOENT, EINVAL, ENODEV].includes(error.errno)) return false;
     throw error;

@@ -1,20 +1,20 @@
-/** uprobe and uretprobe: a place in a file that processes execute. */
+/** uprobe and uretprobe: probes at a place in an executable file or library. */
 import type { Descriptor } from '../../../../lib/ebpf/bpf-call.ts';
 import { attachPerfEvent, dynamicEvent } from './perf-event.ts';
 
 interface UprobePlace {
-  /** `/proc/self/fd/N` of an open file keeps no mount of a container busy. */
+  /** A path like `/proc/self/fd/N`, for an open file, does not keep a container's mount busy. */
   readonly path: string;
-  /** In the file. */
+  /** In bytes, from the start of the file. */
   readonly fileOffset: bigint;
   readonly atReturn: boolean;
-  /** Undefined: of every process that executes the file, those of other containers included. */
+  /** Undefined: every process that executes the file, including those of other containers. */
   readonly pid: number | undefined;
 }
 
 /**
- * @returns the link, which the caller pins and disposes.
- * @throws {KernelRefusal} EINVAL: the file cannot be executed from, or the offset is not in it; ESRCH: no such process.
+ * @returns the link, which the caller pins and disposes of.
+ * @throws {KernelRefusal} EINVAL: the file cannot be executed, or does not contain the offset; ESRCH: no such process.
  */
 export function attachUprobe(program: Descriptor, place: UprobePlace, shown: string): Descriptor {
   const { type, atReturn } = dynamicEvent('uprobe');

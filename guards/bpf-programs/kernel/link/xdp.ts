@@ -11,11 +11,11 @@ const flags = { generic: 2, native: 4 } as const;
 const BPF_F_REPLACE = 4;
 
 /**
- * Attaches in the interface's driver, or, where that cannot, in the network stack (generic). The interface is looked up in the
- * network namespace of the thread; the link is independent of it from then on.
+ * Attaches the program in the interface's driver or, if the driver cannot do that, in the network stack (generic mode). The interface is
+ * looked up in the thread's network namespace; the link does not depend on the namespace afterwards.
  *
- * @returns the link, which the caller pins and disposes, and why it is not native.
- * @throws {KernelRefusal} EBUSY, EEXIST: something is attached there already.
+ * @returns the link, which the caller pins and disposes of, and the reason if it is generic.
+ * @throws {KernelRefusal} EBUSY, EEXIST: a program is attached there already.
  */
 export function attachXdp(
   program: Pick<Descriptor, 'fd'>,
@@ -26,7 +26,7 @@ export function attachXdp(
   const { EOPNOTSUPP, ERANGE, EINVAL } = constants.errno;
   const reasons = new Map([
     [EOPNOTSUPP, 'its driver does not support XDP'],
-    // Without flags the kernel falls back to generic mode on EOPNOTSUPP, but not on this one.
+    // Without flags the kernel falls back to generic mode on EOPNOTSUPP, but not on ERANGE.
     [
       ERANGE,
       'its MTU exceeds the limit of its driver for programs without fragment support (SEC("xdp.frags"))',
@@ -42,10 +42,10 @@ export function attachXdp(
 }
 
 /**
- * Puts `program` in the place of `old` in one step (BPF_LINK_UPDATE): each packet sees one of them. XDP, TCX, cgroup and netns
- * links have it.
+ * Replaces `old` by `program` in one step (BPF_LINK_UPDATE): each packet sees one of the two. For links of XDP, TCX, cgroups and network
+ * namespaces.
  *
- * @throws {KernelRefusal} ENOLINK: the interface is gone; EPERM: `old` is not what is there.
+ * @throws {KernelRefusal} ENOLINK: the interface is gone; EPERM: `old` is not the attached program.
  */
 export function replaceProgram(
   link: Descriptor,
@@ -58,8 +58,8 @@ export function replaceProgram(
 }
 
 /**
- * Detaches at once (BPF_LINK_DETACH, since 5.9): a link without name and descriptor is only released a little
- * later. XDP, TCX, cgroup and netns links have it. Detaching it again is not an error.
+ * Detaches the link at once (BPF_LINK_DETACH, since 5.9): if it were only unpinned and closed, the kernel would release it a little later.
+ * For links of XDP, TCX, cgroups and network namespaces. Detaching a link again is not an error.
  */
 export function detach(link: Descriptor): void {
   bpfDo(command.LINK_DETACH, new Structure(4).u32(0, link.fd));
