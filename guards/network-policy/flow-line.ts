@@ -17,7 +17,7 @@ interface FlowDestination extends LineEnd {
   readonly translatedFrom?: Pick<LineEnd, 'address' | 'port'>;
 }
 
-/** The keys of its lines, after those of a FindingHead. */
+/** The keys of a flow's line that follow those of a FindingHead. */
 export interface NetworkFlow {
   /** `ingress`: the object is the destination; `egress`: it is the source. */
   readonly direction: Direction;
@@ -25,21 +25,21 @@ export interface NetworkFlow {
   readonly protocol: string;
   readonly source: LineEnd;
   readonly destination: FlowDestination;
-  /** How many connections of the object were not logged since its last line. */
+  /** How many connections of the object were left out since its last line. */
   readonly folded: number;
 }
 
 const kind = 'NetworkFlow';
 
 interface FlowContext {
-  /** The one that allows it; undefined: no policy isolates the pod in this direction. */
+  /** The policy that allows the connection; undefined: no policy isolates the pod in this direction. */
   readonly policy: PolicyKey | undefined;
   readonly nodeName: string;
-  /** When the agent read it. */
+  /** When the agent read the connection. */
   readonly timeMs: number;
 }
 
-/** As an agent writes it. */
+/** The line that an agent writes. */
 export function flowLine(flow: NetworkFlow, { policy, nodeName, timeMs }: FlowContext): string {
   const { direction, source, destination } = flow;
   const own = direction === 'ingress' ? destination : source;
@@ -70,7 +70,7 @@ export const flowLines: LineKind = {
   },
 };
 
-/** The connection in a line; undefined if keys are missing. */
+/** Parses a line; undefined if keys are missing. */
 export function flowOf({ head, keys }: ReadFinding): NetworkFlow | undefined {
   const flow = keys as Partial<NetworkFlow>;
   const from = flow.destination?.translatedFrom;

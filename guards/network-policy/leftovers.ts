@@ -10,7 +10,7 @@ export const networkPolicyLeftovers = defineLeftovers<NetworkPolicyOptions>({
 });
 
 export const cleanSwitchedOff: CleanSwitchedOff<NetworkPolicyOptions> = async ({ keepsRules }, signal) => {
-  // Without it, there is nothing that this process could remove. Rules of other network namespaces are not seen.
+  // Without the capability, this process could not remove anything. Rules of other network namespaces are not seen.
   if (keepsRules || !effectiveCapabilities().includes('CAP_NET_ADMIN')) return [];
   const { mayHaveRules } = await import('./node/traces.ts');
   if (!mayHaveRules()) return [];

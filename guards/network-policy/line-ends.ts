@@ -11,7 +11,7 @@ export interface LineEnd {
   readonly pod?: string;
 }
 
-/** @param pod - Undefined: the address belongs to none. */
+/** @param pod - Undefined if the address belongs to no pod. */
 export function lineEnd(address: string, pod: PodKey | undefined, port: number | undefined): LineEnd {
   const [namespace, name] = pod?.split('/') ?? [];
   return {

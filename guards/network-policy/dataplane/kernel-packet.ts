@@ -3,13 +3,13 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import type { IpAddress } from '../engine/addresses.ts';
 import type { Direction, RefusalVerdict } from '../engine/rules.ts';
 
-/** IANA's. */
+/** IANA's protocol numbers. */
 export const protocolNumbers = { ICMP: 1, TCP: 6, UDP: 17, ICMPv6: 58, SCTP: 132 } as const;
 const protocolNames = new Map<number, string>(
   Object.entries(protocolNumbers).map(([name, number]) => [number, name]),
 );
 
-/** `TCP`; the number of one that has no name here. */
+/** Such as `TCP`; for a protocol without a name here, its number. */
 export function protocolName(number: number): string {
   return protocolNames.get(number) ?? String(number);
 }
@@ -22,7 +22,7 @@ export interface KernelPacket {
   readonly protocol: number;
   /** Port of the destination. */
   readonly port: number | undefined;
-  /** The source is an address of the node itself. */
+  /** Whether the source is an address of the node itself. */
   readonly fromNode: boolean;
 }
 
@@ -31,7 +31,7 @@ export interface KernelDecision {
   readonly verdict: 'allowed' | RefusalVerdict;
   /** Whether the address is that of a pod that the kernel knows. */
   readonly isKnown: boolean;
-  /** The chains that it passed. */
+  /** The chains that the packet has passed. */
   readonly chains: readonly string[];
 }
 

@@ -1,7 +1,7 @@
 /** The prefix of logged packets, which a reader of the group gets with each of them. */
 import type { RefusalVerdict } from '../engine/rules.ts';
 
-/** Its first word. */
+/** First word of the prefix. */
 const firstWords = { refused: 'rampart', 'would-refuse': 'rampart-monitor' } as const satisfies Record<
   RefusalVerdict,
   string
@@ -9,7 +9,8 @@ const firstWords = { refused: 'rampart', 'would-refuse': 'rampart-monitor' } as 
 
 /**
  * @param words - Empty ones are left out.
- * @param longest - The kernel takes that many bytes; what does not fit is cut off. Programs write what they know of the packet right after it.
+ * @param longest - The kernel's limit, in bytes; what does not fit is cut off. The prefix ends with a space, since
+ * programs print the packet right after it.
  */
 export function logPrefixOf(verdict: RefusalVerdict, words: readonly string[], longest = Infinity): string {
   const text = [firstWords[verdict], ...words].filter(Boolean).join(' ');
@@ -21,7 +22,7 @@ interface LogPrefix {
   readonly words: readonly string[];
 }
 
-/** Undefined: it is not one of ours. */
+/** Parses the prefix of a logged packet; undefined if the prefix is not one of ours. */
 export function parseLogPrefix(prefix: string): LogPrefix | undefined {
   const [first, ...words] = prefix.trimEnd().split(' ');
   for (const verdict of ['refused', 'would-refuse'] as const) {

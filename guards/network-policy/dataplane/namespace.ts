@@ -1,6 +1,4 @@
-/**
- * The network namespace that a thread has, kept for what is done later: another part of the process may be elsewhere then.
- */
+/** Keeps the network namespace of a thread for later use: by then, another part of the process may have changed the thread's namespace. */
 import { closeSync, fstatSync, openSync, statSync } from 'node:fs';
 import { getSystemErrorName } from 'node:util';
 
@@ -10,7 +8,7 @@ import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 const CLONE_NEWNET = 0x40000000;
 const ownNamespace = '/proc/thread-self/ns/net';
 
-/** Holds a descriptor: the namespace stays as long as this is not disposed. */
+/** Holds a descriptor: the namespace exists until this is disposed. */
 export class KeptNamespace implements Disposable {
   readonly #fd: number;
   readonly #inode: number;
@@ -22,7 +20,7 @@ export class KeptNamespace implements Disposable {
   }
 
   /**
-   * A new one, with nothing in it: for what is only tried. The thread stays where it is.
+   * Creates an empty namespace, for trials. The thread stays in its own.
    *
    * @throws {RampartError} `PRIVILEGE` without CAP_SYS_ADMIN.
    */
@@ -45,10 +43,10 @@ export class KeptNamespace implements Disposable {
   }
 
   /**
-   * Sockets and processes that `work` makes belong to this namespace for good. Nothing may be awaited in it. No
-   * capability is needed if the thread is in it already; else CAP_SYS_ADMIN.
+   * Runs `work`, which must be synchronous, in this namespace. Sockets and processes that it creates stay in the
+   * namespace. Requires CAP_SYS_ADMIN unless the thread is in the namespace already.
    *
-   * @throws {RampartError} `SYSTEM` if the thread cannot go there.
+   * @throws {RampartError} `SYSTEM` if the thread cannot enter the namespace.
    */
   run<T>(work: () => T): T {
     if (statSync(ownNamespace).ino === this.#inode) return work();

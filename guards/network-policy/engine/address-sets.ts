@@ -39,7 +39,7 @@ export function rangesOf(family: Family, intervals: readonly Interval[]): Addres
   });
 }
 
-/** The first index for which it holds; it must then hold for all that follow. */
+/** The first index for which `holds` is true; it must also be true for all later ones. */
 export function firstIndex(length: number, holds: (index: number) => boolean): number {
   let [low, high] = [0, length];
   while (low < high) {

@@ -13,13 +13,13 @@ export interface IpAddress {
 export interface Interval {
   readonly low: bigint;
   readonly high: bigint;
-  /** The address of an interval of one, if it is known. */
+  /** The text of the address, if the interval has only one and its text is known. */
   readonly text?: Address;
 }
 
 export interface Block extends Interval {
   readonly family: Family;
-  /** For a block whose text means something else: how it is read, and why. */
+  /** If a block applies other than its text suggests: the block that applies, and why. */
   readonly readAs?: { readonly block: string; readonly why: string };
 }
 
@@ -57,7 +57,7 @@ function valueOfGroups(groups: readonly number[]): bigint {
 
 /** The eight 16-bit numbers of a valid IPv6 address. */
 export function addressGroups(text: Address): number[] {
-  // Called for each of many addresses: bytes are read one by one, and few numbers are long.
+  // Many addresses are parsed: reading single bytes avoids short-lived strings.
   const groups = [0, 0, 0, 0, 0, 0, 0, 0];
   let [count, tailAt] = [0, -1];
   for (let at = 0; at < text.length;) {

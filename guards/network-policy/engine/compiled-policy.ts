@@ -40,7 +40,7 @@ export class CompiledPolicy {
     this.#problems = undefined;
   }
 
-  /** Names that none of the pods in question has: they allow nothing until one has. */
+  /** Named ports that no pod concerned has: they allow nothing until a pod has one. */
   problems(): readonly PolicyProblem[] {
     this.#problems ??= directions.flatMap((direction) =>
       (this.#views[direction] ?? []).flatMap((views) =>
@@ -56,7 +56,7 @@ export class CompiledPolicy {
     return this.#problems;
   }
 
-  /** An egress rule without peers yet has no pod that could lack the name. */
+  /** True for an egress rule that has no peers yet: no pod could lack the name. */
   #isKnown({ addresses, endpoints }: RuleViews, { name, protocol }: NamedPort): boolean {
     if (endpoints === undefined) {
       return this.#targets.some(({ ports }) =>
@@ -67,7 +67,7 @@ export class CompiledPolicy {
     return four.length + six.length > 0 || addresses?.isEmpty === true;
   }
 
-  /** The current rules; the same object as before if nothing has changed. Undefined: it does not isolate in this direction. */
+  /** The current rules; the same object as before if nothing has changed. Undefined if the policy does not isolate in this direction. */
   rules(direction: Direction): PolicyRules | undefined {
     const views = this.#views[direction];
     if (views === undefined) return undefined;

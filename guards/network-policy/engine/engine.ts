@@ -128,7 +128,7 @@ export class PolicyEngine {
     const { pods, policies, peers } = this.#dirty;
     if (pods.size > 0) this.#rules = { ...this.#rules, pods: this.#podsAnew() };
     if (policies.size > 0) this.#rules = { ...this.#rules, policies: this.#policiesAnew() };
-    // Last: policies that come and go add and remove theirs.
+    // Peers come last: policies that come and go add and remove theirs.
     if (peers.size > 0) this.#rules = { ...this.#rules, peers: this.#peersAnew() };
     for (const each of [pods, policies, peers]) each.clear();
     return this.#rules;
@@ -168,12 +168,12 @@ export class PolicyEngine {
     };
   }
 
-  /** The pod that has an address; undefined: no pod that counts, on any node. */
+  /** The pod that has an address, on any node; undefined if no pod counts as its owner (see pod-table.ts). */
   podAt(address: Address): PodKey | undefined {
     return this.#pods.at(address);
   }
 
-  /** Addresses of pods that count, on any node, since the last call. On the first call, all there are came. */
+  /** Changes of the addresses of pods that count, on any node, since the last call. On the first call, all addresses have come. */
   takeAddressChange(): AddressChange {
     return this.#pods.takeAddressChange();
   }
@@ -202,7 +202,7 @@ export class PolicyEngine {
     return [...[...this.#flawed].flatMap(({ warnings }) => warnings), ...this.#misreadNamespaces()];
   }
 
-  /** A warning for each policy that the annotation would be for. */
+  /** A warning for each policy to which the annotation would apply. */
   #misreadNamespaces(): PolicyWarning[] {
     if (this.#misread.size === 0) return [];
     return [...this.#policies.values()].flatMap(({ key, namespace }) => {
@@ -238,7 +238,7 @@ export class PolicyEngine {
     return pods;
   }
 
-  /** A pod that comes or goes mostly changes none: the same map then. */
+  /** Returns the previous map if nothing has changed: most pods that come or go change no policy. */
   #policiesAnew(): NodeRules['policies'] {
     let policies: Map<string, PolicyRules> | undefined;
     for (const key of this.#dirty.policies) {

@@ -1,6 +1,7 @@
 /**
- * Monitor mode: what policies do not allow passes, and is reported as what would be refused. A pod's direction is monitored if all policies
- * that isolate it there are: as soon as one of them is enforced, refusals are refused.
+ * Monitor mode: packets that policies do not allow pass, and are reported as packets that would be refused. A
+ * direction of a pod is monitored if all policies that isolate the pod in it are in monitor mode: as soon as one
+ * of them is not, packets are refused.
  */
 import type { MetadataObject } from './objects.ts';
 import type { PolicyKey, PolicyWarning } from './rules.ts';
@@ -11,9 +12,8 @@ export const monitorAnnotation = 'kube-router.io/network-policy.monitor';
 export const policyModes = ['enforce', 'monitor'] as const;
 export type PolicyMode = (typeof policyModes)[number];
 
-/** Valid values. */
 const plainValues: readonly string[] = ['true', 'false', ''];
-/** Longer ones are not shown as a whole. */
+/** Longer values are truncated in messages. */
 const SHOWN = 40;
 
 export function monitorModeOf({ annotations }: MetadataObject): PolicyMode {

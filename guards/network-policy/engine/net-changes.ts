@@ -16,7 +16,7 @@ export class NetChanges<T> {
     this.#count(key, item, -1);
   }
 
-  /** @returns first those that went, then those that came; after it nothing is left */
+  /** @returns first the items that went, then those that came; they are not returned again */
   take(): { readonly gone: readonly T[]; readonly come: readonly T[] } {
     const changes = [...this.#changes.values()];
     this.#changes.clear();

@@ -1,4 +1,4 @@
-/** The peers of a rule, read. */
+/** The peers of a rule, parsed. */
 import { type LabelSelector, labelSelectorText } from '../../../lib/kube/selectors/selectors.ts';
 import { rangesOf, union, without } from './address-sets.ts';
 import { type Block, type Interval, parseBlock } from './addresses.ts';
@@ -15,14 +15,14 @@ export interface PodScope {
 
 /** All peers of one rule together. */
 export interface Peers {
-  /** Equal for equal peers, so that rules share what is held for them. */
+  /** Equal for equal peers, so that rules share the state that is held for them. */
   readonly key: PeersKey;
   readonly scopes: readonly PodScope[];
-  /** As `union` makes them, `except` taken out. */
+  /** In the form of `union`, without the blocks in `except`. */
   readonly blocks: ByFamily<readonly Interval[]>;
 }
 
-/** No peers mean everyone; only malformed peers mean no one. */
+/** A rule without peers allows everyone; one with only malformed peers allows no one. */
 export function parsePeers(
   peers: readonly PeerObject[],
   namespace: string,

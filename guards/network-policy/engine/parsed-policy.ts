@@ -23,16 +23,16 @@ export interface ParsedPolicy {
   readonly namespace: string;
   /** The policy's own mode: its Namespace and the node may be in monitor mode too. */
   readonly mode: PolicyMode;
-  /** The pods of its namespace that it selects. */
+  /** Which pods of its namespace the policy selects. */
   readonly targets: LabelSelector;
-  /** Undefined: it does not isolate in this direction. */
+  /** Undefined if the policy does not isolate in this direction. */
   readonly ingress: readonly ParsedRule[] | undefined;
   readonly egress: readonly ParsedRule[] | undefined;
   readonly problems: readonly PolicyProblem[];
   readonly warnings: readonly PolicyWarning[];
 }
 
-/** Whether a clause of the rule names its peers: named ports for egress are endpoints with addresses instead. */
+/** Whether clauses of the rule refer to its peers. With named ports for egress they do not: these are endpoints with addresses. */
 export function namesPeers({ peers, ports, names }: ParsedRule, direction: Direction): boolean {
   if (peers === 'everyone' || isNobody(peers)) return false;
   return ports === 'any' || ports.length > 0 || (direction === 'ingress' && names.length > 0);

@@ -4,7 +4,7 @@ import type { Refuse } from './parsed-selector.ts';
 import type { PortRange, Protocol } from './rules.ts';
 
 export interface NamedPort {
-  /** Its index among the ports of the rule. */
+  /** Index of the port in the rule's list. */
   readonly index: number;
   readonly protocol: Protocol;
   readonly name: string;
@@ -63,7 +63,7 @@ function parsePort(
   return { protocol, first: port, last };
 }
 
-/** The protocol of a port: TCP by default, undefined if it is not one that has ports. */
+/** The protocol of a port: TCP by default, undefined if it is not a protocol with ports. */
 export function protocolOf(written: string | null | undefined): Protocol | undefined {
   const protocol = written ?? 'TCP';
   return protocol === 'TCP' || protocol === 'UDP' || protocol === 'SCTP' ? protocol : undefined;

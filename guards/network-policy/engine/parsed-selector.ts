@@ -7,11 +7,11 @@ import {
 
 /** Records a field that cannot be expressed. */
 export type Refuse = (field: string, message: string) => void;
-/** Records a field that applies, although it says something else. */
+/** Records a field that applies in another way than its text suggests. */
 export type Warn = (field: string, message: string) => void;
 
 /**
- * @param consequence - What follows if it is malformed.
+ * @param consequence - What follows if the selector is malformed: a part of the message.
  * @returns undefined if it is malformed
  */
 export function parseSelector(

@@ -1,4 +1,4 @@
-/** The addresses of the peers of rules: those of pods, which come and go, and blocks. */
+/** The addresses of the peers of rules: those of pods, which come and go, and those of blocks. */
 import { covers, firstIndex, rangesOf } from './address-sets.ts';
 import type { IpAddress } from './addresses.ts';
 import { equal } from './equal.ts';
@@ -16,10 +16,10 @@ export class PeerAddresses {
   readonly #intervals: ParsedPeers['blocks'];
   readonly #blocks: ByFamily<AddressSet>;
   readonly #members = new Map<PodKey, readonly IpAddress[]>();
-  /** Since {@link value}. */
+  /** Changes since {@link value} was last called. */
   readonly #pending = new NetChanges<IpAddress>();
   #value: Peers | undefined;
-  /** Since {@link takeChange}. */
+  /** Changes since {@link takeChange} was last called; undefined before the first call. */
   #unreported: NetChanges<IpAddress> | undefined;
 
   constructor({ blocks }: ParsedPeers) {
@@ -28,12 +28,12 @@ export class PeerAddresses {
   }
 
   /**
-   * @param selected - One of the peers selects it.
+   * @param selected - Whether one of the peers selects the pod.
    * @returns whether the addresses have changed
    */
   set(pod: PodFacts, selected: boolean): boolean {
     const before = this.#members.get(pod.key) ?? none;
-    // An address in a block stays, whatever happens to the pod.
+    // An address in a block is a peer's address whatever happens to the pod.
     const after = selected ? this.#outsideOfBlocks(pod.addresses) : none;
     if (equal(before, after)) return false;
     if (after.length === 0) this.#members.delete(pod.key);
@@ -43,7 +43,7 @@ export class PeerAddresses {
     return true;
   }
 
-  /** Without pods and blocks. */
+  /** Whether there are neither pods nor blocks. */
   get isEmpty(): boolean {
     return this.#members.size + this.#blocks[4].length + this.#blocks[6].length === 0;
   }
@@ -81,7 +81,7 @@ export class PeerAddresses {
     const blocks = this.#intervals;
     if (blocks[4].length === 0 && blocks[6].length === 0) return addresses;
     const isCovered = ({ family, value }: IpAddress): boolean => covers(blocks[family], value);
-    // Mostly none is: the list of the pod is held then, and no other one.
+    // Usually no address is in a block: then the pod's own list is returned, and no copy is held.
     return addresses.some(isCovered) ? addresses.filter((address) => !isCovered(address)) : addresses;
   }
 }
@@ -101,7 +101,7 @@ function textsOf(addresses: readonly IpAddress[]): ByFamily<Address[]> {
   return texts;
 }
 
-/** The index where it is, or belongs. */
+/** The index where the address is, or where it would have to be inserted. */
 function placeOf(sorted: readonly Address[], one: Address): number {
   return firstIndex(sorted.length, (at) => (sorted[at] as Address) >= one);
 }

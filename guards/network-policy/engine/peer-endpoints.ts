@@ -24,7 +24,7 @@ export class PeerEndpoints {
   }
 
   /**
-   * @param selected - One of the peers selects it; otherwise those of its addresses count that are in a block.
+   * @param selected - Whether one of the peers selects the pod; if not, only its addresses in a block count.
    * @returns whether the endpoints have changed
    */
   set(pod: PodFacts, selected: boolean): boolean {
@@ -87,7 +87,7 @@ function endpointsOf(
     if (!names.some((one) => one.name === name && one.protocol === protocol)) continue;
     for (const { family, text } of addresses) {
       const one = { family, endpoint: { address: text, protocol, port } };
-      // Two names of one port make one endpoint.
+      // Two names of the same port are one endpoint.
       found.set(keyOf(one), one);
     }
   }
@@ -108,7 +108,7 @@ function byFamily(all: readonly FamilyEndpoint[]): ByFamily<readonly Endpoint[]>
   return { 4: of(4), 6: of(6) };
 }
 
-/** The index where it is, or belongs. */
+/** The index where the endpoint is, or where it would have to be inserted. */
 function placeOf(endpoints: readonly Endpoint[], one: Endpoint): number {
   const value = addressValue(one.address);
   return firstIndex(endpoints.length, (at) => {

@@ -12,12 +12,12 @@ import type { Direction, PeersKey, PolicyKey } from './rules.ts';
 import { anyNamespace, SelectorIndex } from './selector-index.ts';
 import type { Dirty } from './targets.ts';
 
-/** The dependencies of a rule, except the peers that its clauses name. */
+/** What a rule depends on, except the peers that its clauses name. */
 export interface RuleViews {
   readonly rule: ParsedRule;
-  /** For egress with named ports. */
+  /** Only for egress rules with named ports. */
   readonly endpoints: PeerEndpoints | undefined;
-  /** With `endpoints`: whose they are. Undefined: of everyone. */
+  /** Only with `endpoints`: the addresses whose ports these are. Undefined: those of everyone. */
   readonly addresses: PeerAddresses | undefined;
 }
 
@@ -25,12 +25,12 @@ export type PolicyViews = Readonly<Record<Direction, readonly RuleViews[] | unde
 
 interface Entry<View = PeerAddresses | PeerEndpoints> {
   readonly key: string;
-  /** Clauses name these peers by their key, so that policies do not change with them. */
+  /** Whether clauses refer to these peers by their key, so that policies stay the same when the peers change. */
   readonly isNamed: boolean;
   readonly view: View;
   /** `everyone`: no pod needs to be selected. */
   readonly scopes: 'everyone' | readonly PodScope[];
-  /** A pod may matter because of its address, whatever its labels. */
+  /** Whether a pod may be a peer by its address, whatever its labels. */
   readonly asksEveryPod: boolean;
   readonly users: Set<PolicyKey>;
 }
@@ -39,7 +39,7 @@ export class PeerViews {
   readonly #pods: PodTable;
   readonly #namespaces: ReadonlyMap<string, Labels>;
   readonly #dirty: Dirty;
-  /** Views that clauses name; a change finds them by its own keys. */
+  /** Views that clauses refer to by key. Changes of these are reported by that key. */
   readonly #named = new Map<string, Entry<PeerAddresses>>();
   readonly #others = new Map<string, Entry>();
   readonly #held = new Map<PolicyKey, ReadonlySet<Entry>>();
@@ -81,7 +81,7 @@ export class PeerViews {
     this.#keep(policy, new Set());
   }
 
-  /** Undefined: no clause names them. */
+  /** The addresses of these peers; undefined if no clause names them. */
   named(key: PeersKey): PeerAddresses | undefined {
     return this.#named.get(key)?.view;
   }
@@ -197,7 +197,7 @@ export class PeerViews {
       for (const pod of this.#pods.all()) entry.view.set(pod, this.#selects(entry, pod));
       return;
     }
-    // A view that is still empty does not depend on pods that it does not select.
+    // An empty view need not be called for pods that it does not select.
     for (const scope of scopesOf(entry)) {
       for (const namespace of this.#namespacesOf(scope)) {
         for (const pod of this.#pods.inNamespace(namespace)) {
@@ -221,7 +221,7 @@ function scopesOf({ scopes }: Entry): readonly PodScope[] {
   return scopes === 'everyone' ? [] : scopes;
 }
 
-/** The key it has in the index. */
+/** Where the entry is found in the index of selectors. */
 function anchoredBy(entry: Entry): readonly (readonly [namespace: string, selector: LabelSelector])[] {
   if (entry.asksEveryPod) return [[anyNamespace, anyLabels]];
   return scopesOf(entry).map(({ namespaces, pods }) => [

@@ -1,9 +1,8 @@
 /**
  * The pods that count, and which of them has which address.
- *
  * A pod counts from when it has an address until it is gone or finished, also while it terminates. A pod in the
- * node's network is not a pod here: its addresses are those of the node. An address that two pods claim belongs to
- * the newer one, so that what the older one was allowed is not passed on with its address.
+ * node's network is not a pod here: its addresses are those of the node. If two pods claim an address, it belongs
+ * to the newer pod: otherwise that pod would have what the older one is allowed.
  */
 import type { Labels } from '../../../lib/kube/selectors/selectors.ts';
 import { type IpAddress, parseAddress } from './addresses.ts';
@@ -19,11 +18,11 @@ export interface PodFacts {
   readonly key: PodKey;
   readonly namespace: string;
   readonly labels: Labels;
-  /** Runs on this node. */
+  /** Whether the pod runs on this node. */
   readonly local: boolean;
-  /** Its own addresses; at least one. */
+  /** The pod's own addresses; at least one. */
   readonly addresses: readonly IpAddress[];
-  /** Its ports that have a name. */
+  /** The pod's named ports. */
   readonly ports: readonly PodPort[];
 }
 
@@ -41,7 +40,7 @@ export interface PodChange {
 /** A pod and the addresses that it claims. */
 interface Claim {
   readonly facts: PodFacts;
-  /** The greater of two claims on an address wins. */
+  /** Of two claims on an address, the one with the greater age wins. */
   readonly age: readonly string[];
 }
 
@@ -50,7 +49,7 @@ export class PodTable {
   readonly #claims = new Map<PodKey, Claim>();
   /** The claims on an address: mostly one. */
   readonly #claimants = new Map<Address, readonly PodKey[]>();
-  /** Since {@link takeAddressChange}. */
+  /** Changes since {@link takeAddressChange} was last called; undefined before the first call. */
   #unreported: NetChanges<Address> | undefined;
   readonly #pods = new Map<PodKey, PodFacts>();
   readonly #byNamespace = new Map<string, Map<PodKey, PodFacts>>();
@@ -72,12 +71,12 @@ export class PodTable {
     return this.#pods.get(key);
   }
 
-  /** The pod that has an address; undefined: no pod that counts. */
+  /** The pod that has an address; undefined if no pod that counts has it. */
   at(address: Address): PodKey | undefined {
     return this.#owner(address);
   }
 
-  /** Addresses of pods that came and went since the last call. On the first call, all existing ones came. */
+  /** Changes of the addresses of pods since the last call. On the first call, all existing addresses have come. */
   takeAddressChange(): AddressChange {
     const unreported = this.#unreported;
     this.#unreported ??= new NetChanges();
@@ -185,7 +184,7 @@ function claimOf(pod: PodObject, nodeName: string): Claim | undefined {
       addresses,
       ports: portsOf(pod),
     },
-    // The kubelet sees a pod before it gets an address, which may be long after it was created.
+    // `startTime` is when the kubelet first saw the pod: before the pod got its address, which may be long after its creation.
     age: [leaving ? '' : 'stays', status?.startTime ?? created, created, key],
   };
 }

@@ -73,11 +73,11 @@ export interface Endpoint {
 export interface Peers {
   /** Addresses of pods that are in none of the blocks, sorted as strings. */
   readonly pods: ByFamily<readonly Address[]>;
-  /** The same for as long as the key is. */
+  /** These stay the same as long as the key does. */
   readonly blocks: ByFamily<AddressSet>;
 }
 
-/** The selection of the peers, as JSON: rules with the same peers have the same key. */
+/** The peers' selectors and blocks, as JSON: rules with the same peers have the same key. */
 export type PeersKey = `[${string}`;
 
 /**
@@ -100,13 +100,16 @@ export type Clause =
       readonly ports: 'any' | readonly PortRange[];
     }
   | {
-      /** Named ports: the destination must be one of these. For egress, they belong to the peers, which are `everyone` then. */
+      /**
+       * Named ports: the destination must be one of these endpoints. For egress, the endpoints belong to the
+       * peers, and `peers` is `everyone`.
+       */
       readonly peers: 'everyone' | PeersKey;
       readonly endpoints: ByFamily<readonly Endpoint[]>;
     };
 
 export interface PolicyRule {
-  /** Its place in `spec.ingress` or `spec.egress`. */
+  /** Index in `spec.ingress` or `spec.egress`. */
   readonly index: number;
   /** Empty: the rule allows nothing, for example because it cannot be expressed. */
   readonly clauses: readonly Clause[];
@@ -169,11 +172,11 @@ export function isEnforced(pod: Pick<LocalPod, Direction | 'monitors'>, directio
  */
 export interface NodeRules {
   readonly pods: ReadonlyMap<PodKey, LocalPod>;
-  /** Keyed by `direction policy`, see {@link policyRulesKey}. Those that a pod of this node names, and no others. */
+  /** Only policies that a pod of this node names. Keyed by `direction policy`, see {@link policyRulesKey}. */
   readonly policies: ReadonlyMap<string, PolicyRules>;
   /** Only the peers that the policies name. */
   readonly peers: ReadonlyMap<PeersKey, Peers>;
-  /** Blocks of this node: the default verdict applies to their addresses that belong to no known pod. */
+  /** The pod CIDRs of this node: addresses in them that belong to no known pod get the default verdict. */
   readonly podCidrs: ByFamily<AddressSet>;
 }
 
@@ -221,7 +224,7 @@ export interface RulesChange {
   readonly pods: ReadonlySet<PodKey>;
   /** Keys of {@link NodeRules.policies}. */
   readonly policies: ReadonlySet<string>;
-  /** Undefined: the peers as a whole came or went, or it is unknown what has changed. */
+  /** Undefined: the peers as a whole came or went, or their changes are unknown. */
   readonly peers: ReadonlyMap<PeersKey, PeersChange | undefined>;
   readonly podCidrs: boolean;
 }
@@ -239,5 +242,5 @@ export interface PolicyProblem {
   readonly message: string;
 }
 
-/** A field of a policy that applies, although it means something else: the message explains it. */
+/** A field of a policy that applies in another way than its text suggests: the message explains it. */
 export type PolicyWarning = PolicyProblem;

@@ -1,12 +1,12 @@
 /** Finds the selectors that may select a pod without evaluating each of them. */
 import type { Labels, LabelSelector } from '../../../lib/kube/selectors/selectors.ts';
 
-/** In place of a namespace: any. */
+/** In place of the name of a namespace: any namespace. */
 export const anyNamespace = '';
 
 /**
- * Items by a requirement of their selector that a pod must meet: a label with a value, or a label. An item whose
- * selector has neither (`{}`, `NotIn`, `DoesNotExist`) is evaluated for every pod of its namespace.
+ * An index of items by one requirement of their selectors: a label with a value, or the existence of a label. An
+ * item whose selector has neither (`{}`, `NotIn`, `DoesNotExist`) is evaluated for every pod of its namespace.
  */
 export class SelectorIndex<T> {
   readonly #items = new Map<string, Set<T>>();
@@ -29,9 +29,9 @@ export class SelectorIndex<T> {
     }
   }
 
-  /** Adds to `found` those that may select a pod with these labels; no others do. */
+  /** Adds to `found` all items that may select a pod with these labels. */
   find(namespace: string, labels: Labels, found: Set<T>): void {
-    // The usual case while the objects of a cluster arrive.
+    // This is the usual case while the objects of a cluster arrive.
     if (this.#items.size === 0) return;
     for (const scope of [namespace, anyNamespace]) {
       for (const item of this.#items.get(keyOf(scope, '')) ?? []) found.add(item);

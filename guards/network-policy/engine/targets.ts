@@ -26,7 +26,7 @@ export class Targets {
   readonly #linkLocal = new Map<PodKey, readonly Address[]>();
   readonly #index = new SelectorIndex<ParsedPolicy>();
   readonly #selected = new Map<ParsedPolicy, Map<PodKey, PodFacts>>();
-  /** {@link of}, until it changes. */
+  /** Results of {@link of}, until they change. */
   readonly #lists = new Map<ParsedPolicy, readonly PodFacts[]>();
   /** Mode of the node. */
   readonly #mode: PolicyMode;

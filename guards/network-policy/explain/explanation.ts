@@ -1,4 +1,4 @@
-/** Whether one end may connect to another, and what decides it: pure, from the objects of the cluster. */
+/** Whether one end may connect to another, and which rules decide it: pure, computed from the objects of the cluster. */
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { parseAddress } from '../engine/addresses.ts';
 import { type NamespaceObject, objectKey, type PodObject, type PolicyObject } from '../engine/objects.ts';
@@ -58,17 +58,17 @@ export interface ExplainedSide {
   readonly direction: Direction;
   /** `itself`: a pod reaches itself whatever its policies say, for example through a Service. */
   readonly verdict: Decision['verdict'] | 'itself';
-  /** If allowed: what allows it. If refused, or if it would be: what came closest. */
+  /** If allowed: the policy that allows it. If it is refused, or would be: the policy that came closest. */
   readonly policy?: PolicyKey;
   /** `spec.ingress[0]` */
   readonly field?: string;
-  /** Index in the rule's `from` or `to`; missing if the rule has none, or if it does not match. */
+  /** Index in the rule's `from` or `to`; undefined if the rule has no peers, or none matches. */
   readonly peer?: number;
   /** Index in the rule's `ports`. */
   readonly port?: number;
-  /** With the closest rule: which part of it matches. */
+  /** Set for the closest rule: which part of it matches. */
   readonly fits?: 'peer' | 'port';
-  /** If refused, or if it would be: the policies that isolate. */
+  /** If it is refused, or would be: the policies that isolate the pod. */
   readonly policies?: readonly PolicyKey[];
   readonly words: string;
 }
@@ -81,13 +81,13 @@ export interface Explanation {
   readonly to: ExplainedEnd;
   readonly protocol: string;
   readonly port: number | undefined;
-  /** The packet comes from the node of the destination itself. */
+  /** Whether the packet comes from the destination's own node. */
   readonly fromOwnNode: boolean;
   readonly egress: ExplainedSide;
   readonly ingress: ExplainedSide;
-  /** Fields of the policies that isolate either end which cannot be expressed, and allow nothing. */
+  /** Fields that cannot be expressed, of the policies that isolate either end: they allow nothing. */
   readonly problems: readonly PolicyProblem[];
-  /** Fields of these policies that apply, although they say something else. */
+  /** Fields of these policies that apply in another way than their text suggests. */
   readonly warnings: readonly PolicyWarning[];
 }
 
@@ -187,7 +187,7 @@ function sideOf(direction: Direction, decision: Decision, own: Party, words: str
   }
 }
 
-/** A name is looked up on the destination, as a Service does. A name that the destination lacks has no number. */
+/** The number of a port. A name is looked up on the destination, as for a Service; undefined if the destination has no such port. */
 function portNumber({ port, protocol }: Question, { pod }: Party): number | undefined {
   if (typeof port !== 'string') return port;
   const ports = (pod?.spec?.containers ?? []).flatMap(({ ports: own }) => own ?? []);

@@ -15,7 +15,7 @@ export interface KernelSide {
   readonly direction: Direction;
   /** `elsewhere`: this kernel does not know the pod, so it has no rules for it. */
   readonly verdict: KernelDecision['verdict'] | 'elsewhere';
-  /** Whether that agrees with the policies; undefined if the pod is elsewhere. */
+  /** Whether the verdict agrees with the policies; undefined if the pod is elsewhere. */
   readonly agrees?: boolean;
   /** The chains that the packet passed. */
   readonly chains: readonly string[];
@@ -25,16 +25,16 @@ export interface KernelSide {
 export interface KernelCheck {
   /** Dataplanes with rules of Rampart here; none: `null`. `nftables and iptables (nft)`: a packet must pass both. */
   readonly backend: string | null;
-  /** `agrees`: as far as this machine is concerned; `unknown`: neither end is a pod of this machine, or it lacks expected rules. */
+  /** `agrees`: as far as this machine shows; `unknown`: neither end is a pod of this machine, or expected rules are missing. */
   readonly result: 'agrees' | 'differs' | 'unknown';
   readonly egress: KernelSide;
   readonly ingress: KernelSide;
-  /** Rules of other programs that refuse the packet, or may. */
+  /** Rules of other programs that certainly or possibly refuse the packet. */
   readonly others: readonly string[];
 }
 
 /**
- * @param rulesets - Empty: the kernel has been read, and has no Rampart rules.
+ * @param rulesets - Empty if the kernel has no Rampart rules.
  * @param isOfNode - Whether an address is one of this machine.
  */
 export function compareWithKernel(
@@ -55,11 +55,11 @@ export function compareWithKernel(
   const egress = sideOf(rulesets, packet, explanation.egress, from);
   const ingress = sideOf(rulesets, packet, explanation.ingress, to);
   const answers = [egress.agrees, ingress.agrees];
-  // A kernel without rules refuses and reports nothing: that happens elsewhere, or not at all.
+  // This kernel has no rules, so the packet is refused or reported by another kernel, or not at all.
   const isUnknown = rulesets.length === 0 && (!explanation.allowed || explanation.wouldRefuse);
   const way = fromOwnNode ? 'from node' : isOfNode(to.address) ? 'to node' : 'through';
   const dropping = droppingOf(others, { family: source.family, way }).filter(
-    // In their own kind of iptables, Rampart's rules come first and accept.
+    // Rampart's rules precede those of other programs in the same variant of iptables, and accept.
     ({ iptables }) =>
       iptables === undefined || !rulesets.some((one) => one.backend === `iptables (${iptables})`),
   );

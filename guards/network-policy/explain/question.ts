@@ -23,7 +23,7 @@ export function parsePort(text: string): Pick<Question, 'protocol' | 'port'> {
   });
 }
 
-/** A pod without a namespace would be a guess. @throws {RampartError} `INPUT` */
+/** Requires a namespace for a pod: without one it would be a guess. @throws {RampartError} `INPUT` */
 export function checkEnd(option: '--from' | '--to', text: string): string {
   if (/^[^\s/]+\/[^\s/]+$/.test(text) || /^[\da-f.:]+$/i.test(text)) return text;
   const isTo = option === '--to';

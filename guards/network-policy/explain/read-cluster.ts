@@ -1,4 +1,4 @@
-/** Reads what an explanation needs, once. */
+/** Reads once what an explanation needs. */
 import { agentLeaseLabel, readAgentLease } from '../../../guard/agent-lease-names.ts';
 import { systemNamespace } from '../../../guard/guard.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
@@ -28,7 +28,7 @@ type Read = <T, U>(type: ResourceType, take: (object: T) => U) => Promise<U[]>;
 function reader(client: KubeClient, signal: AbortSignal): Read {
   return async <T, U>(type: ResourceType, take: (object: T) => U): Promise<U[]> => {
     const found: U[] = [];
-    // Item by item: only a tenth of a pod is kept.
+    // Parsed item by item: only a tenth of each pod is kept.
     await client.listItems(type, {}, { signal, onItem: (item) => found.push(take(JSON.parse(item) as T)) });
     return found;
   };
@@ -56,7 +56,7 @@ export async function readCluster(client: KubeClient, signal: AbortSignal): Prom
   return { policies, pods: known, namespaces: places, monitoringNodes };
 }
 
-/** From the last reports of their agents: the rules stay when an agent ends. Empty if the leases may not be read. */
+/** From the last reports of the agents: rules stay in the kernel when an agent ends. Empty if the leases may not be read. */
 async function readMonitoringNodes(client: KubeClient, signal: AbortSignal): Promise<ReadonlySet<string>> {
   try {
     const target = { namespace: systemNamespace };

@@ -56,7 +56,7 @@ async function readIptables(
     const kernel = new IptablesKernel(one, namespace);
     const rules = await kernel.readRules(signal);
     if (!families.some((family) => isIptablesEnforcing(rules[family]))) continue;
-    // Rules are meaningless without the sets that they match.
+    // Without the sets that they match, the rules cannot be evaluated.
     const whole = { families: rules, sets: await kernel.readSets(signal) };
     const backend = `iptables (${one.variant})`;
     found.push({ backend, decide: (...packet) => iptables.decideInKernel(whole, ...packet) });

@@ -59,7 +59,7 @@ export interface ServiceTarget {
   readonly service: string;
   /** Port of the Service: `5432/TCP`. */
   readonly port: string;
-  /** The questions that its endpoints are: one for each that is ready. */
+  /** One question for each ready endpoint. */
   readonly questions: readonly Question[];
 }
 
@@ -81,9 +81,10 @@ export function parseServiceName(text: string, inNamespace: string): ServiceName
 }
 
 /**
- * @param inNamespace - Of a name that has none.
+ * @param inNamespace - Namespace of a name without one.
  * @returns undefined if the destination is not a Service
- * @throws {RampartError} `INPUT` for a Service that does not exist, has no such port, or no endpoint that is ready.
+ * @throws {RampartError} `INPUT` for a Service that does not exist, has no such port, or no endpoint that is
+ * ready.
  */
 export function serviceTarget(
   { services, slices }: Services,
@@ -159,7 +160,7 @@ function findService(
     const key = `${name.namespace}/${name.name}`;
     const service = services.find((one) => keyOf(one) === key);
     if (service !== undefined) return { service, port: portOf(service, question) };
-    // A namespace may have this name.
+    // A pod's namespace may be named `svc`.
     if (pods.some((pod) => objectKey(pod) === to)) return undefined;
     throw new RampartError(errorCodes.INPUT, {
       what: `there is no Service ${key}`,
@@ -226,7 +227,7 @@ function endpointsOf(
       ) ?? {};
     if (port === undefined || port === null) continue;
     for (const { addresses, conditions, nodeName } of slice.endpoints ?? []) {
-      // Unknown counts as ready.
+      // A missing condition counts as ready.
       if (conditions?.ready === false) continue;
       const address = parseAddress(addresses[0] ?? '');
       if (address === undefined) continue;
@@ -237,7 +238,7 @@ function endpointsOf(
   return [...found.values()];
 }
 
-/** Families of the source. */
+/** The address families of the source. */
 function familiesOf(from: string, pods: readonly ExplainedPod[]): ReadonlySet<Family> {
   const own = parseAddress(from);
   if (own !== undefined) return new Set([own.family]);

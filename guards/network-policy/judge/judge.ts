@@ -25,7 +25,7 @@ export interface Judgement {
 }
 
 export type Decision =
-  /** No policy selects the pod in this direction, or it is not a pod. */
+  /** No policy selects the pod in this direction, or the end is not a pod. */
   | { readonly verdict: 'not isolated' }
   | { readonly verdict: 'own node' }
   | ({ readonly verdict: 'allowed' } & Fit)
@@ -38,7 +38,7 @@ export interface RefusalDecision {
   readonly policies: readonly PolicyKey[];
   /** The closest rule: undefined if no part of any rule matches. */
   readonly nearest: NearMiss | undefined;
-  /** The node whose mode lets it pass, whatever that of the policies. */
+  /** The node in monitor mode that lets the packet pass, whatever the mode of the policies. */
   readonly monitoringNode?: string;
 }
 
@@ -46,7 +46,7 @@ export function isRefusal(decision: Decision): decision is RefusalDecision {
   return decision.verdict === 'refused' || decision.verdict === 'would-refuse';
 }
 
-/** Indexes in the policy; undefined: the rule names none, so everyone and every port matches. */
+/** Indexes in the policy. Undefined if the rule has no such list, so that every peer or port matches. */
 export interface Fit {
   readonly policy: PolicyKey;
   readonly rule: number;
@@ -55,13 +55,13 @@ export interface Fit {
 }
 
 export interface NearMiss extends Fit {
-  /** Which part of the rule matches; the other does not. */
+  /** Which part of the rule matches; the other part does not. */
   readonly fits: 'peer' | 'port';
 }
 
 /**
- * @param options - `fromNode`: the packet comes from the node that the destination runs on, which reaches its own pods whatever the policies say.
- * `monitoringNodes`: those on which all policies are in monitor mode.
+ * @param options - `fromNode`: the packet comes from the destination's node, which reaches its own pods whatever
+ * the policies say. `monitoringNodes`: nodes on which all policies are in monitor mode.
  * @throws {RampartError} for a pod that is unknown or has no address of the family.
  */
 export function judge(
@@ -119,7 +119,7 @@ function decisionOf(
   return { verdict: isMonitored ? 'would-refuse' : 'refused', ...refusal };
 }
 
-/** Its own annotation decides, or that of its Namespace. */
+/** The policy's own annotation decides, or else that of its Namespace. */
 function modeOf({ metadata }: PolicyObject, namespaces: readonly NamespaceObject[]): PolicyMode {
   const own = namespaces.find((one) => one.metadata.name === metadata.namespace)?.metadata;
   return own !== undefined && monitorModeOf(own) === 'monitor' ? 'monitor' : monitorModeOf(metadata);
@@ -148,7 +148,7 @@ function firstThat<T>(
   return index === -1 ? { fits: false, index: undefined } : { fits: true, index };
 }
 
-/** @param destination - Undefined: not a pod, so no name stands for any of its ports. */
+/** @param destination - Undefined if the destination is not a pod: then a named port does not match. */
 function portFits(
   { protocol, port, endPort }: PortObject,
   packet: Packet,

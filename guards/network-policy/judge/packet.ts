@@ -6,7 +6,7 @@ export interface Packet {
   /** A pod (`namespace/name`) or an address. */
   readonly from: string;
   readonly to: string;
-  /** Default: the family of the address, or the first one that both pods have an address in. */
+  /** Default: the family of the address, or the first family in which both pods have an address. */
   readonly family?: Family | undefined;
   /** `TCP`, `UDP`, `SCTP`, or another one, which has no ports. */
   readonly protocol: string;

@@ -48,7 +48,7 @@ function candidatesOf(pods: readonly PodObject[], text: string): Party[] {
     .map((own) => ({ address: own, pod: onNode ? undefined : pod }));
 }
 
-/** If several pods claim an address, the one that got it last. */
+/** The pod that has an address; if several claim it, the one that got it last. */
 function holderOf(pods: readonly PodObject[], address: IpAddress): PodObject | undefined {
   const holders = pods.filter(
     (pod) =>

@@ -4,7 +4,7 @@ import { objectKey, type PeerObject, type PolicyObject, type PortObject } from '
 import type { Direction, PolicyKey } from '../engine/rules.ts';
 import { type Decision, type Fit, type NearMiss, rulesOf } from './judge.ts';
 
-/** Both ends of the packet, as people know them. */
+/** The names of both ends of a packet, as shown to people. */
 export interface SideNames {
   /** Whose policies decide: a pod (`namespace/name`) or an address. */
   readonly own: string;
@@ -15,12 +15,12 @@ export interface SideNames {
 
 const peersField = { ingress: 'from', egress: 'to' } as const satisfies Record<Direction, string>;
 
-/** Where it is in its policy: `spec.ingress[0]`. */
+/** The path of a rule in its policy: `spec.ingress[0]`. */
 export function ruleField(direction: Direction, { rule }: Pick<Fit, 'rule'>): string {
   return `spec.${direction}[${rule}]`;
 }
 
-/** A sentence or two. `policies` provide what the rules allow; a missing one is only named. */
+/** One or two sentences about a decision. `policies` are looked up for what their rules allow; one that is missing is only named. */
 export function decisionWords(
   direction: Direction,
   decision: Decision,
@@ -132,7 +132,7 @@ function selectorWords(
   return all.length === 0 ? empty : `${before}${all.join(', ')}`;
 }
 
-/** Longer lists are cut. */
+/** Longer lists are truncated. */
 const SHOWN = 5;
 
 function listWords(words: readonly string[]): string {

@@ -1,6 +1,7 @@
 /**
- * Ensures that traffic across a bridge of this node passes the rules: that is a setting of the network namespace, which the module
- * br_netfilter provides (kernel, Documentation/networking/ip-sysctl.rst, bridge-nf-call-iptables).
+ * Ensures that traffic across a bridge of this node passes the rules. Whether it does is a setting of the network
+ * namespace, provided by the module br_netfilter (kernel, Documentation/networking/ip-sysctl.rst,
+ * bridge-nf-call-iptables).
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,7 +13,7 @@ import { messageOf } from '../../../lib/errors/errors.ts';
 const settings = ['bridge-nf-call-iptables', 'bridge-nf-call-ip6tables'] as const;
 
 export interface BridgeOptions {
-  /** Default: those of the network namespace of the calling thread. */
+  /** Directory of the settings. Default: that of the calling thread's network namespace. */
   readonly sysctls?: string;
   readonly bridges?: () => readonly string[];
 }

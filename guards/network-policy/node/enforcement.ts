@@ -1,4 +1,4 @@
-/** Keeps the kernel in line with the engine. */
+/** Keeps the kernel's rules in line with the engine. */
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { systemClock } from '../../../lib/time/clock.ts';
 import type { PolicyEngine } from '../engine/engine.ts';
@@ -29,7 +29,7 @@ export interface EnforcementOptions {
   readonly departed: Pick<Departed, 'programmed' | 'problem'>;
   readonly logger: Logger;
   readonly signal: AbortSignal;
-  /** Rules are needed even if no policy selects a pod. */
+  /** Whether rules are needed even if no policy selects a pod. */
   readonly refusesUnknown: boolean;
   readonly bridges: BridgeOptions | undefined;
 }
@@ -56,7 +56,7 @@ export class Enforcement {
     return this.#refused;
   }
 
-  /** Why packets bypass the rules. */
+  /** Why packets bypass the rules; undefined if they do not. */
   get bypassed(): string | undefined {
     const { problem } = this.#options.departed;
     const inherited =
@@ -66,7 +66,7 @@ export class Enforcement {
     );
   }
 
-  /** Before the API was listed: rules that an earlier process left stay, as they know more. */
+  /** Called before the API was listed: rules that an earlier process left are kept, since they reflect more than this process knows. */
   async begin(): Promise<void> {
     const { dataplane, engine, refusals, refusesUnknown, signal } = this.#options;
     if (await dataplane.isEnforcing(signal)) return;
@@ -87,7 +87,7 @@ export class Enforcement {
     this.#isProgrammed = this.#isNeeded();
     if (this.#isProgrammed) {
       this.#reportBridges();
-      // Before the rules, so that the first refusal is reported.
+      // Opened before the rules are programmed, so that the first refusal is reported.
       refusals.open();
       this.#refused = (await dataplane.sync(rules, signal)).refused ?? [];
       cutter?.programmed(rules);
@@ -122,7 +122,7 @@ export class Enforcement {
     const { dataplane, counts, logger, sources, signal } = this.#options;
     sources.look(true);
     if (!sources.verify()) counts.driftRepaired++;
-    // Events wait while the rules are read.
+    // Reading the rules is avoided if possible: it blocks the thread, so that events wait.
     const isRead = this.#isProgrammed && !dataplane.isUndisturbed();
     const drift = isRead ? await dataplane.verify(signal) : [];
     if (drift.length === 0) return await this.programChange();
@@ -134,7 +134,7 @@ export class Enforcement {
     await this.programAll();
   }
 
-  /** Counters are not read with each change: for 1,000 pods that takes some 15 ms. */
+  /** Counters are not read after each change: for 1,000 pods that takes some 15 ms. */
   async readCounters(): Promise<void> {
     const { dataplane, engine, counts, refusals, sources, cutter, signal } = this.#options;
     if (this.#isProgrammed || sources.isProgrammed) refusals.open();
@@ -145,9 +145,9 @@ export class Enforcement {
   }
 
   /**
-   * Programs the parts that follow from the rules.
+   * Updates what depends on the rules.
    *
-   * @param changed - Default: any pod may be different.
+   * @param changed - Pods that may be different. Default: any pod.
    */
   #afterwards(rules: NodeRules, { peers }: RulesChange, changed?: ReadonlySet<PodKey>): void {
     const { departed, engine } = this.#options;
@@ -155,7 +155,7 @@ export class Enforcement {
       ...(change?.[4].gone ?? []),
       ...(change?.[6].gone ?? []),
     ]);
-    // A peer that only has other labels keeps its connections.
+    // A peer whose labels have changed is not gone: it keeps its connections.
     departed.programmed(
       rules,
       changed,
@@ -176,14 +176,14 @@ export class Enforcement {
     return refusesUnknown || engine.rules.policies.size > 0;
   }
 
-  /** With each full sync: bridges may be added later, and the setting may be reset. */
+  /** Checked with each full sync: bridges may be added later, and the setting may be reset. */
   #reportBridges(): void {
     const now = filterBridges(this.#options.bridges);
     if (now !== undefined && now !== this.#bridges) this.#options.logger.warn(now);
     this.#bridges = now;
   }
 
-  /** After each change: the Node may get its CIDRs later. */
+  /** Checked after each change: the Node may get its CIDRs later. */
   #reportUnbounded(): void {
     const { engine, refusesUnknown, logger } = this.#options;
     const now =

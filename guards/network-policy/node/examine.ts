@@ -1,10 +1,7 @@
 import type { ExamineMachine } from '../../../guard/machine.ts';
 import { examineMachine, type MachineFact } from './machine.ts';
 
-/**
- * The consequences of a missing program; other programs report their absence themselves, or are needed only
- * by one backend.
- */
+/** The consequences of missing features. Those that are not listed here are reported elsewhere, or needed by one backend only. */
 const losses: Readonly<Record<string, string>> = {
   nfnetlink_log: 'does not report refused packets',
   conntrack: 'cannot tell answers from new connections',

@@ -1,4 +1,4 @@
-/** Feeds the engine from the API. */
+/** Passes the objects of the API to the engine. */
 import type { NodeContext } from '../../../guard/context.ts';
 import { fieldsOf, nodeFacts, podFacts } from '../../../lib/kube/object/facts.ts';
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
@@ -16,7 +16,7 @@ import type { PolicyEngine } from '../engine/engine.ts';
 import { monitorAnnotation } from '../engine/monitor.ts';
 import type { PodObject, PolicyObject } from '../engine/objects.ts';
 
-/** The engine keeps its and the status' facts; objects are rarely read again. */
+/** Objects that a cache keeps: the engine holds the facts that it and the status need, so objects are rarely read again. */
 const FEW = 16;
 
 export interface FollowedObjects extends Disposable {
@@ -24,7 +24,7 @@ export interface FollowedObjects extends Disposable {
   readonly pods: IndexedCache<Pod>;
   readonly namespaces: IndexedCache<Namespace>;
   readonly caches: readonly IndexedCache<never>[];
-  /** The latest `resourceVersion` of a policy; undefined without policies, and where versions are not numbers. */
+  /** The latest `resourceVersion` of a policy; undefined without policies, or if versions are not numbers. */
   policiesVersion(): string | undefined;
   /** Call once, when the caches are synced: `onChange` is called after each change from then on. */
   begin(onChange: () => void): void;
@@ -33,7 +33,7 @@ export interface FollowedObjects extends Disposable {
 /**
  * The engine gets objects as they arrive, while others are still being listed.
  *
- * @param podCidrs - Of this node; empty: those of the Node object.
+ * @param podCidrs - Pod CIDRs of this node; if empty, those of the Node object.
  */
 export function followObjects(
   context: NodeContext,
@@ -73,7 +73,7 @@ export function followObjects(
         notify();
       }),
     );
-    // Another guard may have subscribed to them before.
+    // The cache may already have objects, since another guard subscribed to it earlier.
     for (const object of cache.list()) upsert(object);
   };
   follow(
@@ -92,7 +92,7 @@ export function followObjects(
     (key) => engine.removePolicy(key),
   );
   follow(node, setCidrs, setCidrs);
-  // Options are known before the API answers.
+  // The CIDRs from the options are known before the API answers.
   setCidrs();
   return {
     policies,
@@ -107,7 +107,7 @@ export function followObjects(
   };
 }
 
-/** Looks at all objects again only after a change. */
+/** Goes through all objects, but only after a change. */
 function latestVersion(cache: IndexedCache<NetworkPolicy>, stack: DisposableStack): () => string | undefined {
   let latest: number | undefined;
   let isStale = true;
@@ -127,7 +127,7 @@ function policyFacts(policy: NetworkPolicy): NetworkPolicy {
   return { ...policy, metadata: { ...metadata, ...readAnnotations(policy.metadata) } };
 }
 
-/** Without those that are not read: in one of them, kubectl keeps a copy of the entire object. */
+/** Drops the annotations that are not read: kubectl keeps a copy of the entire object in one of them. */
 function readAnnotations({ annotations }: ObjectMeta): Pick<ObjectMeta, 'annotations'> {
   const value = annotations?.[monitorAnnotation];
   return value === undefined ? {} : { annotations: { [monitorAnnotation]: value } };

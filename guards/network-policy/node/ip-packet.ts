@@ -1,12 +1,12 @@
-/** Parses the beginning of an IP packet: source and destination. */
+/** Parses the beginning of an IP packet: addresses, protocol and ports. */
 
 export interface IpPacket {
   readonly family: 4 | 6;
   readonly source: bigint;
   readonly destination: bigint;
-  /** IANA's number: 6 TCP, 17 UDP, 132 SCTP; in IPv6 the one after its extension headers. */
+  /** IANA's number: 6 TCP, 17 UDP, 132 SCTP. For IPv6, the protocol after the extension headers. */
   readonly protocol: number;
-  /** Undefined: the protocol has none, or the packet is a fragment without them. */
+  /** Undefined if the protocol has no ports, or if the packet is a fragment that does not contain them. */
   readonly sourcePort: number | undefined;
   readonly destinationPort: number | undefined;
 }
@@ -15,17 +15,17 @@ const withPorts: ReadonlySet<number> = new Set([6, 17, 33, 132, 136]);
 /** Extension headers with a length in units of 8 bytes (RFC 8200); 44 is the fragment header. */
 const extensions: ReadonlySet<number> = new Set([0, 43, 60, 135, 139, 140]);
 const FRAGMENT = 44;
-/** Its length is in units of 4 bytes (RFC 4302). */
+/** The authentication header, whose length is in units of 4 bytes (RFC 4302). */
 const AUTHENTICATION = 51;
 /** No legitimate packet has more headers. */
 const MAX_EXTENSIONS = 16;
 
-/** @param protocol - Of IANA. */
+/** @param protocol - IANA's number. */
 export function hasPorts(protocol: number): boolean {
   return withPorts.has(protocol);
 }
 
-/** Undefined if it is no IP packet, or cut within its header. Ports that were cut off are undefined. */
+/** Undefined if it is not an IP packet, or is truncated within its header. Ports that were cut off are undefined. */
 export function parseIpPacket(bytes: Buffer): IpPacket | undefined {
   const version = (bytes[0] ?? 0) >> 4;
   if (version === 4) return parseIpv4(bytes);

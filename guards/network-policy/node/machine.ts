@@ -1,4 +1,4 @@
-/** Which of the requirements of network policies this machine meets, for `rampart doctor`. */
+/** Which requirements of network policies this machine meets, for `rampart doctor`. */
 import { existsSync, readFileSync } from 'node:fs';
 import { release } from 'node:os';
 import { join } from 'node:path';
@@ -23,7 +23,7 @@ export interface NetworkPolicyMachine {
   /** The choice of `--network-policy-backend auto`; null: neither works. */
   readonly backend: 'nftables' | 'iptables' | null;
   readonly facts: readonly MachineFact[];
-  /** Rules of other programs that refuse packets of pods, or may. */
+  /** Rules of other programs that certainly or possibly refuse packets of pods. */
   readonly others: readonly string[];
 }
 

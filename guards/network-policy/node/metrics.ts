@@ -15,7 +15,7 @@ export class NodeCounts {
   driftRepaired = 0;
   /** Duration of the last successful full sync. */
   lastSyncSeconds = 0;
-  /** Its time, by the wall clock; undefined before the first one. */
+  /** When that sync was, by the wall clock, in milliseconds; undefined before the first one. */
   lastSyncMs: number | undefined;
   /**
    * Durations of all successful syncs, full or not. The bounds are the default ones of Prometheus' client
@@ -27,23 +27,23 @@ export class NodeCounts {
   problems = 0;
   refused: readonly Refused[] = [];
   refusedByPolicy: readonly PolicyRefused[] = [];
-  /** Packets that pods sent with addresses that are not their own, since the check began. */
+  /** Packets that pods have sent with addresses of others, since the check began. */
   forgedSources: readonly ForgedSources[] = [];
   /** Pods of this node whose sources are not checked. */
   uncheckedPods = 0;
   /** Connections that were ended because they were no longer allowed. */
   flowsCut = 0;
-  /** Connections of pods that are gone. */
+  /** Connections of pods that are gone, which were removed from conntrack. */
   flowsForgotten = 0;
   /** Refused packets that were reported as a line. */
   refusalsReported = 0;
-  /** Refused packets that were logged, but that the kernel had no room for. */
+  /** Refused packets whose log messages were lost because the kernel's queue was full. */
   refusalsLost = 0;
   /** Allowed connections of pods of this node that were reported as a line. */
   flowsLogged = 0;
   /** Flows that were not logged because of the limit. */
   flowsNotLogged = 0;
-  /** New connections that the kernel had no room to report: of pods, or of others. */
+  /** New connections that the kernel had no room to report, whether or not of pods. */
   flowsLost = 0;
 }
 

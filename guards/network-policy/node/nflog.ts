@@ -1,6 +1,4 @@
-/**
- * Packets that rules give to a group of NFLOG, read in this process (nfnetlink_log, Linux 2.6.14; no program is started).
- */
+/** Reads the packets that rules log to an NFLOG group, in this process (nfnetlink_log, Linux 2.6.14). */
 import { readFileSync } from 'node:fs';
 
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
@@ -25,30 +23,33 @@ const COMMAND_BIND = 1;
 const COPY_PACKET = 2;
 const FLAG_SEQUENCE = 1;
 
-/** The kernel delivers packets after this time (in hundredths of a second), or after this many packets. */
+/**
+ * The kernel delivers messages when the oldest one has waited this long, in hundredths of a second, or when it has
+ * collected enough of them.
+ */
 const TIMEOUT_HUNDREDTHS = 5;
 const THRESHOLD = 32;
-/** IPv6 with extension headers and the ports behind them. */
+/** Enough for IPv6 with extension headers and the ports behind them. */
 const COPY_BYTES = 256;
 const RECEIVE_BYTES = 1024 * 1024;
 const NFGEN_BYTES = 4;
 const SEQUENCES = 2 ** 32;
 
 export interface LoggedPacket {
-  /** As the rule has it. */
+  /** The prefix in the rule that logged the packet. */
   readonly prefix: string;
-  /** The hook that it was seen in: 0 prerouting, 1 input, 2 forward, 3 output, 4 postrouting. */
+  /** The netfilter hook that the packet was logged in: 0 prerouting, 1 input, 2 forward, 3 output, 4 postrouting. */
   readonly hook: number;
-  /** Its first 256 bytes from the IP header on; only during the call. */
+  /** First 256 bytes of the packet, from the IP header on. Valid only during the call. */
   readonly payload: Buffer;
 }
 
 interface NflogOptions {
-  /** 0 to 65535. Only one reader of a network namespace can have it. */
+  /** 0 to 65535. A group can have only one reader in a network namespace. */
   readonly group: number;
   /** Its errors go to `onError`; reading continues. */
   readonly onPacket: (packet: LoggedPacket) => void;
-  /** Packets were logged that could not be read, because the queue was full. */
+  /** Called with the number of logged packets that were lost because the queue was full. */
   readonly onLost?: (packets: number) => void;
   readonly onError: (error: unknown) => void;
   /** Size of the kernel's queue. Default: 1 MiB. */
@@ -63,7 +64,7 @@ interface NflogTotals {
   readonly overruns: number;
 }
 
-/** Does not keep the process alive. Dispose it to give the group back. */
+/** Does not keep the process alive. Dispose it to release the group. */
 export interface Nflog extends Disposable {
   readonly totals: NflogTotals;
   /** False after it was disposed, and after the socket itself has failed, which was reported to `onError`. */

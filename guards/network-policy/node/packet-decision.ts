@@ -1,6 +1,6 @@
 /**
- * The policies' decision on a packet that the kernel has reported: only those of one pod, and only its two
- * ends, are evaluated.
+ * What the policies decide about a packet that the kernel has reported: only the policies of one pod are
+ * evaluated, and only the two ends of the packet are considered.
  */
 import { RampartError } from '../../../lib/errors/errors.ts';
 import type { PodObject, PolicyObject } from '../engine/objects.ts';
@@ -20,7 +20,7 @@ interface DecidedPacket {
   readonly packet: Packet;
 }
 
-/** The decision is undefined if the packet has a forged address that is impossible. */
+/** The decision is undefined if the packet has an impossible address: it is forged. */
 export function packetDecision(
   objects: DecidingObjects,
   { direction, isolating, pods, packet }: DecidedPacket,

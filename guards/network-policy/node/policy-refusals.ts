@@ -1,6 +1,6 @@
 /**
- * How many packets were refused, or would be, because of each policy: from the counters of pods, which the kernel has, and the policies that isolate them.
- *
+ * How many packets were refused, or would be, because of each policy: computed from the kernel's counters of pods,
+ * and from the policies that isolate the pods.
  * A packet is refused if none of the policies that isolate the pod allows it, so it counts for each of them.
  */
 import {
@@ -24,15 +24,15 @@ type Counted = Pick<Refused, 'bytes' | 'packets'>;
 
 const none: Counted = { packets: 0, bytes: 0 };
 
-/** Counts from the first call on: what the counters have then, an earlier process has counted. */
+/** Counts from the first call on: an earlier process has already counted what the counters contain then. */
 export class PolicyRefusals {
   #before: ReadonlyMap<string, Counted> | undefined;
   #sums: ReadonlyMap<string, PolicyRefused> = new Map();
 
   /**
-   * Adds what the counters have more than at the last call to the policies that isolate their pods now.
+   * Adds the increase of each counter since the last call to the policies that isolate its pod now.
    *
-   * @returns a sum for each policy that isolates one of these pods; that of another is forgotten.
+   * @returns a sum for each policy that isolates one of these pods; the sums of other policies are forgotten.
    */
   add(counters: readonly Refused[], { pods }: Pick<NodeRules, 'pods'>): readonly PolicyRefused[] {
     const now = new Map<string, Counted>();
@@ -59,7 +59,7 @@ export class PolicyRefusals {
   }
 }
 
-/** A counter that has less than before was recreated, and counts from 0. */
+/** A counter that has decreased was created again, and so counts from 0. */
 function since({ packets, bytes }: Counted, before: Counted): Counted {
   if (packets < before.packets || bytes < before.bytes) return { packets, bytes };
   return { packets: packets - before.packets, bytes: bytes - before.bytes };

@@ -1,13 +1,17 @@
 /**
- * Whether a process enforces policies in a network namespace: it listens on an abstract socket there, whose name the kernel frees when it
- * ends, however it ends (unix(7): such names belong to a network namespace).
+ * Whether a process enforces policies in a network namespace: the process listens on an abstract socket there,
+ * whose name the kernel frees when the process ends, however it ends (unix(7): such names belong to a network
+ * namespace).
  */
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 
 const name = '\0rampart-network-policy';
 
-/** In the network namespace of the calling thread. Of several processes, one is enough. */
+/**
+ * Announces that this process enforces policies in the network namespace of the calling thread. If several
+ * processes do, one announcement is enough.
+ */
 export async function announceEnforcer(): Promise<AsyncDisposable> {
   const server = createServer((socket) => socket.destroy());
   const failed = once(server, 'error');
@@ -21,7 +25,7 @@ export async function announceEnforcer(): Promise<AsyncDisposable> {
   };
 }
 
-/** In the network namespace of the calling thread. */
+/** Whether a process enforces policies in the network namespace of the calling thread. */
 export async function isEnforced(): Promise<boolean> {
   const socket = connect(name);
   try {

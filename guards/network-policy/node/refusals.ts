@@ -64,7 +64,7 @@ export class Refusals implements Disposable {
     this.#events = new FindingLimiter({ limit: 1, clock: this.#clock });
   }
 
-  /** Takes the group, if it does not have it. If another program has it, that is reported once; verdicts do not change. */
+  /** Takes the group unless it is held already. If another program has the group, this is reported once; verdicts do not change. */
   open(): void {
     if (this.#log?.isOpen === true) return;
     const { group, inNetwork = (run) => run(), context } = this.#options;
@@ -117,7 +117,7 @@ export class Refusals implements Disposable {
     );
   }
 
-  /** A packet that a pod sent with another source address than its own. */
+  /** The report of a packet that a pod sent with a source address other than its own. */
   #forged({ pod: sender, verdict }: Sender, packet: IpPacket): Refusal {
     const { engine } = this.#options;
     const { from, to, protocol } = endsOf(packet);
@@ -137,7 +137,7 @@ export class Refusals implements Disposable {
   #refusal({ pod, direction, verdict }: ChainOwner, packet: IpPacket): Refusal {
     const { engine, objects } = this.#options;
     const { from, to, protocol } = endsOf(packet);
-    // The pod whose rule it was, even if another has got its address meanwhile.
+    // The pod that the rule belongs to, even if another pod has its address by now.
     const [source, destination] = [
       direction === 'egress' ? (pod ?? engine.podAt(from)) : engine.podAt(from),
       direction === 'ingress' ? (pod ?? engine.podAt(to)) : engine.podAt(to),
@@ -147,7 +147,7 @@ export class Refusals implements Disposable {
       ...{ direction, isolating, pods: [source, destination] },
       packet: { from, to, family: packet.family, protocol, port: packet.destinationPort },
     });
-    // The kernel's action, which the mode of the node and annotations at that time decided.
+    // The verdict is the kernel's: the mode of the node and the annotations at that time have decided it.
     const monitoringNode = this.#options.mode === 'monitor' ? this.#options.context.nodeName : undefined;
     const decision =
       decided !== undefined && isRefusal(decided)
@@ -206,7 +206,7 @@ export class Refusals implements Disposable {
   }
 }
 
-/** For readers of the pod's namespace, who need not know the pods of others: these are reported by address only. */
+/** The note is read by users of the pod's namespace, who need not know the pods of other namespaces: those are given by address only. */
 function eventNote(key: PodKey, refusal: Refusal): string {
   const { verdict, direction, source, destination, policies } = refusal;
   const peer = direction === 'ingress' ? source : destination;

@@ -30,7 +30,7 @@ import { networkPolicies } from '../api.ts';
 import type { PolicyMode } from '../engine/monitor.ts';
 import type { NodeRules, PolicyProblem } from '../engine/rules.ts';
 
-/** Retrying cannot help: the library or a capability is missing. */
+/** Whether retrying is useless: the library or a capability is missing. */
 function isHopeless(error: unknown): boolean {
   return (
     error instanceof RampartError &&
@@ -42,7 +42,7 @@ const RETRY = { baseMs: 100, maxMs: 10_000 };
 
 export const networkPolicyNode: NodePart<NetworkPolicyOptions> = async (context, options) => {
   const { unknownPods, podCidrs, mode, backend, established, logGroups, flowsPerSecond } = options;
-  // First: the API answers while the kernel is tried.
+  // Requested first, so that the API answers while the kernel is tried.
   const followed = follow(context, podCidrs, mode);
   using _objects = followed.objects;
   await using _presence = await announceEnforcer();
@@ -68,13 +68,13 @@ export const networkPolicyNode: NodePart<NetworkPolicyOptions> = async (context,
   await runNetworkPolicyNode(context, how, followed);
 };
 
-/** An engine, and what feeds it. */
+/** An engine, and the caches that feed it. */
 interface Followed {
   readonly engine: PolicyEngine;
   readonly objects: FollowedObjects;
 }
 
-/** @param podCidrs - Of this node; empty: those of the Node object. */
+/** @param podCidrs - Pod CIDRs of this node; if empty, those of the Node object. */
 export function follow(
   context: NodeContext,
   podCidrs: readonly string[] = [],
@@ -86,20 +86,20 @@ export function follow(
 
 export interface NetworkPolicyNodeOptions {
   readonly dataplane: Dataplane;
-  /** Its name, for `rampart status`. Default: `nftables`. */
+  /** Name of the dataplane, for `rampart status`. Default: `nftables`. */
   readonly backend?: string;
   /** Mode of the engine. Default: `enforce`. */
   readonly mode?: PolicyMode;
-  /** Rules are needed even if no policy selects a pod. */
+  /** Whether rules are needed even if no policy selects a pod. */
   readonly refusesUnknown?: boolean;
-  /** Ends connections that are no longer allowed after each change. */
+  /** Whether connections that are no longer allowed are ended after each change. */
   readonly cutsEstablished?: boolean;
   /** Runs code in the node's network namespace. Default: that of the calling thread. */
   readonly inNetwork?: CutterOptions['inNetwork'];
   readonly bridges?: BridgeOptions;
   /** The NFLOG groups that the dataplane logs to: the first one is read here. */
   readonly logGroups?: LogGroups;
-  /** Allowed connections that are logged a second at most. Default: 0, none. */
+  /** Limit of the allowed connections that are logged per second. Default: 0, none. */
   readonly flowsPerSecond?: number;
   /** Reads other programs' rules in the kernel. Default: they are not read. */
   readonly otherRules?: () => Promise<OtherRules>;
@@ -184,7 +184,7 @@ export async function runNetworkPolicyNode(
     const backoff = new Backoff(RETRY);
     while (!signal.aborted) {
       try {
-        // Read before: what changes meanwhile may not be in the kernel yet.
+        // Read before the rules are programmed: later changes may not be in the kernel yet.
         const version = objects.policiesVersion();
         await turns.take();
         policiesVersion = version;
@@ -216,10 +216,10 @@ export async function runNetworkPolicyNode(
 }
 
 /**
- * Calls `enforcement.begin()` until it succeeds. Gives up once the caches are synced: the first turn of the
- * main loop then programs the rules itself, and reports a failure.
+ * Calls `enforcement.begin()` until it succeeds. Gives up once the caches are synced: the first turn of the main
+ * loop then programs the rules itself, and reports a failure.
  *
- * @throws the kernel's refusal, where retrying cannot help
+ * @throws the kernel's refusal, if retrying cannot help
  */
 async function begin(
   enforcement: Enforcement,
@@ -243,7 +243,7 @@ async function begin(
   }
 }
 
-/** Without it, its modules are not loaded either. */
+/** Without the flow log, its modules are not loaded. */
 async function openFlowLog(
   context: NodeContext,
   { engine, objects }: Followed,
@@ -277,8 +277,8 @@ const problemWords = {
 type ProblemReason = keyof typeof problemWords;
 
 /**
- * Reports the parts of policies that cannot be expressed or are read differently, of those that pods of this node need: a line and an event
- * each time they change.
+ * Reports the parts of policies that cannot be expressed, or that apply in another way than their text suggests: a
+ * line and an event each time they change. Only policies that pods of this node need are reported.
  */
 export function problemReporter(
   logger: Logger,

@@ -1,4 +1,4 @@
-/** Address ranges as blocks, the only form that a hash:net accepts. */
+/** Splits address ranges into CIDR blocks, the only form that a hash:net accepts. */
 import { covers, rangesOf, union } from '../../engine/address-sets.ts';
 import { addressText, addressValue } from '../../engine/addresses.ts';
 import type { AddressRange, AddressSet, ByFamily, Family, Peers } from '../../engine/rules.ts';
@@ -7,7 +7,10 @@ const widths = { 4: 32, 6: 128 } as const;
 
 const members = new WeakMap<Peers, ByFamily<ReadonlySet<string>>>();
 
-/** Pods with consecutive addresses form a block, too. Each policy has its own set, and they share these members. */
+/**
+ * The members of these peers' sets. Pods with consecutive addresses form a block, too. Computed once: the sets of
+ * all policies with these peers share them.
+ */
 export function peerMembers(peers: Peers, family: Family): ReadonlySet<string> {
   let both = members.get(peers);
   if (both === undefined) {
@@ -25,12 +28,12 @@ function membersOf({ pods, blocks }: Peers, family: Family): ReadonlySet<string>
   return new Set(blocksOf(family, rangesOf(family, union(intervals))));
 }
 
-/** As ipset lists them: a block of one address without its length. */
+/** In ipset's notation: a block of a single address has no prefix length. */
 export function blocksOf(family: Family, ranges: AddressSet): string[] {
   return ranges.flatMap((range) => (range.first === range.last ? [range.first] : split(family, range)));
 }
 
-/** As iptables lists them: always with the length. */
+/** In iptables' notation: always with the prefix length. */
 export function blockMatch(family: Family, block: string): string {
   return block.includes('/') ? block : `${block}/${widths[family]}`;
 }
@@ -40,7 +43,7 @@ function split(family: Family, range: AddressRange): string[] {
   const last = addressValue(range.last);
   const blocks: string[] = [];
   for (let low = addressValue(range.first); low <= last;) {
-    // hash:net has no block of all addresses: two halves.
+    // hash:net cannot hold the block of all addresses (/0): it is split into two halves.
     let bits = low === 0n ? width - 1 : trailingZeros(low, width - 1);
     while (low + (1n << BigInt(bits)) - 1n > last) bits--;
     const text = addressText(family, low);

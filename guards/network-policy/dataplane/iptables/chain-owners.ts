@@ -1,4 +1,4 @@
-/** The owner of a chain: for people, for counts and for logged packets. */
+/** Which pod or policy a chain belongs to: for messages, counts and logged packets. */
 import type {
   Direction,
   NodeRules,

@@ -1,17 +1,19 @@
-/** How often rules have refused, or would have. */
+/** How many packets the rules have refused, or would have refused without monitor mode. */
 import type { Direction, PodKey } from '../../engine/rules.ts';
 import type { Refused } from '../dataplane.ts';
 import { countNote } from './names.ts';
 
-/** A rule that refuses, or one that counts what would be refused and does not log it. */
+/** Matches a rule that refuses packets, or one that counts packets which would be refused and does not log them. */
 const counting = new RegExp(
   String.raw`^\[(\d+):(\d+)\] -A (\S+) (-s|-d) (?:.* -j REJECT |\S+ (${countNote}) (?!.* -j NFLOG ))`,
   'gm',
 );
 
 /**
- * @param listings - Of `iptables-save -c`.
- * @param ownerOf - Of a chain; undefined: it is not ours.
+ * Counts the refused packets of each chain's owner.
+ *
+ * @param listings - Output of `iptables-save -c`.
+ * @param ownerOf - Returns the owner of a chain; undefined if the chain is not ours.
  */
 export function refusedCounts(
   listings: readonly string[],

@@ -47,7 +47,7 @@ class IptablesDataplane implements Dataplane {
   readonly #namespace: KeptNamespace;
   readonly #options: IptablesOptions;
   #iptables: Iptables | undefined;
-  /** The content of the kernel as of the last change. */
+  /** Our rules in the kernel, as of the last change. */
   #owned: Owned = new Map();
   #targets: Targets = new Map();
   readonly #refusals = new Refusals();
@@ -71,7 +71,7 @@ class IptablesDataplane implements Dataplane {
         return { commands, ...this.#refused() };
       } catch (error) {
         if (!(error instanceof RefusedEdits)) throw error;
-        // One rejected rule must not keep all others out. Trials find out which one it is, until they find nothing new.
+        // One rejected rule must not block all others. Trials identify the rejected rules, until they find no more.
         const wanted = merged(owned.values());
         const trial = new Trial(await this.#find(signal), this.#namespace, signal);
         const isNew = await this.#refusals.learn(
@@ -218,8 +218,9 @@ class IptablesDataplane implements Dataplane {
   }
 
   /**
-   * In three steps: new sets and members; the rules, atomically; sets and members that are no longer needed. So
-   * between them each rule allows what it did, or will, or both: see {@link Policies.compile} for when that is not enough.
+   * In three steps: new sets and members; the rules, atomically; sets and members that are no longer needed.
+   * Between the steps each rule therefore allows what it did before, what it will allow, or both; see {@link
+   * Policies.compile} for when that is not enough.
    */
   async #program(
     before: IptablesRules,

@@ -30,7 +30,8 @@ const protocolNumbers: Readonly<Record<string, number>> = {
 };
 
 /**
- * The effect of the rules of one end: those that name only the other end are left to its direction.
+ * Decides by the rules of one direction. Rules that match only the other end are skipped: they belong to the other
+ * direction.
  *
  * @throws {RampartError} `UNSUPPORTED` for an unknown rule.
  */
@@ -63,7 +64,7 @@ class Walk {
   readonly #rules: FamilyRules;
   readonly #sets: IptablesRules['sets'];
   readonly #packet: KernelPacket;
-  /** How a rule names the end whose rules are not followed. */
+  /** The option by which a rule matches the other end, whose rules are not followed. */
   readonly #otherEnd: '-s' | '-d';
   #mark = 0;
 
@@ -74,7 +75,7 @@ class Walk {
     this.#otherEnd = direction === 'egress' ? '-d' : '-s';
   }
 
-  /** Either end may lead from here to our chains. */
+  /** Follows a built-in chain, whose rules jump to our chains by the source as well as by the destination. */
   builtin(name: BuiltinChain): RuleVerdict {
     return followChain(name, this.#rules.hooks.get(name) ?? [], this.chains, (line) => {
       if (line === behindOthers) throw unknownRule(`a rule before ours in ${name}`);
@@ -125,7 +126,7 @@ class Walk {
   #fits(word: string, value: string, ends: string, line: string): boolean {
     const { source, destination, protocol, port, fromNode } = this.#packet;
     switch (word) {
-      // The name of a match, whose options follow; a comment; the logging rate.
+      // These do not restrict which packets match: the name of a match module, a comment, the logging rate.
       case '-m':
       case '--comment':
       case '--limit':
@@ -154,13 +155,15 @@ class Walk {
         if (value === 'NEW' && line.includes(countNote)) return true;
         if (!/^(?:INVALID|ESTABLISHED|RELATED|RELATED,ESTABLISHED|DNAT)$/.test(value))
           throw unknownRule(line);
-        // Established or invalid connections, not the first packet of one; translated ones are only refused in another way.
+        // The first packet of a connection is neither established nor invalid. Whether its destination was translated only affects how it
+        // is refused.
         return false;
       case '--src-type':
       case '--dst-type':
         if (value !== 'LOCAL') throw unknownRule(line);
         return word === '--src-type' && fromNode;
-      // Neighbour discovery, whose hop limit follows: never the first packet. A packet within a bridge is only refused in another way.
+      // Neighbour discovery is never the first packet of a connection. Whether a packet stays within a bridge only affects how it is
+      // refused.
       case '--icmpv6-type':
       case '--physdev-is-bridged':
         return false;

@@ -5,7 +5,7 @@ import { canKeep, sameMembers } from './ipset.ts';
 import { builtinChains, families } from './names.ts';
 import { type IptablesRules, moreIn, sameLines, type Top } from './rules.ts';
 
-/** @param ownerOf - The owner of a chain, for people. */
+/** @param ownerOf - Names the owner of a chain, for messages. */
 export function driftBetween(
   wanted: IptablesRules,
   actual: IptablesRules,

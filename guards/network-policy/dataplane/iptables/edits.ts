@@ -35,7 +35,7 @@ class Edits {
     else if (!sameLines(before, after)) this.#change(name, before, after);
   }
 
-  /** Only what differs: the rules that refuse keep their counters. */
+  /** Edits only what differs: the rules that refuse packets keep their counters. */
   #change(name: string, before: Lines, after: Lines): void {
     let start = 0;
     while (start < before.length && start < after.length && before[start] === after[start]) start++;

@@ -33,7 +33,7 @@ export function parseSets(listing: string): Map<string, IpSet> {
         room: Number(/ maxelem (\d+)/.exec(rest)?.[1] ?? 0),
       });
     } else if (verb === 'add') {
-      // An odd one may have more words.
+      // In a set with other options, more words may follow the member.
       sets.get(name)?.members.add(canonicalMember(rest.split(' ', 1)[0] ?? ''));
     }
   }
@@ -52,9 +52,9 @@ export function sameMembers(a: ReadonlySet<string>, b: ReadonlySet<string>): boo
 }
 
 export interface SetEdits {
-  /** Before the rules change: new sets and members. */
+  /** Run before the rules change: new sets and members. */
   readonly before: readonly string[];
-  /** After it: what no rule needs any longer. */
+  /** Run after the rules have changed: deletes what no rule needs any longer. */
   readonly after: readonly string[];
 }
 
@@ -67,7 +67,7 @@ export function setEdits(before: ReadonlyMap<string, IpSet>, after: ReadonlyMap<
     if (old === undefined) coming.push(create(name, set), ...adds(name, set.members));
     else if (canKeep(old, set)) coming.push(...adds(name, set.members.difference(old.members)));
     else {
-      // Rules match it: another set replaces it atomically.
+      // Rules match the set, so it cannot be deleted: a new set is swapped in atomically.
       const swapped = swapName(name, set.family);
       const members = old.type === set.type ? set.members.union(old.members) : set.members;
       coming.push(
@@ -86,12 +86,12 @@ export function setEdits(before: ReadonlyMap<string, IpSet>, after: ReadonlyMap<
   return { before: coming, after: going };
 }
 
-/** The set that is created to replace another one. */
+/** Name of the new set that replaces a set by a swap. */
 export function swapName(name: string, family: Family): string {
   return setName('SRC', family, idOf('swap', name));
 }
 
-/** Whether the one can become the other in place. */
+/** Whether `old` can become `set` without being replaced. */
 export function canKeep(old: IpSet, set: IpSet): boolean {
   const room = old.room ?? maxMembers(old.members.size);
   return old.type === set.type && old.family === set.family && old.isOdd !== true && set.members.size <= room;

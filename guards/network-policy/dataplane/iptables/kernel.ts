@@ -50,7 +50,7 @@ export class IptablesKernel {
     this.#namespace = namespace;
   }
 
-  /** The families that this kernel has: without IPv6, there is nothing of it to filter. */
+  /** The families that this kernel supports: without IPv6 there are no IPv6 packets to filter. */
   get families(): readonly Family[] {
     if (this.#iptables === undefined) return [];
     return existsSync('/proc/sys/net/ipv6') ? families : [4];
@@ -103,7 +103,7 @@ export class IptablesKernel {
         await this.#restore(iptables.restore[family], ['--noflush', '--wait'], input, signal);
       }),
     );
-    // Each has exited: none of them is still running afterwards.
+    // All programs have exited by now, so none is still running after this throws.
     for (const result of results) if (result.status === 'rejected') throw result.reason;
   }
 

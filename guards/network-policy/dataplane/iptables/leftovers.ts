@@ -7,7 +7,7 @@ import { families } from './names.ts';
 import { isEnforcing, noFamilyRules } from './rules.ts';
 import { installedIptables, type Variant } from './variant.ts';
 
-/** @param except - One that is not asked. */
+/** @param except - A variant that is not examined. */
 export async function isIptablesEnforcing(
   namespace: KeptNamespace,
   except: Variant | undefined,
@@ -24,7 +24,7 @@ export async function isIptablesEnforcing(
 /**
  * Removes our iptables rules and, unless one of the two variants of iptables is kept, our sets.
  *
- * @param keep - The one in use.
+ * @param keep - The variant in use.
  * @returns a line for each thing that was removed
  */
 export async function removeIptablesLeftovers(

@@ -24,7 +24,10 @@ export function declaredChains(table: string): string[] {
   return [...table.matchAll(/^:(\S+) /gm)].map(([, name = '']) => name);
 }
 
-/** Which chains of this table `filter` are ours: those whose names we share with kube-router, only if others of ours are there. */
+/**
+ * Which chains of this table `filter` are ours. A chain whose name we share with kube-router counts only if the
+ * table also has a chain that only we create.
+ */
 export function ownChains(table: string): ReadonlySet<string> {
   const declared = declaredChains(table);
   const sharesNone = !declared.some(isOurChain);
@@ -35,7 +38,7 @@ export function ownChains(table: string): ReadonlySet<string> {
   );
 }
 
-/** Ours in the table `filter`. */
+/** Our rules in the table `filter`. */
 export function parseRules(listing: string): FamilyRules {
   const filter = filterTable(listing);
   const own = ownChains(filter);
@@ -72,7 +75,7 @@ function isBuiltin(chain: string): chain is BuiltinChain {
   return (builtinChains as readonly string[]).includes(chain);
 }
 
-/** If a pod's rule comes after another one, it is part of the tail, which then differs from any of ours. */
+/** A pod's jump that follows any other rule becomes part of the tail, which then differs from the desired one. */
 function split(lines: Lines): Top {
   const first = lines.findIndex((line) => !podJump.test(line));
   return first < 0 ? { pods: lines, tail: [] } : { pods: lines.slice(0, first), tail: lines.slice(first) };

@@ -92,7 +92,7 @@ export function policyChain(direction: Direction, policy: string, family: Family
   return `KUBE-NWPLCY-${idOf(direction, policy, String(family))}`;
 }
 
-/** @param side - Of the packet that it is looked up with. */
+/** @param side - Which address of the packet is looked up in the set. */
 export function setName(side: 'SRC' | 'DST', family: Family, id: string): string {
   return `${family === 6 ? 'inet6:' : ''}KUBE-${side}-${id}`;
 }

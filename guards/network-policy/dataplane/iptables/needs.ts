@@ -1,4 +1,4 @@
-/** The requirements of our rules for iptables, tried where it is harmless: in an unreachable chain. */
+/** What our rules require of iptables and the kernel, tried where it is harmless: in an unreachable chain. */
 import { existsSync } from 'node:fs';
 
 import { effectiveCapabilities } from '../../../../lib/ebpf/features/capabilities.ts';
@@ -17,7 +17,7 @@ export interface IptablesNeeds {
   readonly ipset: string | undefined;
   /** Missing programs and kernel modules, each with the reason. Empty: nothing is missing. */
   readonly missing: readonly string[];
-  /** Why hop limits cannot be matched, and what follows: the rules work without. Undefined: they can. */
+  /** Why hop limits cannot be matched, and the consequence: the other rules work without them. Undefined if they can be matched. */
   readonly withoutHopLimit: string | undefined;
 }
 
@@ -59,10 +59,10 @@ const needsRaw =
   'CAP_NET_RAW: iptables reads the names of sets through a raw socket, and legacy iptables uses one for everything';
 
 /**
- * Leaves nothing behind.
+ * Tries what our rules require. Leaves nothing behind.
  *
- * @param namespace - Where it is tried.
- * @param used - Where to look up which iptables is in use.
+ * @param namespace - The network namespace to try it in.
+ * @param used - The network namespace in which to look up which variant of iptables is in use.
  */
 export async function examineIptables(
   namespace: KeptNamespace,
@@ -100,7 +100,7 @@ export async function examineIptables(
 }
 
 async function ipsetVersion(namespace: KeptNamespace, signal: AbortSignal | undefined): Promise<string> {
-  // Needs no privilege, and names the kernel's protocol only if there is one.
+  // `--version` needs no privilege, and names the kernel's protocol only if the kernel has one.
   const { out } = await runProgram({ program: 'ipset', args: ['--version'], namespace, signal });
   return /v([\d.]+)/.exec(out)?.[1] ?? 'unknown';
 }
@@ -113,7 +113,7 @@ async function missingIn(trial: Trial, family: Family): Promise<readonly string[
       all.map(([, rule]) => rule[family]),
     );
     if (refused === undefined) return [];
-    // Errors of all rules alike: the lock cannot be opened, or there is no table.
+    // Errors that do not depend on the rule: the lock cannot be opened, or the table is missing.
     const always = await trial.rules(family, []);
     if (always !== undefined) return [always];
     const missing: string[] = [];

@@ -65,12 +65,12 @@ function chainOf(
         ? [invalid]
         : []),
     `${comment('run through common network policy chain')} -j ${commonChain}`,
-    // Through a Service that leads back to it.
+    // A pod may reach itself through a Service.
     ...addresses.map(
       (address) =>
         `-s ${address} -d ${address} ${comment('rule to permit the traffic of the pod to itself')} -j ACCEPT`,
     ),
-    // Another program may use this mark.
+    // The mark is cleared first: another program may have set it.
     `-j MARK --set-xmark 0x0/${allowedMark}`,
     ...isolated.flatMap((direction) =>
       addresses.flatMap((address) => allowedErrors(family, direction, address)),
@@ -80,7 +80,7 @@ function chainOf(
     ),
     ...monitored.flatMap((direction) =>
       ends(direction).flatMap((end) => {
-        // Packets that enforcement drops without a report.
+        // Invalid packets are not counted: enforcement drops them without a report.
         const who = `${end} ${countNote} ${notAllowed} -m conntrack ! --ctstate INVALID`;
         return [
           ...nflog(logGroups, who, 'would-refuse', chain, direction, pod.pod, pod[direction]),
@@ -103,15 +103,15 @@ function chainOf(
         ),
       ),
     ),
-    // This clears the mark of this chain, too.
+    // This also clears `allowedMark`.
     `${comment('set mark to ACCEPT traffic that comply to network policies')} -j MARK --set-xmark ${compliesMark}/${bothMarks}`,
   ];
 }
 
 /**
- * Anyone who knows a connection can forge an ICMP error about it. So an isolated pod sends and receives
- * errors about its own connections only, which the kernel ensures. They are not accepted at once, as the rules of the
- * other end have yet to be passed.
+ * Anyone who knows a connection can forge an ICMP error about it. So an isolated pod sends and receives errors
+ * about its own connections only, which the kernel ensures. They are not accepted at once: they have yet to pass
+ * the rules of the other end.
  */
 function allowedErrors(family: Family, direction: Direction, address: string): string[] {
   const [own] = address.split('/');

@@ -1,6 +1,6 @@
 /**
- * Policies as the rules and sets to program: without what is refused, and with set names that make a change safe
- * (docs/decisions/0013-iptables-in-three-steps.md).
+ * Policies as the rules and sets to program: without the parts that the kernel refuses, and with set names that
+ * make a change safe (docs/decisions/0013-iptables-in-three-steps.md).
  */
 import type { NodeRules } from '../../engine/rules.ts';
 import { sameMembers } from './ipset.ts';
@@ -19,7 +19,7 @@ import { type IptablesRules, noRules, sameLines } from './rules.ts';
 import type { Targets } from './targets.ts';
 
 export class Policies {
-  /** Sets that have the second of their two names. */
+  /** Sets that use the second of their two names. */
   readonly #second = new Set<SetKey>();
   readonly #refusals: Refusals;
 
@@ -28,9 +28,9 @@ export class Policies {
   }
 
   /**
-   * If both the members and the rules of a policy change, or the members and the pods that it selects, sets with changed members get their
-   * other name, so that everything changes with the rules: otherwise a pod that is new in the policy could briefly be reached by those who
-   * were allowed before.
+   * If both the members and the rules of a policy change, or the members and the pods that it selects, sets with
+   * changed members get their other name, so that everything changes with the rules: otherwise a pod that the
+   * policy has just selected could briefly be reached by peers that are no longer allowed.
    */
   compile(rules: NodeRules, key: string, targets: Targets, before: IptablesRules): IptablesRules {
     const policy = rules.policies.get(key);

@@ -66,7 +66,7 @@ export function peerSetName(key: SetKey, family: Family, slot: Slot): string {
 class PolicyChain {
   readonly sets: IpSet[] = [];
   readonly peerSets = new Map<string, SetKey>();
-  /** Keyed by line, the first rule that produces it: identical rules are merged. */
+  /** The index of the first rule that produces each line: identical lines are merged. */
   readonly lines = new Map<string, number>();
   readonly #policy: PolicyRules;
   readonly #allPeers: NodeRules['peers'];
@@ -149,7 +149,7 @@ class PolicyChain {
 
 const lastPort = 65_535;
 
-/** Protocol and match of each range; none: nothing is allowed. */
+/** The matches of each range, with its protocol; without ranges, nothing is allowed. */
 function portMatches(ports: 'any' | readonly PortRange[]): [string, string[]][] {
   if (ports === 'any') return [['', []]];
   return ports.map(({ protocol, first, last }) => {

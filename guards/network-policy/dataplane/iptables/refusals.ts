@@ -10,10 +10,10 @@ import { families } from './names.ts';
 import type { CompiledPolicy } from './policy.ts';
 import type { IptablesRules, Lines } from './rules.ts';
 
-/** With more, single rules are not the cause. */
+/** With this many refusals, single rules are not the cause: nothing more is left out. */
 const maxRefusals = 256;
 
-/** A set with fewer members is tried again. */
+/** A set that was refused with this many members: with fewer, it is tried again. */
 interface RefusedSet {
   readonly why: string;
   readonly members: number;
@@ -69,7 +69,7 @@ export class Refusals {
     return this.#shapes.size > before;
   }
 
-  /** The policy is gone. */
+  /** Forgets a deleted policy. */
   drop(key: string): void {
     this.#found.delete(key);
   }

@@ -11,18 +11,18 @@ export type Lines = readonly string[];
 
 /** One of the chains that every packet of a pod passes. */
 export interface Top {
-  /** A few for each pod. Their order does not matter: each packet passes those of both its ends. */
+  /** The jumps to the chains of pods, a few for each. Their order does not matter: each packet passes those of both its ends. */
   readonly pods: Lines;
-  /** The lines after them. Undefined: unknown here. */
+  /** The lines after the jumps. Undefined: unknown here. */
   readonly tail: Lines | undefined;
 }
 
 export interface FamilyRules {
-  /** In the built-in chains: the jumps to ours. They come before those of others. */
+  /** Jumps from the built-in chains to ours. They precede the rules of other programs. */
   readonly hooks: ReadonlyMap<BuiltinChain, Lines>;
   readonly tops: ReadonlyMap<TopChain, Top>;
   readonly chains: ReadonlyMap<string, Lines>;
-  /** As read: kube-router has rules there, in chains whose names we share. */
+  /** Only for rules read from the kernel: kube-router has rules in the chains whose names we share. */
   readonly isTaken?: boolean;
 }
 
@@ -69,7 +69,7 @@ export function isNothing({ families: both, sets }: IptablesRules): boolean {
   );
 }
 
-/** Packets pass them: more than the chain that only has the kernel track connections. */
+/** Whether packets pass our rules: there is more than the chain that only makes the kernel track connections. */
 export function isEnforcing({ tops }: FamilyRules): boolean {
   return tops.size > 0;
 }

@@ -51,7 +51,7 @@ export async function runProgram(call: ProgramCall): Promise<ProgramEnd> {
       child.once('error', reject).once('close', resolve);
       child.stdout.on('data', (chunk: Buffer) => out.add(chunk));
       child.stderr.on('data', (chunk: Buffer) => complaint.add(chunk));
-      // A program that has exited does not read on: its exit code says why.
+      // A program that has exited does not read its input: its exit code says why.
       child.stdin.on('error', () => {}).end(input);
     });
     signal?.throwIfAborted();

@@ -11,7 +11,7 @@ import { sameLines } from './rules.ts';
 
 export type Targets = ReadonlyMap<string, ByFamily<readonly Address[]>>;
 
-/** For each policy, the addresses of the pods that it selects, by the key of its rules. */
+/** For each policy, the addresses of the pods that it selects. Keyed by the key of the policy's rules. */
 export function targetsOf(rules: NodeRules): Targets {
   const targets = new Map<string, Record<4 | 6, Address[]>>();
   for (const pod of rules.pods.values()) {

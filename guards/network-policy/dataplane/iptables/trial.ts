@@ -17,17 +17,17 @@ export class Trial {
     this.#signal = signal;
   }
 
-  /** Leaves nothing behind. @returns why they were refused; undefined if they were not */
+  /** Tries rules, and leaves nothing behind. @returns why they were refused; undefined if they were not */
   async rules(family: Family, lines: readonly string[]): Promise<string | undefined> {
     const made = [`:${chain} - [0:0]`, ...lines.map((line) => `-A ${chain} ${line}`)];
     const refused = await this.#restore(family, made);
-    // The kernel checks the result of a legacy transaction: it takes two.
+    // The chain is deleted in a second transaction: of a legacy transaction, the kernel checks only the resulting table.
     if (refused === undefined) await this.#restore(family, [`:${chain} - [0:0]`, `-X ${chain}`]);
     return refused;
   }
 
   /**
-   * A set for {@link work}, removed after it.
+   * Creates a set for `work`, and deletes it afterwards.
    *
    * @returns the reason for a failure, or the result of `work`
    */
@@ -46,7 +46,7 @@ export class Trial {
     }
   }
 
-  /** @returns what it complained about; undefined if it succeeded */
+  /** @returns the program's error message; undefined if it succeeded */
   async run(program: string, args: readonly string[], input = ''): Promise<string | undefined> {
     const [namespace, signal] = [this.#namespace, this.#signal];
     const { code, complaint } = await runProgram({ program, args, input, namespace, signal });

@@ -59,8 +59,9 @@ async function look(
 const hint = /^:KUBE-(?:IPTABLES-HINT|KUBELET-CANARY) /m;
 
 /**
- * The variant that this node uses, or the requested one. The used one is that with the kubelet's hint, else
- * the one with more rules of other programs, else that of the plain name.
+ * The variant that this node uses, or the requested one. The node uses the variant with the kubelet's hint;
+ * without a hint, the one with more rules of other programs; if that does not decide, the one behind the plain
+ * name `iptables`.
  *
  * @throws {RampartError} `UNSUPPORTED` without any.
  */
@@ -87,7 +88,7 @@ export async function iptablesInUse(
       const listings = await Promise.all(
         ([4, 6] as const).map(async (family) => {
           const program = iptables.save[family];
-          // A variant without its kernel part says so, and has no rules.
+          // A variant without its kernel part fails and has no rules.
           const { out } = await runProgram({ program, args: [], namespace, signal });
           return out;
         }),

@@ -1,4 +1,4 @@
-/** Ranges of addresses: as nft lists them, one that is a block is written as its prefix. */
+/** Address ranges in nft's notation: a range that is a CIDR block is written as its prefix. */
 import { addressText, addressValue } from '../../engine/addresses.ts';
 import type { Address, AddressRange, Family } from '../../engine/rules.ts';
 
@@ -11,7 +11,7 @@ export function rangeText(family: Family, range: AddressRange): string {
   return prefix === undefined ? `${first}-${last}` : `${first}/${prefix}`;
 }
 
-/** Undefined: it is not a block. */
+/** Prefix length of a range; undefined if the range is not a CIDR block. */
 export function prefixLength(family: Family, { first, last }: AddressRange): number | undefined {
   const [low, high] = [addressValue(first), addressValue(last)];
   const size = high - low + 1n;

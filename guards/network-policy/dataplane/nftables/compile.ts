@@ -72,7 +72,7 @@ const ofLink = [
 /** After DNAT (-100), so that a Service's address is already that of its pod; before the filters of others (0). */
 const priority = { egress: -10, ingress: -9 } as const;
 
-/** Everything except the pods and policies, and the rules for all pods. */
+/** The objects that belong to no single pod or policy, including the rules for all pods. */
 export function compileBase(rules: NodeRules, options: DataplaneOptions): TableObject[] {
   const hasUnknown = options.unknownPods !== 'allow';
   return [
@@ -125,7 +125,7 @@ function baseChain(hook: BaseChain['hook'], direction: Direction, first: readonl
     rules: [
       ...first,
       rule({ kind: 'jump', chain: shortDirection[direction] }),
-      // Returning packets: the chain of their class has counted them.
+      // Packets that come back here were counted by the chain of their class.
       rule({ kind: 'goto', chain: 'refuse' }),
     ],
   };
@@ -144,7 +144,7 @@ function directionChain(direction: Direction, hasUnknown: boolean): Chain {
       { kind: 'address in set', family, side, set: enforcedSet(direction, family) },
       { kind: 'drop' },
     ),
-    // Through a Service that leads back to it.
+    // A pod may reach itself through a Service.
     rule({ kind: 'pair in set', family, other: 'destination', set: samePodSet(family) }, accept),
     rule({ kind: 'verdict map', family, side, map: podMap(direction, family) }),
   ];
@@ -156,7 +156,7 @@ function directionChain(direction: Direction, hasUnknown: boolean): Chain {
       rule({ kind: 'connection state', states: ['established'] }, accept),
       rule(related, direction === 'egress' ? { kind: 'jump', chain: relatedChain.name } : accept),
       ...ofPods(4),
-      // After the rules of IPv4, whose packets need not pass these.
+      // After the rules for IPv4, so that IPv4 packets need not pass these.
       ...ofLink,
       ...ofPods(6),
       ...(hasUnknown ? unknownRules(direction) : []),
@@ -180,9 +180,9 @@ function unknownRules(direction: Direction): Rule[] {
 }
 
 /**
- * Anyone who knows a connection can forge an error about it. A pod may send errors about its own ones: an end
- * of the connection, also behind a Service, is the source of either way. Other errors return, and an isolated
- * pod needs a policy for them.
+ * Anyone who knows a connection can forge an error about it. So a pod may send errors about its own connections
+ * only: the pod is one end, hence the source of one of the two directions, also behind a Service. Other errors
+ * return: an isolated pod may send them only if a policy allows it.
  */
 const relatedChain: Chain = {
   kind: 'chain',
@@ -200,12 +200,12 @@ const relatedChain: Chain = {
   ],
 };
 
-/** Each address of a pod with each of the same pod. */
+/** The set of all pairs of addresses of the same pod. */
 function samePodSet(family: Family): string {
   return `same-pod-${family}`;
 }
 
-/** The addresses of pods whose packets are refused unless a policy allows them. */
+/** The set of the addresses of pods whose packets are refused unless a policy allows them. */
 function enforcedSet(direction: Direction, family: Family): string {
   return `enforced-${shortDirection[direction]}-${family}`;
 }
@@ -242,13 +242,16 @@ function unknownObjects(rules: NodeRules, options: DataplaneOptions): TableObjec
   ];
 }
 
-/** Packets that are reported, of each pod and direction. */
+/** Limit of the packets that are reported, for each pod and direction. */
 const reported = { perMinute: 10, burst: 10 } as const;
 
-/** The end of a chain: packets that come here are reported, and refused by the calling chain; or they pass. */
+/**
+ * The end of a chain: reports the packets that reach it. The calling chain then refuses them, unless they are only
+ * monitored: then they are accepted here.
+ */
 function ending(
   verdict: RefusalVerdict,
-  /** For each rule that reports: the statements that count a packet, and those that pace the log. */
+  /** For each rule that reports: the statements that count a packet, and those that limit the rate of the log. */
   counts: readonly (readonly Statement[])[],
   prefix: string,
   { logGroups }: DataplaneOptions,
@@ -256,7 +259,7 @@ function ending(
   const logs = logGroups.map((group): Statement => ({ kind: 'log', prefix, group }));
   const reports = counts.map((statements) => rule(...statements, ...logs));
   if (verdict === 'refused') return reports;
-  // Packets that the chain of an isolated pod drops without a report.
+  // Invalid packets: the chain of an isolated pod drops them without a report.
   return [rule({ kind: 'connection state', states: ['invalid'] }, accept), ...reports, rule(accept)];
 }
 

@@ -67,7 +67,7 @@ export function openNftablesDataplane(options: Partial<DataplaneOptions> = {}): 
   return new NftablesDataplane({ ...defaultDataplaneOptions, ...options });
 }
 
-/** Undefined if the kernel does not report them. */
+/** The kernel's reports of changes; undefined if it does not report any. */
 function openChanges(): NftablesChanges | undefined {
   try {
     return new NftablesChanges(bareTableName);
@@ -77,7 +77,7 @@ function openChanges(): NftablesChanges | undefined {
   }
 }
 
-/** Between two reads of the kernel's notifications. */
+/** Interval between two reads of the kernel's notifications. */
 const NOTICE_MS = 1000;
 
 class NftablesDataplane implements Dataplane {
@@ -94,7 +94,7 @@ class NftablesDataplane implements Dataplane {
   /** Keyed by the name of the counter without its verdict, see parseCounterName. */
   readonly #countOwners = new Map<string, Omit<ChainOwner, 'verdict'>>();
   readonly #classes = new PodClasses();
-  /** Computed when a packet was logged, for as long as the rules are these. */
+  /** Computed for the first logged packet, and valid for these rules only. */
   #podAt: { readonly rules: NodeRules; readonly pods: ReadonlyMap<Address, PodKey> } | undefined;
 
   constructor(options: DataplaneOptions) {
@@ -113,7 +113,7 @@ class NftablesDataplane implements Dataplane {
       try {
         return { ...this.#syncAll(rules), ...this.#refused(asked) };
       } catch (error) {
-        // One rejected rule must not keep all others out. The rest is tried again, until no further rejected rule is found.
+        // One rejected rule must not block all others. The rest is tried again, until no further rule is rejected.
         if (!(error instanceof RefusedCommands) || !this.#refusals.learn(error, rules)) throw error;
       }
     }
@@ -143,7 +143,7 @@ class NftablesDataplane implements Dataplane {
     return programmed;
   }
 
-  /** Applies the difference from the kernel's state; if that is refused, everything again. */
+  /** Applies the difference from the kernel's state; if the kernel refuses it, creates the whole table again. */
   #replace(actual: TableObjects | undefined, wanted: TableObjects): Programmed {
     let reason = 'a chain or set of ours has the wrong type';
     const commands = actual === undefined ? commandsAnew(wanted) : commandsBetween(actual, wanted);
@@ -204,7 +204,7 @@ class NftablesDataplane implements Dataplane {
     return { commands: commands.length, ...this.#refused(asked) };
   }
 
-  /** Objects that changed as a whole, and elements of sets that stay. */
+  /** Objects that are replaced as a whole, and changed elements of sets that stay. */
   #plan(
     rules: NodeRules,
     change: RulesChange,
@@ -234,7 +234,7 @@ class NftablesDataplane implements Dataplane {
         reshaped.add(key);
       }
     }
-    // Rules determine which sets are needed.
+    // Policies with these peers change too: their rules name the sets, some of which are new or gone.
     for (const key of change.policies.union(new Set(policiesNaming(reshaped, rules)))) {
       changed.set(key, policyObjects(rules, key));
     }
@@ -381,7 +381,7 @@ class NftablesDataplane implements Dataplane {
   }
 }
 
-/** libnftables is synchronous; a dataplane that starts programs is not. */
+/** libnftables is synchronous, but the interface is not: the iptables dataplane waits for programs. */
 async function promised<T>(work: () => T, signal: AbortSignal | undefined): Promise<T> {
   signal?.throwIfAborted();
   return work();

@@ -20,7 +20,7 @@ import { type Rule, type Side, type Statement, transports, type Verdict } from '
 import { endpointText, pairText, parseRule, ruleText } from './rule-text.ts';
 
 /**
- * @param objects - As `readTable` has them.
+ * @param objects - As returned by `readTable`.
  * @throws {RampartError} `UNSUPPORTED` for a rule that it does not know.
  */
 export function decideInKernel(
@@ -46,7 +46,7 @@ function chainVerdicts(
   objects: TableObjects,
   packet: KernelPacket,
   chains: string[],
-  /** The packet is counted as one that would be refused. */
+  /** Called if the packet is counted as one that would be refused. */
   onMonitored: () => void,
 ): (name: string) => RuleVerdict {
   function decideRule(rule: Rule): RuleVerdict {
@@ -85,7 +85,7 @@ function chainVerdicts(
       }
       case 'pair in set': {
         const source = addressAt({ family: statement.family, side: 'saddr' });
-        // A first packet: those of its connection are its own.
+        // The packet is the first of its connection, so it has the connection's addresses.
         const other =
           statement.other === 'original source'
             ? source
@@ -146,7 +146,7 @@ function chainVerdicts(
     }
   }
 
-  /** Whether a packet is within a limit is unknown: only a log may depend on it. */
+  /** Whether the packet exceeds a limit cannot be known here, so only a log may depend on it. */
   function limited(rule: Rule): RuleVerdict {
     if (rule.statements.at(-1)?.kind === 'log') return 'continue';
     throw unknownRule(ruleText(rule));
@@ -159,7 +159,7 @@ function chainVerdicts(
       case 'jump':
         return chain(verdict.chain);
       case 'goto': {
-        // Does not return: only the target chain decides.
+        // A goto does not return: only the target chain decides.
         const decided = chain(verdict.chain);
         return decided === 'continue' ? 'return' : decided;
       }
@@ -169,7 +169,7 @@ function chainVerdicts(
     }
   }
 
-  /** Undefined: it belongs to the other family. */
+  /** The packet's address on this side; undefined if the packet is of the other family. */
   function addressAt({
     family,
     side,

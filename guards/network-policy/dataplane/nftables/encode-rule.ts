@@ -15,20 +15,20 @@ const connectionKeys = { state: 0, status: 2, source: { 4: 19, 6: 21 } } as cons
 const ways = { 'original source': 0, 'reply source': 1 } as const;
 /** IPS_DST_NAT (include/uapi/linux/netfilter/nf_conntrack_common.h) */
 const STATUS_DESTINATION_NAT = 1 << 5;
-/** IFNAMSIZ: as long as a name of an interface is that of its kind. */
+/** IFNAMSIZ: a kind of interface is as long as an interface name. */
 const KIND_BYTES = 16;
 const bases = { network: 1, transport: 2 } as const;
 const DESTINATION_PORT_OFFSET = 2;
 const HOP_LIMIT_OFFSET = 7;
 const MAX_HOPS = 255;
-/** The numbers of netfilter, and where the addresses are in the header. */
+/** NFPROTO_*, and the offsets of the addresses in the header. */
 const families = {
   4: { number: 2, sizeBytes: 4, saddr: 12, daddr: 16 },
   6: { number: 10, sizeBytes: 16, saddr: 8, daddr: 24 },
 } as const;
 /**
- * For a key of several fields, the register after that of an address: each starts at the next four bytes
- * after the previous one (NFT_REG32_*), of which an address of IPv4 takes four.
+ * In a key of several fields, the register after an address: registers of such a key have four bytes each
+ * (NFT_REG32_*), as many as an IPv4 address.
  */
 const registerAfter = { 4: 9, 6: 2 } as const;
 const stateBits = { invalid: 1, established: 2, related: 4 } as const;

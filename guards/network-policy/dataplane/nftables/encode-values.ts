@@ -16,7 +16,7 @@ export function addressBytes(family: Family, value: bigint): Buffer {
   return bytes;
 }
 
-/** Like `addressBytes` of its value, without a bigint: there are tens of thousands. */
+/** Like `addressBytes` of its value, without a bigint: it is called tens of thousands of times. */
 export function addressTextBytes(family: Family, address: Address): Buffer {
   const bytes = Buffer.allocUnsafe(family === 4 ? 4 : 16);
   if (family === 4) bytes.writeUInt32BE(ipv4Value(address));
@@ -29,7 +29,7 @@ export function addressTextBytes(family: Family, address: Address): Buffer {
   return bytes;
 }
 
-/** False for `undefined`, too: the number of a protocol that is unknown here. */
+/** Also false for `undefined`, which is the number of a protocol that is unknown here. */
 export function fits(value: number, max: number): boolean {
   return Number.isInteger(value) && value >= 0 && value <= max;
 }
@@ -50,7 +50,7 @@ export function commentData(comment: string): Buffer {
   return Buffer.from([0, Buffer.byteLength(comment) + 1, ...Buffer.from(`${comment}\0`)]);
 }
 
-/** @param text - In nft's language. */
+/** @param text - The rule or command in nft's language. */
 export function inexpressible(text: string): RampartError {
   return new RampartError(errorCodes.UNSUPPORTED, {
     what: 'nftables cannot express a rule',

@@ -53,7 +53,7 @@ function canonicalRule(line: string): string {
 function parseSet(kind: 'set' | 'map', name: string, body: string): ElementSet {
   const [head = '', list = ''] = body.split('elements = {');
   const items = (list.split('}', 1)[0] ?? '').split(',').map((item) => item.trim());
-  // An empty list has one empty item.
+  // Splitting an empty list yields one empty item.
   const keys = items[0] === '' ? [] : items;
   const type = /^\s*type (.*)$/m.exec(head)?.[1] ?? '';
   const [, version, end = ''] = /^ipv([46])_addr(.*)$/.exec(type) ?? [];

@@ -1,6 +1,7 @@
 /**
- * The named counters of a table, by messages of nf_tables (include/uapi/linux/netfilter/nf_tables.h): to list them, libnftables reads all sets of
- * the table with their elements.
+ * Reads the named counters of a table with nf_tables messages of its own
+ * (include/uapi/linux/netfilter/nf_tables.h): to list counters, libnftables reads all sets of the table with their
+ * elements.
  */
 import {
   attribute,
@@ -20,7 +21,7 @@ const counterAttributes = { BYTES: 1, PACKETS: 2 } as const;
 /** NFT_OBJECT_COUNTER */
 const COUNTER = 1;
 const NFGEN_BYTES = 4;
-/** A listing during which a table changed is repeated. */
+/** A listing is repeated if a table has changed during it. */
 const ATTEMPTS = 10;
 
 export interface Count {
@@ -29,9 +30,9 @@ export interface Count {
 }
 
 /**
- * Keyed by name. Empty without such a table.
+ * Keyed by name. Empty if the table does not exist.
  *
- * @param socket - Of `NETLINK_NETFILTER`.
+ * @param socket - A socket of `NETLINK_NETFILTER`.
  * @throws {RampartError} `PRIVILEGE` without CAP_NET_ADMIN; `SYSTEM` if the kernel has no nf_tables.
  */
 export function readCounters(

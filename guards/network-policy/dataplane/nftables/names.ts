@@ -10,7 +10,7 @@ import { logPrefixOf } from '../log-prefix.ts';
 /** Name of the table of rules, without its family: the names of all our tables begin with it. */
 export const bareTableName = 'rampart-network-policy';
 export const tableName = `inet ${bareTableName}`;
-/** Tables of connections that are cut, and of sources of packets: both exist with either backend. */
+/** Names of the tables that cut connections and check the sources of packets: both exist with either backend. */
 export const cutTableName = `inet ${bareTableName}-cut`;
 export const bareSourceTableName = `${bareTableName}-sources`;
 export const sourceTableName = `netdev ${bareSourceTableName}`;
@@ -47,7 +47,7 @@ export function policyChain(direction: Direction, policy: string): string {
   return `policy-${shortDirection[direction]}-${idOf(policy)}`;
 }
 
-/** The prefix of the names of the sets of these peers. */
+/** The common prefix of the names of these peers' sets. */
 export function peersName(key: PeersKey): string {
   return `peers-${idOf(key)}`;
 }

@@ -7,7 +7,7 @@ interface SetOf<Kind extends 'set' | 'map', Holds extends string, Element> {
   readonly name: string;
   readonly holds: Holds;
   readonly family: Family;
-  /** Keyed by their keys as nft lists them. */
+  /** Keyed by their keys, as nft lists these. */
   readonly elements: ReadonlyMap<string, Element>;
 }
 
@@ -22,7 +22,7 @@ export type ObjectElements = SetOf<'map', 'counters' | 'limits', string>;
 
 export interface EndpointElement {
   readonly address: Address;
-  /** One of IANA's numbers. */
+  /** IANA's protocol number. */
   readonly protocol: number;
   readonly port: number;
 }
@@ -50,7 +50,7 @@ export type ElementSet =
   | ObjectElements
   | UnknownSet;
 
-/** The elements of a listing. Undefined: one of them is not ours. */
+/** Parses the elements of a listing. Undefined if one of them does not have the form of ours. */
 export function elementsOf<Item, Element>(
   items: readonly Item[],
   read: (item: Item) => readonly [string, Element] | undefined,

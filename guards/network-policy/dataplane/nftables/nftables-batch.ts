@@ -88,12 +88,12 @@ export class NftablesBatch {
     this.#frame(NFNL_MSG_BATCH_BEGIN, 0, 0, 0, NFNL_SUBSYS_NFTABLES, () => undefined);
   }
 
-  /** How many messages there are. */
+  /** Number of messages. */
   get count(): number {
     return this.#count;
   }
 
-  /** @param write - Puts the attributes into it; that of the table, always the first, is written already. */
+  /** @param write - Writes the attributes of the message, after that of the table, which always comes first. */
   message(kind: keyof typeof messageKinds, write: () => void = () => undefined): void {
     const [type, flags] = messageKinds[kind];
     this.#lastMessageAt = this.#at;
@@ -137,7 +137,7 @@ export class NftablesBatch {
     this.#bytes.writeUInt16LE(type | NESTED, at + 2);
   }
 
-  /** One of a list of elements or expressions. */
+  /** An item of a list of elements or expressions. */
   item(write: () => void): void {
     this.nest(LIST_ELEM, write);
   }
@@ -172,7 +172,7 @@ export class NftablesBatch {
     );
   }
 
-  // Expressions: within the list of a rule's (NFTA_RULE_EXPRESSIONS, 4). Registers are NFT_REG_* and NFT_REG32_*.
+  // The methods below write expressions, in the list of a rule (NFTA_RULE_EXPRESSIONS, 4). Registers are NFT_REG_* and NFT_REG32_*.
 
   verdict(name: VerdictName, chain?: string): void {
     this.#expression('immediate', () => {
@@ -189,7 +189,7 @@ export class NftablesBatch {
     });
   }
 
-  /** @param base - `NFT_PAYLOAD_*`: 1 the network header, 2 that of the transport */
+  /** @param base - `NFT_PAYLOAD_*`: 1 for the network header, 2 for the transport header */
   payload(base: number, offset: number, sizeBytes: number, register = 1): void {
     this.#expression('payload', () => {
       for (const [type, value] of [register, base, offset, sizeBytes].entries()) this.number(type + 1, value);
@@ -214,7 +214,7 @@ export class NftablesBatch {
     });
   }
 
-  /** @param id - Of a set of this batch that has no name of its own. */
+  /** @param id - ID of an anonymous set of this batch. */
   lookup(
     set: string,
     { verdict = false, id }: { readonly verdict?: boolean; readonly id?: number } = {},
@@ -229,7 +229,7 @@ export class NftablesBatch {
 
   /**
    * @param key - `NFT_CT_*`
-   * @param way - `IP_CT_DIR_*`, for what each direction of a connection has.
+   * @param way - `IP_CT_DIR_*`, for keys that exist once per direction of a connection.
    */
   connection(key: number, way?: number, register = 1): void {
     this.#expression('ct', () => {
@@ -270,7 +270,7 @@ export class NftablesBatch {
     });
   }
 
-  /** A counter that has a name. */
+  /** Refers to a named counter. */
   counter(name: string): void {
     this.#expression('objref', () => {
       this.number(1, 1);
@@ -278,7 +278,7 @@ export class NftablesBatch {
     });
   }
 
-  /** The counter or limit that the map has for what is in the first register. */
+  /** The counter or limit to which the map maps the content of the first register. */
   objectOf(map: string): void {
     this.#expression('objref', () => {
       this.number(3, 1);
@@ -286,7 +286,7 @@ export class NftablesBatch {
     });
   }
 
-  /** @param type - `NFT_REJECT_*`: 1 a reset of TCP, 2 an ICMP error of either family */
+  /** @param type - `NFT_REJECT_*`: 1 for a TCP reset, 2 for an ICMP error of either family */
   reject(type: number, code: number): void {
     this.#expression('reject', () => {
       this.number(1, type);
@@ -295,12 +295,15 @@ export class NftablesBatch {
   }
 
   /**
-   * @param socket - Of `NETLINK_NETFILTER`.
-   * @throws {RefusedBatch} nothing holds then; {@link RampartError} `PRIVILEGE` without CAP_NET_ADMIN.
+   * Applies the batch.
+   *
+   * @param socket - A socket of `NETLINK_NETFILTER`.
+   * @throws {RefusedBatch} in which case nothing was applied; {@link RampartError} `PRIVILEGE` without
+   * CAP_NET_ADMIN.
    */
   send(socket: NetlinkSocket): void {
     if (this.#count === 0) return;
-    // Answered when the transaction is done; errors always are.
+    // Acknowledged when the transaction is done. Errors are always reported.
     this.#bytes.writeUInt16LE(
       this.#bytes.readUInt16LE(this.#lastMessageAt + 6) | NLM_F_ACK,
       this.#lastMessageAt + 6,
@@ -352,7 +355,7 @@ export class NftablesBatch {
     bytes.writeUInt16BE(resource, at + HEADER_BYTES + 2);
   }
 
-  /** Its header, and room for its value. */
+  /** Writes the header of an attribute, and reserves room for its value. */
   #attribute(type: number, sizeBytes: number): void {
     const at = this.#at;
     this.#reserve(4 + ((sizeBytes + 3) & ~3));

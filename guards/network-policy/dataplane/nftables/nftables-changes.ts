@@ -20,8 +20,8 @@ const ATTRIBUTE_BYTES = 4;
 const RECEIVE_BYTES = 8 * 1024 * 1024;
 
 /**
- * Does not wait and has no timer: its owner asks at intervals, which is one system call if nothing was changed. A change that
- * the owner makes itself is made in {@link own}.
+ * It neither waits nor has a timer: its owner calls it at intervals, at the cost of one system call if nothing was
+ * changed. The owner makes its own changes within {@link own}.
  */
 export class NftablesChanges implements Disposable {
   readonly #table: string;
@@ -29,7 +29,7 @@ export class NftablesChanges implements Disposable {
   /** The port of the socket that the owner's changes came from. */
   #ownPort: number | undefined;
   #isChanged = false;
-  /** The last one of which the kernel has reported all changes since {@link follow}; undefined: some were missed. */
+  /** The last generation up to which the kernel has reported all changes since {@link follow}; undefined: some were missed. */
   #generation: number | undefined;
 
   /**
@@ -66,7 +66,7 @@ export class NftablesChanges implements Disposable {
   }
 
   /**
-   * To be called before the table is read and compared: from then on {@link isFollowed} answers for it.
+   * Call it before the table is read and compared: {@link isFollowed} is about the changes from then on.
    *
    * @throws {RampartError} `PRIVILEGE` without CAP_NET_ADMIN; `SYSTEM`.
    */
@@ -106,14 +106,14 @@ export class NftablesChanges implements Disposable {
   #read(during: 'own' | undefined): void {
     for (let bytes = this.#socket.receive(); bytes !== 'nothing'; bytes = this.#socket.receive()) {
       if (bytes === 'overrun') {
-        // More than the socket holds: of a large change of our own, most likely.
+        // The messages did not fit in the socket's buffer: most likely those of a large change of our own.
         if (during === undefined) this.#isChanged = true;
         continue;
       }
       for (const message of messagesOf(bytes)) {
         if (isGeneration(message)) this.#reach(generationOf(message));
-        // From one transaction, as all messages of one read are (net/netfilter/nf_tables_api.c,
-        // nf_tables_commit_notify).
+        // All messages of one read stem from one transaction (net/netfilter/nf_tables_api.c, nf_tables_commit_notify): here, from one of
+        // ours.
         if (message.port === this.#ownPort) break;
         if (!this.#isOfTable(message)) continue;
         if (during === 'own') this.#ownPort ??= message.port;
@@ -125,7 +125,7 @@ export class NftablesChanges implements Disposable {
 
   #reach(generation: number | undefined): void {
     const before = this.#generation;
-    // The kernel leaves 0 out.
+    // The kernel skips generation 0.
     if (before !== undefined)
       this.#generation = generation === (before === MAX_GENERATION ? 1 : before + 1) ? generation : undefined;
   }

@@ -17,9 +17,9 @@ const outputFlags = {
 } as const;
 
 interface ListOptions {
-  /** JSON in place of nft's own language. */
+  /** Output in JSON, not in nft's own language. */
   readonly json?: boolean;
-  /** Without what packets change: the values of counters. */
+  /** Omits what packets change: the values of counters. */
   readonly stateless?: boolean;
 }
 
@@ -35,7 +35,7 @@ interface ListOptions {
 export class Nftables implements Disposable {
   #context: Pointer | null;
 
-  /** @throws {RampartError} `UNSUPPORTED` without libnftables, `SYSTEM` when it gives no context. */
+  /** @throws {RampartError} `UNSUPPORTED` without libnftables, `SYSTEM` if it cannot create a context. */
   constructor() {
     const lib = libnftables();
     this.#context = lib.ctxNew(0);
@@ -53,10 +53,11 @@ export class Nftables implements Disposable {
   /**
    * Runs commands as one transaction: all of them, or none.
    *
-   * @throws {RampartError} `SYSTEM` with nft's words and the line that failed; nothing was changed then.
+   * @throws {RampartError} `SYSTEM` with nft's message and the line that failed; nothing was changed then.
    */
   run(commands: string): void {
-    // From a file, since of a buffer libnftables 1.0 shows the first line, whichever failed (erec.c).
+    // Commands are read from a file: if they are in a buffer, the errors of libnftables 1.0 quote its first line, whichever line failed
+    // (erec.c).
     const fd = libc.memfdCreate('nftables', 0);
     if (fd < 0) {
       const why = `memfd_create: ${getSystemErrorName(-errno())}`;
@@ -89,7 +90,7 @@ export class Nftables implements Disposable {
     const lib = libnftables();
     lib.ctxOutputSetFlags(context, flags);
     const result = call(lib, context);
-    // Both have to be read: reading is what empties them (libnftables.c, nft_ctx_get_output_buffer).
+    // Both buffers have to be read: only reading empties them (libnftables.c, nft_ctx_get_output_buffer).
     const output = lib.ctxOutput(context) ?? '';
     const message = lib.ctxError(context) ?? '';
     if (result !== 0) throw nftablesError(message);
@@ -103,7 +104,10 @@ export class Nftables implements Disposable {
   }
 }
 
-/** nft's complaint: `/proc/self/fd/20:1:1-9: Error: Could not process rule: No such file or directory`, and below it the line. */
+/**
+ * An error of nft: `/proc/self/fd/20:1:1-9: Error: Could not process rule: No such file or directory`, and on the
+ * next line the command that failed.
+ */
 const complaint = /Error: (.*)\n(.*)/;
 const shownCharacters = 300;
 

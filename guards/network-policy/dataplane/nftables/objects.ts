@@ -16,7 +16,7 @@ export interface Counter {
   readonly name: string;
 }
 
-/** Packets of one pod, paced wherever a rule refers to it. */
+/** Limits the rate of reports about one pod: all rules that refer to it share it. */
 export interface Limit {
   readonly kind: 'limit';
   readonly name: string;
@@ -96,7 +96,7 @@ function sameType(a: ElementSet, b: ElementSet): boolean {
   return a.holds !== 'unknown' && b.holds !== 'unknown' && a.holds === b.holds && a.family === b.family;
 }
 
-/** Keys of `a` that `b` does not have, or not with the same value. */
+/** Keys of `a` that are missing in `b`, or have another value there. */
 function changedKeys(a: ElementSet, b: ElementSet): string[] {
   return [...a.elements.keys()].filter((key) => {
     if (!b.elements.has(key)) return true;
@@ -128,7 +128,7 @@ class Commands {
     else if ('elements' in object) this.#elements('add element', object, [...object.elements.keys()]);
   }
 
-  /** Whether `before` can become `after` in place. */
+  /** Adds the commands that change an object in place. @returns whether that is possible */
   change(before: TableObject, after: TableObject): boolean {
     if (before.kind === 'chain' && after.kind === 'chain') {
       if (headOf(before) !== headOf(after)) return false;
@@ -148,7 +148,7 @@ class Commands {
 
   delete(object: TableObject): void {
     if (object.kind === 'chain') this.#flush(object);
-    // Its elements may refer to chains that are deleted with it.
+    // The map's elements may refer to chains that are deleted with it.
     if (object.kind === 'map') this.#elements('delete element', object, [...object.elements.keys()]);
     (object.kind === 'chain' ? this.#chainsOut : this.#setsOut).push({ do: 'delete', object });
   }

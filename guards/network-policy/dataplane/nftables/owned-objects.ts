@@ -1,4 +1,4 @@
-/** The objects of the table by what they belong to: a change of the rules concerns few owners. */
+/** The objects of the table, grouped by owner: a change of the rules concerns few owners. */
 import type { LocalPod, NodeRules, PeersKey, PodKey } from '../../engine/rules.ts';
 import { compilePod, compilePodSets } from './compile.ts';
 import { objectsOf, type TableObjects } from './objects.ts';

@@ -12,10 +12,7 @@ import type { Match, Side } from './rule.ts';
 /** More blocks than this become a set. */
 const blocksAsRules = 8;
 
-/**
- * The matches of a rule for the address of that side, each separately: sets and blocks. Empty: no one is
- * allowed.
- */
+/** Matches for the packet's address on this side, one of which must succeed: by sets and by blocks. Empty: no peer is allowed. */
 export function peerMatches(
   key: PeersKey,
   { pods, blocks }: Peers,
@@ -46,14 +43,14 @@ export function peerSets(key: PeersKey, { pods, blocks }: Peers): ElementSet[] {
 export interface ElementChanges {
   readonly gone: readonly ElementSet[];
   readonly come: readonly ElementSet[];
-  /** Call when the kernel has them: applies them to the sets. */
+  /** Call once the kernel has the changes: applies them to the sets. */
   readonly done: () => void;
 }
 
 /**
  * The cost depends on what has changed, not on the number of peers.
  *
- * @param sets - Those of `before`.
+ * @param sets - The sets of the earlier peers.
  * @returns undefined if sets come or go, so that rules change, too
  */
 export function elementChanges(

@@ -1,13 +1,14 @@
 /**
- * Pods that the same policies isolate in a direction share a chain: those of one Deployment always do. With each change, the kernel follows
- * all chains (docs/decisions/0024-chains-of-classes.md).
+ * Pods that are isolated by the same policies in a direction share a chain; those of one Deployment always do.
+ * Fewer chains matter because the kernel walks all of them on each change
+ * (docs/decisions/0024-chains-of-classes.md).
  */
 import type { Direction, LocalPod, PolicyKey, RefusalVerdict } from '../../engine/rules.ts';
 import { classChain, directions } from './names.ts';
 import type { Verdict } from './rule.ts';
 
 export interface PodClass {
-  /** Name of its chain. */
+  /** Name of the chain. */
   readonly name: string;
   readonly goto: Verdict;
   readonly direction: Direction;
@@ -16,10 +17,10 @@ export interface PodClass {
   readonly verdict: RefusalVerdict;
 }
 
-/** A change affects one pod of a node: the names of the others are not hashed again. */
+/** Caches classes: a change affects one pod of a node, so the names of the other pods' classes need not be hashed again. */
 const known = { ingress: new WeakMap<LocalPod, PodClass>(), egress: new WeakMap<LocalPod, PodClass>() };
 
-/** Undefined: the pod is not isolated in this direction. */
+/** The pod's class; undefined if the pod is not isolated in this direction. */
 export function classOf(pod: LocalPod, direction: Direction): PodClass | undefined {
   const policies = pod[direction];
   if (policies === undefined) return undefined;
@@ -46,7 +47,10 @@ export class PodClasses {
     this.#used.clear();
   }
 
-  /** Classes that get their first pod or lose their last one when `before` become `after`. It holds from {@link ClassChange.done} on. */
+  /**
+   * Classes that get their first pod or lose their last one when `before` become `after`. It takes effect when
+   * {@link ClassChange.done} is called.
+   */
   change(before: Iterable<LocalPod>, after: Iterable<LocalPod>): ClassChange {
     const counts = new Map<string, { readonly of: PodClass; pods: number }>();
     for (const [pods, step] of [

@@ -93,12 +93,12 @@ function endpointSet(name: string, family: Family, endpoints: readonly Endpoint[
   return { kind: 'set', holds: 'endpoints', name, family, elements };
 }
 
-/** Ports as matches of rules. */
 const lastPort = 65_535;
 
 /**
- * A list of matches for each range; an empty list matches everything. None: nothing is allowed. Not one set of ports for each rule: the
- * time that a listing takes grows with the number of sets of ranges (docs/decisions/0011-nftables-by-libnftables.md).
+ * One list of matches for each range of ports; an empty list matches every packet. Without any list, nothing is
+ * allowed. A rule does not match its ports by a set: the time of a listing grows with the number of sets of ranges
+ * (docs/decisions/0011-nftables-by-libnftables.md).
  */
 export function portMatches(ports: 'any' | readonly PortRange[]): Match[][] {
   if (ports === 'any') return [[]];

@@ -11,13 +11,13 @@ import { peersName, policyChain } from './names.ts';
 import type { Command } from './objects.ts';
 import type { RefusedCommands } from './program.ts';
 
-/** With more, single rules are not the cause. */
+/** With this many refusals, single rules are not the cause: nothing more is left out. */
 const maxRefusals = 256;
 
 export class Refusals {
   /** Keyed by the key of a policy's rules: why, by the index of the rule. */
   readonly #rules = new Map<string, Map<number, string>>();
-  /** All rules with these peers are left out. */
+  /** Why the kernel rejects these peers: all rules with them are left out. */
   readonly #peers = new Map<PeersKey, string>();
 
   /** After a while, or once they have changed, the kernel may accept them. */
@@ -95,7 +95,7 @@ function setOf(command: Command): string {
   return command.do === 'add' ? command.object.name : '';
 }
 
-/** The rule of a policy that a command is for. Undefined: it is for peers, pods, or everything. */
+/** The policy rule that a command is for; undefined if the command is for peers, for pods, or for everything. */
 function ruleOf(
   command: Command,
   byChain: ReadonlyMap<string, PolicyRules>,

@@ -26,7 +26,7 @@ export const icmpv6Types = {
 } as const;
 
 export type Side = 'saddr' | 'daddr';
-/** The source of the first packet of the connection is `original source`, that of what answers it `reply source`. */
+/** `original source` is the source of the connection's first packet, `reply source` that of the packets that answer it. */
 export type PairedAddress = 'destination' | 'original source' | 'reply source';
 export type ConnectionState = 'established' | 'related' | 'invalid';
 
@@ -44,9 +44,9 @@ interface AddressOf {
 export type Match =
   | ({ readonly kind: 'address'; readonly range: AddressRange } & AddressOf)
   | ({ readonly kind: 'address in set'; readonly set: string } & AddressOf)
-  /** Its destination: address, protocol and port. */
+  /** The packet's destination: address, protocol and port. */
   | { readonly kind: 'endpoint in set'; readonly family: Family; readonly set: string }
-  /** The address of that side belongs to the node, or does not. */
+  /** The address on that side belongs to the node, or does not. */
   | { readonly kind: 'local address'; readonly side: Side; readonly is: boolean }
   | { readonly kind: 'protocol'; readonly protocol: number }
   | {
@@ -60,10 +60,10 @@ export type Match =
       readonly family: 6;
       readonly types: readonly (keyof typeof icmpv6Types)[];
     }
-  /** In the header of IPv6: how many routers may still forward it. */
+  /** In the IPv6 header: how many routers may still forward the packet. */
   | { readonly kind: 'hop limit'; readonly family: 6; readonly hops: number }
   | { readonly kind: 'connection state'; readonly states: readonly ConnectionState[] }
-  /** Its source, with another address of the packet or of its connection. */
+  /** The packet's source, paired with another address of the packet or of its connection. */
   | {
       readonly kind: 'pair in set';
       readonly family: Family;
@@ -72,12 +72,12 @@ export type Match =
     }
   /** The destination of the connection was translated, as that of a Service is. */
   | { readonly kind: 'translated destination' }
-  /** It came from a port of a bridge, or the bridge itself. */
+  /** The packet came from a port of a bridge, or from the bridge itself. */
   | { readonly kind: 'from a bridge' };
 
 export type Statement =
   | Match
-  /** Matches until that many packets have come in a minute. */
+  /** Matches up to `perMinute` packets a minute, after a burst. */
   | { readonly kind: 'limit'; readonly perMinute: number; readonly burst: number }
   | { readonly kind: 'log'; readonly prefix: string; readonly group: number }
   | { readonly kind: 'counter'; readonly name: string }

@@ -5,18 +5,18 @@ import { parseTextListing } from './listing-text.ts';
 import { shortDirection, tableName } from './names.ts';
 import type { TableObject } from './objects.ts';
 
-/** nft fails; a missing capability or library is something else. */
+/** Whether nft refused the commands; false for a missing capability or library. */
 export function isRefusal(error: unknown): error is RampartError {
   return error instanceof RampartError && error.code === errorCodes.SYSTEM;
 }
 
-/** Whether a table to read or delete is missing. */
+/** Whether the error says that the table to read or delete is missing. */
 export function isMissing(error: unknown): boolean {
   return isRefusal(error) && error.message.includes('No such file or directory');
 }
 
 /**
- * Undefined if it is missing.
+ * The objects of the table; undefined if the table is missing.
  *
  * @throws {RampartError}
  */

@@ -1,4 +1,4 @@
-/** The connections that the kernel tracks (nf_conntrack, by ctnetlink), read and ended in this process. */
+/** Reads and ends the connections that the kernel tracks (nf_conntrack), by ctnetlink. */
 import { constants as osConstants } from 'node:os';
 
 import { SystemCallError } from '../../../../lib/ebpf/libc.ts';
@@ -15,7 +15,7 @@ const RECEIVE_BYTES = 1024 * 1024;
 
 /** A flow that can be deleted. */
 export interface TrackedFlow extends Flow {
-  /** The kernel's identification of the connection. */
+  /** How the kernel identifies the connection. */
   readonly handle: Buffer;
 }
 
@@ -24,10 +24,12 @@ export class Conntrack implements Disposable {
   readonly #socket = new NetlinkSocket({ protocol: NETLINK_NETFILTER, receiveBytes: RECEIVE_BYTES });
 
   /**
-   * All flows, some hundred at a time; between them the caller may let others have their turn, but not {@link delete}. By another thread: the
-   * kernel goes through its whole hash table, of all namespaces, which takes 14 ms for 262,144 buckets without a flow.
+   * All flows, some hundred at a time. Between two batches the caller may do other work, but not call {@link
+   * delete}. Call it in a separate thread: the kernel walks its whole hash table, of all namespaces, which takes
+   * 14 ms for 262,144 buckets even without a flow.
    *
-   * @throws {RampartError} `PRIVILEGE` without CAP_NET_ADMIN; `SystemCallError` where the kernel has no nf_conntrack_netlink.
+   * @throws {RampartError} `PRIVILEGE` without CAP_NET_ADMIN; `SystemCallError` if the kernel has no
+   * nf_conntrack_netlink.
    */
   async *flows(): AsyncGenerator<readonly TrackedFlow[], void> {
     const any = Buffer.alloc(NFGEN_BYTES);
@@ -63,7 +65,7 @@ function trackedFlow(body: Buffer): TrackedFlow | undefined {
   return read && { ...read.flow, handle: handleOf(read.attributes) };
 }
 
-/** With its id: another connection with the same ends is not meant. */
+/** Includes the kernel's ID, so that a later connection between the same ends is not deleted instead. */
 function handleOf(attributes: ReadonlyMap<number, Buffer>): Buffer {
   const [original, zone, id] = [flowAttributes.ORIGINAL, flowAttributes.ZONE, flowAttributes.ID].map((type) =>
     attributes.get(type),

@@ -21,12 +21,12 @@ const overStates: ReadonlySet<number> = new Set([7, 8]);
 const tupleAttributes = { IP: 1, PROTOCOL: 2 } as const;
 const ipAttributes = { SOURCE_4: 1, DESTINATION_4: 2, SOURCE_6: 3, DESTINATION_6: 4 } as const;
 const protocolAttributes = { NUMBER: 1, SOURCE_PORT: 2, DESTINATION_PORT: 3 } as const;
-/** IPS_EXPECTED: it belongs to another one, as the data of FTP. */
+/** IPS_EXPECTED: the connection belongs to another one, like the data connection of FTP. */
 const STATUS_EXPECTED = 1;
 /** struct nfgenmsg, before the attributes. */
 export const NFGEN_BYTES = 4;
 
-/** One way of a connection. */
+/** One direction of a connection. */
 interface FlowTuple {
   readonly source: bigint;
   readonly destination: bigint;
@@ -39,17 +39,17 @@ export interface Flow {
   readonly family: 4 | 6;
   /** IANA's number. */
   readonly protocol: number;
-  /** As its first packet was, before any translation. */
+  /** The ends in the first packet, before any translation. */
   readonly original: FlowTuple;
-  /** As an answer is, before it is translated back: its source is where the connection really leads to. */
+  /** The ends in an answer, before it is translated back: its source is the real destination of the connection. */
   readonly reply: FlowTuple;
-  /** Whether it belongs to another connection, and was let through for that. */
+  /** Whether the connection belongs to another one, and was allowed because of that one. */
   readonly isExpected: boolean;
   /** For TCP: both ends have closed it, and the kernel only remembers it for a while. */
   readonly isOver: boolean;
 }
 
-/** A flow as the rules see it: after a Service's address is replaced by that of its pod, and before the source is masqueraded. */
+/** A flow as the rules see it: the address of a Service is already replaced by that of its pod, and the source is not yet masqueraded. */
 export interface SeenFlow {
   readonly from: Address;
   readonly fromPort: number;
@@ -67,9 +67,9 @@ export function seenFlow({ family, original, reply }: Flow): SeenFlow {
 }
 
 /**
- * The connection of a message, and the attributes that it was read from. Undefined: it is neither IPv4 nor IPv6.
+ * Parses the connection in a message. `undefined` if it is neither IPv4 nor IPv6.
  *
- * @param body - Of the message, after its header.
+ * @param body - The message after its header.
  */
 export function readFlow(
   body: Buffer,

@@ -14,10 +14,10 @@ const NFNLGRP_CONNTRACK_NEW = 1;
 const NEW = 0x100;
 const GET_STATS = 0x105;
 
-/** The kernel doubles it, and an event takes about 1 KiB: it holds some 4,000 connections. */
+/** The kernel doubles this size, and an event takes about 1 KiB, so the queue holds some 4,000 connections. */
 const RECEIVE_BYTES = 2 * 1024 * 1024;
 
-/** Under a flood, a quarter of a core at most: a slice of the reader is 4 ms. */
+/** Limits the load under a flood to a quarter of a core: the reader works for 4 ms at a time. */
 const PAUSE_MS = 12;
 
 const WHAT = 'cannot follow new connections';
@@ -25,7 +25,7 @@ const WHAT = 'cannot follow new connections';
 export interface NewFlowsOptions {
   /** Its errors go to `onError`; following continues. */
   readonly onFlow: (flow: Flow) => void;
-  /** The kernel had no room to report these connections, which are not affected. */
+  /** Called with the number of connections that the kernel had no room to report; the connections are not affected. */
   readonly onLost: (flows: number) => void;
   readonly onError: (error: unknown) => void;
   /** Size of the kernel's queue. Default: 2 MiB. */
@@ -33,8 +33,8 @@ export interface NewFlowsOptions {
 }
 
 /**
- * Follows the connections of the network namespace that the calling thread had when it was opened. Does not keep the process alive.
- * Dispose it to end that.
+ * Follows the connections of the network namespace that the calling thread had when it was opened. Does not keep
+ * the process alive. Dispose it to stop.
  */
 export class NewFlows implements Disposable {
   readonly #options: NewFlowsOptions;
@@ -66,7 +66,7 @@ export class NewFlows implements Disposable {
     });
   }
 
-  /** False after it was disposed, and after the socket itself has failed, which was reported to `onError`. */
+  /** False after it was disposed, and after the socket itself has failed, which is reported to `onError`. */
   get isOpen(): boolean {
     return this.#reader.isOpen;
   }
@@ -78,7 +78,7 @@ export class NewFlows implements Disposable {
 
   #countDrops(): void {
     const dropped = this.#socket.dropped;
-    // The kernel's counter has 32 bits.
+    // The kernel's counter has 32 bits and wraps around.
     const lost = (dropped - this.#dropped) >>> 0;
     this.#dropped = dropped;
     if (lost > 0) this.#options.onLost(lost);
@@ -89,7 +89,7 @@ export class NewFlows implements Disposable {
   }
 }
 
-/** A kernel without nf_conntrack_netlink has the group all the same, and nothing would ever come. */
+/** A kernel without nf_conntrack_netlink accepts the group, but never reports anything. */
 function throwIfMissing(): void {
   using socket = new NetlinkSocket({ protocol: NETLINK_NETFILTER });
   socket.request(WHAT, { type: GET_STATS }, [Buffer.alloc(NFGEN_BYTES)]);
@@ -104,8 +104,7 @@ export function throwIfSwitchedOff(): void {
   try {
     value = readFileSync('/proc/sys/net/netfilter/nf_conntrack_events', 'utf8').trim();
   } catch {
-    // nf_conntrack is loaded with the first rule that needs it. A kernel without it is recognised by the
-    // request.
+    // nf_conntrack is loaded with the first rule that needs it. A kernel that does not have it is recognized by its answer to the request.
     return;
   }
   if (value !== '0') return;

@@ -24,7 +24,8 @@ const protocols: Readonly<Record<number, Protocol>> = {
 };
 
 /**
- * Whether a state of the rules allows a flow. One that no pod of this node starts or receives is not covered by them, so it is.
+ * Returns a function that decides whether these rules allow a flow. A flow that no pod of this node starts or
+ * receives is always allowed.
  *
  * @param isOwn - Whether an address is the node's own: the node always reaches its own pods.
  */
@@ -35,7 +36,7 @@ export function flowsAllowedBy(
   const byAddress = new Map<Address, LocalPod>();
   for (const pod of rules.pods.values()) {
     for (const address of [...pod.addresses[4], ...pod.addresses[6]]) {
-      // If two pods have the same address, it counts for the isolated one, as in the kernel.
+      // If two pods have the same address, the rules of the isolated one apply, as in the kernel.
       const isIsolated = pod.ingress !== undefined || pod.egress !== undefined;
       if (isIsolated || !byAddress.has(address)) byAddress.set(address, pod);
     }
@@ -74,7 +75,7 @@ interface FlowPacket {
   readonly family: Family;
   readonly peer: Address;
   readonly to: Address;
-  /** Undefined: it has no ports. */
+  /** Undefined if the protocol has no ports. */
   readonly protocol: Protocol | undefined;
   readonly port: number;
 }

@@ -12,9 +12,9 @@ import { type Nftables } from '../../dataplane/nftables/nftables.ts';
 import { isMissing, isRefusal } from '../../dataplane/nftables/table.ts';
 import type { SeenFlow } from '../conntrack/flow.ts';
 
-/** How long an idle end may take to notice. */
+/** How long an idle end may take to send its next packet and be notified. */
 const TIMEOUT = '10m';
-/** Each flow counts twice; flows beyond that are only removed from conntrack. */
+/** Each flow takes two entries; flows that do not fit are only removed from conntrack. */
 const SIZE = 65_536;
 
 const families = [
@@ -22,7 +22,7 @@ const families = [
   { family: 6, type: 'ipv6_addr', ip: 'ip6' },
 ] as const;
 
-/** Creates the table, or adopts an existing one; done with the first flow that is cut. */
+/** The commands that create the table, or adopt an existing one; run with the first flow that is cut. */
 function tableCommands(): string[] {
   const table = cutTableName;
   return [
@@ -68,7 +68,7 @@ export function refuseFlows(nft: Nftables, flows: readonly SeenFlow[]): void {
   nft.run([...tableCommands(), ...elements].join('\n'));
 }
 
-/** @returns whether it existed. @throws {RampartError} if nft refuses it */
+/** Removes the table. @returns whether it existed. @throws {RampartError} if nft refuses it */
 export function removeCutTable(nft: Nftables): boolean {
   try {
     nft.run(`delete table ${cutTableName}`);

@@ -32,7 +32,7 @@ export class Cutter implements Disposable {
   readonly #options: CutterOptions;
   readonly #slice = new LoopSlice(SLICE_MS);
   readonly #nft: Nftables | undefined;
-  /** Still to be checked. */
+  /** Rules that have yet to be checked. */
   #rules: NodeRules | undefined;
   /** The rules that are in the kernel. */
   #programmed: NodeRules | undefined;
@@ -51,7 +51,7 @@ export class Cutter implements Disposable {
     }
   }
 
-  /** The kernel has these rules now: ends the connections that they do not allow. */
+  /** Called when the kernel has these rules: ends the connections that they do not allow. */
   programmed(rules: NodeRules): void {
     this.#programmed = rules;
     this.#look(rules);
@@ -116,7 +116,7 @@ export class Cutter implements Disposable {
     for (const flow of refused) {
       const name = nameOf(flow);
       const isNew = !this.#reporting.has(name);
-      // Until its ends have been notified, conntrack must know it, or the rules would drop the notification.
+      // conntrack has to know the connection until its ends have been notified: otherwise the rules would drop the notification.
       const isOver = this.#reported.has(name) || !reporting.has(name);
       if (isOver && !conntrack.delete(flow)) continue;
       if (isOver) reporting.delete(name);
@@ -130,7 +130,7 @@ export class Cutter implements Disposable {
     logger.info({ flows: cut }, 'cut connections that are no longer allowed');
   }
 
-  /** @returns the names of those whose ends are notified; the others can only be forgotten */
+  /** @returns the names of the flows whose ends are notified; all others can only be removed from conntrack */
   #notify(flows: readonly TrackedFlow[]): Set<string> {
     if (flows.length === 0 || this.#nft === undefined) return new Set();
     try {
@@ -161,6 +161,6 @@ function nameOf({ handle }: TrackedFlow): string {
 
 function ownAddresses(): Set<Address> {
   const all = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses);
-  // A link-local address is followed by its interface.
+  // Node.js appends the interface to a link-local address, after a `%`.
   return new Set(all.flatMap(({ address }) => parseAddress(address.split('%')[0] ?? '')?.text ?? []));
 }

@@ -1,6 +1,4 @@
-/**
- * Forgets the connections of pods that are gone: a pod that gets the address of one of them must not inherit what that one was allowed.
- */
+/** Forgets the connections of pods that are gone: a pod that gets the address of such a pod must not inherit what that pod was allowed. */
 import { Conntrack, type TrackedFlow } from '../conntrack/conntrack.ts';
 import type { Flow } from '../conntrack/flow.ts';
 import { messageOf } from '../../../../lib/errors/errors.ts';
@@ -28,11 +26,11 @@ export interface DepartedOptions {
   readonly inNetwork?: <T>(work: () => T) => T;
 }
 
-/** Limit while the kernel refuses to remove connections: more than a node has in use, and few enough to keep. */
+/** Limit of the addresses that are kept while the kernel refuses to remove connections: more than a node has in use. */
 const MAX_ADDRESSES = 4096;
 const RETRY = { baseMs: 100, maxMs: 60_000 };
 const SLICE_MS = 4;
-/** Connections are read for peers at most this often. */
+/** Minimum interval between two reads of the connections for addresses of peers. */
 const PEERS_MS = 1000;
 
 /** Reads all connections once for all addresses that pods have left since the last read. */
@@ -42,7 +40,7 @@ export class Departed {
   #rules: NodeRules = noRules;
   /** Addresses whose connections have yet to be removed. */
   #left = new Set<Address>();
-  /** The same, for addresses of pods on other nodes. */
+  /** Likewise, for addresses of pods on other nodes. */
   #leftPeers = new Set<Address>();
   #pausing: AbortController | undefined;
   #problem: string | undefined;
@@ -52,16 +50,16 @@ export class Departed {
     this.#options = options;
   }
 
-  /** Why connections of pods that are gone are still there. */
+  /** Why connections of pods that are gone have not been removed. */
   get problem(): string | undefined {
     return this.#problem;
   }
 
   /**
-   * The kernel has these rules now, if it needs any.
+   * Called when the kernel has these rules, or when it needs none.
    *
-   * @param changed - Pods that are different from those of the last call. Default: any may be.
-   * @param gonePeers - Addresses that rules allowed, and no pod has any longer.
+   * @param changed - Pods that may have changed since the last call. Default: any pod.
+   * @param gonePeers - Addresses that rules allowed and that no longer belong to a pod.
    */
   programmed(rules: NodeRules, changed?: ReadonlySet<PodKey>, gonePeers: readonly Address[] = []): void {
     const { pods } = this.#rules;
@@ -86,7 +84,7 @@ export class Departed {
     return this.#left.size + this.#leftPeers.size > 0;
   }
 
-  /** Peers may be all pods of a cluster, of which some are gone at any time; a pod of this node does not wait. */
+  /** Waits only if all addresses are of peers: these may be all pods of a cluster, some of which are gone at any time. */
   async #pause(): Promise<void> {
     if (this.#left.size > 0) return;
     this.#pausing = new AbortController();
@@ -122,7 +120,7 @@ export class Departed {
     }
   }
 
-  /** @returns how many there were */
+  /** @returns the number of connections that were forgotten */
   async #forget(addresses: ReadonlySet<Address>): Promise<number> {
     const { signal, inNetwork = (run) => run() } = this.#options;
     using conntrack = inNetwork(() => new Conntrack());
@@ -133,7 +131,7 @@ export class Departed {
       if (this.#slice.over) await this.#slice.next();
       if (signal.aborted) return 0;
     }
-    // Another pod may have its address already, and connections of its own that are allowed.
+    // Another pod may already have the address, and connections of its own that are allowed.
     const inUse = valuesOf([...this.#rules.pods.values()].flatMap(addressesOf));
     const isAllowed = flowsAllowedBy(this.#rules, () => false);
     let forgotten = 0;

@@ -1,11 +1,11 @@
-/** A limit per second that is shared fairly by keys: a frequent one does not push out rare ones. */
+/** A limit per second, shared fairly among keys: a frequent key does not crowd out rare ones. */
 import { type Clock, systemClock } from '../../../../lib/time/clock.ts';
 
 interface Use {
   /** Requests in this second. */
   asked: number;
   taken: number;
-  /** Folded requests since one was taken. */
+  /** Requests that were folded since one was accepted. */
   folded: number;
 }
 
@@ -15,12 +15,12 @@ export interface FairLimitOptions {
 }
 
 const PERIOD_MS = 1000;
-/** Beyond it, all are forgotten. */
+/** If there are more keys, all of them are forgotten. */
 const MAX_KEYS = 4096;
 
 /**
- * Each key may take its max-min fair share of the limit, which follows from how often each one asked in the second before: those that
- * asked for less than their part leave the rest to the others.
+ * Each key gets its max-min fair share of the limit, computed from the requests of each key in the previous
+ * second: keys with fewer requests than their share leave the rest to the others.
  */
 export class FairLimit {
   readonly #perSecond: number;
@@ -35,7 +35,7 @@ export class FairLimit {
     this.#clock = clock;
   }
 
-  /** How many of this key were folded since one was taken, if this one may be; undefined: it is folded, too. */
+  /** If this request is accepted, how many of its key were folded since the last one that was; undefined if it is folded, too. */
   take(key: string): number | undefined {
     const nowMs = this.#clock.monotonicMs();
     if (nowMs - this.#startMs >= PERIOD_MS) this.#begin(nowMs);
@@ -62,7 +62,7 @@ export class FairLimit {
   }
 
   #begin(nowMs: number): void {
-    // Older requests are no evidence about this second.
+    // Requests before the previous second say nothing about this one.
     const isNext = nowMs - this.#startMs < 2 * PERIOD_MS;
     this.#startMs = nowMs;
     this.#left = this.#perSecond;
@@ -80,7 +80,7 @@ export class FairLimit {
   }
 }
 
-/** The most that each may take so that what all take is within the limit; at least 1. */
+/** The share of each key: the highest for which the sum of what all keys use stays within the limit; at least 1. */
 function fairShare(asked: readonly number[], limit: number): number {
   let left = limit;
   for (const [at, count] of asked.toSorted((a, b) => a - b).entries()) {

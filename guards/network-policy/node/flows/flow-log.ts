@@ -1,6 +1,6 @@
 /**
- * Logs connections that are allowed (`--network-flow-log`): each new one with an end at a pod of this node,
- * up to a limit a second. The others are counted. Connections never wait for it.
+ * Logs connections that are allowed (`--network-flow-log`): each new one with an end at a pod of this node, up to
+ * a limit per second. The others are counted. Logging never delays a connection.
  */
 import type { NodeContext } from '../../../../guard/context.ts';
 import { messageOf } from '../../../../lib/errors/errors.ts';
@@ -34,7 +34,7 @@ const CHECK_MS = 60_000;
 /** The ends of a connection that are pods, on any node. */
 type Pods = Readonly<Record<Direction, PodKey | undefined>>;
 
-/** Starts with {@link open}, which is called now and then. Dispose it to end it. */
+/** Starts with {@link open}, which has to be called at intervals. Dispose it to stop. */
 export class FlowLog implements Disposable {
   readonly #options: FlowLogOptions;
   readonly #clock: Clock;
@@ -54,10 +54,7 @@ export class FlowLog implements Disposable {
     return this.#problem;
   }
 
-  /**
-   * Begins to follow connections if it does not yet, and checks now and then whether the kernel still reports
-   * them.
-   */
+  /** Begins to follow connections unless it does already. At times, checks whether the kernel still reports them. */
   open(): void {
     const nowMs = this.#clock.monotonicMs();
     const isOpen = this.#flows?.isOpen === true;
@@ -113,7 +110,10 @@ export class FlowLog implements Disposable {
     return pod !== undefined && this.#options.engine.rules.pods.has(pod);
   }
 
-  /** Undefined if no policy isolates its pods, or none allows it by itself: they may have changed, and what belongs to another connection passes for that. */
+  /**
+   * The policy that allows the connection. Undefined if no policy isolates its pods, or if none allows it: the
+   * policies may have changed, and a connection that belongs to another one passes because of that one.
+   */
   #allowedBy(
     flow: Flow,
     { from, to, port }: SeenFlow,

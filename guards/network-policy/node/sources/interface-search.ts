@@ -1,6 +1,6 @@
 /**
- * Finds the interfaces of the pods of this node, and notices when they are gone. A pod that comes costs as much as one pod, whatever else is on
- * the node: only interfaces of no pod are asked for what is at their other ends.
+ * Finds the interfaces of the pods of this node, and notices when they are gone. The cost of a new pod does not
+ * depend on the size of the node: only interfaces that belong to no pod yet are examined at their other ends.
  */
 import { noTunnels, type Tunnels } from '../../../../lib/netlink/tunnels.ts';
 import { type Clock, systemClock } from '../../../../lib/time/clock.ts';
@@ -11,7 +11,7 @@ import { NodeInterfaces } from './node-interfaces.ts';
 import { type KnownInterface, matchInterfaces, type PodInterface } from './pod-interfaces.ts';
 
 export interface InterfaceSearchOptions {
-  /** The knowledge of an earlier process. */
+  /** What an earlier process knew. */
   readonly known: ReadonlyMap<PodKey, KnownInterface>;
   /** Runs code in the node's network namespace. */
   readonly inNetwork: <T>(work: () => T) => T;
@@ -26,7 +26,7 @@ interface Match {
   readonly addresses: readonly Address[];
 }
 
-/** After this time, a pod whose interface is unknown is looked for again: one without a pair of virtual Ethernet devices never has one. */
+/** How long to wait until a pod whose interface is unknown is looked for again: a pod without a veth pair never has one. */
 const AGAIN_MS = 1000;
 
 /** Dispose it after use. */
@@ -39,7 +39,7 @@ export class InterfaceSearch implements Disposable {
   #lookedMs = -Infinity;
   #tunnels: Tunnels = noTunnels;
 
-  /** @throws {RampartError} if this process may not have the sockets. */
+  /** @throws {RampartError} if this process may not open the sockets. */
   constructor({ known, inNetwork, clock = systemClock }: InterfaceSearchOptions) {
     this.#network = inNetwork(() => new NodeInterfaces());
     this.#known = known;
@@ -87,8 +87,8 @@ export class InterfaceSearch implements Disposable {
   }
 
   /**
-   * Looks for the interfaces of pods that have none: at once of those that are new, and of others when interfaces have changed, or after a
-   * second.
+   * Looks for the interfaces of pods that have none: of new pods at once, of others when interfaces have changed,
+   * or after a second.
    *
    * @param touched - Pods that may have come, gone, or got other addresses.
    * @returns the pods for which {@link linkOf} is different
@@ -114,7 +114,7 @@ export class InterfaceSearch implements Disposable {
     const isLate = this.#missing.size > 0 && this.#clock.monotonicMs() - this.#lookedMs >= AGAIN_MS;
     const changed = new Set<PodKey>();
     if (this.#missing.size > 0 && (fresh.size > 0 || isChanged)) this.#match(pods, this.#missing, changed);
-    // An end may have been moved to another namespace, which is not reported.
+    // The other end may have been moved to another namespace, which the kernel does not report.
     if (isLate || [...fresh].some((key) => this.#missing.has(key))) {
       this.#network.forget();
       this.#match(pods, this.#missing, changed);
@@ -129,7 +129,7 @@ export class InterfaceSearch implements Disposable {
     return this.#network.ends.has(link.index) && equal(addresses, addressesOf(pod));
   }
 
-  /** @param wanted - The pods whose interfaces are looked for; those that are found leave {@link #missing}. */
+  /** @param wanted - The pods whose interfaces are looked for. Pods that get one are removed from {@link #missing}. */
   #match(pods: Pods, wanted: ReadonlySet<PodKey>, changed = new Set<PodKey>()): Set<PodKey> {
     const own = new Map<PodKey, readonly Address[]>();
     for (const key of wanted) {
@@ -170,7 +170,7 @@ export class InterfaceSearch implements Disposable {
   }
 }
 
-/** Addresses of the pod's status, without link-local ones, which were found at its interface. */
+/** Addresses in the pod's status, without link-local ones: those were found at its interface. */
 function addressesOf({ addresses }: LocalPod): Address[] {
   return [...addresses[4], ...addresses[6].filter((address) => !isLinkLocal(address))];
 }

@@ -63,7 +63,7 @@ export class NodeInterfaces implements Disposable {
     return isChanged;
   }
 
-  /** Everything is listed again. */
+  /** Forgets all interfaces, so that they are listed again. */
   forget(): void {
     this.#ends = this.#addresses = undefined;
   }
@@ -92,7 +92,7 @@ export class NodeInterfaces implements Disposable {
   }
 
   /**
-   * An interface with its other end. Undefined: that is gone, or is not Ethernet.
+   * An interface with its other end; undefined if that end is gone or is not Ethernet.
    *
    * @throws {KernelRefusal} if the kernel has no information about other namespaces (before Linux 5.0).
    */
@@ -106,7 +106,7 @@ export class NodeInterfaces implements Disposable {
       const addresses = all.map(textOf);
       return { ...own, mac, addresses: new Set(addresses), linkLocal: addresses.filter(isLinkLocal) };
     } catch (error) {
-      // Between two requests, the namespace may have gone.
+      // The namespace may have disappeared between two requests.
       if (error instanceof KernelRefusal) return undefined;
       throw error;
     }

@@ -1,8 +1,8 @@
 /**
- * Which interface of the node leads to which pod: the one whose other end has the pod's address, in the pod's network namespace.
- *
- * A pod that may configure its network can give itself the address of another pod. So an interface stays with its pod as long as both
- * are there, and of those that are new, an interface belongs to the only pod that can have it.
+ * Which interface of the node leads to which pod: the one whose other end has the pod's address, in the pod's
+ * network namespace.
+ * A pod that may configure its network can give itself the address of another pod. So an interface stays with its
+ * pod as long as both exist, and a new interface is assigned to a pod only if no other pod can have it.
  */
 import { addressText } from '../../engine/addresses.ts';
 import type { Address, PodKey } from '../../engine/rules.ts';
@@ -11,7 +11,7 @@ import type { Address, PodKey } from '../../engine/rules.ts';
 export interface SeenInterface {
   readonly index: number;
   readonly name: string;
-  /** A port of a bridge: its packets reach other pods without being routed. */
+  /** Whether it is a port of a bridge: its packets reach other pods without being routed. */
   readonly isBridged: boolean;
   /** MAC address of the other end. */
   readonly mac: string;
@@ -21,24 +21,26 @@ export interface SeenInterface {
 
 /** The known interface of a pod. */
 export interface PodInterface extends Pick<SeenInterface, 'index' | 'name' | 'isBridged' | 'linkLocal'> {
-  /** Its address when the interface was found: the pod may change it. */
+  /** MAC address of the other end when the interface was found: the pod may change it. */
   readonly mac: string;
 }
 
 /**
- * A pod that may configure its network can add as many as it likes, each with rules for all packets of the node. If it is isolated, it does not
- * send with those beyond that.
+ * Limit of the link-local addresses of a pod: a pod that may configure its network can add any number, and each
+ * needs rules that all packets of the node pass. An isolated pod cannot send with any beyond this limit.
  */
 const maxLinkLocal = 4;
 
 export type KnownInterface = Pick<PodInterface, 'index' | 'mac' | 'linkLocal'>;
 
 /**
- * @param pods - Those whose interfaces are looked for, with their addresses.
- * @param seen - Interfaces that may belong to them.
+ * Finds the interfaces of pods.
+ *
+ * @param pods - The pods whose interfaces are looked for, with their addresses.
+ * @param seen - Interfaces that may belong to these pods.
  * @param before - What was found earlier.
- * @param kept - Of other pods, which have others.
- * @returns a new map, also with those that are kept; pods whose interface is unknown are not in it.
+ * @param kept - The known interfaces of other pods.
+ * @returns a new map, including `kept`; pods whose interface is unknown are not in it.
  */
 export function matchInterfaces(
   pods: ReadonlyMap<PodKey, readonly Address[]>,
@@ -101,8 +103,8 @@ interface Found {
 }
 
 /**
- * An address derived from a MAC address belongs to the pod of that interface, also before it is there; any other one to the pod that had it
- * before, else to the first.
+ * An address derived from a MAC address belongs to the pod of that interface, even before the interface has the
+ * address. Any other address belongs to the pod that had it earlier, or else to the first pod that has it.
  */
 function linkLocalOwners(
   found: ReadonlyMap<PodKey, Found>,

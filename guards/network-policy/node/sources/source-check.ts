@@ -1,8 +1,8 @@
 /**
- * Checks that pods of this node send with their own addresses, and passes the link-local ones of their
- * interfaces to the engine. Needed as soon as there is a policy anywhere in the cluster: packets that a pod
- * here sends as another one may be allowed on another node. A pod whose interface is unknown is not checked.
- * After a failure here, the policies stay in force.
+ * Checks that pods of this node send with their own addresses, and passes the link-local ones of their interfaces
+ * to the engine. Needed as soon as there is a policy anywhere in the cluster: another node may allow packets that
+ * a pod of this node sends with the address of another pod. A pod whose interface is unknown is not checked. If
+ * this check fails, the policies stay in force.
  */
 import { messageOf } from '../../../../lib/errors/errors.ts';
 import { noTunnels } from '../../../../lib/netlink/tunnels.ts';
@@ -27,7 +27,7 @@ export interface SourceCheckOptions {
   /** Whether the check is needed. */
   readonly isNeeded: () => boolean;
   readonly logGroups: readonly number[];
-  /** `monitor`: nothing is refused; what would be is reported. Default: `enforce`. */
+  /** `monitor`: nothing is refused; packets that would be are reported. Default: `enforce`. */
   readonly mode?: PolicyMode | undefined;
   /** Runs code in the node's network namespace. Default: that of the calling thread. */
   readonly inNetwork?: (<T>(work: () => T) => T) | undefined;
@@ -41,7 +41,7 @@ export class SourceCheck implements Disposable {
   readonly #table: SourceTable;
   /** Undefined while it is not needed. */
   #search: InterfaceSearch | undefined;
-  /** Pods for which something else may have to be programmed. */
+  /** Pods for which the programmed checks may have to change. */
   readonly #touched = new Set<PodKey>();
   #nodeAddresses: readonly Address[] = [];
   #areLinksChanged = true;
@@ -61,7 +61,7 @@ export class SourceCheck implements Disposable {
     return this.#table.isProgrammed;
   }
 
-  /** Why nothing is checked. */
+  /** Why nothing is checked; undefined if the check works or is not needed. */
   get problem(): string | undefined {
     return this.#problems.values().next().value;
   }
@@ -72,9 +72,9 @@ export class SourceCheck implements Disposable {
   }
 
   /**
-   * Looks for the interfaces of pods. To be called before the engine is asked for a change.
+   * Looks for the interfaces of pods. Call it before the engine is asked for a change.
    *
-   * @param all - Interfaces that were found are read again, too.
+   * @param all - Whether interfaces that were found are read again, too.
    */
   look(all: boolean): void {
     if (!this.#options.isNeeded()) return;
@@ -111,7 +111,7 @@ export class SourceCheck implements Disposable {
     });
   }
 
-  /** Undefined: it is gone, or may send with any address. */
+  /** The check of a pod; undefined if the pod is gone, or may send with any address. */
   #checked(key: PodKey): CheckedPod | undefined {
     const pod = this.#options.engine.rules.pods.get(key);
     this.#unchecked.delete(key);
@@ -139,7 +139,7 @@ export class SourceCheck implements Disposable {
     return counts;
   }
 
-  /** Which pod sent a packet that was logged with this prefix; undefined: it is not one of these. */
+  /** The pod that sent a packet logged with this prefix; undefined if the prefix is not one of these rules'. */
   ownerOfLog(prefix: string): Sender | undefined {
     return this.#table.ownerOfLog(prefix);
   }
