@@ -1,8 +1,8 @@
-/** Packets that were refused, or would be without monitor mode, and allowed connections as OCSF's Network Activity. */
+/** Refused packets, packets that would be refused without monitor mode, and allowed connections, as OCSF's Network Activity. */
 import type { Attributes } from '../../lib/otlp/log-record.ts';
 import { integerAt, type OcsfEvent, type OcsfMapping, textAt } from '../../guard/stream/ocsf.ts';
 
-/** `direction_id`, from the pod whose policies decided. */
+/** `direction_id`, from the point of view of the pod whose policies decided. */
 const directions: Readonly<Record<string, readonly [id: number, name: string]>> = {
   ingress: [1, 'Inbound'],
   egress: [2, 'Outbound'],
@@ -33,7 +33,7 @@ export const networkPolicyOcsf: OcsfMapping = ({ head, keys }) => {
   };
 };
 
-/** A pod is called `namespace/name`. */
+/** A pod is named `namespace/name`. */
 function endpoint(prefix: string, end: unknown): Attributes {
   const [namespace, pod] = [textAt(end, 'namespace'), textAt(end, 'pod')];
   return {

@@ -9,21 +9,21 @@ import { defaultDataplaneOptions, type LogGroups } from './dataplane/dataplane.t
 export interface NetworkPolicyOptions {
   readonly unknownPods: 'allow' | 'deny';
   readonly mode: PolicyMode;
-  /** Empty: those of the Node object. */
+  /** Pod CIDRs of this node; if empty, those of the Node object. */
   readonly podCidrs: readonly string[];
   readonly backend: BackendChoice;
   readonly established: 'keep' | 'cut';
-  /** Groups of NFLOG. */
+  /** The NFLOG groups for packets. */
   readonly logGroups: LogGroups;
-  /** Allowed connections that are logged a second at most; 0: none. */
+  /** Limit of the allowed connections that are logged per second; 0: none is logged. */
   readonly flowsPerSecond: number;
-  /** Where the guard is switched off. */
+  /** Whether rules stay in the kernel when the guard is switched off. */
   readonly keepsRules: boolean;
 }
 
-/** The kernel has 16 bits for it. */
+/** The number of a group has 16 bits. */
 const MAX_GROUP = 65_535;
-/** Takes some 6 MB of lines. */
+/** This many lines have some 6 MB. */
 const MAX_FLOWS = 10_000;
 const verdicts: readonly NetworkPolicyOptions['unknownPods'][] = ['allow', 'deny'];
 const established: readonly NetworkPolicyOptions['established'][] = ['keep', 'cut'];

@@ -8,7 +8,7 @@ import { paint } from '../../lib/output/table.ts';
 import type { Direction, PolicyKey, RefusalVerdict } from './engine/rules.ts';
 import { endsText, endText, type LineEnd, podReference, portText, referenceOf } from './line-ends.ts';
 
-/** The verdict, and the keys of its lines after those of a FindingHead. */
+/** The verdict, and the keys of the line that follow those of a FindingHead. */
 export interface Refusal {
   readonly verdict: RefusalVerdict;
   /** `ingress`: the policies of the destination do not allow it; `egress`: those of the source. */
@@ -17,14 +17,14 @@ export interface Refusal {
   readonly protocol: string;
   readonly source: LineEnd;
   readonly destination: LineEnd;
-  /** `namespace/name` of those that isolate the pod in this direction; none: the address belongs to no known pod. */
+  /** `namespace/name` of the policies that isolate the pod in this direction. Empty: the address belongs to no known pod. */
   readonly policies: readonly PolicyKey[];
   /** The closest rule. */
   readonly nearest?: {
     readonly policy: PolicyKey;
     /** `spec.ingress[0]` */
     readonly field: string;
-    /** Which part of the rule matches; the other does not. */
+    /** Which part of the rule matches; the other part does not. */
     readonly fits: 'peer' | 'port';
   };
   /** A sentence or two. */
@@ -34,10 +34,10 @@ export interface Refusal {
 const kind = 'NetworkPolicyRefusal';
 
 /**
- * As an agent writes it. The policy is the one that came closest, or the first that isolates; the object is the pod whose
- * policies do not allow the packet.
+ * The line that an agent writes. Its policy is the one that came closest, or else the first that isolates the pod;
+ * its object is the pod whose policies do not allow the packet.
  *
- * @param timeMs - When the agent read it, some 50 ms after the kernel decided.
+ * @param timeMs - When the agent read the packet, some 50 ms after the kernel decided.
  */
 export function refusalLine(refusal: Refusal, { nodeName, timeMs }: RefusalContext): string {
   const { verdict, ...rest } = refusal;
@@ -93,7 +93,7 @@ function explainWords({ source, destination, protocol }: Refusal): string[] {
   return ['network', 'explain', '--from', endName(source), '--to', endName(destination), '--port', port];
 }
 
-/** As `rampart network explain` takes it. */
+/** An end in the form that `rampart network explain` accepts. */
 function endName({ namespace, pod, address }: LineEnd): string {
   return pod === undefined ? address : `${namespace}/${pod}`;
 }

@@ -27,7 +27,7 @@ export const alertingRules: readonly AlertingRule[] = [
   },
   {
     name: 'RampartPolicyErrors',
-    // A gauge, not the growth of a counter: an object is evaluated once, and a series that begins above 0 has not grown.
+    // Uses a gauge, not the growth of a counter: an object is evaluated once, and a series that starts above 0 has not grown.
     expr: 'rampart_policy_objects{result="error"} > 0',
     for: '15m',
     severity: 'warning',

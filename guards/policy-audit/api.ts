@@ -31,7 +31,7 @@ import {
 } from './policy-schema.ts';
 import { policyServerSpec, policyServerStatus } from './policy-server-schema.ts';
 
-/** The columns of `kubectl get` for Kubewarden's policies. */
+/** A printer column with an annotation of Kubewarden. */
 const annotation = (name: string, key: string): PrinterColumn => ({
   name,
   type: 'string',
@@ -141,7 +141,7 @@ export const policyServers = defineResource({
   ),
 });
 
-/** As Kyverno's kind of this name, for policies of any language. */
+/** Has the fields of Kyverno's kind of this name, but applies to policies in any language. */
 export const policyExceptions = defineResource({
   group: 'rampart.dev',
   kind: 'PolicyException',
@@ -183,7 +183,7 @@ export const kubewardenTypes = [
   admissionPolicyGroupType,
 ] as const;
 
-/** The type for any of them, where the kind does not matter. */
+/** The type of any of these kinds, for code that does not depend on the kind. */
 export interface AnyKubewardenPolicy extends KubeObject {
   readonly spec: ClusterAdmissionPolicy['spec'] | ClusterAdmissionPolicyGroup['spec'];
   readonly status?: {
@@ -211,7 +211,7 @@ export const validatingAdmissionPolicyBindings = clusterKind<ValidatingAdmission
 export type MutatingAdmissionPolicy = KubeKind<V1beta1MutatingAdmissionPolicy>;
 export type MutatingAdmissionPolicyBinding = KubeKind<V1beta1MutatingAdmissionPolicyBinding>;
 
-/** As the embedded API serves them. In a cluster, the API server evaluates them. */
+/** Served by the embedded API. In a cluster, the API server evaluates these policies. */
 export const mutatingAdmissionPolicies = clusterKind<MutatingAdmissionPolicy>(
   'admissionregistration.k8s.io',
   'mutatingadmissionpolicies',

@@ -29,7 +29,7 @@ const auditedGroups = [
   ...['rbac.authorization.k8s.io', 'resource.k8s.io', 'scheduling.k8s.io', 'storage.k8s.io'],
 ];
 
-// As the code has them, which would be much to load: a test runs the operator with these limits.
+// A copy of names in the code, which would take long to load. A test runs the operator with the resulting permissions.
 const webhookGroup = 'admissionregistration.k8s.io';
 const inSystem = `request.namespace == '${systemNamespace}'`;
 const ofServers = (it: string): string => `${inSystem} && ${nameOf(it)}.startsWith('policy-server-')`;

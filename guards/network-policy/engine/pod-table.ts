@@ -40,7 +40,7 @@ export interface PodChange {
 /** A pod and the addresses that it claims. */
 interface Claim {
   readonly facts: PodFacts;
-  /** Of two claims on an address, the one with the greater age wins. */
+  /** If two pods claim an address, the claim with the greater age wins. */
   readonly age: readonly string[];
 }
 

@@ -1,4 +1,7 @@
-/** Whether this guard may have left something in the kernel. Asked at each start of a process without it, so it starts no program. */
+/**
+ * Whether this guard may have left rules in the kernel. A process without the guard checks this at each start, so
+ * no program is started for it.
+ */
 import { readFileSync } from 'node:fs';
 
 import { attributesOf } from '../../../lib/netlink/message.ts';
@@ -15,7 +18,8 @@ const filter = 'filter';
 const legacyNames = ['/proc/net/ip_tables_names', '/proc/net/ip6_tables_names'];
 
 /**
- * In the network namespace of the calling thread. True as well if another program has a table in which our rules could be.
+ * Checks the network namespace of the calling thread. Also true if another program has a table that could contain
+ * our rules.
  *
  * @throws {RampartError} `PRIVILEGE` without CAP_NET_ADMIN; `SystemCallError` if the kernel has no nf_tables.
  */
@@ -43,7 +47,7 @@ function hasFilter(path: string): boolean {
   try {
     return readFileSync(path, 'latin1').split('\n').includes(filter);
   } catch {
-    // Without its module there are no rules.
+    // The module is not loaded, so there are no rules.
     return false;
   }
 }

@@ -1,11 +1,11 @@
-/** Decides when the kernel is programmed: at once after changes, and now and then completely. */
+/** Decides when the kernel is programmed: at once after changes, and from time to time completely. */
 import { setImmediate as turn } from 'node:timers/promises';
 
 import { sleep, systemClock as clock } from '../../../lib/time/clock.ts';
 import type { Dataplane } from '../dataplane/dataplane.ts';
 import type { Enforcement } from './enforcement.ts';
 
-/** Changes within this time of each other are programmed together; a change after a quiet time, at once. */
+/** Changes less than this apart are programmed together. The first change after a quiet time is programmed at once. */
 const SETTLE_MS = 5;
 const VERIFY_MS = 60_000;
 const FULL_SYNC_MS = 5 * 60_000;
@@ -29,7 +29,7 @@ export class Turns {
     signal.addEventListener('abort', () => this.wake(), { once: true });
   }
 
-  /** Something has changed: {@link next} waits no longer. */
+  /** Something has changed: ends the wait of {@link next}. */
   wake(): void {
     this.#changed.resolve();
   }
@@ -63,12 +63,12 @@ export class Turns {
       cancel();
     }
     const settleMs = Math.max(0, this.#programmedAtMs + SETTLE_MS - clock.monotonicMs());
-    // Waits at least for changes in the same chunk of a watch response.
+    // Waits at least for changes that arrived in the same chunk of a watch response.
     if (settleMs === 0) await turn();
     else await sleep(clock, settleMs, this.#signal).catch(() => undefined);
   }
 
-  /** Watching spans many turns: ending it and starting it again would take as long as the engine takes for a change. */
+  /** Watches the dataplane across turns: to stop and start that for each turn would take as long as the engine takes for a change. */
   #watch(): void {
     if (this.#isWatching) return;
     this.#isWatching = true;
@@ -81,7 +81,7 @@ export class Turns {
           this.wake();
         },
         (error: unknown) => {
-          // Without a waiting call, this would be an unhandled rejection; the next call gets it.
+          // Avoids an unhandled rejection while {@link next} is not waiting; its next call gets the error.
           this.#changed.promise.catch(() => undefined);
           this.#changed.reject(error);
         },

@@ -1,7 +1,7 @@
 /**
- * Names of kube-router's objects for network policies: npc_nftables.go and network_policy_controller.go of
- * version 2.11; k3s embeds an older one, with the same names. Ours with iptables are similar: `isOurChain`
- * and `isOurSet` distinguish them.
+ * Names of kube-router's objects for network policies: npc_nftables.go and network_policy_controller.go of version
+ * 2.11; k3s embeds an older one, with the same names. The names of our iptables chains and sets are similar:
+ * `isOurChain` and `isOurSet` tell them apart.
  */
 export const kubeRouterTables: readonly string[] = [
   'ip kube-router-filter-ipv4',

@@ -1,4 +1,4 @@
-/** Kube-router's leftovers in the kernel after it ends: its rules go on refusing. */
+/** Kube-router's leftovers: its rules stay in the kernel after it ends, and go on refusing packets. */
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { IptablesKernel } from '../dataplane/iptables/kernel.ts';
 import { declaredChains, filterTable, ownChains } from '../dataplane/iptables/listing.ts';
@@ -15,7 +15,8 @@ interface Removal {
 }
 
 /**
- * Removes them, each table in one transaction. Those of its Service proxy stay.
+ * Removes kube-router's rules for network policies, each table in one transaction. The rules of its Service proxy
+ * stay.
  *
  * @returns a line for each thing that was removed
  */
@@ -34,7 +35,7 @@ function removeTables(namespace: KeptNamespace, { isDry }: Removal): string[] {
     if (!isDry && found.length > 0) nft.run(found.map((name) => `delete table ${name}\n`).join(''));
     return found.map((name) => `table ${name}`);
   } catch (error) {
-    // Unknown without libnftables. Where there are tables, there usually is the library.
+    // Without libnftables, this cannot be known. A machine that has such tables usually has the library.
     if (error instanceof RampartError && error.code === errorCodes.UNSUPPORTED) return [];
     throw error;
   }
@@ -75,7 +76,7 @@ async function removeIptables(
   return [...found, ...sets.map((name) => `ipset ${name}`)];
 }
 
-/** Its chains, and the rules of other chains that lead to them. */
+/** Kube-router's chains, and the rules in other chains that jump to them. */
 function itsRules(table: string): {
   readonly chains: readonly string[];
   readonly rules: readonly (readonly [chain: string, rule: string])[];

@@ -1,4 +1,7 @@
-/** The chains of this kernel, whichever program made them: by nftables, which also lists those of iptables-nft, and by legacy iptables. */
+/**
+ * The chains in this kernel, whichever program made them: those of nftables, which include those of iptables-nft,
+ * and those of legacy iptables.
+ */
 import { readFileSync } from 'node:fs';
 
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
@@ -11,7 +14,7 @@ import { ownTables } from '../dataplane/nftables/names.ts';
 import { Nftables } from '../dataplane/nftables/nftables.ts';
 
 export interface KernelChain {
-  /** Where `nft` shows it; otherwise, `iptables-save` of this kind does. */
+  /** Whether `nft` lists the chain, or `iptables-save` of this variant. */
   readonly by: 'nft' | Variant;
   /** `ip`, `ip6`, `inet`, `bridge`, ... */
   readonly family: string;
@@ -22,13 +25,13 @@ export interface KernelChain {
     readonly hook: string;
     readonly priority: number;
     readonly policy: string;
-    /** Whether a rule in it may let the first packet of a connection pass on. */
+    /** Whether a rule in the chain may let the first packet of a connection pass. */
     readonly mayAccept: boolean;
   };
 }
 
 export interface KernelChains {
-  /** Without those of Rampart. */
+  /** All chains except Rampart's. */
   readonly chains: readonly KernelChain[];
   /** Parts that could not be read, and why. */
   readonly unread: readonly string[];
@@ -63,14 +66,14 @@ export async function readChains(namespace: KeptNamespace, signal?: AbortSignal)
   return { chains, unread };
 }
 
-/** Asking iptables-legacy would load its modules. */
+/** Reads /proc, since iptables-legacy would load its modules. */
 function hasLegacyTables(namespace: KeptNamespace): boolean {
   return namespace.run(() =>
     ['ip', 'ip6'].some((family) => {
       try {
         return readFileSync(`/proc/thread-self/net/${family}_tables_names`, 'utf8').trim() !== '';
       } catch (error) {
-        // Without its module; it may be that only root may read it.
+        // The file is missing if the module is not loaded; only root may be allowed to read it.
         return (error as NodeJS.ErrnoException).code === 'EACCES';
       }
     }),
@@ -121,7 +124,7 @@ function ownOf(table: string, names: readonly string[]): ReadonlySet<string> {
   return ownChains(names.map((name) => `:${name} \n`).join(''));
 }
 
-/** Targets of iptables that do not let a packet pass on. */
+/** Targets of iptables that do not let a packet pass. */
 const harmless: readonly unknown[] = ['REJECT', 'LOG', 'NFLOG'];
 
 function lets({ expr = [] }: NonNullable<NftObject['rule']>): boolean {
@@ -131,7 +134,7 @@ function lets({ expr = [] }: NonNullable<NftObject['rule']>): boolean {
     if (['accept', 'jump', 'goto', 'queue', 'vmap'].includes(kind)) return true;
     if (kind !== 'xt') continue;
     const { type, name } = (value ?? {}) as { readonly type?: string; readonly name?: string };
-    // Older versions of nft do not say what it is.
+    // Older versions of nft do not print the target.
     if (type === undefined || (type === 'target' && !harmless.includes(name))) return true;
   }
   return false;

@@ -1,6 +1,6 @@
 /**
- * Which rules of other programs refuse packets too, for the log and `rampart status`. Reading them takes longer than most changes of our own,
- * and may start programs: nothing waits for it.
+ * Which rules of other programs refuse packets too, for the log and `rampart status`. Reading them takes longer
+ * than most changes of our own, and may start programs: so nothing waits for it.
  */
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { type Clock, systemClock } from '../../../lib/time/clock.ts';
@@ -11,15 +11,15 @@ export interface OtherRulesReportOptions {
   /** Called after each read that has changed {@link OtherRulesReport.words}. */
   readonly onChange: () => void;
   readonly logger: Pick<Logger, 'warn'>;
-  /** Ends a read: its rejection is not reported then. */
+  /** Aborts a read, whose rejection is then not reported. */
   readonly signal: AbortSignal;
   readonly clock?: Clock;
 }
 
-/** Between the starts of two reads. */
+/** Interval between the starts of two reads. */
 const PAUSE_MS = 60_000;
 
-/** Disposing it waits for a read to end. */
+/** Disposing it waits for the current read to end. */
 export class OtherRulesReport implements AsyncDisposable {
   readonly #options: OtherRulesReportOptions;
   readonly #clock: Clock;
@@ -34,12 +34,12 @@ export class OtherRulesReport implements AsyncDisposable {
     this.#clock = options.clock ?? systemClock;
   }
 
-  /** Undefined: no such rules are known. */
+  /** The report; undefined if no such rules are known. */
   get words(): string | undefined {
     return this.#words;
   }
 
-  /** To be called after each change: reads once after a full sync, and at most once a minute. */
+  /** Call it after each change. It reads once after a full sync, and at most once a minute. */
   look(fullSyncs: number): void {
     const nowMs = this.#clock.monotonicMs();
     if (this.#reading !== undefined || fullSyncs === this.#fullSyncs || nowMs - this.#beganMs < PAUSE_MS)

@@ -9,15 +9,15 @@ import { type KernelChain, type KernelChains, readChains } from './other-chains.
 export interface DroppingChain {
   readonly family: string;
   readonly hook: string;
-  /** No rule in it lets a new connection pass on: it drops all of them. */
+  /** Whether the chain certainly drops all new connections, since no rule in it lets any pass. */
   readonly isCertain: boolean;
-  /** The kind of iptables that has made it: one of its own accepts what the rules of Rampart accept there. */
+  /** The variant of iptables that made the chain: in its own tables, packets that Rampart's rules accept do not reach the chain. */
   readonly iptables: 'nft' | 'legacy' | undefined;
   readonly words: string;
 }
 
 export interface OtherRules {
-  /** A sentence for each. */
+  /** A sentence for each enforcer. */
   readonly enforcers: readonly string[];
   readonly dropping: readonly DroppingChain[];
   /** Parts that could not be read, and why. */
@@ -26,7 +26,7 @@ export interface OtherRules {
 
 export const noOtherRules: OtherRules = { enforcers: [], dropping: [], unread: [] };
 
-/** How the rules of programs that enforce policies are known: by tables, or by chains. Those of Cilium and Antrea are not in netfilter. */
+/** How to recognize the rules of programs that enforce policies: by their tables or chains. Cilium and Antrea do not use netfilter. */
 const enforcers: readonly (readonly [name: string, is: (chain: KernelChain) => boolean])[] = [
   [
     'kube-router',
@@ -36,7 +36,7 @@ const enforcers: readonly (readonly [name: string, is: (chain: KernelChain) => b
   ['kube-network-policies', ({ table }) => /^(?:kindnet|kube)-network-policies$/.test(table)],
 ];
 
-/** In the order in which they happen; also packets that a bridge forwards come there. */
+/** In the order in which a forwarded packet passes them. Packets that a bridge forwards pass them too. */
 const hooksOfForwarded: readonly string[] = ['prerouting', 'forward', 'postrouting'];
 const hooks: readonly string[] = [...hooksOfForwarded, 'input', 'output'];
 

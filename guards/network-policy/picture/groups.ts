@@ -1,9 +1,9 @@
-/** The pods of a cluster by workload, or by namespace if one picture cannot show that many workloads. */
+/** Groups the pods of a cluster by workload, or by namespace if there are too many workloads for one picture. */
 import { parseAddress } from '../engine/addresses.ts';
 import { objectKey, type PodObject } from '../engine/objects.ts';
 
 export interface PicturedPod extends PodObject {
-  /** Name of its controller, or its own: `web`. */
+  /** Name of the pod's controller, or of the pod itself: `web`. */
   readonly workload: string;
 }
 
@@ -14,7 +14,7 @@ export interface PodGroup {
   readonly pods: readonly PicturedPod[];
   /** One pod for each set of labels, and at most {@link MAX_KINDS}: policies treat pods with equal labels alike. */
   readonly kinds: readonly PicturedPod[];
-  /** There are more sets of labels than that. */
+  /** Whether there are more sets of labels than that. */
   readonly isPartial: boolean;
 }
 
@@ -28,7 +28,7 @@ export interface PodGroups {
 
 const MAX_WORKLOADS = 16;
 const MAX_KINDS = 3;
-/** Labels that distinguish the pods of one workload, or its versions. */
+/** Labels in which the pods or versions of one workload differ. */
 const ownLabels: ReadonlySet<string> = new Set([
   ...['pod-template-hash', 'controller-revision-hash', 'pod-template-generation', 'controller-uid'],
   ...['statefulset.kubernetes.io/pod-name', 'apps.kubernetes.io/pod-index', 'job-name'],
@@ -72,7 +72,7 @@ function labelsOf({ metadata }: PodObject): string {
   return JSON.stringify(labels.toSorted(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Another pod of the group than this one, if there is one. */
+/** Another pod of the group; undefined if the group has no other. */
 export function siblingOf({ pods }: PodGroup, pod: PicturedPod): PicturedPod | undefined {
   return pods.find((one) => objectKey(one) !== objectKey(pod));
 }

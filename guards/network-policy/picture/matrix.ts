@@ -1,4 +1,4 @@
-/** Who may talk to whom: asked of the judge, pod by pod, with the packets that were refused. */
+/** Which pods may connect to which: computed by the judge for each pair, and shown with the packets that were refused. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
 import type { Picture, PictureItem } from '../../../guard/picture.ts';
@@ -37,7 +37,7 @@ export const legend: Picture['legend'] = [
   { tone: 'warn', words: 'would be refused without monitor mode' },
 ];
 
-/** Gives way to other work of the process between two rows. */
+/** Lets other work of the process run between two rows. */
 export async function matrixOf(cluster: PicturedCluster, refusals: readonly Refusal[]): Promise<Picture> {
   const { by, groups: all, onNodes, withoutAddress } = groupsOf(cluster.pods);
   const nameOf = groupNames(all);
@@ -78,12 +78,15 @@ export async function matrixOf(cluster: PicturedCluster, refusals: readonly Refu
 
 function groupNames(groups: readonly PodGroup[]): (end: LineEnd) => string {
   const names = new Map(groups.flatMap(({ name, pods }) => pods.map((pod) => [objectKey(pod), name])));
-  // A pod that is gone is in no row.
+  // A pod that is gone has no row.
   return ({ namespace, pod }) =>
     pod === undefined ? outside : (names.get(`${namespace}/${pod}`) ?? `${namespace}/${pod}`);
 }
 
-/** The groups with refused packets first, then those with policies, then those with most pods; returned in their original order. */
+/**
+ * Puts the groups with refused packets first, then those with policies, then those with most pods. Returns the
+ * selected groups in their original order.
+ */
 function maxReporting(
   all: readonly PodGroup[],
   refused: ReadonlyMap<string, readonly Refusal[]>,
@@ -99,7 +102,7 @@ function maxReporting(
 }
 
 interface AskedCluster extends PicturedCluster {
-  /** The policies that select a pod, looked up once: each pod is asked about with many others. */
+  /** The policies that select a pod, looked up once: each pod is paired with many others. */
   readonly selecting: (pod: PicturedPod) => readonly PolicyObject[];
 }
 
@@ -119,11 +122,11 @@ function selectingIn(policies: readonly PolicyObject[]): AskedCluster['selecting
 
 type Verdict = 'allowed' | 'refused' | 'would-refuse';
 
-/** Answers for one pair of pods. */
+/** The verdicts for one pair of pods. */
 interface Answer {
   readonly from: PicturedPod;
   readonly to: PicturedPod;
-  /** No policy isolates either. */
+  /** Whether no policy isolates either pod. */
   readonly isOpen: boolean;
   /** One verdict for each port; the last one represents all ports that are not named. */
   readonly ports: readonly (readonly [Port, Verdict])[];
@@ -139,7 +142,7 @@ function itemOf(
   const namespaces = cluster.namespaces.filter(({ metadata }) => places.has(metadata.name ?? ''));
   const answers = from.kinds.flatMap((source) =>
     to.kinds.flatMap((target) => {
-      // A pod always reaches itself, so another one of its kind is asked about.
+      // A pod always reaches itself, so the connection to another pod of its kind is evaluated.
       const other = source === target ? siblingOf(to, source) : target;
       if (other === undefined) return [];
       return answerOf(source, other, { ...cluster, namespaces }, reported) ?? [];
@@ -172,9 +175,9 @@ function answerOf(
   { selecting, namespaces, monitoringNodes }: AskedCluster,
   reported: readonly Refusal[],
 ): Answer | undefined {
-  // No other policy says anything of them.
+  // No other policy applies to these two pods.
   const policies = [...new Set([...selecting(from), ...selecting(to)])];
-  // The name of a pod is looked up among these.
+  // Only these two pods are needed to look up names.
   const pods = objectKey(from) === objectKey(to) ? [from] : [from, to];
   const ask = ({ protocol, port }: Port): Judgement =>
     judge(
@@ -242,7 +245,7 @@ function summary(answers: readonly Answer[]): {
     if (isOpen) return 'all';
     const open = ports.filter(([, verdict]) => verdict !== 'refused');
     if (open.length === ports.length) return 'all';
-    // Ports that no policy names are open, but some named port is not.
+    // Ports that no policy names are open, but a named port is closed.
     if (ports.at(-1)?.[1] !== 'refused') return 'most';
     return open.map(([port]) => nameOfPort(port)).join(', ');
   });
@@ -288,7 +291,7 @@ function nextOf(reported: readonly Refusal[]): string[] | undefined {
   return ['network', 'explain', '--from', end(source), '--to', end(destination), '--port', portText(last)];
 }
 
-/** The question for a pair that is not allowed everything, if there is one. */
+/** The arguments of `rampart network explain` for a pair, preferably one that is not allowed everything. */
 function explainWords(answers: readonly Answer[]): string[] | undefined {
   const isClosed = ({ ports }: Answer): boolean => ports.some(([, verdict]) => verdict !== 'allowed');
   const answer = answers.find(isClosed) ?? answers[0];
@@ -304,7 +307,7 @@ function explainWords(answers: readonly Answer[]): string[] | undefined {
   ];
 }
 
-/** For addresses that belong to no pod: what these are allowed is not evaluated. */
+/** For addresses that belong to no pod: what these may reach is not evaluated. */
 function outsideItem(from: string, to: string, reported: readonly Refusal[]): PictureItem {
   const refused = reported.filter(({ verdict }) => verdict === 'refused').length;
   const next = nextOf(reported);

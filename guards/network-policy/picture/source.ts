@@ -42,7 +42,7 @@ async function all<T extends KubeObject, U>(
 ): Promise<U[] | undefined> {
   return await orForbidden(name, async () => {
     const found: U[] = [];
-    // Item by item: only a tenth of a pod is kept.
+    // Parsed item by item: only a tenth of each pod is kept.
     await list(type, (object) => void found.push(take(object)));
     return found;
   });
@@ -65,7 +65,10 @@ function picturedPod(pod: Pod): PicturedPod {
   };
 }
 
-/** A ReplicaSet is one version of a Deployment, a Job one run of a CronJob: their names say so. */
+/**
+ * The name of the workload. A ReplicaSet is one version of a Deployment, and a Job one run of a CronJob: the name
+ * is derived from theirs.
+ */
 function workloadOf({ metadata }: Pod): string {
   const { name = '', labels = {}, ownerReferences = [] } = metadata;
   const owner = ownerReferences.find(({ controller }) => controller === true);

@@ -1,23 +1,23 @@
-/** An agent's report about this guard on its node, in its lease, and how `rampart status` reads it. */
+/** An agent's report about this guard on its node: how it is written to the agent's lease, and how `rampart status` reads it. */
 import { type Coverage, type GuardFacts, MAX_FACT_LENGTH } from '../../../guard/agent-lease-names.ts';
 import type { PolicyMode } from '../engine/monitor.ts';
 import type { PodKey, PolicyProblem } from '../engine/rules.ts';
 
-/** As in `-o json`, in `nodes[].networkPolicy`. */
+/** An entry of `nodes[].networkPolicy` in the output of `-o json`. */
 export interface NodeReport {
   /** `nftables` */
   readonly backend: string;
-  /** `monitor`: nothing is refused on this node, and what would be is reported. */
+  /** `monitor`: nothing is refused on this node; packets that would be are reported. */
   readonly mode: PolicyMode;
   /** Whether there are rules in the kernel: without a policy for a pod of the node, none are needed. */
   readonly programmed: boolean;
   /** RFC 3339; `null` before the first one. */
   readonly lastFullSync: string | null;
   readonly fullSyncSeconds: number;
-  /** On the node: pods that have rules, and directions of policies that they need. */
+  /** Number of pods on the node that have rules; below, the number of directions of policies that these pods need. */
   readonly pods: number;
   readonly policies: number;
-  /** Since the agent has started. */
+  /** Number since the start of the agent. */
   readonly driftRepaired: number;
   readonly failedSyncs: number;
   /** All NetworkPolicies up to this `resourceVersion` are in the kernel; `null` before the first sync. */
@@ -46,7 +46,7 @@ export interface NodeState {
   readonly mode?: PolicyMode | undefined;
   readonly isProgrammed: boolean;
   readonly counts: SyncCounts;
-  /** As above. */
+  /** See {@link NodeReport.policiesVersion}. */
   readonly policiesVersion: string | undefined;
   /** Why the kernel has rejected the rules. */
   readonly problem: string | undefined;
@@ -86,7 +86,7 @@ export function nodeFacts({
     policies: counts.policies,
     driftRepaired: counts.driftRepaired,
     failedSyncs: counts.failedSyncs,
-    // As a number, which is written with the next renewal: another policy changes it on all nodes.
+    // Written as a number with the next renewal of the lease, and not at once: each change of a policy changes it on all nodes.
     ...(policiesVersion !== undefined && { policiesVersion: Number(policiesVersion) }),
     ...(problem !== undefined && { notTaken: text(problem) }),
     ...(refused[0] !== undefined && { leftOut: text(firstOf(refused[0], refused.length)) }),
@@ -97,7 +97,7 @@ export function nodeFacts({
   };
 }
 
-/** Limits of all backends, of this one, or of this mode. */
+/** Limits that apply to all backends, to this backend, or to this mode. */
 export function coverageOf(
   backend: string,
   mode: PolicyMode,
@@ -126,7 +126,7 @@ function firstOf({ policy, field, message }: PolicyProblem, count: number): stri
   return `${policy}${count === 1 ? '' : ` and ${count - 1} more`}: ${field}: ${message}`;
 }
 
-/** Undefined for the report of an agent without this guard, or of an older one. */
+/** Undefined if the report is of an agent without this guard, or of an older version. */
 export function readNodeFacts(facts: GuardFacts | undefined): NodeReport | undefined {
   if (typeof facts?.['backend'] !== 'string') return undefined;
   const number = (name: string): number => {

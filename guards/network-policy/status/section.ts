@@ -15,33 +15,33 @@ import { monitorAnnotation, monitorModeOf, type PolicyMode } from '../engine/mon
 import { type NamespaceObject, objectKey, type PodObject } from '../engine/objects.ts';
 import { type NodeReport, readNodeFacts } from './node-facts.ts';
 
-/** A NetworkPolicy, as in `-o json`. */
+/** A NetworkPolicy in the output of `-o json`. */
 export interface PolicyReport {
   readonly guarded: boolean;
   readonly namespace: string;
   readonly name: string;
-  /** `monitor`: by its annotation, that of its Namespace, or the mode of a node with pods that it selects. */
+  /** `monitor`: because of the policy's annotation, that of its Namespace, or the mode of a node with pods that it selects. */
   readonly mode: PolicyMode;
-  /** `Ingress`, `Egress`: the directions in which its pods are isolated. */
+  /** `Ingress`, `Egress`: the directions in which the policy isolates its pods. */
   readonly directions: readonly string[];
-  /** Pods that it selects, on any node; `null` if pods may not be read. */
+  /** Number of pods that the policy selects, on any node; `null` if pods may not be read. */
   readonly pods: number | null;
-  /** The same by node; `null` if pods may not be read. */
+  /** The same for each node; `null` if pods may not be read. */
   readonly podsByNode: Readonly<Record<string, number>> | null;
-  /** Fields that apply, but are read differently than they are written. */
+  /** Fields that apply in another way than their text suggests. */
   readonly warnings: readonly string[];
 }
 
-/** Before it is decided whether it is guarded. */
+/** A policy for which it is not decided yet whether it is guarded. */
 export interface Examined extends Omit<PolicyReport, 'guarded'> {
   readonly policy: NetworkPolicy;
-  /** Parts of it that cannot be expressed. */
+  /** Fields of the policy that cannot be expressed. */
   readonly notExpressed: readonly { readonly field: string; readonly message: string }[];
-  /** Its pods, by node: how many have been there for long enough to have rules. */
+  /** For each node, how many of the policy's pods have existed long enough to have rules. */
   readonly settledPods: Readonly<Record<string, number>>;
 }
 
-/** An agent reports how many pods it knows every 10 s. */
+/** How long a pod may take to get rules: agents report every 10 s how many pods they know. */
 const SETTLE_MS = 30_000;
 
 export const networkPolicyStatus: StatusSection = {
@@ -75,14 +75,14 @@ export const networkPolicyStatus: StatusSection = {
   },
 };
 
-/** Sorted by namespace and name. */
+/** The policies, sorted by namespace and name. */
 export function examine(
   policies: readonly NetworkPolicy[],
   known: readonly PodObject[] | undefined,
   nowMs: number,
   places: readonly NamespaceObject[] = [],
 ): Examined[] {
-  // One node for all pods, so that the rules name the policies of each.
+  // All pods are placed on one node, so that the rules show the policies of each pod.
   const engine = new PolicyEngine('all');
   for (const place of places) engine.upsertNamespace(place);
   const monitored = new Set(
@@ -198,7 +198,7 @@ function nodeCells(node: NodeReport | undefined, nowMs: number): Cell[] {
   ];
 }
 
-/** More nodes are not listed line by line. */
+/** With more nodes than this, they are not listed one per line. */
 const MANY_NODES = 8;
 
 function podLines({ podsByNode }: Examined): string[] {
@@ -207,7 +207,7 @@ function podLines({ podsByNode }: Examined): string[] {
   return [`pods: ${nodes.map(([node, count]) => `${count} on ${node}`).join(', ')}`];
 }
 
-/** For a policy without problems. */
+/** The cells of a policy without problems. */
 const fineCells = {
   enforce: { text: 'yes', style: 'green' },
   monitor: { text: 'monitor', style: 'yellow' },
@@ -222,7 +222,7 @@ function fineWords(enforced: number, monitored: number): string {
   return `${policies(enforced)} ${are(enforced)} enforced on all ${whose} nodes${rest}.`;
 }
 
-/** Nodes in monitor mode that have pods of it. */
+/** Nodes in monitor mode that have pods of the policy. */
 function monitoringNodes({ podsByNode }: Examined, nodes: ReadonlyMap<string, NodeReport>): string[] {
   return Object.keys(podsByNode ?? {}).filter((node) => nodes.get(node)?.mode === 'monitor');
 }
@@ -231,7 +231,7 @@ function modeOf(policy: Examined, nodes: ReadonlyMap<string, NodeReport>): Polic
   return monitoringNodes(policy, nodes).length > 0 ? 'monitor' : policy.mode;
 }
 
-/** The nodes on which it is monitored, unless its annotation says so for all nodes. */
+/** The nodes on which the policy is monitored; empty if its annotation makes it monitored everywhere. */
 function modeLines(policy: Examined, nodes: ReadonlyMap<string, NodeReport>): string[] {
   const on = monitoringNodes(policy, nodes).toSorted();
   if (policy.mode === 'monitor' || on.length === 0) return [];
@@ -239,7 +239,7 @@ function modeLines(policy: Examined, nodes: ReadonlyMap<string, NodeReport>): st
   return [`monitored on ${shown} (--network-policy-mode monitor)`];
 }
 
-/** Few fields of many objects. */
+/** Keeps only the fields that are needed: there are many objects. */
 function modeFacts({ name, annotations }: ObjectMeta): NamespaceObject['metadata'] {
   const value = annotations?.[monitorAnnotation];
   return { name, ...(value !== undefined && { annotations: { [monitorAnnotation]: value } }) };

@@ -1,6 +1,6 @@
 /**
- * Rejects policies that cannot work when they are written: in a cluster, the API server and the controller's webhook do so; here
- * there is neither.
+ * Rejects writes of policies that cannot work. In a cluster, the API server and the controller's webhook do so;
+ * the embedded API has neither.
  */
 import { isDeepStrictEqual } from 'node:util';
 
@@ -25,7 +25,8 @@ import { exceptionFaults } from '../exceptions/exception.ts';
 import { admissionPolicyFaults, bindingFaults, policyFaults } from '../policies/faults.ts';
 
 /**
- * A policy that is already stored may be written with an unchanged spec: its labels and finalizers can always be changed.
+ * Rejects a faulty policy. If its spec is unchanged, the policy is not rejected: the labels and finalizers of a
+ * stored policy can always be changed.
  *
  * @throws {ApiError} 422, with a cause for each field.
  */

@@ -1,4 +1,4 @@
-/** Policies evaluated by the API server of this process, instead of webhooks, which it does not call. */
+/** Evaluates policies in the process of the API server, which does not call webhooks. */
 import { isDeepStrictEqual } from 'node:util';
 
 import { apiErrors } from '../../../lib/apiserver/resources/api-error.ts';
@@ -33,11 +33,11 @@ export interface PolicyAdmissionOptions {
   readonly namespaceLabels: (name: string) => Labels | undefined;
   /** Default: none. */
   readonly exceptions?: Pick<ExceptionSet, 'find' | 'isEmpty'>;
-  /** Called with each answer, for metrics. */
+  /** Called with each answer of a policy, for metrics. */
   readonly onAnswer: (policy: Policy, answer: AdmissionAnswer, operation: string) => void;
   /** Called with each evaluation that ended in time. */
   readonly onEvaluated?: (evaluation: Evaluation) => void;
-  /** Called with each write that a policy refuses, or that it cannot evaluate. */
+  /** Called with each write that a policy refuses or cannot evaluate. */
   readonly onFinding?: (policy: Policy, write: ReportedWrite) => void;
 }
 
@@ -46,9 +46,11 @@ export type AdmissionAnswer = 'allowed' | 'error' | 'excepted' | 'mutated' | 're
 type Objects = readonly [object: JsonObject | undefined, old: JsonObject | undefined];
 
 /**
- * Mutating policies are evaluated before an object is validated, one after the other: those of Kubernetes by name, then those of
- * Kubewarden, which are webhooks in a cluster, then again those of Kubernetes that want it; the others after that, all at once. Unless they ask for it, they are not evaluated for what Rampart itself keeps in its namespace; none is for pods that mirror the machine: those run
- * already, and an audit reports them.
+ * Mutating policies are evaluated one after the other, before the object is validated: first those of Kubernetes
+ * by name, then those of Kubewarden, which are webhooks in a cluster, then once more those of Kubernetes that
+ * request reinvocation. All other policies are evaluated after that, in parallel.
+ * Policies are not evaluated for objects that Rampart itself keeps in its namespace, unless they ask for it. No
+ * policy is evaluated for pods that mirror the machine: those run already, and an audit reports them.
  */
 export class PolicyAdmission implements Admission {
   readonly #options: PolicyAdmissionOptions;
@@ -149,7 +151,7 @@ export class PolicyAdmission implements Admission {
     object: JsonObject,
     old: JsonObject | undefined,
   ): Promise<JsonObject | undefined> {
-    /** Policies that want to see later changes of others, with the object as it was then. */
+    /** Policies that request reinvocation if later policies change the object, with the object as each policy left it. */
     const seen = new Map<string, JsonObject>();
     let current = await this.#mutateByAll(request, [object, old], isOfKubernetes, (policy, after) => {
       if (policy.isReinvoked) seen.set(policy.id, after);
@@ -165,7 +167,7 @@ export class PolicyAdmission implements Admission {
 
   /**
    * @param evaluated - Called for each policy that applied, with the object after it.
-   * @throws {ApiError} if one refuses, or cannot be applied
+   * @throws {ApiError} if a policy refuses, or cannot be applied
    */
   async #mutateByAll(
     request: AdmissionRequest,
@@ -184,7 +186,7 @@ export class PolicyAdmission implements Admission {
         const { message } = judgement.error;
         this.#options.onAnswer(policy, 'error', request.operation);
         this.#notify(policy, request, 'errored', { reason: message, isRefused: !policy.ignoresFailures });
-        // The others are evaluated all the same.
+        // The other policies are still evaluated, to report all failures.
         if (!policy.ignoresFailures) failures.push({ policy, message });
         continue;
       }
@@ -221,11 +223,11 @@ export class PolicyAdmission implements Admission {
         refusals.push(error);
       }
     }
-    // As an API server does: one of them answers. It is always the same one, by the name of the policy.
+    // Like in an API server, one refusal is the answer. Here it is always the same one: the first by name of policy.
     if (refusals.length > 0) throw refusals[0];
   }
 
-  /** @throws {ApiError} if it refuses. */
+  /** @throws {ApiError} if the policy refuses. */
   #decide(policy: Policy, request: AdmissionRequest, judgement: Judgement): void {
     const { onAnswer } = this.#options;
     const { operation, resource, name, warnings } = request;
@@ -255,7 +257,10 @@ export class PolicyAdmission implements Admission {
       : admissionPolicyRefusal(resource, name, policy, verdict);
   }
 
-  /** Undefined: it did not answer, and may be ignored. @throws {ApiError} if it may not. */
+  /**
+   * The policy's judgement; undefined if it did not answer and its failurePolicy is Ignore. @throws {ApiError} if
+   * its failurePolicy is Fail
+   */
   async #ask(
     open: OpenPolicy,
     request: AdmissionRequest,
@@ -282,7 +287,7 @@ export class PolicyAdmission implements Admission {
         `it did not respond within ${policy.timeoutMs / 1000} s${waitedFor}`,
       );
     }
-    // A Kubernetes policy is not a webhook: its error is worded as a refusal.
+    // A Kubernetes policy is not a webhook: its error is reported as a refusal.
     if (policy.source === 'kubewarden' && judgement.type === 'error' && judgement.error.why === 'unavailable')
       return this.#unanswered(policy, request, judgement.error.message);
     this.#options.onEvaluated?.({
@@ -292,7 +297,7 @@ export class PolicyAdmission implements Admission {
     return judgement;
   }
 
-  /** As for a webhook that is not answered, its failurePolicy decides. @throws {ApiError} */
+  /** The failurePolicy decides, as for a webhook that does not answer. @throws {ApiError} */
   #unanswered(policy: Policy, request: AdmissionRequest, reason: string): undefined {
     this.#options.onAnswer(policy, 'error', request.operation);
     const isRefused = !policy.ignoresFailures && policy.mode !== 'monitor';
@@ -323,7 +328,7 @@ const isOfKubernetes = ({ source }: Policy): boolean => source === 'MutatingAdmi
 
 const isMutatingWebhook = ({ source, isMutating }: Policy): boolean => source === 'kubewarden' && isMutating;
 
-/** Webhooks by their names, which are IDs; those of Kubernetes by the name of the policy, then of the binding. */
+/** Sorts webhooks by name, which is the policy's ID, and policies of Kubernetes by the name of the policy, then of the binding. */
 function byPolicyName(
   [{ policy: a }]: readonly [OpenPolicy, unknown],
   [{ policy: b }]: readonly [OpenPolicy, unknown],

@@ -1,6 +1,6 @@
 /**
- * Refusals in the words of Kubernetes: what a client reads when a webhook or a policy of Kubernetes says no (apiserver
- * pkg/admission/plugin/webhook/errors, plugin/policy/validating and plugin/policy/generic).
+ * Refusals in the words of Kubernetes: what a client reads when a webhook or a policy of Kubernetes refuses a
+ * write (apiserver pkg/admission/plugin/webhook/errors, plugin/policy/validating and plugin/policy/generic).
  */
 import { visibleText } from '../../../lib/output/printable.ts';
 import { ApiError, apiErrors, type StatusCause } from '../../../lib/apiserver/resources/api-error.ts';
@@ -8,12 +8,12 @@ import type { ResourceType } from '../../../lib/kube/object/object.ts';
 import type { Verdict } from '../engine/evaluator.ts';
 import type { Policy } from '../policies/policy.ts';
 
-/** The name of a refusing policy as a webhook. */
+/** The name of the webhook of a policy. */
 export function webhookName({ id }: Pick<Policy, 'id'>): string {
   return `${id}.kubewarden.admission`;
 }
 
-/** A policy of Kubewarden refuses. */
+/** The refusal by a policy of Kubewarden. */
 export function webhookRefusal(policy: Policy, verdict: Verdict): ApiError {
   const { code = 0, reason = '', causes = [] } = verdict;
   const message = visibleText(verdict.message ?? '');
@@ -30,14 +30,14 @@ export function webhookRefusal(policy: Policy, verdict: Verdict): ApiError {
   if (own !== undefined && message !== '') shown.push({ reason: '', message, field: '' });
   return new ApiError({
     code: code < 400 ? 400 : code,
-    // As Kubewarden's server has it: with `Invalid`, kubectl would show the causes in place of the message.
+    // Empty, as in Kubewarden's server: with `Invalid`, kubectl would show the causes instead of the message.
     reason: '',
     message: denied + why,
     ...(shown.length > 0 && { details: { causes: shown } }),
   });
 }
 
-/** The policy could not be evaluated in time, and its failurePolicy is Fail. */
+/** The error for a policy that could not be evaluated in time, and whose failurePolicy is Fail. */
 export function webhookFailure(policy: Policy, why: string): ApiError {
   return apiErrors.internal(`failed calling webhook "${webhookName(policy)}": ${visibleText(why)}`);
 }
@@ -49,7 +49,7 @@ const codes: Readonly<Record<string, number>> = {
   Invalid: 422,
 };
 
-/** A ValidatingAdmissionPolicy refuses. */
+/** The refusal by a ValidatingAdmissionPolicy. */
 export function admissionPolicyRefusal(
   resource: ResourceType,
   name: string,
@@ -62,13 +62,13 @@ export function admissionPolicyRefusal(
   return new ApiError({ ...status, reason, code: codes[reason] ?? 422 });
 }
 
-/** Why a MutatingAdmissionPolicy could not be applied, and its failurePolicy is Fail. */
+/** A MutatingAdmissionPolicy with the failurePolicy Fail that could not be applied, and why. */
 export interface MutationFailure {
   readonly policy: Policy;
   readonly message: string;
 }
 
-/** MutatingAdmissionPolicies could not be applied: the first is the message, all are causes. */
+/** The error for MutatingAdmissionPolicies that could not be applied: the first is in the message, all are causes. */
 export function mutationRefusal(
   resource: ResourceType,
   name: string,

@@ -1,4 +1,4 @@
-/** Reports, in the status of policies, that the API serves none of the kinds that their rules name. */
+/** Reports in the status of policies if the API serves none of the kinds that their rules name. */
 import type { GuardContext } from '../../../guard/context.ts';
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
 import { done, type Result, runController } from '../../../lib/kube/controller/controller.ts';

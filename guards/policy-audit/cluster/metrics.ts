@@ -11,7 +11,7 @@ import type { Policy } from '../policies/policy.ts';
 import type { ReportResult } from '../reports/report.ts';
 import type { PassSummary } from '../scanner/audit-pass.ts';
 
-/** A scan's values for the metrics. */
+/** Values of a scan, for the metrics. */
 export interface ScanReadings {
   readonly objects: number;
   readonly failing: number;
@@ -31,7 +31,7 @@ export interface TermReadings {
   /** Number of policies that can be evaluated. */
   readonly policies: () => number;
   readonly pass: () => PassSummary | undefined;
-  /** From one full pass to the next. */
+  /** Interval between two full passes. */
   readonly intervalMs: number;
   readonly kubewarden: () => Iterable<AnyKubewardenPolicy>;
 }
@@ -54,7 +54,7 @@ export class PolicyMetrics {
     return { [Symbol.dispose]: () => void (this.#term = undefined) };
   }
 
-  /** Like {@link lead}. */
+  /** Serves the numbers of ready pods until the result is disposed. */
   serve(readyPods: ReadyPods): Disposable {
     this.#readyPods = readyPods;
     return { [Symbol.dispose]: () => void (this.#readyPods = () => []) };
@@ -133,7 +133,7 @@ export class PolicyMetrics {
     this.#registerAsKubewarden(metrics);
   }
 
-  /** Under the names and labels of its policy-server and its controller: users have dashboards for them. */
+  /** Registers metrics with the names and labels of Kubewarden's policy server and controller, for which users have dashboards. */
   #registerAsKubewarden(metrics: MetricsRegistry): void {
     this.#asKubewarden.register(metrics);
     const labelNames = [
@@ -161,7 +161,7 @@ export class PolicyMetrics {
 }
 
 function add(counts: Counts, labels: Record<string, string>): void {
-  // No label contains a space: they are words and policy IDs.
+  // Labels are words and policy IDs: none contains a space.
   const key = Object.values(labels).join(' ');
   const found = counts.get(key);
   if (found === undefined) counts.set(key, { labels, value: 1 });

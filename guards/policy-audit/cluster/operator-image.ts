@@ -8,7 +8,7 @@ import { type Deployment, deployments } from '../../../lib/kube/object/object.ts
 
 const container = 'operator';
 
-/** @throws {RampartError} `INPUT` if there is no such Deployment. */
+/** @throws {RampartError} `INPUT` if the operator's Deployment does not exist. */
 export async function imageOfOperator(client: KubeClient, signal: AbortSignal): Promise<string> {
   const target = { namespace: systemNamespace, name: operatorWorkload.name };
   let found: Deployment | undefined;

@@ -6,8 +6,8 @@ import type { Policy } from '../policies/policy.ts';
 import type { PolicyFileOrigin } from '../server/served-policy.ts';
 
 /**
- * @param kept - Earlier entries, by ID, of policies whose present version cannot run.
- * @param capabilities - The host capabilities of namespaced policies. Undefined: everything.
+ * @param kept - Entries of previous versions, by ID, of policies whose current version cannot run.
+ * @param capabilities - The host capabilities of namespaced policies. Undefined: all.
  * @returns JSON, which is YAML; sorted by ID, so that the same policies give the same text
  */
 export function policiesFileOf(
@@ -54,7 +54,7 @@ function entryOf(policy: Policy, capabilities: readonly string[] | undefined): o
   };
 }
 
-/** For the findings of the server: its ids do not distinguish a namespace from a name. */
+/** For the findings of the server, where the ID does not show which part is the namespace and which the name. */
 function originOf({ origin, severity }: Policy): PolicyFileOrigin {
   const { kind, namespace = '', name } = origin;
   return { kind, namespace, name, ...(severity !== undefined && { severity }) };

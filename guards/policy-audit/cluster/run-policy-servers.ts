@@ -1,6 +1,6 @@
 /**
- * Runs Kubewarden's PolicyServers in a cluster: for each, a Deployment with its Service, ConfigMap and certificate; for each of its
- * policies, the webhook that calls it, once the server has loaded it, and the status that says so.
+ * Runs Kubewarden's PolicyServers in a cluster: for each, a Deployment with its Service, ConfigMap and
+ * certificate; for each of its policies, the webhook that calls it once the server has loaded it, and its status.
  */
 import type { GuardContext } from '../../../guard/context.ts';
 import { removalOf } from '../../../guard/removal.ts';
@@ -45,11 +45,11 @@ import { askPods, type PodStates } from './server-pods.ts';
 import { serverReady, withAudit, withPart, withPodStates, withReadiness } from './server-status.ts';
 
 export interface PolicyServersOptions {
-  /** Where the servers run. */
+  /** Namespace of the servers. */
   readonly namespace: string;
-  /** Rampart's image; called if there is a PolicyServer. */
+  /** Returns Rampart's image. Only called if there is a PolicyServer. */
   readonly image: (signal: AbortSignal) => Promise<string>;
-  /** The outcome of opening the policies in this process: only those that can run are served. */
+  /** The results of opening the policies in this process: only those that can run are served. */
   readonly trials: Pick<PolicySet, 'onTried' | 'opening' | 'refusal'>;
   /** Exceptions for policy servers. Default: none. */
   readonly exceptions?: ExceptionSet;
@@ -57,11 +57,11 @@ export interface PolicyServersOptions {
    * The audit by this process, whose progress is in the status of each PolicyServer. Default: no progress.
    */
   readonly audit?: Pick<Scanner, 'lastPass' | 'onPassChange' | 'passProgress'>;
-  /** Takes how many pods of each PolicyServer answer; disposed at the end. */
+  /** Receives a function that counts the ready pods of each PolicyServer. The result is disposed at the end. */
   readonly readings?: (readyPods: () => Map<string, number>) => Disposable;
-  /** For tests. Default: the clock of the machine. */
+  /** For tests. Default: the machine's clock. */
   readonly now?: () => Date;
-  /** How often pods that do not evaluate a policy are asked whether they do. For tests. Default: 10 s. */
+  /** For tests. Interval at which pods that do not evaluate a policy are asked for its state. Default: 10 s. */
   readonly askAgainMs?: number;
 }
 
@@ -69,14 +69,14 @@ const finalizer = 'kubewarden.io/finalizer';
 /** How often certificates are checked, and manual changes are reverted. */
 const RESYNC_MS = 10 * 60_000;
 const PROGRESS_MS = 30_000;
-/** Pods that do not evaluate a policy retry by themselves, without any notification of success. */
+/** Pods that do not evaluate a policy retry by themselves, and do not report it if that succeeds. */
 const ASK_AGAIN_MS = 10_000;
-/** A terminating pod has 30 s, including the time for finalizers. */
+/** Limit for removing webhooks: a terminating pod has 30 s, including the time for finalizers. */
 const WITHDRAW_MS = 10_000;
 
 /**
- * Runs until the signal of the context aborts. Its objects stay: servers keep running without the operator.
- * If Rampart itself is being removed, its webhooks go.
+ * Runs until the signal of the context aborts. The objects stay: servers keep running without the operator. Only
+ * if Rampart itself is being removed are its webhooks deleted.
  */
 export async function runPolicyServers(context: GuardContext, options: PolicyServersOptions): Promise<void> {
   const { signal, logger, metrics } = context;
@@ -134,7 +134,7 @@ class PolicyServers {
     const { exceptions } = this.#options;
     return [
       ...[this.#servers, this.#deployments, ...this.#policies.map(([, cache]) => cache)],
-      // Otherwise, a restart would take them from the servers for a moment.
+      // Without waiting for the exceptions, a restart would briefly take them from the servers.
       ...(exceptions === undefined ? [] : [{ synced: exceptions.complete }]),
     ];
   }
@@ -143,7 +143,7 @@ class PolicyServers {
     return [...this.#servers.keys()];
   }
 
-  /** Keyed by the name of the PolicyServer. */
+  /** Number of ready pods, keyed by the name of the PolicyServer. */
   readyPods(): Map<string, number> {
     const ready = new Map(this.names().map((name) => [name, 0]));
     for (const deployment of this.#deployments.list()) {
@@ -182,7 +182,7 @@ class PolicyServers {
     return this.#served.servers(signal);
   }
 
-  /** Rampart is being removed, and all servers with it. */
+  /** Deletes all webhooks because Rampart is being removed, and all servers with it. */
   async withdrawAll(why: string, signal: AbortSignal): Promise<void> {
     for (const name of await this.leftBehind(signal))
       await this.#served.withdraw(name, this.#policiesOf(name), why, signal);
@@ -224,7 +224,7 @@ class PolicyServers {
     const exceptions = exceptionsFile(this.#options.exceptions?.objects ?? [], new Set(origins));
     const parts = serverObjects({ server, namespace, policiesFile, exceptions, certificate, image });
     const ids = [...entriesOf(policiesFile).keys()];
-    // The cache may be older than this.
+    // The Deployment comes from the API: the cached one may be older.
     const { deployment, states } = await this.#applyParts(server, parts, ids, signal);
     if (!hasReplicas) return requeueAfter(this.#resyncMs());
     const resyncMs = this.#resyncMs(states, ids);
@@ -240,9 +240,10 @@ class PolicyServers {
   }
 
   /**
-   * While an audit runs, its progress is written.
+   * When to check a server again: soon if a pod does not evaluate a policy, or while an audit runs, whose progress
+   * has to be written.
    *
-   * @param ids - of the policies that its pods should evaluate
+   * @param ids - IDs of the policies that the server's pods should evaluate.
    */
   #resyncMs(states?: PodStates, ids: readonly string[] = []): number {
     if (states !== undefined && ids.some((id) => states.missing(id) !== undefined))
@@ -254,8 +255,8 @@ class PolicyServers {
   /**
    * Writes what a server needs, and reports the outcome in its status.
    *
-   * @param ids - Of its policies. @returns the Deployment, and the states that its pods report; without states if none
-   * is ready
+   * @param ids - IDs of the server's policies. @returns the Deployment, and the states that its pods report;
+   * without states if no pod is ready
    */
   async #applyParts(
     server: PolicyServer,
@@ -328,7 +329,7 @@ class PolicyServers {
     });
   }
 
-  /** A policy whose present version cannot run is served in its previous version, if there was one. */
+  /** The file for a server. If the current version of a policy cannot run, its previous version is served, if there is one. */
   async #policiesFile(
     server: PolicyServer,
     policies: readonly Scheduled[],

@@ -57,7 +57,7 @@ async function work(
   await using modules = processModules(options, () => moduleDirectory(options, temporary), logger);
   const spaces = term.cache<Namespace>({ type: namespaces });
   const asked = new AskedCluster(new KubeClusterReader(client));
-  // In standalone, only the administrator of the API may write policies.
+  // Not needed in standalone, where only the administrator of the API may write policies.
   const readers =
     admission === undefined
       ? new ServerReaders({ client, servers: term.cache<PolicyServer>({ type: policyServerType }) })
@@ -124,7 +124,7 @@ async function work(
     door.use(admission.use(own));
   };
   const serving = async (): Promise<void> => {
-    // In standalone, the API evaluates in-process: no Deployment is needed.
+    // In standalone, the API evaluates the policies in this process: no Deployment is needed.
     if (admission !== undefined) return;
     const { runPolicyServers } = await import('./run-policy-servers.ts');
     await runPolicyServers(term, {
@@ -147,13 +147,13 @@ async function work(
   ]);
 }
 
-/** Undefined if nothing outlives this process. */
+/** A directory that outlives this process; undefined if there is none. */
 function lastingDirectory({ policyModules, data }: PolicyAuditOptions): string | undefined {
   if (policyModules !== undefined) return resolve(policyModules);
   return data === undefined ? undefined : join(resolve(data), 'policies');
 }
 
-/** Writes that policies in this process refuse stay refused after a restart. */
+/** Policies that are kept on disk, so that what they refuse is still refused right after a restart. */
 async function keptPolicies(options: PolicyAuditOptions, logger: Logger): Promise<KeptPolicies | undefined> {
   const directory = lastingDirectory(options);
   if (directory === undefined) return undefined;

@@ -1,4 +1,4 @@
-/** The policies of a PolicyServer: whether each can run, and the status of those that wait for it. Pure. */
+/** The policies of a PolicyServer: whether each can run, and the status of those that are waiting for the server. Pure. */
 import type { ResourceType } from '../../../lib/kube/object/object.ts';
 import type { AnyKubewardenPolicy } from '../api.ts';
 import { problemText } from '../engine/cel/settings.ts';
@@ -13,13 +13,13 @@ export interface Scheduled {
   readonly object: AnyKubewardenPolicy;
   /** Undefined if it cannot be read. */
   readonly policy: Policy | undefined;
-  /** Why its present version cannot run; '' if it can. */
+  /** Why the current version cannot run; '' if it can. */
   readonly problem: string;
   /** Whether it is known if it can run. */
   readonly isTried: boolean;
 }
 
-/** @param refusal - Of its trial: '' if it can run; undefined if it was not tried. */
+/** @param refusal - Result of the policy's trial: why it cannot run, or '' if it can; undefined if it was not tried. */
 export function scheduled(
   type: ResourceType,
   object: AnyKubewardenPolicy,

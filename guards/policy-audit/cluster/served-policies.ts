@@ -1,6 +1,6 @@
 /**
- * The policies of a policy server, as the API server and their users see them: for each, the webhook that calls the
- * server, and the status that says whether it is enforced.
+ * The policies of a policy server as the API server and users see them: for each, the webhook that calls the
+ * server, and the status that says whether the policy is enforced.
  */
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
@@ -50,7 +50,7 @@ export class ServedPolicies {
     return this.#webhooks.servers(signal);
   }
 
-  /** First the webhooks: one whose server is gone would refuse everything that it is called for. */
+  /** Deletes the webhooks first: one whose server is gone would refuse every request that it is called for. */
   async withdraw(
     name: string,
     policies: readonly Scheduled[],
@@ -68,7 +68,7 @@ export class ServedPolicies {
     }
   }
 
-  /** Active policies stay active on the previous pods, if there are any; the others wait. */
+  /** While a server is rolled out, active policies stay active on the previous pods, if there are any; the others wait. */
   async whileRollingOut(
     name: string,
     policies: readonly Scheduled[],
@@ -91,7 +91,7 @@ export class ServedPolicies {
   /**
    * The server has been rolled out.
    *
-   * @param states what its pods say; undefined if none is ready
+   * @param states - The states that its pods report; undefined if no pod is ready.
    */
   async serve(
     name: string,
@@ -115,7 +115,7 @@ export class ServedPolicies {
         continue;
       }
       if (missing !== undefined && !(await this.#webhooks.has(object, signal))) {
-        // Treated like one that cannot run: a policy that was never active refuses nothing.
+        // Treated like a policy that cannot run: a policy that was never active refuses nothing.
         await this.#notify(type, object, refusedStatus(object, missingOnPods(missing), undefined), signal);
         continue;
       }
@@ -127,7 +127,7 @@ export class ServedPolicies {
           : await this.#refused(object, refusal, missing, signal);
       await this.#notify(type, object, status, signal);
     }
-    // A policy that cannot run keeps its previous version: without its webhook, everything would be allowed.
+    // If a policy cannot run, its previous version and webhook are kept: without the webhook, everything would be allowed.
     const kept = policies.map((one) => (canRun(one) ? `${one.id} ${one.policy?.isMutating}` : one.id));
     await this.#webhooks.remove(name, new Set(kept), signal);
   }
@@ -168,7 +168,7 @@ export class ServedPolicies {
   }
 }
 
-/** The status of a policy with a webhook. @param missing - where it is not evaluated, and why */
+/** The status of a policy with a webhook. @param missing - On which pods it is not evaluated, and why. */
 function servedStatus(
   object: AnyKubewardenPolicy,
   states: PodStates | undefined,

@@ -12,11 +12,11 @@ import {
 } from '../../../lib/x509/certificate.ts';
 
 export interface Authority extends KeyAndCertificate {
-  /** PEM: the previous one, while it is valid. */
+  /** PEM of the previous authority, while it is valid. */
   readonly before: string | undefined;
 }
 
-/** Texts of the Secret; undefined for those that it lacks. */
+/** Texts in the Secret; undefined if the Secret lacks them. */
 export type Kept<T> = { readonly [Name in keyof T]: T[Name] | undefined };
 
 interface WantedCertificate {
@@ -30,7 +30,7 @@ const serverDays = 365;
 /** Replaced when less than this share of the lifetime is left. */
 const shareLeft = 1 / 3;
 
-/** The stored one, unless it must be replaced. An unreadable one is replaced, too. */
+/** The stored authority, unless it must be replaced. One that cannot be read is replaced, too. */
 export function currentAuthority({ key, cert, before }: Kept<Authority>, now: Date): Authority {
   const stillBefore = before !== undefined && leftOf(before, now) > 0 ? before : undefined;
   if (key !== undefined && cert !== undefined && leftOf(cert, now) > shareLeft)
@@ -44,7 +44,7 @@ export function trusted({ cert, before = '' }: Authority): string {
   return before === '' ? cert : `${cert.trimEnd()}\n${before}`;
 }
 
-/** The stored one, unless it expires soon, is for other hosts, or is from an untrusted authority. */
+/** The stored certificate, unless it expires soon, is for other hosts, or was signed by an authority that is not trusted. */
 export function currentCertificate(
   { key, cert }: Kept<KeyAndCertificate>,
   wanted: WantedCertificate,
@@ -67,7 +67,7 @@ function isUsable(cert: string, { authority, hosts, now }: WantedCertificate): b
   }
 }
 
-/** The share of its lifetime that is left; below 0 if it has expired or cannot be read. */
+/** The share of the certificate's lifetime that is left; below 0 if it has expired or cannot be read. */
 function leftOf(cert: string, now: Date): number {
   try {
     const { validFromDate, validToDate } = new X509Certificate(cert);

@@ -25,10 +25,10 @@ export interface Wanted {
   readonly object: KubeObject;
 }
 
-/** In its ConfigMap. */
+/** Key in the server's ConfigMap. */
 export const policiesKey = 'policies.yml';
 const exceptionsKey = 'exceptions.yml';
-/** The name of the port in its pods. */
+/** Name of the port in the server's pods. */
 export const readinessPort = 'readiness';
 const servicePort = 443;
 const defaultMetricsPort = 8080;
@@ -63,7 +63,7 @@ export function serviceReference(server: PolicyServer, namespace: string): objec
   return { name: serverName(server), namespace, port: servicePort };
 }
 
-/** In the order in which they are needed. */
+/** The objects, in the order in which they are needed. */
 export function serverObjects(parts: ServerParts): Wanted[] {
   const { server, certificate, policiesFile, exceptions = '[]' } = parts;
   const meta = metadataOf(parts);
@@ -71,7 +71,8 @@ export function serverObjects(parts: ServerParts): Wanted[] {
     [policiesKey]: policiesFile,
     'sources.yml': JSON.stringify(sourcesDocument(server.spec)),
   };
-  // A change of policies creates new pods, which are ready once they have loaded them: only thus is it known when a policy is active.
+  // A change of policies creates new pods, which are ready once they have loaded the policies: this is the only way to know when a policy
+  // is active.
   const version = hash('sha256', JSON.stringify(configuration)).slice(0, 32);
   const { minAvailable, maxUnavailable } = server.spec;
   const ports = podPortsOf(server);
@@ -196,7 +197,10 @@ function labelsOf(server: PolicyServer): Record<string, string> {
   };
 }
 
-/** Where its pods listen. As in Kubewarden, `metricsPort` is that of the Service: two pods of a node never share an address here. */
+/**
+ * The ports of the server's pods. As in Kubewarden, `metricsPort` is only the port of the Service: two pods of a
+ * node never share an address here.
+ */
 function podPortsOf({ spec }: PolicyServer) {
   const { webhookPort: webhook = 8443, readinessProbePort: readiness = 8081 } = spec;
   let metrics = defaultMetricsPort;
@@ -242,7 +246,7 @@ function containerOf({ server, image }: ServerParts): object {
     name: serverName(server),
     image: upstreamImage.test(spec.image) ? image : spec.image,
     args: ['policy-server', ...(metrics === defaultMetricsPort ? [] : ['--metrics', `0.0.0.0:${metrics}`])],
-    // The user's variables come last, and win.
+    // The user's variables come last, and override the others.
     env: [...environmentOf(server), ...(spec.env ?? [])],
     ports: [
       { name: 'policy-server', containerPort: webhook },
@@ -251,7 +255,7 @@ function containerOf({ server, image }: ServerParts): object {
     ],
     readinessProbe: {
       httpGet: { path: '/readiness', port: readiness, scheme: 'HTTP' },
-      // The default, 10 s, would report a server that hangs after half a minute.
+      // With the default of 10 s, a server that hangs would be noticed only after half a minute.
       periodSeconds: 2,
     },
     securityContext: spec.securityContexts?.container ?? {
@@ -265,14 +269,14 @@ function containerOf({ server, image }: ServerParts): object {
       { name: 'policies', mountPath: '/config', readOnly: true },
       { name: 'certificate', mountPath: '/pki', readOnly: true },
       { name: 'modules', mountPath: '/modules' },
-      // Findings that wait for an OTLP receiver, if the user names one by `env`.
+      // Findings that wait for an OTLP receiver, if the user configures one by `env`.
       { name: 'findings', mountPath: '/var/lib/rampart' },
       ...givenFiles(spec).map(({ volume, mountPath }) => ({ name: volume.name, mountPath, readOnly: true })),
     ],
   };
 }
 
-/** Memory is limited unless the user says how much there is: reviews in flight and the threads of policies are bounded within that. */
+/** Memory is limited unless the user sets a limit: the memory for reviews in flight and for policy threads is derived from it. */
 function resourcesOf({ limits, requests }: PolicyServer['spec']): object {
   const memory = '1000Mi';
   if (limits === undefined && requests === undefined) {
@@ -282,7 +286,7 @@ function resourcesOf({ limits, requests }: PolicyServer['spec']): object {
   return { limits: { ...(!isGiven && { memory }), ...limits }, ...(requests && { requests }) };
 }
 
-/** Files of the server that the user may name, and the variables with their paths. */
+/** Files of the server that the user may provide, and the variables that contain their paths. */
 function givenFiles({ verificationConfig, sigstoreTrustConfig, imagePullSecret }: PolicyServer['spec']) {
   return [
     {
@@ -322,7 +326,7 @@ function environmentOf(server: PolicyServer): object[] {
     KUBEWARDEN_SOURCES_PATH: '/config/sources.yml',
     KUBEWARDEN_POLICIES_DOWNLOAD_DIR: '/modules',
     KUBEWARDEN_ENABLE_METRICS: 'true',
-    // A policy that cannot run must not stop the others.
+    // One policy that cannot run must not keep the others from running.
     KUBEWARDEN_CONTINUE_ON_ERRORS: 'true',
     ...Object.fromEntries(
       givenFiles(spec).map(({ variable, mountPath, file }) => [variable, `${mountPath}/${file}`]),

@@ -1,6 +1,6 @@
 /**
- * Asks the pods of a PolicyServer for the states of its policies: the operator can have opened a policy whose
- * module a pod cannot fetch. Only ready pods are asked, because only they get reviews.
+ * Asks the pods of a PolicyServer for the states of its policies: a pod may be unable to fetch a module that the
+ * operator could open. Only ready pods are asked, because only they get reviews.
  */
 import { messageOf } from '../../../lib/errors/errors.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
@@ -21,9 +21,9 @@ interface AskedPod {
 
 /** The states of policies in ready pods. Pure. */
 export class PodStates {
-  /** Pods that could be asked. */
+  /** Pods that answered. */
   readonly #asked: readonly AskedPod[];
-  /** Why the others could not, each with its name. */
+  /** Why other pods did not answer, each with its name. */
   readonly unread: readonly string[];
   /** Whether older pods may lack new policies. */
   readonly #isRollingOut: boolean;
@@ -34,12 +34,12 @@ export class PodStates {
     this.#isRollingOut = isRollingOut;
   }
 
-  /** Ready pods. */
+  /** Number of ready pods. */
   get count(): number {
     return this.#asked.length + this.unread.length;
   }
 
-  /** Where a policy is not evaluated, and why; undefined if it is on all pods that could be asked. */
+  /** On which pods a policy is not evaluated, and why; undefined if it is evaluated on all pods that answered. */
   missing(id: string): string | undefined {
     const otherwise = this.#isRollingOut ? '' : 'it is not loaded yet';
     const without = this.#asked.flatMap(({ name, states }) => {
@@ -85,7 +85,7 @@ function isReady({ metadata, status }: Pod): boolean {
 }
 
 /**
- * @returns the body of its answer.
+ * @returns the body of the pod's answer.
  * @throws {Error} with the reason for a missing answer
  */
 async function get({ spec, status }: Pod, signal: AbortSignal): Promise<string> {
@@ -95,7 +95,7 @@ async function get({ spec, status }: Pod, signal: AbortSignal): Promise<string> 
   if (host === undefined || port === undefined) throw new Error('it has no address');
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   const within = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]);
-  // Without an agent: neither a proxy of the environment nor a connection that stays.
+  // Without an agent, neither a proxy from the environment is used nor is the connection kept alive.
   const asking = request({ host, port, path: statesPath, agent: false, signal: within }, (response) => {
     const { statusCode } = response;
     if (statusCode !== 200) {

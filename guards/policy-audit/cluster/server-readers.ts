@@ -1,7 +1,7 @@
 /**
- * Reads of the policies of a PolicyServer during the operator's audits: as its service account, like its pods
- * for webhooks. The operator itself may read almost everything, and the author of a policy would get that by
- * its messages.
+ * Reads objects for the policies of a PolicyServer during the operator's audits, as the server's service account:
+ * its pods do the same for webhooks. The operator itself may read almost everything, and a policy could disclose
+ * that to its author in messages.
  */
 import { systemNamespace } from '../../../guard/guard.ts';
 import { agentWorkload, operatorWorkload } from '../../../guard/removal.ts';
@@ -30,7 +30,7 @@ export interface ServerReadersOptions {
   readonly servers: Pick<IndexedCache<PolicyServer>, 'get' | 'synced'>;
 }
 
-/** Refusals that are remembered of a server; the oldest is forgotten first. */
+/** Limit of the refusals that are remembered for each server; the oldest is forgotten first. */
 const MAX_REFUSALS = 1024;
 
 /** One reader per PolicyServer, from its first open policy to its last. */
@@ -60,7 +60,7 @@ export class ServerReaders implements PolicyReaders {
   }
 }
 
-/** Nothing can be read as the account, whatever it may read. */
+/** Nothing can be read as the account, whatever its permissions. */
 class NoAccountError extends Error {}
 
 interface Identity extends Disposable {
@@ -73,7 +73,7 @@ class ServerReader implements PolicyReader, Disposable {
   readonly source: AskedOfCluster;
   readonly #name: string;
   readonly #options: ServerReadersOptions;
-  /** With its own cache: what one account was given is not for another. */
+  /** Has a cache of its own: what one account has read must not be passed to another. */
   #identity: Identity | undefined;
   readonly #refusals = new Map<string, string>();
 

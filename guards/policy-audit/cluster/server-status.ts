@@ -21,7 +21,7 @@ const conditionTypes: ReadonlyMap<string, string> = new Map([
 /** Whether it has a ready pod. */
 export const serverReady = 'Ready';
 
-/** The conditions as its pods are; the same list if nothing changes. */
+/** The conditions, updated from the readiness of the pods; the same list if nothing changes. */
 export function withReadiness(
   conditions: readonly Condition[] | undefined,
   { metadata, spec }: PolicyServer,
@@ -40,18 +40,18 @@ export function withReadiness(
   });
 }
 
-/** Whether all its ready pods evaluate all its policies. */
+/** Whether all ready pods of the server evaluate all its policies. */
 const policiesLoaded = 'PoliciesLoaded';
 const MAX_NAMED = 10;
 
-/** The conditions with what its pods say of the policies with these IDs; the same list if nothing changes. */
+/** The conditions, updated from the states that the pods report for the policies with these IDs; the same list if nothing changes. */
 export function withPodStates(
   conditions: readonly Condition[] | undefined,
   { metadata }: PolicyServer,
   states: PodStates | undefined,
   ids: readonly string[],
 ): readonly Condition[] | undefined {
-  // Without ready pods, `Ready` says enough.
+  // Without ready pods, the condition `Ready` is enough.
   if (states === undefined || states.count === 0) return removeCondition(conditions, policiesLoaded);
   const { unread, count } = states;
   const missing = ids.filter((id) => states.missing(id) !== undefined);
@@ -72,10 +72,13 @@ export function withPodStates(
   });
 }
 
-/** Whether all objects have been audited once, and the pass over them that runs. */
+/** Whether all objects have been audited once; the message includes the progress of the current pass. */
 export const serverAudited = 'Audited';
 
-/** The conditions with how far the audit is, which the policies of all servers share; the same list if nothing changes. */
+/**
+ * The conditions, updated with the progress of the audit, which is common to the policies of all servers; the same
+ * list if nothing changes.
+ */
 export function withAudit(
   conditions: readonly Condition[] | undefined,
   { metadata }: PolicyServer,
@@ -102,7 +105,7 @@ export function withAudit(
 /**
  * The conditions after a part has been written, or could not be; the same list if nothing changes.
  *
- * @param problem - Why it could not.
+ * @param problem - Why it could not be written.
  */
 export function withPart(
   conditions: readonly Condition[] | undefined,

@@ -1,4 +1,4 @@
-/** The webhooks of policy servers, in the API. */
+/** Reads and writes the webhooks of policy servers in the API. */
 import { managedSelector } from '../../../guard/managed-by.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { isForbidden, orUndefined } from '../../../lib/kube/client/client-errors.ts';
@@ -19,13 +19,13 @@ export class ServerWebhooks {
     this.#client = client;
   }
 
-  /** The names of PolicyServers that have some. */
+  /** The names of the PolicyServers that have webhooks. */
   async servers(signal: AbortSignal): Promise<Set<string>> {
     const found = await this.#ofAllTypes(signal);
     return new Set(found.map(({ object }) => object.metadata.labels?.[serverLabel] ?? ''));
   }
 
-  /** Whether there is one for this policy. */
+  /** Whether this policy has a webhook. */
   async has(policy: AnyKubewardenPolicy, signal: AbortSignal): Promise<boolean> {
     const id = policyId(policy);
     const found = await this.#ofAllTypes(signal, policy.spec.policyServer);
@@ -43,7 +43,7 @@ export class ServerWebhooks {
     }
   }
 
-  /** @param keep - IDs of those that stay, or IDs with whether they mutate. */
+  /** @param keep - IDs of the policies whose webhooks stay. `ID true` or `ID false` keeps only a mutating or only a validating webhook. */
   async remove(server: string, keep: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
     for (const { type, object } of await this.#ofAllTypes(signal, server)) {
       const { name = '' } = object.metadata;

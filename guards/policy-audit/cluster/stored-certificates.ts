@@ -18,7 +18,7 @@ export class StoredCertificates {
     this.#namespace = namespace;
   }
 
-  /** The stored one, or a new one that is stored now. */
+  /** The stored authority, or else a new one, which is stored. */
   async authority(now: Date, signal: AbortSignal): Promise<Authority> {
     const secret = await this.#secret(authorityName, signal);
     const text = (key: string): string | undefined => textOf(secret, key);

@@ -58,7 +58,7 @@ export function webhookOf({ object, policy, service, authorities, systemNamespac
     ),
     objectSelector: spec['objectSelector'] ?? {},
     ...(matchConditions.length > 0 && { matchConditions }),
-    // Called again for an object that another webhook has changed since.
+    // Not called again for an object that another webhook has changed since.
     ...(policy.isMutating && { reinvocationPolicy: 'Never' }),
   };
   const configuration: KubeObject = {
@@ -82,7 +82,7 @@ export function webhookOf({ object, policy, service, authorities, systemNamespac
   return { type, object: configuration };
 }
 
-/** The policy's match conditions, and one that keeps wildcards from matching what the cluster needs. */
+/** The policy's match conditions, and one more that keeps policies with wildcards from matching what the cluster needs. */
 function matchConditionsOf(policy: Policy): readonly NamedExpression[] {
   const { matchConditions } = policy;
   const sparing = sparingCondition(policy);

@@ -5,10 +5,10 @@
 
 import type { ApplyType } from '../../../lib/apiserver/apply/type.ts';
 
-/** Decoded JSON. Integers beyond 2^53 and those that CEL reads are converted to `bigint` by their users, not here. */
+/** Decoded JSON. Integers are numbers here; users convert those beyond 2^53, and those that CEL reads, to `bigint`. */
 export type JsonObject = Record<string, unknown>;
 
-/** The input of a policy for one write, or for one existing object: `request` of an AdmissionReview of admission.k8s.io/v1. */
+/** The input of a policy for one write or one existing object: the `request` of an AdmissionReview of admission.k8s.io/v1. */
 export interface PolicyRequest extends JsonObject {
   readonly uid: string;
   readonly operation: 'CREATE' | 'UPDATE' | 'DELETE' | 'CONNECT';
@@ -35,27 +35,30 @@ export interface GroupVersionResource {
 export interface Verdict {
   readonly allowed: boolean;
   readonly message?: string;
-  /** As an HTTP status: 400, 403, 500. Undefined: the caller's default. */
+  /** An HTTP status: 400, 403, 500. Undefined: the caller's default. */
   readonly code?: number;
-  /** As in metav1.Status: `Invalid`, `Forbidden`. */
+  /** The `reason` of a metav1.Status: `Invalid`, `Forbidden`. */
   readonly reason?: string;
-  /** The entire object as a mutating policy wants it. Only if it differs. */
+  /** The entire object as changed by a mutating policy. Undefined if the policy did not change it. */
   readonly mutated?: JsonObject;
   readonly warnings?: readonly string[];
   readonly auditAnnotations?: Readonly<Record<string, string>>;
   /** For a group: why each member refused, or could not be evaluated. */
   readonly causes?: readonly { readonly field: string; readonly message: string }[];
-  /** Its requests to the outside, if any. The verdict holds as long as their answers are unchanged. */
+  /** What the policy requested from outside, if anything. The verdict holds as long as the answers stay the same. */
   readonly asked?: readonly AskedOfCluster[];
 }
 
-/** Something whose changes are not reported has a kind, too: that of a SubjectAccessReview, or the name of the host call. */
+/**
+ * What a policy requested from outside. If changes of it cannot be watched, its kind is SubjectAccessReview, or
+ * the name of the host call.
+ */
 export interface AskedOfCluster {
   readonly apiVersion: string;
   readonly kind: string;
-  /** Undefined: of all namespaces, or of none. */
+  /** Undefined: all namespaces, or cluster-scoped. */
   readonly namespace?: string;
-  /** Undefined: all of the kind. */
+  /** Undefined: all objects of the kind. */
   readonly name?: string;
 }
 
@@ -64,17 +67,17 @@ export interface SettingsVerdict {
   readonly message?: string;
 }
 
-/** `none`: of a policy that cannot be evaluated. */
+/** `none`: the runtime of a policy that cannot be evaluated. */
 export type RuntimeName = 'cel' | 'gatekeeper' | 'group' | 'none' | 'opa' | 'wapc' | 'wasi';
 
-/** Knowledge about the kind of an object, for policies that change it. */
+/** What is known about the kind of an object, for policies that change it. */
 export interface ObjectModel {
-  /** How configurations are merged into it. */
+  /** How configurations are merged into the object. */
   readonly applyType: ApplyType;
   /**
    * Fills in defaults, in place.
    *
-   * @throws {Error} if it is not an object of its kind
+   * @throws {Error} if the object is not valid for its kind
    */
   complete(this: void, object: JsonObject): void;
 }
@@ -88,22 +91,20 @@ export interface EvaluateOptions {
    * ms.
    */
   readonly deadlineMs?: number | undefined;
-  /** Whether it is no admission request. */
+  /** Whether the request is not an admission request. */
   readonly isRaw?: boolean | undefined;
 }
 
 /**
- * A policy with its settings, ready for concurrent evaluations. Whoever opens one disposes it: running evaluations end
- * with an {@link EvaluationError} then.
+ * A policy with its settings, ready for concurrent evaluations. The caller disposes it: running evaluations then
+ * end with an {@link EvaluationError}.
  *
- * @example
- * await using policy = await openEvaluator({ module, settings, hostCalls });
- * const { valid, message } = await policy.validateSettings();
- * const { allowed } = await policy.evaluate(request);
+ * @example await using policy = await openEvaluator({ module, settings, hostCalls }); const { valid, message } =
+ * await policy.validateSettings(); const { allowed } = await policy.evaluate(request);
  */
 export interface Evaluator extends AsyncDisposable {
   readonly runtime: RuntimeName;
-  /** Why it has no verdicts now, and whether the failurePolicy of the policy decides on writes then. Undefined: it has. */
+  /** Why the policy currently gives no verdicts, and whether its failurePolicy then decides on writes. Undefined: it gives verdicts. */
   readonly unavailable?: { readonly problem: string; readonly isEnforced: boolean } | undefined;
   /**
    * The policy's own verdict on its settings; valid if it does not check them.
@@ -119,12 +120,12 @@ export interface Evaluator extends AsyncDisposable {
 export class EvaluationError extends Error {
   /** `unavailable`: the policy cannot be evaluated, for example because its module cannot be fetched. */
   readonly why: 'aborted' | 'answer' | 'deadline' | 'expression' | 'memory' | 'trap' | 'unavailable';
-  /** Requests made before the error: as in a verdict. */
+  /** Requests that were made before the error, see {@link Verdict.asked}. */
   asked: readonly AskedOfCluster[] = [];
 
   constructor(why: EvaluationError['why'], message: string, options?: ErrorOptions) {
     const depth = Error.stackTraceLimit;
-    // Capturing a stack takes longer than most expressions run, and says nothing about them.
+    // Capturing a stack takes longer than most expressions run, and the stack does not show anything about them.
     if (why === 'expression') Error.stackTraceLimit = 0;
     super(message, options);
     Error.stackTraceLimit = depth;
@@ -142,7 +143,7 @@ export class EvaluationError extends Error {
 export interface HostCalls {
   /**
    * @returns the answer for the guest: JSON in UTF-8.
-   * @throws {Error} whose message is passed to the guest: not granted, unknown, failed.
+   * @throws {Error} whose message is passed to the guest, if the call is not granted, is unknown or has failed.
    */
   call(operation: HostOperation, payload: Uint8Array, signal?: AbortSignal): Promise<Uint8Array>;
 }

@@ -8,7 +8,7 @@ export interface ModuleProgram {
   readonly module: string;
   readonly settings: Readonly<Record<string, unknown>>;
   readonly contextAware: readonly KindName[];
-  /** The host capabilities that it may use: `oci/*`. Undefined: everything. */
+  /** The host capabilities that the policy may use: `oci/*`. Undefined: all. */
   readonly hostCapabilities?: readonly string[] | undefined;
   /** Undefined: the default of the runtime. */
   readonly deadlineMs: number | undefined;

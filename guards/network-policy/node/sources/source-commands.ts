@@ -1,9 +1,9 @@
-/** Commands for the table that checks sources, in the language of nft. */
+/** Commands for the table that checks sources, in nft's language. */
 import type { Address } from '../../engine/rules.ts';
 import { families, sourceTableName } from '../../dataplane/nftables/names.ts';
 import { takenSets } from './source-rules.ts';
 
-/** Where a pod's chain sends what the pod may not send. */
+/** The chain to which a pod's chain sends packets that the pod may not send. */
 export function refuseChain(chain: string): string {
   return `refuse-${chain}`;
 }

@@ -2,11 +2,11 @@
 export interface ListedTable {
   /** Keyed by name: its hook, comment and rules, as nft prints them. */
   readonly chains: ReadonlyMap<string, string>;
-  /** Elements by the name of their set. */
+  /** Elements, keyed by the name of their set. */
   readonly sets: ReadonlyMap<string, ReadonlySet<string>>;
 }
 
-/** @param listing - Empty: there is no table. */
+/** @param listing - Empty if the table does not exist. */
 export function parseListing(listing: string): ListedTable {
   const chains = new Map<string, string>();
   const sets = new Map<string, ReadonlySet<string>>();

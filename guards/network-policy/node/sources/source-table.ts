@@ -1,6 +1,6 @@
 /**
- * The sources of packets from pods, checked by a table of nftables at the ingress of the node's interfaces, whatever programs the
- * policies. It stays when the process ends.
+ * Checks the sources of packets from pods, by an nftables table at the ingress of the node's interfaces. It does
+ * not depend on the backend that programs the policies, and stays when the process ends.
  */
 import { NETLINK_NETFILTER, NetlinkSocket } from '../../../../lib/netlink/socket.ts';
 import type { AddressChange, PodKey, RefusalVerdict } from '../../engine/rules.ts';
@@ -25,13 +25,13 @@ import { type CheckedPod, sourceRules, takenSets } from './source-rules.ts';
 import { type ListedTable, parseListing } from './source-listing.ts';
 import type { TakenAddresses } from './taken-addresses.ts';
 
-/** Runs the chains before those that other programs have at the same hook. */
+/** Makes the chains run before those of other programs at the same hook. */
 const PRIORITY = -500;
 
-/** The chain of a pod, as it should be. */
+/** The desired state of a pod's chain. */
 interface PodChain {
   readonly pod: PodKey;
-  /** The name of its interface. */
+  /** Name of the pod's interface. */
   readonly device: string;
   readonly mac: string;
   readonly rules: readonly string[];
@@ -53,17 +53,17 @@ export class SourceTable implements Disposable {
   readonly #logGroups: readonly number[];
   readonly #verdict: RefusalVerdict;
   readonly #taken: TakenAddresses;
-  /** The chains as they should be, by name. */
+  /** The desired chains, keyed by name. */
   readonly #chains = new Map<string, PodChain>();
-  /** `unknown`: there is a table, but not as it should be. */
+  /** `unknown`: the table exists, but may differ from the desired one. */
   #state: 'none' | 'programmed' | 'unknown' = 'none';
-  /** Nft's listing in the intact state, and the chains that have changed since. */
+  /** Nft's listing of the table when it was last intact; below, the chains that have changed since. */
   #reference: ListedTable | undefined;
   readonly #changedSince = new Set<string>();
   #socket: NetlinkSocket | undefined;
 
   /**
-   * @param taken - Addresses that a pod may not take; its changes are taken with each {@link program}.
+   * @param taken - Addresses that a pod may not take; their changes are applied by each {@link program}.
    * @param verdict - `would-refuse`: forged sources pass, and are reported and counted.
    */
   constructor(
@@ -82,7 +82,7 @@ export class SourceTable implements Disposable {
     return this.#state !== 'none';
   }
 
-  /** The knowledge of an earlier process about the interfaces of these pods. */
+  /** What an earlier process knew about the interfaces of these pods. */
   adopted(pods: Iterable<PodKey>): Map<PodKey, KnownInterface> {
     const listing = this.#nft((nft) => listed(nft));
     if (listing === undefined) return new Map();
@@ -100,10 +100,10 @@ export class SourceTable implements Disposable {
   }
 
   /**
-   * @param changes - Pods that are different since the last call. Undefined: the pod's packets are no longer
-   *   checked.
-   * @throws {RampartError} if nft refuses the change; the previous rules stay in place, and the next call
-   *   programs everything.
+   * @param changes - Pods that have changed since the last call. Undefined: the pod's packets are no longer
+   * checked.
+   * @throws {RampartError} if nft refuses the change; the previous rules stay in place, and the next call programs
+   * everything.
    */
   program(changes: ReadonlyMap<PodKey, CheckedPod | undefined>): void {
     const before = new Map<string, PodChain | undefined>();
@@ -173,9 +173,9 @@ export class SourceTable implements Disposable {
   }
 
   /**
-   * Whether the table is as programmed. Nft's listing of a rule depends on its version: chains that have
-   * changed since the last look are written once more, which changes nothing in them unless another program
-   * has.
+   * Whether the table is as programmed. How nft lists a rule depends on its version. So chains that have changed
+   * since the last check are written again, to compare their listings before and after: these differ only if
+   * another program has changed the chain.
    */
   isIntact(): boolean {
     if (this.#state !== 'programmed') return true;
@@ -199,7 +199,7 @@ export class SourceTable implements Disposable {
     });
   }
 
-  /** @param written - The listing after chains that have changed were written once more. */
+  /** @param written - The listing after the changed chains were written again. */
   #isAsListed(found: ListedTable, written: ListedTable): boolean {
     const count = 2 * this.#chains.size;
     if (found.chains.size !== count) return false;
@@ -222,12 +222,12 @@ export class SourceTable implements Disposable {
     });
   }
 
-  /** The next {@link program} replaces everything. */
+  /** Makes the next {@link program} replace everything. */
   forget(): void {
     if (this.#state === 'programmed') this.#state = 'unknown';
   }
 
-  /** Packets with forged sources, by pod. */
+  /** Packets with forged sources, for each pod. */
   counters(): ForgedSources[] {
     return [...this.#counts()].flatMap(([name, { packets }]) => {
       const { chain, verdict } = parseCounterName(name);
@@ -236,7 +236,7 @@ export class SourceTable implements Disposable {
     });
   }
 
-  /** Whose packet was logged with this prefix. */
+  /** The pod whose packet was logged with this prefix. */
   ownerOfLog(prefix: string): Sender | undefined {
     const logged = parseLogPrefix(prefix);
     const [word, chain = ''] = logged?.words ?? [];
@@ -256,7 +256,10 @@ export class SourceTable implements Disposable {
     this.#socket = undefined;
   }
 
-  /** Addresses only, as with each pod of another node: by messages, since libnftables reads the table before each change. */
+  /**
+   * Used if only addresses have changed, as with each pod of another node. It sends messages itself, since
+   * libnftables reads the table before each change.
+   */
   #sendElements({ gone, come }: AddressChange): void {
     const batch = new NftablesBatch(bareSourceTableName, 'netdev');
     const encoder = new Encoder(batch);
@@ -275,7 +278,7 @@ export class SourceTable implements Disposable {
     batch.send(this.#netlink);
   }
 
-  /** Interfaces may share a MAC address: it is deleted only when no interface has it any more. */
+  /** Interfaces may share a MAC address, which is deleted only when no interface has it any longer. */
   #macCommands(before: ReadonlyMap<string, PodChain | undefined>): string[] {
     const are = new Set([...this.#chains.values()].map(({ mac }) => mac));
     const changed = new Set(before.keys());
@@ -301,7 +304,7 @@ export class SourceTable implements Disposable {
         `delete counter ${table} ${counter}`,
       ];
     }
-    // The first rule has the interface.
+    // The first rule contains the index of the interface.
     const isNew = was?.rules[0] !== is.rules[0];
     return [
       ...(was === undefined
@@ -329,7 +332,7 @@ export class SourceTable implements Disposable {
     ];
   }
 
-  /** Counts by the names of the counters, from which `parseCounterName()` reads the chain. */
+  /** Counts, keyed by the name of the counter, from which `parseCounterName()` gets the chain. */
   #counts(): ReadonlyMap<string, Count> {
     return readCounters(this.#netlink, 'netdev', bareSourceTableName);
   }
@@ -347,10 +350,7 @@ export class SourceTable implements Disposable {
     ]);
   }
 
-  /**
-   * Runs `work` with a context of its own: libnftables keeps all that it has read for as long as one is
-   * open.
-   */
+  /** Runs `work` with a context of its own: libnftables keeps everything that it has read for as long as a context is open. */
   #nft<T>(work: (nft: Nftables) => T): T {
     return this.#inNetwork(() => {
       using nft = new Nftables();
@@ -383,7 +383,7 @@ function podChainOf(pod: PodKey, checked: CheckedPod, name: string): PodChain {
   return { pod, device: link.name, mac: link.mac, rules: sourceRules(checked, refuseChain(name)) };
 }
 
-/** @param chain - As it is listed. */
+/** @param chain - The chain as nft lists it. */
 function isHooked(chain: string, device: string): boolean {
   return chain.includes(`"${device}"`) && chain.includes(` priority ${PRIORITY}; policy accept;`);
 }

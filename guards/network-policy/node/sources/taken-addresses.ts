@@ -1,6 +1,6 @@
 /**
- * The addresses that have an owner: pods anywhere in the cluster, the node, and link-local ones of interfaces
- * of pods.
+ * The addresses that have an owner: those of pods anywhere in the cluster, those of the node, and the link-local
+ * ones of pods' interfaces.
  */
 import { NetChanges } from '../../engine/net-changes.ts';
 import type { Address, AddressChange } from '../../engine/rules.ts';
@@ -9,14 +9,14 @@ export class TakenAddresses {
   /** How many pods have each address. */
   readonly #counts = new Map<Address, number>();
   #others: ReadonlySet<Address> = new Set();
-  /** Since {@link takeChange}. */
+  /** Changes since {@link takeChange} was last called. */
   readonly #unreported = new NetChanges<Address>();
 
   [Symbol.iterator](): Iterator<Address> {
     return this.#counts.keys();
   }
 
-  /** Changes of pods' addresses. */
+  /** Applies changes of pods' addresses. */
   change({ gone, come }: AddressChange): void {
     for (const address of come) this.#count(address, 1);
     for (const address of gone) this.#count(address, -1);

@@ -128,7 +128,7 @@ export function auditCommand(): Command {
     })
     .addCommand(explainCommand());
   addNamespaceOption(command, 'audit this namespace only');
-  // Kubewarden's scanner has -o without a value, and --output-scan.
+  // In Kubewarden's scanner, -o takes no value, and --output-scan exists.
   addOutput(command, tableFormats, {
     schemas: ['rampart.dev/audit/v1'],
     former: '--output-scan',

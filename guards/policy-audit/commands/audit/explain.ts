@@ -11,7 +11,7 @@ import type { ExplainOptions } from './command.ts';
 import { policyProcess } from './process.ts';
 import { outputOptions } from '../../../../lib/cli/output.ts';
 
-/** @returns the exit code: 0 no policy rejects it, 1 one does, 2 one could not be evaluated, or nothing is known. */
+/** @returns the exit code: 0 if no policy rejects the object, 1 if one does, 2 if one could not be evaluated or nothing is known. */
 export async function runExplain(object: string, options: ExplainOptions): Promise<0 | 1 | 2> {
   const { stdout, stderr } = process;
   let reported: Explained;

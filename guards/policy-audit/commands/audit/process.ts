@@ -1,4 +1,4 @@
-/** The environment of commands about policies: caches, a client, and what runs policies. */
+/** The environment of commands that evaluate policies: caches, a client, and the runtimes of policies. */
 import { mkdtempDisposableSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -27,15 +27,15 @@ interface PolicyProcess {
 }
 
 /**
- * @param stop ends it; also aborted if a cache fails.
- * @param stack disposed by the caller, after everything that uses the context has ended.
+ * @param stop - Ends the process; also aborted here if a cache fails.
+ * @param stack - Disposed by the caller, after everything that uses the context has ended.
  * @throws {RampartError} `INPUT` if there is no cluster.
  */
 export async function policyProcess(
   { kubeconfig, context: contextName, data, policyModules, ...files }: ClusterOptions,
   { stop, stack, level }: { stop: AbortController; stack: AsyncDisposableStack; level: string },
 ): Promise<PolicyProcess> {
-  // An empty one counts as unset, as for kubectl.
+  // An empty kubeconfig counts as unset, as for kubectl.
   const access = clusterAccess({ kubeconfig: kubeconfig || undefined, context: contextName, data });
   const logger = createLogger({ level: level as 'warn' });
   const client = stack.use(new KubeClient(access, { perSecond: 1000, burst: 2000 }));
@@ -46,7 +46,7 @@ export async function policyProcess(
     metrics: undefined,
     shared: undefined,
     identity: `rampart-audit_${crypto.randomUUID()}`,
-    // An audit answers by its exit code and its output.
+    // Nothing reads this stream: an audit reports by its exit code and its output.
     stream: new FindingStream(),
     fail: (error) => stop.abort(error),
   });

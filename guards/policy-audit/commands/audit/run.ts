@@ -17,7 +17,7 @@ import type { AuditOptions } from './command.ts';
 import { policyProcess } from './process.ts';
 import { outputOptions } from '../../../../lib/cli/output.ts';
 
-/** @returns the exit code: 0 all objects pass, 1 some do not, 2 something could not be evaluated, whatever else fails. */
+/** @returns the exit code: 0 if all objects pass, 1 if some do not; 2 if something could not be evaluated, whether or not objects fail. */
 export async function runAudit(options: AuditOptions): Promise<0 | 1 | 2> {
   const { stdout, stderr } = process;
   const stop = stopSignal();
@@ -25,7 +25,7 @@ export async function runAudit(options: AuditOptions): Promise<0 | 1 | 2> {
   try {
     done = await audit(options, stop);
   } catch (error) {
-    // 2 if the API is unavailable, too: a script must be able to distinguish this from a clean result.
+    // Also 2 if the API is unavailable: a script must be able to distinguish this from a clean result.
     const isStopped = stop.signal.aborted && error === stop.signal.reason;
     stderr.write(
       isStopped ? 'rampart: stopped before the audit was complete\n' : describeFailure(error).text,
@@ -53,7 +53,7 @@ export async function runAudit(options: AuditOptions): Promise<0 | 1 | 2> {
     stderr.write(`rampart: ${printable(`${where} not finished: ${why}`)}\n`);
   }
   const results = reports.flatMap((report) => report.results);
-  // Reports may be out of date then: even if something fails, further failures may be unknown.
+  // If the audit is incomplete, reports may be out of date, and more objects may fail than are known to.
   const isWhole = unfinished.size === 0 && problems.size === 0 && summary.unread.length === 0;
   if (!isWhole || results.some(({ result }) => result === 'error')) return 2;
   return results.some(({ result }) => result === 'fail' || result === 'warn') ? 1 : 0;
@@ -153,7 +153,7 @@ function textOf(option: string, path: string | undefined): string | undefined {
   }
 }
 
-/** On a terminal, one line that is overwritten. Otherwise nothing. */
+/** On a terminal, a line of progress that is overwritten; otherwise, nothing is shown. */
 function progressLine(): { readonly notify: (text: string) => void; readonly end: () => void } {
   const { stderr } = process;
   if (!stderr.isTTY) return { notify: () => undefined, end: () => undefined };

@@ -43,7 +43,7 @@ export interface PolicyServerCommandOptions extends ModuleFilePaths, OtlpQueueOp
   readonly daemon?: true;
 }
 
-/** Flags, their help, their environment variable after `KUBEWARDEN_`, and their default: a list for a repeatable flag. */
+/** Flag, its help, its environment variable after `KUBEWARDEN_`, and its default. The default of a repeatable flag is a list. */
 type Row = readonly [
   flags: string,
   description: string,
@@ -131,7 +131,7 @@ export function policyServerCommand(guard: Guard): Command {
         .choices(['text', 'json', 'otlp'])
         .default('text'),
     )
-    // Flags of upstream without a meaning here: accepted so that its command lines work.
+    // Upstream's flags that have no effect here: accepted so that its command lines work.
     .addOption(option('--sigstore-cache-dir <dir>', 'not used', 'SIGSTORE_CACHE_DIR').hideHelp())
     .addOption(option('--log-no-color', 'not used: NO_COLOR', 'LOG_NO_COLOR').hideHelp())
     .addOption(option('--enable-pprof', 'not used', 'ENABLE_PPROF').hideHelp())

@@ -6,7 +6,7 @@ import { fileError, RampartError } from '../../../../lib/errors/errors.ts';
 import { credentialsOfDockerConfig } from '../../../../lib/oci/pull-secrets.ts';
 import type { CredentialsSource } from '../../../../lib/oci/registry.ts';
 
-/** From a file, or from the directory that contains it, as in Docker. */
+/** The credentials in a file, or in a directory's `config.json`, as in Docker. */
 export function pullSecretOf(path: string | undefined): CredentialsSource | undefined {
   if (path === undefined) return undefined;
   try {

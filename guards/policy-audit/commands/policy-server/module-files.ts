@@ -1,4 +1,4 @@
-/** The files from which a command knows the sources of modules, and the required signatures. */
+/** The files that tell a command where modules come from and which signatures they need. */
 import type { ModulesOptions } from '../../modules/open-modules.ts';
 import { readSourcesFile } from '../../modules/sources.ts';
 import { readTrustRootFile } from '../../../../lib/oci/signatures/trust-root.ts';

@@ -1,4 +1,4 @@
-/** The sources that policies of a policy server may query: the cluster, registries, DNS names. */
+/** What the policies of a policy server may query: the cluster, registries, DNS. */
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 import type { Logger } from '../../../../lib/telemetry/log.ts';
 import type { CredentialsSource } from '../../../../lib/oci/registry.ts';
@@ -21,19 +21,19 @@ interface PolicyHostOptions {
   readonly cluster: ClusterChoice;
   /** Whether policies may query a cluster at all. */
   readonly isAsked: boolean;
-  /** Whether it continues without a cluster. */
+  /** Whether the server may run without a cluster. */
   readonly mayBeAlone: boolean;
-  /** For policies' queries to registries. */
+  /** Used by policies that query registries. */
   readonly modules: Pick<Modules, 'registry' | 'trustRoot'>;
   readonly pullSecret: CredentialsSource | undefined;
-  /** The reader for policies, given the cluster, if there is one. Default: the cluster. */
+  /** Returns the reader for policies; it is passed the cluster, if there is one. Default: the cluster. */
   readonly through?: (cluster: ClusterReader | undefined) => ClusterReader;
   readonly logger: Logger;
   readonly signal: AbortSignal;
 }
 
 interface PolicyHost extends AsyncDisposable {
-  /** Client of the cluster, if there is one. */
+  /** Client of the cluster; undefined without a cluster. */
   readonly client: KubeClient | undefined;
   hostCalls(
     this: void,
@@ -94,7 +94,7 @@ async function clientOf({
       });
     }
     logger.warn({ err: error }, 'no Kubernetes API: policies that query it will fail');
-    // The API may become available later: then it is queried.
+    // The API may become available later, and is then queried.
     return client;
   }
 }

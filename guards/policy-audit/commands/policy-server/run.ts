@@ -23,7 +23,7 @@ import { openPolicyHost } from './policy-host.ts';
 /** The maximum number of threads of the engine. */
 const MAX_WORKERS = 8;
 const LINGER_MS = 5000;
-/** The longest time of a timer: 24 days. */
+/** The longest timer that Node.js supports: 24 days. */
 const NO_LIMIT_MS = 2 ** 31 - 1;
 
 /** Runs until SIGINT or SIGTERM. @throws {RampartError} as `runPolicyServer`; `INPUT` for invalid options */
@@ -61,7 +61,7 @@ export async function runPolicyServerCommand(
     const served = opened.use(await serveMetrics({ registry: metrics.registry, address: options.metrics }));
     logger.info(`metrics on ${served.url}/metrics`);
   }
-  // Webhooks are answered whether or not the output is read.
+  // Webhooks are answered even if nothing reads the output.
   const out = opened.use(new FindingOutput(() => undefined));
   registerDropped(metrics, out);
   const stream = new FindingStream();
@@ -87,7 +87,7 @@ export async function runPolicyServerCommand(
     deadlineMs,
     workers,
     acceptedNamespace: options.alwaysAcceptAdmissionReviewsOnNamespace,
-    // In a pod: its address stays in the Service for a while after it begins to terminate.
+    // In a pod, the server keeps answering for a while after termination begins: the Service still has its address.
     lingerMs: process.env['KUBERNETES_SERVICE_HOST'] === undefined ? 0 : LINGER_MS,
     continueOnErrors: options.continueOnErrors === true,
     metrics,
@@ -121,7 +121,7 @@ function addressOf(host: string, text: string, option: string): Address {
   });
 }
 
-/** An empty path means none, as in upstream's default. */
+/** An empty path counts as unset, as in upstream's default. */
 function certificatePaths(options: PolicyServerCommandOptions): CertificatePaths | undefined {
   const [certFile = '', keyFile = ''] = [options.certFile, options.keyFile];
   const clientCaFiles = options.clientCaFile;

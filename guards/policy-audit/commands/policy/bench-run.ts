@@ -10,7 +10,7 @@ import { readSubjects } from '../../tools/subjects.ts';
 import type { BenchOptions } from './command.ts';
 import { openMeans, settingsOf } from './means.ts';
 
-/** @returns the exit code: 1 if a policy has no verdict */
+/** @returns the exit code: 1 if a policy gives no verdict */
 export async function runPolicyBench(name: string, options: BenchOptions): Promise<number> {
   const seconds = Number(options.seconds);
   if (!(seconds > 0 && seconds <= 600)) {

@@ -15,7 +15,7 @@ import {
 import { append } from '../../../../lib/cli/options.ts';
 import type { ModuleFilePaths } from '../policy-server/module-files.ts';
 
-/** The sources of modules, for all subcommands. */
+/** Options about where modules come from, for all subcommands. */
 export interface ModuleOptions extends ModuleFilePaths {
   readonly dockerConfigJsonPath?: string;
   readonly cache?: string;
@@ -88,7 +88,7 @@ function withModules(command: Command): Command {
 }
 
 function resourceOption(): Option {
-  // Without a default, which would count as given.
+  // Without a default, which would look like a given value.
   return new Option(
     '-r, --resource <path>',
     'a manifest, or a directory of manifests; - for stdin; repeatable',
@@ -206,7 +206,7 @@ function pullCommand(): Command {
   const command = withModules(new Command('pull'))
     .summary('fetch and verify a module')
     .argument('<module>', 'a URL')
-    // -o as in kwctl, which this command replaces.
+    // -o means a file here, as in kwctl, which this command replaces.
     .option('-o, --output-path <file>', 'the file to write; default: the module is only cached')
     .action(async (module: string, options: PullOptions) => {
       const { runPolicyPull } = await import('./module-run.ts');

@@ -27,7 +27,7 @@ export async function runPolicyDiff(old: string, next: string, options: DiffOpti
 
 interface Version {
   readonly policies: readonly NamedPolicy[];
-  /** Parameters, exceptions and other objects in its file: they belong to this version alone. */
+  /** Parameters, exceptions and other objects in the policies' file: they apply to this version only. */
   readonly beside: readonly Subject[];
 }
 

@@ -1,4 +1,4 @@
-/** Shared by the subcommands of `rampart policy`: modules, settings, and a cluster if one is named. */
+/** Shared by the subcommands of `rampart policy`: modules, settings, and a cluster if one was named. */
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
@@ -24,14 +24,14 @@ import type { ModuleOptions } from './command.ts';
 export interface Means extends AsyncDisposable {
   readonly modules: Modules;
   readonly engine: OpenEvaluatorOptions & { readonly world: World; readonly hasCluster: boolean };
-  /** Client of the cluster, if it is used. */
+  /** Client of the cluster; undefined if no cluster is used. */
   readonly client: KubeClient | undefined;
   readonly signal: AbortSignal;
 }
 
 /**
- * @param given - What policies read, before the cluster.
- * @param named - The cluster, if it is called; without a kubeconfig, that of kubectl.
+ * @param given - Objects that policies read before they query the cluster.
+ * @param named - The cluster that policies may query, by default that of kubectl. Undefined: no cluster is used.
  * @throws {RampartError} `INPUT`, `SYSTEM`
  */
 export async function openMeans(
@@ -59,7 +59,7 @@ export async function openMeans(
       signal,
     }),
   );
-  // For ValidatingAdmissionPolicies and match conditions, which read with the rights of the API server.
+  // For ValidatingAdmissionPolicies and match conditions, which read as the API server does: with its permissions.
   const cluster = manifests.celReader(host.client && clusterReader(host.client));
   const expressions = host.hostCalls('', { contextAware: [] });
   const engine: Means['engine'] = {
@@ -76,7 +76,7 @@ export async function openMeans(
   return { modules, engine, client: host.client, signal, [Symbol.asyncDispose]: () => all.disposeAsync() };
 }
 
-/** The cluster of a command that calls one only if it is named. */
+/** The cluster of a command that uses one only if it is named. */
 export function namedCluster({ kubeconfig, context }: ClusterChoice): ClusterChoice | undefined {
   return kubeconfig === undefined && context === undefined ? undefined : { kubeconfig, context };
 }

@@ -73,7 +73,7 @@ async function fetched(name: string, options: ModuleOptions): Promise<FetchedMod
     throw new RampartError(errorCodes.INPUT, { what: `cannot read ${name}`, why: 'it does not exist' });
   await using means = await openMeans(options);
   const { pullSecret } = means.engine;
-  // Awaited here, because the fetcher is closed afterwards.
+  // Awaited here, because the fetcher is closed when this function returns.
   return await means.modules.fetch(isPath ? `file://${encodeURI(resolve(name))}` : name, {
     pullSecret,
     signal: means.signal,

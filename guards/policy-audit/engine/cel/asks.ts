@@ -43,9 +43,9 @@ function evaluationError(error: unknown): EvaluationError {
 
 let current: Asks | undefined;
 
-/** An evaluation that continues where it was interrupted. */
+/** An evaluation that can be repeated after an interruption. */
 interface Resumed {
-  /** Runs again with the answers that are known already. */
+  /** Starts the evaluation again; answers that are already known are reused. */
   rewind(): void;
 }
 
@@ -76,7 +76,7 @@ export class Asks {
   #pauseAt: number;
   #waiting: AbortSignal | undefined;
 
-  /** @param closed aborted once the policy is closed. */
+  /** @param closed - Aborted once the policy is closed. */
   constructor(
     world: World,
     { signal, deadlineMs = defaultDeadlineMs }: EvaluateOptions,
@@ -92,19 +92,19 @@ export class Asks {
   }
 
   /**
-   * The evaluation of this name; always the same, however often the policy is run.
+   * The evaluation of this name: always the same, however often the policy is run.
    *
-   * @param make makes it, and may ask.
+   * @param make - Creates the evaluation, and may make requests.
    */
   evaluation<T extends Resumed>(name: string, make: () => T): T {
-    // A name is always of the same kind.
+    // Evaluations of the same name have the same type.
     const evaluation = (this.#evaluations.get(name) as T | undefined) ?? make();
     this.#evaluations.set(name, evaluation);
     evaluation.rewind();
     return evaluation;
   }
 
-  /** Between two expressions: lets others run if it has taken long. @throws {EvaluationError} as `check`. */
+  /** Called between two expressions. If the evaluation has taken long, other work gets a turn. @throws {EvaluationError} like `check`. */
   pause(): void {
     const nowMs = performance.now();
     this.check(nowMs);
@@ -112,7 +112,7 @@ export class Asks {
     throw new Pending(setImmediate());
   }
 
-  /** @throws {EvaluationError} once it is too late, or it was cancelled. */
+  /** @throws {EvaluationError} if the time is up, or the evaluation was cancelled. */
   check(nowMs = performance.now()): void {
     for (const { aborted, reason } of this.#signals) {
       if (aborted) throw new EvaluationError('aborted', 'the evaluation was cancelled', { cause: reason });
@@ -124,7 +124,7 @@ export class Asks {
     return `the evaluation took longer than ${this.#deadlineMs} ms`;
   }
 
-  /** Runs the function as often as it takes to have all answers. @throws {EvaluationError} */
+  /** Runs the function again until all its requests have been answered. @throws {EvaluationError} */
   async answered<T>(run: () => T): Promise<T> {
     for (;;) {
       try {
@@ -138,7 +138,7 @@ export class Asks {
     }
   }
 
-  /** Undefined if there is no such object. @throws {CelError} */
+  /** The requested object; undefined if it does not exist. @throws {CelError} */
   object(reference: ObjectReference): JsonObject | undefined {
     const { apiVersion, kind, namespace, name } = reference;
     const known = { apiVersion, kind, name, ...(namespace !== undefined && { namespace }) };
@@ -152,7 +152,7 @@ export class Asks {
     return this.#askCluster('list', reference, known, (cluster, signal) => cluster.list(reference, signal));
   }
 
-  /** An error of the check is a decision, too: expressions see it through `errored()`. */
+  /** A check that fails is a decision, too: expressions see its error through `errored()`. */
   access(check: AccessCheck): AccessDecision {
     const { access } = this.#world;
     if (access === undefined) return { allowed: false, error: 'the policy has no authorizer' };
@@ -181,7 +181,7 @@ export class Asks {
     return this.#ask(key, (signal) => fetch(cluster, signal));
   }
 
-  /** The answer, if it is known or available at once. @throws {Pending} if it comes later. */
+  /** The answer, if it is known or available at once. @throws {Pending} if it has to be waited for. */
   #ask<T>(key: string, fetch: (signal: AbortSignal) => T | Promise<T>): T {
     if (!this.#answers.has(key)) this.#fetch(key, fetch);
     const known = this.#answers.get(key);

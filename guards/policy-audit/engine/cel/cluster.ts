@@ -23,7 +23,7 @@ export interface ListReference {
   readonly fieldSelector?: string;
 }
 
-/** Answers are given at once, or later. An error that it throws becomes the error of the expression. */
+/** Answers are given at once, or as promises. An error that a method throws becomes the error of the expression. */
 export interface ClusterReader {
   /** @returns undefined if there is no such object. */
   get(
@@ -34,7 +34,7 @@ export interface ClusterReader {
   list(reference: ListReference, signal: AbortSignal): JsonObject | Promise<JsonObject>;
 }
 
-/** Whether a user may do something: by a SubjectAccessReview, or by the server's own authorizer. */
+/** Checks whether a user may do something: by a SubjectAccessReview, or by the server's own authorizer. */
 export type AccessReader = (
   check: AccessCheck,
   signal: AbortSignal,
@@ -42,13 +42,13 @@ export type AccessReader = (
 
 /** Everything that expressions may ask for. */
 export interface World {
-  /** Without it, expressions that ask for objects fail. */
+  /** Undefined: expressions that request objects fail. */
   readonly cluster?: ClusterReader;
-  /** Without it, each check of `authorizer` has an error, and allows nothing. */
+  /** Undefined: each check of `authorizer` results in an error, and allows nothing. */
   readonly access?: AccessReader;
 }
 
-/** Whether a user may do something, through the host call `can_i`. */
+/** Checks whether a user may do something, by the host call `can_i`. */
 export function accessOf(hostCalls: HostCalls): AccessReader {
   return async ({ user, verb, path, fieldSelector, labelSelector, ...resource }, signal) => {
     const { username, ...more } = user;
@@ -83,7 +83,7 @@ async function called(
   return value;
 }
 
-/** The cluster, through the host calls of WebAssembly policies (namespace `kubernetes`). */
+/** Reads the cluster by the host calls of WebAssembly policies (namespace `kubernetes`). */
 export function clusterOf(hostCalls: HostCalls): ClusterReader {
   const call = (operation: string, payload: JsonObject, signal: AbortSignal): Promise<JsonObject> =>
     called(hostCalls, operation, payload, signal);

@@ -1,6 +1,6 @@
 /**
- * Runs a compiled policy on a request. Both kinds of policies share the expressions; the meaning of an error or a refusal is
- * that of the module `cel-policy`, or of Kubernetes' ValidatingAdmissionPolicy (apiserver
+ * Runs a compiled policy on a request. Both kinds of policies share the expressions; errors and refusals have the
+ * effects that they have in the module `cel-policy`, or in Kubernetes' ValidatingAdmissionPolicy (apiserver
  * `pkg/admission/plugin/policy/validating/validator.go`).
  */
 import { Authorizer, ResourceCheck, type CheckedUser } from '../../../../lib/cel/authorizer.ts';
@@ -16,9 +16,9 @@ import { EvaluationError, type JsonObject, type PolicyRequest } from '../evaluat
 import type { Asks } from './asks.ts';
 import { namespaceType, requestType, type Dialect } from './scope.ts';
 
-/** All expressions of a policy on one request, as in Kubernetes (apiserver `pkg/apis/cel/config.go`). */
+/** Cost limit of all expressions of a policy on one request, as in Kubernetes (apiserver `pkg/apis/cel/config.go`). */
 const perPolicyLimit = 10_000_000;
-/** All match conditions; a quarter of it. */
+/** Cost limit of all match conditions: a quarter of {@link perPolicyLimit}. */
 export const perMatchLimit = 2_500_000;
 
 /** The result of an expression. */
@@ -27,8 +27,8 @@ export type Result =
   | { readonly error: string; readonly why: EvaluationError['why'] };
 
 /**
- * The expressions of one policy on one request: one frame, one budget. It can be interrupted between two expressions, and
- * repeated: what has run keeps its result.
+ * The expressions of one policy on one request, with one frame and one budget. It can be interrupted between two
+ * expressions and repeated: expressions that have run keep their results.
  */
 export class Evaluation {
   readonly frame: Frame;
@@ -95,7 +95,7 @@ function placesOf({ variables }: Scope, used: ReadonlySet<string>) {
 
 export type CreateFrame = (request: PolicyRequest, asks: Asks, params?: JsonObject) => Frame;
 
-/** Creates frames of a scope for requests; created once all expressions of the scope are compiled. */
+/** Creates frames of a scope for requests. Call it once all expressions of the scope are compiled. */
 export function framesOf(dialect: Dialect, scope: Scope, used: ReadonlySet<string>): CreateFrame {
   const empty: readonly unknown[] = Array.from({ length: scope.size }, () => undefined);
   /** Costly variables are undefined unless an expression uses them. */
@@ -113,10 +113,10 @@ export function framesOf(dialect: Dialect, scope: Scope, used: ReadonlySet<strin
     return toCel(named, requestType);
   }
 
-  /** The namespace that the object is in; null for cluster-scoped objects. */
+  /** The namespace of the object; null if the object is cluster-scoped. */
   function namespaceValue(request: PolicyRequest, asks: Asks): unknown {
     const name = dialect === 'cel-policy' ? namespaceOf(request.object) : request.namespace;
-    // The namespace of a Namespace object is itself, which may not exist yet.
+    // The namespace of a Namespace is that object itself, which may not be stored yet.
     const { kind } = request as Partial<PolicyRequest>;
     const own = kind?.kind === 'Namespace' && kind.group === '';
     if (name === undefined || name === '' || own) return null;
@@ -127,7 +127,7 @@ export function framesOf(dialect: Dialect, scope: Scope, used: ReadonlySet<strin
 
   return (request, asks, params) => {
     const frame = empty.slice();
-    // The module decodes a missing value into an empty object; Kubernetes gives null.
+    // For a missing value, the module has an empty object, Kubernetes null.
     const absent = dialect === 'cel-policy' ? {} : null;
     frame[places.object] = request.object ?? absent;
     frame[places.oldObject] = request.oldObject ?? absent;
@@ -141,14 +141,14 @@ export function framesOf(dialect: Dialect, scope: Scope, used: ReadonlySet<strin
   };
 }
 
-/** A raw request, which is not an admission request, may lack any of it. */
+/** A raw request is not an admission request: any part of `userInfo` may be missing. */
 function authorizerOf({ userInfo }: Partial<PolicyRequest>, asks: Asks): Authorizer {
   const { username, uid, groups, extra } = (userInfo ?? {}) as Partial<CheckedUser>;
   const user = { ...(uid && { uid }), ...(groups && { groups }), ...(extra && { extra }) };
   return new Authorizer({ username: username ?? '', ...user }, (check) => asks.access(check));
 }
 
-/** A check of what the request itself does. */
+/** A check of the permission for what the request itself does. */
 function requestResourceOf(request: Partial<PolicyRequest>, authorizer: Authorizer): ResourceCheck {
   return new ResourceCheck(authorizer, {
     group: request.resource?.group ?? '',

@@ -49,7 +49,7 @@ function get({ reference }: Client, name: string): unknown {
   throw failure(`cannot get Kubernetes resource: there is no ${kind} ${name}${where}`);
 }
 
-/** With its padding or without, and lines of it. */
+/** Accepts base64 with or without padding, and line breaks. */
 function decodedBase64(text: string): Uint8Array {
   const plain = text.replaceAll(/[\r\n]/g, '');
   if (!/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$/.test(plain))

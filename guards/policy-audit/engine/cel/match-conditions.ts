@@ -33,7 +33,8 @@ export function compileMatchConditions(conditions: readonly unknown[], world: Wo
       try {
         match = await asks.answered(run);
       } catch (error) {
-        // Too costly or too late: like any condition that cannot be evaluated. A cancellation is passed on.
+        // An evaluation that is too costly or takes too long counts as a condition that cannot be evaluated. Only a cancellation is passed
+        // on.
         if (!(error instanceof EvaluationError) || error.why === 'aborted') throw error;
         match = { matched: false, error: error.message };
       }

@@ -12,17 +12,17 @@ export type Match =
   | { readonly matched: false; readonly error?: undefined; readonly condition: string }
   | { readonly matched: false; readonly error: string };
 
-/** With the requested objects, as in a verdict. */
+/** Also contains the objects that were requested, as a verdict does. */
 export type AskedMatch = Match & { readonly asked?: readonly AskedOfCluster[] };
 
 /** Conditions that are ready for evaluation. */
 export interface Matcher {
-  /** The problems of the conditions, by field; none may be evaluated then. */
+  /** The problems of the conditions, sorted by field. If there are any, no condition may be evaluated. */
   readonly problems: readonly string[];
   match(request: PolicyRequest, options?: EvaluateOptions): Promise<AskedMatch>;
 }
 
-/** A false condition decides, whatever errors the others have. */
+/** If a condition is false, the policy does not apply, even if others have errors. */
 export function matchAll(conditions: readonly CompiledCondition[], evaluation: Evaluation): Match {
   const errors: string[] = [];
   for (const { name, source, expression } of conditions) {

@@ -1,6 +1,6 @@
 /**
- * Policies that mutate: expressions that give JSON patches or configurations, applied one after the other (apiserver
- * `pkg/admission/plugin/policy/mutating`).
+ * Policies that mutate: their expressions yield JSON patches or configurations, which are applied one after the
+ * other (apiserver `pkg/admission/plugin/policy/mutating`).
  */
 import { CelMessage } from '../../../../lib/cel/values.ts';
 import { mergeApplied } from '../../../../lib/apiserver/apply/merge.ts';
@@ -18,13 +18,13 @@ import type { ParamsFound } from './params.ts';
 import type { CompiledMutation, CompiledPolicy } from './policy.ts';
 
 export interface Mutated {
-  /** The object as the policy wants it; undefined if unchanged. */
+  /** The object as changed by the policy; undefined if unchanged. */
   readonly mutated: JsonObject | undefined;
-  /** Mutations that failed: the others count all the same, if the policy ignores failures. */
+  /** Mutations that failed. If the policy ignores failures, all others are still applied. */
   readonly errors: readonly { readonly why: EvaluationError['why']; readonly message: string }[];
 }
 
-/** For each parameter, each expression, which sees the changes of those before it. */
+/** Evaluates each expression for each parameter; each sees the changes of those before it. */
 export function mutatedObject(
   policy: CompiledPolicy,
   {
@@ -71,7 +71,7 @@ export function mutatedObject(
   return { mutated: deepEqual(object, current) ? undefined : current, errors };
 }
 
-/** @throws {Error} why the object cannot be changed like that */
+/** @throws {Error} that says why the object cannot be changed like that */
 function changed(
   object: JsonObject,
   value: unknown,
@@ -86,7 +86,7 @@ function changed(
   const [kept] = unchangeable(object, result);
   if (kept !== undefined)
     throw new Error(`expression '${source}' changes ${kept}, which no policy may change`);
-  // Cloned: parts shared with the object of the request must not change.
+  // Cloned: what it shares with the request's object must not change.
   const completed = cloneJson(result) as JsonObject;
   model?.complete(completed);
   return completed;
@@ -136,7 +136,7 @@ function atomicParts(value: unknown, type: ApplyType, path: string): string[] {
   if (!isObject(value) || type.map === undefined) return [];
   const { map } = type;
   const own = map.atomic ? [path] : [];
-  // Without a schema, maps are merged field by field; lists are not.
+  // Without a schema, maps are merged field by field, but lists are replaced.
   const isKnown = (name: string): boolean => map.fields.has(name) || map.rest === schemaless;
   return [
     ...own,
@@ -148,7 +148,7 @@ function atomicParts(value: unknown, type: ApplyType, path: string): string[] {
 
 const changeable: ReadonlySet<string> = new Set(['annotations', 'finalizers', 'labels', 'ownerReferences']);
 
-/** Differing fields of an object that policies may not change. */
+/** Fields that differ, and that policies may not change. */
 function unchangeable(before: JsonObject, after: JsonObject): string[] {
   const [old, now] = [metadataOf(before), metadataOf(after)];
   const names = new Set([...Object.keys(old), ...Object.keys(now)]);

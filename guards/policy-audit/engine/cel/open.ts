@@ -25,11 +25,11 @@ export interface CelOptions extends World {
 }
 
 /**
- * Opens a policy of expressions. Settings that cannot work can be opened, too: `validateSettings` says what is wrong with them.
+ * Opens a policy of expressions. This also works with invalid settings: `validateSettings` reports their problems.
  *
- * @param settings those of the module `cel-policy`: `variables`, `validations`, `paramKind`, `paramRef`, `failurePolicy`; for
- *   the dialect of Kubernetes the spec of a ValidatingAdmissionPolicy with the `paramRef` of its binding.
- *
+ * @param settings - Those of the module `cel-policy`: `variables`, `validations`, `paramKind`, `paramRef`,
+ * `failurePolicy`; for the dialect of Kubernetes, the spec of a ValidatingAdmissionPolicy with the `paramRef` of
+ * its binding.
  * @example
  * await using policy = openCelEvaluator({ validations: [{ expression: 'object.spec.replicas <= 5' }] });
  * const { allowed, message } = await policy.evaluate(request);

@@ -9,7 +9,7 @@ import type { Asks } from './asks.ts';
 import type { CompiledPolicy } from './policy.ts';
 import type { ParamRef } from './settings.ts';
 
-/** A single empty one if the policy has no parameters. */
+/** The parameters that were found; a single `undefined` if the policy has no parameters. */
 export type ParamsFound = readonly (JsonObject | undefined)[];
 
 const none: ParamsFound = [undefined];

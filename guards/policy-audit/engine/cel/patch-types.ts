@@ -1,6 +1,6 @@
 /**
- * `JSONPatch{...}` and `Object{...}`: the results of mutating expressions (apiserver `pkg/cel/mutation`). Objects have any
- * fields they are given; a part of one is named by its path: `Object.spec.template`.
+ * `JSONPatch{...}` and `Object{...}`: the results of mutating expressions (apiserver `pkg/cel/mutation`). An
+ * object may have any fields; the type of a part of it is named by the part's path: `Object.spec.template`.
  */
 import type { MessageType } from '../../../../lib/cel/code.ts';
 import { durationText } from '../../../../lib/cel/format-text.ts';
@@ -17,7 +17,7 @@ import {
 
 const patchFields: Readonly<Record<string, Type>> = { op: string, path: string, from: string, value: dyn };
 
-/** For `Scope.declareMessages`. */
+/** The type with this name, for `Scope.declareMessages`. */
 export function patchTypes(name: string): MessageType | undefined {
   const isPatch = name === 'JSONPatch';
   if (!isPatch && name !== 'Object' && !name.startsWith('Object.')) return undefined;
@@ -32,8 +32,8 @@ export function patchTypes(name: string): MessageType | undefined {
 }
 
 /**
- * The types of parts of an object that are not named by their paths: `Object.spec.wrong{}` in `spec.template`. Upstream checks no more of
- * them than that.
+ * The types of parts of an object that do not match the paths of the parts: `Object.spec.wrong{}` in
+ * `spec.template`. Upstream checks no more than that.
  */
 export function misnamedParts(value: unknown): string[] {
   return value instanceof CelMessage ? misnamed(value, value.type) : [];

@@ -19,7 +19,7 @@ export interface CompiledPolicy {
   readonly validations: readonly CompiledValidation[];
   readonly auditAnnotations: readonly (CompiledSource & { readonly key: string })[];
   readonly mutations: readonly CompiledMutation[];
-  /** The variables of the scope that expressions use. */
+  /** The variables of the scope that are used by expressions. */
   readonly used: ReadonlySet<string>;
 }
 
@@ -36,11 +36,11 @@ export interface CompiledCondition extends CompiledSource {
   readonly name: string;
 }
 
-/** Compiles what it can; the rest is reported in the problems. */
+/** Compiles what can be compiled; the rest is reported in the problems. */
 export function compilePolicy(settings: CelSettings, dialect: Dialect, problems: Problems): CompiledPolicy {
   const scope = policyScope(dialect, settings.paramKind !== undefined);
   const { validations: rules, auditAnnotations: notes, mutations: patches } = settings;
-  // The module knows only validations: it would ignore everything else.
+  // The module ignores everything but validations.
   const known = dialect === 'cel-policy' ? rules.length : rules.length + notes.length + patches.length;
   if (known === 0) problems.required('validations', 'validations must contain at least one item');
   const compiler = new PolicyCompiler(scope, problems);
@@ -92,7 +92,7 @@ export class PolicyCompiler {
         continue;
       }
       const compiled = this.compile(expression, undefined, `${at}.expression`);
-      // An expression that uses a variable that does not compile is not at fault.
+      // An expression that uses this variable must not fail because the variable does not compile.
       if (compiled === undefined) this.#scope.declare(known, { kind: 'dyn' });
       else this.#scope.define(known, compiled);
     }
@@ -106,8 +106,8 @@ export class PolicyCompiler {
   }
 
   /**
-   * @param wanted - Kinds of types, or the names of types. Undefined: any.
-   * @returns undefined if it is empty or does not compile.
+   * @param wanted - Allowed kinds of types, or names of types. Undefined: any.
+   * @returns undefined if the source is empty or does not compile.
    */
   compile(source: string, wanted: readonly string[] | undefined, field: string): Expression | undefined {
     if (source.trim() === '') return undefined;
@@ -122,7 +122,7 @@ export class PolicyCompiler {
       this.#problems.invalid(field, source, `must evaluate to ${types} but got ${typeText(compiled.type)}`);
       return undefined;
     }
-    // A variable that nothing uses is never run.
+    // Only the variables that expressions use are evaluated.
     if (wanted !== undefined) for (const name of compiled.variables) this.used.add(name);
     return compiled;
   }

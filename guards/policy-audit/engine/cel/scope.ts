@@ -8,7 +8,7 @@ import type { CelType } from '../../../../lib/cel/types.ts';
 import { allFunctions } from '../../../../lib/cel/environment.ts';
 import { policyFunctions } from './library-cluster.ts';
 
-/** Whose rules apply if the two differ. */
+/** Which rules apply where the two differ. */
 export type Dialect = 'cel-policy' | 'validating-admission-policy';
 
 const text: CelType = { kind: 'string' };
@@ -27,7 +27,7 @@ const mapOf = (element: CelType): CelType => ({ kind: 'map', element });
 const kind = object({ group: text, version: text, kind: text });
 const resource = object({ group: text, version: text, resource: text });
 
-/** A request without its objects, which are variables of their own. */
+/** A request without its objects, which are separate variables. */
 export const requestType = object({
   kind,
   resource,
@@ -79,7 +79,8 @@ export function policyScope(dialect: Dialect, params: boolean): Scope {
       variables: { type: object({}) },
       ...(params && { params: { type: dyn } }),
     },
-    // Match conditions and policies of Kubernetes are evaluated as by the API server, with the rights of this process: they read nothing themselves.
+    // Match conditions and policies of Kubernetes get only the API server's functions, none of which reads the cluster: here they would
+    // read with the permissions of this process.
     typed ? allFunctions() : policyFunctions(),
   );
   scope.declareMessages(patchTypes);

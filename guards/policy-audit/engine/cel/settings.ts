@@ -28,10 +28,10 @@ export interface AuditAnnotation {
 }
 
 export interface Mutation {
-  /** `Object{...}` that is merged into the object, or operations of a JSON patch. */
+  /** `ApplyConfiguration`: an `Object{...}` that is merged into the object. `JSONPatch`: a list of operations. */
   readonly patchType: 'ApplyConfiguration' | 'JSONPatch';
   readonly expression: string;
-  /** The field with the expression: `jsonPatch`. */
+  /** Name of the field that contains the expression: `jsonPatch`. */
   readonly field: string;
 }
 
@@ -58,11 +58,11 @@ export interface Problem {
   readonly reason:
     'FieldValueInvalid' | 'FieldValueNotSupported' | 'FieldValueRequired' | 'FieldValueTooMany';
   readonly field: string;
-  /** In the words of Kubernetes: the kind of problem, the value, why. */
+  /** In the words of Kubernetes: the kind of problem, the value, the reason. */
   readonly message: string;
 }
 
-/** As one line. */
+/** The problem as one line. */
 export function problemText({ field, message }: Problem): string {
   return `${field}: ${message}`;
 }
@@ -145,7 +145,7 @@ function validation(at: Reader, problems: Problems): Validation {
   return { expression, message, messageExpression, reason: at.oneOf('reason', reasons) ?? 'Invalid' };
 }
 
-/** As in a MutatingAdmissionPolicy. */
+/** Parses a mutation of a MutatingAdmissionPolicy. */
 function mutation(at: Reader, problems: Problems): Mutation {
   const type = at.oneOf('patchType', ['ApplyConfiguration', 'JSONPatch']);
   if (type === undefined) problems.required(`${at.path}.patchType`, 'patchType is not specified');
@@ -191,7 +191,7 @@ function paramRef(at: Reader, problems: Problems): ParamRef | undefined {
   };
 }
 
-/** Fields of an object that a person wrote. */
+/** Reads the fields of an object that was written by hand. */
 class Reader {
   readonly value: JsonObject;
   readonly path: string;
@@ -207,7 +207,7 @@ class Reader {
     return this.path === '' ? name : `${this.path}.${name}`;
   }
 
-  /** Empty if it is not given. */
+  /** The text of a field; empty if the field is missing. */
   text(name: string): string {
     const value = fieldOf(this.value, name) ?? '';
     if (typeof value === 'string') return value;
@@ -215,7 +215,7 @@ class Reader {
     return '';
   }
 
-  /** Like `text`, and a problem if it is blank. */
+  /** Like `text`, but reports a problem if the text is blank. */
   required(name: string): string {
     const text = this.text(name);
     if (text.trim() === '') this.#problems.required(this.#at(name), `${name} is not specified`);

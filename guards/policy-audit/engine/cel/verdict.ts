@@ -12,7 +12,7 @@ import { matchAll } from './matching.ts';
 const maxMessageBytes = 5 * 1024;
 
 const codes = {
-  // Kubernetes answers 422 for Invalid, the module 400.
+  // For Invalid, Kubernetes answers with 422, the module with 400.
   'cel-policy': { Invalid: 400, Unauthorized: 401, Forbidden: 403, RequestEntityTooLarge: 413 },
   'validating-admission-policy': {
     Invalid: 422,
@@ -39,7 +39,7 @@ export function verdictOf(
   );
 }
 
-/** One for each parameter, created when the one before has run. */
+/** One evaluation for each parameter; each is created after the previous one has run. */
 function* evaluationsOf(
   frameOf: CreateFrame,
   request: PolicyRequest,
@@ -76,7 +76,7 @@ function refused({ dialect }: CompiledPolicy, { validation }: CompiledValidation
 const defaultMessage = ({ validation }: CompiledValidation): string =>
   validation.message.trim() || `failed expression: ${validation.expression.trim()}`;
 
-/** The module has no verdict if it cannot create the message. */
+/** If the message cannot be created, the module gives no verdict. */
 function moduleMessage(evaluation: Evaluation, compiled: CompiledValidation): string {
   const { messageExpression, validation } = compiled;
   if (messageExpression === undefined) return defaultMessage(compiled);
@@ -85,7 +85,7 @@ function moduleMessage(evaluation: Evaluation, compiled: CompiledValidation): st
   return typeof result.value === 'string' && result.value !== '' ? result.value : defaultMessage(compiled);
 }
 
-/** Kubernetes falls back to the other messages. */
+/** If the message cannot be created, Kubernetes falls back to other messages. */
 function kubernetesMessage(evaluation: Evaluation, compiled: CompiledValidation): string {
   const { messageExpression, validation } = compiled;
   if (messageExpression === undefined) return defaultMessage(compiled);
@@ -95,7 +95,7 @@ function kubernetesMessage(evaluation: Evaluation, compiled: CompiledValidation)
   return usable ? text : defaultMessage(compiled);
 }
 
-/** All validations run; the first that refuses determines the message and code, all become causes. */
+/** Runs all validations. The first one that refuses determines the message and the code; each that refuses is a cause. */
 function allFailures(
   policy: CompiledPolicy,
   evaluations: Iterable<Evaluation>,
@@ -153,7 +153,7 @@ function annotate(
     const text = typeof result.value === 'string' ? result.value.trim() : '';
     if (text === '') continue;
     const known = Object.hasOwn(annotations, key) ? annotations[key] : undefined;
-    // For several parameters, all different values.
+    // If there are several parameters, all distinct values are joined.
     if (known?.split(', ').includes(text) !== true)
       annotations[key] = known === undefined ? text : `${known}, ${text}`;
   }

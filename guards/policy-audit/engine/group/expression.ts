@@ -1,6 +1,6 @@
 /**
- * The expression of a policy group: calls of its members by their names, joined by `&&`, `||`, `!` and parentheses. That is
- * what both Kubewarden's controller (with CEL) and its server (with Rhai) accept.
+ * The expression of a policy group: calls of its members by their names, joined by `&&`, `||`, `!` and
+ * parentheses. Both Kubewarden's controller (which uses CEL) and its server (which uses Rhai) accept just that.
  */
 
 export type GroupNode =
@@ -118,7 +118,7 @@ function parseTokens(all: readonly Token[]): GroupNode {
   return node;
 }
 
-/** The calls of members, in their order. */
+/** The calls of members, in the order of the expression. */
 export function membersOf(node: GroupNode): { readonly name: string; readonly column: number }[] {
   switch (node.op) {
     case 'member':
@@ -134,8 +134,8 @@ export function membersOf(node: GroupNode): { readonly name: string; readonly co
 }
 
 /**
- * Decides, evaluating members only as needed. The result of a member that cannot be evaluated is unknown: the answer is
- * `undefined` unless the others decide. So `!broken()` allows nothing.
+ * Decides, evaluating members only as needed. The result of a member that cannot be evaluated is unknown, and so
+ * is that of the expression (`undefined`) unless the other members decide. So `!broken()` allows nothing.
  */
 export async function decideGroup(
   node: GroupNode,

@@ -23,18 +23,17 @@ export interface GroupSpec {
   readonly expression: string;
   /** The message for a refused request. */
   readonly message: string;
-  /** Keyed by the names that the expression calls. The group disposes them. */
+  /** Keyed by the names that the expression calls. The group disposes the members. */
   readonly members: ReadonlyMap<string, Evaluator>;
-  /** Members that declare themselves mutating, which a group cannot be. */
+  /** Members whose metadata declares them as mutating, which a group does not allow. */
   readonly mutating?: ReadonlySet<string>;
 }
 
 /**
- * Opens a group. One that cannot work can be opened, too: `validateSettings` says what is wrong with it.
+ * Opens a group. This also works for an invalid group: `validateSettings` reports its problems.
  *
- * @example
- * await using group = openGroupEvaluator({ expression: 'a() || b()', message: 'neither a nor b', members });
- * const { allowed, causes } = await group.evaluate(request);
+ * @example await using group = openGroupEvaluator({ expression: 'a() || b()', message: 'neither a nor b', members
+ * }); const { allowed, causes } = await group.evaluate(request);
  */
 export function openGroupEvaluator(spec: GroupSpec): Evaluator {
   return new GroupEvaluator(spec);
@@ -59,7 +58,7 @@ class GroupEvaluator implements Evaluator {
     ];
   }
 
-  /** The group's own problems, and those of its members with their settings. */
+  /** Reports problems of the group itself, and problems of its members' settings. */
   async validateSettings(options?: EvaluateOptions): Promise<SettingsVerdict> {
     const problems = [...this.#problems];
     for (const [name, member] of this.#spec.members) {
@@ -96,7 +95,7 @@ export function groupProblems(group: ExpressionOfGroup): readonly string[] {
   return understand(group).problems;
 }
 
-/** Parses the expression and compares it with the members. */
+/** Parses the expression and checks that it matches the members. */
 function understand({ expression, members }: ExpressionOfGroup): {
   readonly tree?: GroupNode;
   readonly problems: readonly string[];
@@ -116,7 +115,7 @@ function understand({ expression, members }: ExpressionOfGroup): {
   return { tree, problems };
 }
 
-/** One request to the group: each member is evaluated once, however often the expression calls it. */
+/** The evaluation of one request: each member is evaluated once, however often the expression calls it. */
 class Round {
   readonly #spec: GroupSpec;
   readonly #request: PolicyRequest;
@@ -149,12 +148,12 @@ class Round {
     }
   }
 
-  /** @throws {EvaluationError} if members that could not be evaluated would decide. */
+  /** @throws {EvaluationError} if the result depends on members that could not be evaluated. */
   verdict(allowed: boolean | undefined): Verdict {
     const causes: { field: string; message: string }[] = [];
     const asked: AskedOfCluster[] = [];
     let failed: EvaluationError | undefined;
-    // In the order of the members, whatever order they were evaluated in.
+    // Causes are in the order of the members, not in that of their evaluation.
     for (const name of this.#spec.members.keys()) {
       const answer = this.#answers.get(name);
       if (answer === undefined) continue;

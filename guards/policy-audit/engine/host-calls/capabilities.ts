@@ -1,10 +1,7 @@
-/**
- * The host calls that a policy may make: `namespacedPoliciesCapabilities` of a PolicyServer, with Kubewarden's
- * them.
- */
+/** The host calls that a policy may make: `namespacedPoliciesCapabilities` of a PolicyServer, in Kubewarden's notation. */
 import { errorCodes, RampartError } from '../../../../lib/errors/errors.ts';
 
-/** Grantable capabilities, by namespace. A namespace's operations may have a version before their name. */
+/** Capabilities that can be granted, by namespace. The name of an operation may be preceded by a version. */
 export const capabilities: Readonly<Record<string, readonly string[]>> = {
   cache: ['get', 'set'],
   crypto: ['v1/is_certificate_trusted'],
@@ -18,16 +15,15 @@ const paths = Object.entries(capabilities).flatMap(([namespace, operations]) =>
 );
 
 /**
- * Patterns: `*`, `oci/*`, `oci/v2/*`, `oci/v1/verify`.
+ * Granted capabilities, given as patterns: `*`, `oci/*`, `oci/v2/*`, `oci/v1/verify`.
  *
- * @example
- * new HostCapabilities(['oci/*', 'net/v1/dns_lookup_host']).allows('oci/v1/verify'); // true
+ * @example new HostCapabilities(['oci/*', 'net/v1/dns_lookup_host']).allows('oci/v1/verify'); // true
  */
 export class HostCapabilities {
   readonly #prefixes: readonly string[];
   readonly #exact: ReadonlySet<string>;
 
-  /** Without patterns, nothing is granted. @throws {RampartError} `INPUT` for a pattern that names nothing. */
+  /** Without patterns, nothing is granted. @throws {RampartError} `INPUT` for a pattern that matches no capability. */
   constructor(patterns: readonly string[]) {
     const trimmed = patterns.map((pattern) => pattern.trim());
     for (const pattern of trimmed) check(pattern);
@@ -37,7 +33,7 @@ export class HostCapabilities {
     this.#exact = new Set(trimmed);
   }
 
-  /** @param path as `kubernetes/get_resource`. */
+  /** @param path - Such as `kubernetes/get_resource`. */
   allows(path: string): boolean {
     return this.#exact.has(path) || this.#prefixes.some((prefix) => path.startsWith(prefix));
   }

@@ -1,4 +1,4 @@
-/** `crypto`: whether a certificate is trusted by a chain of others, for signing code, at a time. */
+/** `crypto`: whether a certificate for code signing is trusted at a given time, by a chain of other certificates. */
 import { X509Certificate } from 'node:crypto';
 
 import type { JsonObject } from '../evaluator.ts';
@@ -29,7 +29,7 @@ export function certificateTrust(payload: unknown, nowMs: number = Date.now()): 
   return trustBy(certificate, chain.map(certificateOf), atMs);
 }
 
-/** The last of a chain is its root, which is trusted unconditionally. */
+/** The last certificate of a chain is the root, which is trusted unconditionally. */
 function trustBy(certificate: X509Certificate, chain: readonly X509Certificate[], atMs: number): Trust {
   if (certificate.ca) return distrust('Certificate not trusted: CaUsedAsEndEntity');
   if (!isFor(certificate, codeSigning, true)) return distrust('Certificate not trusted: RequiredEkuNotFound');
@@ -55,12 +55,15 @@ function trustBy(certificate: X509Certificate, chain: readonly X509Certificate[]
   return distrust('Certificate not trusted: UnknownIssuer');
 }
 
-/** Compares the names only; the key decides whether it really issued the certificate. */
+/** Compares the names only; the signature shows whether the certificate was really issued by this issuer. */
 function isIssuer({ subject }: X509Certificate, { issuer }: X509Certificate): boolean {
   return subject === issuer;
 }
 
-/** Whether its extended key usages (`keyUsage` in Node.js) allow this one. Without any, `mustSay` decides. */
+/**
+ * Whether the certificate's extended key usages (`keyUsage` in Node.js) allow this usage. If it has none, it is
+ * allowed unless `mustSay` is set.
+ */
 function isFor(certificate: X509Certificate, usage: string, mustSay: boolean): boolean {
   const usages = (certificate.keyUsage as readonly string[] | undefined) ?? [];
   return usages.length === 0 ? !mustSay : usages.includes(usage);
@@ -70,7 +73,7 @@ function certificateOf(value: unknown): X509Certificate {
   const { encoding, data } = payloadObject(value);
   try {
     if (encoding !== 'Pem' && encoding !== 'Der') throw new Error('unknown encoding');
-    // Libraries for policies write bytes as a list of numbers, or in base64.
+    // Policy SDKs encode bytes as a list of numbers, or in base64.
     const bytes = Array.isArray(data) ? Buffer.from(data as number[]) : Buffer.from(String(data), 'base64');
     return new X509Certificate(bytes);
   } catch (error) {

@@ -1,4 +1,4 @@
-/** Policies' read access to a cluster, whatever the source: the API, or caches of it. */
+/** Policies' read access to a cluster, either through the API or from caches. */
 import type { AskedOfCluster, JsonObject } from '../evaluator.ts';
 
 /** A kind that a policy may query. */
@@ -8,7 +8,7 @@ export interface KindName {
 }
 
 export interface ReadOptions {
-  /** The current state, not that of some seconds ago. */
+  /** Whether the current state is needed, not a cached one that may be some seconds old. */
   readonly fresh?: boolean;
   readonly signal?: AbortSignal | undefined;
 }
@@ -20,28 +20,28 @@ export interface ListSelection {
   readonly fieldSelector?: string | undefined;
 }
 
-/** Callers must not change the objects that it returns. All methods throw errors whose messages a policy may see. */
+/** Callers must not change the returned objects. All methods throw errors whose messages a policy may see. */
 export interface ClusterReader {
-  /** Undefined if it does not exist. */
+  /** The object; undefined if it does not exist. */
   get(
     kind: KindName,
     target: { readonly name: string; readonly namespace?: string | undefined },
     options?: ReadOptions,
   ): Promise<JsonObject | undefined>;
   list(kind: KindName, selection: ListSelection, options?: ReadOptions): Promise<readonly JsonObject[]>;
-  /** As in paths: `deployments`. */
+  /** The plural, as in API paths: `deployments`. */
   plural(kind: KindName, options?: ReadOptions): Promise<string>;
-  /** @param spec of a SubjectAccessReview. @returns its status. */
+  /** @param spec - The spec of a SubjectAccessReview. @returns its status. */
   canI(spec: JsonObject, options?: ReadOptions): Promise<JsonObject>;
 }
 
-/** The request of an access check. */
+/** How an access check appears among a verdict's requests. */
 export const askedAccess: AskedOfCluster = {
   apiVersion: 'authorization.k8s.io/v1',
   kind: 'SubjectAccessReview',
 };
 
-/** The request of a host call; undefined if it has none or is malformed. */
+/** How a host call appears among a verdict's requests; undefined if the call requests nothing or is malformed. */
 export function askedOf(
   { namespace, operation }: { readonly namespace: string; readonly operation: string },
   payload: Uint8Array,

@@ -1,12 +1,16 @@
 /**
- * The fields of an object that a policy requests: `metadata.name`, `spec.containers.image`. A path goes through lists to each item.
+ * The fields of an object that a policy requests: `metadata.name`, `spec.containers.image`. A path that meets a
+ * list applies to each item.
  */
 import type { JsonObject } from '../evaluator.ts';
 
-/** Undefined: everything below. */
+/** A value of `undefined` stands for everything below that field. */
 export interface FieldMask extends ReadonlyMap<string, FieldMask | undefined> {}
 
-/** Undefined if everything is requested: no mask, or an empty one. @throws {Error} if it is not a list of strings. */
+/**
+ * Parses a mask; undefined if everything is requested: without a mask, or with an empty one. @throws {Error} if it
+ * is not a list of strings.
+ */
 export function maskOf(paths: unknown): FieldMask | undefined {
   if (paths === undefined || paths === null) return undefined;
   if (!Array.isArray(paths) || !paths.every((path) => typeof path === 'string')) {

@@ -1,4 +1,4 @@
-/** The host calls of one policy, each checked before anything is done. */
+/** The host calls of one policy. Each is checked before anything is done for it. */
 import { lookup } from 'node:dns/promises';
 
 import { messageOf } from '../../../../lib/errors/errors.ts';
@@ -16,8 +16,8 @@ export interface PolicyHostCallsOptions {
   /** For logs: `clusterwide-labels`. */
   readonly policy: string;
   /**
-   * All of them ({@link everyCapability}) for a cluster policy; for a namespaced policy, what its PolicyServer's
-   * `namespacedPoliciesCapabilities` grants.
+   * For a cluster policy, all capabilities ({@link everyCapability}); for a namespaced policy, those in
+   * `namespacedPoliciesCapabilities` of its PolicyServer.
    */
   readonly capabilities: HostCapabilities;
   /** True for a namespaced policy: hides from its author what listens at the hosts that it names. */
@@ -29,15 +29,15 @@ export interface PolicyHostCallsOptions {
   readonly cluster?: ClusterReader | undefined;
   readonly images?: ImageSource | undefined;
   readonly verifier?: ImageVerifier | undefined;
-  /** The addresses of a host. By default, as resolved by this machine. */
+  /** Returns the addresses of a host. Default: as resolved by this machine. */
   readonly lookupHost?: (host: string) => Promise<readonly string[]>;
 }
 
-/** Rampart's own binding, for policies in Rego: the plural of a kind. Guests cannot call through it. */
+/** Namespace of Rampart's own host call, by which policies in Rego get the plural of a kind. Guests cannot use it. */
 export const ownBinding = 'rampart';
 
 const encoder = new TextEncoder();
-/** Limit for one policy, each logged once. */
+/** Limit of the refused calls that are logged for one policy. Each is logged once. */
 const MAX_REPORTED = 100;
 
 /** Keyed by the names of Kubewarden's levels. */
@@ -102,7 +102,7 @@ function isLog({ binding, namespace, operation }: HostOperation): boolean {
   return binding === 'kubewarden' && namespace === 'tracing' && operation === 'log';
 }
 
-/** @throws {Error} with upstream's words, before the payload is parsed. */
+/** @throws {Error} with upstream's message, before the payload is parsed. */
 function check(
   { binding, namespace, operation }: HostOperation,
   allowed: HostCapabilities,
@@ -124,11 +124,11 @@ function check(
   }
 }
 
-/** Logs what a policy was refused, and its own log messages. */
+/** Logs what a policy was refused, and the log messages of the policy itself. */
 class Reporter {
   readonly #policy: string;
   readonly #logger: Logger;
-  /** Each is logged once: a policy asks again with each request. */
+  /** Each refusal is logged only once: a policy repeats its calls with each request. */
   readonly #reported = new Set<string>();
 
   constructor({ policy, logger }: PolicyHostCallsOptions) {
@@ -143,7 +143,7 @@ class Reporter {
     return false;
   }
 
-  /** @throws the error without what the log gets instead. */
+  /** @throws the error, without details that a tenant must not see: these are only logged. */
   readonly hide = (error: unknown): never => {
     const reported = forTenant(error);
     if (reported !== error && this.#isNew(messageOf(error)))

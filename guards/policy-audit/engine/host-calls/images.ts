@@ -1,11 +1,11 @@
-/** `oci`: what registries say about an image. */
+/** `oci`: data about images, from their registries. */
 import type { PullOptions, Registry } from '../../../../lib/oci/registry.ts';
 import type { JsonObject } from '../evaluator.ts';
 import { payloadObject, payloadText } from './payload.ts';
 
 /** Policies' requests to registries; see {@link imagesOf}. */
 export interface ImageSource {
-  /** `sha256:...` of the manifest or index that a reference points at. */
+  /** `sha256:...`: the digest of the manifest or index that a reference points to. */
   digest(image: string, signal?: AbortSignal): Promise<string>;
   /** The manifest or index as stored in the registry. */
   manifest(image: string, signal?: AbortSignal): Promise<JsonObject>;
@@ -21,7 +21,7 @@ export interface ImageAndConfig {
 
 /** Verifies signatures of an image: `v1/verify`, `v2/verify`. */
 export interface ImageVerifier {
-  /** @param input as SigstoreVerificationInputV1 or V2. @throws {Error} whose message says why it is not trusted. */
+  /** @param input - A SigstoreVerificationInputV1 or V2. @throws {Error} whose message says why the image is not trusted. */
   verify(input: JsonObject, signal?: AbortSignal): Promise<{ readonly digest: string }>;
 }
 
@@ -51,7 +51,7 @@ export async function answerOci(
 
 export type ManifestRegistry = Pick<Registry, 'digestOf' | 'manifest' | 'pull'>;
 
-/** Tags are resolved each time: whether one has moved is what policies want to know. */
+/** Tags are resolved for each call, since policies want to notice when a tag has moved. */
 export function imagesOf(
   open: () => Promise<ManifestRegistry>,
   options: Omit<PullOptions, 'signal'> = {},

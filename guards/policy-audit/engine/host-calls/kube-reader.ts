@@ -1,6 +1,6 @@
 /**
- * A cluster, read through its API. Answers are cached for some seconds, so that a scan of a thousand pods does not fetch a
- * thousand times the same Namespace; upstream's policy server does so too.
+ * Reads a cluster through its API. Answers are cached for some seconds, so that a scan of a thousand pods does not
+ * fetch the same Namespace a thousand times; upstream's policy server does the same.
  */
 import { apiResources } from '../../../../lib/kube/client/discovery.ts';
 import type { KubeClient } from '../../../../lib/kube/client/client.ts';
@@ -13,7 +13,7 @@ import type { ClusterReader, KindName, ListSelection, ReadOptions } from './clus
 
 /** How long one answer is kept. */
 const keptMs = 5000;
-/** Cached answers; the oldest is evicted first. */
+/** Limit of cached answers; the oldest is evicted first. */
 const keptAnswers = 256;
 /** Items of a list that are requested at a time. */
 const pageSize = 500;
@@ -29,7 +29,7 @@ type Client = Pick<KubeClient, 'get' | 'getPath' | 'list' | 'create'>;
 export class KubeClusterReader implements ClusterReader {
   readonly #client: Client;
   readonly #answers: SingleFlightCache<unknown>;
-  /** The served kinds rarely change; those not found are looked up again. */
+  /** Cached, since the served kinds rarely change. Kinds that were not found are looked up again. */
   readonly #types = new Map<string, ResourceType>();
 
   constructor(client: Client, clock?: Pick<Clock, 'monotonicMs'>) {
@@ -117,7 +117,7 @@ export class KubeClusterReader implements ClusterReader {
   }
 }
 
-/** As the API serves it; undefined if its group does not have it. @throws {KubeError} a 404 without the group */
+/** The kind as served by the API; undefined if its group does not contain it. @throws {KubeError} a 404 if the group does not exist */
 export async function servedType(
   client: KubeClient,
   { apiVersion, kind }: KindName,
@@ -134,7 +134,7 @@ function named({ apiVersion, kind }: KindName): string {
   return `${apiVersion}/${kind}`;
 }
 
-/** Items of a list have no apiVersion and kind. */
+/** Adds apiVersion and kind, which items of a list do not have. */
 function withType(object: KubeObject, { apiVersion, kind }: KindName): JsonObject {
   return { apiVersion, kind, ...object };
 }

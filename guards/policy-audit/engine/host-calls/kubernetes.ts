@@ -1,4 +1,4 @@
-/** `kubernetes`: what a policy reads from the cluster. Only kinds that it was granted. */
+/** `kubernetes`: a policy's reads from the cluster, restricted to the kinds that it was granted. */
 import type { JsonObject } from '../evaluator.ts';
 import type { ClusterReader, KindName } from './cluster-reader.ts';
 import { maskOf, masked } from './field-masks.ts';
@@ -10,7 +10,7 @@ export interface KubernetesCalls {
   readonly grants: (kind: KindName) => boolean;
 }
 
-/** @throws {Error} whose message is the same as upstream's policy server's. */
+/** @throws {Error} with the same messages as upstream's policy server. */
 export async function answerKubernetes(
   operation: string,
   payload: unknown,
@@ -68,7 +68,7 @@ function connected(cluster: ClusterReader | undefined): ClusterReader {
 
 const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration';
 
-/** Who manages which field, and what kubectl applied last: no policy needs these, and they make up half of an object. */
+/** Removes `managedFields` and kubectl's last applied configuration: no policy needs these, and they make up half of an object. */
 function withoutBookkeeping(object: JsonObject): JsonObject {
   const metadata = object['metadata'];
   if (typeof metadata !== 'object' || metadata === null) return object;
@@ -78,7 +78,7 @@ function withoutBookkeeping(object: JsonObject): JsonObject {
   return { ...object, metadata: { ...rest, annotations: others } };
 }
 
-/** Kubewarden's names of the fields, as written by its policy SDKs. */
+/** Kubewarden's names of the fields, which its policy SDKs use. */
 function reviewSpecOf(fields: JsonObject): JsonObject {
   const review = payloadObject(fields['subject_access_review'] ?? fields['spec']);
   const given = (value: unknown): JsonObject =>

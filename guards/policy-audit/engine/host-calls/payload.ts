@@ -1,4 +1,4 @@
-/** Parses what a guest sends with a call: it may be anything. */
+/** Parses the payload of a guest's call, which may be anything. */
 import type { JsonObject } from '../evaluator.ts';
 
 /** @throws {Error} if it is not JSON. */

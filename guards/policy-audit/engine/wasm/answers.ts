@@ -18,7 +18,7 @@ import type { WasmRuntime } from './metadata.ts';
 
 /** How much of an answer is shown in an error. */
 const shown = 200;
-/** Upstream's words. */
+/** Upstream's message. */
 const mutatedNothing =
   'Incoming object is null, which happens only with DELETE operations, but the policy is attempting a mutation. This is not allowed';
 
@@ -63,7 +63,7 @@ function firstResult(answer: unknown): unknown {
   return recordOf(first)['result'];
 }
 
-/** Open Policy Agent's policies return an AdmissionReview. */
+/** Policies for Open Policy Agent return an AdmissionReview. */
 function ofReview(result: unknown, request: PolicyRequest): Verdict {
   const response = recordOf(recordOf(result)['response']);
   const allowed = response['allowed'];
@@ -80,7 +80,7 @@ function ofReview(result: unknown, request: PolicyRequest): Verdict {
   };
 }
 
-/** Gatekeeper's policies return a list of violations, each with a message. */
+/** Policies for Gatekeeper return a list of violations, each with a message. */
 function ofViolations(result: unknown): Verdict {
   if (!Array.isArray(result)) throw garbage('a Gatekeeper policy must return a list of violations', result);
   const messages = result.map((violation) => optionalText(recordOf(violation), 'msg'));

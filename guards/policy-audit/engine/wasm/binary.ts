@@ -1,7 +1,4 @@
-/**
- * The binary format of a WebAssembly module, as far as it is parsed and rewritten here: sections, integers
- * (LEB128), names.
- */
+/** The part of the WebAssembly binary format that is parsed and rewritten here: sections, integers (LEB128), names. */
 
 /** The module is not WebAssembly, or is truncated. */
 export class BinaryError extends Error {
@@ -25,7 +22,7 @@ export interface Section {
   readonly content: Uint8Array;
 }
 
-/** There are thirteen kinds, and custom ones that tools write. */
+/** There are thirteen kinds of sections, and tools add custom ones. */
 const maxSections = 10_000;
 
 const header = [0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00];
@@ -57,7 +54,7 @@ export function moduleOf(sections: readonly Section[]): Uint8Array<ArrayBuffer> 
   return writer.finish();
 }
 
-/** The content of the first custom section of that name, without the name. */
+/** The content of the first custom section with this name, without the name. */
 export function customSection(sections: readonly Section[], name: string): Uint8Array | undefined {
   for (const { id, content } of sections) {
     if (id !== sectionIds.custom) continue;
@@ -99,7 +96,7 @@ export class BinaryReader {
     return this.#from.subarray(this.#at);
   }
 
-  /** Skips an integer of any width, signed or not: only the position after it matters. */
+  /** Skips an integer of any width, signed or unsigned. */
   skipLeb(): void {
     for (let length = 0; length < 10; length++) if (this.byte() < 0x80) return;
     throw new BinaryError('an integer is too long');

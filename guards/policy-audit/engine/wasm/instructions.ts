@@ -1,10 +1,10 @@
 /**
- * Determines whether a module's code can change only its memory and its globals: then resetting both resets the instance.
- * Code could also change tables, and segments that it drops.
+ * Determines whether a module's code can change only its memory and its globals: then resetting both resets the
+ * instance. Other code may change tables, or drop segments.
  */
 import { BinaryError, BinaryReader } from './binary.ts';
 
-/** `content` is that of the code section. Unknown code counts as code that changes more. */
+/** @param content - The content of the code section. Code with unknown instructions counts as changing more. */
 export function changesOnlyMemoryAndGlobals(content: Uint8Array): boolean {
   try {
     const reader = new BinaryReader(content);
@@ -32,7 +32,7 @@ function isReference(type: number): boolean {
   return type === 0x63 || type === 0x64;
 }
 
-/** The position after the locals of a function. False for a local of an unknown type. */
+/** Moves to the position after the locals of a function. @returns false for a local of an unknown type */
 export function skipLocals(reader: BinaryReader): boolean {
   for (let groups = reader.u32(); groups > 0; groups--) {
     reader.skipLeb();
@@ -41,13 +41,16 @@ export function skipLocals(reader: BinaryReader): boolean {
   return true;
 }
 
-/** False for one that changes more, or that is unknown. The numbers are those of the specification's index of instructions. */
+/**
+ * Skips an instruction. @returns false for one that changes more, or is unknown. The numbers are those of the
+ * specification's index of instructions.
+ */
 export function skipInstruction(reader: BinaryReader): boolean {
   const opcode = reader.byte();
   if (opcode >= 0x45 && opcode <= 0xc4) return true;
   if (opcode >= 0x28 && opcode <= 0x3e) return skipPlace(reader);
   switch (opcode) {
-    // Without operands: unreachable, nop, else, throw_ref, end, return, catch_all, drop, select, ref.is_null.
+    // These have no operands: unreachable, nop, else, throw_ref, end, return, catch_all, drop, select, ref.is_null.
     case 0x00:
     case 0x01:
     case 0x05:
@@ -59,7 +62,7 @@ export function skipInstruction(reader: BinaryReader): boolean {
     case 0x1b:
     case 0xd1:
       return true;
-    // block, loop, if, try: a type.
+    // These have a type: block, loop, if, try.
     case 0x02:
     case 0x03:
     case 0x04:
@@ -92,7 +95,7 @@ export function skipInstruction(reader: BinaryReader): boolean {
     case 0xfd:
       return skipVector(reader);
     case 0xfe:
-      // atomic.fence has a byte; the others an address.
+      // atomic.fence is followed by a byte, all others by an address.
       return reader.u32() === 3 ? reader.byte() >= 0 : skipPlace(reader);
     default:
       if (!withOneNumber.has(opcode)) return false;
@@ -110,7 +113,7 @@ const withOneNumber: ReadonlySet<number> = new Set([
   0xd0, 0xd2,
 ]);
 
-/** Alignment and offset; bit 6 of the first says that a memory index comes between them. */
+/** Skips alignment and offset. Bit 6 of the alignment means that an index of a memory follows it. */
 function skipPlace(reader: BinaryReader): boolean {
   if ((reader.u32() & 0x40) !== 0) reader.skipLeb();
   reader.skipLeb();
@@ -119,9 +122,9 @@ function skipPlace(reader: BinaryReader): boolean {
 
 function skipBulk(reader: BinaryReader): boolean {
   const operation = reader.u32();
-  // Saturating conversions.
+  // Saturating conversions have no operands.
   if (operation <= 7) return true;
-  // memory.init, memory.copy: two numbers. memory.fill, table.size: one.
+  // memory.init and memory.copy have two numbers, memory.fill and table.size one.
   if (operation === 8 || operation === 10) reader.skipLeb();
   else if (operation !== 11 && operation !== 16) return false;
   reader.skipLeb();

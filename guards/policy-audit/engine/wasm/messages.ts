@@ -10,7 +10,7 @@ import type { Restoring } from './put-back.ts';
 export interface ThreadData {
   /** An Int32 that is 1 once the answer to a host call has been sent. */
   readonly answered: SharedArrayBuffer;
-  /** Carries the answers to host calls: read without returning to the event loop, which a waiting guest cannot do. */
+  /** Carries the answers to host calls. They can be received synchronously: a guest that waits cannot return to the event loop. */
   readonly answers: MessagePort;
 }
 
@@ -19,12 +19,12 @@ export interface GuestPolicy {
   readonly id: number;
   readonly runtime: WasmRuntime;
   readonly module: WebAssembly.Module;
-  /** JSON. */
+  /** As JSON. */
   readonly settings: string;
   readonly memoryPages: number;
   readonly answerBytes: number;
   readonly restoring: Restoring | undefined;
-  /** For a module that does not bring its own. */
+  /** Memory for a module that does not define its own. */
   readonly importedMemory: MemoryLimits | undefined;
 }
 
@@ -34,9 +34,9 @@ export interface Job {
   readonly id: number;
   readonly policy: number;
   readonly operation: GuestOperation;
-  /** The input of the guest, JSON. */
+  /** The input of the guest, as JSON. */
   readonly input: string;
-  /** For Rego: the documents that it sees as `data`; without the text if the thread has that version. */
+  /** For Rego: the documents that policies see as `data`. Without `text` if the thread already has that version. */
   readonly data?: { readonly version: number; readonly text?: string } | undefined;
 }
 
@@ -53,7 +53,7 @@ export interface AskedOfHost extends HostOperation {
   readonly payload: Uint8Array;
 }
 
-/** `ready`: its code is loaded. */
+/** `ready`: the thread's code is loaded. */
 export type FromThread =
   | { readonly ready: true }
   | { readonly job: number; readonly outcome: Outcome }

@@ -6,7 +6,7 @@ import { BinaryError, BinaryReader, customSection, type Section, sectionIds, sec
 
 export type WasmRuntime = 'gatekeeper' | 'opa' | 'wapc' | 'wasi';
 
-/** As written by Kubewarden's tools (`kwctl annotate`). */
+/** Metadata as written by Kubewarden's tools (`kwctl annotate`). */
 export interface PolicyMetadata {
   readonly executionMode: 'gatekeeper' | 'kubewarden-wapc' | 'opa' | 'wasi';
   readonly protocolVersion?: string;
@@ -139,7 +139,7 @@ function malformed(why: string, cause?: unknown): RampartError {
   });
 }
 
-/** @param read - Reads an entry of the section. */
+/** @param read - Parses one entry of the section. */
 function namesOf(
   sections: readonly Section[],
   wanted: number,
@@ -151,7 +151,7 @@ function namesOf(
   return found;
 }
 
-/** The position after the two names of an import. */
+/** Moves to the position after the two names of an import. */
 export function skipImportType(reader: BinaryReader): void {
   const kind = reader.byte();
   if (kind === 0) return reader.skipLeb();
@@ -172,7 +172,7 @@ export function skipImportType(reader: BinaryReader): void {
   throw new BinaryError(`an import has the unknown kind ${kind}`);
 }
 
-/** `(ref null? heaptype)` is a prefix and a heap type; the others are one byte. */
+/** Skips a value type: `(ref null? heaptype)` is a prefix and a heap type; all others are one byte. */
 export function skipValueType(reader: BinaryReader): void {
   const type = reader.byte();
   if (type === 0x63 || type === 0x64) reader.skipLeb();
@@ -186,7 +186,7 @@ function skipLimits(reader: BinaryReader): void {
 
 function runtimeByNames(imports: readonly string[], exports: readonly string[]): WasmRuntime {
   if (exports.includes('__guest_call')) return 'wapc';
-  // Rego's two dialects share one ABI; Gatekeeper's must be declared in the metadata, as upstream.
+  // Both of Rego's dialects have the same ABI; as upstream, Gatekeeper's has to be declared in the metadata.
   if (exports.includes('opa_eval_ctx_new') || imports.includes('env.opa_abort')) return 'opa';
   if (exports.includes('_start')) return 'wasi';
   throw new RampartError(errorCodes.INPUT, {

@@ -2,7 +2,7 @@
 import { BinaryError, BinaryReader } from './binary.ts';
 import { skipImportType } from './metadata.ts';
 
-/** In pages. */
+/** In pages of 64 KiB. */
 export interface MemoryLimits {
   readonly min: number;
   readonly max: number | undefined;
@@ -15,7 +15,7 @@ export function limitsOf(reader: BinaryReader): { flags: number; min: number; ma
   return { flags, min, max: (flags & 1) === 0 ? undefined : reader.u32() };
 }
 
-/** `changeable`: it imports a table or a global, which its provider could keep a reference to. */
+/** `changeable`: whether the module imports a table or a global, which its provider could still change. */
 export function importsOf(content: Uint8Array | undefined): {
   memories: MemoryLimits[];
   globals: number;

@@ -24,13 +24,13 @@ import { requestText, settingsText } from './request-text.ts';
 import { answerOf } from './thread.ts';
 
 export interface WasmLimits {
-  /** Default time limit of an evaluation, including its host calls. By default 2,000. */
+  /** Default time limit of an evaluation, including its host calls. Default: 2,000. */
   readonly deadlineMs?: number;
-  /** Limit of the policy's own memory, in each thread that runs it. By default 128 MiB. */
+  /** Limit of the policy's own memory, in each thread that runs it. Default: 128 MiB. */
   readonly memoryBytes?: number;
-  /** Host calls in one evaluation, including its log lines. By default 1,000. */
+  /** Limit of the host calls of one evaluation, including its log lines. Default: 1,000. */
   readonly hostCalls?: number;
-  /** Limit of one answer, or of everything that a policy writes. By default 16 MiB. */
+  /** Limit of one answer, or of everything that a policy writes. Default: 16 MiB. */
   readonly answerBytes?: number;
 }
 
@@ -38,10 +38,10 @@ export interface WasmEvaluatorOptions {
   readonly module: Uint8Array;
   readonly settings: JsonObject;
   readonly hostCalls: HostCalls;
-  /** `contextAwareResources`: policies in Rego, which cannot query, get all objects of these kinds. */
+  /** `contextAwareResources`: policies in Rego cannot query the cluster, so they get all objects of these kinds. */
   readonly resources?: readonly KindName[];
   readonly limits?: WasmLimits | undefined;
-  /** Where its threads come from. By default, one pool for the entire process. */
+  /** Provides the threads. Default: one pool for the entire process. */
   readonly pool?: PolicyPool | undefined;
 }
 
@@ -52,11 +52,11 @@ const defaults = {
   answerBytes: 16 * 2 ** 20,
 } as const;
 
-/** The numbers that identify policies to the threads. */
+/** Identifies the next policy to the threads. */
 let nextPolicy = 1;
 
 /**
- * Compiles the module, but does not run it yet. Whoever opens it disposes it.
+ * Compiles the module, but does not run it yet. The caller disposes it.
  *
  * @throws {RampartError} `INPUT` if it is not a policy.
  * @throws {EvaluationError} `memory` if it starts with more memory than its limit.
@@ -104,7 +104,7 @@ async function compiled(
   }
 }
 
-/** The input that each runtime passes to its policies. */
+/** The input for a policy, in the form of its runtime. */
 function inputOf({ runtime, settings }: GuestPolicy, request: string): string {
   if (runtime === 'opa') return `{"request":${request}}`;
   if (runtime === 'gatekeeper') return `{"parameters":${settings},"review":${request}}`;
@@ -120,7 +120,7 @@ interface Means {
   readonly release: (() => Promise<void>) | undefined;
 }
 
-/** The requests of one evaluation to the cluster, each once. */
+/** What one evaluation has requested from the cluster, without duplicates. */
 class Asked {
   readonly #found = new Map<string, AskedOfCluster>();
 
@@ -158,7 +158,7 @@ class WasmEvaluator implements Evaluator {
 
   async evaluate(request: PolicyRequest, options: EvaluateOptions = {}): Promise<Verdict> {
     const { data, resources, limits } = this.#means;
-    // Gatekeeper's `review` is an admission request.
+    // Gatekeeper's `review` has to be an admission request.
     if (options.isRaw === true && this.runtime === 'gatekeeper')
       throw new EvaluationError('answer', 'Gatekeeper does not support raw validation requests');
     const asked = new Asked();
@@ -189,7 +189,7 @@ class WasmEvaluator implements Evaluator {
     if (this.#disposed !== undefined) throw new EvaluationError('aborted', 'the policy is closed');
     if (isAborted(signal)) throw aborted(signal);
     const { pool } = this.#means;
-    // Few policies make host calls, and creating and aborting one takes as long as some policies.
+    // Created only when needed: few policies make host calls, and creating and aborting a controller takes as long as some policies.
     let over: AbortController | undefined;
     try {
       const ask = this.#asker(asked, () => (over ??= new AbortController()).signal);
@@ -231,16 +231,16 @@ function isAborted(signal: AbortSignal | undefined): signal is AbortSignal {
   return signal?.aborted === true;
 }
 
-/** Requests before the policy runs have the same limits as the policy. */
+/** Limits the requests that are made before the policy runs, by the same limits as the policy. */
 function timeFor({ signal, deadlineMs }: EvaluateOptions, limits: Required<WasmLimits>): AbortSignal {
   const time = AbortSignal.timeout(deadlineMs ?? limits.deadlineMs);
   return signal === undefined ? time : AbortSignal.any([signal, time]);
 }
 
-/** One pool of threads for all policies of a process, while there are policies. */
+/** The pool that all policies of a process share. It exists while there are policies. */
 let current: { readonly pool: PolicyPool; users: number } | undefined;
 
-/** Each taker releases it once. */
+/** Each caller releases the pool once. */
 function sharedPool(): { readonly pool: PolicyPool; release(): Promise<void> } {
   const own = (current ??= { pool: new PolicyPool(), users: 0 });
   own.users++;

@@ -1,7 +1,6 @@
 /**
- * The threads that run the policies of a process. If a policy spins, its threads are terminated when its time
- * is up, and others do not wait for it: those that are due get a thread of their own, and it gets no more
- * than one.
+ * The threads that run the policies of a process. If a policy spins, its threads are terminated when its time is
+ * up. Other policies do not wait for it: they get additional threads, and the spinning policy gets only one.
  */
 import { availableParallelism } from 'node:os';
 
@@ -9,18 +8,18 @@ import { EvaluationError } from '../evaluator.ts';
 import type { GuestPolicy, Job, Outcome } from './messages.ts';
 import { type AskHost, PolicyThread } from './thread.ts';
 
-/** Additional threads while those of `threads` are held up. */
+/** Limit of the threads, including additional ones that are started while the others are held up. */
 const maxThreads = 8;
-/** An evaluation that takes longer than this holds others up. */
+/** An evaluation that takes longer than this holds up others. */
 const slowMs = 50;
-/** A terminated policy lets others go first for this long, but not forever. */
+/** How long a terminated policy waits while others are waiting, too: not forever. */
 const suspectWaitsMs = 1000;
 const closed: Outcome = { why: 'aborted', message: 'the pool of policies was closed' };
 
 export interface PolicyPoolOptions {
   /** Default: 2, or the number of CPUs if that is 1. */
   readonly threads?: number;
-  /** A thread ends after being idle for this long. By default 30 s. */
+  /** A thread ends after being idle for this long. Default: 30 s. */
   readonly idleMs?: number;
 }
 
@@ -41,17 +40,20 @@ interface Waiting {
 interface PolicyState {
   readonly policy: GuestPolicy;
   readonly waiting: Waiting[];
-  /** Whether its last evaluation did not end on its own: it gets one thread until one does. */
+  /**
+   * Whether the last evaluation of the policy was terminated. If so, the policy gets only one thread until an
+   * evaluation ends on its own.
+   */
   isSuspect: boolean;
 }
 
 interface Slot {
   readonly thread: PolicyThread;
-  /** A request is not assigned to a thread that is starting: another may be free sooner. */
+  /** Whether the thread has started. A request is not assigned before that: another thread may be free sooner. */
   isReady: boolean;
-  /** The policy that runs in it. */
+  /** The policy that is running in the thread. */
   policy: PolicyState | undefined;
-  /** Since when it runs there. */
+  /** When the policy began to run. */
   sinceMs: number;
 }
 
@@ -61,7 +63,7 @@ export class PolicyPool implements AsyncDisposable {
   readonly #idleMs: number;
   readonly #slots = new Set<Slot>();
   readonly #policies = new Map<number, PolicyState>();
-  /** Policies with something to do, in the order of their turns. */
+  /** Policies with waiting evaluations, in the order of their turns. */
   readonly #turns = new Set<PolicyState>();
   #nextJob = 1;
 
@@ -76,7 +78,7 @@ export class PolicyPool implements AsyncDisposable {
     this.#idleMs = idleMs;
   }
 
-  /** How many threads there are now. */
+  /** Current number of threads. */
   get threads(): number {
     return this.#slots.size;
   }
@@ -115,7 +117,7 @@ export class PolicyPool implements AsyncDisposable {
     });
   }
 
-  /** A waiting evaluation is not started; a running one continues until it ends or its time is up, and its result is dropped. */
+  /** A waiting evaluation is not started. A running one continues until it ends or its time is up, and its result is dropped. */
   #abort(waiting: Waiting): void {
     const at = waiting.policy.waiting.indexOf(waiting);
     if (at >= 0) waiting.policy.waiting.splice(at, 1);
@@ -144,7 +146,7 @@ export class PolicyPool implements AsyncDisposable {
     if (waiting !== undefined) void this.#runIn(slot, waiting);
   }
 
-  /** The last free thread is reserved for policies that return on their own. */
+  /** The next policy to run. The last free thread is reserved for policies that return on their own. */
   #nextTurn(free: number): PolicyState | undefined {
     for (const state of this.#turns) {
       const [first] = state.waiting;
@@ -178,7 +180,7 @@ export class PolicyPool implements AsyncDisposable {
     const slot: Slot = {
       thread: new PolicyThread(() => {
         this.#slots.delete(slot);
-        // A waiting evaluation gets the reason of a failed start; otherwise it would be retried forever.
+        // If a thread fails to start, a waiting evaluation gets the error: otherwise it would be retried forever.
         const next = slot.isReady ? undefined : this.#nextTurn(Infinity);
         if (next !== undefined) this.#begin(slot, next);
         if (this.#turns.size > 0) this.#go();
@@ -194,7 +196,7 @@ export class PolicyPool implements AsyncDisposable {
     });
   }
 
-  /** All threads are busy: whether one of them has been for too long. */
+  /** Called when all threads are busy: checks whether one of them has been busy for too long. */
   #lookSoon(): void {
     if (this.#look !== undefined) return;
     this.#look = setTimeout(() => {
@@ -221,7 +223,7 @@ export class PolicyPool implements AsyncDisposable {
     this.#restSoon();
   }
 
-  /** Ends threads that have been idle for a while, one after the other. */
+  /** Ends threads one after the other when they have been idle for a while. */
   #restSoon(): void {
     if (this.#rest !== undefined) return;
     this.#rest = setTimeout(() => {

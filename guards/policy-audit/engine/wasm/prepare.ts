@@ -26,8 +26,10 @@ export interface PreparedModule {
 }
 
 /**
- * @param memoryPages what the module's memory may grow to.
- * @throws {EvaluationError} `memory` if it starts with more.
+ * Prepares a module.
+ *
+ * @param memoryPages - Limit of the module's memory.
+ * @throws {EvaluationError} `memory` if the module starts with more memory.
  * @throws {BinaryError} if it is not a module with one 32-bit memory.
  */
 export function prepareModule(module: Uint8Array, memoryPages: number): PreparedModule {
@@ -62,7 +64,7 @@ function contentOf(sections: readonly Section[], wanted: number): Uint8Array | u
   return sections.find(({ id }) => id === wanted)?.content;
 }
 
-/** The memory section, with a maximum for each memory. */
+/** The memory section, with a maximum size for each memory. */
 function limited({ id, content }: Section, memoryPages: number): Section {
   const reader = new BinaryReader(content);
   const writer = new BinaryWriter();

@@ -1,14 +1,14 @@
-/** Common to the builtins of Rego: their context, and the types of their operands. */
+/** The context of Rego's builtins, and checks of the types of their operands. */
 import type { Regex } from '../../../../../lib/regex/regex.ts';
 import { typeName } from './rego-value.ts';
 
 /** Context of one evaluation. */
 export interface BuiltinContext {
-  /** For the log. */
+  /** Writes to the log. */
   readonly say: (text: string) => void;
   /** Nanoseconds since 1970: the same for the whole evaluation. */
   readonly now: bigint;
-  /** Values that have to be the same whenever an evaluation asks for them again. */
+  /** Results that must stay the same if an evaluation requests them again. */
   readonly kept: Map<string, unknown>;
   /** Compiled regular expressions, which may outlive the evaluation. */
   readonly expressions: Map<string, Regex>;
@@ -22,7 +22,7 @@ export interface BuiltinContext {
  */
 export type Builtin = (args: readonly unknown[], context: BuiltinContext) => unknown;
 
-/** The message says why, without the name of the builtin. */
+/** Its message gives the reason, without the name of the builtin. */
 export class BuiltinError extends Error {
   override readonly name = 'BuiltinError';
 }

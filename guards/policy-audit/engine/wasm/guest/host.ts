@@ -1,11 +1,11 @@
-/** The environment of a guest: how it calls the host, and its limits. */
+/** What a guest gets from its host: calls and limits. */
 import type { AskedOfHost } from '../messages.ts';
 
 /** Host of one evaluation. */
 export interface GuestHost {
   /** Waits for the answer. @throws {HostRefusal} whose message is passed to the guest. */
   ask(asked: AskedOfHost): Uint8Array;
-  /** For the log, if the guest prints something besides its answer. */
+  /** Logs what the guest prints besides its answer. */
   say(text: string): void;
 }
 

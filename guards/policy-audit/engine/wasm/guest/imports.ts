@@ -2,7 +2,7 @@
 import { GuestFailure } from './failure.ts';
 import { GuestExit, missingFunction } from './preview1.ts';
 
-/** Resolves by module and name; all names of WASI resolve. @throws {GuestFailure} for an unknown one. */
+/** Resolves imports by module and name. All names of WASI can be resolved. @throws {GuestFailure} for any other unknown name. */
 export function importsFor(
   imports: readonly WebAssembly.ModuleImportDescriptor[],
   { wasi, ...others }: Readonly<Record<string, Readonly<Record<string, unknown>>>>,

@@ -1,6 +1,7 @@
 /**
- * Instances of one policy in one thread. Each evaluation begins with an instance in its initial state, so that nothing of one
- * request is left for the next: a new one, or the same one reset, whichever takes less time. See docs/decisions/0012.
+ * Instances of one policy in one thread. Each evaluation starts with an instance in its initial state, so that no
+ * data of one request remains for the next: a new one, or the same one reset, whichever takes less time. See
+ * docs/decisions/0012.
  */
 import type { GuestPolicy } from '../messages.ts';
 import { pageBytes } from '../prepare.ts';
@@ -20,13 +21,13 @@ export interface StartedInstance<Guest> {
   readonly instance: WebAssembly.Instance;
 }
 
-/** A module's requirements for its host. */
+/** What a module imports from its host. */
 export type Imports = readonly WebAssembly.ModuleImportDescriptor[];
 
 type StartGuest<Guest> = (policy: GuestPolicy, imports: Imports) => StartedInstance<Guest>;
 
 interface Kept<Guest> extends StartedInstance<Guest> {
-  /** Undefined if it cannot be reset. */
+  /** Initial state for resets; undefined if the instance cannot be reset. */
   readonly image: Image | undefined;
 }
 
@@ -49,9 +50,9 @@ export class Instances<Guest> {
   }
 
   /**
-   * An error of `use` discards the instance.
+   * Runs `use` with an instance. If it throws, the instance is discarded.
    *
-   * @throws {GuestFailure} `memory` instead, if it ran out of memory.
+   * @throws {GuestFailure} `memory` instead of the error, if the guest has run out of memory.
    */
   with<T>(use: (guest: Guest) => T): T {
     const kept = this.#kept ?? this.#started();
@@ -88,7 +89,7 @@ export class Instances<Guest> {
     const memory = this.#memoryOf(exports);
     if (memory === undefined || memory.length > largestBytes) return;
     memory.set(bytes);
-    // Everything, also beyond what the guest takes for its size: it may have written there.
+    // Clears the whole memory, even beyond the size that the guest uses for now: the guest may have written there.
     memory.fill(0, bytes.length);
     for (const [index, global] of this.#globalsOf(exports).entries()) global.value = globals[index];
     this.#kept = kept;
@@ -103,7 +104,7 @@ export class Instances<Guest> {
     return new Uint8Array((exports[this.#restoring.memory] as WebAssembly.Memory).buffer);
   }
 
-  /** A guest that is refused memory traps in its own way; recognized by having used nearly all of its limit. */
+  /** A guest that is refused memory traps in its own way. So this is recognized by the guest's use of nearly all of its limit. */
   #isFull({ exports }: WebAssembly.Instance): boolean {
     const memory = exports[this.#restoring?.memory ?? 'memory'];
     return (

@@ -1,10 +1,10 @@
-/** Access to a guest's memory at addresses that the guest passes. They are unsigned, and may be anything. */
+/** Access to a guest's memory. Addresses come from the guest: they are unsigned, and may be out of bounds. */
 import type { AskedOfHost } from '../messages.ts';
 import { GuestFailure } from './failure.ts';
 
 const decoder = new TextDecoder();
 
-/** Gets the buffer each time: a memory has a new buffer after it has grown. */
+/** The buffer is looked up for each access: when a memory grows, it gets a new one. */
 export class GuestMemory {
   readonly #memory: WebAssembly.Memory;
 
@@ -12,7 +12,7 @@ export class GuestMemory {
     this.#memory = memory;
   }
 
-  /** In place. @throws {GuestFailure} if it is out of bounds */
+  /** The memory itself, not a copy. @throws {GuestFailure} if it is out of bounds */
   view(address: number, size: number): Uint8Array {
     const [from, length] = [address >>> 0, size >>> 0];
     if (from + length > this.#memory.buffer.byteLength) {
@@ -28,12 +28,12 @@ export class GuestMemory {
     return this.view(address, size).slice();
   }
 
-  /** Malformed UTF-8 becomes U+FFFD. */
+  /** Decodes a text; malformed UTF-8 becomes U+FFFD. */
   text(address: number, size: number): string {
     return decoder.decode(this.view(address, size));
   }
 
-  /** Up to the next zero byte. @throws {GuestFailure} for more than `max` bytes */
+  /** The text up to the next zero byte. @throws {GuestFailure} if it is longer than `max` bytes */
   textAt(address: number, max: number): string {
     const from = address >>> 0;
     const there = new Uint8Array(this.#memory.buffer).subarray(from, from + max + 1);
@@ -43,7 +43,7 @@ export class GuestMemory {
     throw new GuestFailure('trap', 'the policy passed an unterminated string');
   }
 
-  /** @param at - The addresses and sizes of the binding, the namespace, the operation and the payload. */
+  /** @param at - Addresses and sizes, alternately, of the binding, the namespace, the operation and the payload. */
   hostCall(at: readonly number[]): AskedOfHost {
     const [binding = '', namespace = '', operation = ''] = [0, 2, 4].map((index) =>
       this.text(at[index] ?? 0, at[index + 1] ?? 0),

@@ -1,6 +1,6 @@
 /**
- * The parts of WASI preview 1 that a policy gets: arguments, standard streams in memory, clocks, random numbers. No files, no environment,
- * no sockets: everything else returns that it is not supported.
+ * The parts of WASI preview 1 that a policy gets: arguments, standard streams in memory, clocks, random numbers.
+ * There are no files, no environment and no sockets: all other functions return that they are not supported.
  */
 import { randomFillSync } from 'node:crypto';
 
@@ -21,7 +21,7 @@ export interface Streams {
   readonly args: readonly string[];
   /** The guest's input; more may be added while it runs. */
   readonly stdin: Uint8Array[];
-  /** @throws {GuestFailure} if it is too much. */
+  /** @throws {GuestFailure} if the output gets too large. */
   write(stream: 'stderr' | 'stdout', bytes: Uint8Array): void;
 }
 
@@ -31,7 +31,7 @@ const notImplemented = 52;
 const notSeekable = 70;
 const characterDevice = 2;
 const waiting = new Int32Array(new SharedArrayBuffer(4));
-/** A guest never waits longer at a time; its deadline ends it long before. */
+/** Limit of a single sleep of a guest; the guest's deadline ends it long before. */
 const longestWaitMs = 60_000;
 
 type HostFunction = (...args: never[]) => number | void;
@@ -96,7 +96,7 @@ function argumentsOf(memory: () => GuestMemory, streams: Streams): Record<string
   };
 }
 
-/** Standard input, output and error: a policy has no other descriptors. */
+/** A policy has only standard input, output and error. */
 function descriptorsOf(memory: () => GuestMemory, streams: Streams): Record<string, HostFunction> {
   const isStream = (fd: number): boolean => fd >= 0 && fd <= 2;
   return {
@@ -145,10 +145,10 @@ function descriptorsOf(memory: () => GuestMemory, streams: Streams): Record<stri
   };
 }
 
-/** For a function that a module imports but that is not implemented here. */
+/** Stands in for a function that a module imports, but that is not implemented here. */
 export const missingFunction: HostFunction = () => notImplemented;
 
-/** 0 is the time of day; the others are monotonic. */
+/** @param clock - 0 is the time of day; all others are monotonic. */
 function nowNs(clock: number): bigint {
   return clock === 0 ? BigInt(Date.now()) * 1_000_000n : process.hrtime.bigint();
 }
@@ -162,7 +162,7 @@ function* placesOf(memory: GuestMemory, places: number, count: number): Generato
   }
 }
 
-/** Up to `size` bytes from the front. */
+/** Removes up to `size` bytes from the front. */
 function taken(from: Uint8Array[], size: number): Uint8Array {
   while (from[0]?.length === 0) from.shift();
   const [first] = from;
@@ -193,7 +193,7 @@ function poll(
   const from = memory.view(at.subscriptions + 48 * first, 48);
   const event = memory.view(at.events, 32);
   event.fill(0);
-  // The subscriber's own number, and the event type.
+  // The number that the subscriber gave to the event, and the event type.
   event.set(from.subarray(0, 8));
   event[10] = from[8] ?? 0;
   memory.setU32(at.result, at.count === 0 ? 0 : 1);

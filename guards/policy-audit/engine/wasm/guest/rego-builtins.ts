@@ -29,7 +29,7 @@ function print([values]: readonly unknown[], { say }: BuiltinContext): true {
   return true;
 }
 
-/** An operand of `print` is a set of its values: none if it is undefined. */
+/** An operand of `print` is passed as a set of its values, which is empty if the operand is undefined. */
 function printed(operand: unknown): string {
   const values = operand instanceof Set || Array.isArray(operand) ? [...(operand as unknown[])] : [operand];
   if (values.length === 0) return '<undefined>';
@@ -103,12 +103,12 @@ function keptValue(kept: BuiltinContext['kept'], key: string, make: () => unknow
   return kept.get(key);
 }
 
-/** In code points, as Go counts. */
+/** Length in code points, as in Go. */
 function lengthOf(text: string): number {
   return Array.from(text).length;
 }
 
-/** Whether any of the texts has any of the parts; each operand is one string or several. */
+/** Whether the test is true for any pair of a text and a part; each operand is one string or several. */
 function anyMatch(args: readonly unknown[], test: (text: string, part: string) => boolean): boolean {
   const [texts = [], parts = []] = [0, 1].map((at) => {
     const members = typeof args[at] === 'string' ? [args[at]] : membersAt(args, at);
@@ -117,7 +117,7 @@ function anyMatch(args: readonly unknown[], test: (text: string, part: string) =
   return texts.some((text) => parts.some((part) => test(text, part)));
 }
 
-/** As semver.org has them: no leading `v` or zeros. */
+/** Strict, as on semver.org: no leading `v` or zeros. */
 function semverOf(text: string): Semver | undefined {
   const version = Semver.parse(text);
   return typeof version === 'string' ? undefined : version;

@@ -7,7 +7,7 @@ import { asJson, entriesOf, objectOf } from './rego-value.ts';
 
 const fatal = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** @throws {BuiltinError} Strings of modules are UTF-8. */
+/** The strings of modules are UTF-8. @throws {BuiltinError} */
 function decodedText(bytes: Uint8Array): string {
   try {
     return fatal.decode(bytes);
@@ -38,7 +38,7 @@ export const encodingBuiltins: Readonly<Record<string, Builtin>> = {
   'urlquery.decode_object': ofTexts((text = '') => parsedQuery(text)),
   'json.is_valid': ([text]) => typeof text === 'string' && isJson(text),
   'json.marshal_with_options': (args) => marshalled(args),
-  // A patch that does not apply is undefined in Open Policy Agent too.
+  // If a patch does not apply, the result is undefined, as in Open Policy Agent.
   'json.patch': ([document, patch]) => {
     if (!Array.isArray(patch)) throw operandError(1, 'array', patch);
     return patched(document, patch);
@@ -141,7 +141,7 @@ function marshalled(args: readonly unknown[]): string {
   return pretty ? `${prefix}${jsonText(value, `\n${prefix}`, indent)}` : jsonText(value);
 }
 
-/** As Go writes JSON: keys sorted, and signs that mean something in HTML escaped. */
+/** JSON as Go writes it: keys are sorted, and characters with a meaning in HTML are escaped. */
 function jsonText(value: unknown, line = '', indent = ''): string {
   const inner = (part: unknown): string => jsonText(part, line === '' ? '' : `${line}${indent}`, indent);
   const enclosed = (open: string, parts: readonly string[], close: string): string =>

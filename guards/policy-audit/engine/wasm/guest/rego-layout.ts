@@ -1,10 +1,10 @@
-/** Go's layouts of times (`2006-01-02T15:04:05Z07:00`), which Rego formats and parses times with. */
+/** Go's layouts of times (`2006-01-02T15:04:05Z07:00`), by which Rego formats and parses times. */
 import { BuiltinError } from './builtin.ts';
 
-/** A time as a clock shows it. */
+/** A time as shown by a clock. */
 export interface Clock {
   readonly year: number;
-  /** From 1. */
+  /** 1 to 12. */
   readonly month: number;
   readonly day: number;
   readonly hour: number;
@@ -13,7 +13,7 @@ export interface Clock {
   readonly nanosecond: number;
   /** Seconds east of UTC. */
   readonly offset: number;
-  /** Abbreviation of the time zone. */
+  /** Abbreviation of the time zone, such as CET. */
   readonly zone: string;
 }
 
@@ -49,7 +49,7 @@ const months = [
 const element =
   /(January|Jan(?![a-z])|Monday|Mon(?![a-z])|MST|002|0[1-6]|15|2006|(?<=_)2006|__2|_2(?!006)|Z07(?::?00(?::?00)?)?|-07(?::?00(?::?00)?)?|PM|pm|[.,](?:0+|9+)(?!\d)|[1-5])/;
 
-/** Texts and elements by turns. */
+/** Splits a layout into texts and elements, alternately. */
 const split = (layout: string): string[] => layout.split(element);
 
 const two = (number: number): string => String(number).padStart(2, '0');
@@ -126,7 +126,7 @@ function elementText(clock: Clock, part: string): string {
   return kept === '' ? '' : `${part.charAt(0)}${kept}`;
 }
 
-/** The pattern that each element reads. */
+/** The pattern that each element matches. */
 const readers: Readonly<Record<string, RegExp>> = {
   January: new RegExp(`^(?:${months.join('|')})`, 'i'),
   Jan: new RegExp(`^(?:${months.map((name) => name.slice(0, 3)).join('|')})`, 'i'),
@@ -164,7 +164,7 @@ function readerOf(part: string): RegExp {
   return new RegExp(part.startsWith('Z') ? `^(?:Z|${digits})` : `^${digits}`);
 }
 
-/** @throws {BuiltinError} for a text that does not have the layout, or names no time. */
+/** @throws {BuiltinError} if the text does not have the layout, or is not a valid time. */
 export function parseTime(layout: string, text: string): Clock {
   const wrong = (why: string): BuiltinError =>
     new BuiltinError(`${JSON.stringify(text)} is not a time of the layout ${JSON.stringify(layout)}: ${why}`);
@@ -182,7 +182,7 @@ export function parseTime(layout: string, text: string): Clock {
     if (read === undefined) throw wrong(`${JSON.stringify(rest)} does not begin with ${part}`);
     found.set(part.startsWith('.') || part.startsWith(',') ? '.' : /^[Z-]/.test(part) ? '-' : part, read);
     rest = rest.slice(read.length);
-    // A fraction may follow the seconds even if the layout has none.
+    // The seconds may have a fraction even if the layout has none.
     const follows = /^[.,]\d+/.exec(rest)?.[0];
     const expected = pieces[at + 1] === '' && /^[.,][09]/.test(pieces[at + 2] ?? '');
     if ((part === '05' || part === '5') && follows !== undefined && !expected) {
@@ -194,7 +194,7 @@ export function parseTime(layout: string, text: string): Clock {
   return clockOf(found, wrong);
 }
 
-/** A space stands for any number of spaces, or the end. */
+/** A space in `prefix` matches any number of spaces, or the end. */
 function afterText(text: string, prefix: string): string | undefined {
   let rest = text;
   for (const part of prefix.split(/( +)/)) {

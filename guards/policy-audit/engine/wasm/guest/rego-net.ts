@@ -1,4 +1,4 @@
-/** Rego's `net` without what needs a network. */
+/** The functions of Rego's `net` that do not need a network. */
 import { IpAddress, Network } from '../../../../../lib/cel/ip.ts';
 import { type Builtin, BuiltinError, membersAt, textAt } from './builtin.ts';
 import { entriesOf } from './rego-value.ts';
@@ -47,7 +47,7 @@ function contains(network: Network, part: string): boolean {
   return address === undefined ? network.containsNetwork(networkOf(part)) : network.contains(address);
 }
 
-/** Networks with what identifies them in the result: of a string itself, an index, a member, or a key. */
+/** Networks, each with what identifies it in the result: the string itself, an index, a member, or a key. */
 function candidatesAt(args: readonly unknown[], at: number): [string, unknown][] {
   const given = args[at];
   const pairs: readonly (readonly [unknown, unknown])[] =
@@ -74,7 +74,7 @@ interface Range {
   readonly last: bigint;
 }
 
-/** For an IPv4 address without a length, the network of its class, as in Go. */
+/** An IPv4 address without a prefix length stands for the network of its class, as in Go. */
 function rangeOf(text: string): Range {
   const address = IpAddress.parse(text);
   if (address?.family === 6) throw new BuiltinError(`the IPv6 address ${text} needs a prefix length`);
@@ -102,7 +102,7 @@ function merged(ranges: readonly Range[]): string[] {
   return wholes.flatMap(networksOf);
 }
 
-/** The largest networks that make up a range. */
+/** The fewest networks that make up a range. */
 function networksOf({ family, first, last }: Range): string[] {
   const width = family === 4 ? 32 : 128;
   const found: string[] = [];

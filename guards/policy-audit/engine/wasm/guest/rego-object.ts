@@ -44,7 +44,7 @@ function objectAt(args: readonly unknown[], at: number): Entries {
 const valueOf = (entries: Entries, key: unknown): readonly [unknown, unknown] | undefined =>
   entries.find(([one]) => compareValues(one, key) === 0);
 
-/** The later wins; objects are merged. */
+/** If a key is in both, objects are merged; otherwise the value of `b` wins. */
 function union(a: unknown, b: unknown): unknown {
   const [left, right] = [entriesOf(a), entriesOf(b)];
   if (left === undefined || right === undefined) return b;
@@ -77,14 +77,14 @@ function contains(whole: unknown, part: unknown): boolean | undefined {
   });
 }
 
-/** `undefined` of a node that is not in the graph. */
+/** The nodes that a node has edges to; `undefined` if the node is not in the graph. */
 function neighbours(graph: Entries, node: unknown): readonly unknown[] | undefined {
   const found = valueOf(graph, node);
   if (found === undefined) return undefined;
   return found[1] instanceof Set || Array.isArray(found[1]) ? [...(found[1] as unknown[])] : [];
 }
 
-/** Paths end at a node without edges, before a node that is not in the graph, and before a node that they have. */
+/** A path ends at a node without edges, before a node that is not in the graph, and before a node that it already contains. */
 function follow(graph: Entries, node: unknown, path: readonly unknown[], paths: Set<unknown>): void {
   const next = neighbours(graph, node);
   if (next === undefined) {

@@ -1,6 +1,6 @@
 /**
- * Rego's `json.patch`: JSON Patch (RFC 6902) of values, also with sets within them. The patches of the API server (`lib/json`) differ: for them an
- * index may count from the end, and `replace` may add.
+ * Rego's `json.patch`: JSON Patch (RFC 6902) on values, including sets within them. The patches of the API server
+ * (`lib/json`) differ: there, an index may count from the end, and `replace` may add.
  */
 import { compareValues, entriesOf, objectOf } from './rego-value.ts';
 
@@ -11,7 +11,7 @@ class NotApplicable extends Error {
   override readonly name = 'NotApplicable';
 }
 
-/** `undefined` if an operation does not apply; then nothing of the patch is done. */
+/** The patched document; `undefined` if an operation does not apply. `document` is not changed. */
 export function patched(document: unknown, patch: readonly unknown[]): unknown {
   try {
     return patch.reduce(applied, document);
@@ -51,7 +51,7 @@ function applied(document: unknown, operation: unknown): unknown {
   }
 }
 
-/** A pointer, which may lack its leading slash, or a list of steps. */
+/** Parses a path: a pointer, which may lack its leading slash, or a list of steps. */
 function pathOf(path: unknown): Path {
   if (Array.isArray(path)) return path;
   if (typeof path !== 'string') throw new NotApplicable('path');
@@ -60,7 +60,7 @@ function pathOf(path: unknown): Path {
   return steps.map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'));
 }
 
-/** @param length - How many places there are. */
+/** @param length - Number of valid indexes. */
 function indexOf(step: unknown, length: number): number {
   const index = typeof step === 'string' && /^(?:0|[1-9]\d*)$/.test(step) ? Number(step) : step;
   if (typeof index !== 'number' || !Number.isInteger(index) || index < 0 || index >= length)

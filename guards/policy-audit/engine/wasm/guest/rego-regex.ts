@@ -26,7 +26,7 @@ export const regexBuiltins: Readonly<Record<string, Builtin>> = {
   },
 };
 
-/** Policies may build patterns from their input. */
+/** Limit of the cached expressions: policies may build patterns from their input. */
 const maxExpressions = 100;
 
 function search<T>({ expressions }: BuiltinContext, pattern: string, run: (regex: Regex) => T): T {
@@ -44,7 +44,7 @@ function search<T>({ expressions }: BuiltinContext, pattern: string, run: (regex
   }
 }
 
-/** A text with expressions between two delimiters. */
+/** An expression from a template: expressions between delimiters are kept, and other text matches literally. */
 function templateExpression(template: string, start: string, end: string): string {
   for (const delimiter of [start, end]) {
     if (Buffer.byteLength(delimiter) !== 1)

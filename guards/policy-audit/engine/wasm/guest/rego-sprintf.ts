@@ -1,8 +1,8 @@
-/** Rego's `sprintf`, which is Go's `fmt.Sprintf`, including what that prints for verbs that do not fit. */
+/** Rego's `sprintf`, which is Go's `fmt.Sprintf`, including its output for verbs that do not fit their operands. */
 import { goExponential, goFixed, goNumber, goQuote } from '../../../../../lib/cel/go-text.ts';
 import { shownValue } from './rego-value.ts';
 
-/** Go's operands: integers, floating-point numbers, and the text of everything else. */
+/** Go's operands: integers, floating-point numbers, and everything else as its text. */
 type Argument =
   | { readonly type: 'int' | '*big.Int'; readonly value: bigint }
   | { readonly type: 'float64'; readonly value: number }
@@ -36,7 +36,7 @@ class Formatter {
   readonly #arguments: readonly Argument[];
   #next = 0;
   #reordered = false;
-  /** The index of this directive names no argument. */
+  /** Whether the explicit index in this directive is invalid. */
   #misplaced = false;
 
   constructor(given: readonly Argument[]) {
@@ -103,7 +103,7 @@ class Formatter {
     else this.#next = Number(number) - 1;
   }
 
-  /** A width or precision from the arguments. */
+  /** A width or precision that is taken from the arguments. */
   #size(): number | 'bad' {
     const argument = this.#arguments[this.#next++];
     return argument?.type === 'int' ? Number(argument.value) : 'bad';
@@ -145,7 +145,7 @@ function aligned(text: string, { flags, width = 0 }: Directive): string {
 const signFor = (negative: boolean, flags: string): string =>
   negative ? '-' : flags.includes('+') ? '+' : flags.includes(' ') ? ' ' : '';
 
-/** A number with its sign; zeros come between the sign and the digits. */
+/** A number with its sign; padding zeros are inserted between the sign and the digits. */
 function signed(negative: boolean, digits: string, how: Directive): string {
   const sign = signFor(negative, how.flags);
   const zeros = how.flags.includes('0') && !how.flags.includes('-');
@@ -161,7 +161,7 @@ function intText(verb: string, type: 'int' | '*big.Int', value: bigint, how: Dir
     const digits = size.toString(radix).padStart(how.precision ?? 0, '0');
     const shown = verb === 'X' ? digits.toUpperCase() : digits;
     const before = verb === 'O' ? '0o' : how.flags.includes('#') ? prefix : '';
-    // With a precision, zeros do not fill the width.
+    // If there is a precision, the width is not filled with zeros.
     const flags = how.precision === undefined ? how.flags : how.flags.replaceAll('0', '');
     return signed(value < 0n, how.precision === 0 && value === 0n ? '' : before + shown, { ...how, flags });
   }
@@ -222,12 +222,12 @@ function floatText(verb: string, value: number, how: Directive): string | undefi
   }
 }
 
-/** At least two digits of exponent. */
+/** Makes the exponent at least two digits long. */
 function exponential(text: string): string {
   return text.replace(/e([+-])(\d)$/, 'e$10$2');
 }
 
-/** With at most `precision` digits, and an exponent below 1e-4 and from the precision on. */
+/** At most `precision` digits. Has an exponent if that is below -4 or at least `precision`. */
 function general(size: number, precision: number): string {
   const digits = Math.min(Math.max(precision, 1), 100);
   const [mantissa = '', power = '0'] = goExponential(size, digits - 1).split('e');

@@ -1,4 +1,4 @@
-/** Rego's `time`: integers of nanoseconds since 1970, in UTC or a named time zone. */
+/** Rego's `time`: times are integers of nanoseconds since 1970, in UTC or in a named time zone. */
 import { parseGoDuration } from '../../../../../lib/cel/formats.ts';
 import { type Builtin, BuiltinError, integerAt, ofTexts, operandError } from './builtin.ts';
 import { type Clock, formatTime, layouts, parseTime, weekdayOf } from './rego-layout.ts';
@@ -56,7 +56,7 @@ interface Time {
   readonly clock: Clock;
 }
 
-/** Nanoseconds, or an array of them, the name of a zone, and a layout. */
+/** Parses a time: nanoseconds, or an array of nanoseconds, the name of a zone, and a layout. */
 function timeAt(args: readonly unknown[], at: number): Time {
   const given = args[at];
   const [, zone = 'UTC', layout = ''] = Array.isArray(given) ? (given as unknown[]) : [given];
@@ -90,7 +90,7 @@ const floorDiv = (a: bigint, b: bigint): bigint => (a >= 0n ? a / b : -((-a + b 
 /** Seconds east of UTC. */
 function zoneAt(ms: number, zone: string): { readonly offset: number; readonly abbreviation: string } {
   if (zone === 'UTC') return { offset: 0, abbreviation: 'UTC' };
-  // Intl accepts offsets, but Go does not accept them as zone names.
+  // Intl also accepts offsets, which Go does not accept as names of zones.
   if (/^[+-]/.test(zone)) throw new BuiltinError(`unknown time zone ${zone}`);
   const name = zone === 'Local' ? undefined : zone;
   try {
@@ -107,7 +107,7 @@ function zoneAt(ms: number, zone: string): { readonly offset: number; readonly a
   }
 }
 
-/** Fields beyond their range count on, as in Go: month 13 is January of the next year. */
+/** Fields out of range carry over, as in Go: month 13 is January of the next year. */
 function utcMs({ year, month, day, hour, minute, second }: Clock): number {
   const date = new Date(Date.UTC(2000, 0, 1, hour, minute, second));
   date.setUTCFullYear(year, month - 1, day);
@@ -123,7 +123,7 @@ function inRange(ms: number, nanosecond: number): bigint {
 
 const instantOf = (clock: Clock): bigint => inRange(utcMs(clock) - clock.offset * 1000, clock.nanosecond);
 
-/** The instant at which clocks of the zone show this. */
+/** The instant at which clocks in the zone show this time. */
 function inZone(clock: Clock, zone: string): bigint {
   const local = utcMs(clock);
   if (Number.isNaN(local)) throw new BuiltinError('the time is out of range');
@@ -131,7 +131,7 @@ function inZone(clock: Clock, zone: string): bigint {
   return inRange(local - zoneAt(guess, zone).offset * 1000, clock.nanosecond);
 }
 
-/** Years, months, days, hours, minutes and seconds from the earlier to the later. */
+/** The difference in years, months, days, hours, minutes and seconds, from the earlier to the later time. */
 function difference(from: Clock, to: Clock): number[] {
   const parts = [
     to.year - from.year,

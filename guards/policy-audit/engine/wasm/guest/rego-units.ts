@@ -6,7 +6,7 @@ const prefixes = ['', 'k', 'm', 'g', 't', 'p', 'e'];
 export const unitBuiltins: Readonly<Record<string, Builtin>> = {
   'units.parse': ofTexts((given = '') => {
     const { number, unit } = parts(given.replaceAll('"', ''));
-    // The case of the first letter counts only here: m is a thousandth, M a million.
+    // Case matters only for the first letter: m is a thousandth, M a million.
     if (unit === 'm') return rounded(number, 1n, 1000n);
     const lower = unit.toLowerCase();
     return rounded(number, scaleOf(lower.replace(/^([kmgtpe])i$/, '$1'), lower.endsWith('i'), unit), 1n);
@@ -22,7 +22,7 @@ export const unitBuiltins: Readonly<Record<string, Builtin>> = {
 
 function parts(text: string): { readonly number: string; readonly unit: string } {
   if (text.includes(' ')) throw new BuiltinError('a quantity must not contain spaces');
-  // An e begins an exponent only before a digit or a sign.
+  // An e starts an exponent only if a digit or a sign follows.
   const [, number = '', unit = ''] = /^((?:[\d.+-]|[eE](?=[\d+-]))*)(.*)$/s.exec(text) ?? [];
   if (number === '') throw new BuiltinError(`${JSON.stringify(text)} has no number`);
   return { number, unit };
@@ -57,7 +57,7 @@ function rational(number: string): Rational {
 
 const decimals = 10n ** 10n;
 
-/** An integer, or a decimal number with ten digits after the point. */
+/** An integer, or a decimal number with ten decimal places. */
 function rounded(number: string, scale: bigint, divisor: bigint): bigint | number {
   const { over, under } = rational(number);
   const [a, b] = [over * scale, under * divisor];

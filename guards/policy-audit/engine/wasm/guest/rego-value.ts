@@ -11,7 +11,7 @@ const token = /\s*(?:("(?:[^"\\]|\\.)*")|(-?\d[\d.eE+-]*)|(true|false|null)|(set
 
 /** @throws {SyntaxError} */
 export function parseValue(text: string): unknown {
-  // Most values are JSON, which is read five times as fast.
+  // Most values are plain JSON, which is parsed five times as fast.
   if (!/\d{16}/.test(text)) {
     try {
       return JSON.parse(text);
@@ -48,7 +48,7 @@ class Reader {
     if (this.#text.slice(this.#at).trim() !== '') throw this.#unexpected();
   }
 
-  /** Up to a closing sign; `first` has been read. */
+  /** Parses items up to a closing character; `first` has already been parsed. */
   #items(end: string, ...first: readonly unknown[]): unknown[] {
     const items = [...first];
     if (items.length === 0) {
@@ -60,7 +60,7 @@ class Reader {
     return items;
   }
 
-  /** An object, or a set, which begins with the same sign. */
+  /** Parses an object or a set, which begin with the same character. */
   #braces(): unknown {
     if (this.#skip('}')) return {};
     const first = this.value();
@@ -117,12 +117,12 @@ export function entriesOf(value: unknown): [unknown, unknown][] | undefined {
   return kindOf(value) === 'object' ? Object.entries(value as JsonObject) : undefined;
 }
 
-/** As a module reads it. */
+/** The text that a module can parse. */
 export function valueText(value: unknown): string {
   return written(value, JSON.stringify);
 }
 
-/** As Rego prints it: `["a", 1]`, `{"a": 1}`, `{1, 2}`. */
+/** The text as Rego prints it: `["a", 1]`, `{"a": 1}`, `{1, 2}`. */
 export function shownValue(value: unknown): string {
   return written(value, goQuote);
 }
@@ -141,7 +141,7 @@ function written(value: unknown, quoted: (text: string) => string): string {
   return `{${sorted.map(([key, of]) => `${inner(key)}: ${inner(of)}`).join(', ')}}`;
 }
 
-/** As JSON: sets are arrays, and keys strings. */
+/** The value as JSON: sets become arrays, and keys become strings. */
 export function asJson(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(asJson);
   if (value instanceof Set) return [...value].toSorted(compareValues).map(asJson);

@@ -1,4 +1,4 @@
-/** Rego's `yaml`: what plain scalars mean follows YAML 1.1, as in the Go library that Open Policy Agent uses. */
+/** Rego's `yaml`: plain scalars are interpreted as in YAML 1.1, like in the Go library that Open Policy Agent uses. */
 import { createRequire } from 'node:module';
 import type * as Yaml from 'yaml';
 
@@ -15,7 +15,7 @@ function library(): typeof Yaml {
   return require('yaml') as typeof Yaml;
 }
 
-/** Dates and their like stay strings. */
+/** Tags of values that stay strings, such as dates. */
 const foreign = new Set(
   ['timestamp', 'omap', 'pairs', 'set', 'binary'].map((name) => `tag:yaml.org,2002:${name}`),
 );
@@ -27,7 +27,7 @@ const options = {
     tags.filter((tag) => typeof tag === 'string' || (tag.format !== 'TIME' && !foreign.has(String(tag.tag)))),
 } as const;
 
-/** The first document. @throws {BuiltinError} */
+/** Parses the first document. @throws {BuiltinError} */
 export function parseYaml(text: string): unknown {
   try {
     const [document] = library().parseAllDocuments(text, {
@@ -65,7 +65,7 @@ function plain(value: unknown): unknown {
   return asJson(objectOf(entries.map(([key, of]) => [key, plain(of)])));
 }
 
-/** With sorted keys, and lists at the indentation of their key. */
+/** YAML with sorted keys; list items are at the indentation of their key. */
 export function yamlText(value: unknown): string {
   return library().stringify(value, {
     ...options,

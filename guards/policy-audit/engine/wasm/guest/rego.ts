@@ -1,6 +1,7 @@
 /**
- * Modules that Open Policy Agent compiles from Rego, with its ABI 1 (https://www.openpolicyagent.org/docs/wasm): values are
- * addresses in the guest's heap, which only grows; builtins that the module does not have are called on the host.
+ * Modules that Open Policy Agent compiles from Rego, with its ABI 1 (https://www.openpolicyagent.org/docs/wasm):
+ * values are addresses in the guest's heap, which only grows; builtins that the module does not contain are called
+ * on the host.
  */
 import type { GuestOperation, GuestPolicy, Job } from '../messages.ts';
 import { tooLarge } from '../prepare.ts';
@@ -22,7 +23,7 @@ type Guest = (input: string, host: GuestHost) => string;
 
 export class RegoPolicy {
   readonly #instances: Instances<Guest>;
-  /** The present `data` of the instances. */
+  /** The current `data` of the instances. */
   #data: { readonly version: number; readonly text: string };
 
   constructor(policy: GuestPolicy) {
@@ -42,7 +43,8 @@ export class RegoPolicy {
   }
 
   /**
-   * Nothing in Rego's ABI validates settings; but a module that cannot start fails here, before its first evaluation.
+   * Rego's ABI has no validation of settings. But a module that cannot start fails here, before its first
+   * evaluation.
    *
    * @throws {GuestFailure}
    */
@@ -74,7 +76,7 @@ function started(policy: GuestPolicy, imports: Imports, data: string): StartedIn
         values.map((value) => operand(value)),
         context,
       );
-      // No value is `undefined` in Rego.
+      // For Rego, 0 stands for an undefined result.
       return result === undefined ? 0 : loaded(valueText(result), toValue);
     } catch (error) {
       if (!(error instanceof BuiltinError)) throw error;
@@ -113,7 +115,7 @@ function started(policy: GuestPolicy, imports: Imports, data: string): StartedIn
   const malloc = exportedFunction<(size: number) => number>(instance, 'opa_malloc');
   const parse = exportedFunction<(address: number, size: number) => number>(instance, 'opa_json_parse');
   const dump = exportedFunction<(value: number) => number>(instance, 'opa_json_dump');
-  // JSON loses sets and keys that are not strings, but the oldest modules can pass nothing else.
+  // The oldest modules can pass values only as JSON, which loses sets and keys that are not strings.
   const [toValue, fromValue] = [
     optionalFunction<typeof parse>(instance, 'opa_value_parse') ?? parse,
     optionalFunction<typeof dump>(instance, 'opa_value_dump') ?? dump,
@@ -160,7 +162,7 @@ interface Evaluation {
   readonly max: number;
 }
 
-/** Evaluates the first entrypoint, with the call of ABI 1.2, or step by step. */
+/** Evaluates the first entrypoint: by the single call of ABI 1.2, or else step by step. */
 function evaluation(
   instance: WebAssembly.Instance,
   { memory, data, dump, loaded, max }: Evaluation,
@@ -170,7 +172,7 @@ function evaluation(
     const evaluate = exportedFunction<(...args: number[]) => number>(instance, 'opa_eval');
     const malloc = exportedFunction<(size: number) => number>(instance, 'opa_malloc');
     return (input) => {
-      // Through the guest's own allocator: it knows when its memory must grow.
+      // Allocated by the guest itself, which knows when its memory must grow.
       const address = malloc(input.length);
       memory.write(address, input);
       return memory.textAt(evaluate(0, 0, data, address, input.length, heap(), asJson), max);

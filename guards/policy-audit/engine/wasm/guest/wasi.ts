@@ -58,7 +58,7 @@ function started({ module, answerBytes }: GuestPolicy, imports: Imports): Starte
       running.stdout.push(bytes.slice());
     },
   });
-  /** 0: done. 1: failed. The answer is appended to stdin. */
+  /** Returns 0 for success and 1 for failure. The answer is appended to stdin. */
   const call = (...at: number[]): number => {
     const asked = memory.hostCall(at);
     try {
