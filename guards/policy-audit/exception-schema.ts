@@ -1,4 +1,4 @@
-/** PolicyException: objects that policies do not apply to, until when and why. */
+/** PolicyException: exempts objects from policies, with an end and a reason. */
 import { conditionList } from '../../lib/kube/crd/condition-list.ts';
 import { list, object, oneOf, optional, string } from '../../lib/kube/crd/schema.ts';
 import { selectorSchema } from './policy-schema.ts';

@@ -27,7 +27,7 @@ export const policyAudit = defineGuard({
     policyServers,
     policyExceptions,
   ],
-  // ValidatingAdmissionPolicies are audited.
+  // ValidatingAdmissionPolicies are audited even if Kubewarden's kinds are not served.
   worksWithoutResources: true,
   commands: [
     { create: auditCommand, example: ['audit', 'show which objects violate a policy'] },

@@ -1,4 +1,4 @@
-/** The guard's leftovers. Policy servers with all their objects are in the namespace of Rampart. */
+/** Removes the guard's leftovers. Policy servers and all their objects are in Rampart's namespace. */
 import { managedSelector } from '../../guard/managed-by.ts';
 import { defineLeftovers } from '../../guard/leftovers.ts';
 import { clusterOpenReportType, openReportType } from '../../guard/reports/open-reports.ts';

@@ -1,4 +1,4 @@
-/** Policies' results for objects as OCSF's Compliance Finding; those for writes as API Activity. */
+/** Policies' results for objects as OCSF's Compliance Finding, and those for writes as API Activity. */
 import {
   findingActivity,
   findingAttributes,

@@ -10,23 +10,23 @@ export interface PolicyAuditOptions extends ModuleFiles {
   readonly reportKind: WantedReportKind;
   readonly reportsBy: 'namespace' | 'object';
   readonly policyModules: string | undefined;
-  /** Default: that of the operator's Deployment. */
+  /** Default: the image of the operator's Deployment. */
   readonly policyServerImage: string | undefined;
-  /** In standalone: where it keeps its data. */
+  /** Only in standalone: the directory for its data. */
   readonly data: string | undefined;
 }
 
 const writtenResults: readonly PolicyAuditOptions['reports'][] = ['all', 'failures'];
 const reportScopes: readonly PolicyAuditOptions['reportsBy'][] = ['object', 'namespace'];
 
-/** For each command that verifies signatures; named as in Kubewarden. */
+/** The option of all commands that verify signatures, with Kubewarden's name. */
 export const sigstoreTrustConfig = {
   flags: '--sigstore-trust-config <file>',
   description:
     'the Sigstore trust root that keyless signatures are verified with: a trusted_root.json or a ClientTrustConfig',
 };
 
-/** For each command that fetches modules for the policies of a cluster. */
+/** The options of all commands that fetch modules for the policies of a cluster. */
 export const moduleFileOptions = [
   {
     flags: '--policy-sources <file>',

@@ -1,7 +1,7 @@
 /**
- * The common schemas of Kubewarden's policies: fields, defaults and enums are those of its released
- * definitions (kubewarden-controller, api/policies/v1). Rules in the CRD reject the same objects as its
- * webhook, which is not needed here.
+ * The common schemas of Kubewarden's policies: fields, defaults and enums are those of its released definitions
+ * (kubewarden-controller, api/policies/v1). Rules in the CRD reject the same objects as Kubewarden's webhook,
+ * which is not needed here.
  */
 import { conditionList } from '../../lib/kube/crd/condition-list.ts';
 import {
@@ -19,7 +19,7 @@ import {
   string,
 } from '../../lib/kube/crd/schema.ts';
 
-/** Lists used by rules are bounded: the API server estimates the cost of a rule from it. */
+/** Limit of lists that are used by rules in the CRD: the API server estimates the cost of a rule from it. */
 const MAX_RULES = 64;
 const MAX_NAMES = 128;
 const MAX_NAME = 253;
@@ -27,7 +27,7 @@ const MAX_NAME = 253;
 const names = (description: string) =>
   list(string({ minLength: 1, maxLength: MAX_NAME }), { description, minItems: 1, maxItems: MAX_NAMES });
 
-/** Groups alone may be '', which is the core group. */
+/** Only a group may be '', which is the core group. */
 const groupNames = list(string({ maxLength: MAX_NAME }), {
   description: "API groups; '' is the core group, '*' all.",
   maxItems: MAX_NAMES,
@@ -75,7 +75,7 @@ const matchCondition = object({
   name: string('Unique in the policy.', {
     minLength: 1,
     maxLength: 316,
-    // A qualified name: webhooks take no other.
+    // A qualified name: webhooks accept no other names.
     pattern: '^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$',
   }),
   expression: string('CEL over object, oldObject, request, authorizer and namespaceObject: bool.', {
@@ -217,7 +217,7 @@ const memberNames = rule(
   { fieldPath: '.policies' },
 );
 
-/** Members run one after the other. */
+/** Members run one after the other, so the sum of their time limits counts. */
 const membersFit = rule(
   'self.policies.map(name, has(self.policies[name].timeoutEvalSeconds) ? self.policies[name].timeoutEvalSeconds : 0).sum() <= self.timeoutSeconds',
   "the sum of all members' timeoutEvalSeconds cannot be greater than timeoutSeconds",

@@ -147,7 +147,7 @@ async function work(
   ]);
 }
 
-/** A directory that outlives this process; undefined if there is none. */
+/** A directory that outlives this process; undefined if nothing does. */
 function lastingDirectory({ policyModules, data }: PolicyAuditOptions): string | undefined {
   if (policyModules !== undefined) return resolve(policyModules);
   return data === undefined ? undefined : join(resolve(data), 'policies');

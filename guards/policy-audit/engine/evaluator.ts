@@ -99,8 +99,10 @@ export interface EvaluateOptions {
  * A policy with its settings, ready for concurrent evaluations. The caller disposes it: running evaluations then
  * end with an {@link EvaluationError}.
  *
- * @example await using policy = await openEvaluator({ module, settings, hostCalls }); const { valid, message } =
- * await policy.validateSettings(); const { allowed } = await policy.evaluate(request);
+ * @example
+ * await using policy = await openEvaluator({ module, settings, hostCalls });
+ * const { valid, message } = await policy.validateSettings();
+ * const { allowed } = await policy.evaluate(request);
  */
 export interface Evaluator extends AsyncDisposable {
   readonly runtime: RuntimeName;

@@ -1,4 +1,4 @@
-/** PolicyExceptions from manifests, checked as the API server checks them. */
+/** PolicyExceptions from manifests, with the checks of the API server. */
 import { compileSchema, type CompiledSchema } from '../../../lib/apiserver/schema/compiled-schema.ts';
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import { isObject } from '../../../lib/json/json.ts';
@@ -8,7 +8,7 @@ import { type Exception, readException } from './exception.ts';
 
 let schema: CompiledSchema | undefined;
 
-/** @param what - Where it is, for messages. @throws {RampartError} `INPUT` */
+/** @param what - Where the exception comes from, for messages. @throws {RampartError} `INPUT` */
 export function exceptionOf(value: unknown, what: string): Exception {
   const refuse = (why: string): RampartError =>
     new RampartError(errorCodes.INPUT, { what: `${what}: PolicyException`, why });
@@ -22,7 +22,7 @@ export function exceptionOf(value: unknown, what: string): Exception {
   return readException(object as unknown as PolicyException);
 }
 
-/** A list of them, as the operator writes it for policy servers. @throws {RampartError} `INPUT` */
+/** A list of exceptions, as written by the operator for policy servers. @throws {RampartError} `INPUT` */
 export function exceptionsOf(document: unknown, what: string): Exception[] {
   if (document === null || document === undefined) return [];
   if (!Array.isArray(document))

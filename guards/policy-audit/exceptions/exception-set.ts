@@ -1,4 +1,4 @@
-/** The PolicyExceptions of the API, kept in line with it and with the time. */
+/** The PolicyExceptions in the API that are in effect now; follows their changes, their starts and their ends. */
 import type { GuardContext } from '../../../guard/context.ts';
 import { systemNamespace } from '../../../guard/guard.ts';
 import { messageOf } from '../../../lib/errors/errors.ts';
@@ -27,14 +27,14 @@ export interface ExceptionSetOptions {
   readonly context: Pick<GuardContext, 'cache' | 'client' | 'logger' | 'metrics' | 'signal'>;
   /** Whether the condition `Active` is written. */
   readonly writesStatus: boolean;
-  /** For tests. Default: the machine's. */
+  /** For tests. Default: the machine's clock. */
   readonly clock?: Clock;
 }
 
 export interface ExceptionChange {
   /** Namespace of the objects; undefined: objects of all namespaces, and cluster-scoped ones. */
   readonly namespace: string | undefined;
-  /** Before and after the change. */
+  /** The exceptions before and after the change. */
   readonly exceptions: readonly Exception[];
 }
 
@@ -56,17 +56,20 @@ export class ExceptionSet {
     this.#cache = options.context.cache({ type: policyExceptionType });
   }
 
-  /** Resolves when those that existed at the start are in effect; also if the API serves none, or they may not be read. */
+  /**
+   * Resolves when the exceptions that existed at the start are in effect; also if the API does not serve
+   * exceptions, or they may not be read.
+   */
   get complete(): Promise<void> {
     return this.#complete.promise;
   }
 
-  /** Whether they may not be listed: then there may be unknown ones. */
+  /** Whether exceptions may not be listed: then there may be unknown ones. */
   get isForbidden(): boolean {
     return this.#cache.refusal === 'forbidden';
   }
 
-  /** The readable exceptions, whether they have ended or not. */
+  /** The exceptions that can be parsed, including ended ones. */
   get objects(): readonly PolicyException[] {
     return [...this.#cache.list()].filter((object) => this.#read.has(objectKey(object)));
   }
@@ -81,7 +84,7 @@ export class ExceptionSet {
     return this.#byPolicy.size === 0;
   }
 
-  /** Called when an exception has begun, changed or ended. */
+  /** Called when an exception has started, changed or ended. */
   onChange(listener: (change: ExceptionChange) => void): Disposable {
     return this.#listeners.add(listener);
   }
@@ -121,14 +124,14 @@ export class ExceptionSet {
     const object = this.#cache.get(key);
     if (object !== undefined && this.#options.writesStatus)
       await this.#notify(object, isActive ? undefined : (problem ?? 'ended'), signal);
-    // A moment later, so that it has ended then.
+    // Examined a moment after the end, so that the exception has ended for certain.
     return isActive && leftMs !== Infinity ? requeueAfter(Math.min(leftMs + 10, LONGEST_MS)) : done;
   }
 
   /** The exceptions that were in effect when last examined. */
   readonly #active = new Set<string>();
 
-  /** @returns why it cannot be read: then it excepts nothing. */
+  /** Parses an exception. @returns why it cannot be parsed: then it exempts nothing. */
   #take(key: string): string | undefined {
     const object = this.#cache.get(key);
     this.#read.delete(key);
@@ -169,7 +172,7 @@ export class ExceptionSet {
   }
 }
 
-/** The parts of the exceptions that policy servers need, sorted. */
+/** What policy servers need to know about the exceptions, sorted. */
 export function exceptionsFile(objects: Iterable<PolicyException>, policies: ReadonlySet<string>): string {
   const found = [...objects]
     .filter(({ spec }) => spec.policies.some(({ kind, name }) => policies.has(`${kind}/${name}`)))

@@ -1,4 +1,4 @@
-/** A PolicyException as policies are asked about it: which policies, which objects, until when. Pure. */
+/** A PolicyException in the form in which evaluations use it: which policies, which objects, until when. Pure. */
 import { systemNamespace } from '../../../guard/guard.ts';
 import {
   type LabelSelector,
@@ -17,20 +17,20 @@ type Test = (text: string) => boolean;
 export interface Exception {
   /** `namespace/name` */
   readonly key: string;
-  /** As `kind/name`. */
+  /** `kind/name` of each policy. */
   readonly policies: readonly string[];
-  /** Infinity: without an end. */
+  /** Milliseconds since 1970; Infinity if the exception does not end. */
   readonly untilMs: number;
-  /** The message in results. */
+  /** The message in the results of exempted objects. */
   readonly message: string;
-  /** Unchanged as long as the exception is. */
+  /** Stays the same as long as the exception does not change. */
   readonly version: string;
-  /** Whether it is for objects of a kind. */
+  /** Whether the exception applies to objects of this kind. */
   matchesKind(kind: Pick<ExceptionTarget, 'group' | 'kind'>): boolean;
   matches(target: ExceptionTarget): boolean;
 }
 
-/** An object. */
+/** An object that may be exempted. */
 export interface ExceptionTarget {
   readonly group: string;
   readonly kind: string;
@@ -40,12 +40,12 @@ export interface ExceptionTarget {
   readonly labels: Labels;
 }
 
-/** Keyed by `kind/name` of the policy. */
+/** Exceptions, keyed by `kind/name` of the policy. */
 export type Exceptions = ReadonlyMap<string, readonly Exception[]>;
 
 export const noExceptions: Exceptions = new Map();
 
-/** @throws {RampartError} `INPUT` for globs, selectors and times that cannot be read */
+/** @throws {RampartError} `INPUT` for globs, selectors and times that cannot be parsed */
 export function readException({ metadata, spec }: PolicyException): Exception {
   const { namespace = '', name = '', uid = '', generation = 0 } = metadata;
   const { match, until, reason } = spec;
@@ -73,7 +73,7 @@ export function readException({ metadata, spec }: PolicyException): Exception {
   };
 }
 
-/** Why it cannot be read, beyond what its definition checks. */
+/** Why the exception cannot be parsed, beyond what the API's schema checks. */
 export function exceptionFaults(object: PolicyException): readonly Problem[] {
   try {
     readException(object);
@@ -92,7 +92,7 @@ export function exceptionsByPolicy(exceptions: Iterable<Exception>): Exceptions 
   return found;
 }
 
-/** The exception by which a policy does not apply to an object now, the same one of several each time. */
+/** The exception that now exempts an object from a policy. If there are several, it is always the same one. */
 export function exceptionFor(
   exceptions: Exceptions,
   { kind, name }: Pick<PolicyOrigin, 'kind' | 'name'>,
@@ -103,7 +103,7 @@ export function exceptionFor(
   return exceptions.get(`${kind}/${name}`)?.find((one) => nowMs < one.untilMs && one.matches(target));
 }
 
-/** Whether any of the tests matches; undefined tests match everything. */
+/** Whether one of the tests matches. Without tests, everything matches. */
 function hasAny(tests: readonly Test[] | undefined, text: string): boolean {
   return tests === undefined || tests.some((test) => test(text));
 }

@@ -1,26 +1,26 @@
-/** The lines of this guard: what a policy said of a write or an object, and how it is shown to people. */
+/** The lines of this guard: what a policy decided about a write or an object, and how that is shown to people. */
 import type { Decision, LineKind, PrettyLineOptions } from '../../../guard/line-kind.ts';
 import { type FindingHead, findingLine, type ObjectReference } from '../../../guard/stream/finding.ts';
 import { dateBefore } from '../../../lib/output/date-before.ts';
 import { clockTime, printable } from '../../../lib/output/printable.ts';
 import { paint } from '../../../lib/output/table.ts';
 
-/** `errored`: it could not be evaluated. */
+/** `errored`: the policy could not be evaluated. */
 export type PolicyVerdict = 'errored' | 'failing' | 'monitored' | 'passing' | 'rejected';
 
-/** The keys of its lines, after those of a FindingHead. */
+/** The keys of a line that follow those of a FindingHead. */
 export interface PolicyFinding {
   /** `admission`: a write; `audit`: an object that exists; `policy`: the policy itself. */
   readonly origin: 'admission' | 'audit' | 'policy';
-  /** The id in policy servers and webhooks: `clusterwide-no-root`. */
+  /** The policy's ID in policy servers and webhooks: `clusterwide-no-root`. */
   readonly policyId: string;
   /** Operation of a write: `CREATE`, `UPDATE`, `DELETE`, `CONNECT`. */
   readonly operation?: string;
-  /** Who wrote. */
+  /** The user who sent the write. */
   readonly user?: string;
   /** The write was a dry run: nothing would have been stored. */
   readonly dryRun?: true;
-  /** In the words of the policy, or why it could not be evaluated; empty if it gives no reason. */
+  /** The reason given by the policy, or why it could not be evaluated; empty if the policy gives no reason. */
   readonly reason: string;
   /** How many similar findings were folded since the last one. */
   readonly folded: number;
@@ -34,7 +34,7 @@ export function policyFindingLine(
   timeMs: number,
 ): string {
   return findingLine(
-    // No node name: the API refuses, not a node.
+    // The name of the node is empty: the API refuses writes, not a node.
     { guard: 'policy-audit', kind, time: new Date(timeMs).toISOString(), node: { name: '' }, ...head },
     finding,
   );
@@ -59,7 +59,7 @@ export const policyFindings: LineKind = {
   },
 };
 
-/** Whether the policy is right, or who writes is. */
+/** The decision that a refusal calls for: whether the policy is wrong, or the writer. */
 function decisionOf({ object }: FindingHead, policyId: string): Decision {
   const { kind: of = '', namespace = '', name = '' } = object ?? {};
   return {
@@ -69,7 +69,7 @@ function decisionOf({ object }: FindingHead, policyId: string): Decision {
   };
 }
 
-/** Undefined for an object that is not in the cluster, since its write was refused. */
+/** The arguments of `rampart audit explain`; undefined for an object that is not in the cluster, since its write was refused. */
 export function explainWords(
   object: Pick<ObjectReference, 'kind' | 'name' | 'namespace'> | null,
   origin = 'audit',

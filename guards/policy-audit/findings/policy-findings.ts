@@ -1,29 +1,29 @@
-/** Writes what policies say into the stream of findings, limited for each policy, verdict and namespace. */
+/** Writes the results of policies to the stream of findings, with a limit for each policy, verdict and namespace. */
 import { type ObjectReference, severities, type Severity } from '../../../guard/stream/finding.ts';
 import { FindingLimiter } from '../../../guard/stream/finding-limiter.ts';
 import { printable } from '../../../lib/output/printable.ts';
 import { type Clock, systemClock } from '../../../lib/time/clock.ts';
 import { type PolicyFinding, policyFindingLine, type PolicyVerdict, shownObject } from './policy-finding.ts';
 
-/** The facts about a policy that a line needs. */
+/** What a line contains about a policy. */
 export interface ReportedPolicy {
   readonly id: string;
-  /** Null if only its id is known, as in a file that a person wrote. */
+  /** Null if only the policy's ID is known, as for one in a file that was written by hand. */
   readonly reference: ObjectReference | null;
-  /** The policy's own; an unknown word counts as no severity. */
+  /** The severity that the policy declares; an unknown word counts as no severity. */
   readonly severity: string | undefined;
 }
 
-/** A write that a policy did not allow, or could not be asked about. */
+/** A write that a policy did not allow, or for which it could not be evaluated. */
 export interface ReportedWrite {
   readonly verdict: 'errored' | 'monitored' | 'rejected';
   readonly operation: string;
   readonly user: string;
   readonly isDryRun: boolean;
-  /** Its name is empty if the API will generate it; null for a review of something else. */
+  /** Null for a review that is not about an object. The name is empty if the API has yet to generate it. */
   readonly object: ObjectReference | null;
   readonly reason: string;
-  /** Whether the write was refused, if the policy could not be evaluated. */
+  /** Only if the policy could not be evaluated: whether the write was refused. */
   readonly isRefused: boolean;
 }
 
@@ -38,10 +38,10 @@ export const foldedMetric = {
   help: 'Findings that were not told by themselves because there were too many like them.',
 } as const;
 
-/** The reason is whole in its own key. */
+/** Limit of the reason in the message, in characters. The key `reason` contains all of it. */
 const MAX_REASON = 500;
 
-/** Limit for a policy, verdict and namespace. */
+/** Limit per minute for findings of audits, for each policy, verdict and namespace. */
 const AUDITS_A_MINUTE = 1000;
 
 export class PolicyFindings {
@@ -57,7 +57,7 @@ export class PolicyFindings {
     this.#audits = new FindingLimiter({ clock: this.#clock, limit: AUDITS_A_MINUTE });
   }
 
-  /** How many were folded. */
+  /** How many findings were folded. */
   get folded(): number {
     return this.#writes.folded + this.#audits.folded;
   }
@@ -80,7 +80,7 @@ export class PolicyFindings {
     });
   }
 
-  /** An object has begun or ceased to violate a policy, or cannot be judged. */
+  /** Reports that an object has begun or ceased to violate a policy, or that it cannot be evaluated. */
   audited(
     policy: ReportedPolicy,
     verdict: 'errored' | 'failing' | 'passing',
@@ -96,7 +96,7 @@ export class PolicyFindings {
     this.#notify(policy, verdict, object, messages[verdict], { origin: 'audit', reason });
   }
 
-  /** @param problem - Why it cannot be evaluated as written; undefined: it is evaluated again. */
+  /** @param problem - Why the policy cannot be evaluated as written; undefined: it can be evaluated again. */
   policy(policy: ReportedPolicy, problem: string | undefined): void {
     const name = nameOf(policy);
     const [verdict, message] =
@@ -107,8 +107,8 @@ export class PolicyFindings {
   }
 
   /**
-   * The key includes the user and whether it is a dry run, so that neither folds the findings of others.
-   * Changes of audits are reported once: they have more room.
+   * The key includes the user, and whether the write is a dry run: so one user's findings do not fold those of
+   * others, nor do dry runs. Audits have a higher limit, since each of their changes is reported only once.
    */
   #take(key: string, { origin, user, dryRun }: Omit<PolicyFinding, 'folded' | 'policyId'>) {
     if (origin !== 'admission') return this.#audits.take(key);

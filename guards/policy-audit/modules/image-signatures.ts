@@ -1,7 +1,4 @@
-/**
- * `oci/v1/verify` and `oci/v2/verify`: verification of the signatures of an image for a policy, with the payloads of Kubewarden's
- * SDKs.
- */
+/** `oci/v1/verify` and `oci/v2/verify`: verify the signatures of an image for a policy. The payloads are those of Kubewarden's SDKs. */
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import type { PullOptions } from '../../../lib/oci/registry.ts';
 import type { JsonObject } from '../engine/evaluator.ts';
@@ -11,7 +8,7 @@ import { type Modules, trustRootHint } from './modules.ts';
 import { verifySignatures } from '../../../lib/oci/signatures/signatures.ts';
 import { parseVerification, type Verification } from '../../../lib/oci/signatures/verification.ts';
 
-/** Kinds of verification: v2 has the name in `type`, v1 as the only key. */
+/** Kinds of verification: in v2, `type` contains the name; in v1, the name is the only key. */
 const kinds = [
   'SigstorePubKeyVerify',
   'SigstoreKeylessVerify',
@@ -21,9 +18,10 @@ const kinds = [
 ];
 
 /**
- * Verifies with public keys and, with a trust root, keyless. Verification with a certificate is refused.
+ * Verifies signatures by public keys or, with a trust root, keyless signatures. Verification by a certificate is
+ * refused.
  *
- * @param modules - Images have the sources, authorities and trust root of modules.
+ * @param modules - Images use the sources, authorities and trust root of modules.
  */
 export function verifierOf(
   modules: Pick<Modules, 'registry' | 'trustRoot'>,
@@ -69,11 +67,11 @@ function wantedOf(input: JsonObject): Wanted {
   }
   const annotations = annotationsOf(fields['annotations'] ?? undefined);
   const allOf = requirementsOf(kind, fields).map((one) => ({ ...one, annotations }));
-  // All of them must have signed it, as in Kubewarden.
+  // All of the keys must have signed the image, as in Kubewarden.
   return { image, verification: parseVerification({ apiVersion: 'v1', allOf }, 'the payload') };
 }
 
-/** As in verification.yml. */
+/** The requirements, in the form of verification.yml. */
 function requirementsOf(kind: string, fields: JsonObject): object[] {
   const list = (name: string): unknown[] => {
     const value = fields[name];
@@ -98,7 +96,7 @@ function requirementsOf(kind: string, fields: JsonObject): object[] {
   }
 }
 
-/** A mapping, as the SDKs send it, or a list of `key` and `value`, as specified. */
+/** Annotations: a mapping, as the SDKs send them, or a list of `key` and `value`, as specified. */
 function annotationsOf(value: unknown): unknown {
   if (!Array.isArray(value)) return value;
   return Object.fromEntries(

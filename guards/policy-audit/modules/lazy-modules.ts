@@ -32,7 +32,7 @@ class LazyModules implements Modules {
     try {
       return await this.#opened;
     } catch (error) {
-      // The next policy tries again.
+      // The next policy opens the modules again.
       this.#opened = undefined;
       if (error instanceof RampartError) throw error;
       throw new RampartError(errorCodes.SYSTEM, {
@@ -55,8 +55,8 @@ export class ModulesByTerms implements AsyncDisposable {
   readonly #modules = new Map<string, LazyModules>();
 
   /**
-   * @param open gets the name of their cache directory, below the common one: '' without settings. Modules from a
-   * source that one PolicyServer allows must not be used by another.
+   * @param open - Gets the name of the modules' cache directory, below the common one: '' without settings. The
+   * directories differ so that no PolicyServer uses modules from a source that only another one allows.
    */
   constructor(open: (terms: ModuleTerms, part: string) => Promise<Modules>) {
     this.#open = open;
@@ -75,13 +75,13 @@ export class ModulesByTerms implements AsyncDisposable {
   }
 }
 
-/** The same for the same settings; '' without any. */
+/** A name for these settings: the same for equal settings; '' without any. */
 export function termsName(terms: ModuleTerms): string {
   const isPlain = Object.values(terms).every((term) => term === undefined);
   return isPlain ? '' : `terms-${hash('sha256', textOf(terms)).slice(0, 16)}`;
 }
 
-/** Keys of signers are objects that JSON does not show. */
+/** JSON of the settings; keys of signers are objects, which have to be exported. */
 function textOf(terms: ModuleTerms): string {
   return JSON.stringify(terms, (_name, value: unknown) =>
     value instanceof KeyObject ? value.export({ type: 'spki', format: 'pem' }) : value,

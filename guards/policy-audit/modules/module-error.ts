@@ -1,8 +1,11 @@
-/** Why the module of a policy cannot be had or run: named by its URI, as a group has several. */
+/**
+ * An error about the module of a policy, which cannot be fetched or run. It contains the module's URI, since a
+ * group has several modules.
+ */
 import { RampartError } from '../../../lib/errors/errors.ts';
 
 export class ModuleError extends RampartError {
-  /** Its URI, as the policy has it. */
+  /** The module's URI as written in the policy. */
   readonly module: string;
 
   constructor(module: string, cause: RampartError) {

@@ -12,16 +12,16 @@ export const trustRootHint =
 
 /** A PolicyServer's settings for the sources of its modules. */
 export interface ModuleTerms {
-  /** Besides those of the process. */
+  /** Added to those of the process. */
   readonly sources?: Sources;
-  /** Replaces that of the process. */
+  /** Replaces the verification of the process. */
   readonly verification?: Verification;
-  /** Replaces that of the process. */
+  /** Replaces the trust root of the process. */
   readonly trustRoot?: TrustRoot;
 }
 
 export interface FetchOptions {
-  /** For registries: of `imagePullSecret` (lib/oci/pull-secrets.ts). */
+  /** Credentials for registries, from `imagePullSecret` (lib/oci/pull-secrets.ts). */
   readonly pullSecret?: CredentialsSource | undefined;
   readonly signal?: AbortSignal | undefined;
 }
@@ -31,24 +31,27 @@ export interface FetchedModule {
   /** Digest of the bytes: `sha256:...`. Two policies with the same digest run the same code. */
   readonly digest: string;
   readonly bytes: Uint8Array;
-  /** Digest of the manifest, for modules from a registry: to pin it as `repository@sha256:...`. */
+  /** Digest of the manifest, for a module from a registry: pins it as `repository@sha256:...`. */
   readonly manifestDigest?: string;
-  /** Why the source could not be queried, if these are cached bytes. */
+  /** Set if these are cached bytes since the source could not be queried: the reason. */
   readonly stale?: string;
 }
 
 export interface Modules extends AsyncDisposable {
   /**
-   * The module, with its signatures verified if required. Each call asks the source which digest the name refers to now; the
-   * bytes are fetched once, and are checked against their digest each time.
+   * The module, with its signatures verified if required. Each call asks the source for the current digest of the
+   * name. The bytes are fetched only once, and checked against their digest each time.
    *
    * @param url - Without a scheme, `registry://` is assumed, as in Kubewarden.
    * @throws {RampartError} `INPUT` for a malformed URL or module; `NOT_FOUND`; `API_UNREACHABLE`; `PRIVILEGE` also
-   *   for missing or wrong signatures; `CORRUPT`; `LIMIT`; `SYSTEM` for files that cannot be read
+   * for missing or wrong signatures; `CORRUPT`; `LIMIT`; `SYSTEM` for files that cannot be read
    */
   fetch(url: string, options?: FetchOptions): Promise<FetchedModule>;
-  /** The registries that modules come from, for queries of policies. Disposed with the modules. @throws {RampartError} `SYSTEM`, `FULL` */
+  /**
+   * The registries that modules come from, for policies that query them. Disposed with the modules. @throws
+   * {RampartError} `SYSTEM`, `FULL`
+   */
   registry(): Promise<Omit<Registry, typeof Symbol.asyncDispose>>;
-  /** For the signatures of images that policies verify. @throws {RampartError} as `registry` */
+  /** The trust root for image signatures that policies verify. @throws {RampartError} like `registry` */
   trustRoot(): Promise<TrustRoot | undefined>;
 }

@@ -21,7 +21,7 @@ export interface ModulesOptions {
   /** Created if it is missing, accessible to its owner only. */
   readonly cacheDirectory: string;
   readonly sources?: Sources | undefined;
-  /** If given, modules without these signatures are refused, and all modules that cannot be signed. */
+  /** If set, modules without these signatures are refused, and so are all modules that cannot be signed. */
   readonly verification?: Verification | undefined;
   /** For keyless signatures of modules and of the images that policies verify. */
   readonly trustRoot?: TrustRoot | undefined;
@@ -33,7 +33,7 @@ export interface ModulesOptions {
 const MAX_MODULE_BYTES = 64 << 20;
 /** Limit for all cached modules, for registries and for other servers each. */
 const CACHE_BYTES = 1 << 30;
-/** A request fails after this long without a byte. */
+/** A request fails if no byte arrives for this long. */
 const IDLE_TIMEOUT_MS = 15_000;
 const layerTypes: ReadonlySet<string> = new Set([
   'application/vnd.wasm.content.layer.v1+wasm',
@@ -41,7 +41,7 @@ const layerTypes: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Whoever opens it disposes it.
+ * The caller disposes the result.
  *
  * @throws {RampartError} `SYSTEM`, `FULL` if the cache cannot be created
  * @example
@@ -166,7 +166,7 @@ class SourcedModules implements Modules {
     }
   }
 
-  /** In the most secure way that works, of those allowed for the host. */
+  /** Tries the ways that are allowed for the host, the most secure one first. */
   async #download(url: URL, signal: AbortSignal | undefined): Promise<Uint8Array> {
     const { insecure } = this.#options.sources ?? noSources;
     const mayBeInsecure = insecure.includes(url.host) || insecure.includes(hostName(url.host));
@@ -250,7 +250,7 @@ function tooLarge(what: string, sizeBytes: number, limit: number): RampartError 
   });
 }
 
-/** Parses the `module` of a policy. */
+/** The `module` of a policy, parsed. */
 type ModuleUrl =
   | { readonly scheme: 'registry'; readonly reference: string }
   | { readonly scheme: 'http' | 'https'; readonly url: URL }

@@ -1,4 +1,4 @@
-/** The modules of a process that opens the policies of a cluster: by its files, and by the PolicyServers of policies. */
+/** The modules of a process that opens the policies of a cluster, with settings from files and from PolicyServers. */
 import { join } from 'node:path';
 
 import type { Logger } from '../../../lib/telemetry/log.ts';
@@ -8,14 +8,14 @@ import { joined, noSources, readSourcesFile } from './sources.ts';
 import { readTrustRootFile } from '../../../lib/oci/signatures/trust-root.ts';
 import { readVerificationFile } from '../../../lib/oci/signatures/verification.ts';
 
-/** Paths; what a PolicyServer specifies is added to the sources, and replaces the others. */
+/** Paths of files. A PolicyServer's own settings are added to the sources, and replace the other two. */
 export interface ModuleFiles {
   readonly policySources?: string | undefined;
   readonly policyVerification?: string | undefined;
   readonly sigstoreTrustConfig?: string | undefined;
 }
 
-/** @param directory - Where modules are kept; called once the first is fetched, which reads the files, too. */
+/** @param directory - Returns where modules are kept. Called when the first module is fetched, as are the files read. */
 export function processModules(
   { policySources, policyVerification, sigstoreTrustConfig }: ModuleFiles,
   directory: () => string,

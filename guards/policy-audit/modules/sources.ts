@@ -1,6 +1,6 @@
 /**
- * `sources.yml` of Kubewarden: which hosts may be accessed insecurely, which authorities sign the certificates of which hosts, and through which
- * proxies hosts are called.
+ * `sources.yml` of Kubewarden: for each host, whether it may be accessed insecurely, which authorities sign its
+ * certificate, and which proxy is used.
  */
 import { readFileSync } from 'node:fs';
 import { X509Certificate } from 'node:crypto';
@@ -15,7 +15,7 @@ export interface Sources {
   readonly insecure: readonly string[];
   /** Certificate authorities by host, as PEM. */
   readonly authorities: Readonly<Record<string, readonly string[]>>;
-  /** In place of those of the environment. */
+  /** Proxies that replace those in the environment. */
   readonly proxies?: ProxySettings;
 }
 
@@ -44,7 +44,7 @@ export function sourcesDocument({
   };
 }
 
-/** Both; the proxies of the second, if it has any. */
+/** Combines both; if `other` has proxies, they replace those of `one`. */
 export function joined(one: Sources, other: Sources): Sources {
   const hosts = [...Object.keys(one.authorities), ...Object.keys(other.authorities)];
   const authorities = hosts.map((host) => [
@@ -59,7 +59,7 @@ export function joined(one: Sources, other: Sources): Sources {
   };
 }
 
-/** @param what - Where it comes from, for messages. @throws {RampartError} `INPUT`; `SYSTEM` for an unreadable certificate */
+/** @param what - Where the document comes from, for messages. @throws {RampartError} `INPUT`; `SYSTEM` for an unreadable certificate */
 export function parseSources(document: unknown, what: string): Sources {
   if (document === null || document === undefined) return noSources;
   if (!isObject(document)) throw unusable(what, 'it is not a mapping');

@@ -1,4 +1,4 @@
-/** One complete scan, for `rampart audit`. The operator's scanner retries for ever; this one gives up, as a command must end. */
+/** One complete scan, for `rampart audit`. The operator's scanner retries forever, but a command has to end, so this one gives up. */
 import type { GuardContext } from '../../../guard/context.ts';
 import { isUnreachable, KubeError } from '../../../lib/kube/client/client-errors.ts';
 import { namespaces } from '../../../lib/kube/object/object.ts';
@@ -41,13 +41,14 @@ export interface AuditOnce {
 
 const PROGRESS_MS = 250;
 const NEVER_MS = 2 ** 40;
-/** How long transient failures are retried. A restarting API server is back by then. */
+/** How long transient failures are retried: long enough for an API server to restart. */
 const PATIENCE_MS = 20_000;
 const LOOK_MS = 2000;
 
 /**
- * @throws {RampartError} `UNSUPPORTED` if policies or reports are not served; `INPUT` if the namespace does not exist; `API_UNREACHABLE`, also
- * if the API goes away and does not come back. {KubeError} if what is needed may not be read; the reason of the signal of the context.
+ * @throws {RampartError} `UNSUPPORTED` if policies or reports are not served; `INPUT` if the namespace does not
+ * exist; `API_UNREACHABLE`, also if the API becomes unreachable and stays so. {KubeError} if what is needed may
+ * not be read; the reason of the signal of the context.
  */
 export async function auditOnce(options: AuditOnceOptions): Promise<AuditOnce> {
   const { context, runtimes, stores, onProgress, reportKind, reportsBy, ...more } = options;
@@ -145,9 +146,9 @@ function byScope(a: AuditReport, b: AuditReport): number {
 }
 
 /**
- * Gives up at once on what the API refuses, and later on everything else that keeps failing.
+ * Gives up at once on a request that the API refuses, and after a while on one that keeps failing.
  *
- * @param unfinished receives what was given up, and why.
+ * @param unfinished - Receives the namespaces that were given up, and why.
  */
 function giveUpIn(unfinished: Map<string, string>): NonNullable<ScannerOptions['givesUp']> {
   const since = new Map<string, number>();
@@ -161,7 +162,7 @@ function giveUpIn(unfinished: Map<string, string>): NonNullable<ScannerOptions['
   };
 }
 
-/** Errors of this request, however often it is repeated: not a conflict, rate limit, or server error. */
+/** Whether the request would fail however often it is repeated: not for a conflict, a rate limit, or a server error. */
 function isRefusal(error: unknown): boolean {
   if (!(error instanceof KubeError)) return false;
   return error.status >= 400 && error.status < 500 && ![404, 408, 409, 410, 429].includes(error.status);

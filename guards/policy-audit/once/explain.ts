@@ -31,9 +31,9 @@ export interface Explanation {
   readonly why?: string;
   readonly result?: ReportResult['result'];
   readonly message?: string;
-  /** When it was evaluated, ms since 1970. */
+  /** When the policy was evaluated, in ms since 1970. */
   readonly evaluatedMs?: number;
-  /** Whether it was evaluated now, or read from its report. */
+  /** Whether the policy was evaluated now, or the result was read from a report. */
   readonly from?: 'evaluation' | 'report';
 }
 
@@ -172,7 +172,7 @@ function reported(result: ReportResult, from: 'evaluation' | 'report', evaluated
   };
 }
 
-/** A report's results for the object: in its own report, or in one of its namespace. */
+/** The results for the object, from its own report or from one of its namespace. */
 async function reportOf(
   { client, signal }: GuardContext,
   namespace: string,

@@ -1,7 +1,4 @@
-/**
- * The requirements of commands for the API. A scanner that runs forever waits for missing kinds; a single
- * scan should not.
- */
+/** What commands require of the API. A scanner that runs forever waits for missing kinds; a single scan does not. */
 import type { GuardContext } from '../../../guard/context.ts';
 import {
   isForbidden,
@@ -35,18 +32,18 @@ export async function checkServed({ client, signal }: Asked, types: readonly Res
       });
     }
   };
-  // If several are missing, the first one of the list is reported, whichever answer comes first.
+  // If several are missing, the first one in the list is reported, whichever answer arrives first.
   const checked = await Promise.allSettled(types.map(check));
   for (const one of checked) if (one.status === 'rejected') throw one.reason;
 }
 
 /**
- * Whatever kinds of policies the API serves are enough: ValidatingAdmissionPolicies need no installation, and Kubewarden's need no
- * recent version of Kubernetes.
+ * Checks that the API serves at least one kind of policy: ValidatingAdmissionPolicies need no installation, and
+ * Kubewarden's need no recent version of Kubernetes.
  *
- * @returns the kinds that may not be listed, as `validatingadmissionpolicies.admissionregistration.k8s.io`, and why: whoever requests an
- *   audit often has rights only to Kubewarden's.
- * @throws {RampartError} `UNSUPPORTED` if none is served; {KubeError} if none may be listed.
+ * @returns the kinds that may not be listed, such as `validatingadmissionpolicies.admissionregistration.k8s.io`,
+ * and why: a user who requests an audit may often read only Kubewarden's kinds.
+ * @throws {RampartError} `UNSUPPORTED` if no kind is served; {KubeError} if no kind may be listed.
  */
 export async function checkPolicies({ client, signal }: Asked): Promise<ReadonlyMap<string, string>> {
   const refused = new Map<string, KubeError>();
@@ -76,7 +73,7 @@ export async function checkPolicies({ client, signal }: Asked): Promise<Readonly
   });
 }
 
-/** @throws {RampartError} `INPUT` if there is no such namespace */
+/** @throws {RampartError} `INPUT` if the namespace does not exist */
 export async function checkNamespace({ client, signal }: Asked, name: string): Promise<void> {
   const found = await orUndefined(client.get(namespaces, { name }, { signal }));
   if (found === undefined)

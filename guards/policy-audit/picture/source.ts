@@ -19,7 +19,7 @@ interface Cell {
   error: number;
   pass: number;
   skip: number;
-  /** The first object that fails. */
+  /** The first object that fails the policy. */
   first: Partial<Pick<Scope, 'kind' | 'name' | 'namespace'>> | undefined;
 }
 
@@ -31,7 +31,7 @@ export const policyAuditPicture: PictureSource = {
     const cells = new Map<string, Cell>();
     let isReadable = true;
     for (const kind of reportKinds) {
-      // Reading both kinds would count each result twice.
+      // One kind of report is enough: reading both would count each result twice.
       if (cells.size > 0) break;
       for (const type of Object.values(reportTypes[kind])) {
         const read = await orForbidden(type.plural, async () => {
@@ -61,7 +61,7 @@ function take(cells: Map<string, Cell>, report: AuditReport): void {
   }
 }
 
-/** `no-root`, or `shop/owner` of a policy in a namespace. */
+/** Name of the policy: `no-root`, or `shop/owner` if it belongs to a namespace. */
 function nameOf({ policy, properties }: ReportResult): string {
   const name = properties?.[property.name];
   if (name === undefined) return policy;

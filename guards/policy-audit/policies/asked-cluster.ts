@@ -1,12 +1,12 @@
 /**
- * Policies' requests to the cluster, never older than the change that triggered an evaluation: an audit after
- * a change must not read the state before it.
+ * Answers what policies request from the cluster, never with a state older than the change that triggered an
+ * evaluation: an audit after a change must not read the state before it.
  */
 import { type Clock, systemClock } from '../../../lib/time/clock.ts';
 import type { ClusterReader, KindName, ReadOptions } from '../engine/host-calls/cluster-reader.ts';
 import type { JsonObject } from '../engine/evaluator.ts';
 
-/** Longer than a reader caches its answers. */
+/** How long a change is remembered: longer than readers cache their answers. */
 const KEPT_MS = 10_000;
 
 export class AskedCluster implements ClusterReader {
@@ -21,7 +21,7 @@ export class AskedCluster implements ClusterReader {
     this.#own = this.through(reader);
   }
 
-  /** The same through another reader, which may have other rights: they share only what has changed. */
+  /** The same for another reader, which may have other permissions: readers share only the knowledge of what has changed. */
   through(reader: ClusterReader): ClusterReader {
     return {
       get: (kind, target, options) => reader.get(kind, target, this.#options(kind, options)),

@@ -1,4 +1,4 @@
-/** Versions of policies that could not be opened: why, and when each is tried again. */
+/** Versions of policies that could not be opened, with the reason and the time of the next attempt. */
 import { KeyedBackoff } from '../../../lib/time/backoff.ts';
 import type { Clock } from '../../../lib/time/clock.ts';
 import type { Policy } from './policy.ts';
@@ -6,16 +6,16 @@ import type { Policy } from './policy.ts';
 interface Failure {
   readonly version: string;
   readonly problem: string;
-  /** On the monotonic clock. */
+  /** When to try again, on the monotonic clock. */
   readonly retryMs: number;
 }
 
-/** A module that is unavailable now may be available later. */
+/** Retried, since a module that is unavailable now may be available later. */
 const RETRY = { baseMs: 5000, maxMs: 60_000 };
 
 export class FailedVersions {
   readonly #clock: Clock;
-  /** Keyed by ID of the policy. */
+  /** Keyed by the ID of the policy. */
   readonly #failures = new Map<string, Failure>();
   readonly #backoff = new KeyedBackoff<string>(RETRY);
 
@@ -23,7 +23,7 @@ export class FailedVersions {
     this.#clock = clock;
   }
 
-  /** Why this version cannot be opened, until it is due again; undefined if it should be tried now. */
+  /** Why this version cannot be opened; undefined if it should be tried now. */
   problemOf({ id, version }: Policy): string | undefined {
     const failed = this.#failures.get(id);
     if (failed?.version === version)
@@ -42,7 +42,7 @@ export class FailedVersions {
     this.#backoff.forget(id);
   }
 
-  /** How long until the first of these policies is due, in ms; never none, nor longer than the longest pause. */
+  /** Time until the first of these policies is due, in ms: more than 0, and at most the longest pause. */
   waitMs(ids: readonly string[]): number {
     const dueMs = ids.map((id) => this.#failures.get(id)?.retryMs ?? Infinity);
     const waitMs = Math.min(...dueMs) - this.#clock.monotonicMs();

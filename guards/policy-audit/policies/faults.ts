@@ -1,7 +1,7 @@
 /**
- * The problems of a policy, by field, as far as they can be found without its modules. The API rejects such a
- * policy when it is written, as Kubernetes does for expressions in its own policies and Kubewarden's
- * controller for those in its kinds. Pure.
+ * Finds the problems of a policy, by field, that can be found without its modules. The API rejects such a policy
+ * when it is written, as Kubernetes does for expressions in its own policies and Kubewarden's controller for those
+ * in its kinds. Pure.
  */
 import { RampartError } from '../../../lib/errors/errors.ts';
 import type {
@@ -66,7 +66,7 @@ export function bindingFaults(
   return selectorFaults({ metadata: {} }, { metadata: {}, spec: validating }, 'spec.matchResources');
 }
 
-/** A policy whose selectors cannot be read applies to nothing. */
+/** If its selectors cannot be parsed, a policy applies to nothing. */
 function selectorFaults(
   policy: ValidatingAdmissionPolicy,
   binding: ValidatingAdmissionPolicyBinding,
@@ -81,7 +81,7 @@ function selectorFaults(
   }
 }
 
-/** Modules check their settings only when they run. */
+/** Only settings of expressions are checked here: modules check their settings when they run. */
 function settingsFaults({ module, settings }: ModuleProgram): readonly Problem[] {
   return isCelModule(module) ? celProblems(settings, 'cel-policy') : [];
 }

@@ -28,19 +28,19 @@ export interface KeptPoliciesOptions {
 interface KeptRecord {
   readonly id: string;
   readonly demands: string;
-  /** Terms of its PolicyServer: as {@link ModuleSource.terms}. */
+  /** Terms of its PolicyServer, see {@link ModuleSource.terms}. */
   readonly terms: string;
   readonly object: AnyKubewardenPolicy;
-  /** Digests of modules by URL. */
+  /** Digests of modules, keyed by URL. */
   readonly digests: Readonly<Record<string, string>>;
 }
 
-/** Modules that a policy has fetched while it was opened. */
+/** The modules that a policy has fetched while it was opened. */
 export class FetchedModules {
   readonly byUrl = new Map<string, FetchedModule>();
   terms = '';
 
-  /** Remembers what is fetched through it. */
+  /** Returns a source that records what is fetched through it. */
   through(source: ModuleSource): Pick<Modules, 'fetch'> {
     this.terms = source.terms;
     return {
@@ -96,7 +96,7 @@ export class KeptPolicies {
     return record?.demands === this.#options.demands ? record.object : undefined;
   }
 
-  /** Where the modules of the kept version come from. */
+  /** The modules of the kept version, as a source. */
   through(id: string): (source: ModuleSource) => Pick<Modules, 'fetch'> {
     return ({ terms }) => ({
       fetch: async (url) => {
@@ -128,7 +128,7 @@ export class KeptPolicies {
     });
   }
 
-  /** Forgets all others: their policies are gone. */
+  /** Forgets all other policies: they no longer exist. */
   retain(ids: ReadonlySet<string>): Promise<void> {
     return this.#change('', async () => {
       for (const id of this.#records.keys()) if (!ids.has(id)) await this.#remove(id);
@@ -162,12 +162,12 @@ export class KeptPolicies {
   }
 }
 
-/** Without what each write of its status changes. */
+/** The content of a record, without what changes with each write of the policy's status. */
 function contentOf(record: KeptRecord | undefined): string {
   return JSON.stringify(record, (name, value: unknown) => (name === 'resourceVersion' ? undefined : value));
 }
 
-/** Undefined if it is damaged, or what a killed process left. */
+/** A record; undefined if the file is damaged, or was left by a killed process. */
 async function readRecord(path: string): Promise<KeptRecord | undefined> {
   if (!path.endsWith('.json')) return undefined;
   try {

@@ -1,6 +1,6 @@
 /**
- * Whether a policy is asked about a request, as Kubernetes decides it for webhooks and ValidatingAdmissionPolicies
- * (apiserver pkg/admission/plugin/webhook/predicates, plugin/policy/matching). Pure.
+ * Whether a policy is evaluated for a request. Decided as by Kubernetes for webhooks and
+ * ValidatingAdmissionPolicies (apiserver pkg/admission/plugin/webhook/predicates, plugin/policy/matching). Pure.
  */
 import { type Labels, labelsMatch } from '../../../lib/kube/selectors/selectors.ts';
 import type { GroupVersionResource } from '../engine/evaluator.ts';
@@ -16,14 +16,14 @@ export interface MatchTarget extends GroupVersionResource {
   readonly name: string;
   /** Other versions in which the same objects are served. */
   readonly equivalents: readonly GroupVersionResource[];
-  /** No particular version was requested, as in an audit: `Exact` matches any of them. */
+  /** Whether no particular version was requested, as in an audit: then `Exact` matches any version. */
   readonly anyVersion?: boolean;
   /** Labels of the object, or of its previous state; undefined if it does not exist. */
   readonly labels: Labels | undefined;
   readonly oldLabels: Labels | undefined;
   /**
-   * Labels of the object's namespace, or of the object if it is one. Undefined: cluster-scoped, and no
-   * namespaceSelector excludes a policy.
+   * Labels of the object's namespace; for a Namespace, its own labels. Undefined for a cluster-scoped object, to
+   * which namespaceSelectors do not apply.
    */
   readonly namespaceLabels: Labels | undefined;
 }
@@ -40,8 +40,9 @@ export type Irrelevance =
   | 'scope';
 
 /**
- * Groups that wildcards do not match: those of reports and of policies themselves. A policy for these
- * must name them; otherwise a policy for all objects could prevent its own reports from being written, and its own deletion.
+ * Groups that wildcards do not match: those of reports and of policies. A policy must name these groups to apply
+ * to them: otherwise a policy for all objects could prevent its own reports from being written, or itself from
+ * being deleted.
  */
 const named: ReadonlySet<string> = new Set([
   'openreports.io',
@@ -55,7 +56,7 @@ const named: ReadonlySet<string> = new Set([
  */
 const exempt = 'admissionregistration.k8s.io';
 
-/** The version to show the policy, or why it does not apply. */
+/** The version of the object that the policy sees, or why the policy does not apply. */
 export function matchPolicy(
   { origin, constraints }: Pick<Policy, 'constraints' | 'origin'>,
   target: MatchTarget,
@@ -91,7 +92,7 @@ function matchConstraint(constraint: Constraint, target: MatchTarget): GroupVers
   if (excluded.some((rule) => versions.some((one) => ruleProblem(rule, one, target) === undefined))) {
     return 'excluded';
   }
-  // The requested version goes before others.
+  // The requested version takes precedence over others.
   let nearest: Irrelevance = 'resource';
   for (const one of versions) {
     for (const rule of rules) {
@@ -129,7 +130,7 @@ export function coversKind(
   if (!isGroup || !has(versions, kind.version)) return false;
   return resources.some((pattern) => {
     const [resource = '', sub = ''] = pattern.split('/');
-    // `pods/*` includes the object itself.
+    // `pods/*` includes the pod itself.
     return (resource === '*' || resource === kind.resource) && (sub === '*' || sub === subresource);
   });
 }

@@ -1,4 +1,4 @@
-/** Models of objects for mutating policies: from the embedded API. */
+/** What the embedded API knows about the kinds of objects, for mutating policies. */
 import type { Resource } from '../../../lib/apiserver/resources/resource.ts';
 import type { ObjectModel } from '../engine/evaluator.ts';
 
@@ -11,11 +11,11 @@ export function modelOf({ model }: Pick<Resource, 'model'>): ObjectModel {
     complete(object) {
       model.decode?.(object);
       model.schema.applyDefaults(object);
-      // Which is checked for all kinds alike, elsewhere.
+      // `metadata` is checked elsewhere, in the same way for all kinds.
       const { metadata } = object;
       const unknown = model.schema.prune(object);
       object['metadata'] = metadata;
-      // Custom resources have no type in Go: their unknown fields are left out when they are stored.
+      // Custom resources have no Go type: their unknown fields are dropped when they are stored.
       if (model.decode === undefined || unknown.length === 0) return;
       throw new Error(`strict decoding error: unknown field ${unknown.map((one) => `"${one}"`).join(', ')}`);
     },

@@ -1,6 +1,6 @@
 /**
- * Opens what runs a policy: the engine's own CEL for `cel-policy` and for expressions, a thread for WebAssembly, both under the
- * expression of a group.
+ * Opens the evaluator of a policy: the engine's own CEL for `cel-policy` and for expressions, a thread for
+ * WebAssembly, or both, combined by the expression of a group.
  */
 import type { CredentialsSource } from '../../../lib/oci/registry.ts';
 import type { Modules } from '../modules/modules.ts';
@@ -24,9 +24,12 @@ import type { PolicyPool } from '../engine/wasm/pool.ts';
 
 export interface OpenEvaluatorOptions {
   readonly modules: Pick<Modules, 'fetch'>;
-  /** The host calls of a policy that may read these kinds; in a group, of each member. */
+  /** Returns the host calls of a policy that may read these kinds. In a group, called for each member. */
   readonly hostCalls: (allowed: readonly KindName[], program?: ModuleProgram) => HostCalls;
-  /** For expressions of ValidatingAdmissionPolicies, which may read the objects that they name. Default: as `hostCalls`, with nothing allowed. */
+  /**
+   * Read by expressions of ValidatingAdmissionPolicies, which may read the objects that they name. Default:
+   * `hostCalls`, with no kinds allowed.
+   */
   readonly cluster?: ClusterReader;
   readonly pullSecret?: CredentialsSource | undefined;
   readonly limits?: WasmLimits;
@@ -38,14 +41,15 @@ export interface OpenEvaluatorOptions {
 
 /** A policy that can be evaluated, and the code that it runs. */
 export interface OpenedEvaluator extends Evaluator {
-  /** Digests of the modules, by member of a group, otherwise by ''. Without those that the engine runs itself. */
+  /** Digests of the modules, keyed by member in a group, otherwise by ''. Modules that the engine runs itself are omitted. */
   readonly digests: ReadonlyMap<string, string>;
 }
 
 /**
- * Opens a policy. Settings that it rejects can be opened, too: `validateSettings` says so. Whoever opens it disposes it.
+ * Opens a policy. This also works with settings that the policy rejects: `validateSettings` reports that. The
+ * caller disposes the result.
  *
- * @throws {RampartError} as `Modules.fetch`; `INPUT` if a module is not a policy
+ * @throws {RampartError} like `Modules.fetch`; `INPUT` if a module is not a policy
  * @throws {EvaluationError} `memory`
  * @example
  * await using policy = await openEvaluator(program, { modules, hostCalls: () => hostCalls, signal });
@@ -67,7 +71,7 @@ export async function openEvaluator(
     if (digest !== undefined) digests.set('', digest);
     return new Opened(evaluator, digests, program.deadlineMs);
   }
-  // Evaluators that are already open are closed if another member cannot be opened.
+  // If a member cannot be opened, the evaluators that are already open are closed.
   await using opened = new AsyncDisposableStack();
   const members = new Map<string, Evaluator>();
   const mutating = new Set<string>();
@@ -116,7 +120,7 @@ async function openModule(
   }
 }
 
-/** Adds the facts known from opening it. The time limit of the policy itself replaces that of its caller, as upstream. */
+/** Adds what is known since the policy was opened. The policy's own time limit replaces that of the caller, as upstream. */
 class Opened implements OpenedEvaluator {
   readonly runtime: Evaluator['runtime'];
   readonly digests: ReadonlyMap<string, string>;

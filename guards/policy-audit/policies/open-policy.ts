@@ -17,17 +17,18 @@ import type { StandIn } from './stand-in.ts';
 
 /** Where the modules of a policy come from. */
 export interface ModuleSource extends Pick<Modules, 'fetch'> {
-  /** The name of what its PolicyServer demands of them. */
+  /** Identifies the settings of the PolicyServer that the modules were fetched with. */
   readonly terms: string;
 }
 
 /** Opens the runtime of a policy. */
 export interface Runtimes {
-  /** For match conditions: they read the namespace of an object, and what its user may do. */
+  /** Read by match conditions: the namespace of an object, and the permissions of the requesting user. */
   readonly world: World;
   /**
-   * @param through - Given where its modules come from: returns where to take them from.
-   * @throws {RampartError} why it cannot run: no such module, rejected settings.
+   * @param through - Wraps the source of the policy's modules; the result is used instead.
+   * @throws {RampartError} if the policy cannot run, for example because its module is missing or rejects the
+   * settings.
    */
   open(
     policy: Policy,
@@ -36,7 +37,7 @@ export interface Runtimes {
   ): Promise<Evaluator>;
 }
 
-/** The outcome of a policy, and what it and its conditions requested: it holds as long as that is unchanged. */
+/** The outcome for one request, and what the policy and its conditions requested: it holds as long as the answers stay the same. */
 export type Judgement = { readonly asked: readonly AskedOfCluster[] } & (
   | { readonly type: 'verdict'; readonly verdict: Verdict }
   /** A match condition is false: the policy does not apply to this request. */
@@ -53,9 +54,9 @@ export interface Evaluation {
   readonly latencyMs: number;
 }
 
-/** Whoever opens one disposes it: running evaluations finish first. */
+/** The caller disposes it: running evaluations finish first. */
 export class OpenPolicy implements AsyncDisposable {
-  /** May be replaced by another description of the same version, when the status of the policy has changed. */
+  /** Replaced by a new description of the same version when the status of the policy has changed. */
   policy: Policy;
   readonly runtime: Evaluator['runtime'];
   readonly #evaluator: Evaluator;
@@ -70,7 +71,7 @@ export class OpenPolicy implements AsyncDisposable {
     this.#conditions = conditions;
   }
 
-  /** @throws {RampartError} why it cannot be evaluated. */
+  /** @throws {RampartError} if the policy cannot be evaluated. */
   static async open(
     policy: Policy,
     runtimes: Runtimes,
@@ -97,26 +98,26 @@ export class OpenPolicy implements AsyncDisposable {
     }
   }
 
-  /** For a policy that cannot be evaluated, until `standIn` learns that it can. */
+  /** Represents a policy that cannot be evaluated, until `standIn` learns that it can be. */
   static unopened(policy: Policy, runtimes: Runtimes, standIn: StandIn): OpenPolicy {
     const conditions = conditionsOf(policy, runtimes);
-    // Without conditions that compile it applies to everything that its rules match.
+    // If its conditions do not compile, the policy applies to everything that its rules match.
     const isUsable = conditions !== undefined && conditions.problems.length === 0;
     return new OpenPolicy(policy, standIn, isUsable ? conditions : undefined);
   }
 
-  /** Why it cannot be evaluated; undefined if it can. */
+  /** Why the policy cannot be evaluated; undefined if it can. */
   get unavailable(): string | undefined {
     return this.#evaluator.unavailable?.problem;
   }
 
-  /** Whether its failurePolicy decides on writes while it cannot be evaluated. */
+  /** Whether the policy's failurePolicy decides on writes while it cannot be evaluated. */
   get isEnforced(): boolean {
     return this.#evaluator.unavailable?.isEnforced ?? true;
   }
 
   /**
-   * @param model - Of the object, for a policy that changes it by its schema.
+   * @param model - Model of the object, for policies that mutate by its schema.
    * @throws the reason of the signal when it aborts.
    */
   async ask(request: PolicyRequest, signal?: AbortSignal, model?: ObjectModel): Promise<Judgement> {

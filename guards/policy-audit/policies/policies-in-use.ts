@@ -1,7 +1,4 @@
-/**
- * The open policies, those known to audits, and the substitutes for those that are in use and cannot be
- * opened.
- */
+/** The open policies, those that audits use, and the substitutes for policies that are in use but cannot be opened. */
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import type { EvaluateOptions, PolicyRequest, Verdict } from '../engine/evaluator.ts';
 import { OpenPolicy, type Runtimes } from './open-policy.ts';
@@ -17,7 +14,7 @@ export interface PolicyChange {
 interface Substituted {
   readonly policy: OpenPolicy;
   readonly standIn: StandIn;
-  /** Version of the policy that it replaces. */
+  /** Version of the policy that the substitute represents. */
   readonly version: string;
 }
 
@@ -49,7 +46,7 @@ export class PoliciesInUse {
     return this.#substitutes.get(id)?.standIn.isEnforced === true;
   }
 
-  /** Takes it in place of its previous version; requests that wait for it go on. */
+  /** Uses a policy instead of its previous version. Requests that wait for it continue. */
   use(opened: OpenPolicy): void {
     const { id } = opened.policy;
     const before = this.#open.get(id);
@@ -62,9 +59,9 @@ export class PoliciesInUse {
   }
 
   /**
-   * Requests to a policy that is not open wait until it is, or until it is known why it cannot be.
+   * Makes requests to a policy that is not open wait until it is, or until the reason is known why it cannot be.
    *
-   * @param isEnforced - Whether its failurePolicy decides on writes then.
+   * @param isEnforced - Whether the policy's failurePolicy then decides on writes.
    */
   substitute(policy: Policy, isEnforced: boolean, problem?: string): void {
     const { id, version } = policy;
@@ -73,7 +70,7 @@ export class PoliciesInUse {
     if (known === undefined || known.version !== version) {
       known?.standIn.failed('it was changed');
       const standIn = new StandIn(isEnforced || known?.standIn.isEnforced === true);
-      // Results have to be renewed once it can be evaluated.
+      // The version differs so that results are renewed once the policy can be evaluated.
       const described = { ...policy, version: `${version} unavailable` };
       const open = OpenPolicy.unopened(described, this.#runtimes, standIn);
       this.#substitutes.set(id, { policy: open, standIn, version });
@@ -82,7 +79,7 @@ export class PoliciesInUse {
     if (problem !== undefined) this.#substitutes.get(id)?.standIn.failed(problem);
   }
 
-  /** Audits know of it from now on. */
+  /** Makes audits use the current version of the policy. */
   announce(id: string): void {
     const now = this.#open.get(id) ?? this.#substitutes.get(id)?.policy;
     const before = this.#announced.get(id);
@@ -91,7 +88,7 @@ export class PoliciesInUse {
     this.#notify({ before: before?.policy, now: now.policy });
   }
 
-  /** Whether audits know its present version. */
+  /** Whether audits use this version of the policy. */
   isAnnounced(open: OpenPolicy): boolean {
     return this.#announced.get(open.policy.id) === open;
   }
@@ -133,7 +130,7 @@ export class PoliciesInUse {
   }
 }
 
-/** @throws {EvaluationError} if it could not be evaluated. */
+/** @throws {EvaluationError} if the policy could not be evaluated. */
 async function verdictOf(
   open: OpenPolicy,
   request: PolicyRequest,

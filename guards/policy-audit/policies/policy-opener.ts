@@ -1,4 +1,4 @@
-/** Opens the present or the last evaluated version of policies. */
+/** Opens the current version of policies, or the one that was evaluated last. */
 import { messageOf } from '../../../lib/errors/errors.ts';
 import type { ResourceType } from '../../../lib/kube/object/object.ts';
 import { forTenant } from '../../../lib/oci/tenant-error.ts';
@@ -14,21 +14,21 @@ import { readKubewardenPolicy } from './read-policy.ts';
 interface PolicyOpenerOptions {
   readonly runtimes: Runtimes;
   readonly kept?: KeptPolicies | undefined;
-  /** Takes what could be opened. */
+  /** Receives the policies that could be opened. */
   readonly inUse: PoliciesInUse;
   readonly logger: Logger;
 }
 
 export class PolicyOpener {
   readonly #options: PolicyOpenerOptions;
-  /** Keyed by ID: why its module could not be fetched. */
+  /** Keyed by the policy's ID: the logged reason why its module could not be fetched. */
   readonly #logged = new Map<string, string>();
 
   constructor(options: PolicyOpenerOptions) {
     this.#options = options;
   }
 
-  /** @returns why it cannot be opened */
+  /** @returns why the policy cannot be opened; undefined if it was opened */
   async open(
     policy: Policy,
     object: AnyKubewardenPolicy | undefined,
@@ -51,7 +51,7 @@ export class PolicyOpener {
     return undefined;
   }
 
-  /** Opens the version that was evaluated last, from the disk. */
+  /** Opens the version that was last evaluated, from the disk. */
   async useKept(type: ResourceType, policy: Policy, signal: AbortSignal): Promise<void> {
     const { id, origin, version } = policy;
     const { runtimes, kept, inUse, logger } = this.#options;
@@ -59,7 +59,7 @@ export class PolicyOpener {
     if (kept === undefined || object?.metadata.uid !== origin.uid) return;
     try {
       const read = readKubewardenPolicy({ ...object, kind: type.kind });
-      // The results of an unchanged policy stay valid.
+      // If the policy is unchanged, its results stay valid.
       const former = read.version === version ? policy : read;
       const opened = await OpenPolicy.open(former, runtimes, signal, kept.through(id));
       if (inUse.get(id) !== undefined) {
@@ -75,12 +75,12 @@ export class PolicyOpener {
     }
   }
 
-  /** Call when the policy can be opened, or is gone. */
+  /** Call this when the policy can be opened, or has been deleted. */
   forget(id: string): void {
     this.#logged.delete(id);
   }
 
-  /** Logs details that the condition omits; once, because opening is retried. */
+  /** Logs details that the condition does not contain. Only once, because opening is retried. */
   #log({ id }: Policy, error: unknown): void {
     if (this.#logged.get(id) === messageOf(error)) return;
     this.#logged.set(id, messageOf(error));

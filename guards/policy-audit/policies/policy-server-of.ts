@@ -29,10 +29,10 @@ export interface ServerTerms extends ModuleTerms {
 }
 
 /**
- * Without such a server there are no settings: on a single machine, none needs to be created.
+ * Without this PolicyServer there are no settings: on a single machine, it need not be created.
  *
- * @throws {RampartError} `NOT_FOUND` if its Secret or ConfigMap does not exist, `INPUT` if one of them is unusable;
- *   as the client.
+ * @throws {RampartError} `NOT_FOUND` if its Secret or ConfigMap does not exist, `INPUT` if one of them is
+ * unusable; errors of the client.
  */
 export async function termsOfServer(
   client: KubeClient,

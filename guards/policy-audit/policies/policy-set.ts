@@ -26,15 +26,15 @@ export interface PolicySetOptions {
   readonly runtimes: Runtimes;
   /** Whether this process decides on admission, and so reports in the status of policies whether they are active. */
   readonly writesStatus: boolean;
-  /** Whether MutatingAdmissionPolicies are among them if the API serves them. Default: as `writesStatus`. */
+  /** Whether MutatingAdmissionPolicies are included if the API serves them. Default: `writesStatus`. */
   readonly mutates?: boolean;
   /** Whether the finalizers of Kubewarden's controller are removed from deleted policies. Default: false. */
   readonly releases?: boolean;
-  /** Where the last version of each that could be evaluated is kept. Default: nowhere. */
+  /** Where the last version of each policy that could be evaluated is kept. Default: nowhere. */
   readonly kept?: KeptPolicies | undefined;
-  /** Gets policies that cannot be evaluated as written, and that can again. Default: none. */
+  /** Gets a finding when a policy cannot be evaluated as written, and when it can be again. Default: no findings. */
   readonly findings?: Pick<PolicyFindings, 'policy'>;
-  /** For tests. Default: the machine's. */
+  /** For tests. Default: the machine's clock. */
   readonly clock?: Clock;
 }
 
@@ -45,15 +45,18 @@ interface Trial {
   readonly refusal: string;
 }
 
-/** A policy that is being opened for longer says so in its status. */
+/** If opening a policy takes longer, its status says that the policy is being opened. */
 const SLOW_MS = 5000;
-/** Kubewarden's controller adds one to each policy, the first one before 1.14. Without the controller, policies would stay forever. */
+/**
+ * Finalizers that Kubewarden's controller adds to each policy; the first one before 1.14. Without the controller,
+ * they would keep policies from being deleted.
+ */
 export const formerFinalizers = ['kubewarden', 'kubewarden.io/finalizer'];
 
 /**
- * Policies by id. If the present version cannot be opened, the previous one stays, also after a restart if it
- * was kept: refused writes stay refused until the new version can be evaluated, and the status says so.
- * Without a previous version, the failurePolicy of those that were in use decides.
+ * Policies, keyed by ID. If the current version cannot be opened, the previous one is used, even after a restart
+ * if it was kept: refused writes stay refused until the new version can be evaluated, and the status says so. If a
+ * policy was in use and has no previous version, its failurePolicy decides.
  */
 export class PolicySet {
   readonly #options: PolicySetOptions;
@@ -61,13 +64,13 @@ export class PolicySet {
   readonly #status: StatusWriter | undefined;
   readonly #inUse: PoliciesInUse;
   readonly #opener: PolicyOpener;
-  /** Keyed by source: the ids of its policies. */
+  /** IDs of the policies from each source, keyed by the source. */
   readonly #ids = new Map<string, ReadonlySet<string>>();
-  /** Keyed by source: why it is not active as written. */
+  /** Why a policy is not active as written, keyed by its source. */
   readonly #problems = new Map<string, string>();
   readonly #trials = new Map<string, Trial>();
   readonly #failed: FailedVersions;
-  /** Keyed by ID: since when its module is fetched and compiled. */
+  /** Since when a policy's module is being fetched and compiled, keyed by ID. */
   readonly #opening = new Map<string, number>();
   readonly #listeners = new Listeners<[change: PolicyChange]>();
   readonly #clock: Clock;
@@ -92,8 +95,8 @@ export class PolicySet {
   }
 
   /**
-   * Policies that objects are audited with; a new list after each change, of which listeners are notified. Includes policies that cannot
-   * be evaluated: their last results stay.
+   * Policies that objects are audited with; a new list after each change, about which listeners are notified.
+   * Includes policies that cannot be evaluated: their last results are kept.
    */
   get audited(): readonly OpenPolicy[] {
     return this.#inUse.audited;
@@ -104,24 +107,24 @@ export class PolicySet {
     return this.#sources.kubewarden();
   }
 
-  /** Policies whose modules are being fetched or compiled, by ID, with the time of the beginning in ms since 1970. */
+  /** Policies whose modules are being fetched or compiled: when that began, in ms since 1970, keyed by ID. */
   get opening(): ReadonlyMap<string, number> {
     return this.#opening;
   }
 
-  /** Why sources cannot be evaluated as written: `clusteradmissionpolicies/x` -> the reason. */
+  /** Why sources cannot be evaluated as written, keyed by source: `clusteradmissionpolicies/x`. */
   get problems(): ReadonlyMap<string, string> {
     return this.#problems;
   }
 
-  /** Resolves when all that existed at the start have been tried once. */
+  /** Resolves when all policies that existed at the start have been tried once. */
   get complete(): Promise<void> {
     return this.#complete.promise;
   }
 
   /**
-   * Resolves when `enforced` has all policies that were in use at the start. Requests to one that is not open yet wait for it;
-   * nothing else has to.
+   * Resolves when `enforced` contains all policies that were in use at the start. Only requests to a policy that
+   * is not open yet have to wait any longer.
    */
   get decided(): Promise<void> {
     return this.#decided.promise;
@@ -139,7 +142,7 @@ export class PolicySet {
     return trial?.generation === object.metadata.generation ? trial?.refusal : undefined;
   }
 
-  /** Called with each policy that was tried, or whose opening takes long. */
+  /** Called with each policy that was tried, and with each whose opening takes long. */
   onTried(listener: (object: AnyKubewardenPolicy) => void): Disposable {
     return this.#triers.add(listener);
   }
@@ -148,7 +151,7 @@ export class PolicySet {
     return this.#listeners.add(listener);
   }
 
-  /** Runs until the signal of the context aborts; then all are closed. */
+  /** Runs until the signal of the context aborts, and then closes all policies. */
   async run(): Promise<void> {
     const { signal, logger, metrics } = this.#options.context;
     using queue = keyQueue(this.#clock);
@@ -189,7 +192,7 @@ export class PolicySet {
     }
   }
 
-  /** @returns the sources of which it is unknown whether they were in use. */
+  /** @returns the sources for which it is unknown whether they were in use */
   #substituteInUse(keys: ReadonlySet<string>): Set<string> {
     const undecided = new Set<string>();
     for (const key of keys) {
@@ -224,7 +227,7 @@ export class PolicySet {
       problem = messageOf(error);
     }
     const ids = new Set(wanted.map(({ id }) => id));
-    // A malformed one keeps its previous version.
+    // The previous version of a malformed policy is kept.
     if (problem === undefined) {
       for (const id of this.#ids.get(key) ?? []) if (!ids.has(id)) this.#remove(id);
       this.#ids.set(key, ids);
@@ -237,7 +240,7 @@ export class PolicySet {
       const { generation } = object.metadata;
       this.#trials.set(key, { generation, refusal: problem ?? '' });
       this.#triers.notify(object);
-      // The status may have been written meanwhile.
+      // The status may have been written since then.
       const latest = this.#sources.object(source) ?? object;
       const reported = latest.metadata.generation === generation ? latest : object;
       if (!isDeleting(reported)) await this.#notify(source.type, reported, problem, signal);
@@ -255,10 +258,7 @@ export class PolicySet {
     return requeueAfter(this.#failed.waitMs(wanted.map(({ id }) => id)));
   }
 
-  /**
-   * Tries to open the present version. A failed one is tried again when it is due, however often its object
-   * is written.
-   */
+  /** Tries to open the current version. One that has failed is tried again only when it is due, however often its object is written. */
   async #renew(
     source: Source,
     policy: Policy,
@@ -280,7 +280,7 @@ export class PolicySet {
       problem = await this.#opener.open(policy, object, signal);
     } finally {
       cancel();
-      // Resources that it opens must not outlive the policy.
+      // Otherwise the kept version that it opens could outlive the policy.
       await meanwhile;
       this.#opening.delete(id);
     }
@@ -292,15 +292,12 @@ export class PolicySet {
     }
     problem ??= 'it was changed meanwhile';
     this.#failed.add(policy, problem);
-    // A ValidatingAdmissionPolicy is in use from its creation: what does not compile is decided by its failurePolicy.
+    // A ValidatingAdmissionPolicy is in use from its creation: if it does not compile, its failurePolicy decides.
     this.#inUse.substitute(policy, object === undefined || isInUse(object), problem);
     return problem;
   }
 
-  /**
-   * After a restart, a malformed policy is used in its last evaluated version, if that is kept; otherwise its
-   * results in reports stay.
-   */
+  /** Uses a malformed policy's last evaluated version after a restart, if that was kept. If not, the results in reports are kept. */
   async #standInForUnreadable(
     source: Source,
     object: AnyKubewardenPolicy | undefined,
@@ -312,7 +309,7 @@ export class PolicySet {
     if (this.#inUse.get(policy.id) !== undefined) return;
     this.#ids.set(sourceKey(source), new Set([policy.id]));
     await this.#opener.useKept(source.type, policy, signal);
-    // The objects that it applies to are unknown, so nothing is reported for objects without a result.
+    // It is unknown which objects the policy applies to, so nothing is reported for objects without a result.
     const isEnforced = this.#options.writesStatus && isInUse(object);
     this.#inUse.substitute(policy, isEnforced, problem);
   }
@@ -321,7 +318,7 @@ export class PolicySet {
     return this.#inUse.get(id)?.policy.version === version;
   }
 
-  /** Opening takes long: meanwhile, the last evaluated version is used; without one, the status says that it is being opened. */
+  /** If opening takes long, uses the last evaluated version; without one, the status says that the policy is being opened. */
   async #whileOpening(source: Source, policy: Policy, signal: AbortSignal): Promise<void> {
     try {
       if (this.#inUse.get(policy.id) === undefined) await this.#opener.useKept(source.type, policy, signal);
@@ -331,7 +328,7 @@ export class PolicySet {
       if (this.#inUse.get(policy.id) !== undefined) return;
       await this.#status?.reportOpening(source.type, object, this.#opening.get(policy.id), signal);
     } catch (err) {
-      // The log line after the opening has more information.
+      // The log message at the end of the opening contains more.
       this.#options.context.logger.debug(
         { err, policy: policy.id },
         'cannot tell that a policy is being opened',
@@ -339,7 +336,7 @@ export class PolicySet {
     }
   }
 
-  /** Each problem once; after a restart, those in the status count as reported. */
+  /** Reports each problem once. After a restart, problems in the status count as reported. */
   #reportFinding(
     { type, key }: Source,
     object: AnyKubewardenPolicy | undefined,
@@ -369,7 +366,7 @@ export class PolicySet {
     void this.#options.kept?.forget(id);
   }
 
-  /** An audit waits until the status is written, because reports contain its version. */
+  /** Reports contain the version of the status, so an audit waits until that is written. */
   async #notify(
     type: ResourceType,
     object: AnyKubewardenPolicy,

@@ -1,4 +1,4 @@
-/** The objects that policies come from: those of Kubewarden's kinds, and policies of Kubernetes with their bindings. */
+/** The objects that policies come from: objects of Kubewarden's kinds, and policies of Kubernetes with their bindings. */
 import type { GuardContext } from '../../../guard/context.ts';
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import type { KubeObject, ResourceType } from '../../../lib/kube/object/object.ts';
@@ -17,13 +17,13 @@ import {
 import type { Policy } from './policy.ts';
 import { readAdmissionPolicy, readKubewardenPolicy, readMutatingPolicy } from './read-policy.ts';
 
-/** The kind, and the key in its cache. */
+/** A source: its kind, and its key in the cache of that kind. */
 export interface Source {
   readonly type: ResourceType;
   readonly key: string;
 }
 
-/** The policies in deploy/ say who may write what: that is no property of an object. */
+/** Excludes the policies in deploy/: they restrict who may write what, which no audit of an object can check. */
 const notOurs = 'app.kubernetes.io/part-of!=rampart';
 
 type Followed<T extends KubeObject> = Pick<
@@ -31,11 +31,11 @@ type Followed<T extends KubeObject> = Pick<
   'keys' | 'refused' | 'subscribe' | 'synced' | 'type'
 >;
 
-/** Policies of Kubernetes of one kind, each of which applies by its bindings. */
+/** One kind of Kubernetes' policies, each of which applies through its bindings. */
 interface Native {
   readonly policies: Followed<KubeObject>;
   readonly bindings: Followed<Binding>;
-  /** The policy with this name under each of its bindings. @throws {RampartError} */
+  /** The policy with this name, once for each of its bindings. @throws {RampartError} */
   readonly read: (name: string) => readonly Policy[];
 }
 
@@ -45,7 +45,7 @@ export class PolicySources {
   readonly #caches: readonly IndexedCache<AnyKubewardenPolicy>[];
   readonly #native: readonly Native[];
 
-  /** @param mutates - Whether MutatingAdmissionPolicies are evaluated here: in a cluster, the API server does it. */
+  /** @param mutates - Whether MutatingAdmissionPolicies are evaluated here. In a cluster, the API server does that. */
   constructor(context: GuardContext, mutates: boolean) {
     this.#caches = kubewardenTypes.map((type) => context.cache<AnyKubewardenPolicy>({ type }));
     for (const cache of this.#caches) {
@@ -90,7 +90,7 @@ export class PolicySources {
     ];
   }
 
-  /** Resolves when all are listed that are served, and that may be. */
+  /** Resolves when all kinds have been listed that are served and may be read. */
   async listed(): Promise<void> {
     const native = this.#native.flatMap(({ policies, bindings }) => [policies, bindings]);
     await Promise.all([...this.#caches.map(listedIfServed), ...native.map(listedOrRefused)]);
@@ -128,9 +128,7 @@ export class PolicySources {
     return this.#caches.find((cache) => cache.type.plural === type.plural)?.get(key);
   }
 
-  /**
-   * A policy of Kubewarden whose selectors cannot be read, as if it had none. Undefined if the rest cannot be read either.
-   */
+  /** A policy of Kubewarden whose selectors cannot be parsed, read as if it had none. Undefined if the rest cannot be parsed either. */
   withoutSelectors(source: Source): Policy | undefined {
     const object = this.object(source);
     if (object === undefined) return undefined;
@@ -142,7 +140,7 @@ export class PolicySources {
     }
   }
 
-  /** @throws {RampartError} for an invalid selector. */
+  /** The policies from a source. @throws {RampartError} for an invalid selector. */
   read(source: Source): readonly Policy[] {
     const { type, key } = source;
     const native = this.#native.find(({ policies }) => policies.type.plural === type.plural);
@@ -152,13 +150,13 @@ export class PolicySources {
   }
 }
 
-/** A cluster without Kubewarden's definitions has ValidatingAdmissionPolicies. */
+/** Without Kubewarden's definitions, a cluster may still have ValidatingAdmissionPolicies. */
 async function listedIfServed(cache: IndexedCache<AnyKubewardenPolicy>): Promise<void> {
   const refusal = await Promise.race([cache.synced, cache.refused]);
   if (refusal === 'forbidden') await cache.synced;
 }
 
-/** A cluster before 1.30 does not serve them, and not everybody may read them. */
+/** A cluster before 1.30 does not serve these kinds, and not every user may read them. */
 async function listedOrRefused({ synced, refused }: Pick<IndexedCache<KubeObject>, 'refused' | 'synced'>) {
   await Promise.race([synced, refused]);
 }

@@ -6,10 +6,10 @@ import type { AnyKubewardenPolicy } from '../api.ts';
 import { policyId } from './read-policy.ts';
 
 export const policyActive = 'PolicyActive';
-/** Upstream waits until every server has the policy under its path; there is one engine here. */
+/** Upstream sets this once every replica of the server has loaded the policy; here, a single engine is enough. */
 export const policyReachable = 'PolicyUniquelyReachable';
 
-/** False if the API serves none of the kinds that its rules name; absent if there was no such doubt. */
+/** False if the API serves none of the kinds that the policy's rules name. Absent if that has never been the case. */
 export const kindsServed = 'KindsServed';
 
 /** The reason of {@link policyReachable} while no pod of its server is ready. */
@@ -20,7 +20,7 @@ export type Status = NonNullable<AnyKubewardenPolicy['status']>;
 const cannotRun = 'PolicyCannotRun';
 const formerActive = 'FormerPolicyActive';
 const formerStays = '. The previous version stays in use';
-/** After a restart: it was evaluated before, and cannot be now. */
+/** After a restart: the policy was evaluated earlier, but cannot be evaluated now. */
 const unavailable = 'PolicyUnavailable';
 
 const reachable = {
@@ -57,20 +57,20 @@ export function isInUse({ status }: Pick<AnyKubewardenPolicy, 'status'>): boolea
   );
 }
 
-/** Whether it is known of a policy that it is not in use: its status says why. */
+/** Whether the status says that the policy is not in use, and why. */
 export function isKnownUnused(object: Pick<AnyKubewardenPolicy, 'status'>): boolean {
   return findCondition(object.status?.conditions, policyActive)?.status === 'False' && !isInUse(object);
 }
 
-/** The fate of requests to a policy that is in use and cannot be evaluated. */
+/** What happens to requests if a policy that is in use cannot be evaluated. */
 function fateOf({ spec }: AnyKubewardenPolicy): string {
   const isRefused = spec.failurePolicy !== 'Ignore' && spec.mode !== 'monitor';
   return `. Requests that it applies to are ${isRefused ? 'refused' : 'allowed unchecked'}`;
 }
 
 /**
- * The substitute for a policy that cannot be evaluated as written: its previous version, its failurePolicy,
- * pods that refuse, as Kubewarden's policy server does whatever the failurePolicy is, or nothing.
+ * What decides if a policy cannot be evaluated as written: its previous version, its failurePolicy, its pods
+ * (which refuse whatever the failurePolicy is, like Kubewarden's policy server), or nothing.
  */
 export type Substitute = 'failurePolicy' | 'former' | 'pods' | undefined;
 
@@ -83,12 +83,12 @@ function consequenceOf(object: AnyKubewardenPolicy, substitute: Substitute): str
 
 const notOnPods = 'its PolicyServer does not evaluate it ';
 
-/** @param where - On which pods, and why. */
+/** @param where - On which pods the policy is missing, and why. */
 export function missingOnPods(where: string): string {
   return notOnPods + where;
 }
 
-/** Whether its status says that its pods did not evaluate it, although the operator could open it. */
+/** Whether the status says that the policy's pods did not evaluate it, although the operator could open it. */
 export function isMissingOnPods({ status }: Pick<AnyKubewardenPolicy, 'status'>): boolean {
   const { reason, message = '' } = findCondition(status?.conditions, policyActive) ?? {};
   return reason === unavailable && message.includes(notOnPods);
@@ -104,7 +104,7 @@ export function refusedStatus(object: AnyKubewardenPolicy, why: string, substitu
     observedGeneration: object.metadata.generation,
   } as const;
   let conditions = setCondition(object.status?.conditions, { ...condition, type: policyActive });
-  // The condition about its server may be outdated.
+  // The condition about the server may be outdated.
   if (!isAsked) conditions = setCondition(conditions, { ...condition, type: policyReachable });
   return kept(object, {
     policyStatus: isAsked ? 'active' : 'pending',
@@ -128,9 +128,9 @@ export function waiting(
 }
 
 /**
- * The status of a policy that is being opened, and of which no version is evaluated.
+ * The status of a policy that is being opened, and of which no version can be evaluated yet.
  *
- * @param sinceMs - Since 1970: when its module was asked for. Undefined: not yet.
+ * @param sinceMs - When the fetch of its module began, in ms since 1970. Undefined: not yet.
  */
 export function openingStatus(object: AnyKubewardenPolicy, sinceMs: number | undefined): Status {
   const message =
@@ -143,9 +143,10 @@ export function openingStatus(object: AnyKubewardenPolicy, sinceMs: number | und
 }
 
 /**
- * The status of a policy with what its rules name; undefined if nothing changes.
+ * The status of a policy, updated by whether the kinds that its rules name are served; undefined if nothing
+ * changes.
  *
- * @param unserved - The kinds that it names, if the API serves none of them.
+ * @param unserved - The kinds that the rules name, if the API serves none of them.
  */
 export function statusOfKinds(object: AnyKubewardenPolicy, unserved: string | undefined): Status | undefined {
   const { status, metadata } = object;
@@ -164,7 +165,7 @@ export function statusOfKinds(object: AnyKubewardenPolicy, unserved: string | un
   return conditions === status.conditions ? undefined : { ...status, conditions };
 }
 
-/** Why it cannot be evaluated as written, by its status; undefined if that does not say so. */
+/** Why the policy cannot be evaluated as written, according to its status; undefined if the status contains no such reason. */
 export function refusalIn(object: AnyKubewardenPolicy | undefined): string | undefined {
   const condition = findCondition(object?.status?.conditions, policyActive);
   if (object === undefined || condition?.status !== 'False') return undefined;
@@ -175,7 +176,7 @@ export function refusalIn(object: AnyKubewardenPolicy | undefined): string | und
   return message.endsWith(end) ? message.slice(0, -end.length) : message;
 }
 
-/** The status of a policy with a webhook, whose server answers or not. */
+/** The status of a policy with a webhook, updated by whether its server answers. */
 export function withAnswers(object: AnyKubewardenPolicy, status: Status, isAnswering: boolean): Status {
   const { spec, metadata } = object;
   const fate = spec.failurePolicy === 'Ignore' ? 'allowed unchecked' : 'refused';

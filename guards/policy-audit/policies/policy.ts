@@ -9,25 +9,25 @@ import type { ReportedPolicy } from '../findings/policy-findings.ts';
 export type PolicyMode = 'monitor' | 'protect';
 
 export interface PolicyRule {
-  /** '*' is all. */
+  /** '*' stands for all groups. */
   readonly groups: readonly string[];
   readonly versions: readonly string[];
   readonly operations: readonly string[];
   /** `pods`, `pods/log`, `*`, `*\/log`, `*\/*`. */
   readonly resources: readonly string[];
   readonly scope: '*' | 'Cluster' | 'Namespaced';
-  /** Empty: all. */
+  /** Names of objects. Empty: all objects. */
   readonly names: readonly string[];
 }
 
-/** The objects that a policy applies to: all of these must match. */
+/** The objects that a policy applies to; all of these conditions must hold. */
 export interface Constraint {
   /** At least one of them must match. */
   readonly rules: readonly PolicyRule[];
   /** None of them may match. */
   readonly excluded: readonly PolicyRule[];
   readonly isExact: boolean;
-  /** Undefined: all. */
+  /** Undefined: all namespaces. */
   readonly namespaceSelector: LabelSelector | undefined;
   readonly objectSelector: LabelSelector | undefined;
 }
@@ -37,47 +37,50 @@ export interface PolicyOrigin {
   readonly apiVersion: string;
   readonly kind: string;
   readonly name: string;
-  /** For a namespaced policy: it applies only to objects in it. */
+  /** Only for a namespaced policy, which applies only to objects in this namespace. */
   readonly namespace: string | undefined;
   readonly uid: string;
   readonly resourceVersion: string;
 }
 
 export interface Policy {
-  /** `clusterwide-X`, `namespaced-NS-X`, `clusterwide-group-X`, `namespaced-group-NS-X`; for policies of Kubernetes, the name and the binding, of a MutatingAdmissionPolicy after `mutating/`. */
+  /**
+   * `clusterwide-X`, `namespaced-NS-X`, `clusterwide-group-X`, `namespaced-group-NS-X`. For policies of
+   * Kubernetes, the names of policy and binding; for a MutatingAdmissionPolicy, prefixed by `mutating/`.
+   */
   readonly id: string;
   readonly origin: PolicyOrigin;
-  /** `kubewarden`, or `ValidatingAdmissionPolicy`: the source in reports, and the wording of refusals. */
+  /** The source in reports; also determines the wording of refusals. */
   readonly source: 'MutatingAdmissionPolicy' | 'ValidatingAdmissionPolicy' | 'kubewarden';
-  /** For a policy of Kubernetes. */
+  /** Name of the binding. Only for policies of Kubernetes. */
   readonly binding: string | undefined;
   readonly policyServer: string;
   readonly mode: PolicyMode;
-  /** Besides refusing: warn the client. Only for a ValidatingAdmissionPolicy. */
+  /** Whether the client is warned, besides or instead of a refusal. Only for a ValidatingAdmissionPolicy. */
   readonly warns: boolean;
   readonly isMutating: boolean;
-  /** Whether it is evaluated again if later policies have changed the object. Only for a MutatingAdmissionPolicy. */
+  /** Whether the policy is evaluated again if later policies have changed the object. Only for a MutatingAdmissionPolicy. */
   readonly isReinvoked: boolean;
   readonly ignoresFailures: boolean;
   readonly backgroundAudit: boolean;
-  /** Whether it applies to writes in the namespace of Rampart, too. */
+  /** Whether the policy also applies to writes in Rampart's namespace. */
   readonly isForSystem: boolean;
   readonly constraints: readonly Constraint[];
   readonly matchConditions: readonly NamedExpression[];
-  /** Whether it may be evaluated in a dry run. */
+  /** Whether the policy must not be evaluated in a dry run. */
   readonly hasSideEffects: boolean;
   readonly timeoutMs: number;
-  /** Replaces the message of the policy. */
+  /** Replaces the message of the policy's module. */
   readonly message: string | undefined;
   readonly severity: string | undefined;
   readonly category: string | undefined;
   readonly isContextAware: boolean;
   readonly program: PolicyProgram;
-  /** Unchanged as long as nothing has changed that its results, or their reports, depend on. */
+  /** Stays the same as long as nothing changes that affects the policy's results or their reports. */
   readonly version: string;
 }
 
-/** As findings name it. */
+/** The policy as named in findings. */
 export function reportedPolicy({
   id,
   origin,

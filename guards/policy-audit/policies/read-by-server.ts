@@ -1,4 +1,4 @@
-/** Policies that read the cluster with the rights of their PolicyServer, not of this process. */
+/** Policies that read the cluster with the permissions of their PolicyServer, not with those of this process. */
 import {
   type AskedOfCluster,
   type EvaluateOptions,
@@ -10,26 +10,26 @@ import {
 } from '../engine/evaluator.ts';
 import type { ClusterReader } from '../engine/host-calls/cluster-reader.ts';
 
-/** Reads as a PolicyServer. */
+/** Reads the cluster as a PolicyServer. */
 export interface PolicyReader extends ClusterReader {
-  /** Why its service account was refused one of these objects. */
+  /** Why the server's service account may not read one of these objects; undefined if it may read all of them. */
   refusal(asked: readonly AskedOfCluster[]): string | undefined;
-  /** The dependency of all answers. */
+  /** What all answers depend on: the PolicyServer. */
   readonly source: AskedOfCluster;
 }
 
 export interface PolicyReaders {
-  /** Used by one policy until it is disposed. */
+  /** Returns a reader for one policy, which uses it until it is disposed. */
   open(policyServer: string): Disposable & { readonly reader: PolicyReader };
 }
 
-/** Changes of bindings may lift a refusal. */
+/** Requested with each refusal, since a change of bindings may lift it. */
 const bindings: readonly AskedOfCluster[] = ['ClusterRoleBinding', 'RoleBinding'].map((kind) => ({
   apiVersion: 'rbac.authorization.k8s.io/v1',
   kind,
 }));
 
-/** A policy that was refused something has no verdict, whatever it makes of that itself. */
+/** A policy that was refused an object gives no verdict, even if it ignores the refusal. */
 export class ReadByServer implements Evaluator {
   readonly runtime: Evaluator['runtime'];
   readonly #evaluator: Evaluator;
@@ -63,7 +63,7 @@ export class ReadByServer implements Evaluator {
     await this.#evaluator[Symbol.asyncDispose]();
   }
 
-  /** @throws {EvaluationError} for a refusal */
+  /** @throws {EvaluationError} if the server may not read what the policy requested */
   #check(asked: readonly AskedOfCluster[]): void {
     const { reader } = this.#opened;
     const refusal = reader.refusal(asked);

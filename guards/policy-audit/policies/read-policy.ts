@@ -15,7 +15,7 @@ import type { Constraint, Policy, PolicyOrigin, PolicyRule } from './policy.ts';
 
 export const severityAnnotation = 'io.kubewarden.policy.severity';
 const categoryAnnotation = 'io.kubewarden.policy.category';
-/** On a policy or a Namespace: a new value audits everything that it covers again. */
+/** An annotation of a policy or a Namespace: a new value makes everything audited again that the policy or the Namespace covers. */
 export const auditAnnotation = 'rampart.dev/audit-requested';
 
 type SingleSpec = Extract<AnyKubewardenPolicy['spec'], { readonly module: string }>;
@@ -109,7 +109,7 @@ export function readAdmissionPolicy(
 }
 
 /**
- * A MutatingAdmissionPolicy under one of its bindings. Objects that exist are not audited with it: it refuses none.
+ * A MutatingAdmissionPolicy under one of its bindings. It is not used in audits, since it refuses nothing.
  *
  * @throws {RampartError} `INPUT` (SelectorError) for an invalid selector.
  */
@@ -167,7 +167,7 @@ function nativePolicy(
         failurePolicy: spec.failurePolicy ?? 'Fail',
         ...(paramKind && { paramKind }),
         ...(paramRef && { paramRef }),
-        // Match conditions see the parameters, and so are evaluated for each of them.
+        // Match conditions may use the parameters, so they are evaluated for each of them.
         ...(paramKind && { matchConditions }),
       },
     },
@@ -181,7 +181,7 @@ function programsOf(program: PolicyProgram): readonly ModuleProgram[] {
   return program.type === 'group' ? [...program.members.values()] : [];
 }
 
-/** Everything that invalidates results when it changes: status and labels are not included. */
+/** Everything that invalidates results when it changes: neither status nor labels do. */
 function versionOf({ metadata }: Pick<AnyKubewardenPolicy, 'metadata'>): string {
   const { uid = '', generation = 0, annotations = {} } = metadata;
   const reported = [severityAnnotation, categoryAnnotation, auditAnnotation].map(
@@ -222,14 +222,14 @@ function groupProgram(spec: GroupSpec): PolicyProgram {
 }
 
 function ruleOf({ apiGroups, apiVersions, operations, resources, scope }: Rules[number]): PolicyRule {
-  // Webhooks without groups match nothing; policies that omit them mean the core group.
+  // In webhooks, an empty list of groups matches nothing; a policy that omits the groups means the core group.
   const groups = apiGroups ?? [''];
   return { groups, versions: apiVersions, operations, resources, scope: scope ?? '*', names: [] };
 }
 
 type MatchResources = NonNullable<NonNullable<ValidatingAdmissionPolicyBinding['spec']>['matchResources']>;
 
-/** Without rules, everything matches: a binding need not repeat those of its policy. */
+/** Without rules, everything matches: a binding need not repeat the rules of its policy. */
 function constraintOf(match: MatchResources = {}): Constraint {
   const { resourceRules, excludeResourceRules, matchPolicy, namespaceSelector, objectSelector } = match;
   const everything: PolicyRule = {
@@ -261,7 +261,7 @@ function namedRuleOf(rule: NonNullable<MatchResources['resourceRules']>[number])
   };
 }
 
-/** No selector, or an empty one: all. */
+/** Without a selector, or with an empty one, everything is selected. */
 function selectorOf(selector: LabelSelectorObject | undefined | null): Constraint['objectSelector'] {
   if (selector === undefined || selector === null) return undefined;
   const read = labelSelectorOf(selector);

@@ -1,8 +1,11 @@
-/** Modules that namespaced policies may not use. Pure. */
+/** Refuses modules that namespaced policies may not use. Pure. */
 import { errorCodes, RampartError } from '../../../lib/errors/errors.ts';
 import type { PolicyProgram } from '../engine/program.ts';
 
-/** Authors of namespaced policies may not read the files of the process that runs them. @throws {RampartError} `PRIVILEGE` */
+/**
+ * Refuses modules in files: authors of namespaced policies may not read the files of the process that runs them.
+ * @throws {RampartError} `PRIVILEGE`
+ */
 export function refuseFiles(program: PolicyProgram): void {
   const modules =
     program.type === 'module' ? [program] : program.type === 'group' ? [...program.members.values()] : [];

@@ -21,10 +21,10 @@ export interface RemoteOptions {
 }
 
 const MAX_ANSWER_BYTES = 16 << 20;
-/** The server ends an evaluation itself; this is for a server that is gone. */
+/** Limit for an answer. The server limits evaluations itself, so this is only for a server that does not answer at all. */
 const ANSWER_MS = 35_000;
 
-/** The server checks settings: it refuses to start with invalid ones. */
+/** Settings are not checked here: a policy server refuses to start with invalid ones. */
 export function remoteRuntimes({ world, ...server }: RemoteOptions): Runtimes {
   const agent = agentOf(server);
   return {
@@ -99,7 +99,7 @@ async function sendReview(
   }
 }
 
-/** A POST if there is a body. @throws the error of the connection */
+/** Sends a POST if there is a body, else a GET. @throws the error of the connection */
 async function ask(
   target: URL,
   agent: HttpAgent,

@@ -21,22 +21,22 @@ import type { ClusterReader as HostReader } from '../engine/host-calls/cluster-r
 import { servedType } from '../engine/host-calls/kube-reader.ts';
 
 interface RuntimesOptions {
-  /** For the modules of policies of a PolicyServer, and for the images that they query from registries. */
+  /** Returns the modules for a PolicyServer's policies, and for the images that these query from registries. */
   readonly modules: (terms: ModuleTerms) => Pick<Modules, 'fetch' | 'registry' | 'trustRoot'>;
   readonly client: KubeClient;
   readonly logger: Logger;
-  /** Modules' requests to the cluster. */
+  /** Answers what modules request from the cluster. */
   readonly asked: AskedCluster;
-  /** Who reads for the policies of a PolicyServer. Default: this process, for all. */
+  /** Readers for the policies of each PolicyServer. Default: this process reads for all policies. */
   readonly readers?: PolicyReaders | undefined;
-  /** A Namespace, if it is known without a request. */
+  /** Returns a Namespace if it is known without a request. */
   readonly namespace?: (name: string) => Namespace | undefined;
 }
 
 export function runtimesOf(options: RuntimesOptions): Runtimes {
   const { modules, client, logger, asked, readers, namespace } = options;
   const cluster = clusterReader(client, namespace);
-  // Match conditions of a webhook are not evaluated by its server, but by the API server with its own rights.
+  // The match conditions of a webhook are evaluated not by its server, but by the API server, with that server's own permissions.
   const conditions = { policy: '', capabilities: everyCapability, resources: [], logger, cluster: asked };
   return {
     world: { cluster, access: accessOf(policyHostCalls(conditions)) },
@@ -72,7 +72,7 @@ export function runtimesOf(options: RuntimesOptions): Runtimes {
               verifier,
             }),
         });
-      // Policies of Kubernetes have no server: the API server reads for them.
+      // Policies of Kubernetes have no policy server: the API server reads for them.
       if (readers === undefined || program.type === 'expressions') return openedFor(asked);
       using stack = new DisposableStack();
       const opened = stack.use(readers.open(policyServer));
@@ -83,13 +83,13 @@ export function runtimesOf(options: RuntimesOptions): Runtimes {
   };
 }
 
-/** Limit of the kinds that are remembered. */
+/** Limit of the remembered kinds. */
 const MAX_KINDS = 1024;
 
 /**
- * Reads of expressions with the rights of a client.
+ * Reads for expressions, with the permissions of a client.
  *
- * @param namespace a Namespace, if it is known without a request.
+ * @param namespace - Returns a Namespace if it is known without a request.
  */
 export function clusterReader(
   client: KubeClient,

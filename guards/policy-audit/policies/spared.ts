@@ -1,33 +1,33 @@
 /**
- * Objects to which wildcards of Kubewarden's policies do not apply: those that the cluster needs to run, and
- * those that repair it. Otherwise, a policy for `*` could prevent its own deletion, and one whose server is
- * down would stop the nodes. A policy that names such a kind applies to it. In a cluster, a match condition
- * of the webhook says so; on one machine, {@link isSpared} does. Pure.
+ * Objects to which wildcards of Kubewarden's policies do not apply: those that the cluster needs to run, and those
+ * that repair it. Otherwise, a policy for `*` could prevent its own deletion, and one whose server is down would
+ * stop the nodes. A policy that names such a kind applies to it. In a cluster, a match condition of the webhook
+ * spares these objects; on a single machine, {@link isSpared} does. Pure.
  */
 import type { LabelSelector } from '../../../lib/kube/selectors/selectors.ts';
 import type { NamedExpression } from '../engine/cel/settings.ts';
 import type { Policy, PolicyRule } from './policy.ts';
 
-/** Named by their group. */
+/** Groups that a policy applies to only if it names them. */
 export const sparedGroups: ReadonlySet<string> = new Set([
-  // Rampart's groups, policies and their servers included. A test compares them with the guards.
+  // Rampart's groups, including those of policies and their servers. A test compares the list with the guards.
   'bpfman.io',
   'file-integrity.openshift.io',
   'fileintegrity.openshift.io',
   'kivebpf.san7o.github.io',
   'policies.kubewarden.io',
   'rampart.dev',
-  // Reports.
+  // Groups of reports.
   'openreports.io',
   'wgpolicyk8s.io',
-  // Webhooks: Kubernetes itself calls none for them.
+  // Webhooks and policies: Kubernetes itself calls no webhook for them.
   'admissionregistration.k8s.io',
-  // Questions of nodes and policies about permissions; nothing is stored.
+  // Checks of permissions by nodes and policies; nothing is stored.
   'authentication.k8s.io',
   'authorization.k8s.io',
 ]);
 
-/** Named by their resource, as `group/resource`. Events report that a server is down. */
+/** Kinds that a policy applies to only if it names their resource, as `group/resource`. Events report that a server is down. */
 const sparedKinds: ReadonlySet<string> = new Set([
   '/events',
   '/nodes',
@@ -35,7 +35,7 @@ const sparedKinds: ReadonlySet<string> = new Set([
   'events.k8s.io/events',
 ]);
 
-/** Named by a namespace selector, or by a rule that names its resources. */
+/** A policy applies to this namespace only if it has a namespace selector for it, or a rule that names the resource. */
 const sparedNamespace = 'kube-system';
 
 export const namespaceNameLabel = 'kubernetes.io/metadata.name';
@@ -49,7 +49,7 @@ export interface SparedTarget {
   readonly operation: string;
 }
 
-/** Whether wildcards alone match the request, and do not count for it. */
+/** Whether only wildcards match the request, and the object is one that they spare. */
 export function isSpared(policy: Pick<Policy, 'constraints' | 'origin'>, target: SparedTarget): boolean {
   const { group, resource, subresource, namespace, operation } = target;
   const rules = rulesOf(policy);
@@ -68,7 +68,7 @@ export function isSpared(policy: Pick<Policy, 'constraints' | 'origin'>, target:
   });
 }
 
-/** The same as a match condition of a webhook; undefined for a policy without wildcards, which matches only what it names. */
+/** {@link isSpared} as a match condition of a webhook; undefined for a policy without wildcards, which matches only what it names. */
 export function sparingCondition(
   policy: Pick<Policy, 'constraints' | 'origin'>,
 ): NamedExpression | undefined {
@@ -113,7 +113,7 @@ function selectsNamespace(selector: LabelSelector | undefined): boolean {
   );
 }
 
-/** CEL: whether the request is for one of these, with the subresource if one is given. */
+/** CEL: whether the request is for one of these resources, and for its subresource if one is given. */
 function resourceIn(patterns: readonly string[]): string {
   const resource = 'request.resource.resource';
   const sub = 'request.subResource';
@@ -136,7 +136,7 @@ function operationIn({ operations }: PolicyRule): string {
   return within('request.operation', operations);
 }
 
-/** CEL, '' if everything matches. */
+/** CEL: whether the value is in the list; '' if everything matches. */
 function within(value: string, list: readonly string[]): string {
   return list.includes('*') ? '' : `${value} in ${JSON.stringify(list)}`;
 }

@@ -1,6 +1,6 @@
 /**
- * The substitute for a policy that cannot be evaluated: its match conditions apply, because an API server
- * evaluates them even if a webhook does not answer, and then there is no verdict.
+ * The substitute for a policy that cannot be evaluated. Its match conditions still apply, because an API server
+ * evaluates them even if a webhook does not answer; but there is no verdict.
  */
 import { orAborted } from '../../../lib/time/abort.ts';
 import {
@@ -12,20 +12,20 @@ import {
   type Verdict,
 } from '../engine/evaluator.ts';
 
-/** Evaluates the policy. @throws {EvaluationError} as an evaluator */
+/** Evaluates the policy. @throws {EvaluationError} like an evaluator */
 type Answer = (
   request: PolicyRequest,
   options: Pick<EvaluateOptions, 'model' | 'signal'>,
 ) => Promise<Verdict>;
 
-/** Requests wait until it is known whether the policy can be evaluated. */
+/** Makes requests wait until it is known whether the policy can be evaluated. */
 export class StandIn implements Evaluator {
   readonly runtime = 'none';
   readonly #known = Promise.withResolvers<void>();
   #answer: Answer | undefined;
-  /** Whether the policy was in use: its failurePolicy decides on writes. */
+  /** Whether the policy was in use, so that its failurePolicy decides on writes. */
   readonly isEnforced: boolean;
-  /** Why it cannot be evaluated, if known. */
+  /** Why the policy cannot be evaluated, as far as that is known. */
   problem = 'it is being loaded';
 
   constructor(isEnforced: boolean) {
@@ -36,7 +36,7 @@ export class StandIn implements Evaluator {
     return { problem: this.problem, isEnforced: this.isEnforced };
   }
 
-  /** From now on, `answer` answers. */
+  /** From now on, requests are answered by `answer`. */
   opened(answer: Answer): void {
     this.#answer = answer;
     this.#known.resolve();

@@ -1,4 +1,4 @@
-/** Writes into the status of policies whether they are evaluated if this process decides on admission. */
+/** If this process decides on admission, writes to the status of policies whether they are evaluated. */
 import type { GuardContext } from '../../../guard/context.ts';
 import { orUndefined } from '../../../lib/kube/client/client-errors.ts';
 import { referenceTo } from '../../../lib/kube/events/event-object.ts';
@@ -17,9 +17,9 @@ export class StatusWriter {
   }
 
   /**
-   * @param problem - Why it cannot be evaluated as written.
-   * @returns its new resourceVersion; undefined if nothing was written, or it is gone.
-   * @throws {KubeError} for one that has changed.
+   * @param problem - Why the policy cannot be evaluated as written.
+   * @returns its new resourceVersion; undefined if nothing was written, or the policy is gone.
+   * @throws {KubeError} if the policy has been changed by another client.
    */
   async notify(
     type: ResourceType,
@@ -44,8 +44,8 @@ export class StatusWriter {
   /**
    * Writes the status of a policy that is being opened.
    *
-   * @param sinceMs - Since 1970.
-   * @throws as {@link notify}
+   * @param sinceMs - When the opening began, in ms since 1970.
+   * @throws like {@link notify}
    */
   async reportOpening(
     type: ResourceType,

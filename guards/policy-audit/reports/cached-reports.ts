@@ -1,4 +1,4 @@
-/** Common to both forms of reports: the caches of those in the API, and the calls that change them. */
+/** Common to both forms of reports: the caches of the reports in the API, and the calls that change them. */
 import type { GuardContext } from '../../../guard/context.ts';
 import type { IndexedCache } from '../../../lib/kube/cache/indexed-cache.ts';
 import type { CachedReport } from './report-facts.ts';
@@ -7,7 +7,7 @@ import { ourReports, type ReportTypes } from './report.ts';
 
 export abstract class CachedReports<Facts> {
   protected readonly api: ReportApi;
-  /** Reports of namespaces, then of the cluster. */
+  /** The reports in namespaces, then the cluster-scoped ones. */
   protected readonly caches: readonly [IndexedCache<CachedReport<Facts>>, IndexedCache<CachedReport<Facts>>];
 
   constructor(

@@ -1,6 +1,6 @@
 /**
- * One report for all objects of a namespace, in parts that the API accepts: a change of one object writes one part.
- * An object stays in its part as long as it fits, so that parts are stable.
+ * One report for all objects of a namespace, split into parts that the API accepts. A change of one object writes
+ * one part. An object stays in its part as long as it fits there, so that parts are stable.
  */
 import type { GuardContext } from '../../../guard/context.ts';
 import type { CacheChange } from '../../../lib/kube/cache/indexed-cache.ts';
@@ -16,14 +16,14 @@ import { isBehind, MAX_ATTEMPTS } from './report-api.ts';
 import { type AuditReport, type ReportTypes, type Scope } from './report.ts';
 import type { KnownReport, ReportChange, Reports } from './reports.ts';
 
-/** etcd accepts requests of up to 1.5 MiB by default, and a report also has metadata. */
+/** Limit of a part. By default, etcd accepts requests of up to 1.5 MiB, and a report also has metadata. */
 const PART_BYTES = 1 << 20;
-/** Per namespace; beyond that, the parts with the most changes are written. */
+/** Limit of unwritten parts per namespace; if there are more, those with the most changes are written. */
 const MAX_PENDING_PARTS = 4;
-/** How many reports are cached between reads of objects in them. */
+/** Limit of the reports that are cached when objects in them are read. */
 const MAX_READ_PARTS = 4;
 
-/** A report as read or written. */
+/** A report's content, as read or written. */
 interface Content {
   readonly version: string;
   readonly entries: ReadonlyMap<string, Entry>;
@@ -38,12 +38,12 @@ export interface NamespaceReportsOptions {
 
 export class NamespaceReports extends CachedReports<CachedPart['facts']> implements Reports {
   readonly #options: NamespaceReportsOptions;
-  /** Keyed by namespace, by number. */
+  /** Keyed by namespace; the index of a part is its number. */
   readonly #parts = new Map<string, Part[]>();
-  /** The most recently read; the oldest is evicted first. */
+  /** The parts that were read most recently; the oldest is evicted first. */
   readonly #read = new Map<Part, Promise<Content | undefined>>();
   readonly #listeners = new Listeners<[change: ReportChange]>();
-  /** The current write of each part: one at a time. */
+  /** The current write of each part; there is only one at a time. */
   readonly #writes = new Map<Part, Promise<void>>();
   /** Parts that were deleted while being written, and the deleted version. */
   readonly #late = new Map<Part, string>();
@@ -63,7 +63,7 @@ export class NamespaceReports extends CachedReports<CachedPart['facts']> impleme
     const part = this.#partOf(namespace, uid);
     if (part === undefined || part.waiting(uid).has) return undefined;
     const found = this.#cached(part);
-    // The written version may be ahead of the watch.
+    // The version that was written may be newer than the one in the watch.
     if (found === undefined || found.metadata.resourceVersion !== part.version) return undefined;
     const entry = found.facts.entries.find(({ scope }) => scope.uid === uid);
     return entry === undefined ? undefined : { ...entry, version: '', reportUid: undefined };
@@ -175,7 +175,7 @@ export class NamespaceReports extends CachedReports<CachedPart['facts']> impleme
     return parts.find((part) => part.number === number) ?? newPart(namespace, parts, number);
   }
 
-  /** A report from the watch: our own writes bring nothing new. */
+  /** Processes a report from the watch; nothing changes if it was written here. */
   #take(report: CachedPart): void {
     const part = this.#named(report);
     const { namespace = '', resourceVersion: version = '' } = report.metadata;
@@ -186,7 +186,7 @@ export class NamespaceReports extends CachedReports<CachedPart['facts']> impleme
     for (const uid of gone) this.#notify({ uid, digest: undefined, version });
     for (const { scope, digest } of entries) {
       const { uid } = scope;
-      // Two scanners, or one that was killed in between, may have put it into two parts: the first of them stays.
+      // Two scanners, or one that was killed in between, may have put the object into two parts: only the first one is kept.
       const all = this.#partsOf(namespace).filter((one) => one.has(uid));
       for (const another of all.slice(1)) another.set(uid, undefined);
       const isIt = all[0] === part && all.length === 1;
@@ -244,7 +244,7 @@ export class NamespaceReports extends CachedReports<CachedPart['facts']> impleme
       isDone = true;
     } finally {
       part.end(isDone);
-      // Changes by others meanwhile were not processed.
+      // Changes by other clients in the meantime have not been processed.
       const seen = this.#cached(part);
       if (seen !== undefined && part.version !== undefined) this.#take(seen);
       const deleted = this.#late.get(part);
@@ -252,7 +252,7 @@ export class NamespaceReports extends CachedReports<CachedPart['facts']> impleme
     }
   }
 
-  /** Reports what others have done to a part that is written before the watch has reported it. */
+  /** Finds what other clients have changed in a part that is written before the watch has reported their changes. */
   #compare(part: Part, base: Content | undefined, pending: Pending): void {
     const version = base?.version ?? part.version ?? '';
     for (const uid of part.uids) {
@@ -287,7 +287,7 @@ export class NamespaceReports extends CachedReports<CachedPart['facts']> impleme
         part.is(version, new Map([...entries].map(([uid, entry]) => [uid, sizeOf(entry)])));
         return;
       } catch (error) {
-        // A namespace that is being deleted takes its reports with it.
+        // If the namespace is being deleted, its reports are deleted, too.
         if (await this.api.isGoing(error, namespace, base === undefined, signal)) {
           part.is(undefined, new Map());
           return;
@@ -299,7 +299,7 @@ export class NamespaceReports extends CachedReports<CachedPart['facts']> impleme
   }
 }
 
-/** At its index among the others of its namespace. @param number Default: the first free one. */
+/** A new part, inserted by its number into the parts of its namespace. @param number - Default: the first free number. */
 function newPart(namespace: string, parts: Part[], number?: number): Part {
   let free = 1;
   while (parts.some((part) => part.number === free)) free++;

@@ -1,15 +1,16 @@
 /**
- * The names of reports of a whole namespace: those of Kubewarden's audit scanner before it wrote one for each
- * object. Entries that do not fit into the first go into others, `-2` and so on. Pure.
+ * The names of reports about a whole namespace: those that Kubewarden's audit scanner used before it wrote a
+ * report for each object. Entries that do not fit into the first report go into further ones, `-2` and so on.
+ * Pure.
  */
 
-/** @param namespace '' for cluster-scoped objects. @param number from 1. */
+/** @param namespace - '' for cluster-scoped objects. @param number - From 1. */
 export function partName(namespace: string, number: number): string {
   const first = namespace === '' ? 'polr-clusterwide' : `polr-ns-${namespace}`;
   return number === 1 ? first : `${first}-${number}`;
 }
 
-/** The number of a part by its key, `namespace/name`; 0 for other reports. */
+/** The number of a part, from its key `namespace/name`; 0 for other reports. */
 export function partNumber(key: string): number {
   const slash = key.indexOf('/');
   const [namespace, name] = slash < 0 ? ['', key] : [key.slice(0, slash), key.slice(slash + 1)];

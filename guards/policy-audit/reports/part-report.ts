@@ -11,7 +11,7 @@ export interface Entry {
   readonly results: readonly ReportResult[];
 }
 
-/** The known facts about an entry. */
+/** What is known about an entry. */
 export interface EntryFacts extends ReportFacts {
   readonly scope: Scope;
   readonly sizeBytes: number;
@@ -20,7 +20,7 @@ export interface EntryFacts extends ReportFacts {
 export type CachedPart = CachedReport<{
   /** Entries of a part. */
   readonly entries: readonly EntryFacts[];
-  /** Whether it is the report of one object, as created by {@link objectReport}. */
+  /** Whether it is a report about one object, as created by {@link objectReport}. */
   readonly isOfObject: boolean;
 }>;
 
@@ -54,12 +54,12 @@ export function entriesOf({ results = [] }: Partial<AuditReport>): Map<string, E
   return entries;
 }
 
-/** How much of a report it takes, in bytes of JSON. */
+/** The size of the entry in a report, in bytes of JSON. */
 export function sizeOf(entry: Entry): number {
   return Buffer.byteLength(JSON.stringify(resultsOf(entry)));
 }
 
-/** For caches. */
+/** What caches keep of a part. */
 export function partFacts(report: KubeObject): CachedPart {
   const { namespace, name = '' } = report.metadata;
   const audited = report as Partial<AuditReport>;

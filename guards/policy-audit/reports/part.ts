@@ -1,4 +1,4 @@
-/** One of the reports of a namespace: its state in the API, and its desired state. Pure. */
+/** One of the reports of a namespace: its current state in the API, and its desired state. Pure. */
 import { partName } from './part-name.ts';
 import { type Entry, sizeOf } from './part-report.ts';
 
@@ -10,7 +10,7 @@ export class Part {
   readonly number: number;
   /** Version of the report; undefined if it does not exist. */
   version: string | undefined;
-  /** Keyed by the uid of the object: the bytes that it will take once everything is written. */
+  /** The size in bytes of each entry once everything is written, keyed by the uid of the object. */
   readonly #sizes = new Map<string, number>();
   #sizeBytes = 0;
   #pending = new Map<string, Entry | undefined>();
@@ -38,7 +38,7 @@ export class Part {
     return this.#writing !== undefined;
   }
 
-  /** How many objects are waiting to be written. */
+  /** Number of objects that have yet to be written. */
   get pending(): number {
     return this.#pending.size;
   }
@@ -47,14 +47,14 @@ export class Part {
     return this.#sizes.has(uid);
   }
 
-  /** Whether it has room for an object. */
+  /** Whether the part has room for an object. */
   fits(uid: string, sizeBytes: number, limitBytes: number): boolean {
     const others = this.#sizeBytes - (this.#sizes.get(uid) ?? 0);
-    // An entry that is too large for any report gets one of its own.
+    // An entry that is too large for any part gets a part of its own.
     return others === 0 || others + sizeBytes <= limitBytes;
   }
 
-  /** A pending or running write for an object: `has` is false without one. */
+  /** The pending or current write of an object; if there is no such write, `has` is false. */
   waiting(uid: string): { readonly has: boolean; readonly entry?: Entry | undefined } {
     for (const one of [this.#pending, this.#writing])
       if (one?.has(uid) === true) return { has: true, entry: one.get(uid) };
@@ -66,20 +66,20 @@ export class Part {
     this.#resize(uid, entry === undefined ? undefined : sizeOf(entry));
   }
 
-  /** Waiting entries are being written from now on. */
+  /** Starts to write the pending entries. */
   begin(): Pending {
     this.#writing = this.#pending;
     this.#pending = new Map();
     return this.#writing;
   }
 
-  /** @param isDone otherwise entries wait again, except those that have changed by now. */
+  /** @param isDone - If false, the entries become pending again, except those that have changed by now. */
   end(isDone: boolean): void {
     if (!isDone) this.#pending = new Map([...(this.#writing ?? []), ...this.#pending]);
     this.#writing = undefined;
   }
 
-  /** Sets the current report. @returns the uids of objects that it no longer contains. */
+  /** Sets the current content of the report. @returns the uids of objects that it no longer contains. */
   is(version: string | undefined, sizes: ReadonlyMap<string, number>): string[] {
     this.version = version;
     const gone = [...this.#sizes.keys()].filter((uid) => !sizes.has(uid) && !this.#pending.has(uid));

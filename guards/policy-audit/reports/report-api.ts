@@ -1,6 +1,6 @@
 /**
- * Reads and writes reports in the API. Every write and every deletion names the version that it is based on, so that nothing of
- * others is overwritten unnoticed.
+ * Reads and writes reports in the API. Every write and every deletion names the version that it is based on, so
+ * that no change by another client is overwritten.
  */
 import {
   isAlreadyExists,
@@ -15,14 +15,14 @@ import { isPartName } from './part-name.ts';
 import { type AuditReport, ourReports, type ReportTypes, reportTypes, runLabel } from './report.ts';
 
 const PAGE_SIZE = 500;
-/** How often a write with conflicts is tried. */
+/** Limit of the attempts of a write that meets conflicts. */
 export const MAX_ATTEMPTS = 5;
 
-/** `namespace` is '' for cluster-scoped objects. */
+/** In all methods, `namespace` is '' for cluster-scoped objects. */
 export class ReportApi {
   readonly #client: KubeClient;
   readonly #types: ReportTypes;
-  /** Calls that have changed something. */
+  /** Number of calls that have changed something. */
   writes = 0;
   deletions = 0;
 
@@ -32,7 +32,7 @@ export class ReportApi {
   }
 
   /**
-   * Undefined if it does not exist.
+   * Undefined if the report does not exist.
    *
    * @throws {KubeError}
    */
@@ -41,8 +41,8 @@ export class ReportApi {
   }
 
   /**
-   * @param version the one that it replaces; undefined: it is created.
-   * @returns its version.
+   * @param version - The version to replace; undefined: the report is created.
+   * @returns the new version.
    * @throws {KubeError}
    */
   async write(report: AuditReport, version: string | undefined, signal: AbortSignal): Promise<string> {
@@ -60,7 +60,7 @@ export class ReportApi {
     return written.metadata.resourceVersion ?? '';
   }
 
-  /** Succeeds if it is already gone. @throws {KubeError} a conflict, if it has changed. */
+  /** Succeeds if the report is already gone. @throws {KubeError} a conflict, if the report has changed. */
   async delete(
     namespace: string,
     name: string,
@@ -91,9 +91,9 @@ export class ReportApi {
   #isOtherKindGone = false;
 
   /**
-   * Removes reports of this audit in the other kind, written before this kind was chosen. Reports of others
-   * stay, and a kind that is not served or may not be read counts as empty. Once they are gone, this is not
-   * repeated.
+   * Removes reports of this audit that are of the other kind: they were written before the current kind was
+   * chosen. Reports of other programs are kept. A kind that is not served or may not be read counts as empty. Once
+   * the reports are gone, this is not repeated.
    *
    * @throws {KubeError}
    */
@@ -123,7 +123,7 @@ export class ReportApi {
     this.#isOtherKindGone = true;
   }
 
-  /** Nothing is created in a namespace that is being deleted, or that is gone. */
+  /** Whether a write failed because the namespace is being deleted or is gone, so that nothing can be created in it. */
   async isGoing(
     error: unknown,
     namespace: string,
@@ -140,14 +140,14 @@ export class ReportApi {
   }
 }
 
-/** Whether an audit of ours has written it: another product may use the same label. */
+/** Whether an audit of Rampart has written the report: another product may use the same label. */
 function isOurs(report: AuditReport): boolean {
   const { metadata, scope } = report;
   if (metadata.labels?.[runLabel] === undefined) return false;
   return scope === undefined ? isPartName(objectKey(report)) : scope.uid === metadata.name;
 }
 
-/** Whether another client has written first. */
+/** Whether the write failed because another client wrote first. */
 export function isBehind(error: unknown): boolean {
   return isConflict(error) || isAlreadyExists(error) || isNotFound(error);
 }

@@ -1,22 +1,20 @@
-/**
- * The part of reports that is kept in memory: some hundred bytes for each object instead of several thousand.
- */
+/** The part of reports that is kept in memory: some hundred bytes per object instead of several thousand. */
 import { fieldsOf } from '../../../lib/kube/object/facts.ts';
 import type { KubeObject } from '../../../lib/kube/object/object.ts';
 import type { Policy } from '../policies/policy.ts';
 import { summaryOf } from '../../../guard/reports/report-fields.ts';
 import { type AuditReport, digestOf, property, type ReportResult, type Scope, shortHash } from './report.ts';
 
-/** The facts that are not in the name and the namespace of the report. */
+/** What is known about the object, apart from the report's own name and namespace. */
 export type ReportSubject = Pick<Scope, 'apiVersion' | 'kind' | 'name' | 'resourceVersion'>;
 
 /** Facts about the results for one object. */
 export interface ReportFacts {
   readonly scope: ReportSubject;
   readonly digest: string;
-  /** The policies that it is about, at their versions: see {@link policyMarks}. */
+  /** The policies with results, at their versions: see {@link policyMarks}. */
   readonly marks: string;
-  /** A letter for each result: see object-states.ts. */
+  /** One letter for each result: see object-states.ts. */
   readonly outcome: string;
 }
 
@@ -29,7 +27,7 @@ export function factsOf(scope: Scope, results: readonly ReportResult[]): ReportF
         policy,
         properties[property.uid],
         properties[property.resourceVersion],
-        // The requests of that evaluation are unknown: such a result only shows a past state.
+        // The requests of that evaluation are unknown: the result only shows a past state.
         ...(properties[property.contextAware] === undefined ? [] : ['asked']),
       ]),
     ),
@@ -46,12 +44,12 @@ function digestOfMarks(marks: readonly (readonly (string | undefined)[])[]): str
   return shortHash(JSON.stringify(marks));
 }
 
-/** In a cache: which report, and what it says. */
+/** In a cache: a report and what is known about its content. */
 export interface CachedReport<T> extends KubeObject {
   readonly facts: T;
 }
 
-/** For caches of reports of one object each. Of others, such as those of an entire namespace, only the names are kept. */
+/** For caches of reports about one object each. Of other reports, such as those of an entire namespace, only the names are kept. */
 export function objectReportFacts(report: KubeObject): CachedReport<ReportFacts | undefined> {
   const { scope, results = [] } = report as Partial<AuditReport>;
   const isOurs = scope?.uid !== undefined && scope.uid === report.metadata.name;
@@ -61,6 +59,6 @@ export function objectReportFacts(report: KubeObject): CachedReport<ReportFacts 
 }
 
 export function cached<T>({ metadata }: KubeObject, facts: T): CachedReport<T> {
-  // Caches restore apiVersion and kind when they read one.
+  // Caches restore apiVersion and kind when an object is read.
   return { metadata: fieldsOf(metadata, ['namespace', 'name', 'uid', 'resourceVersion']), facts };
 }

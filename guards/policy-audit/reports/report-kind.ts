@@ -1,4 +1,4 @@
-/** Which kind of reports is written: what the user says, or what is installed. */
+/** Which kind of reports is written: the one that the user chose, or the one that is installed. */
 import { type ReportKind, reportKinds } from '../../../guard/reports/report-entry.ts';
 import { servedReportKinds } from '../../../guard/reports/served-kinds.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
@@ -6,7 +6,7 @@ import type { KubeClient } from '../../../lib/kube/client/client.ts';
 export type WantedReportKind = ReportKind | 'auto';
 export const wantedReportKinds: readonly WantedReportKind[] = ['auto', ...reportKinds];
 
-/** The kind of deploy/policy-reports/, which is installed if the cluster has no kind of report. */
+/** The kind in deploy/policy-reports/, which is to be installed if the cluster has no kind of reports. */
 export const usualReportKind: ReportKind = 'policyreport';
 
 /** @returns undefined for `auto` if the API serves no reports. @throws {KubeError} if the API does not answer. */

@@ -87,7 +87,7 @@ export class ReportStore extends CachedReports<Facts> implements Reports {
 
   async sweep(isAudited: (namespace: string) => boolean, signal: AbortSignal): Promise<void> {
     for (const cache of this.caches) {
-      // Collected first: deletions change the cache meanwhile.
+      // Collected first, because deletions change the cache.
       for (const key of [...cache.keys()]) {
         if (!isPartName(key)) continue;
         const { namespace = '', name = '', uid, resourceVersion = '' } = cache.get(key)?.metadata ?? {};

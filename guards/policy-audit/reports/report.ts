@@ -19,7 +19,7 @@ import type { Exception } from '../exceptions/exception.ts';
 import type { Judgement } from '../policies/open-policy.ts';
 import type { Policy } from '../policies/policy.ts';
 
-/** Whether each object has a report, or each namespace. */
+/** Whether there is one report for each object, or for each namespace. */
 export type ReportsBy = 'namespace' | 'object';
 
 export interface ReportTypes {
@@ -47,7 +47,7 @@ export interface ReportResult {
   readonly resourceSelector: Readonly<Record<string, never>>;
   readonly message?: string;
   readonly properties: Readonly<Record<string, string>>;
-  /** In a report of many objects. */
+  /** The object of the result. Only in a report of many objects. */
   readonly resources?: readonly Scope[];
 }
 
@@ -78,10 +78,10 @@ export const property = {
 } as const;
 
 const severities: ReadonlySet<string> = new Set(['critical', 'high', 'medium', 'low', 'info']);
-/** How long a message may be. */
+/** Limit of a message's length, in UTF-16 units. */
 const MAX_MESSAGE = 4096;
 
-/** The result of one policy for an object. `undefined`: it does not apply. */
+/** The result of one policy for an object; `undefined` if the policy does not apply. */
 export function resultOf(policy: Policy, judgement: Judgement, wallMs: number): ReportResult | undefined {
   if (judgement.type === 'skipped') return undefined;
   const { severity, category } = policy;
@@ -92,7 +92,7 @@ export function resultOf(policy: Policy, judgement: Judgement, wallMs: number): 
     source: policy.source,
     policy: policy.id,
     ...(category !== undefined && { category }),
-    // With another word, the entire report would be rejected.
+    // Any other word would make the API reject the entire report.
     ...(shown !== undefined && severities.has(shown) && { severity: shown }),
     timestamp: timestampOf(wallMs),
     result: isError || isFailure(judgement) ? 'error' : judgement.verdict.allowed ? 'pass' : 'fail',
@@ -103,14 +103,14 @@ export function resultOf(policy: Policy, judgement: Judgement, wallMs: number): 
   };
 }
 
-/** The result for an object that the policy does not apply to by an exception. */
+/** The result for an object that an exception exempts from the policy. */
 export function exceptedResult(policy: Policy, { key, message }: Exception, wallMs: number): ReportResult {
   const judgement = { type: 'verdict', verdict: { allowed: true, message }, asked: [] } as const;
   const result = resultOf(policy, judgement, wallMs) as ReportResult;
   return { ...result, result: 'skip', properties: { ...result.properties, [property.exception]: key } };
 }
 
-/** A server responds like this if a policy exceeds its deadline. */
+/** Whether the policy exceeded its deadline: a policy server answers such a request with code 500. */
 function isFailure(judgement: Extract<Judgement, { readonly type: 'verdict' }>): boolean {
   return !judgement.verdict.allowed && judgement.verdict.code === 500;
 }
@@ -125,7 +125,7 @@ const propertiesOfPolicies = {
 /**
  * All results of a policy share these properties.
  *
- * @param isContextAware whether it may read the cluster, or has requested anything else.
+ * @param isContextAware - Whether the policy may read the cluster, or has requested anything else.
  */
 function propertiesOf(policy: Policy, isContextAware: boolean): Properties {
   const known = propertiesOfPolicies[isContextAware ? 'aware' : 'other'];
@@ -152,7 +152,7 @@ export function reportLabels(runUid: string): Readonly<Record<string, string>> {
   return { [managedByLabel]: managedBy, [versionLabel]: 'v2', [runLabel]: runUid };
 }
 
-/** The report of one object. */
+/** The report about one object. */
 export function objectReport(
   types: ReportTypes,
   scope: Scope,
@@ -178,8 +178,9 @@ export function objectReport(
 }
 
 /**
- * Equal for reports with the same content. When something was found, which run wrote it and at which version of the object
- * is not included: so an object whose status changes constantly does not have its report written constantly.
+ * Equal for reports with the same content. If there are findings, the digest does not include which run wrote the
+ * report and at which version of the object: so for an object whose status changes constantly, the report is not
+ * rewritten constantly.
  */
 export function digestOf({
   scope,
@@ -187,7 +188,7 @@ export function digestOf({
   results,
 }: Pick<AuditReport, 'results' | 'scope' | 'summary'>): string {
   const { resourceVersion: _changes, ...subject } = scope ?? { resourceVersion: '' };
-  // One flat list: it is created twice for each report.
+  // One flat list for speed: the digest is computed twice for each report.
   const said: (number | string | undefined)[] = [];
   for (const { source, policy, category, severity, result, message, properties } of results) {
     const names = sortedNames(properties);
@@ -197,12 +198,12 @@ export function digestOf({
   return shortHash(JSON.stringify([subject, summary, said]));
 }
 
-/** 72 bits: for a longer slice, V8 would keep the entire text, and two strings instead of one. */
+/** 72 bits. For a longer slice, V8 would keep the entire text: two strings instead of one. */
 export function shortHash(text: string): string {
   return hash('sha1', text, 'base64').slice(0, 12);
 }
 
-/** Mostly they are in order, because they are written in order. */
+/** Usually the names are in order already, since they are written in order. */
 function sortedNames(properties: Readonly<Record<string, string>>): string[] {
   const names = Object.keys(properties);
   for (let at = 1; at < names.length; at++) {

@@ -1,4 +1,4 @@
-/** Where a scan stores its results, whatever the form of the reports. */
+/** Where a scan stores its results, in either form of reports. */
 import type { ReportFacts, ReportSubject } from './report-facts.ts';
 import type { AuditReport } from './report.ts';
 
@@ -11,22 +11,22 @@ export interface ReportChange {
   readonly version: string;
 }
 
-/** The known facts about the report of an object. */
+/** What is known about the report of an object. */
 export interface KnownReport extends ReportFacts {
   /** The version and the uid of the report. */
   readonly version: string;
   readonly reportUid: string | undefined;
 }
 
-/** `namespace` is '' for cluster-scoped objects; results of an object are stored under its uid. */
+/** In all methods, `namespace` is '' for cluster-scoped objects. The results for an object are stored under its uid. */
 export interface Reports {
-  /** Calls to the API. */
+  /** Number of calls that have changed something in the API. */
   readonly writes: number;
   readonly deletions: number;
-  /** Resolves when the existing reports are known. Nothing may be queried before that. */
+  /** Resolves when the existing reports are known. Call no other method before that. */
   readonly synced: Promise<unknown>;
   readonly isSynced: boolean;
-  /** Facts that are known without reading; undefined if there is no report. */
+  /** What is known without reading the report; undefined if the object has no report. */
   facts(namespace: string, uid: string): KnownReport | undefined;
   /**
    * The results for an object; undefined without results.
@@ -39,33 +39,36 @@ export interface Reports {
     signal: AbortSignal,
   ): Promise<Pick<AuditReport, 'results' | 'scope'> | undefined>;
   /**
-   * Writes it, at once or on the next flush.
+   * Writes a report, at once or on the next flush.
    *
-   * @param report of one object.
-   * @param known its version, if there is one.
-   * @returns its version, '' if versions mean nothing; undefined if its namespace is terminating.
+   * @param report - The report of one object.
+   * @param known - Version of the existing report; undefined without one.
+   * @returns the new version, or '' if reports have no versions; undefined if the namespace is terminating.
    * @throws {KubeError}
    */
   write(report: AuditReport, known: string | undefined, signal: AbortSignal): Promise<string | undefined>;
   /**
-   * Removes the known results for an object; if they have changed, they stay.
+   * Removes the known results for an object. If the results have changed, they are kept.
    *
-   * @param written the last written version: `facts` may be behind.
+   * @param written - The version that was last written: `facts` may be older.
    * @throws {KubeError}
    */
   delete(namespace: string, uid: string, written: string | undefined, signal: AbortSignal): Promise<void>;
   /**
-   * Writes the held back results of a namespace. Results that could not be written are kept.
+   * Writes the results of a namespace that were held back. Results that could not be written are kept.
    *
    * @throws {KubeError}
    */
   flush(namespace: string, signal: AbortSignal): Promise<void>;
-  /** Flushes everything, and removes reports with the same results in the other layout: one per object, or one per namespace. @throws {KubeError} */
+  /**
+   * Flushes everything, and removes the reports in the other layout (one per object, or one per namespace) that
+   * hold the same results. @throws {KubeError}
+   */
   sweep(isAudited: (namespace: string) => boolean, signal: AbortSignal): Promise<void>;
-  /** Removes reports of the other kind (`--report-kind`), once those of this one are written. @throws {KubeError} */
+  /** Removes reports of the other kind (`--report-kind`) once those of the current kind have been written. @throws {KubeError} */
   removeOtherKind(isAudited: (namespace: string) => boolean, signal: AbortSignal): Promise<void>;
   /** All objects with results; concurrent changes may or may not be seen. */
   all(): Iterable<{ readonly namespace: string; readonly uid: string; readonly scope: ReportSubject }>;
-  /** Reports changes by others, and some of our own. */
+  /** The listener gets changes by other clients, and some of our own. */
   subscribe(listener: (change: ReportChange) => void): Disposable;
 }

@@ -1,4 +1,4 @@
-/** Runs work that writes reports, with whichever kind of report the API serves. */
+/** Runs work that writes reports of the kind that the API serves. */
 import type { GuardContext } from '../../../guard/context.ts';
 import type { ReportKind } from '../../../guard/reports/report-entry.ts';
 import { aborted } from '../../../lib/time/abort.ts';
@@ -10,8 +10,8 @@ const RETRY = { baseMs: 250, maxMs: 15_000 };
 const ASK_AGAIN_MS = 15_000;
 
 /**
- * Works until the signal of the context aborts. Without reports, nothing is audited, but the rest of the work goes on: it begins again
- * with the other kind if that is what is installed.
+ * Runs the work until the signal of the context aborts. If the API serves no reports, nothing is audited, but the
+ * rest of the work runs. If the other kind of reports is installed then, the work starts again with that kind.
  */
 export async function withServedReports(
   term: GuardContext,
@@ -53,7 +53,7 @@ async function served(
   }
 }
 
-/** Resolves once the API serves another kind than the usual one, and with the signal. */
+/** Resolves when the API serves another kind than the usual one, or when the signal aborts. */
 async function untilOther(
   { client }: GuardContext,
   wanted: WantedReportKind,
@@ -64,7 +64,7 @@ async function untilOther(
     await sleep(clock, ASK_AGAIN_MS, signal).catch(() => undefined);
     const kind = await servedReportKind(wanted, client, signal).catch(() => undefined);
     if (kind === undefined) continue;
-    // The cache that waits for the usual kind notices it.
+    // The cache that waits for the usual kind notices this by itself.
     if (kind === usualReportKind) return await aborted(signal);
     return;
   }

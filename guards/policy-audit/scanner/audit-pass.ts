@@ -1,8 +1,8 @@
-/** One pass over all objects, whether they have changed or not: it proves that nothing was missed. */
+/** One pass over all objects, changed or not: it proves that nothing was missed. */
 import type { Clock } from '../../../lib/time/clock.ts';
 
 export interface PassSummary {
-  /** When it ended, ms since 1970. */
+  /** When the pass ended, in ms since 1970. */
   readonly endedMs: number;
   readonly seconds: number;
   readonly namespaces: number;
@@ -11,20 +11,20 @@ export interface PassSummary {
   readonly failing: number;
   /** Objects with at least one error and no fail or warn. */
   readonly errored: number;
-  /** While it ran. */
+  /** Number of evaluations during the pass. */
   readonly evaluations: number;
   readonly writes: number;
-  /** Objects that had changed and were not audited, although the watch had reported them. */
+  /** Number of objects that had changed and had not been audited, although the watch had reported the change. */
   readonly missed: number;
   /** Kinds that could not be listed. */
   readonly unread: readonly string[];
 }
 
-/** A pass that runs. */
+/** A pass in progress. */
 export interface PassProgress {
   /** RFC 3339 */
   readonly since: string;
-  /** Namespaces that have objects to audit, and how many of them are left. */
+  /** Number of namespaces with objects to audit; below, how many of these are left. */
   readonly namespaces: number;
   readonly left: number;
 }
@@ -62,12 +62,12 @@ export class AuditPass {
     return this.#left.has(namespace);
   }
 
-  /** How many namespaces are left. */
+  /** Number of namespaces that are left. */
   get left(): number {
     return this.#left.size;
   }
 
-  /** Undefined once it has ended. */
+  /** The progress; undefined once the pass has ended. */
   get progress(): PassProgress | undefined {
     const since = new Date(this.#beganWallMs).toISOString();
     return this.left === 0 ? undefined : { since, namespaces: this.#namespaces, left: this.left };

@@ -4,9 +4,9 @@ import type { MatchTarget } from '../policies/match.ts';
 import type { ServedKind } from './served-kinds.ts';
 
 /**
- * An object as if it were created now.
+ * An object as if it were being created.
  *
- * @param labelsOf - The labels of a Namespace, if it is known.
+ * @param labelsOf - Returns the labels of a Namespace, if it is known.
  */
 export function auditTarget(
   { key, type, versions }: ServedKind,

@@ -1,12 +1,12 @@
-/** Objects to audit, by namespace. Pure. */
+/** Objects that have to be audited, by namespace. Pure. */
 
-/** Names of one kind in one namespace, or all of them. */
+/** Names of objects of one kind in one namespace, or all objects of that kind. */
 export type DirtyNames = 'all' | ReadonlySet<string>;
 
 /** Objects of one namespace, by kind. */
 export interface DirtyNamespace {
   readonly kinds: ReadonlyMap<string, DirtyNames>;
-  /** Objects that are gone, by uid: their reports go too. */
+  /** Uids of objects that are gone: their reports have to be removed, too. */
   readonly gone: ReadonlySet<string>;
 }
 
@@ -15,7 +15,7 @@ interface Work {
   gone: Set<string>;
 }
 
-/** '' stands for cluster-scoped objects. */
+/** The namespace '' stands for cluster-scoped objects. */
 export class DirtyObjects {
   readonly #byNamespace = new Map<string, Work>();
   /** From this many names on, a list is cheaper than single requests. */
@@ -41,7 +41,7 @@ export class DirtyObjects {
     this.#work(namespace).gone.add(uid);
   }
 
-  /** Takes all objects of a namespace: those that are not audited must be put back. */
+  /** Removes and returns all objects of a namespace; the caller puts back those that it does not audit. */
   take(namespace: string): DirtyNamespace | undefined {
     const work = this.#byNamespace.get(namespace);
     this.#byNamespace.delete(namespace);

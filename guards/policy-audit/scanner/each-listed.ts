@@ -8,15 +8,18 @@ import { withoutManagedFields } from './object-facts.ts';
 
 export interface ListedOptions {
   readonly client: KubeClient;
-  /** '': of all namespaces, or cluster-scoped objects. */
+  /** '': all namespaces, or cluster-scoped objects. */
   readonly namespace: string;
   readonly pageSize: number;
-  /** Objects that are taken at the same time. */
+  /** Limit of the objects that are processed at the same time. */
   readonly parallel: number;
   readonly signal: AbortSignal;
 }
 
-/** A list that ends early, because its token has expired, begins again. @throws if the kind cannot be listed */
+/**
+ * Calls back for each object. If the list ends early because its token has expired, it starts again. @throws if
+ * the kind cannot be listed
+ */
 export async function eachListed(
   type: ResourceType,
   { client, namespace, pageSize, parallel, signal }: ListedOptions,

@@ -1,6 +1,6 @@
 /**
- * The known results for an object before its audit: from this process, or from the report of an earlier one.
- * The report is read once, if it is needed.
+ * What is known about an object before it is audited: results of this process, or the report of an earlier one.
+ * The report is read at most once.
  */
 import type { KubeObject } from '../../../lib/kube/object/object.ts';
 import type { OpenPolicy } from '../policies/open-policy.ts';
@@ -19,15 +19,15 @@ import {
 /** The previous result of a policy. */
 export interface Before {
   readonly letter: string;
-  /** Undefined if there is nothing to write. */
+  /** Undefined if there is no result for reports. */
   readonly result?: ReportResult;
 }
 
 export interface EarlierOptions {
   readonly store: Reports;
-  /** Only results other than `pass` are in reports. */
+  /** Whether reports contain only results other than `pass`. */
   readonly failuresOnly: boolean;
-  /** No earlier result is reused: everything is evaluated again. */
+  /** Whether everything is evaluated again, and no earlier result is reused. */
   readonly isForced: boolean;
   /** Whether a policy requested something whose changes are not reported, so that this pass must request it again. */
   readonly isUnreported: (state: ObjectState, asked: readonly PolicyAsked[]) => boolean;
@@ -39,7 +39,7 @@ type Report = Awaited<ReturnType<Reports['read']>>;
 
 export class EarlierResults {
   readonly #object: KubeObject;
-  /** State known to this process. */
+  /** What this process knows about the object. */
   readonly #state: ObjectState | undefined;
   readonly #options: EarlierOptions;
   #report: Promise<Report> | undefined;
@@ -50,19 +50,19 @@ export class EarlierResults {
     this.#options = options;
   }
 
-  /** Whether anything is known at all. */
+  /** Whether any earlier result is known. */
   get isKnown(): boolean {
     return this.#state !== undefined || this.#hasReport;
   }
 
-  /** The letter of a policy, as reported. */
+  /** The letter of a policy's earlier result, see object-states.ts. */
   async letter(policyId: string): Promise<string | undefined> {
     if (this.#state !== undefined) return this.#letterIn(this.#state, policyId);
     const result = this.#hasReport ? await this.#result(policyId) : undefined;
     return result && letterOf(result.result);
   }
 
-  /** The result of a policy that holds still; undefined if it must be evaluated. */
+  /** The earlier result of a policy if it still holds; undefined if the policy must be evaluated. */
   async held(open: OpenPolicy): Promise<Before | undefined> {
     const { resourceVersion = '' } = this.#object.metadata;
     const state = this.#state;
@@ -79,20 +79,21 @@ export class EarlierResults {
     const isOf =
       properties[property.uid] === policy.origin.uid &&
       properties[property.resourceVersion] === policy.origin.resourceVersion;
-    // The requests of that evaluation are unknown.
+    // The requests of that evaluation are not in the report.
     const hasAsked = properties[property.contextAware] !== undefined || policy.isContextAware;
     return isOf && !hasAsked ? { letter: letterOf(result.result), result } : undefined;
   }
 
   /**
-   * The earlier result of a policy that cannot be evaluated now, for whichever versions of the object and of
-   * the policy. Undefined if the policy is enforced and no result is known: then the cause is the result.
+   * The earlier result of a policy that cannot be evaluated now, whatever the versions of the object and the
+   * policy were then. Undefined if the policy is enforced and no result is known: then the result is the error
+   * itself.
    */
   async kept({ policy, isEnforced }: OpenPolicy): Promise<Before | undefined> {
     const result = await this.#result(policy.id);
-    // `skip` came from an exception; once that has ended, it says nothing about the object.
+    // `skip` came from an exception, which has ended: it is no result for the object.
     if (result !== undefined && result.result !== 'skip') return { letter: letterOf(result.result), result };
-    // A report of failures only has no passes, so the state decides.
+    // A report that contains only failures has no `pass`, so the state of this process decides.
     if (this.#options.failuresOnly)
       return { letter: (this.#state && this.#letterIn(this.#state, policy.id)) ?? skippedLetter };
     return isEnforced ? undefined : { letter: skippedLetter };
@@ -132,7 +133,7 @@ export class EarlierResults {
   }
 }
 
-/** A policy's requests for an object. */
+/** What a policy requested when it was evaluated for an object. */
 export function askedBy(
   { id }: OpenPolicy['policy'],
   known: ObjectState | undefined,

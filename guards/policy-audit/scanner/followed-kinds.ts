@@ -1,4 +1,4 @@
-/** The followed kinds: those that the API serves and that policies match, or have requested. */
+/** The kinds that are followed: those that the API serves and that policies match or have requested. */
 import { isDeepStrictEqual } from 'node:util';
 
 import type { GuardContext } from '../../../guard/context.ts';
@@ -16,13 +16,13 @@ import { auditsKind, type ServedKind, type ServedKinds, servedKinds } from './se
 import { unservedKinds } from './unserved-kinds.ts';
 import { until } from './waits.ts';
 
-/** The delay between a change of a CRD and discovery: several come together. */
+/** Delay of discovery after a change of a CRD: often several change together. */
 const DISCOVERY_DELAY_MS = 200;
 const DISCOVERY_RETRY_MS = 15_000;
-/** How often kinds that may not be listed are tried again. */
+/** Interval at which kinds that may not be listed are tried again. */
 const REFUSED_RETRY_MS = 60_000;
 
-/** A kind that some policy applies to. */
+/** A followed kind. */
 export interface FollowedKind {
   readonly kind: ServedKind;
   readonly cache: IndexedCache<KubeObject>;
@@ -37,21 +37,21 @@ export interface FollowedKindsOptions {
   /** Called when all objects of a kind are known. */
   readonly onSynced: (followed: FollowedKind) => void;
   readonly onObject: (followed: FollowedKind, change: CacheChange<KubeObject>) => void;
-  /** {@link FollowedKinds.unserved} has changed. */
+  /** Called when {@link FollowedKinds.unserved} has changed. */
   readonly onUnserved: () => void;
 }
 
 export class FollowedKinds {
   readonly #options: FollowedKindsOptions;
   readonly #kinds = new Map<string, FollowedKind>();
-  /** Kinds that the account may not list, mostly on purpose. */
+  /** Kinds that the account may not list, which is usually intended. */
   readonly #refused = new Map<string, ServedKind>();
-  /** Kinds that are being tried. */
+  /** Kinds for which it is being checked whether they may be listed. */
   readonly #tries = new Map<string, Promise<void>>();
   readonly #discovered = Promise.withResolvers<void>();
   #served: ServedKinds | undefined;
   #unserved: ReadonlyMap<string, string> = new Map();
-  /** Facts about policies, until the next discovery. */
+  /** What is known about each policy, until the next discovery. */
   #named = new WeakMap<Policy, { readonly unserved: string | undefined }>();
   #subscriptions: DisposableStack | undefined;
 
@@ -67,12 +67,12 @@ export class FollowedKinds {
     return this.#kinds.get(key);
   }
 
-  /** Resolves when it is known once what the API serves. */
+  /** Resolves when the served kinds have been discovered once. */
   get discovered(): Promise<void> {
     return this.#discovered.promise;
   }
 
-  /** Resolves when it is known of each kind whether it may be listed; those that could not be are tried again. */
+  /** Resolves when it is known for each kind whether it may be listed. Kinds that may not be are tried again. */
   async tried(): Promise<void> {
     this.#retry();
     await Promise.all(this.#tries.values());
@@ -85,12 +85,12 @@ export class FollowedKinds {
     return [...unlisted.map(({ kind }) => kind.key), ...refused.map(({ key }) => key)].toSorted();
   }
 
-  /** Keyed by the IDs of policies that name only kinds that the API does not serve: these kinds. */
+  /** For policies whose rules name only kinds that the API does not serve: these kinds, keyed by the policy's ID. */
   get unserved(): ReadonlyMap<string, string> {
     return this.#unserved;
   }
 
-  /** Whether it is unknown which objects of a kind there are. */
+  /** Whether the objects of a kind have not been listed yet. */
   isUnread(group: string, kind: string): boolean {
     const isOf = ({ type }: ServedKind): boolean => type.group === group && type.kind === kind;
     for (const one of this.#refused.values()) if (isOf(one)) return true;
@@ -105,7 +105,7 @@ export class FollowedKinds {
     return false;
   }
 
-  /** Discovers the served kinds, and again when CRDs have changed. */
+  /** Discovers the served kinds, and does so again when CRDs have changed. */
   async discover(signal: AbortSignal, subscriptions: DisposableStack): Promise<void> {
     const { context, clock } = this.#options;
     this.#subscriptions = subscriptions;
@@ -144,7 +144,10 @@ export class FollowedKinds {
     }
   }
 
-  /** Follows what policies are about now. A kind that was followed stays: its reports may have to go. */
+  /**
+   * Follows the kinds that policies now match or have requested. A kind that was followed earlier stays: its
+   * reports may have to be removed.
+   */
   follow(): void {
     const { states } = this.#options;
     this.#lookForUnserved();
@@ -183,13 +186,13 @@ export class FollowedKinds {
     this.follow();
   }
 
-  /** A reflector of a kind that may not be listed would try for ever, and warn. */
+  /** Checks first whether the kind may be listed: otherwise, a reflector would retry forever, with warnings. */
   async #try(kind: ServedKind): Promise<void> {
     const { client, signal } = this.#options.context;
     try {
       await client.list(kind.type, {}, { limit: 1, signal });
     } catch (error) {
-      // Whatever else it is, the reflector copes with it.
+      // The reflector handles all other errors.
       if (isForbidden(error)) this.#refused.set(kind.key, kind);
     }
     this.#tries.delete(kind.key);

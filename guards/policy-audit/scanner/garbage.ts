@@ -1,11 +1,11 @@
-/** Obsolete reports. */
+/** Removes obsolete reports. */
 import { loopSlice } from '../../../lib/time/loop-slice.ts';
 import type { Reports } from '../reports/reports.ts';
 import type { FollowedKinds } from './followed-kinds.ts';
 import type { ObjectAudit } from './object-audit.ts';
 import type { ObjectStates } from './object-states.ts';
 
-/** The state of a scan that determines which reports should exist. */
+/** The parts of a scan's state that determine which reports should exist. */
 export interface ScanView {
   readonly store: Reports;
   readonly states: ObjectStates;
@@ -14,7 +14,7 @@ export interface ScanView {
   readonly isAudited: (namespace: string) => boolean;
 }
 
-/** Removes reports of objects that are gone or have no policies left, and those in the other form. */
+/** Removes reports of objects that are gone or that no policy applies to any longer, and reports in the other form. */
 export async function collectGarbage(scan: ScanView, signal: AbortSignal): Promise<void> {
   const kinds = [...scan.kinds];
   for (const { namespace, uid, scope } of scan.store.all()) {

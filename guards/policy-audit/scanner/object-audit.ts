@@ -1,4 +1,4 @@
-/** The audit of one object: results that still hold are kept, the rest is evaluated. */
+/** The audit of one object: results that still hold are kept, and the other policies are evaluated. */
 import { type KubeObject, objectKey } from '../../../lib/kube/object/object.ts';
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import type { Labels } from '../../../lib/kube/selectors/selectors.ts';
@@ -44,26 +44,26 @@ export interface ObjectAuditOptions {
   readonly states: ObjectStates;
   readonly store: Reports;
   readonly types: ReportTypes;
-  /** Only results other than `pass` are written, and no report without any. */
+  /** Whether only results other than `pass` are written, and no report if there are no such results. */
   readonly failuresOnly: boolean;
-  /** How many policies are evaluated for an object at the same time. */
+  /** Limit of the policies that are evaluated for an object at the same time. */
   readonly parallelPolicies: number;
-  /** Uid of this process, for the label of reports. */
+  /** Uid of this scan, for the label of reports. */
   readonly runUid: string;
-  /** Labels of a namespace; undefined if it does not exist. */
+  /** Returns the labels of a namespace; undefined if it does not exist. */
   readonly namespaceLabels: (name: string) => Labels | undefined;
-  /** Whether its changes are reported: otherwise, a full pass requests it again. */
+  /** Whether changes of this object are reported. If not, each full pass requests it again. */
   readonly isFollowed: (asked: AskedOfCluster) => boolean;
   /** Called with each evaluation. */
   readonly onEvaluated: (evaluation: Evaluation, result: ReportResult | undefined) => void;
-  /** Exceptions of policies for objects. Default: none. */
+  /** Exceptions that exempt objects from policies. Default: none. */
   readonly exceptions?: Pick<ExceptionSet, 'find' | 'isEmpty'> | undefined;
-  /** Called with results that have changed. */
+  /** Receives results that have changed. */
   readonly findings?: Pick<PolicyFindings, 'audited'> | undefined;
   readonly clock?: Clock;
 }
 
-/** A policy that applies to an object, and the version of the object to show it. */
+/** A policy that applies to an object, and the version of the object that it sees. */
 type Relevant = readonly [OpenPolicy, GroupVersionResource];
 
 interface Found extends Before {
@@ -71,9 +71,12 @@ interface Found extends Before {
 }
 
 export interface AuditOptions {
-  /** Ignore everything that is known. */
+  /** Whether everything that is known is ignored. */
   readonly isForced?: boolean;
-  /** In a full pass: retries what could not be evaluated, and what requested something whose changes are not reported. */
+  /**
+   * Whether this is a full pass: it also retries policies that could not be evaluated, and those that requested
+   * something whose changes are not reported.
+   */
   readonly isPass?: boolean;
 }
 
@@ -94,8 +97,8 @@ export class ObjectAudit {
   /**
    * Audits an object, and writes its report if that has changed.
    *
-   * @param policies those that apply to its kind.
-   * @throws {KubeError} and the signal's reason. It must be audited again then.
+   * @param policies - The policies that apply to the object's kind.
+   * @throws {KubeError} or the signal's reason: the object then has to be audited again.
    */
   async audit(
     kind: ServedKind,
@@ -149,7 +152,7 @@ export class ObjectAudit {
           ? undefined
           : await (isAvailable ? earlier.held(open) : earlier.kept(open));
       if (loopSlice.over) await loopSlice.next();
-      // If the old outcome holds, the policy would make the same requests now.
+      // If the earlier result holds, the policy would now make the same requests.
       found[at] =
         old === undefined
           ? await this.#evaluate(
@@ -188,7 +191,7 @@ export class ObjectAudit {
     }
     const next = objectReport(this.#options.types, scopeOf(kind, object), shown, this.#options.runUid);
     const digest = digestOf(next);
-    // A client that requests a fresh report sees when it was made.
+    // A forced report is always written, so that its time shows when it was made.
     const reportVersion = await this.#write(next, isForced ? undefined : digest, known, signal);
     if (reportVersion === undefined) return 'audited';
     states.set(uid, { ...state, isStale: meanwhile.hasChanged(asked), digest, reportVersion });
@@ -196,7 +199,7 @@ export class ObjectAudit {
     return 'audited';
   }
 
-  /** The reported letters, by the place of the policy: read before the report is written. */
+  /** The letters of the earlier results, at the indexes of the policies. They are read before the report is written. */
   #lettersOf(
     earlier: EarlierResults,
     relevant: readonly Relevant[],
@@ -205,7 +208,7 @@ export class ObjectAudit {
     return Promise.all(relevant.map(([{ policy }]) => earlier.letter(policy.id)));
   }
 
-  /** After the report is written: then a restart does not report it again. */
+  /** Called after the report was written, so that a restart does not report the same findings again. */
   #notify(
     { type }: ServedKind,
     { metadata: { namespace = '', name = '' } }: KubeObject,
@@ -242,14 +245,14 @@ export class ObjectAudit {
     };
   }
 
-  /** Removes the report of an object that is gone, or that no policy applies to. */
+  /** Removes the report of an object that is gone or that no policy applies to. */
   async forget(namespace: string, uid: string, signal: AbortSignal): Promise<void> {
     const { states, store } = this.#options;
     await store.delete(namespace, uid, states.get(uid)?.reportVersion, signal);
     states.delete(uid);
   }
 
-  /** The policies that apply to an object, by id. */
+  /** The policies that apply to an object, sorted by ID. */
   relevant(kind: ServedKind, object: KubeObject, policies: readonly OpenPolicy[]): readonly Relevant[] {
     const target = auditTarget(kind, object, this.#options.namespaceLabels);
     const found: Relevant[] = [];
@@ -261,7 +264,7 @@ export class ObjectAudit {
     return found;
   }
 
-  /** In the order of `relevant`: the exception that exempts the object; empty if there are no exceptions. */
+  /** For each item of `relevant`, the exception that exempts the object; empty if there are no exceptions at all. */
   #excepted(
     { type }: ServedKind,
     { metadata: { namespace = '', name = '', labels = {} } }: KubeObject,
@@ -280,12 +283,12 @@ export class ObjectAudit {
     return sameSignature(known.signature, signature);
   }
 
-  /** Whether it was audited before this pass, and requested something whose changes are not reported. */
+  /** Whether the object was audited before this pass, and the policy requested something whose changes are not reported. */
   #isUnreported({ pass }: ObjectState, asked: readonly PolicyAsked[] = []): boolean {
     return pass < this.passes && asked.some((one) => !this.#options.isFollowed(one));
   }
 
-  /** Adopts the report of an earlier process, if it matches the present object and policies. */
+  /** Adopts the report of an earlier process if it matches the current object and policies. @returns whether it does */
   #adopt(kind: ServedKind, object: KubeObject, relevant: readonly Relevant[], signature: Signature): boolean {
     const { states, store, failuresOnly } = this.#options;
     const { uid = '', namespace = '', resourceVersion = '' } = object.metadata;
@@ -293,7 +296,7 @@ export class ObjectAudit {
     if (found === undefined || failuresOnly || found.scope.resourceVersion !== resourceVersion) return false;
     if (relevant.some(([{ policy }]) => policy.isContextAware)) return false;
     if (found.outcome.includes(exceptedLetter)) return false;
-    // A result that was an error then may be evaluated now.
+    // Policies that could not be evaluated earlier may be evaluated now.
     if (found.outcome.includes(errorLetter)) return false;
     if (found.marks !== policyMarks(relevant.map(([{ policy }]) => policy))) return false;
     states.set(uid, {
@@ -313,7 +316,7 @@ export class ObjectAudit {
     return true;
   }
 
-  /** @param digest of what need not be written where it is there; undefined: it is written. */
+  /** @param digest - Digest of the report: a report with the same digest is not written again. Undefined: the report is always written. */
   async #write(
     report: AuditReport,
     digest: string | undefined,

@@ -1,11 +1,11 @@
-/** The part of objects that a scan keeps. */
+/** The part of each object that a scan keeps in memory. */
 import { fieldsOf } from '../../../lib/kube/object/facts.ts';
 import type { KubeObject } from '../../../lib/kube/object/object.ts';
 
-// Once: caches are shared between users of the same functions.
+// Defined once: caches are shared only by users of the same function.
 export const namespaceOf = ({ metadata }: KubeObject): string[] => [metadata.namespace ?? ''];
 
-/** Which objects exist, at which version; they are read when they are audited. Caches restore apiVersion and kind. */
+/** What is kept: which objects exist, and at which version. Objects are read when they are audited. Caches restore apiVersion and kind. */
 export function objectFacts({ metadata }: KubeObject): KubeObject {
   return { metadata: fieldsOf(metadata, ['namespace', 'name', 'uid', 'resourceVersion']) };
 }

@@ -1,4 +1,4 @@
-/** An object as policies are asked about it, and as reports name it. */
+/** An object in the form in which policies evaluate it and reports name it. */
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { apiVersionOf, type KubeObject } from '../../../lib/kube/object/object.ts';
 import type { GroupVersionResource, JsonObject, PolicyRequest } from '../engine/evaluator.ts';
@@ -6,9 +6,10 @@ import type { Scope } from '../reports/report.ts';
 import type { ServedKind } from './served-kinds.ts';
 
 /**
- * The request of its creation, without a user.
+ * The request that would create the object, without a user.
  *
- * @param shown - The version to show it in; it is read again if that is another one.
+ * @param shown - The version in which the policy sees the object. If the object has another version, it is read
+ * again.
  * @throws {KubeError} if it cannot be read
  */
 export async function objectRequest(

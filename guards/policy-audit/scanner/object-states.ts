@@ -1,4 +1,4 @@
-/** The state of each audited object, in little memory: there may be a hundred thousand. */
+/** The state of each audited object. It takes little memory, since there may be a hundred thousand objects. */
 import type { AskedOfCluster } from '../engine/evaluator.ts';
 import type { AuditResult } from '../reports/report.ts';
 import type { Policy } from '../policies/policy.ts';
@@ -6,15 +6,15 @@ import type { Policy } from '../policies/policy.ts';
 /** A policy at a version. */
 export type PolicyVersion = Pick<Policy, 'id' | 'version'>;
 
-/** The policies that apply to an object, by id. Two with the same content are the same object. */
+/** The policies that apply to an object, sorted by ID. Signatures with the same content are the same object. */
 export interface Signature {
   readonly policies: readonly PolicyVersion[];
   readonly index: ReadonlyMap<string, number>;
 }
 
 /**
- * The results, a letter for each policy of the signature: pass, fail, error, warn, skip by an exception, x for an error that recurs in every
- * evaluation, and - for a policy that a match condition excluded.
+ * One letter for the result of each policy in the signature: the first one of pass, fail, error, warn or skip (by
+ * an exception); `x` for an error that recurs in every evaluation; `-` if a match condition excluded the policy.
  */
 export type Outcome = string;
 
@@ -28,13 +28,13 @@ export const errorLetter = letters.error;
 export const exceptedLetter = letters.skip;
 const lastingErrorLetter = 'x';
 
-/** @param isLasting of an error: whether the same policy always returns it for the same object. */
+/** @param isLasting - For an error: whether the policy always returns it for this object. */
 export function letterOf(result: AuditResult | undefined, isLasting = false): string {
   if (result === undefined) return skippedLetter;
   return result === 'error' && isLasting ? lastingErrorLetter : letters[result];
 }
 
-/** The change since the reported letter, if any. Policies that an object passes at first are not news. */
+/** The change from the earlier letter, if there is one to report: an object that passes a policy at first is not reported. */
 export function changeOf(
   before: string | undefined,
   now: string,
@@ -46,7 +46,7 @@ export function changeOf(
   return before === letters.fail || isError(before) ? 'passing' : undefined;
 }
 
-/** A policy's request for an object. */
+/** What a policy requested when it was evaluated for an object. */
 export interface PolicyAsked extends AskedOfCluster {
   /** The ID of the policy. */
   readonly policy: string;
@@ -56,41 +56,41 @@ export interface ObjectState {
   readonly kind: string;
   /** `namespace/name` */
   readonly key: string;
-  /** Version of the object at its audit. */
+  /** Version of the object when it was audited. */
   readonly version: string;
   readonly signature: Signature;
   readonly outcome: Outcome;
-  /** The exceptions by which policies were not evaluated, and their versions; '' without any. */
+  /** The exceptions that exempted the object from policies, with their versions; '' without any. */
   readonly exceptions: string;
-  /** Digest of the contents of its report; undefined: it should not exist. */
+  /** Digest of the report's content; undefined if there should be no report. */
   readonly digest: string | undefined;
-  /** Version of its report. */
+  /** Version of the report. */
   reportVersion: string;
-  /** Requests of the policies. */
+  /** What the policies requested. */
   readonly asked: readonly PolicyAsked[] | undefined;
-  /** The full pass during which, or after which, it was audited. */
+  /** Number of the full pass during or after which the object was audited. */
   readonly pass: number;
-  /** An answer has changed: policies with requests must be evaluated again. */
+  /** Whether an answer has changed, so that the policies with requests must be evaluated again. */
   isStale: boolean;
-  /** Another client has changed or removed its report: its content cannot be trusted. */
+  /** Whether another client has changed or removed the report, so that its content cannot be trusted. */
   isForged: boolean;
 }
 
-/** A change of an object, or, without a name, of any of its kind. */
+/** A change of an object or, without a name, of any object of the kind. */
 export type Change = AskedOfCluster;
 
-/** Keyed by the uid of the object. */
+/** The states of all objects, keyed by uid. */
 export class ObjectStates {
   readonly #states = new Map<string, ObjectState>();
   readonly #signatures = new Map<string, Signature>();
   #latest: Signature = { policies: [], index: new Map() };
   readonly #outcomes = new Map<string, Outcome>();
-  /** Keyed by `apiVersion/kind`: the uids of objects for which a policy requested some of that kind. */
+  /** The uids of objects for which a policy requested objects of a kind, keyed by `apiVersion/kind`. */
   readonly #askers = new Map<string, Set<string>>();
   #hasNewKinds = false;
-  /** Changes since the start of each running audit. */
+  /** Changes since the start of each audit in progress. */
   readonly #meanwhile = new Set<Change[]>();
-  /** How many objects have this outcome. */
+  /** Number of objects with each outcome. */
   readonly #counts = new Map<Outcome, number>();
 
   get size(): number {
@@ -131,7 +131,7 @@ export class ObjectStates {
     }
   }
 
-  /** Whether some policy requested that kind. */
+  /** Whether a policy has requested objects of that kind. */
   isAsked(apiVersion: string, kind: string): boolean {
     return this.#askers.has(kindOf({ apiVersion, kind }));
   }
@@ -157,8 +157,8 @@ export class ObjectStates {
   }
 
   /**
-   * Starts an audit, which ends when this is disposed. Changes of its requests before it has set its state
-   * are not found by {@link changed}, so it must check here.
+   * Starts an audit, which ends when the result is disposed. {@link changed} does not find an object whose state
+   * has not been set yet, so the audit itself must check whether an answer has changed.
    */
   begin(): Disposable & { hasChanged(asked: readonly PolicyAsked[]): boolean } {
     const changes: Change[] = [];
@@ -169,7 +169,7 @@ export class ObjectStates {
     };
   }
 
-  /** Objects without problems, and those with at least one fail or warn, or error. */
+  /** Number of all objects, of those with at least one fail or warn, and of the others with at least one error. */
   counts(): { readonly objects: number; readonly failing: number; readonly errored: number } {
     let [failing, errored] = [0, 0];
     for (const [outcome, objects] of this.#counts) {
@@ -180,12 +180,12 @@ export class ObjectStates {
   }
 
   signature(policies: readonly PolicyVersion[]): Signature {
-    // Mostly that of the object before.
+    // Usually, it is the same as for the previous object.
     if (isOf(this.#latest, policies)) return this.#latest;
     const text = JSON.stringify(policies.map(({ id, version }) => [id, version]));
     let known = this.#signatures.get(text);
     if (known === undefined) {
-      // Each change of a policy creates a new one: some hundred old ones are worth keeping.
+      // Each change of a policy creates a new signature, so old ones accumulate; only some hundred are worth keeping.
       if (this.#signatures.size >= 4096) this.#signatures.clear();
       const own = policies.map(({ id, version }) => ({ id, version }));
       known = { policies: own, index: new Map(own.map(({ id }, at) => [id, at])) };

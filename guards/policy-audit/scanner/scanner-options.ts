@@ -16,9 +16,9 @@ export interface ScannerOptions {
   readonly policies: PolicySet;
   /** Default: none. */
   readonly exceptions?: ExceptionSet | undefined;
-  /** Policies' requests: gets notified of changes. */
+  /** Answers the policies' requests, and is notified of changes. */
   readonly asked: AskedCluster;
-  /** The time from one full pass to the next. */
+  /** Interval between two full passes. */
   readonly intervalMs: number;
   /** Where reports go. Default: the API. */
   readonly store?: Reports;
@@ -26,24 +26,24 @@ export interface ScannerOptions {
   readonly reportKind: ReportKind;
   readonly reportsBy: ReportsBy;
   readonly parallelNamespaces: number;
-  /** Resources audited in parallel in each of these namespaces. */
+  /** Limit of the objects that are audited in parallel in each of these namespaces. */
   readonly parallelResources: number;
-  /** Number for each object. */
+  /** Limit of the policies that are evaluated in parallel for each object. */
   readonly parallelPolicies: number;
   readonly pageSize: number;
-  /** Besides Rampart's own. */
+  /** Namespaces that are not audited, besides Rampart's own. */
   readonly ignoredNamespaces?: ReadonlySet<string>;
-  /** Only these; undefined: all. */
+  /** Only these namespaces are audited; undefined: all. */
   readonly onlyNamespaces?: ReadonlySet<string>;
   /** Whether cluster-scoped objects are audited. Default: true. */
   readonly cluster?: boolean;
   readonly onEvaluated?: (evaluation: Evaluation, result: ReportResult | undefined) => void;
-  /** Gets results that have changed. Default: none. */
+  /** Receives results that have changed. Default: none. */
   readonly findings?: Pick<PolicyFindings, 'audited'>;
   readonly onPass?: (summary: PassSummary) => void;
   /**
-   * Called at each failure of a namespace ('' for cluster-scoped objects): whether a pass should end without it. Default: never; it is tried
-   * again.
+   * Called with each failure of a namespace ('' for cluster-scoped objects). Returns whether the pass ends without
+   * it; if not, the namespace is tried again. Default: never.
    */
   readonly givesUp?: (namespace: string, error: unknown) => boolean;
   readonly clock?: Clock;

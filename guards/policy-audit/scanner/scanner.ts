@@ -1,6 +1,6 @@
 /**
- * The audit of a cluster: evaluates existing objects once, and then those that change. A namespace is the unit of work: several are
- * audited at the same time, independently of each other.
+ * The audit of a cluster: evaluates all existing objects once, then those that change. Work is divided by
+ * namespace: several namespaces are audited at the same time, independently of each other.
  */
 import { randomUUID } from 'node:crypto';
 
@@ -35,7 +35,7 @@ import type { ScannerOptions } from './scanner-options.ts';
 import { Triggers } from './triggers.ts';
 import { allSynced, until, untilListed, untilWithin } from './waits.ts';
 
-/** How long a kind that cannot be listed, for lack of permission, delays a pass; one that is being listed delays it as long as it takes. */
+/** How long a pass waits for kinds that may not be listed. For a kind that is being listed, it waits as long as that takes. */
 const SYNC_MS = 30_000;
 const GARBAGE_RETRY = { baseMs: 100, maxMs: 30_000 };
 
@@ -53,7 +53,7 @@ export class Scanner {
   readonly #unservedListeners = new Listeners();
   #pass: AuditPass | undefined;
   evaluations = 0;
-  /** Objects that a full pass found different from what was known. */
+  /** Number of objects that a full pass found to differ from what was known. */
   missed = 0;
   lastPass: PassSummary | undefined;
   #obstacle: string | undefined;
@@ -103,7 +103,7 @@ export class Scanner {
     });
   }
 
-  /** Why nothing is audited; undefined during audits and the start. */
+  /** Why nothing is audited; undefined if audits are running or starting. */
   get obstacle(): string | undefined {
     return this.#obstacle;
   }
@@ -113,7 +113,7 @@ export class Scanner {
     return this.#kinds.unread;
   }
 
-  /** Keyed by the IDs of policies that name only kinds that the API does not serve: these kinds. */
+  /** For policies whose rules name only kinds that the API does not serve: these kinds, keyed by the policy's ID. */
   get unserved(): ReadonlyMap<string, string> {
     return this.#kinds.unserved;
   }
@@ -167,12 +167,12 @@ export class Scanner {
     ]);
   }
 
-  /** The progress of the current pass: namespaces that are left, and known objects. */
+  /** The progress of the current work: namespaces that are left, known objects, and evaluations. */
   get progress(): { readonly left: number; readonly objects: number; readonly evaluations: number } {
     return { left: this.#pass?.left ?? 0, objects: this.states.size, evaluations: this.evaluations };
   }
 
-  /** Progress of the running full pass; undefined without one. */
+  /** Progress of the current full pass; undefined if there is none in progress. */
   get passProgress(): PassProgress | undefined {
     return this.#pass?.progress;
   }
@@ -182,7 +182,7 @@ export class Scanner {
     return this.#passListeners.add(listener);
   }
 
-  /** Resolves at the end of a full pass that starts now, or after the current one. */
+  /** Runs a full pass now, or after the current one. Resolves when it ends. */
   pass(signal: AbortSignal): Promise<PassSummary> {
     const next = this.#passing.catch(() => undefined).then(() => this.#onePass(signal));
     this.#passing = next;
@@ -227,7 +227,7 @@ export class Scanner {
     return summary;
   }
 
-  /** As often as it takes: a pass that leaves reports behind has not ended. */
+  /** Retries until it succeeds: a pass that leaves obsolete reports behind has not ended. */
   async #collectGarbage(signal: AbortSignal): Promise<void> {
     const backoff = new Backoff(GARBAGE_RETRY);
     const isAudited = (namespace: string): boolean => this.#triggers.isAudited(namespace);
@@ -236,7 +236,7 @@ export class Scanner {
       const kinds = this.#kinds;
       try {
         await collectGarbage({ store, states, audit, kinds, isAudited }, signal);
-        // For kinds that could not be listed, there may be no other reports.
+        // A kind that could not be listed may have only reports of the other kind, which must not be removed then.
         if (this.unread.length === 0) await store.removeOtherKind(isAudited, signal);
         return;
       } catch (error) {
@@ -267,7 +267,7 @@ export class Scanner {
   async #auditNamespace(namespace: string, signal: AbortSignal): Promise<void> {
     const pass = this.#pass;
     const { dirty, forced } = this.#triggers;
-    // Without work, earlier results are left that could not be written.
+    // Called without work if results are left that could not be written earlier.
     const work = dirty.take(namespace) ?? { kinds: new Map(), gone: new Set() };
     const isForced = forced.delete(namespace);
     const failures: unknown[] = [];
@@ -296,12 +296,12 @@ export class Scanner {
     }
     if (this.states.takeNewKinds()) this.#kinds.follow();
     await this.store.flush(namespace, signal);
-    // The namespace is retried with backoff; no other result is lost.
+    // The namespace is retried with backoff; all other results are kept.
     if (failures.length > 0) throw failures[0];
     pass?.end(namespace);
   }
 
-  /** Audits objects of a kind. @returns failures by name. @throws if the kind cannot be listed. */
+  /** Audits objects of a kind. @returns failures, keyed by the object's name. @throws if the kind cannot be listed */
   async #auditKind(
     followed: FollowedKind,
     namespace: string,
@@ -322,10 +322,10 @@ export class Scanner {
           isForced,
           isPass,
         });
-        // An answer to its requests has changed during the audit.
+        // An answer to a policy's request has changed during the audit.
         if (this.states.get(uid)?.isStale === true) this.#triggers.mark(namespace, kind.key, name);
         if (!isPass || audited !== 'audited' || known === undefined || known.isStale || isForced) return;
-        // The watch had reported it, but it was not audited.
+        // Whether the watch has reported this version, which nevertheless was not audited.
         const isReported = cache.versionOf(objectKey(object)) === resourceVersion;
         if (isReported && known.version !== resourceVersion) this.#pass?.miss();
       } catch (error) {
@@ -349,7 +349,7 @@ export class Scanner {
     }
     const isPass = this.#pass?.has(namespace) ?? false;
     if (followed.policies.length === 0) {
-      // Keys suffice here: the objects need not be read from the API.
+      // The keys are enough: no object has to be read from the API.
       for (const key of cache.keysByIndex('namespace', namespace)) {
         const uid = cache.get(key)?.metadata.uid;
         if (uid !== undefined) await this.audit.forget(namespace, uid, signal);

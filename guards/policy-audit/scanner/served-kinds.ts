@@ -1,4 +1,4 @@
-/** The kinds that the API serves, each once, whatever its versions. */
+/** The kinds that the API serves; each kind occurs once, whatever its versions. */
 import type { KubeClient } from '../../../lib/kube/client/client.ts';
 import { apiGroups, type ApiResource, apiResources } from '../../../lib/kube/client/discovery.ts';
 import type { ResourceType } from '../../../lib/kube/object/object.ts';
@@ -10,7 +10,7 @@ import type { Policy } from '../policies/policy.ts';
 export interface ServedKind {
   /** `deployments.apps`, `pods`. */
   readonly key: string;
-  /** In the API's preferred version. */
+  /** The type in the API's preferred version. */
   readonly type: ResourceType;
   /** All served versions, the preferred one first. */
   readonly versions: readonly GroupVersionResource[];
@@ -21,13 +21,13 @@ export interface ServedKinds {
   readonly kinds: ReadonlyMap<string, ServedKind>;
   /** Everything that is served, including resources that cannot be listed and subresources such as `pods/log`. */
   readonly resources: readonly GroupVersionResource[];
-  /** Versions of groups whose discovery failed, mostly those of aggregated API servers, as `group/version`. */
+  /** Versions, as `group/version`, whose discovery failed: usually those of aggregated API servers. */
   readonly unread: readonly string[];
 }
 
 /**
- * Kinds that only policies that name them apply to: they change constantly and are short-lived. A policy for all kinds would
- * produce reports of little else.
+ * Kinds that a policy must name to apply to them: they are short-lived or change constantly. A policy for all
+ * kinds would otherwise report little else.
  */
 const namedOnly: ReadonlySet<string> = new Set([
   'events',
@@ -35,7 +35,7 @@ const namedOnly: ReadonlySet<string> = new Set([
   'leases.coordination.k8s.io',
 ]);
 
-/** Serves the same objects as another kind. */
+/** Kinds that serve the same objects as another kind. */
 const twins: ReadonlyMap<string, string> = new Map([['events.events.k8s.io', 'events']]);
 
 /** @throws {KubeError} if discovery fails; failures of single groups are listed in `unread`. */

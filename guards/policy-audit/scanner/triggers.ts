@@ -1,6 +1,6 @@
 /**
- * Which changes matter to the audit: of objects, policies, exceptions, namespaces and reports, each leads to objects that must be
- * evaluated again. Keeps these, and queues their namespaces.
+ * Which changes matter to the audit: each change of objects, policies, exceptions, namespaces and reports
+ * determines objects that must be evaluated again. Collects these objects, and queues their namespaces.
  */
 import { systemNamespace } from '../../../guard/guard.ts';
 import type { CacheChange } from '../../../lib/kube/cache/indexed-cache.ts';
@@ -25,13 +25,13 @@ export interface TriggersOptions extends Pick<
 > {
   readonly kinds: FollowedKinds;
   readonly states: ObjectStates;
-  /** Gets `/<namespace>`; `/` stands for cluster-scoped objects. */
+  /** Receives `/<namespace>`; `/` stands for cluster-scoped objects. */
   readonly queue: WorkQueue;
 }
 
 export class Triggers {
   readonly dirty: DirtyObjects;
-  /** Namespaces whose objects must all be evaluated, whatever is known. */
+  /** Namespaces in which all objects are evaluated, even if their results are known. */
   readonly forced = new Set<string>();
   readonly #options: TriggersOptions;
 
@@ -47,7 +47,7 @@ export class Triggers {
     return onlyNamespaces?.has(namespace) ?? true;
   }
 
-  /** @param name of the object; undefined: all of the kind in the namespace */
+  /** @param name - Name of the object; undefined: all objects of the kind in the namespace */
   mark(namespace: string, kind: string, name?: string): void {
     if (!this.isAudited(namespace)) return;
     if (name === undefined) this.dirty.addAll(namespace, kind);
@@ -55,10 +55,10 @@ export class Triggers {
     this.#options.queue.add(`/${namespace}`);
   }
 
-  /** A kind was listed for the first time. */
+  /** Called when a kind was listed for the first time. */
   onSynced(followed: FollowedKind): void {
     this.#markAll(followed);
-    // Objects requested before the kind was followed may have changed since.
+    // Objects of this kind that policies requested before it was followed may have changed since then.
     const { type } = followed.kind;
     this.#markAskers({ apiVersion: apiVersionOf(type), kind: type.kind });
   }
@@ -67,7 +67,7 @@ export class Triggers {
     const { namespace = '', name = '', uid = '' } = object.metadata;
     if (type === 'deleted') this.#markGone(namespace, uid);
     else {
-      // An object that was deleted and recreated in between.
+      // Differs if the object was deleted and created again in between.
       const before = previous?.metadata.uid ?? uid;
       if (before !== uid) this.#markGone(namespace, before);
       this.mark(namespace, kind.key, name);
@@ -141,7 +141,7 @@ export class Triggers {
   }
 }
 
-/** Whether an exception is from policies that objects of the kind are audited with. */
+/** Whether an exception is about policies that objects of this kind are audited with. */
 function concerns(exception: Exception, { kind, policies }: FollowedKind): boolean {
   if (!exception.matchesKind(kind.type)) return false;
   return policies.some(({ policy: { origin } }) =>

@@ -3,7 +3,7 @@ import type { GroupVersionResource } from '../engine/evaluator.ts';
 import type { Policy, PolicyRule } from '../policies/policy.ts';
 import type { ServedKinds } from './served-kinds.ts';
 
-/** How many kinds are named. */
+/** Limit of the kinds that are named in a message. */
 const MAX_NAMED = 5;
 
 /** The kinds of a policy, as `widgets.example.com/v1`, if the API serves none of them. */
@@ -25,14 +25,14 @@ export function unservedKinds(
   return undefined;
 }
 
-/** @param served - Its resource is '*' if it is unknown what is served of this version. */
+/** @param served - Its resource is '*' if the resources of this version are unknown. */
 function mayName({ groups, versions, resources }: PolicyRule, served: GroupVersionResource): boolean {
   if (!has(groups, served.group) || !has(versions, served.version)) return false;
   if (served.resource === '*') return true;
   const [ofServed = '', subresource = ''] = served.resource.split('/');
   return resources.some((pattern) => {
     const [resource = '', sub = ''] = pattern.split('/');
-    // `pods/*` is also about the objects themselves.
+    // `pods/*` includes the pods themselves.
     return (resource === '*' || resource === ofServed) && (sub === '*' || sub === subresource);
   });
 }

@@ -2,7 +2,7 @@
 import { orAborted } from '../../../lib/time/abort.ts';
 import { type Clock, sleep } from '../../../lib/time/clock.ts';
 
-/** Waits for it, or for the signal. @returns whether the signal has not aborted. */
+/** Waits for a promise or the signal. @returns false if the signal has aborted */
 export async function until(promise: Promise<unknown>, signal: AbortSignal): Promise<boolean> {
   await orAborted(promise, signal).catch((error: unknown) => {
     if (!signal.aborted) throw error;
@@ -28,13 +28,13 @@ export async function untilWithin(
 interface Listing {
   readonly isSynced: boolean;
   readonly synced: Promise<unknown>;
-  /** Objects so far. */
+  /** Number of objects listed so far. */
   readonly size: number;
 }
 
 /**
- * Waits until all are listed, or until none of the rest has made progress for this long: a long list takes its time, and one
- * that may not be read never arrives.
+ * Waits until everything is listed, or until none of the remaining lists has made progress for this long: a long
+ * list needs its time, and one that may not be read never completes.
  */
 export async function untilListed(
   listings: readonly Listing[],

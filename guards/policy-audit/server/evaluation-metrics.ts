@@ -11,13 +11,16 @@ export interface Evaluated {
   readonly namespace: string | undefined;
   readonly kind: string | undefined;
   readonly operation: string | undefined;
-  /** The verdict of the policy, whatever its mode. */
+  /** Whether the policy accepted the request, whatever its mode. */
   readonly accepted: boolean;
   readonly mutated: boolean;
   readonly errorCode: number | undefined;
 }
 
-/** As a policy server would record it. @returns undefined for what none would: other policies, and those that do not apply. */
+/**
+ * An evaluation in the form that a policy server records. @returns undefined for what no policy server records:
+ * other policies, and those that do not apply
+ */
 export function evaluatedOf(
   { policy, request, judgement }: Evaluation,
   origin: Evaluated['origin'],
@@ -44,9 +47,9 @@ const labelNames = [
   'request_origin',
   'error_code',
 ];
-/** OpenTelemetry's defaults. */
+/** OpenTelemetry's default bounds. */
 const boundsMs = [0, 5, 10, 25, 50, 75, 100, 250, 500, 750, 1000, 2500, 5000, 7500, 10_000];
-/** Beyond this, namespaces and kinds are no longer distinguished: each series takes memory here and in Prometheus. */
+/** With more series than this, namespaces and kinds are no longer distinguished: each series takes memory here and in Prometheus. */
 const MAX_SERIES = 5000;
 
 interface Series {
@@ -62,7 +65,7 @@ export class EvaluationMetrics {
     this.#seriesOf(evaluated).latency.add(latencyMs);
   }
 
-  /** A request to a policy that cannot run. */
+  /** Counts a request to a policy that cannot run. */
   recordProblem(policyName: string): void {
     this.#problems.set(policyName, (this.#problems.get(policyName) ?? 0) + 1);
   }

@@ -1,7 +1,6 @@
 /**
- * The policy server on the network: HTTPS (HTTP without a certificate, as upstream), and the readiness probe.
- *
- *     POST /validate/ID  /audit/ID  /validate_raw/ID      GET /readiness, and beside the probe /policies
+ * Serves policies by HTTPS (by HTTP without a certificate, as upstream), and the readiness probe.
+ * POST /validate/ID /audit/ID /validate_raw/ID GET /readiness, and beside the probe /policies
  */
 import { once } from 'node:events';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
@@ -22,45 +21,45 @@ import type { Review, ReviewKind } from './reviewer.ts';
 
 export interface HttpOptions {
   readonly address: Address;
-  /** Undefined: without TLS. */
+  /** Undefined: serves HTTP without TLS. */
   readonly certificates: CertificateTexts | undefined;
   readonly review: Review;
   /** Why the server cannot answer reviews yet; undefined when it can. */
   readonly notLoaded: () => string | undefined;
-  /** Why it should not be sent reviews, also if it can answer some. */
+  /** Why no reviews should be sent to the server, even if it can answer some; undefined if they should. */
   readonly notReady: () => string | undefined;
   readonly logger: Logger;
 }
 
 export interface PolicyHttpServer extends AsyncDisposable {
-  /** Where it listens: with the selected port if 0 was requested. */
+  /** The address that it listens on, with the selected port if 0 was requested. */
   readonly address: Address;
   /** Applies to new connections; existing ones stay. */
   useCertificates(texts: CertificateTexts): void;
-  /** Each connection ends with its next response, so that its client finds another server. */
+  /** Closes each connection after its next response, so that its client finds another server. */
   endConnections(): void;
 }
 
 /** An object has up to 1.5 MiB in etcd; an update contains two, in JSON. */
 const MAX_BODY_BYTES = 16 << 20;
 /**
- * Limit of all bodies together, from their first byte to the answer of their review. Beyond it, the client
- * that has most unfinished ones loses its oldest. Parsed, a body takes several times its bytes.
+ * Limit of all bodies in memory, from their first byte to the answer of their review. If it is exceeded, the
+ * client with the most unfinished reviews loses its oldest one. A parsed body takes several times its bytes.
  */
 const MAX_BODIES_BYTES = 32 << 20;
-/** A chunk's overhead: a body can come in chunks of one byte. */
+/** Memory that a chunk takes besides its bytes: a body may arrive in chunks of one byte. */
 const CHUNK_BYTES = 256;
 const MAX_AT_ONCE = 1000;
-/** An API server has one for each review that it waits for. Those without a review are closed first. */
+/** An API server uses one connection for each review in progress. Connections without a review are closed first. */
 const CONNECTIONS = { total: MAX_AT_ONCE + 200 };
 /** The API server waits for a webhook for 30 s at most. */
 const REQUEST_TIMEOUT_MS = 35_000;
-/** How long the server waits for running reviews when it ends. */
+/** How long the server waits for reviews in progress when it ends. */
 const DRAIN_MS = 10_000;
 const reviewKinds: ReadonlySet<string> = new Set<ReviewKind>(['audit', 'validate', 'validate_raw']);
 
 /**
- * Whoever starts it disposes it: running reviews are answered first, for up to 10 s.
+ * The caller disposes the server: reviews in progress are answered first, for up to 10 s.
  *
  * @throws {RampartError} `SYSTEM` if it cannot listen
  */
@@ -73,7 +72,7 @@ export async function servePolicies(options: HttpOptions): Promise<PolicyHttpSer
     certificates === undefined ? createServer(listener) : createTlsServer(tlsOptions(certificates), listener);
   server.requestTimeout = REQUEST_TIMEOUT_MS;
   server.headersTimeout = 10_000;
-  // Longer than that of the API server, so that we do not close a connection just as it is used.
+  // Longer than the API server's timeout, so that no connection is closed here just as the API server uses it.
   server.keepAliveTimeout = 100_000;
   server.on('tlsClientError', () => undefined);
   requests.connections = new ConnectionShares(server, CONNECTIONS);
@@ -99,7 +98,8 @@ export async function servePolicies(options: HttpOptions): Promise<PolicyHttpSer
 }
 
 /**
- * A separate readiness probe, and the states of the policies, without TLS: the kubelet has no client certificate.
+ * A separate readiness probe without TLS, since the kubelet has no client certificate. Also serves the states of
+ * the policies.
  *
  * @throws {RampartError} `SYSTEM`
  */
@@ -127,7 +127,7 @@ export async function serveReadiness(
   };
 }
 
-/** Running reviews. */
+/** Reviews in progress. */
 class Requests {
   readonly #options: HttpOptions;
   readonly #running = new Set<AbortController>();
@@ -151,7 +151,7 @@ class Requests {
     });
   }
 
-  /** Aborts running reviews. */
+  /** Aborts the reviews in progress. */
   abort(reason: Error): void {
     for (const running of this.#running) running.abort(reason);
   }
@@ -184,7 +184,7 @@ class Requests {
         refuse(request, response, 503, `${MAX_AT_ONCE} reviews are already in progress`);
       else await this.#review(kind as ReviewKind, id, request, response);
     } catch (error) {
-      // The client is gone, so there is no one to answer.
+      // The client has closed the connection, so nothing is answered.
       if (request.destroyed && !request.complete) return;
       this.#options.logger.error({ err: error, url: request.url }, 'cannot respond to a review');
       send(response, 500, { error: 'Something went wrong' });
@@ -213,7 +213,7 @@ class Requests {
     this.#running.add(gone);
     const onClose = (): void => gone.abort(new Error('the client is gone'));
     response.once('close', onClose);
-    // A connection with a review in progress is not closed in favor of another one.
+    // A connection with a review in progress is not closed to make room for another one.
     if (peer.connection !== undefined) peer.connection.isKept = true;
     try {
       const body = parsed(received.text);
@@ -253,7 +253,7 @@ interface Peer {
 
 interface Received {
   readonly text: string;
-  /** Share of the bytes in flight. */
+  /** The share of this connection's client in the bytes in memory. */
   readonly share: Share;
 }
 
@@ -275,7 +275,7 @@ async function readBody(
     else if (share.grow(chunk.length + CHUNK_BYTES)) chunks.push(chunk);
     else give('no room');
   };
-  /** Discards what has come. */
+  /** Discards what has been received. */
   const give = (answer: NotReceived | Error): void => {
     chunks = [];
     share[Symbol.dispose]();
@@ -286,7 +286,7 @@ async function readBody(
   request.on('data', onData);
   request.once('end', () => {
     share.isKept = true;
-    // Most come in one: nothing to copy.
+    // Most bodies arrive in one chunk, which need not be copied.
     const [first] = chunks;
     const bytes = chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks);
     resolve({ text: bytes.toString(), share });
@@ -299,7 +299,7 @@ async function readBody(
   return promise;
 }
 
-/** Undefined if it is not JSON. */
+/** The parsed text; undefined if it is not JSON. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -308,7 +308,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** The last segment of a path. */
+/** The last segment of a path, decoded. */
 function decoded(segment: string): string | undefined {
   if (segment.includes('/')) return undefined;
   try {
@@ -323,7 +323,7 @@ function sendReadiness(response: ServerResponse, why: string | undefined): void 
   else send(response, 503, { error: 'not ready', message: why });
 }
 
-/** Without reading the body. */
+/** Responds with an error, without reading the body. */
 function refuse(request: IncomingMessage, response: ServerResponse, status: number, message: string): void {
   request.resume();
   if (response.headersSent) return;

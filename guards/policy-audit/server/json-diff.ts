@@ -7,10 +7,10 @@ export type PatchOperation =
   | { readonly op: 'add' | 'replace'; readonly path: string; readonly value: unknown }
   | { readonly op: 'remove'; readonly path: string };
 
-/** Deeper values are replaced entirely. */
+/** Values nested more deeply are replaced as a whole. */
 const MAX_DEPTH = 200;
 
-/** Empty if they are equal. Members of objects are compared; in lists, equal items at both ends are left alone. */
+/** The operations; empty if the values are equal. Objects are compared member by member; in lists, equal items at both ends are kept. */
 export function diffJson(from: unknown, to: unknown): PatchOperation[] {
   const operations: PatchOperation[] = [];
   diff(from, to, '', 0, operations);
@@ -61,7 +61,7 @@ function diffLists(
   for (; at < toEnd; at++) out.push({ op: 'add', path: `${path}/${at}`, value: to[at] });
 }
 
-/** RFC 6901. */
+/** Escapes a key of a JSON pointer (RFC 6901). */
 function escaped(key: string): string {
   return key.replaceAll('~', '~0').replaceAll('/', '~1');
 }

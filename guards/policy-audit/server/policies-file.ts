@@ -9,7 +9,7 @@ import type { PolicyFileOrigin, ServedPolicy } from './served-policy.ts';
 
 export interface PoliciesFile {
   readonly policies: readonly ServedPolicy[];
-  /** Keys that are unknown here, which a newer server may know: as `ID: key`. */
+  /** Keys that are unknown here, which a newer server may know, as `ID: key`. */
   readonly unknown: readonly string[];
 }
 
@@ -115,13 +115,13 @@ function contextAwareOf(value: unknown, what: string): KindName[] {
   });
 }
 
-/** Files of older releases do not name any, and mean all. */
+/** Files of older releases do not contain capabilities, which means all of them. */
 function capabilitiesOf(value: unknown, what: string): readonly string[] | undefined {
   if (value === undefined || value === null) return undefined;
   if (!Array.isArray(value) || !value.every((each) => typeof each === 'string')) {
     throw unusable(what, 'hostCapabilities is not a list of capabilities');
   }
-  // Describes what is wrong with a policy.
+  // Throws an error that says which capability is wrong.
   new HostCapabilities(value);
   return value;
 }

@@ -1,13 +1,13 @@
 /**
- * The states of a policy server's policies, served on the port of its readiness probe. The operator queries
- * its pods: they have no rights to write to the API. Anyone who reaches the port can read it, so it has
- * neither addresses nor settings.
+ * The states of a policy server's policies, served on the port of its readiness probe. The operator queries the
+ * pods, since they have no permission to write to the API. Everyone who can reach the port can read the states, so
+ * they contain neither addresses nor settings.
  */
 import { isObject } from '../../../lib/json/json.ts';
 
 export const statesPath = '/policies';
 
-/** Keyed by the ID of each policy: '' if its present or previous version is evaluated; otherwise the reason. */
+/** Keyed by the ID of each policy: '' if its current or previous version is evaluated; otherwise the reason why neither is. */
 export type PolicyStates = ReadonlyMap<string, string>;
 
 export function statesText(states: PolicyStates): string {

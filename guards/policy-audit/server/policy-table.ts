@@ -1,6 +1,6 @@
 /**
- * The current policies of a server. They are replaced atomically: a request is answered either by the policies from when it arrived or by
- * the current ones, and a policy is closed only when it has answered its requests.
+ * The current policies of a server. They are replaced atomically: a request is answered either by the policies at
+ * its arrival or by the current ones, and a policy is closed only after it has answered its requests.
  */
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import type { Evaluator } from '../engine/evaluator.ts';
@@ -8,40 +8,40 @@ import type { PolicyStates } from './policy-states.ts';
 import type { ServedPolicy } from './served-policy.ts';
 import { errorCodes, messageOf, RampartError } from '../../../lib/errors/errors.ts';
 
-/** Opens the runtime of a policy. @throws {Error} why it cannot. */
+/** Opens the evaluator of a policy. @throws {Error} that says why it cannot be opened */
 export type OpenPolicy = (policy: ServedPolicy, signal: AbortSignal) => Promise<Evaluator>;
 
 export interface PolicyTableOptions {
   readonly open: OpenPolicy;
   /**
-   * Serve policies that cannot be opened or reject their settings: in their previous version, or by rejecting
-   * every request with the reason. Otherwise, the entire change is discarded.
+   * Whether policies that cannot be opened, or that reject their settings, are served all the same: in their
+   * previous version, or by refusing every request with the reason. If false, the entire change is discarded.
    */
   readonly continueOnErrors: boolean;
   readonly logger: Logger;
 }
 
-/** In use by a request. */
+/** A policy while a request uses it. */
 export interface PolicyInUse extends Disposable {
   readonly policy: ServedPolicy;
-  /** Why it cannot be evaluated. */
+  /** Why the policy cannot be evaluated; undefined if it can. */
   readonly problem: string | undefined;
   readonly evaluator: Evaluator | undefined;
 }
 
 interface Entry {
   readonly policy: ServedPolicy;
-  /** Unchanged as long as the same code and settings run. */
+  /** Stays the same as long as the same code runs with the same settings. */
   readonly identity: string;
   readonly problem: string | undefined;
   readonly evaluator: SharedEvaluator | undefined;
-  /** Why the previous version is served. */
+  /** Why the previous version is served; undefined if the current one is. */
   readonly refused?: string;
-  /** Whether there may be no problem later, without a change. */
+  /** Whether the problem may disappear without a change of the policy. */
   readonly isOutOfReach?: boolean;
 }
 
-/** Opened concurrently: enough to keep the network busy. */
+/** Limit of the policies that are opened at the same time: enough to keep the network busy. */
 const OPENED_AT_ONCE = 4;
 
 export class PolicyTable implements AsyncDisposable {
@@ -56,7 +56,7 @@ export class PolicyTable implements AsyncDisposable {
     return [...this.#entries.keys()];
   }
 
-  /** Why policies cannot be evaluated as written, by their IDs. */
+  /** Why policies cannot be evaluated as written, keyed by their IDs. */
   get problems(): ReadonlyMap<string, string> {
     return new Map(
       [...this.#entries].flatMap(([id, { problem, refused = problem }]) =>
@@ -70,7 +70,7 @@ export class PolicyTable implements AsyncDisposable {
     return [...this.#entries].flatMap(([id, { isOutOfReach = false }]) => (isOutOfReach ? [id] : []));
   }
 
-  /** Whether each is evaluated, for everybody: without what its module or its settings are. */
+  /** Whether each policy is evaluated. May be read by everyone, so it contains no details about modules or settings. */
   get states(): PolicyStates {
     return new Map(
       [...this.#entries].map(([id, { problem, isOutOfReach = false }]) => [
@@ -80,7 +80,7 @@ export class PolicyTable implements AsyncDisposable {
     );
   }
 
-  /** Undefined if there is no such policy. Dispose it when the request is answered. */
+  /** The policy, in use until it is disposed; undefined if it does not exist. Dispose it when the request has been answered. */
   take(id: string): PolicyInUse | undefined {
     const entry = this.#entries.get(id);
     if (entry === undefined) return undefined;
@@ -92,7 +92,8 @@ export class PolicyTable implements AsyncDisposable {
   /**
    * Switches to these policies. Unchanged ones keep running.
    *
-   * @throws {Error} why one cannot be opened, unless errors are tolerated; nothing has changed then. The signal's reason.
+   * @throws {Error} that says why a policy cannot be opened, unless errors are tolerated, or the signal's reason.
+   * Nothing has changed then.
    */
   async replace(policies: readonly ServedPolicy[], signal: AbortSignal): Promise<void> {
     const next = new Map<string, Entry>();
@@ -109,7 +110,7 @@ export class PolicyTable implements AsyncDisposable {
       throw error;
     }
     const before = this.#entries;
-    // In file order.
+    // The order is that of the file.
     this.#entries = new Map(
       policies.flatMap(({ id }) => {
         const entry = next.get(id);
@@ -134,7 +135,7 @@ export class PolicyTable implements AsyncDisposable {
   async #entryOf(policy: ServedPolicy, opened: SharedEvaluator[], signal: AbortSignal): Promise<Entry> {
     const identity = identityOf(policy);
     const known = this.#entries.get(policy.id);
-    // Retries those that could not be opened: a registry may be back.
+    // Policies that could not be opened are retried: a registry may be available again.
     if (known !== undefined && known.identity === identity && known.problem === undefined)
       return { policy, identity, problem: undefined, evaluator: known.evaluator };
     let evaluator: SharedEvaluator | undefined;
@@ -166,7 +167,7 @@ export class PolicyTable implements AsyncDisposable {
   }
 }
 
-/** Closed when it is no longer used. */
+/** An evaluator that is closed when it is no longer used. */
 class SharedEvaluator {
   readonly evaluator: Evaluator;
   #users = 0;
@@ -194,14 +195,14 @@ class SharedEvaluator {
   }
 }
 
-/** The identity of its evaluator; mode and messages only affect how its verdicts are reported. */
+/** The identity of the policy's evaluator. Mode and messages are not part of it: they only affect how verdicts are reported. */
 function identityOf({ program }: ServedPolicy): string {
   return JSON.stringify(program, (_, value: unknown) =>
     value instanceof Map ? { members: [...value] } : value,
   );
 }
 
-/** Waits for all of them, even if one fails: nothing is opened after the caller has given up. */
+/** Waits for all promises even if one fails, so that nothing is opened after the caller has given up. */
 async function settledAll(promises: readonly Promise<void>[]): Promise<void> {
   for (const result of await Promise.allSettled(promises))
     if (result.status === 'rejected') throw result.reason as Error;

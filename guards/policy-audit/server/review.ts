@@ -1,13 +1,11 @@
-/**
- * AdmissionReviews of admission.k8s.io/v1, and reviews of anything else ("raw"): requests and responses.
- */
+/** Requests and responses: AdmissionReviews of admission.k8s.io/v1, and "raw" reviews of anything else. */
 import { visibleText } from '../../../lib/output/printable.ts';
 import { isObject } from '../../../lib/json/json.ts';
 import type { JsonObject, PolicyRequest, Verdict } from '../engine/evaluator.ts';
 import { diffJson } from './json-diff.ts';
 import type { ServedPolicy } from './served-policy.ts';
 
-/** Why a body is not a review: responded with 422. */
+/** The body is not a review, and is answered with 422. */
 export class ShapeError extends Error {
   constructor(message: string) {
     super(message);
@@ -58,7 +56,7 @@ export function requestOfReview(body: unknown): PolicyRequest {
 }
 
 /**
- * Anything under `request`. Policies for raw reviews know what it is.
+ * The value of `request`, which may be anything. Policies for raw reviews know its meaning.
  *
  * @throws {ShapeError}
  */
@@ -72,7 +70,7 @@ export function requestOfRawReview(body: unknown): PolicyRequest {
 }
 
 /**
- * The response for a verdict. Its texts may have names of objects, which kubectl prints unchanged: invisible
+ * The response for a verdict. Its texts may contain names of objects, which kubectl prints unchanged, so invisible
  * characters are escaped. In a raw review, the entire request may be mutated.
  *
  * @param isRaw - For `validate_raw`.
@@ -108,7 +106,10 @@ export function failureOf(request: PolicyRequest, message: string): AdmissionRes
   return { uid: uidOf(request), allowed: false, status: { message: visibleText(message), code: 500 } };
 }
 
-/** The response of `/validate`: with the policy's own message, according to its mode, and without what it may not change. */
+/**
+ * The response of `/validate`: with the policy's own message, according to the policy's mode, and without changes
+ * that the policy may not make.
+ */
 export function constrained(response: AdmissionResponse, policy: ServedPolicy): AdmissionResponse {
   if (policy.mode === 'monitor') {
     const { uid, auditAnnotations, warnings } = response;
@@ -121,7 +122,7 @@ export function constrained(response: AdmissionResponse, policy: ServedPolicy): 
   }
   if (response.patch !== undefined && !policy.mayMutate) {
     const { patch: _patch, patchType: _type, ...rest } = response;
-    // For the API server, a patch from a validating webhook is an error.
+    // The API server treats a patch from a validating webhook as an error.
     return {
       ...rest,
       allowed: false,

@@ -17,15 +17,15 @@ import {
   reviewOf,
 } from './review.ts';
 
-/** The paths that a server has for each policy. */
+/** The paths of each policy. */
 export type ReviewKind = 'audit' | 'validate' | 'validate_raw';
 
 export interface ReviewerOptions {
   readonly table: PolicyTable;
   readonly metrics: EvaluationMetrics;
-  /** For policies without their own. */
+  /** Time limit for policies without one of their own. */
   readonly deadlineMs: number;
-  /** Everything in this namespace is allowed: that of the server itself. */
+  /** The namespace of the server itself, in which everything is allowed. */
   readonly acceptedNamespace?: string | undefined;
   /** Default: none. */
   readonly exceptions?: (policy: ServedPolicy, request: PolicyRequest) => Exception | undefined;
@@ -34,7 +34,7 @@ export interface ReviewerOptions {
 }
 
 /**
- * @returns the body of the response; undefined if there is no such policy.
+ * @returns the body of the response; undefined if the policy does not exist.
  * @throws {ShapeError} if the body is not a review
  */
 export type Review = (
@@ -107,7 +107,7 @@ export function reviewer(options: ReviewerOptions): Review {
     }
   }
 
-  /** Reports only actions of the API server; an audit changes nothing. */
+  /** Only decisions on requests of the API server are reported: an audit changes nothing. */
   function notify(
     { policy, problem }: PolicyInUse,
     request: PolicyRequest,
@@ -117,7 +117,7 @@ export function reviewer(options: ReviewerOptions): Review {
     const { id, origin, mode } = policy;
     const { severity, ...reference } = origin ?? {};
     const status = response.allowed ? answer.status : response.status;
-    // As in reports: a policy that exceeds its deadline has no other code.
+    // As in reports: code 500 means that the policy exceeded its deadline.
     const isError = problem !== undefined || status?.code === 500;
     const { kind, namespace = '', name = '', operation, dryRun } = request;
     const username = isRaw ? undefined : request.userInfo['username'];
@@ -136,7 +136,7 @@ export function reviewer(options: ReviewerOptions): Review {
   }
 
   return async (kind, id, body, signal) => {
-    // Taken before anything is awaited: the policy from when the request arrived answers.
+    // Taken before anything is awaited, so that the policy at the arrival of the request answers.
     using inUse = options.table.take(id);
     if (inUse === undefined) return undefined;
     const isRaw = kind === 'validate_raw';

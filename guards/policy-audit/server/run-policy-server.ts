@@ -34,28 +34,28 @@ import { ServedExceptions } from './served-exceptions.ts';
 
 export interface PolicyServerOptions {
   readonly policiesFile: string;
-  /** File of PolicyExceptions. Undefined: without exceptions. */
+  /** File of PolicyExceptions. Undefined: there are no exceptions. */
   readonly exceptionsFile?: string | undefined;
   readonly address: Address;
   /** Address of the separate probe. */
   readonly readinessAddress?: Address;
-  /** Undefined: without TLS. */
+  /** Undefined: serves HTTP without TLS. */
   readonly certificates?: CertificatePaths | undefined;
   readonly modules: Pick<Modules, 'fetch'>;
   readonly pullSecret?: CredentialsSource | undefined;
-  /** The host calls of a policy's module. */
+  /** Returns the host calls of a policy's module. */
   readonly hostCalls: (policyId: string, program: ModuleProgram) => HostCalls;
   /** Time limit of an evaluation, for policies without their own. */
   readonly deadlineMs: number;
-  /** Threads for WebAssembly. Default: that of the pool. */
+  /** Limit of the threads for WebAssembly. Default: that of the pool. */
   readonly workers?: number | undefined;
   readonly acceptedNamespace?: string | undefined;
   readonly continueOnErrors: boolean;
-  /** How often the files are read again. Default: 2 s. */
+  /** Interval at which the files are read again. Default: 2 s. */
   readonly pollMs?: number;
   /**
-   * How long requests are still accepted after `signal` has aborted, until no more are sent here: Services take a moment to
-   * notice. Default: 0.
+   * How long requests are still accepted after `signal` has aborted: it takes a moment until a Service sends no
+   * more requests here. Default: 0.
    */
   readonly lingerMs?: number;
   readonly metrics?: MetricsRegistry | undefined;
@@ -64,7 +64,7 @@ export interface PolicyServerOptions {
   readonly findings: Pick<PolicyFindings, 'write'>;
   readonly logger: Logger;
   readonly signal: AbortSignal;
-  /** Called when it listens, which is before it is ready. */
+  /** Called when the server listens, which is before it is ready. */
   readonly listening?: (where: {
     readonly address: Address;
     readonly readinessAddress: Address | undefined;
@@ -74,11 +74,11 @@ export interface PolicyServerOptions {
 }
 
 const POLL_MS = 2000;
-/** When failed policies are opened again. */
+/** Pauses before failed policies are opened again. */
 const RETRY = { baseMs: 5000, maxMs: 60_000 };
 /**
- * How long a new server with modules out of reach is not ready: a rollout waits for them, and the previous pods go on meanwhile. Then
- * the other policies are served; those refuse.
+ * How long a new server is not ready if modules are out of reach: the rollout waits, and the previous pods
+ * continue. After that, the other policies are served, and those without a module refuse.
  */
 const MODULES_WAIT_MS = 5 * 60_000;
 
@@ -99,7 +99,7 @@ export async function runPolicyServer(options: PolicyServerOptions): Promise<voi
       continueOnErrors: options.continueOnErrors,
       logger,
       open: async (policy, opening) => {
-        // As the operator names them in a cluster.
+        // The prefix by which the operator marks namespaced policies in a cluster.
         if (policy.id.startsWith('namespaced-')) refuseFiles(policy.program);
         return openEvaluator(policy.program, {
           modules: options.modules,
@@ -113,7 +113,7 @@ export async function runPolicyServer(options: PolicyServerOptions): Promise<voi
     }),
   );
   const source = new PolicySource(options.policiesFile, table, logger);
-  // Read before it listens: errors abort the start.
+  // Read before the server listens, so that errors abort the start.
   const exceptions =
     options.exceptionsFile === undefined
       ? undefined
@@ -179,7 +179,7 @@ export async function runPolicyServer(options: PolicyServerOptions): Promise<voi
   if (lingerMs > 0) await sleep(clock, lingerMs);
 }
 
-/** For programs without a module, which make no requests. */
+/** For programs without a module, which make no host calls. */
 const noHostCalls: HostCalls = { call: () => Promise.reject(new Error('no policy server is available')) };
 
 /** The policies file, and the table loaded from it. */
@@ -201,7 +201,10 @@ class PolicySource {
     await this.#take(text, signal);
   }
 
-  /** Applies changes of the file, until `signal` aborts. An unusable file is reported once, and the previous policies stay. */
+  /**
+   * Applies changes of the file until `signal` aborts. A file that cannot be used is reported once, and the
+   * previous policies stay in use.
+   */
   async follow(everyMs: number, clock: Clock, signal: AbortSignal): Promise<void> {
     let reportedOf = '';
     const backoff = new Backoff(RETRY);

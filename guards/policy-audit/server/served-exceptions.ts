@@ -22,7 +22,7 @@ export class ServedExceptions {
     this.#clock = clock;
   }
 
-  /** The exception by which a policy does not apply to a request. */
+  /** The exception that exempts the object of a request from a policy. */
   readonly find = (policy: ServedPolicy, request: PolicyRequest): Exception | undefined => {
     if (this.#exceptions.size === 0) return undefined;
     const { kind, namespace = '', name, object, oldObject } = request;
@@ -31,7 +31,7 @@ export class ServedExceptions {
     };
     const target = {
       ...{ group: kind.group, kind: kind.kind },
-      // The API server says of a Namespace that it is in itself.
+      // In a request for a Namespace, the API server sets the namespace to that Namespace itself.
       namespace: kind.kind === 'Namespace' && kind.group === '' ? '' : namespace,
       name: name ?? either.metadata?.name ?? '',
       labels: either.metadata?.labels ?? {},
@@ -39,7 +39,7 @@ export class ServedExceptions {
     return exceptionFor(this.#exceptions, originOf(policy), target, this.#clock.wallMs());
   };
 
-  /** @throws {RampartError} `NOT_FOUND`, `SYSTEM`, `INPUT`; the exceptions are unchanged then */
+  /** @throws {RampartError} `NOT_FOUND`, `SYSTEM`, `INPUT`; the exceptions then stay as they are */
   async load(): Promise<void> {
     let text: string;
     try {
@@ -53,7 +53,7 @@ export class ServedExceptions {
     this.#logger.info({ file: this.#path }, 'the exceptions from policies were loaded');
   }
 
-  /** Until `signal` aborts. A file that cannot be read is reported once. */
+  /** Reads the file when it changes, until `signal` aborts. A file that cannot be read is reported once. */
   async follow(everyMs: number, signal: AbortSignal): Promise<void> {
     let reportedOf = '';
     while (!signal.aborted) {
@@ -72,7 +72,10 @@ export class ServedExceptions {
   }
 }
 
-/** For an entry written by hand: by its id, which has the name of a cluster-scoped policy. */
+/**
+ * The origin of an entry. For one that was written by hand it is derived from the ID, which contains the name of a
+ * cluster-scoped policy.
+ */
 function originOf({ id, origin }: ServedPolicy): { readonly kind: string; readonly name: string } {
   if (origin !== undefined) return origin;
   const group = 'clusterwide-group-';

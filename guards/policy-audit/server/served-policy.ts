@@ -6,12 +6,12 @@ export interface ServedPolicy {
   /** `clusterwide-X`, `namespaced-NS-X`, `clusterwide-group-X`, `namespaced-group-NS-X`; in a file, any name without a slash. */
   readonly id: string;
   readonly program: PolicyProgram;
-  /** `monitor` allows everything, and counts. */
+  /** `monitor` allows everything, and only counts what would be refused. */
   readonly mode: 'monitor' | 'protect';
   readonly mayMutate: boolean;
-  /** Replaces the message of the policy, which becomes a cause. */
+  /** Replaces the message of the policy's module, which becomes a cause. */
   readonly message: string | undefined;
-  /** The object that it was made of, and its severity; undefined in a file that a person wrote. */
+  /** The object that the entry was made from, with its severity; undefined in a file that was written by hand. */
   readonly origin: PolicyFileOrigin | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** How writes are given to policies: by the API server of the operator's own process, or by webhooks. */
+/** Key of the fact that says how writes reach policies: in the API server of the same process, or by webhooks. */
 export const admissionFact = 'admission';
 export const inProcess = 'in-process';
 export const byPolicyServers = 'policy-servers';

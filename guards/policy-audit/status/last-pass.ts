@@ -11,21 +11,21 @@ const name = 'rampart-policy-audit';
 export const passLabel = 'rampart.dev/policy-audit-pass';
 const key = 'summary.json';
 
-/** While counts change, they are written this often. */
+/** Interval of writes while the counts change. */
 const KEEP_MS = 2000;
 const RETRY_MS = 30_000;
 
 export interface KeptSummaries {
   readonly client: KubeClient;
   readonly logger: Logger;
-  /** Until the first pass has ended: undefined. */
+  /** The summary of the last pass; undefined until the first pass has ended. */
   readonly summary: () => PassSummary | undefined;
   readonly clock?: Clock;
 }
 
 /**
- * Stores the result of the last pass, with the present counts of objects, which include later changes.
- * Nothing is written without a change. Runs until the signal aborts.
+ * Stores the summary of the last pass, with the current counts of objects, which include later changes. Nothing is
+ * written if nothing has changed. Runs until the signal aborts.
  */
 export async function keepSummaries(
   { client, logger, summary, clock = systemClock }: KeptSummaries,
@@ -61,7 +61,7 @@ async function keep(client: KubeClient, summary: PassSummary, signal: AbortSigna
   await client.apply(configMaps, object, { fieldManager: 'rampart', force: true, signal });
 }
 
-/** Undefined if it is not in this release's format. */
+/** The stored summary; undefined if it is not in the format of this release. */
 export function readLastPass({ data }: ConfigMap): PassSummary | undefined {
   try {
     const value = JSON.parse(data?.[key] ?? '') as Partial<PassSummary>;

@@ -1,21 +1,21 @@
-/** The operator's activity, in its lease, and how `rampart status` reads it. */
+/** What the operator is doing: how it is written to its lease, and how `rampart status` reads it. */
 import type { GuardFacts } from '../../../guard/agent-lease-names.ts';
 import type { PassProgress } from '../scanner/audit-pass.ts';
 
 /** Policies whose modules are being fetched from a registry, or compiled. */
 export interface Opening {
-  /** RFC 3339: of the one that has taken longest. */
+  /** RFC 3339: since when the one that has taken longest is being opened. */
   readonly since: string;
   readonly count: number;
-  /** The ID of that one. */
+  /** The ID of the policy that has taken longest. */
   readonly longest: string;
 }
 
 export interface Progress {
-  /** A full pass over the objects. */
+  /** The current full pass over the objects. */
   readonly pass: PassProgress | null;
   readonly opening: Opening | null;
-  /** Why nothing is audited. */
+  /** Why nothing is audited; undefined if audits are running. */
   readonly notAudited: string | undefined;
 }
 
@@ -36,7 +36,7 @@ export function progressFacts(
   };
 }
 
-/** Reads the parts that it understands. */
+/** Reads the parts that are understood by this release. */
 export function readProgress(facts: GuardFacts = {}): Progress {
   const time = (name: string): string | undefined => {
     const value = facts[name];

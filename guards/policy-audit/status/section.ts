@@ -27,17 +27,17 @@ import { passLabel, readLastPass } from './last-pass.ts';
 import { type Progress, readProgress } from './progress.ts';
 import { reportsRemedy } from '../reports/report.ts';
 
-/** A policy, as in `-o json`. */
+/** A policy in the output of `-o json`. */
 export interface PolicyStatusReport {
   readonly kind: string;
-  /** `null`: cluster-scoped. */
+  /** `null` for a cluster-scoped policy. */
   readonly namespace: string | null;
   readonly name: string;
   readonly guarded: boolean;
   readonly mode: string;
-  /** As the operator says: `active`, `pending`, ... */
+  /** The status that the operator wrote: `active`, `pending`, ... */
   readonly status: string;
-  /** Why it applies to nothing: the API does not serve the kinds that its rules name. */
+  /** Why the policy applies to nothing: the API does not serve the kinds that its rules name. */
   readonly appliesToNothing: string | null;
 }
 
@@ -48,7 +48,7 @@ interface Found {
 
 export interface Surroundings {
   readonly operator: ProcessView | null | undefined;
-  /** The policy servers that have a pod which is ready now; undefined: pods may not be read. */
+  /** Policy servers with a ready pod; undefined if pods may not be read. */
   readonly readyServers: ReadonlySet<string> | undefined;
   readonly pass: PassSummary | undefined;
   readonly exceptions?: readonly PolicyException[];
@@ -66,7 +66,7 @@ export const policyAuditStatus: StatusSection = {
           type.namespaced ? { namespace: context.namespace } : {},
         );
       }
-      // Nothing is reported about them: they show whether everything that the guard installs is served.
+      // The objects are not shown: this only checks that everything that the guard installs is served.
       await context.list(policyServerType, () => undefined);
       return true;
     });
@@ -107,8 +107,9 @@ function hasServers(operator: ProcessView | null | undefined): boolean {
 }
 
 /**
- * A pod is ready as long as its kubelet says so. A server has no lease that would say it: its pods run as the account that the
- * PolicyServer names, which has no rights here. So the kubelet has to be alive too, which the node controller knows.
+ * The policy servers with a ready pod. A pod is ready as long as its kubelet says so, and so the kubelet has to be
+ * alive, which the node controller knows. Servers have no lease that would show this: their pods run as the
+ * account that the PolicyServer names, which has no permissions here.
  */
 function readyServersOf(all: readonly Pod[], nodes: readonly NodeView[]): Set<string> {
   const alive = new Set(nodes.filter(({ isReady }) => isReady !== false).map(({ name }) => name));
@@ -159,7 +160,7 @@ function guardedObject(
 }
 
 function notActive(conditions: readonly (Condition | undefined)[]): OwnProblem[] {
-  // Whether pods are ready is read from the pods themselves.
+  // The condition about ready pods is ignored: their readiness is read from the pods themselves.
   const doubtful = conditions.find((one) => one?.status === 'False' && one.reason !== noReadyPods);
   if (doubtful === undefined) return [];
   return [
@@ -249,7 +250,7 @@ export function section(found: readonly Found[] | undefined, surroundings: Surro
     }),
     headline({ failing }, { colour }) {
       const count = asked.length;
-      // ValidatingAdmissionPolicies alone are not objects of ours.
+      // A cluster that has only ValidatingAdmissionPolicies has no policies of Rampart.
       if (count === 0)
         return pass === undefined || pass.objects === 0 ? '' : passText(pass, progress, timeMs);
       const many = counted(count, 'admission policy', 'admission policies');
@@ -307,7 +308,7 @@ function exceptionsLine(exceptions: readonly PolicyException[], timeMs: number):
   return `PolicyExceptions: ${active} in effect${ofEnded}`;
 }
 
-/** Only its last written state is known: a definition may have been installed since. */
+/** Known only from the status as last written: a definition may have been installed since then. */
 function unservedOf(status: AnyKubewardenPolicy['status']): string | undefined {
   const served = findCondition(status?.conditions, kindsServed);
   return served?.status === 'False' ? served.message : undefined;

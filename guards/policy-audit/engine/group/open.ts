@@ -32,8 +32,9 @@ export interface GroupSpec {
 /**
  * Opens a group. This also works for an invalid group: `validateSettings` reports its problems.
  *
- * @example await using group = openGroupEvaluator({ expression: 'a() || b()', message: 'neither a nor b', members
- * }); const { allowed, causes } = await group.evaluate(request);
+ * @example
+ * await using group = openGroupEvaluator({ expression: 'a() || b()', message: 'neither a nor b', members });
+ * const { allowed, causes } = await group.evaluate(request);
  */
 export function openGroupEvaluator(spec: GroupSpec): Evaluator {
   return new GroupEvaluator(spec);

@@ -17,7 +17,8 @@ const paths = Object.entries(capabilities).flatMap(([namespace, operations]) =>
 /**
  * Granted capabilities, given as patterns: `*`, `oci/*`, `oci/v2/*`, `oci/v1/verify`.
  *
- * @example new HostCapabilities(['oci/*', 'net/v1/dns_lookup_host']).allows('oci/v1/verify'); // true
+ * @example
+ * new HostCapabilities(['oci/*', 'net/v1/dns_lookup_host']).allows('oci/v1/verify'); // true
  */
 export class HostCapabilities {
   readonly #prefixes: readonly string[];

@@ -1,8 +1,8 @@
 /**
- * Rewrites a module so that the host can reach everything that its code can change: memory and globals are exported, and the size
- * of the memory is in a global, too. So an instance can be reset, even if its memory has grown: the guest sees the size that it
- * started with, and everything beyond is zero. (A guest that reads beyond that traps in a new instance, and reads zeros in one
- * that was reset.)
+ * Rewrites a module so that the host can reach everything that its code can change: memory and globals are
+ * exported, and the size of the memory is in a global, too. So an instance can be reset even if its memory has
+ * grown: the guest sees its initial size, and all memory beyond that is zero. (A guest that reads beyond that
+ * traps in a new instance, and reads zeros in one that was reset.)
  */
 import { BinaryReader, BinaryWriter, type Section, sectionIds } from './binary.ts';
 import { changesOnlyMemoryAndGlobals, skipInstruction, skipLocals } from './instructions.ts';
@@ -15,7 +15,7 @@ export interface Restoring {
   readonly globals: readonly string[];
 }
 
-/** No name of a policy starts like this. */
+/** Prefix of the added exports: no export of a policy starts with it. */
 const prefix = 'rampart:';
 const [memorySize, memoryGrow, call, end] = [0x3f, 0x40, 0x10, 0x0b];
 const [i32, functionType, mutable] = [0x7f, 0x60, 1];
@@ -65,7 +65,7 @@ function countOf(content: Uint8Array | undefined): number {
   return content === undefined ? 0 : new BinaryReader(content).u32();
 }
 
-/** The number of types; undefined if some are not function types, whose indexes would differ. */
+/** The number of types; undefined if some are not function types, in which case the indexes of types would differ. */
 function plainTypes(content: Uint8Array | undefined): number | undefined {
   if (content === undefined) return 0;
   const reader = new BinaryReader(content);
@@ -78,7 +78,7 @@ function plainTypes(content: Uint8Array | undefined): number | undefined {
   return count;
 }
 
-/** A section with more at its end. */
+/** A section with items appended. */
 function extended(content: Uint8Array | undefined, more: readonly (readonly number[])[]): Uint8Array {
   const reader = new BinaryReader(content ?? Uint8Array.of(0));
   const writer = new BinaryWriter();
@@ -104,7 +104,7 @@ function placeOf(id: number): number {
   return id === 12 ? 9.5 : id;
 }
 
-/** The code, with calls of the added functions where it reads the size of the memory or grows it. */
+/** The code, with its instructions that read the size of the memory or grow it replaced by calls of the added functions. */
 function withOwnSize(content: Uint8Array, grow: number): Uint8Array {
   const reader = new BinaryReader(content);
   const writer = new BinaryWriter();
@@ -141,7 +141,7 @@ const growType = [functionType, 1, i32, 1, i32];
 const sizeType = [functionType, 0, 1, i32];
 
 /**
- * `grow(pages)`: replaces memory.grow. `size` is the global, `sum` a local:
+ * `grow(pages)`, which replaces memory.grow. `size` is a global, `sum` a local:
  *
  *     if (pages > 65536) return -1;
  *     sum = size + pages;
@@ -185,7 +185,7 @@ function leb(value: number): number[] {
   return [...writer.finish()];
 }
 
-/** `i32.const`, whose operand is signed: up to 65,536 and -1 are needed. */
+/** An `i32.const`, whose operand is signed: values up to 65,536, and -1, are needed. */
 function constant(value: number): number[] {
   const bytes: number[] = [];
   let left = value;
@@ -198,7 +198,7 @@ function constant(value: number): number[] {
   }
 }
 
-/** The indexes of the globals that code can set; undefined if one has a type that JavaScript cannot read and set. */
+/** The indexes of the globals that code can set; undefined if JavaScript cannot read and set the type of one of them. */
 function mutableGlobals(content: Uint8Array | undefined, imported: number): number[] | undefined {
   const found: number[] = [];
   if (content === undefined) return found;
@@ -216,16 +216,16 @@ function mutableGlobals(content: Uint8Array | undefined, imported: number): numb
   return found;
 }
 
-/** The initializer of a global; false for one that cannot be parsed. */
+/** Skips the initializer of a global. @returns false if it cannot be parsed */
 function skipConstant(reader: BinaryReader): boolean {
   for (;;) {
     const opcode = reader.byte();
     if (opcode === 0x0b) return true;
-    // i32.const, i64.const, global.get, ref.null, ref.func: a number.
+    // i32.const, i64.const, global.get, ref.null, ref.func have a number.
     if ([0x41, 0x42, 0x23, 0xd0, 0xd2].includes(opcode)) reader.skipLeb();
     else if (opcode === 0x43) reader.take(4);
     else if (opcode === 0x44) reader.take(8);
-    // add, sub, mul: nothing.
+    // add, sub, mul have no operand.
     else if (![0x6a, 0x6b, 0x6c, 0x7c, 0x7d, 0x7e].includes(opcode)) return false;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The cluster data of policies in Rego: documents that are loaded before they run, because they cannot query.
- * They see all objects of the kinds that they were granted.
+ * The cluster data of policies in Rego: documents that are loaded before the policies run, since these cannot
+ * query the cluster. They see all objects of the kinds that they were granted.
  */
 import { messageOf } from '../../../../lib/errors/errors.ts';
 import { EvaluationError, type HostCalls, type JsonObject } from '../evaluator.ts';
@@ -28,7 +28,7 @@ export interface RegoDocument {
   readonly text: string;
 }
 
-/** The current state of the cluster. @throws {EvaluationError} if it cannot be queried. */
+/** Returns the current state of the cluster. @throws {EvaluationError} if it cannot be queried. */
 export type CurrentData = (signal: AbortSignal) => Promise<RegoDocument>;
 
 export function currentData(options: RegoDataOptions): CurrentData {
@@ -93,7 +93,7 @@ function itemsOf({ answer }: Listed): readonly Item[] {
   return (JSON.parse(Buffer.from(answer).toString('utf8')) as { readonly items: readonly Item[] }).items;
 }
 
-/** Created on access. Without a prototype: names of objects may be anything. */
+/** Branches are created on access, and have no prototype, since an object may have any name. */
 interface Tree {
   [name: string]: unknown;
 }
@@ -104,7 +104,7 @@ function within(tree: Tree, path: readonly string[]): Tree {
   return at;
 }
 
-/** As in kube-mgmt: `kubernetes.<plural>.<namespace>.<name>`, or `kubernetes.<plural>.<name>`. */
+/** The layout of kube-mgmt: `kubernetes.<plural>.<namespace>.<name>`, or `kubernetes.<plural>.<name>`. */
 function byPlural(listed: readonly Listed[]): Tree {
   const tree = Object.create(null) as Tree;
   for (const resource of listed) {
@@ -116,7 +116,7 @@ function byPlural(listed: readonly Listed[]): Tree {
   return tree;
 }
 
-/** As in Gatekeeper: `cluster.<apiVersion>.<kind>.<name>`, `namespace.<namespace>.<apiVersion>.<kind>.<name>`. */
+/** The layout of Gatekeeper: `cluster.<apiVersion>.<kind>.<name>`, `namespace.<namespace>.<apiVersion>.<kind>.<name>`. */
 function inventoryOf(listed: readonly Listed[]): Tree {
   const tree = Object.create(null) as Tree;
   within(tree, ['cluster']);

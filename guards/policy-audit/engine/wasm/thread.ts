@@ -15,7 +15,7 @@ import type {
 } from './messages.ts';
 import { messageOf } from '../../../../lib/errors/errors.ts';
 
-/** The host calls of a job. */
+/** Answers the host calls of a job. */
 export type AskHost = (asked: AskedOfHost) => Promise<AnswerOfHost>;
 
 /** Limit of JavaScript's own heap, besides the memories of guests: requests and answers as strings. */
@@ -27,12 +27,12 @@ interface Running {
   readonly resolve: (outcome: Outcome) => void;
 }
 
-/** Runs one job at a time. Whoever starts it ends it. */
+/** Runs one job at a time. The caller ends it. */
 export class PolicyThread {
   readonly #worker: Worker;
   readonly #answers: MessagePort;
   readonly #flag: Int32Array;
-  /** Policies, and the version of the data that each was last sent. */
+  /** The policies that were sent to the thread, each with the version of its data. */
   readonly #known = new Map<number, number | undefined>();
   readonly #onEnd: () => void;
   /** Resolves when the thread is ready, or has ended. */
@@ -43,7 +43,7 @@ export class PolicyThread {
   #running: Running | undefined;
   #ended: Promise<void> | undefined;
 
-  /** @param onEnd called once when the thread has ended, for whatever reason. */
+  /** @param onEnd - Called once when the thread has ended, for whatever reason. */
   constructor(onEnd: () => void) {
     const { port1, port2 } = new MessageChannel();
     const answered = new SharedArrayBuffer(4);
@@ -58,9 +58,9 @@ export class PolicyThread {
       name: 'policies',
       workerData: data,
       transferList: [port2],
-      // Do not inherit this process's Node flags: they may be meant for its own entry point.
+      // Node flags of this process are not inherited: they may be meant for its own entry point.
       execArgv: [],
-      // No policy reads environment variables, and policies must not reach the secrets of this process.
+      // Policies need no environment variables, and must not get at the secrets in those of this process.
       env: {},
       resourceLimits: { maxOldGenerationSizeMb: heapMb, maxYoungGenerationSizeMb: 8 },
     });
@@ -94,7 +94,7 @@ export class PolicyThread {
     if (this.#known.delete(policy)) this.#post({ do: 'remove', policy });
   }
 
-  /** Ends the thread whatever it does, even in a guest that spins or waits. The current job gets `outcome`. */
+  /** Ends the thread whatever it does, even if a guest spins or waits. The current job gets `outcome`. */
   end(outcome: Outcome): Promise<void> {
     this.#over(outcome);
     this.#ended ??= this.#worker.terminate().then(() => undefined);
@@ -117,7 +117,7 @@ export class PolicyThread {
   async #answer(running: Running, asked: AskedOfHost): Promise<void> {
     const answer = await running.ask(asked);
     if (this.#running !== running) return;
-    // That rule is for windows; a port has no origin.
+    // The rule is for windows; a port has no origin.
     // oxlint-disable-next-line unicorn/require-post-message-target-origin
     this.#answers.postMessage(answer);
     Atomics.store(this.#flag, 0, 1);
@@ -136,7 +136,7 @@ export class PolicyThread {
   }
 
   #post(message: ToThread): void {
-    // That rule is for windows; a worker has no origin.
+    // The rule is for windows; a worker has no origin.
     // oxlint-disable-next-line unicorn/require-post-message-target-origin
     this.#worker.postMessage(message);
   }
@@ -152,7 +152,7 @@ function failureOf(error: unknown): Outcome {
     : { why: 'trap', message: `the thread that ran the policy failed: ${message}` };
 }
 
-/** Answers a guest from `hostCalls`; passes on the message of an error. */
+/** Answers a guest's call by `hostCalls`. If that throws, the guest gets the message of the error. */
 export async function answerOf(
   hostCalls: HostCalls,
   { payload, ...operation }: AskedOfHost,

@@ -1,6 +1,6 @@
 /**
- * A thread that runs policies, one evaluation at a time. It can be terminated at any moment: it keeps nothing that is not known
- * outside.
+ * A thread that runs policies, one evaluation at a time. It can be terminated at any time: it has no state that
+ * its owner does not have too.
  */
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 
@@ -27,7 +27,7 @@ interface RunningPolicy {
   };
 }
 
-/** How much a policy may print besides its answers, in one evaluation. */
+/** Limit of what a policy may print besides its answers in one evaluation, in characters. */
 const maxSaid = 4096;
 
 const { answered, answers } = workerData as ThreadData;
