@@ -6,7 +6,7 @@ import type { KubeClient } from '../../../lib/kube/client/client.ts';
 export type WantedReportKind = ReportKind | 'auto';
 export const wantedReportKinds: readonly WantedReportKind[] = ['auto', ...reportKinds];
 
-/** The kind in deploy/policy-reports/, which is to be installed if the cluster has no kind of reports. */
+/** The kind in deploy/policy-reports/, which has to be installed if the cluster has no kind of reports. */
 export const usualReportKind: ReportKind = 'policyreport';
 
 /** @returns undefined for `auto` if the API serves no reports. @throws {KubeError} if the API does not answer. */

@@ -172,7 +172,7 @@ export class Scanner {
     return { left: this.#pass?.left ?? 0, objects: this.states.size, evaluations: this.evaluations };
   }
 
-  /** Progress of the current full pass; undefined if there is none in progress. */
+  /** Progress of the current full pass; undefined between passes. */
   get passProgress(): PassProgress | undefined {
     return this.#pass?.progress;
   }

@@ -253,7 +253,7 @@ interface Peer {
 
 interface Received {
   readonly text: string;
-  /** The share of this connection's client in the bytes in memory. */
+  /** The bytes in memory that count for this request. */
   readonly share: Share;
 }
 
